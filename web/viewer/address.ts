@@ -28,6 +28,7 @@ export function remember(session: Session, fields: Fields, isStep: boolean): voi
       mark: session.mark === null ? null : String(session.originNs + session.mark),
       band: session.band && [session.band.periodNs, session.originNs + session.band.originNs, session.band.from, session.band.to].join("_"),
       file: session.chosen && String(session.chosen.index),
+      base: session.base && `${session.originNs + session.base.from}_${session.originNs + session.base.to}`,
       at: thing && `${thing.row}@${thing.startNs}@${thing.lane.key}`,
       tab: fields.tab === "over" ? null : fields.tab,
       by: fields.by,
@@ -51,6 +52,7 @@ export interface Recalled extends Fields {
   range: [bigint, bigint] | null;
   /** The selected thing: its row, its start in the file's time, and its lane's key. */
   thing: { row: number; ns: bigint; key: string } | null;
+  base: [bigint, bigint] | null;
   file: number | null;
   mark: bigint | null;
   band: [periodNs: bigint, originNs: bigint, from: bigint, to: bigint] | null;
@@ -71,6 +73,7 @@ export function recall(): Recalled {
     view: pair(parts.get("v")),
     range: pair(parts.get("r")),
     band: band && (band.slice(1).map(BigInt) as [bigint, bigint, bigint, bigint]),
+    base: pair(parts.get("base")),
     file: /^\d{1,6}$/.test(parts.get("file") ?? "") ? Number(parts.get("file")) : null,
     mark: /^-?\d{1,19}$/.test(parts.get("mark") ?? "") ? BigInt(parts.get("mark")!) : null,
     thing: at && { row: Number(at[1]), ns: BigInt(at[2]!), key: at[3]! },

@@ -18,7 +18,7 @@ import type { FileModel } from "./model";
 import { MomentTab } from "./moment-tab";
 import type { Finding, Hit, StatisticsRow } from "./protocol";
 import { Notes } from "./notes";
-import type { Session } from "./session";
+import type { Range, Session } from "./session";
 import { SqlTab } from "./sql-tab";
 import { SourceError } from "./source";
 import { StatTable } from "./stat-table";
@@ -166,7 +166,7 @@ export class Answers {
     const { from, to } = session.asked;
     const lane = this.lane;
     const ofFile = lane && lane.file === file ? lane : null;
-    const key = [tab, file.index, file.info.version, file.info.offset_ns, from, to, this.by, this.mode, ofFile?.key, tab === "moment" ? session.moment : "", tab === "heat" ? `${this.heat.periodNs} ${this.heat.rows} ${session.view.start} ${session.view.span}` : ""].join(" ");
+    const key = [tab, file.index, file.info.version, file.info.offset_ns, from, to, this.by, this.mode, ofFile?.key, tab === "moment" ? session.moment : "", tab === "stats" && session.base ? `${session.base.from} ${session.base.to}` : "", tab === "heat" ? `${this.heat.periodNs} ${this.heat.rows} ${session.view.start} ${session.view.span}` : ""].join(" ");
     if (tab === "heat") this.heat.draw();
     if (key === this.answered) return;
     this.answered = key;
@@ -198,8 +198,11 @@ export class Answers {
         return;
       }
       const found = await session.source.ask("statistics", { ...range, by }, signal);
+      const { base } = session;
+      const before = base && { ...range, from: session.inFile(file, base.from), to: session.inFile(file, base.to) };
+      const compared = before && before.from < before.to ? await session.source.ask("statistics", { ...before, by }, signal) : null;
       this.setCommand(file, range.lanes, "stats", ` --by ${by}`);
-      this.table.show(found);
+      this.table.show(found, compared);
     } else if (tab === "flame") {
       const found = isEmpty ? null : await session.source.ask("flame", range, signal);
       this.setCommand(file, range.lanes, "flame", " -o flame.svg");
@@ -281,7 +284,8 @@ export class Answers {
             this.redo();
           },
         ),
-        button("CSV", "Save as CSV (E)", () => this.save(), { class: "small" }),
+        this.comparison(),
+        button("CSV", "Save as CSV", () => this.save(), { class: "small" }),
       );
     } else if (tab === "flame") {
       parts.push(
@@ -300,6 +304,18 @@ export class Answers {
       );
     }
     replaceContent(this.tools, ...parts);
+  }
+
+  /** What keeps a range for comparison, or forgets it. */
+  private comparison(): HTMLElement {
+    const { session } = this;
+    const keep = (base: Range | null) => {
+      session.base = base;
+      this.redo();
+    };
+    if (!session.base) return button("Compare", "Keep this range, then select another one to compare it with", () => keep({ ...session.asked }), { class: "small" });
+    const { from, to } = session.base;
+    return h("span", { class: "chip" }, `before: ${instant(from)} to ${instant(to)}`, button("×", "Compare no longer", () => keep(null), { class: "bare" }));
   }
 
   private redo(): void {

@@ -29,7 +29,7 @@ export class EmbeddedSource implements Source {
 
   /** What the file has beside the data: its head, and the elements in its body. */
   private readonly shell = { head: document.head.outerHTML, body: [...document.body.children] };
-  /** The contents of elements that are no longer in the page. */
+  /** What was in elements that the page has given up. */
   private readonly taken = new Map<Element, Blob>();
   private noted: Note[];
 

@@ -20,7 +20,7 @@ const VEIL = 6 / 11;
 const MAP_PX = 36;
 const HOLD_MS = 600;
 const BAND_VEIL = 0.7;
-/** The parts of shorter periods cannot be told apart. */
+/** In shorter periods, no parts can be seen. */
 const LEAST_PERIOD_PX = 3;
 const BOLD_FONT = `600 ${LABEL_FONT}`;
 const PADDING_PX = 5;

@@ -111,6 +111,8 @@ export class Session {
   range: Range | null = null;
   /** The file that was chosen at the top of the page. */
   chosen: FileModel | null = null;
+  /** The range with which statistics are compared. */
+  base: Range | null = null;
   /** What is selected of every period in the heat map. */
   band: Band | null = null;
   /** A marked time, in nanoseconds from the left edge of the whole. */
@@ -183,6 +185,7 @@ export class Session {
     view.grow(end > start ? end - start : 1n);
     if (isFirst || isWhole) view.reset();
     else if (moved) view.show(from - start, to - start);
+    if (moved && !isFirst && this.base) this.base = { from: this.base.from - moved, to: this.base.to - moved };
     if (moved && !isFirst && this.band) this.band = { ...this.band, originNs: this.band.originNs - moved };
     if (moved && !isFirst && this.mark !== null) this.mark -= moved;
     if (moved && !isFirst && this.range) this.range = { from: this.range.from - moved, to: this.range.to - moved };

@@ -4,6 +4,7 @@ import { h, name } from "../shared/dom";
 import { download } from "../shared/download";
 import { duration, exact, grouped, share } from "../shared/format";
 import { css } from "../shared/name-colors";
+import { differenceTable } from "./difference-table";
 import type { Statistics, StatisticsRow } from "./protocol";
 
 type Key = "key" | "total" | "self" | "count" | "mean" | "median" | "p99" | "longest";
@@ -48,6 +49,7 @@ export class StatTable {
   private sorted: Key | null = null;
   private shownBy: Key = "total";
   private statistics: Statistics | null = null;
+  private before: Statistics | null = null;
 
   /**
    * @param color The colour of a row, as a pixel.
@@ -58,8 +60,10 @@ export class StatTable {
     private readonly chosen: (row: StatisticsRow) => void,
   ) {}
 
-  show(statistics: Statistics): void {
+  /** @param before The statistics of another range, with which these are compared. */
+  show(statistics: Statistics, before: Statistics | null = null): void {
     this.statistics = statistics;
+    this.before = before;
     this.draw();
   }
 
@@ -73,6 +77,10 @@ export class StatTable {
     if (!statistics) return;
     if (!statistics.rows.length) {
       this.message("Nothing in this range", "Select a longer range, or press 0 to see the whole trace.");
+      return;
+    }
+    if (this.before) {
+      this.element.replaceChildren(differenceTable(statistics, this.before, this.color, this.chosen));
       return;
     }
     const unit = statistics.rows[0]!.unit ?? "ns";

@@ -858,6 +858,7 @@ export class ViewerPage {
     session.mark = wanted.mark === null ? null : wanted.mark - session.originNs;
     session.chosen = wanted.file === null ? null : (session.files[wanted.file] ?? null);
     this.showFiles();
+    session.base = wanted.base && { from: wanted.base[0] - session.originNs, to: wanted.base[1] - session.originNs };
     const { band } = wanted;
     session.band = band && band[0] > 0n ? { periodNs: band[0], originNs: band[1] - session.originNs, from: band[2], to: band[3] } : null;
     this.answers.by = wanted.by as By | null;
