@@ -23,6 +23,8 @@ export function listen(table: Key[]): void {
       (event.target as HTMLElement).blur();
       return;
     }
+    // a button is pressed by these
+    if (/^( |Enter)$/.test(event.key) && (event.target as Element | null)?.closest?.("button, a[href], summary")) return;
     const shifted = event.shiftKey && /^(Arrow\w+|[A-Z])$/.test(event.key);
     const action = actions.get(shifted ? `Shift+${event.key}` : event.key);
     if (!action) return;

@@ -701,8 +701,18 @@ export class ViewerPage {
   private async goToEnd(file: FileModel, index: number, row: number, ns: bigint): Promise<void> {
     const lane = this.session.laneOf(file, index);
     if (!lane) return;
-    const at = await this.session.source.ask("at", { file: file.index, layout: file.table!.layout, lane: index, row, time: ns, width: 1 }).catch(() => null);
-    const thing = at && thingAt(lane, row, at);
+    const { source } = this.session;
+    const where = { file: file.index, layout: file.table!.layout, time: ns };
+    let thing: Thing | null = null;
+    if (lane.kind === "stack") {
+      // an arrow is of a thread: it ends at the innermost span there
+      const moment = await source.ask("moment", where).catch(() => null);
+      const hit = moment?.groups.flatMap(({ things }) => things).find((each) => each.lane !== null && this.session.laneOf(file, each.lane)?.handle === lane.handle);
+      thing = hit ? this.session.thingOf(file, hit) : null;
+    } else {
+      const at = await source.ask("at", { ...where, lane: index, row, width: 1 }).catch(() => null);
+      thing = at && thingAt(lane, row, at);
+    }
     if (!thing) {
       this.say("Nothing is drawn at that end");
       return;
