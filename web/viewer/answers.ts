@@ -18,7 +18,7 @@ import type { FileModel } from "./model";
 import { MomentTab } from "./moment-tab";
 import type { Finding, Hit, StatisticsRow } from "./protocol";
 import { Notes } from "./notes";
-import type { Range, Session } from "./session";
+import type { Range, Session, Thing } from "./session";
 import { SqlTab } from "./sql-tab";
 import { SourceError } from "./source";
 import { StatTable } from "./stat-table";
@@ -63,6 +63,7 @@ export class Answers {
   /** As a regular expression. */
   private searched = "";
   private answered = "";
+  private described: Thing | null = null;
   private request: AbortController | null = null;
   /** The command that prints what is shown. */
   command: string | null = null;
@@ -452,6 +453,8 @@ export class Answers {
     if (legend) content.push(legend);
     if (session.thing) content.push(...describeFlows(session.thing, session, this.actions.goToEnd));
     replaceContent(this.facts, ...content);
+    if (session.thing !== this.described) this.facts.scrollTop = 0;
+    this.described = session.thing;
   }
 
   private legend(): HTMLElement | null {

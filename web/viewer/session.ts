@@ -118,6 +118,8 @@ export class Session {
   /** A marked time, in nanoseconds from the left edge of the whole. */
   mark: bigint | null = null;
   thing: Thing | null = null;
+  /** What is to be in view once the lanes have the heights of their new range. */
+  private revealed: Thing | null = null;
   /** Its arrows. */
   flows: ShownFlow[] = [];
   hovered: { lane: TileLane; row: number; startNs: bigint; endNs: bigint } | null = null;
@@ -438,6 +440,7 @@ export class Session {
   }
 
   stop(): void {
+    this.revealed = null;
     cancelAnimationFrame(this.moving);
   }
 
@@ -460,6 +463,7 @@ export class Session {
   /** Makes a thing visible: its lane, its row and its time. */
   reveal(thing: Thing): void {
     const { lane, row } = thing;
+    this.revealed = thing;
     if ((lane instanceof SpanLane || lane instanceof PackedLane) && lane.reveal(row)) this.tree.arrange();
     const box = lane.rowBox(row);
     this.tree.reveal(lane, box.top, box.height);
@@ -488,6 +492,11 @@ export class Session {
     const { tree } = this;
     let isChanged = false;
     for (const lane of tree.visible) if (lane instanceof TileLane && tree.topOf(lane)! < tree.heightPx && tree.topOf(lane)! + lane.height() > 0) isChanged = lane.fit() || isChanged;
-    if (isChanged) tree.arrange((y === null ? null : tree.at(y)?.lane) ?? tree.uppermost);
+    if (isChanged) tree.arrange(this.revealed?.lane ?? (y === null ? null : tree.at(y)?.lane) ?? tree.uppermost);
+    if (!this.revealed) return;
+    // other lanes may be lower or higher where it is
+    const box = this.revealed.lane.rowBox(this.revealed.row);
+    tree.reveal(this.revealed.lane, box.top, box.height);
+    this.revealed = null;
   }
 }
