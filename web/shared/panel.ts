@@ -51,6 +51,8 @@ export class Panel {
       const made = this.buttons.get(tab.id)!;
       made.setAttribute("aria-selected", String(isOpen));
       made.tabIndex = isOpen ? 0 : -1;
+      // where the tabs are wider than the page
+      if (isOpen && made.isConnected) made.scrollIntoView({ block: "nearest", inline: "nearest" });
     }
     this.opened(id);
   }
