@@ -223,6 +223,7 @@ export class LaneTree {
   }
 
   set moves(moves: [lane: Lane, before: Lane | null][]) {
+    if (!moves.length && !this.byHand.length) return;
     this.byHand = moves;
     this.arrange();
   }
