@@ -76,6 +76,22 @@ def culprit(  # noqa: PLR0917 - what is known of a step
         states: The states of tasks.
         own: The names of files of own code.
     """
+    served = None if task < 0 else request_of(scope, range_ns)
+    found = _measured(scope, loop, range_ns, own)
+    if found is None and served is not None and served.function:
+        found = Culprit(served.function, served.name)
+    if found is not None and served is not None:
+        return found._replace(name=f"{found.name.rstrip(',')}, serving {served.name},")
+    if found is not None:
+        return found
+    if task < 0:
+        return Culprit("a callback", "")
+    site = scope.history.attributes.path(task)[-2]
+    return Culprit(site, site) if states is None else _between(scope, task, range_ns, states)
+
+
+def _measured(scope: Scope, loop: int, range_ns: Range, own: frozenset[str]) -> Culprit | None:
+    """Return the code that was seen to run; None if nothing looked."""
     ran = _recorded(scope, loop, range_ns)
     if "stack" in ran:
         code, *calls = str(ran["stack"]).split(", ")
@@ -84,15 +100,10 @@ def culprit(  # noqa: PLR0917 - what is known of a step
     inner = _innermost(frames, own) if frames else None
     if inner is not None:
         return Culprit(inner if frames[-1] == inner else f"{inner}, in {frames[-1]},", inner)
-    if task >= 0 and (served := request_of(scope, range_ns)) is not None:
-        return Culprit(f"{served.function}, serving {served.name},".lstrip(" ,"), served.name)
     if ran:
         code = f"{ran['function']} ({ran['location']})" if "location" in ran else ran["function"]
         return Culprit(str(code), str(code))
-    if task < 0:
-        return Culprit("a callback", "")
-    site = scope.history.attributes.path(task)[-2]
-    return Culprit(site, site) if states is None else _between(scope, task, range_ns, states)
+    return None
 
 
 def _recorded(scope: Scope, loop: int, range_ns: Range) -> dict[str, Any]:
