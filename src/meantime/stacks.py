@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["NO_STACK", "StackTable", "StackTableBuilder", "is_library"]
 
 NO_STACK = -1
-_LIBRARY = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]|^<frozen")
+# the recorder's own files are not the program's either, wherever they are installed
+_LIBRARY = re.compile(
+    r"[/\\](?:site-packages|dist-packages|lib[/\\]python3[^/\\]*|meantime[/\\]collect)[/\\]|^<frozen"
+)
 
 
 class StackTable:

@@ -1,6 +1,6 @@
 /** A number over time: a line from its least to its greatest value, above a fainter area. */
 
-import { grouped } from "./format";
+import { duration, grouped } from "./format";
 import type { LaneImage, View } from "./lane-image";
 import { mixed } from "./lane-image";
 import type { Lane } from "./lane-tree";
@@ -97,6 +97,12 @@ export class CounterLane implements Lane {
     }
     return low - 1;
   }
+}
+
+/** A value with its unit; nanoseconds as a duration. */
+export function quantity(value: number, unit: string): string {
+  if (unit === "ns") return duration(BigInt(Math.round(value)));
+  return unit ? `${number(value)} ${unit}` : number(value);
 }
 
 /** A value as text, with up to three decimals. */

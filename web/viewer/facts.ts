@@ -3,7 +3,7 @@
 import { h, name, shown } from "../shared/dom";
 import { duration, exact, grouped, instant, share, utc } from "../shared/format";
 import { css } from "../shared/name-colors";
-import { number } from "../shared/counter-lane";
+import { quantity } from "../shared/counter-lane";
 import type { TileLane } from "./lanes";
 import type { FileModel } from "./model";
 import type { At, CounterItem, DensityItem, EntityItem, PointInfo, SpanItem, StateItem } from "./protocol";
@@ -49,9 +49,9 @@ export function tip(lane: TileLane, at: At, session: Session): Node[] {
   const { item } = at;
   if (item && lane.kind === "counter") {
     const counter = item as CounterItem;
-    const unit = file.table!.unit[lane.index];
-    lines.push(head(null, lane.title, `${counter.value === null ? "none" : number(counter.value)}${unit ? ` ${unit}` : ""}`));
-    if (counter.least !== null && counter.least !== counter.greatest) line(`${number(counter.least)} to ${number(counter.greatest!)} in this pixel`);
+    const unit = file.table!.unit[lane.index] ?? "";
+    lines.push(head(null, lane.title, counter.value === null ? "none" : quantity(counter.value, unit)));
+    if (counter.least !== null && counter.least !== counter.greatest) line(`${quantity(counter.least, unit)} to ${quantity(counter.greatest!, unit)} in this pixel`);
   } else if (item && lane.kind === "density") {
     const density = item as DensityItem;
     if (!density.samples) return [];

@@ -7,7 +7,7 @@ import { LABEL_FONT } from "../shared/box-labels";
 import type { LaneImage } from "../shared/lane-image";
 import { mixed } from "../shared/lane-image";
 import type { Lane } from "../shared/lane-tree";
-import { number } from "../shared/counter-lane";
+import { number, quantity } from "../shared/counter-lane";
 import { OTHER } from "./model";
 import type { FileModel } from "./model";
 import { BINS } from "./protocol";
@@ -634,8 +634,7 @@ export class CounterLane extends TileLane {
   private greatest = 0;
 
   private get unit(): string {
-    const unit = this.file.table!.unit[this.index];
-    return unit ? ` ${unit}` : "";
+    return this.file.table!.unit[this.index] ?? "";
   }
 
   height(): number {
@@ -694,7 +693,7 @@ export class CounterLane extends TileLane {
   }
 
   drawOver(context: CanvasRenderingContext2D, top: number): void {
-    if (this.greatest > this.least) atRight(context, `${number(this.least)} to ${number(this.greatest)}${this.unit}`, this.scene, top + 8);
+    if (this.greatest > this.least) atRight(context, `${quantity(this.least, this.unit)} to ${quantity(this.greatest, this.unit)}`, this.scene, top + 8);
   }
 }
 

@@ -96,6 +96,7 @@ ctypedef struct Lag:
     int32_t entity
 
 ctypedef struct LagCounts:
+    int64_t ended_ns
     int32_t entity
     int64_t most[2]
     int64_t counts[2][LAG_BUCKETS]
@@ -535,7 +536,7 @@ cdef class TaskStates:
         # A loop looks for events: all that was ready since the last time has waited for this.
         cdef Stream *s = &self.streams[stream]
         cdef int64_t since_ns = s.polled_ns
-        cdef int32_t entity
+        cdef LagCounts *counts
         cdef Lag *row
         s.poll_ns = time_ns
         if since_ns < 0 or time_ns < since_ns:
@@ -546,14 +547,15 @@ cdef class TaskStates:
             return 0
         if ensure(&self.lags, 2) < 0:
             return -1
-        entity = (<LagCounts *>self.lag_counts.data)[s.lag].entity
+        counts = <LagCounts *>self.lag_counts.data + s.lag
         row = <Lag *>self.lags.data + self.lags.used
-        row[0].time_ns = since_ns
+        # A poll that does not wait ends when it begins, and two values cannot begin at one time.
+        row[0].time_ns = since_ns + (since_ns == counts.ended_ns)
         row[0].value = time_ns - since_ns
-        row[0].entity = entity
-        row[1].time_ns = time_ns
+        row[0].entity = counts.entity
+        row[1].time_ns = counts.ended_ns = time_ns
         row[1].value = 0
-        row[1].entity = entity
+        row[1].entity = counts.entity
         self.lags.used += 2
         return 0
 

@@ -328,7 +328,9 @@ class LaneTree:
         names = _names(history, quarks, lane.declaration.pattern)
         order = natural_order(names)
         title = lane.declaration.name or ("Numbers" if kind == "counter" else "States")
-        group = self._group(title, len(quarks), lane.declaration.pattern)
+        # counters have no statistics for which the group could be chosen
+        pattern = "" if kind == "counter" else lane.declaration.pattern
+        group = self._group(title, len(quarks), pattern)
         self._add_leaves(
             kind,
             group,
