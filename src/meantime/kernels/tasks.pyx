@@ -104,6 +104,7 @@ ctypedef struct LagCounts:
 ctypedef struct Entity:
     int32_t what, process, ident, location
     int64_t latest_ns
+    Py_ssize_t latest
 
 ctypedef struct TableRow:
     uint32_t key
@@ -351,6 +352,7 @@ cdef class TaskStates:
         e.ident = ident
         e.location = location
         e.latest_ns = INT64_MIN
+        e.latest = 0
         self.entities.used += 1
         return <int32_t>(self.entities.used - 1)
 
@@ -365,13 +367,18 @@ cdef class TaskStates:
         if time_ns < e.latest_ns:
             time_ns = e.latest_ns
         e.latest_ns = time_ns
-        c = <Change *>self.changes.data + self.changes.used
+        # a loop runs on after each step, also where the step ends because the loop does or waits
+        c = <Change *>self.changes.data + e.latest
+        if e.what != E_LOOP or e.latest >= self.changes.used or c.entity != entity \
+                or c.time_ns != time_ns:
+            e.latest = self.changes.used
+            c = <Change *>self.changes.data + e.latest
+            self.changes.used += 1
         c.time_ns = time_ns
         c.entity = entity
         c.state = state
         c.tag = tag
         c.label = -1
-        self.changes.used += 1
         return 0
 
     cdef int task_change(self, int64_t time_ns, Task *t, int32_t state, int32_t tag) \
