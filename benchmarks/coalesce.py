@@ -51,7 +51,7 @@ def made(intervals: int, rows: int) -> Visible:
 
 def merged(visible: Visible, rows: int, wanted: int) -> RectangleBuffer:
     """Return the rectangles that are left of the intervals."""
-    buffer = RectangleBuffer((0, END_NS), budget=Budget(wanted, wanted), tags=0)
+    buffer = RectangleBuffer((0, END_NS), budget=Budget(wanted, wanted), tags=0, joins=True)
     total = len(visible.row)
     for first in range(0, total, BATCH):
         last = min(first + BATCH, total)
