@@ -242,7 +242,7 @@ def test_a_task_names_its_site_its_wait_and_who_woke_it(tmp_path: Path) -> None:
 
 def test_pool_items_lead_from_task_to_worker_and_back(tmp_path: Path) -> None:
     async def main() -> None:
-        await asyncio.to_thread(time.sleep, 0.001)
+        await asyncio.to_thread(sum, ())
 
     with meantime.record(tmp_path / "run.mtr"):
         asyncio.run(main())
@@ -250,9 +250,12 @@ def test_pool_items_lead_from_task_to_worker_and_back(tmp_path: Path) -> None:
     recorded = read(tmp_path / "run.mtr")
     ways = {(name, left[0], right[0]) for name, left, right in recorded.flows}
     assert {("submit", "Tasks", "Workers"), ("result", "Workers", "Tasks")} <= ways
-    assert recorded.states("Workers", "asyncio_0") == [["running", "idle", "stopped"]] or (
-        recorded.states("Workers", "asyncio_0") == [["running", "idle", "stopped", None]]
-    )
+    (states,) = recorded.states("Workers", "asyncio_0")
+    # it may also wait for the interpreter while it runs the item
+    assert [state for state in states if state not in ("gil-wait", None)][-2:] == [
+        *("idle", "stopped"),
+    ]
+    assert states[0] == "running"
 
 
 def test_a_blocked_loop_shows_in_what_was_runnable(tmp_path: Path) -> None:

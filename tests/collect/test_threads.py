@@ -1,20 +1,36 @@
-"""Waits of threads for the GIL and for locks."""
+"""Threads and pools: what they wait for, and what they run."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import queue
+import select
+import socket
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
+import trio
 
 import meantime
 
 sys.path.insert(0, str(Path(__file__).parent))
 from reading import read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reading import Recorded
 
 
 def _spin(duration_ns: int) -> None:
@@ -74,15 +90,267 @@ def test_a_wait_for_a_lock_lasts_until_its_release(tmp_path: Path) -> None:
     assert held > 10_000_000
 
 
-@pytest.mark.parametrize("threads", [True, False])
-def test_threads_are_recorded_only_on_request(tmp_path: Path, threads: bool) -> None:  # noqa: FBT001 - a parameter of the test
-    with meantime.record(tmp_path / "run.mtr", threads=threads):
-        thread = threading.Thread(target=_spin, args=(20_000_000,))
+@pytest.mark.parametrize(
+    ("options", "recorded"),
+    [
+        ({}, True),
+        ({"trace": "none", "threads": True}, True),
+        ({"trace": "tasks"}, False),
+        ({"policy": "ring"}, False),
+    ],
+)
+def test_threads_are_recorded_with_workers_or_on_request(
+    tmp_path: Path,
+    options: dict[str, Any],
+    recorded: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    with meantime.record(tmp_path / "run.mtr", **options):
+        thread = threading.Thread(target=_spin, args=(1_000_000,))
         thread.start()
         thread.join()
 
     groups = {path[0] for path in read(tmp_path / "run.mtr").changes}
-    assert ("Threads" in groups) == threads
+    assert ("Threads" in groups) == recorded
+
+
+def _times(recorded: Recorded, group: str, name: str) -> Counter[str]:
+    """Return the milliseconds in each state of the thread whose name begins so."""
+    (changes,) = [
+        changes
+        for path, changes in recorded.changes.items()
+        if path[0] == group and path[1].startswith(name)
+    ]
+    total: Counter[str] = Counter()
+    for (start_ns, state, _), (end_ns, _, _) in pairwise(changes):
+        if state is not None:
+            total[state] += end_ns - start_ns
+    return Counter({state: time_ns // 1_000_000 for state, time_ns in total.items()})
+
+
+def test_what_a_thread_waits_for_is_its_state(tmp_path: Path) -> None:
+    work: queue.Queue[int] = queue.Queue()
+    left, right = socket.socketpair()
+    polled, poller = socket.socketpair()
+    reading, writing = os.pipe()
+    child = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(0.2)"])
+    waits: dict[str, Callable[[], object]] = {
+        "sleeping": lambda: time.sleep(0.04),
+        "lock-wait": work.get,
+        "io-wait": lambda: right.recv(1),
+        "polling": lambda: select.select([polled], [], []),
+        "child-wait": child.wait,
+        "io-wait-of-a-pipe": lambda: os.read(reading, 1),
+    }
+
+    with meantime.record(tmp_path / "run.mtr"):
+        threads = [threading.Thread(target=wait, name=name) for name, wait in waits.items()]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.04)
+        work.put(1)
+        left.send(b"x")
+        poller.send(b"x")
+        os.write(writing, b"x")
+        for thread in threads:
+            thread.join()
+
+    for end in (left, right, polled, poller):
+        end.close()
+    os.close(reading)
+    os.close(writing)
+    recorded = read(tmp_path / "run.mtr")
+    for name in waits:
+        state = name.removesuffix("-of-a-pipe")
+        assert _times(recorded, "Threads", f"{name} ").most_common(1)[0][0] == state
+    assert _times(recorded, "Threads", "MainThread")["sleeping"] >= 40
+
+
+def test_quick_reads_leave_no_records(tmp_path: Path) -> None:
+    with meantime.record(tmp_path / "run.mtr"):
+        thread = threading.Thread(target=lambda: [Path(__file__).read_bytes() for _ in range(200)])
+        thread.start()
+        thread.join()
+
+    (states,) = read(tmp_path / "run.mtr").states("Threads", "Thread-")
+    # each opens the file, and reads it twice; a busy machine may interrupt some of them
+    assert states.count("io-wait") < 200
+
+
+def test_the_lanes_of_a_thread_agree(tmp_path: Path) -> None:
+    async def main() -> None:
+        spinning = threading.Thread(target=_spin, args=(20_000_000,))
+        spinning.start()
+        await asyncio.sleep(0.005)
+        _spin(20_000_000)
+        await asyncio.to_thread(time.sleep, 0.005)
+        spinning.join()
+
+    with meantime.record(tmp_path / "run.mtr", threads=True):
+        asyncio.run(main())
+
+    recorded = read(tmp_path / "run.mtr")
+    loop, thread = (
+        {time_ns: state for time_ns, state, _ in changes}
+        for group in ("Loops", "Threads")
+        for path, changes in recorded.changes.items()
+        if path[0] == group and path[1].startswith("MainThread")
+    )
+    both = [(loop[at], thread[at]) for at in loop.keys() & thread.keys()]
+    assert {("parked", "parked"), ("gil-wait", "gil-wait"), ("running", "running")} <= set(both)
+    assert all(ours == theirs for ours, theirs in both if ours != "stopped")
+    assert _times(recorded, "Workers", "asyncio_0")["sleeping"] >= 5
+
+
+def _reasons(recorded: Recorded) -> dict[str, list[str]]:
+    """Return the waits of each coroutine, by its name."""
+    return {
+        path[1].split(" ")[0].rsplit(".", 1)[-1]: [
+            state for _, state, _ in changes if state is not None and state.startswith("waiting")
+        ]
+        for path, changes in recorded.changes.items()
+        if path[0] == "Tasks"
+    }
+
+
+def _counts(recording: Path) -> dict[tuple[str, ...], list[int]]:
+    """Return the values of each pool's counters."""
+    with meantime.open(recording) as history:
+        return {
+            tuple(history.attributes.path(quark)[3:]): [
+                int(each.value) for each in history.intervals(quark) if each.value is not None
+            ]
+            for lane in history.lanes
+            if lane.declaration.kind == "counter"
+            for quark in lane.quarks.tolist()
+        }
+
+
+def test_an_item_is_queued_until_a_thread_begins_it(tmp_path: Path) -> None:
+    async def direct(executor: ThreadPoolExecutor) -> None:
+        await asyncio.get_running_loop().run_in_executor(executor, time.sleep, 0.01)
+
+    async def main() -> None:
+        with ThreadPoolExecutor(1, "few") as executor:
+            await direct(executor)
+            await asyncio.gather(*(direct(executor) for _ in range(3)))
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(main())
+
+    recorded = read(tmp_path / "run.mtr")
+    waits = [
+        [state for _, state, _ in changes if state is not None and state.startswith("waiting")]
+        for path, changes in recorded.changes.items()
+        if path[1].startswith("test_an_item_is_queued_until_a_thread_begins_it.<locals>.direct")
+    ]
+    assert waits[1:] == [["waiting:pool", "waiting:thread"]] * 2
+    counts = _counts(tmp_path / "run.mtr")
+    assert max(counts["few (1 threads)", "queued"]) >= 2
+    assert max(counts["few (1 threads)", "running"]) == 1
+    assert {values[-1] for values in counts.values()} == {0}
+
+
+def test_pools_of_every_library_have_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trio._core._thread_cache, "IDLE_TIMEOUT", 0.01)
+
+    async def of_trio() -> None:
+        await trio.to_thread.run_sync(time.sleep, 0)
+
+    async def of_anyio() -> None:
+        await anyio.to_thread.run_sync(time.sleep, 0)
+
+    with meantime.record(tmp_path / "run.mtr"):
+        with ThreadPool(2) as pool:
+            assert pool.map(abs, [-1, -2], chunksize=1) == [1, 2]
+            with pytest.raises(ZeroDivisionError) as error:
+                pool.apply(divmod, (1, 0))
+        trio.run(of_trio)
+        asyncio.run(of_anyio())
+
+    until_s = time.monotonic() + 30
+    while threading.active_count() > 1 and time.monotonic() < until_s:
+        # a thread that is left would be in the recordings of other tests
+        time.sleep(0.005)
+    # the recorder is in no traceback
+    files = {Path(frame.path).name for frame in error.traceback}
+    assert files == {Path(__file__).name, "pool.py"}
+    recorded = read(tmp_path / "run.mtr")
+    functions = {
+        fields["function"]
+        for path, changes in recorded.changes.items()
+        for _, state, fields in changes
+        if path[0] == "Workers" and state == "running"
+    }
+    assert functions == {"abs", "divmod", "sleep"}
+    counts = _counts(tmp_path / "run.mtr")
+    assert {name for name, _ in counts} >= {"ThreadPool", "trio", "anyio"}
+    assert {values[-1] for values in counts.values()} == {0}
+
+
+def test_an_item_that_is_cancelled_is_queued_no_longer(tmp_path: Path) -> None:
+    begin = threading.Event()
+
+    with meantime.record(tmp_path / "run.mtr"):
+        executor = ThreadPoolExecutor(1, "one")
+        executor.submit(begin.wait)
+        executor.submit(time.sleep, 0)
+        executor.shutdown(wait=False, cancel_futures=True)
+        begin.set()
+        executor.shutdown()
+
+    assert _counts(tmp_path / "run.mtr")["one (1 threads)", "queued"][-1] == 0
+
+
+def test_what_a_future_stands_for_is_the_reason_of_a_wait(tmp_path: Path) -> None:
+    async def shielded() -> None:
+        await asyncio.shield(asyncio.create_task(asyncio.sleep(0.001)))
+
+    async def with_limit(lock: asyncio.Lock) -> None:
+        await asyncio.wait_for(lock.acquire(), 10)
+
+    async def of_future() -> None:
+        future = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_later(0.001, future.set_result, None)
+        await future
+
+    async def main() -> None:
+        lock = asyncio.Lock()
+        await lock.acquire()
+        asyncio.get_running_loop().call_later(0.001, lock.release)
+        async with asyncio.TaskGroup() as group:
+            for coroutine in (shielded(), with_limit(lock), of_future()):
+                group.create_task(coroutine)
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(main())
+
+    reasons = _reasons(read(tmp_path / "run.mtr"))
+    assert reasons["shielded"] == ["waiting:tasks"]
+    assert reasons["with_limit"] == ["waiting:lock"]
+    assert reasons["of_future"] == ["waiting:future"]
+
+
+def test_a_socket_of_uvloop_is_the_reason_of_a_wait(tmp_path: Path) -> None:
+    uvloop = pytest.importorskip("uvloop")
+
+    async def receive(end: socket.socket) -> None:
+        await asyncio.get_running_loop().sock_recv(end, 1)
+
+    async def main() -> None:
+        left, right = socket.socketpair()
+        with left, right:
+            right.setblocking(False)
+            receiving = asyncio.create_task(receive(right))
+            await asyncio.sleep(0.001)
+            left.send(b"x")
+            await receiving
+
+    with meantime.record(tmp_path / "run.mtr"):
+        uvloop.run(main())
+
+    assert _reasons(read(tmp_path / "run.mtr"))["receive"] == ["waiting:io-read"]
 
 
 def test_after_a_recording_no_thread_is_watched(tmp_path: Path) -> None:

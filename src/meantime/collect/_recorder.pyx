@@ -122,6 +122,23 @@ cdef extern from "hooks.h":
     PyObject *call_unhandled(void *, PyObject **, size_t, PyObject *)
     PyObject *call_item_init(void *, PyObject **, size_t, PyObject *)
     PyObject *call_item_run(void *, PyObject **, size_t, PyObject *)
+    PyObject *call_thread_start(void *, PyObject **, size_t, PyObject *)
+    PyObject *call_pool_queues(void *, PyObject **, size_t, PyObject *)
+    PyObject *call_trio_thread(void *, PyObject **, size_t, PyObject *)
+    PyObject *call_anyio_thread(void *, PyObject **, size_t, PyObject *)
+    PyObject *call_submit(void *, PyObject **, size_t, PyObject *)
+    PyObject *call_run_in_executor(void *, PyObject **, size_t, PyObject *)
+    void (*thread_begins)(PyObject *) noexcept
+    void (*first_thread_starts)() noexcept
+    bint awaits_threads
+    PyObject *(*new_item)(PyObject *, PyObject *, uint32_t) noexcept
+    void (*pool_prepared)(PyObject *) noexcept
+    uint32_t (*pool_of_executor)(PyObject *) noexcept
+    PyObject *hook_of_item(PyObject *, uint32_t, uint32_t)
+    PyObject *hook_of_put(PyObject *, uint32_t)
+    void forget_awaited()
+    uint32_t trio_pool, anyio_pool, latest_item, current_pool
+    int KIND_THREAD_BEGIN, KIND_ITEM_POOL, KIND_ITEM_DROPPED, KIND_POOL
     void begin_loop_run(uint32_t)
     void end_loop_run()
     int KIND_SUBMIT, KIND_ITEM_BEGIN, KIND_LOCATION, KIND_RESUMED
@@ -144,6 +161,24 @@ cdef extern from "waits.h":
     int watch_thread_waits()
     int watch_event_waits(object)
     void remove_waits()
+
+cdef extern from "threads.h":
+    """
+    static int watch_calls_of(PyObject *module) {
+        PyModuleDef *definition = PyModule_GetDef(module);
+        if (!definition || !definition->m_methods) {
+            PyErr_Clear();
+            return 0;
+        }
+        return install_blocking_calls((void *)definition->m_methods->ml_meth);
+    }
+    static int watch_interpreter_calls(void) {
+        return install_blocking_calls((void *)PyThreadState_Get);
+    }
+    """
+    int watch_calls_of(object)
+    int watch_interpreter_calls()
+    void put_thread_name "name_thread"(uint32_t, const char *, size_t)
 
 cdef extern from "sampler.h":
     int start_sampler(uint64_t)
@@ -188,11 +223,19 @@ cdef dict _hooks = {
     "unhandled": <size_t>call_unhandled,
     "item_init": <size_t>call_item_init,
     "item_run": <size_t>call_item_run,
+    "thread_start": <size_t>call_thread_start,
+    "pool_queues": <size_t>call_pool_queues,
+    "trio_thread": <size_t>call_trio_thread,
+    "anyio_thread": <size_t>call_anyio_thread,
+    "submit": <size_t>call_submit,
+    "run_in_executor": <size_t>call_run_in_executor,
 }
 cdef object _on_loop_begin = None
 cdef object _on_loop_end = None
 cdef bint _watch_workers = False
 cdef uint32_t _next_item = 1
+cdef uint32_t _next_pool = 1
+cdef object _on_first_thread = None
 cdef dict _named_locations = {}
 cdef int _MAX_WRAPPED = 8
 cdef bint _follows_forks = False
@@ -215,16 +258,19 @@ def start(
 
 def stop():
     """End the recording and return the error number of a write that failed, or 0."""
-    global blocked_limit_ns, names_for_samples, names_for_streams
+    global blocked_limit_ns, names_for_samples, names_for_streams, awaits_threads
+    global trio_pool, anyio_pool
     # first whatever still writes records or looks up locations, then the recording and its tables
     blocked_limit_ns = 0
-    names_for_samples = names_for_streams = False
+    names_for_samples = names_for_streams = awaits_threads = False
+    trio_pool = anyio_pool = 0
     remove_waits()
     stop_sampler()
     forget_names()
     forget_unseen()
     stop_recording()
     forget_locations()
+    forget_awaited()
     _named_locations.clear()
     clear_library()
     return rec.failed_errno
@@ -243,7 +289,38 @@ def watch_threads():
     # could otherwise be a wait without the GIL, when the name cannot be read.
     put(KIND_RESUMED, 0, 0)
     names_for_streams = watch_thread_waits() > 0
+    if names_for_streams:
+        watch_interpreter_calls()
     return names_for_streams
+
+
+def await_threads(on_first):
+    """Call a function, once, before the program starts its next thread."""
+    global awaits_threads, _on_first_thread
+    _on_first_thread = on_first
+    awaits_threads = True
+
+
+def watch_calls(module):
+    """Begin to record when threads block in the calls of an extension module."""
+    if names_for_streams:
+        watch_calls_of(module)
+
+
+def name_thread(tid: int, name: str):
+    """Record the name of a thread that runs already."""
+    cdef bytes encoded = name.encode("utf-8", "replace")
+    cdef Py_ssize_t length = len(encoded)
+    put_thread_name(tid, encoded, length)
+
+
+def add_pool(kind: str, threads: int):
+    """Define the pool of a library that has one per process: `trio` or `anyio`."""
+    global trio_pool, anyio_pool
+    if kind == "trio":
+        trio_pool = _add_pool(kind, threads)
+    else:
+        anyio_pool = _add_pool(kind, threads)
 
 
 def watch_events(loop_type):
@@ -611,8 +688,11 @@ cdef uint32_t _location_of_callable(object function, object args) except? 0:
     for _ in range(_MAX_WRAPPED):
         kind = type(function)
         if kind is FunctionType:
-            return _location_of_code(function.__code__)
-        if kind is MethodType:
+            inner = _called_by(function, args)
+            if inner is None:
+                return _location_of_code(function.__code__)
+            function, args = inner, ()
+        elif kind is MethodType:
             function = function.__func__
         elif kind is partial:
             function, args = function.func, function.args
@@ -626,13 +706,122 @@ cdef uint32_t _location_of_callable(object function, object args) except? 0:
     return _location_of_name(type(function).__qualname__)
 
 
-cdef void _item_submitted(PyObject *pointer) noexcept:
-    global _next_item
-    cdef object item = <object>pointer
+cdef object _called_by(object function, object args):
+    """Return the program's function that one of a library calls for it, or None."""
+    cdef str module = function.__module__
+    if module == "multiprocessing.pool" and args and type(args[0]) is tuple and args[0]:
+        # mapstar and starmapstar get (function, arguments)
+        return args[0][0]
+    if module == "trio._threads" and "sync_fn" in function.__code__.co_freevars:
+        index = function.__code__.co_freevars.index("sync_fn")
+        return function.__closure__[index].cell_contents
+    return None
+
+
+cdef uint32_t _add_pool(str name, int threads) except? 0:
+    global _next_pool
+    cdef bytes text = b"%d\0%s" % (threads, name.encode("utf-8", "replace")[:1000])
+    cdef Py_ssize_t length = len(text)
+    write_fact(KIND_POOL, _next_pool, <const char *>text, length)
+    _next_pool += 1
+    return _next_pool - 1
+
+
+cdef uint32_t _number_of_pool(object pool, str name, int threads) except? 0:
+    # kept in the pool itself, with the recording that it is of
+    known = pool.__dict__.get("_meantime_pool")
+    if known is not None and known[0] == rec.base_ns:
+        return known[1]
+    number = _add_pool(name, threads)
+    pool._meantime_pool = (rec.base_ns, number)
+    return number
+
+
+cdef uint32_t _pool_of_executor(PyObject *pointer) noexcept:
+    cdef object executor = <object>pointer
     try:
-        item._meantime = (_next_item, _location_of_item(item))
-        put(KIND_SUBMIT, _next_item, item._meantime[1])
-        _next_item += 1
+        name, threads = executor._thread_name_prefix, executor._max_workers
+        return _number_of_pool(executor, name, threads)
+    except Exception:
+        # of another kind than the standard library's: its items have no pool
+        return 0
+
+
+cdef void _pool_prepared(PyObject *pointer) noexcept:
+    cdef object pool = <object>pointer
+    try:
+        # called by its constructor, before the number of threads is known
+        number = _number_of_pool(pool, type(pool).__name__, 0)
+        pool._quick_put = _owned(hook_of_put(<PyObject *>pool._quick_put, number))
+    except Exception:
+        return
+
+
+cdef uint32_t _submit(uint32_t location, uint32_t pool) noexcept:
+    global _next_item, latest_item
+    cdef uint32_t ident = _next_item
+    _next_item += 1
+    put(KIND_SUBMIT, ident, location)
+    if pool:
+        put(KIND_ITEM_POOL, ident, pool)
+    latest_item = ident
+    return ident
+
+
+cdef PyObject *_new_item(PyObject *function, PyObject *args, uint32_t pool) noexcept:
+    cdef uint32_t location
+    try:
+        if not recording_on:
+            return NULL
+        location = _location_of_callable(<object>function, <object>args if args != NULL else ())
+        return hook_of_item(function, _submit(location, pool), location)
+    except Exception:
+        return NULL
+
+
+cdef void _thread_begins(PyObject *pointer) noexcept:
+    cdef uint32_t location = 0
+    cdef object thread = <object>pointer
+    try:
+        target = thread.__dict__.get("_target")
+        if target is None:
+            target = type(thread).run
+        location = _location_of_callable(target, thread.__dict__.get("_args") or ())
+    except Exception:
+        location = 0
+    put(KIND_THREAD_BEGIN, 0, location)
+
+
+cdef void _first_thread_starts() noexcept:
+    # errors are reported by sys.unraisablehook, and the thread starts
+    _on_first_thread()
+
+
+cdef class SubmittedItem:
+    """What is known of a work item; one that is discarded without having run is counted."""
+
+    cdef uint32_t ident, location
+    cdef bint begun
+
+    def __dealloc__(self):
+        if not self.begun and recording_on:
+            put(KIND_ITEM_DROPPED, self.ident, 0)
+
+
+cdef SubmittedItem _submitted(object item):
+    cdef SubmittedItem known = SubmittedItem.__new__(SubmittedItem)
+    known.begun = True
+    known.location = _location_of_item(item)
+    item._meantime = known
+    return known
+
+
+cdef void _item_submitted(PyObject *pointer) noexcept:
+    cdef SubmittedItem known
+    try:
+        known = _submitted(<object>pointer)
+        known.ident = _submit(known.location, current_pool)
+        known.begun = False
     except Exception:
         # an item of another kind than the standard library's: it runs unrecorded
         return
@@ -641,15 +830,18 @@ cdef void _item_submitted(PyObject *pointer) noexcept:
 cdef uint32_t _item_begins(PyObject *pointer) noexcept:
     global _next_item
     cdef object item = <object>pointer
-    cdef uint32_t ident
+    cdef SubmittedItem known
     try:
-        known = getattr(item, "_meantime", None)
-        if known is None:
-            known = (_next_item, _location_of_item(item))
+        found = getattr(item, "_meantime", None)
+        if type(found) is SubmittedItem:
+            known = found
+        else:
+            known = _submitted(item)
+            known.ident = _next_item
             _next_item += 1
-        ident = known[0]
-        put(KIND_ITEM_BEGIN, ident, known[1])
-        return ident
+        known.begun = True
+        put(KIND_ITEM_BEGIN, known.ident, known.location)
+        return known.ident
     except Exception:
         return 0
 
@@ -673,3 +865,8 @@ loop_begins = _loop_begins
 loop_ends = _loop_ends
 item_submitted = _item_submitted
 item_begins = _item_begins
+thread_begins = _thread_begins
+first_thread_starts = _first_thread_starts
+new_item = _new_item
+pool_prepared = _pool_prepared
+pool_of_executor = _pool_of_executor

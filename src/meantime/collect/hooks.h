@@ -18,6 +18,7 @@ struct hook {
     PyObject *dictionary;
     hook_call call;
     vectorcallfunc vectorcall;
+    uint32_t item, location; /* of a pool's function; of a pool's queue, the pool is the item */
 };
 
 static PyTypeObject *hook_type = NULL;
@@ -26,6 +27,8 @@ enum {
     LEAST_CALLBACK_NS = 100000, /* shorter callbacks are not recorded */
     MOST_DELAY_S = 1000000000,
 };
+
+static void drop_item(hook *h);
 
 static PyObject *hook_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf,
                                  PyObject *names) {
@@ -67,6 +70,7 @@ static int hook_clear(PyObject *self) {
 static void hook_dealloc(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
+    drop_item((hook *)self);
     Py_CLEAR(((hook *)self)->dictionary);
     Py_XDECREF(((hook *)self)->wrapped);
     PyObject_GC_Del(self);
@@ -136,12 +140,29 @@ static void note_thread_name(PyObject *thread) {
     note_name_of((uint32_t)syscall(SYS_gettid), name, length);
 }
 
+static void (*thread_begins)(PyObject *thread) = NULL;
+static void (*first_thread_starts)(void) = NULL;
+static int awaits_threads = 0; /* threads are recorded once the program starts one */
+
+/* Thread.start(self), of a class */
+static PyObject *call_thread_start(hook *h, PyObject *const *args, size_t nargsf,
+                                   PyObject *names) {
+    if (unlikely(awaits_threads)) {
+        awaits_threads = 0;
+        first_thread_starts();
+    }
+    return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+}
+
 static PyObject *call_thread_begin(hook *h, PyObject *const *args, size_t nargsf,
                                    PyObject *names) {
     if (PyVectorcall_NARGS(nargsf)) {
         /* noted in memory rather than in a stream, which would be a file for each thread */
         if (names_for_samples) note_thread_name(args[0]);
-        if (names_for_streams) report_name(args[0]);
+        if (names_for_streams) {
+            report_name(args[0]);
+            thread_begins(args[0]);
+        }
     }
     return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
 }
@@ -161,6 +182,7 @@ static PyObject *new_hook(hook_call call, PyObject *wrapped) {
     h->wrapped = Py_NewRef(wrapped);
     h->dictionary = NULL;
     h->call = call;
+    h->item = h->location = 0;
     h->vectorcall = hook_vectorcall;
     PyObject_GC_Track((PyObject *)h);
     return (PyObject *)h;
@@ -448,6 +470,119 @@ static PyObject *call_item_run(hook *h, PyObject *const *args, size_t nargsf, Py
     uint32_t id = PyVectorcall_NARGS(nargsf) ? item_begins(args[0]) : 0;
     PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
     if (recording_on) put(KIND_ITEM_END, id, 0);
+    return result;
+}
+
+/* Other pools: what their threads call is replaced by a hook of it */
+
+static PyObject *(*new_item)(PyObject *function, PyObject *arguments, uint32_t pool) = NULL;
+
+static PyObject *call_item(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
+    uint32_t item = h->item;
+    h->item = 0;
+    put(KIND_ITEM_BEGIN, item, h->location);
+    PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    if (recording_on) put(KIND_ITEM_END, item, 0);
+    return result;
+}
+
+static void drop_item(hook *h) {
+    if (h->call == call_item && h->item && recording_on) put(KIND_ITEM_DROPPED, h->item, 0);
+}
+
+static PyObject *hook_of_item(PyObject *function, uint32_t item, uint32_t location) {
+    PyObject *h = new_hook(call_item, function);
+    if (!h) return NULL;
+    ((hook *)h)->item = item;
+    ((hook *)h)->location = location;
+    return h;
+}
+
+/* Calls the wrapped function with the item in place of one argument; without, if it fails. */
+static PyObject *call_with_item(hook *h, PyObject *const *args, size_t nargsf, PyObject *names,
+                                Py_ssize_t at, PyObject *item) {
+    PyObject *small[16];
+    size_t total = (size_t)PyVectorcall_NARGS(nargsf) + (names ? (size_t)PyTuple_GET_SIZE(names) : 0);
+    if (!item || total > 16) {
+        PyErr_Clear();
+        Py_XDECREF(item);
+        return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    }
+    memcpy(small, args, total * sizeof *args);
+    small[at] = item;
+    PyObject *result =
+        PyObject_Vectorcall(h->wrapped, small, (size_t)PyVectorcall_NARGS(nargsf), names);
+    Py_DECREF(item);
+    return result;
+}
+
+/* put(task), of a ThreadPool's queue: (job, number, function, arguments, keywords), or None */
+static PyObject *call_pool_put(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
+    PyObject *task = PyVectorcall_NARGS(nargsf) ? args[0] : NULL, *item, *replaced = NULL;
+    if (task && PyTuple_CheckExact(task) && PyTuple_GET_SIZE(task) == 5) {
+        item = new_item(PyTuple_GET_ITEM(task, 2), PyTuple_GET_ITEM(task, 3), h->item);
+        if (item) replaced = PyTuple_GetSlice(task, 0, 5);
+        /* a slice of a whole tuple is the tuple itself */
+        if (replaced == task) {
+            Py_DECREF(replaced);
+            replaced = PyTuple_Pack(5, PyTuple_GET_ITEM(task, 0), PyTuple_GET_ITEM(task, 1), item,
+                                    PyTuple_GET_ITEM(task, 3), PyTuple_GET_ITEM(task, 4));
+        }
+        Py_XDECREF(item);
+        if (!replaced) PyErr_Clear();
+    }
+    return call_with_item(h, args, nargsf, names, 0, replaced);
+}
+
+static PyObject *hook_of_put(PyObject *put_task, uint32_t pool) {
+    PyObject *h = new_hook(call_pool_put, put_task);
+    if (h) ((hook *)h)->item = pool;
+    return h;
+}
+
+static void (*pool_prepared)(PyObject *pool) = NULL;
+
+/* _setup_queues(self), of ThreadPool */
+static PyObject *call_pool_queues(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
+    PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    if (result && PyVectorcall_NARGS(nargsf)) pool_prepared(args[0]);
+    return result;
+}
+
+static uint32_t trio_pool = 0, anyio_pool = 0;
+
+/* start_thread_soon(self, fn, deliver, name=None), of trio's ThreadCache */
+static PyObject *call_trio_thread(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
+    PyObject *item = PyVectorcall_NARGS(nargsf) > 1 ? new_item(args[1], NULL, trio_pool) : NULL;
+    return call_with_item(h, args, nargsf, names, 1, item);
+}
+
+/* run_sync_in_worker_thread(func, ...), of anyio's backend, bound to its class */
+static PyObject *call_anyio_thread(hook *h, PyObject *const *args, size_t nargsf,
+                                   PyObject *names) {
+    PyObject *item = PyVectorcall_NARGS(nargsf) ? new_item(args[0], NULL, anyio_pool) : NULL;
+    return call_with_item(h, args, nargsf, names, 0, item);
+}
+
+/* submit(self, function, ...), of ThreadPoolExecutor */
+
+static uint32_t (*pool_of_executor)(PyObject *executor) = NULL;
+
+static PyObject *call_submit(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
+    uint32_t outer = current_pool;
+    if (PyVectorcall_NARGS(nargsf)) current_pool = pool_of_executor(args[0]);
+    PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    current_pool = outer;
+    return result;
+}
+
+/* run_in_executor(self, executor, function, ...), of a loop's class */
+static PyObject *call_run_in_executor(hook *h, PyObject *const *args, size_t nargsf,
+                                      PyObject *names) {
+    latest_item = 0;
+    PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    if (result && latest_item && future_type && PyObject_TypeCheck(result, future_type))
+        await_item(result, latest_item);
     return result;
 }
 

@@ -7,6 +7,7 @@ import sys
 
 from meantime.collect import _recorder
 from meantime.collect.imports import ImportWatch
+from meantime.collect.pools import PoolHooks, watch_threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,14 +31,22 @@ class Hooks:
 
     Args:
         tasks: Whether to record tasks.
-        workers: Whether to record event loops and pool threads.
+        workers: Whether to record event loops, and threads once the program starts some.
         threads: Whether to note the names of all threads.
+        waits: Whether to record threads even before the program starts one.
         polls: Whether to be called at each turn of a loop, to detect when it is blocked.
         errors: Whether to dump rings when an exception is not handled.
     """
 
     def __init__(
-        self, *, tasks: bool, workers: bool, threads: bool, errors: bool, polls: bool
+        self,
+        *,
+        tasks: bool,
+        workers: bool,
+        threads: bool,
+        waits: bool,
+        errors: bool,
+        polls: bool,
     ) -> None:
         self._tasks = tasks
         self._workers = workers
@@ -59,12 +68,16 @@ class Hooks:
                 "trio": self._trio,
                 "anyio": self._add_library,
             }
+        self._pools = PoolHooks(self._replace)
         if workers:
-            callbacks["concurrent.futures.thread"] = self._pools
+            callbacks.update(self._pools.callbacks())
         if errors:
             self._replace(sys, "excepthook", "unhandled")
-        if threads or errors:
+        if threads or errors or workers:
             callbacks["threading"] = self._threads
+        # A ring of each thread would take memory that nobody asked for.
+        self._awaits_threads = workers and not waits and not errors
+        self.waits_recorded = waits and watch_threads()
         self._detach: list[Callable[[], None]] = []
         if tasks:
             callbacks.update(dict.fromkeys(_SERVERS, self._server))
@@ -108,6 +121,7 @@ class Hooks:
         events = sys.modules["asyncio.events"]
         if _recorder.configure_handles(events.Handle, events.TimerHandle):
             self._replace(events.Handle, "_run", "handle_run")
+            self._replace(loop_class, "run_in_executor", "run_in_executor")
         if self._errors:
             self._replace(loop_class, "call_exception_handler", "unhandled")
 
@@ -156,6 +170,7 @@ class Hooks:
         self._replace(uvloop.Loop, "run_forever", "run_forever")
         if self._tasks:
             self._replace(uvloop.Loop, "create_task", "create_task")
+            self._replace(uvloop.Loop, "run_in_executor", "run_in_executor")
         if self._workers:
             # its loops wait in compiled code, not in a selector
             _recorder.watch_events(sys.modules["uvloop.loop"].Loop)
@@ -175,15 +190,12 @@ class Hooks:
                 self._replace(epoll.EpollIOManager, "get_events", "trio_get_events")
 
     def _threads(self, threading: ModuleType) -> None:
-        if self._see_names:
+        if self._see_names or self._workers:
             self._replace(threading.Thread, "_bootstrap_inner", "thread_begin")
+        if self._awaits_threads:
+            self._pools.threads(threading)
         if self._errors:
             self._replace(threading, "excepthook", "unhandled")
-
-    def _pools(self, thread: ModuleType) -> None:
-        item = thread._WorkItem  # noqa: SLF001 - what a pool's threads run has no public name
-        self._replace(item, "__init__", "item_init")
-        self._replace(item, "run", "item_run")
 
     def _server(self, module: ModuleType) -> None:
         from meantime.collect import requests  # noqa: PLC0415 - for servers only

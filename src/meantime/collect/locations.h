@@ -19,6 +19,7 @@
 #undef Py_BUILD_CORE
 #endif
 
+#include "pools.h"
 #include "stream.h"
 
 #if PY_VERSION_HEX >= 0x030D0000
@@ -35,6 +36,7 @@ enum {
     CODE_HANDLE = 4,  /* runs a loop's callbacks: below it on the stack is only the loop */
     CODE_QUEUE = 8,   /* waits by an event inside, but is reported as a queue */
     CODE_DEADLINES = 16, /* in which trio ends the waits that are due */
+    CODE_WAIT_FOR = 32,  /* up to 3.11: waits for a task that it makes of its argument */
 };
 
 typedef struct {
@@ -125,6 +127,9 @@ static uint32_t classify_code(PyCodeObject *code) {
                   (ends_with(file, length, "/asyncio/queues.py") &&
                    PyUnicode_CompareWithASCIIString(code->co_qualname, "Queue.join") == 0)))
         flags |= CODE_QUEUE;
+    if (PY_VERSION_HEX < 0x030C0000 && flags && ends_with(file, length, "/asyncio/tasks.py") &&
+        PyUnicode_CompareWithASCIIString(code->co_qualname, "wait_for") == 0)
+        flags |= CODE_WAIT_FOR;
     return flags;
 }
 
@@ -269,16 +274,104 @@ static inline struct _PyInterpreterFrame *frame_of_coroutine(PyObject *coroutine
     return (struct _PyInterpreterFrame *)((PyGenObject *)coroutine)->gi_iframe;
 }
 
+/* The item that the last wait_location of this thread found to be waited for, or 0. */
+THREAD_LOCAL uint32_t waited_item = 0;
+
+static int has_name(PyObject *object, const char *begin) {
+    PyObject *name = PyObject_GetAttrString(object, "__name__");
+    const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
+    int yes = text && !strncmp(text, begin, strlen(begin));
+    if (!name || (!text && PyErr_Occurred())) PyErr_Clear();
+    Py_XDECREF(name);
+    return yes;
+}
+
+static int note_coroutine(PyObject *referred_to, void *found) {
+    if (!PyType_Check(referred_to)) *(PyObject **)found = referred_to;
+    return 0;
+}
+
+/* Returns what a compiled coroutine waits for; those of a loop's sockets tell it by their names. */
+static uint32_t leaf_of_compiled(PyObject *awaited) {
+    PyObject *coroutine = NULL;
+    /* Cython awaits through a wrapper, of which its coroutine is no attribute */
+    if (!strstr(Py_TYPE(awaited)->tp_name, "coroutine_wrapper") || !Py_TYPE(awaited)->tp_traverse)
+        return LEAF_OTHER;
+    Py_TYPE(awaited)->tp_traverse(awaited, note_coroutine, &coroutine);
+    if (!coroutine || !has_name(coroutine, "sock_")) return LEAF_OTHER;
+    return has_name(coroutine, "sock_recv") || has_name(coroutine, "sock_accept") ? LEAF_READ
+                                                                                  : LEAF_WRITE;
+}
+
+static getter future_callbacks = NULL;
+
+/* Whether the future is one of asyncio.shield, which ends with a task. Such a future is given its
+   first callback by `shield` itself. */
+static int is_shield(PyObject *future) {
+    if (!future_callbacks) {
+        for (PyGetSetDef *g = future_type->tp_getset; g && g->name; g++)
+            if (!strcmp(g->name, "_callbacks")) future_callbacks = g->get;
+        if (!future_callbacks) return 0;
+    }
+    PyObject *callbacks = future_callbacks(future, NULL);
+    int yes = 0;
+    if (!callbacks) PyErr_Clear();
+    else if (PyList_Check(callbacks) && PyList_GET_SIZE(callbacks)) {
+        PyObject *first = PyList_GET_ITEM(callbacks, 0);
+        PyObject *function = PyTuple_Check(first) && PyTuple_GET_SIZE(first)
+                                 ? PyTuple_GET_ITEM(first, 0) : NULL;
+        if (function && PyFunction_Check(function)) {
+            PyObject *name = ((PyFunctionObject *)function)->func_qualname;
+            yes = !PyUnicode_CompareWithASCIIString(name, "shield.<locals>._outer_done_callback");
+        }
+    }
+    Py_XDECREF(callbacks);
+    return yes;
+}
+
+#if PY_VERSION_HEX < 0x030C0000
+/* Returns the library's coroutine in the task that wait_for waits for, such as that of a lock. */
+static PyObject *code_of_wait_for(struct _PyInterpreterFrame *frame) {
+    PyObject *task = frame->localsplus[0], *coroutine, *code = NULL, *found = NULL;
+    if (!task) return NULL;
+    if (!task_type || !Py_IS_TYPE(task, task_type)) {
+        waited_item = item_of_future(task);
+        return NULL;
+    }
+    coroutine = PyObject_CallMethod(task, "get_coro", NULL);
+    if (coroutine) code = PyObject_GetAttrString(coroutine, "cr_code");
+    if (!code) PyErr_Clear();
+    else if (PyCode_Check(code) && flags_of_code(code) & CODE_LIBRARY) found = code;
+    Py_XDECREF(code); /* the table of codes owns it */
+    Py_XDECREF(coroutine);
+    return found;
+}
+#endif
+
+static uint32_t leaf_of(PyObject *yielded, int by_library) {
+    if (yielded == Py_None) return LEAF_NONE;
+    if (task_type && Py_IS_TYPE(yielded, task_type)) return LEAF_TASK;
+    if (!future_type || !PyObject_TypeCheck(yielded, future_type)) return LEAF_OTHER;
+    if ((waited_item = item_of_future(yielded))) return LEAF_ITEM;
+    /* asyncio.gather returns its own future type, but waits for tasks */
+    if (!Py_IS_TYPE(yielded, future_type))
+        return strcmp(Py_TYPE(yielded)->tp_name, "_GatheringFuture") ? LEAF_FUTURE : LEAF_TASK;
+    return !by_library && is_shield(yielded) ? LEAF_TASK : LEAF_FUTURE;
+}
+
 static uint32_t wait_location(PyObject *coroutine, PyObject *yielded) {
     PyObject *at = coroutine, *user_code = NULL, *inner_code = NULL, *queue_code = NULL;
+    uint32_t compiled = LEAF_OTHER, flags;
+    struct _PyInterpreterFrame *frame;
     int user_lasti = -1;
+    waited_item = 0;
     if (!PyCoro_CheckExact(at)) return location_id(NULL, -1, (PyObject *)Py_TYPE(at), LEAF_OTHER);
     Py_INCREF(at);
     /* from the task's coroutine inwards; the location is the innermost line outside libraries */
     for (;;) {
-        struct _PyInterpreterFrame *frame = frame_of_coroutine(at);
+        frame = frame_of_coroutine(at);
         PyObject *code = FRAME_CODE(frame);
-        uint32_t flags = flags_of_code(code);
+        flags = flags_of_code(code);
         if (!inner_code || !(flags & CODE_TRAP)) inner_code = code;
         if (flags & CODE_QUEUE) queue_code = code;
         if (!user_code || !(flags & CODE_LIBRARY)) {
@@ -288,6 +381,7 @@ static uint32_t wait_location(PyObject *coroutine, PyObject *yielded) {
         PyObject *next = coroutine_await(at, NULL);
         if (!next || !PyCoro_CheckExact(next)) {
             if (!next) PyErr_Clear();
+            else if (next != Py_None && next != yielded) compiled = leaf_of_compiled(next);
             Py_XDECREF(next);
             break;
         }
@@ -296,15 +390,15 @@ static uint32_t wait_location(PyObject *coroutine, PyObject *yielded) {
     }
     /* None is a checkpoint: the task is ready immediately, so it does not wait for the queue */
     if (queue_code && yielded != Py_None) inner_code = queue_code;
-    uint32_t leaf = LEAF_OTHER;
-    if (yielded == Py_None) leaf = LEAF_NONE;
-    else if (task_type && Py_IS_TYPE(yielded, task_type)) leaf = LEAF_TASK;
-    else if (future_type && PyObject_TypeCheck(yielded, future_type))
-        /* asyncio.gather returns its own future type, but waits for tasks */
-        leaf = !Py_IS_TYPE(yielded, future_type) &&
-                       !strcmp(Py_TYPE(yielded)->tp_name, "_GatheringFuture")
-                   ? LEAF_TASK
-                   : LEAF_FUTURE;
+    uint32_t leaf = leaf_of(yielded, flags & CODE_LIBRARY);
+    if (leaf == LEAF_FUTURE && compiled != LEAF_OTHER) leaf = compiled;
+#if PY_VERSION_HEX < 0x030C0000
+    if (unlikely(flags & CODE_WAIT_FOR) && leaf == LEAF_FUTURE) {
+        PyObject *code = code_of_wait_for(frame);
+        if (code) inner_code = code;
+        if (waited_item) leaf = LEAF_ITEM;
+    }
+#endif
     uint32_t id = location_id(user_code, user_lasti, inner_code, leaf);
     Py_DECREF(at);
     return id;

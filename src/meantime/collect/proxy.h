@@ -187,6 +187,7 @@ static void suspend(proxy *p, PyObject *yielded, uint32_t before) {
     uint32_t location = wait_location(p->coroutine, yielded);
     uint8_t kind = KIND_WAIT;
     if (unlikely(p->cancelled) && still_cancelling(p)) kind = KIND_CANCELLING;
+    if (unlikely(waited_item)) put(KIND_ITEM_AWAITED, waited_item, p->id);
     put_end(kind, p->id, location, before);
     /* while it is being cancelled, the wake-up ends that state */
     if (yielded == Py_None && !p->of_trio && kind == KIND_WAIT) yielded_task = p->id;

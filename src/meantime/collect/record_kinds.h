@@ -47,6 +47,13 @@
     X(FLUSH, 50)         \
     X(CLOCK, 51)         \
     X(DUMP, 52)          \
+    X(THREAD_BEGIN, 64)  \
+    X(SLEEP, 66)         \
+    X(IO_WAIT, 67)       \
+    X(CHILD_WAIT, 68)    \
+    X(ITEM_AWAITED, 69)  \
+    X(ITEM_POOL, 70)     \
+    X(ITEM_DROPPED, 71)  \
     X(REQUEST_END, 120)  \
     X(NAME, 128)         \
     X(LABEL, 129)        \
@@ -60,6 +67,7 @@
     X(SAMPLER, 137)      \
     X(CALLED, 138)       \
     X(BLOCKED_STACK, 139) \
+    X(POOL, 200)         \
     X(REQUEST, 250)      \
     X(RESPONSE, 251)     \
     X(PHASE, 252)
@@ -77,7 +85,10 @@ enum kind { RECORD_KINDS(RECORD_KIND_ENUM) };
     X(SPAWN, 4)         \
     X(NAME, 5)          \
     X(LOOP, 6)          \
-    X(BLOCKED, 7)
+    X(BLOCKED, 7)       \
+    X(ITEM, 9)          \
+    X(READ, 10)         \
+    X(WRITE, 11)
 
 #define LOCATION_LEAF_ENUM(name, number) LEAF_##name = number,
 enum leaf { LOCATION_LEAVES(LOCATION_LEAF_ENUM) };

@@ -219,10 +219,11 @@ def begin(path: str, options: Options, *, fresh: bool) -> None:
         tasks=options.trace in ("tasks", "both"),
         workers=options.trace in ("workers", "both"),
         threads=options.threads or options.samples > 0,
+        waits=options.threads,
         polls=options.dump_ns > 0,
         errors=options.policy == "ring",
     )
-    if options.threads and not _recorder.watch_threads():
+    if options.threads and not hooks.waits_recorded:
         _warn("waits of threads are not recorded: this interpreter's cannot be watched", 4)
     if options.samples:
         _begin_samples(options.period_ns)

@@ -27,7 +27,10 @@
 #define RELOCATION_GLOBAL R_AARCH64_GLOB_DAT
 #endif
 
-enum { MAX_SLOTS = 64 };
+enum {
+    MAX_SLOTS = 256,
+    CONTINUED_NS = 50000, /* between two turns of one wait for the GIL */
+};
 
 typedef struct {
     const char *name;
@@ -56,7 +59,8 @@ THREAD_LOCAL slot *resumed_at = NULL;
 
 static void begin_wait(uint8_t kind) {
     stream *s = stream_of_thread();
-    if (s && kind == KIND_GIL_WAIT && resumed_at && resumed_at == s->cursor) {
+    if (s && kind == KIND_GIL_WAIT && resumed_at && resumed_at == s->cursor &&
+        now_ns() - (resumed_at[-1].w0 >> 8) < CONTINUED_NS) {
         s->cursor = resumed_at - 1;
         s->cursor->w0 = 0;
         return;

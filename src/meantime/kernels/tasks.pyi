@@ -15,6 +15,7 @@ SAMPLED: int
 REQUEST: int
 LAG: int
 TEST: int
+COUNTER: int
 _Figures: TypeAlias = tuple[int, int, int, int]
 
 class TaskStates:

@@ -9,10 +9,11 @@ from libc.string cimport memset
 import numpy as np
 
 from meantime.kernels.record_kinds cimport (
-    KIND_BLOCKED, KIND_CALLBACK, KIND_CANCELLING, KIND_CPU_WAIT, KIND_DUE, KIND_FLUSH,
-    KIND_GIL_WAIT, KIND_ITEM_BEGIN, KIND_ITEM_END, KIND_KNOWN, KIND_LOOP_BEGIN, KIND_LOOP_END,
-    KIND_LOOP_KNOWN, KIND_LOST, KIND_PARK, KIND_POLL, KIND_RESUMED, KIND_SPAWN, KIND_START,
-    KIND_SUBMIT, KIND_THREAD, KIND_THREAD_END, KIND_THROW, KIND_TIMER, KIND_TURN, KIND_UNPARK,
+    KIND_BLOCKED, KIND_CALLBACK, KIND_CANCELLING, KIND_CHILD_WAIT, KIND_CPU_WAIT, KIND_DUE,
+    KIND_FLUSH, KIND_GIL_WAIT, KIND_ITEM_AWAITED, KIND_ITEM_BEGIN, KIND_ITEM_END, KIND_KNOWN,
+    KIND_LOCK_WAIT, KIND_LOOP_BEGIN, KIND_LOOP_END, KIND_LOOP_KNOWN, KIND_LOST, KIND_PARK,
+    KIND_POLL, KIND_RESUMED, KIND_SLEEP, KIND_SPAWN, KIND_START, KIND_SUBMIT, KIND_THREAD,
+    KIND_THREAD_BEGIN, KIND_THREAD_END, KIND_THROW, KIND_TIMER, KIND_TURN, KIND_UNPARK,
     KIND_WAIT, KIND_WAKE,
 )
 
@@ -23,10 +24,10 @@ cdef enum:
 # what an entity is
 cdef enum:
     E_TASK = 0, E_LOOP = 1, E_WORKER = 2, E_THREAD = 3, E_PROCESS = 4, E_SAMPLED = 5
-    E_LAG = 6, E_REQUEST = 10, E_TEST = 11
+    E_LAG = 6, E_COUNTER = 9, E_REQUEST = 10, E_TEST = 11
 
-TASK, LOOP, WORKER, THREAD, PROCESS, SAMPLED, REQUEST, TEST, LAG = (
-    E_TASK, E_LOOP, E_WORKER, E_THREAD, E_PROCESS, E_SAMPLED, E_REQUEST, E_TEST, E_LAG
+TASK, LOOP, WORKER, THREAD, PROCESS, SAMPLED, REQUEST, TEST, LAG, COUNTER = (
+    E_TASK, E_LOOP, E_WORKER, E_THREAD, E_PROCESS, E_SAMPLED, E_REQUEST, E_TEST, E_LAG, E_COUNTER
 )
 
 # A poll that is shorter found what was ready when it began. A time in which an event may have been
@@ -52,10 +53,12 @@ ctypedef struct Task:
     int32_t result_entity
     int32_t label
     int32_t waited
+    int32_t awaits
     int64_t result_ns, woken_ns, due_ns
 
 ctypedef struct Item:
-    int32_t submitter
+    int32_t submitter, awaiter
+    uint8_t begun
     int64_t submitted_ns, begun_ns
 
 ctypedef struct Stream:
@@ -643,6 +646,7 @@ cdef class TaskStates:
         t.result_entity = -1
         t.label = -1
         t.waited = -1
+        t.awaits = -1
         t.woken_ns = -1
         t.due_ns = -1
         t.entity = self.new_entity(E_TASK, process, <int32_t>ident, self.tag(process, location))
@@ -734,6 +738,7 @@ cdef class TaskStates:
         cdef int32_t tag = self.tag(s.process, aux) if kind != KIND_WAKE else -1
         cdef int64_t ready_ns, timer_ns = s.timer_ns
         cdef Task *t
+        cdef Item *item
         if kind == KIND_WAIT or kind == KIND_CANCELLING or kind == KIND_WAKE:
             # These do not define a task: one whose beginning is lost appears with its next step.
             number = self.known_task(s.process, ident)
@@ -778,6 +783,13 @@ cdef class TaskStates:
             t.state = self.state_of[kind]
             if kind == KIND_WAIT and tag >= 0:
                 t.state = self.waits[tag]
+            if t.awaits >= 0:
+                # a task that waits for an item waits for a thread to begin it first
+                item = <Item *>self.items.data + t.awaits
+                t.awaits = -1
+                if kind == KIND_WAIT and not item.begun:
+                    item.awaiter = number
+                    t.state = self.state_of[KIND_SUBMIT]
             return self.task_change(time_ns, t, t.state, tag)
         if kind == KIND_WAKE:
             if not t.alive or t.state == self.running or t.state == self.state_of[KIND_WAKE] \
@@ -814,6 +826,53 @@ cdef class TaskStates:
             return -1
         return self.change(time_ns + self.outcome_ns, t.entity, S_NONE, -1)
 
+    cdef int item_begins(self, int64_t time_ns, Item *item) noexcept nogil:
+        cdef Task *t
+        if item.awaiter < 0:
+            return 0
+        t = <Task *>self.tasks.data + item.awaiter
+        item.awaiter = -1
+        if not t.alive or t.state != self.state_of[KIND_SUBMIT]:
+            return 0
+        t.state = self.state_of[KIND_ITEM_AWAITED]
+        return self.task_change(time_ns, t, t.state, t.waited)
+
+    cdef int wait_record(self, int64_t time_ns, int32_t stream, int kind) noexcept nogil:
+        # What a thread waits for is also the state of its loop, or of the item that it runs.
+        cdef Stream *s = &self.streams[stream]
+        cdef int8_t state = self.state_of[kind], at
+        cdef int what, failed = 0
+        cdef int32_t tag
+        cdef bint is_idle = s.state[E_WORKER] == self.state_of[KIND_ITEM_END]
+        if s.state[E_LOOP] == self.state_of[KIND_PARK]:
+            # the call in which a loop waits for events, which PARK and UNPARK enclose
+            if kind == KIND_POLL or kind == KIND_RESUMED:
+                return 0
+        for what in range(E_LOOP, E_WORKER + 1):
+            at = s.state[what]
+            if at == S_NONE or at == self.stopped or at == self.lost_state or at == state \
+                    or (what == E_WORKER and is_idle):
+                continue
+            s.state[what] = state
+            # a step whose code is known has it also while the thread waits
+            tag = s.code if what == E_LOOP and s.code >= 0 else s.tag[what]
+            failed |= self.change(time_ns, s.entity[what], state, tag)
+        if is_idle and kind == KIND_LOCK_WAIT:
+            # a pool's thread waits for its next item by a lock
+            state = self.state_of[KIND_ITEM_END]
+        return failed | self.thread_change(stream, E_THREAD, time_ns, state, s.tag[E_THREAD])
+
+    cdef int loop_change(
+        self, int64_t time_ns, int32_t stream, int8_t state, int32_t tag
+    ) noexcept nogil:
+        cdef Stream *s = &self.streams[stream]
+        cdef int failed = self.thread_change(stream, E_LOOP, time_ns, state, tag)
+        if s.entity[E_THREAD] >= 0:
+            # a thread goes on after its loop has ended
+            state = self.running if state == self.stopped else state
+            failed |= self.thread_change(stream, E_THREAD, time_ns, state, s.tag[E_THREAD])
+        return failed
+
     cdef int item_record(
         self, int64_t time_ns, int32_t stream, int kind, uint32_t ident, uint32_t aux
     ) noexcept nogil:
@@ -829,6 +888,8 @@ cdef class TaskStates:
                 return -1
             item = <Item *>self.items.data + self.items.used
             item.submitter = s.task
+            item.awaiter = -1
+            item.begun = False
             item.submitted_ns = time_ns
             item.begun_ns = time_ns
             self.items.used += 1
@@ -840,6 +901,9 @@ cdef class TaskStates:
             if number >= 0:
                 item = <Item *>self.items.data + number
                 item.begun_ns = time_ns
+                item.begun = True
+                if self.item_begins(time_ns, item) < 0:
+                    return -1
                 if item.submitter >= 0:
                     t = <Task *>self.tasks.data + item.submitter
                     if self.flow(t.entity, item.submitted_ns, worker, time_ns, KIND_SUBMIT) < 0:
@@ -862,7 +926,7 @@ cdef class TaskStates:
     cdef int record(
         self, int64_t time_ns, int32_t stream, int kind, uint32_t ident, uint32_t aux
     ) noexcept nogil:
-        cdef int32_t tag
+        cdef int32_t tag, task
         cdef int64_t number = <int64_t>(ident | <uint64_t>aux << 32)
         cdef Stream *s = &self.streams[stream]
         if kind <= KIND_WAKE:
@@ -896,7 +960,7 @@ cdef class TaskStates:
         if kind == KIND_TURN:
             return 0
         if kind == KIND_PARK or kind == KIND_UNPARK or kind == KIND_LOOP_END:
-            return self.thread_change(stream, E_LOOP, time_ns, self.state_of[kind], -1)
+            return self.loop_change(time_ns, stream, self.state_of[kind], -1)
         if kind == KIND_LOOP_KNOWN:
             # A repetition, which matters only after a loss, or if the beginning is missing.
             if s.entity[E_LOOP] >= 0 and s.state[E_LOOP] != self.lost_state:
@@ -909,11 +973,22 @@ cdef class TaskStates:
             return self.item_record(time_ns, stream, kind, ident, aux)
         if kind == KIND_LOOP_BEGIN:
             tag = self.tag(s.process, ident)
-            return self.thread_change(stream, E_LOOP, time_ns, self.running, tag)
-        if KIND_GIL_WAIT <= kind <= KIND_POLL or kind == KIND_RESUMED:
+            return self.loop_change(time_ns, stream, self.running, tag)
+        if KIND_GIL_WAIT <= kind <= KIND_POLL or kind == KIND_RESUMED \
+                or KIND_SLEEP <= kind <= KIND_CHILD_WAIT:
             if kind == KIND_GIL_WAIT or kind == KIND_RESUMED:
                 self.gil_record(time_ns, s, kind, ident)
-            return self.thread_change(stream, E_THREAD, time_ns, self.state_of[kind], -1)
+            return self.wait_record(time_ns, stream, kind)
+        if kind == KIND_THREAD_BEGIN:
+            tag = self.tag(s.process, aux)
+            return self.thread_change(stream, E_THREAD, time_ns, self.running, tag)
+        if kind == KIND_ITEM_AWAITED:
+            task = self.known_task(s.process, aux)
+            if task >= 0:
+                (<Task *>self.tasks.data)[task].awaits = find(
+                    &self.item_tables[s.process], ident
+                )
+            return 0
         if kind == KIND_FLUSH:
             return self.stall(time_ns, stream, <int64_t>ident | <int64_t>aux << 32)
         if kind == KIND_THREAD_END:
@@ -1009,7 +1084,7 @@ cdef class TaskStates:
         return self._added(E_SAMPLED, process, <int32_t>tid)
 
     def add_derived(self, int32_t what, Py_ssize_t process, uint32_t number):
-        """Return a new entity for a request or a test, whose states the caller derives."""
+        """Return a new entity for a request, a test or a counter, which the caller derives."""
         return self._added(what, process, <int32_t>number)
 
     cdef _added(self, int32_t what, Py_ssize_t process, int32_t ident):
@@ -1144,7 +1219,7 @@ cdef class TaskStates:
         return labels
 
     def forget_ended(self):
-        """Forget the tasks that have ended, and renumber the entities that are left.
+        """Forget the tasks and threads that have ended, and renumber the entities that are left.
 
         All results must have been taken before, since they refer to entities by their old numbers.
         Returns the old numbers of the entities that stay, in the order of the new ones.
@@ -1164,6 +1239,13 @@ cdef class TaskStates:
             else:
                 new_entity[tasks[i].entity] = -1
         self.tasks.used = kept
+        for i in range(self.entities.used):
+            if E_LOOP <= entity[i].what <= E_THREAD:
+                new_entity[i] = -1
+        for i in range(self.stream_count):
+            for j in range(4):
+                if self.streams[i].entity[j] >= 0:
+                    new_entity[self.streams[i].entity[j]] = 0
         staying = np.flatnonzero(entity_map[: self.entities.used] == 0)
         for i in range(self.entities.used):
             if new_entity[i] == 0:
@@ -1192,6 +1274,9 @@ cdef class TaskStates:
             if (<Item *>self.items.data)[i].submitter >= 0:
                 j = (<Item *>self.items.data)[i].submitter
                 (<Item *>self.items.data)[i].submitter = new_task[j]
+            if (<Item *>self.items.data)[i].awaiter >= 0:
+                j = (<Item *>self.items.data)[i].awaiter
+                (<Item *>self.items.data)[i].awaiter = new_task[j]
         return staying
 
     cdef renumber(self, Table *table, const int32_t[::1] new_number):

@@ -63,6 +63,10 @@ STATES = (
     "collector-stall",
     "possibly-runnable",
     "cpu-wait",
+    "waiting:pool",
+    "sleeping",
+    "io-wait",
+    "child-wait",
 )
 
 # the state that begins with a record; a waiting task's depends on the reason, if that is known
@@ -88,6 +92,13 @@ _STATE_OF = {
     "LOCK_WAIT": "lock-wait",
     "POLL": "polling",
     "RESUMED": "running",
+    "THREAD_BEGIN": "running",
+    "SLEEP": "sleeping",
+    "IO_WAIT": "io-wait",
+    "CHILD_WAIT": "child-wait",
+    # of a task that waits for an item: until a thread begins it, and until it ends
+    "SUBMIT": "waiting:pool",
+    "ITEM_AWAITED": "waiting:thread",
     "THREAD_END": "stopped",
     "FLUSH": "collector-stall",
     "LOST": "lost",
@@ -154,7 +165,21 @@ _COLORS = {
     "waiting:children": "#adb0f4",
     "waiting:tasks": "#adb0f4",
     "waiting:future": "#a3cae3",
+    "waiting:pool": "#a3cae3",
+    "sleeping": "#d1d5dd",
+    "io-wait": "#659cd3",
+    "child-wait": "#adb0f4",
 }
+
+_THREAD_WAITS = (
+    "gil-wait",
+    "gil-handoff",
+    "lock-wait",
+    "polling",
+    "sleeping",
+    "io-wait",
+    "child-wait",
+)
 
 _LANES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "Tasks": (
@@ -176,22 +201,21 @@ _LANES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "Loops": (
         "Loop",
         "Event loops",
-        ("running", "cpu-wait", "parked", "stopped", "collector-stall", "lost"),
+        ("running", "cpu-wait", "parked", *_THREAD_WAITS, "stopped", "collector-stall", "lost"),
     ),
     "Workers": (
         "Worker",
         "Pool threads",
-        ("running", "idle", "stopped", "collector-stall", "lost"),
+        ("running", "idle", *_THREAD_WAITS, "stopped", "collector-stall", "lost"),
     ),
     "Threads": (
         "Thread",
         "Threads",
         (
             "running",
-            "gil-wait",
-            "gil-handoff",
-            "lock-wait",
-            "polling",
+            "parked",
+            "idle",
+            *_THREAD_WAITS,
             "stopped",
             "collector-stall",
             "lost",

@@ -68,6 +68,13 @@ _REASONS = (
     ("anyio/streams/memory.py", "", "queue"),
 )
 
+# what is awaited may tell the reason better than by which coroutine it is awaited
+_REASON_OF_LEAF = {
+    LEAVES["ITEM"]: "thread",
+    LEAVES["READ"]: "io-read",
+    LEAVES["WRITE"]: "io-write",
+}
+
 
 def wait_reason(coroutine: str, file: str, leaf: int) -> str:
     """Return the reason for which a task waits, such as `sleep`; empty if it is unknown.
@@ -77,6 +84,8 @@ def wait_reason(coroutine: str, file: str, leaf: int) -> str:
         file: The path of the file in which it is defined.
         leaf: What it waits for, one of `LEAVES`.
     """
+    if leaf in _REASON_OF_LEAF:
+        return _REASON_OF_LEAF[leaf]
     path = file.replace("\\", "/")
     for ending, name, reason in _REASONS:
         if path.endswith("/" + ending) and coroutine.startswith(name):

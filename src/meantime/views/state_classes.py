@@ -47,8 +47,12 @@ CLASSES = (
         "i/o", "#659cd3", "#2676c6", _WAITING + r"(?:i/?o(?:[\- ](?:read|write|wait))?|network)"
     ),
     StateClass("thread", "#76bec1", "#00736b", _WAITING + r"(?:thread|executor)"),
-    StateClass("tasks", "#adb0f4", "#594e97", _WAITING + r"(?:tasks|gather|children)"),
-    StateClass("queue", "#a3cae3", "#124a74", r"waiting|" + _WAITING + r"(?:queue|event|future)"),
+    StateClass(
+        "tasks", "#adb0f4", "#594e97", _WAITING + r"(?:tasks|gather|children|child[\- ]wait)"
+    ),
+    StateClass(
+        "queue", "#a3cae3", "#124a74", r"waiting|" + _WAITING + r"(?:queue|pool|event|future)"
+    ),
     StateClass("sleep", "#d1d5dd", "#333a4b", _WAITING + r"sleep(?:ing)?"),
     StateClass(
         "idle", "#ebedf1", "#1f2024", r"idle|parked|poll(?:ing)?|off[\- ]?cpu|interruptible sleep"

@@ -6,9 +6,9 @@ from collections import Counter
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from meantime.attribute_paths import process_path, task_path, thread_path
+from meantime.attribute_paths import counter_path, process_path, task_path, thread_path
 from meantime.kernels.record_kinds import KINDS
-from meantime.kernels.tasks import PROCESS, SAMPLED
+from meantime.kernels.tasks import COUNTER, PROCESS, SAMPLED
 from meantime.providers.tasks import GROUPS, lane_of
 from meantime.readers.recording.replay import thread_name
 
@@ -50,6 +50,7 @@ class Entities:
         self._task_names: list[tuple[int, int, str]] = []
         self._called: dict[tuple[int, int], str] = {}
         self._sampled: dict[tuple[int, int], int] = {}
+        self._counters: list[tuple[str, str]] = []
 
     def note_names(self, item: Records) -> None:
         """Collect the names of tasks and threads from records."""
@@ -69,6 +70,11 @@ class Entities:
         what, owner, ident, location = states.entities_since(self._described).tolist()
         self._described = states.entity_count()
         for kind, number, name, tag in zip(what, owner, ident, location, strict=True):
+            if kind == COUNTER:
+                trace.paths.append(
+                    counter_path(self._process_labels[number], *self._counters[name])
+                )
+                continue
             if kind in (PROCESS, SAMPLED):
                 pid = self._process_labels[number]
                 trace.paths.append(process_path(pid) if kind == PROCESS else thread_path(name, pid))
@@ -76,7 +82,8 @@ class Entities:
             group = GROUPS[kind]
             if group not in self._lanes:
                 self._lanes.add(group)
-                trace.lanes[:] = [lane_of(each) for each in GROUPS.values() if each in self._lanes]
+                groups = [lane_of(each) for each in GROUPS.values() if each in self._lanes]
+                trace.lanes[:] = [*groups, *(lane for lane in trace.lanes if lane not in groups)]
             if group in {"Requests", "Tests"}:
                 # its path was added with it
                 continue
@@ -92,6 +99,11 @@ class Entities:
             if (entity := states.task_entity(process, number)) >= 0:
                 trace.names[entity] = text
         self._task_names.clear()
+
+    def add_counter(self, process: int, name: str, series: str) -> int:
+        """Return a new entity for one series of a process's counter."""
+        self._counters.append((name, series))
+        return int(self._replay.states.add_derived(COUNTER, process, len(self._counters) - 1))
 
     def take_samples(self, sampling: Sampling) -> Iterator[Samples]:
         """Yield the samples since the last call; their threads have paths of their own."""
@@ -130,8 +142,10 @@ class Entities:
 
     def _thread(self, stream: int, tid: int) -> str:
         name = self._replay.thread_of(stream, tid)
+        process = self._replay.streams[stream].process
+        if name == f"thread {tid}" and (called := self._called.get((process, tid))):
+            name = f"{called} {tid}"
         if len(self._processes) == 1:
             return name
-        process = self._replay.streams[stream].process
         role = f"{self._roles[process]}, " if self._roles[process] else ""
         return f"{self._process_labels[process]} {role}{name}"

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 __all__ = ["Closed", "Facts", "Loss", "add_facts", "read_facts"]
 
 _LOCATION, _FRAME, _STACK = KINDS["LOCATION"], KINDS["FRAME"], KINDS["STACK"]
+_POOL = KINDS["POOL"]
 _ROTATED, _CLOSED, _SAMPLER = KINDS["ROTATED"], KINDS["CLOSED"], KINDS["SAMPLER"]
 _BLOCKED_STACK = KINDS["BLOCKED_STACK"]
 # the numbers of long steps' stacks, among those of locations
 _STACK_BIT = 1 << 31
 _LOSS = struct.Struct("<3Q")
 _END_BYTES, _MAX_END_BYTES = 40, 72
+_MAX_DIGITS = 9
 _MAX_PERIOD_NS = 10**10
 _ROTATION = struct.Struct("<5Q")
 _STACK_ROW = struct.Struct("<2I")
@@ -88,6 +90,7 @@ class Facts:
         rotated: The slots, begin and end of each segment that rotation deleted.
         frames: The names of the sampler's frames, by number.
         stacks: The sampler's stacks (parent, frame), by number.
+        pools: The number of threads, 0 if unknown, and the name of thread pools, by number.
         period_ns: The time between two samples; 0 if there are none.
         closed: Its counters at the end; None if it was killed.
         truncated: The number of its records that are cut off.
@@ -100,6 +103,7 @@ class Facts:
     rotated: list[tuple[int, int, int]] = field(default_factory=list)
     frames: dict[int, str] = field(default_factory=dict)
     stacks: dict[int, tuple[int, int]] = field(default_factory=dict)
+    pools: dict[int, tuple[int, str]] = field(default_factory=dict)
     period_ns: int = 0
     closed: Closed | None = None
     truncated: int = 0
@@ -114,6 +118,10 @@ class Facts:
             self.frames[ident] = _frame_name(data)
         elif kind == _STACK and len(data) >= _STACK_ROW.size:
             self.stacks[ident] = _STACK_ROW.unpack_from(data)
+        elif kind == _POOL:
+            threads, _, name = _text(data).partition("\0")
+            has_number = threads.isdecimal() and len(threads) <= _MAX_DIGITS
+            self.pools[ident] = int(threads) if has_number else 0, name
         elif kind == _ROTATED and len(data) >= _ROTATION.size:
             slots, from_ns, until_ns = _ROTATION.unpack_from(data)[2:]
             until_ns = min(until_ns, MAX_TIME_NS)

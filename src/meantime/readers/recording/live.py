@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.anomalies import Anomalies
+from meantime.kernels.record_kinds import KINDS
 from meantime.kernels.records import count
 from meantime.kernels.tasks import TASK
 from meantime.providers.tasks import GROUPS
@@ -35,6 +36,9 @@ __all__ = ["LiveActivity"]
 
 _MANY = 100_000
 _MAX_ERROR = 4096
+_IO_WAIT = KINDS["IO_WAIT"]
+# a writer removes the record of a shorter wait; longer than that, as it may be interrupted
+_REMOVABLE_NS = 1_000_000
 
 
 @dataclass(slots=True)
@@ -201,7 +205,10 @@ class LiveActivity:
             if self._has_lost(process, words, stream):
                 stream.skip_until_ns = stream.last_ns
                 known.read = min(known.read, known.tail_slot)
-            new[known.number], known.read = _unread(words.pieces, known.read, words.missing_slots)
+            unread, known.read = _unread(words.pieces, known.read, words.missing_slots)
+            if words.tail_slot is not None:
+                known.read -= _hold_back(unread, stream.base_ns)
+            new[known.number] = unread
             known.tail_slot = known.read if words.tail_slot is None else words.tail_slot
         stream.lost_by_tail = words.lost_events
 
@@ -289,6 +296,17 @@ def _runs(process: Process, description: dict[str, Any]) -> bool:
         and boot.exists()
         and boot.read_text(encoding="ascii").strip() == description.get("boot_id")
     )
+
+
+def _hold_back(pieces: list[npt.NDArray[np.uint64]], base_ns: int) -> int:
+    """Remove a last record that its writer may still remove; return how many slots that are."""
+    if not pieces or not len(pieces[-1]):
+        return 0
+    word = int(pieces[-1][-2])
+    if word & 255 != _IO_WAIT or time.monotonic_ns() - base_ns - (word >> 8) > _REMOVABLE_NS:
+        return 0
+    pieces[-1] = pieces[-1][:-2]
+    return 1
 
 
 def _unread(

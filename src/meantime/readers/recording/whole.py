@@ -19,7 +19,9 @@ from meantime.readers.recording.labels import Labels
 from meantime.readers.recording.lag import Lag
 from meantime.readers.recording.layout import FORMAT, is_clock_time
 from meantime.readers.recording.listing import open_recording
+from meantime.readers.recording.locations import parents_of
 from meantime.readers.recording.phases import Phases
+from meantime.readers.recording.pools import PoolCounters
 from meantime.readers.recording.processes import kinship_of
 from meantime.readers.recording.replay import Replay, ReplayedProcess, ReplayedStream
 from meantime.readers.recording.requests import Requests
@@ -122,6 +124,7 @@ class Reading:
         replay.states.watch_blocks(self._block_ns)
         trace.tags.extend(dict(location.fields()) for location in replay.locations.all)
         sampling = self._open_samples()
+        pools = self._open_pools()
         unfinished = set(range(len(replay.processes)))
         for item in replay.run(pieces):
             self._entities.note_names(item)
@@ -133,12 +136,20 @@ class Reading:
             ended = unfinished - {replay.streams[stream].process for stream in item.going_on}
             unfinished -= ended
             self._finish(ended)
+            pools.feed(item, self.origin_ns)
+            for number in ended:
+                pools.finish(number, replay.processes[number].last_ns + 1 - self.origin_ns)
             yield from self._take()
+            yield from pools.take()
             yield from self._entities.take_samples(sampling)
         sampling.finish()
         yield from self._entities.take_samples(sampling)
         self._finish(unfinished)
+        if not self._growing:
+            for number in unfinished:
+                pools.finish(number, replay.processes[number].last_ns + 1 - self.origin_ns)
         yield from self._take()
+        yield from pools.take()
         yield from self._requests.unanswered()
         for entity, *lags in replay.states.lag_figures():
             trace.facts[f"loop lag of {trace.paths[entity][1]}"] = Lag.of(*lags).text()
@@ -209,6 +220,18 @@ class Reading:
         owners = [stream.process for stream in self._replay.streams]
         periods_ns = [0 if facts is None else facts.period_ns for facts in self._facts]
         return Sampling(self.trace, owners, periods_ns, stacks)
+
+    def _open_pools(self) -> PoolCounters:
+        processes = self._replay.processes
+        keys = [(process.pid, process.incarnation) for process in processes]
+        parents = dict(zip(keys, (process.parent for process in processes), strict=True))
+        return PoolCounters(
+            self.trace,
+            [stream.process for stream in self._replay.streams],
+            self._facts,
+            parents_of(keys, parents).tolist(),
+            self._entities.add_counter,
+        )
 
     def _add_rotated(self, facts: Facts) -> None:
         since_ns = facts.base_ns - self.origin_ns
