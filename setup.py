@@ -11,9 +11,12 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 from setuptools.errors import BaseError, CCompilerError
 
 SOURCE = Path("src")
+# What makes a Python that is started with MEANTIME=1 wait for `meantime attach`.
+AT_START = "meantime_enable.pth"
 # It reads the interpreter's own structures, which differ from version to version: it is optional.
 RECORDER = "meantime.collect._recorder"
 RECORDED_VERSIONS = ((3, 11), (3, 13))
@@ -170,11 +173,20 @@ class BuildCore(build_ext):
                 each.sources = result.sources
 
 
+class BuildModules(build_py):
+    """Add the file that Python reads at its start, beside the package and not in it."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            self.copy_file(str(SOURCE / AT_START), str(Path(self.build_lib, AT_START)))
+
+
 setup(
     ext_modules=[
         Extension(SHARED, [], extra_compile_args=["-O1", "-g0"]),
         *map(extension, sources()),
     ],
-    cmdclass={"build_ext": BuildCore},
+    cmdclass={"build_ext": BuildCore, "build_py": BuildModules},
     options={"build_ext": {"parallel": PROCESSORS}},
 )

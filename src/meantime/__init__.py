@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from meantime.attributes import ANY_DEPTH as ANY_DEPTH
     from meantime.attributes import UP as UP
     from meantime.clocks import Clock as Clock
+    from meantime.collect.enabling import enable as enable
     from meantime.collect.session import record as record
     from meantime.collect.session import start as start
     from meantime.collect.session import stop as stop
@@ -42,6 +43,7 @@ __all__ = [
     "State",
     "StateProvider",
     "build",
+    "enable",
     "findings",
     "flame",
     "heatmap",
@@ -67,6 +69,7 @@ _HOMES = {
     "State": ("meantime.trace", "State"),
     "StateProvider": ("meantime.providers", "StateProvider"),
     "build": ("meantime.history_from_trace", "build"),
+    "enable": ("meantime.collect.enabling", "enable"),
     "findings": ("meantime.query.findings", "findings"),
     "flame": ("meantime.view_functions.flame", "flame"),
     "heatmap": ("meantime.view_functions.heatmap", "heatmap"),

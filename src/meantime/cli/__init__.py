@@ -39,6 +39,7 @@ COMMANDS = {
     "sql": "Query a history or a trace with SQL.",
     "dump": "Print the content of a trace, one JSON object per line.",
     "record": "Run a command and record what its tasks, event loops and pools do.",
+    "attach": "Record a running Python program, for a time or until Ctrl-C.",
     "top": "Show what a program is doing while it is being recorded.",
     "pack": "Pack a recording into one compressed file, which every command can read.",
     "build": "Turn a trace into a history on disk, which every command can read.",

@@ -15,7 +15,7 @@ from meantime.cli.options import force_option, once, output_option, reject
 from meantime.errors import MeantimeError, OutputError, UsageError
 from meantime.units import parse_duration, parse_size
 
-__all__ = ["command"]
+__all__ = ["command", "duration_of", "open_page"]
 
 
 @click.command(
@@ -57,6 +57,7 @@ __all__ = ["command"]
 )
 @once("--for", "duration", metavar="TIME", help="Stop recording after this time.")
 @click.option("--no-follow", is_flag=True, help="Do not record processes that the command starts.")
+@click.option("--open", "opens", is_flag=True, help="Open the recording in the browser.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no summary at the end.")
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True)
 def command(*, words: tuple[str, ...], **given: Any) -> None:
@@ -76,9 +77,9 @@ def command(*, words: tuple[str, ...], **given: Any) -> None:
         policy=given["policy"],
         max_bytes=0 if given["max_size"] is None else parse_size(given["max_size"]),
         ring_bytes=parse_size(given["ring_size"]),
-        duration_ns=_duration(given["duration"]),
-        blocked_ns=None if given["blocked"] is None else _duration(given["blocked"], zero=True),
-        ring_ns=_duration(given["ring_time"]),
+        duration_ns=duration_of(given["duration"]),
+        blocked_ns=None if given["blocked"] is None else duration_of(given["blocked"], zero=True),
+        ring_ns=duration_of(given["ring_time"]),
         threads=given["threads"],
         samples=given["samples"] or 0,
     )
@@ -110,10 +111,23 @@ def command(*, words: tuple[str, ...], **given: Any) -> None:
 
             for line in summary(path):
                 click.echo(line, err=True)
+        if given["opens"]:
+            open_page(path)
     leave(status)
 
 
-def _duration(text: str | None, *, zero: bool = False) -> int:
+def open_page(path: str) -> None:
+    """Open a recording as `meantime view` does, until Ctrl-C."""
+    from meantime.cli.view import command as view  # noqa: PLC0415 - NumPy is not for --help
+
+    view.main([path], standalone_mode=False)
+
+
+def duration_of(text: str | None, *, zero: bool = False) -> int:
+    """Return the nanoseconds of an option's duration, 0 if it is not given.
+
+    It must be positive; with `zero`, `0` is one, too.
+    """
     if text is None or (zero and text == "0"):
         return 0
     duration_ns = parse_duration(text)

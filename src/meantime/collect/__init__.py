@@ -37,6 +37,8 @@ def _why_missing(error: ImportError) -> str:
         return f"recording is not possible on {sys.platform} yet: it needs Linux"
     if not isinstance(error, ModuleNotFoundError):
         return f"recording is not possible: the recorder cannot be loaded: {error}"
+    if "t" in sys.abiflags:
+        return "recording is not possible in a free-threaded Python yet"
     if sys.version_info >= (3, 14):
         return f"recording is not possible in Python {version} yet: it needs Python 3.11 to 3.13"
     return (

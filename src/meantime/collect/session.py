@@ -17,10 +17,24 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
-    from typing import Literal, Self
+    from typing import Literal, Self, TypedDict
 
     Tracing = Literal["tasks", "workers", "both", "none"]
     Policy = Literal["block", "drop", "ring"]
+
+    class RecordingOptions(TypedDict, total=False):
+        """The keywords of `Options`."""
+
+        trace: Tracing
+        policy: Policy
+        max_bytes: int
+        ring_bytes: int
+        ring_ns: int
+        duration_ns: int
+        blocked_ns: int
+        threads: bool
+        samples: float
+
 
 __all__ = ["Options", "record", "recording_path", "start", "stop"]
 
@@ -92,6 +106,13 @@ class Options:
     def values(self) -> dict[str, object]:
         """Return the options by name."""
         return dict(vars(self))
+
+    def texts(self) -> dict[str, str]:
+        """Return the options as `parsed` takes them."""
+        return {
+            name: str(int(value)) if isinstance(value, bool) else str(value)
+            for name, value in self.values().items()
+        }
 
     def check(self) -> None:
         """Raise UsageError if an option is wrong or contradicts another."""
@@ -190,11 +211,7 @@ def begin(path: str, options: Options, *, fresh: bool) -> None:
     options.check()
     if _session is not None:
         return
-    if not sys.platform.startswith("linux"):
-        raise MeantimeError(f"recording is not possible on {sys.platform} yet: it needs Linux")
-    # sysconfig would answer this too, but imports threading and others into the program
-    if "t" in sys.abiflags:
-        raise MeantimeError("recording is not possible in a free-threaded Python yet")
+    check_possible()
     try:
         if fresh:
             create(path)
@@ -229,6 +246,15 @@ def begin(path: str, options: Options, *, fresh: bool) -> None:
         _begin_samples(options.period_ns)
     _session = path, hooks
     atexit.register(stop)
+
+
+def check_possible() -> None:
+    """Raise MeantimeError if no process can be recorded here."""
+    if not sys.platform.startswith("linux"):
+        raise MeantimeError(f"recording is not possible on {sys.platform} yet: it needs Linux")
+    # sysconfig would answer this too, but imports threading and others into the program
+    if "t" in sys.abiflags:
+        raise MeantimeError("recording is not possible in a free-threaded Python yet")
 
 
 def create(path: str, command: list[str] | None = None) -> None:

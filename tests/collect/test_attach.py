@@ -1,0 +1,204 @@
+"""A running program is recorded from outside, and runs on as before."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import meantime
+from meantime.cli.attach import command
+from meantime.collect import messages
+
+sys.path.insert(0, str(Path(__file__).parent))
+from reading import read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WAITING = "import sys, meantime; meantime.enable(); print('ready', flush=True); sys.stdin.read()"
+LOOPING = """
+import asyncio, meantime
+meantime.enable(policy="drop")
+async def tick():
+    while True:
+        await asyncio.sleep(0.002)
+async def main():
+    ticking = asyncio.create_task(tick())
+    print("ready", flush=True)
+    await asyncio.to_thread(input)
+asyncio.run(main())
+print("ended")
+"""
+
+
+@contextmanager
+def running(code: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Run a program until it is ready; at the end it gets a line, and must end well."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+    )
+    assert process.stdout
+    try:
+        assert process.stdout.readline() == "ready\n"
+        yield process
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        process.communicate("\n", timeout=60)
+    assert process.returncode == 0
+
+
+def attach(*words: object) -> None:
+    command.main([str(word) for word in words], standalone_mode=False)
+
+
+def refusal(*words: object) -> str:
+    with pytest.raises(meantime.MeantimeError) as error:
+        attach(*words)
+    return str(error.value)
+
+
+def test_a_running_loop_is_recorded_as_often_as_asked(tmp_path: Path) -> None:
+    with running(LOOPING, tmp_path) as process:
+        for name in ("first.mtr", "second.mtr"):
+            attach(process.pid, "--for", "50ms", "-q", "-o", tmp_path / name)
+        process.send_signal(signal.SIGUSR2)
+        assert process.stderr
+        line = process.stderr.readline()
+        process.send_signal(signal.SIGUSR2)
+        assert process.stderr.readline().startswith("meantime: recorded into ")
+
+    toggled = tmp_path / line.split()[-1]
+    for path in (tmp_path / "first.mtr", tmp_path / "second.mtr", toggled):
+        recorded = read(path)
+        assert "waiting:sleep" in recorded.states("Tasks", "tick")[0]
+        assert recorded.trace.anomalies["records_lost"] == 0
+
+
+def test_a_program_that_is_enabled_has_no_thread_and_imports_little(tmp_path: Path) -> None:
+    code = (
+        "import sys, meantime; meantime.enable()\n"
+        "print('ready', flush=True); sys.stdin.read()\n"
+        "assert not {'asyncio', 'threading', 'socket', 'json', 'numpy'} & set(sys.modules)"
+    )
+    with running(code, tmp_path) as process:
+        assert len(list(Path(f"/proc/{process.pid}/task").iterdir())) == 1
+        attach(process.pid, "--for", "1ms", "-q", "-o", tmp_path / "run.mtr")
+
+
+def test_a_forked_process_can_be_attached_to(tmp_path: Path) -> None:
+    code = (
+        "import os, sys, meantime; meantime.enable()\n"
+        "reading, writing = os.pipe()\n"
+        "child = os.fork()\n"
+        "if not child: os.close(writing); os.read(reading, 1); os._exit(0)\n"
+        "open('child', 'w').write(str(child)); print('ready', flush=True); sys.stdin.read()\n"
+        "os.close(writing); os.wait()"
+    )
+    with running(code, tmp_path):
+        child = int((tmp_path / "child").read_text())
+        until_s = time.monotonic() + 30
+        while not (tmp_path / "child.mtr").exists() and time.monotonic() < until_s:
+            # it may not have got as far as to listen
+            with suppress(meantime.MeantimeError):
+                attach(child, "--for", "1ms", "-q", "-o", tmp_path / "child.mtr")
+
+    assert (tmp_path / "child.mtr" / f"{child}.0.json").is_file()
+
+
+def test_why_a_process_is_not_recorded_is_said(tmp_path: Path) -> None:
+    with running(WAITING, tmp_path) as process:
+        (tmp_path / "there.mtr").mkdir()
+        assert "exists already" in refusal(process.pid, "-o", tmp_path / "there.mtr")
+        assert "it is not being recorded" in refusal(process.pid, "--stop")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ours:
+            ours.bind("")
+            ours.settimeout(30)
+            ours.sendto(b"meantime 99", messages.address(process.pid))
+            answer = messages.decoded(ours.recv(messages.MAX_BYTES))
+            assert answer == {"error": "ValueError: this is another version of meantime"}
+
+    assert "there is no process" in refusal(process.pid)
+    assert "start it with MEANTIME=1" in refusal(os.getpid())
+
+
+def test_a_process_that_does_not_answer_is_not_recorded_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("meantime.cli.attach._ANSWERS_WITHIN_S", 0.05)
+    with running(WAITING, tmp_path) as process:
+        process.send_signal(signal.SIGSTOP)
+        assert "has not answered" in refusal(process.pid, "-o", tmp_path / "late.mtr")
+        process.send_signal(signal.SIGCONT)
+        monkeypatch.undo()
+        until_s = time.monotonic() + 30
+        while "is being recorded" in (said := refusal(process.pid, "--stop")):
+            assert time.monotonic() < until_s
+        assert "it is not being recorded" in said
+
+
+@pytest.mark.parametrize("value", ["1", None])
+def test_a_python_with_the_variable_is_enabled(
+    root: Path, tmp_path: Path, value: str | None
+) -> None:
+    (tmp_path / "meantime_enable.pth").write_text(
+        (root / "src" / "meantime_enable.pth").read_text()
+    )
+    code = (
+        "import site, sys; site.addsitedir(sys.argv[1])\n"
+        "print('meantime.collect.enabling' in sys.modules, 'meantime' in sys.modules)"
+    )
+    environment = {name: text for name, text in os.environ.items() if name != "MEANTIME"}
+    if value is not None:
+        environment["MEANTIME"] = value
+
+    printed = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert printed.stdout == ("True True\n" if value else "False False\n")
+    assert printed.stderr == ""
+
+
+def test_where_recording_is_impossible_one_line_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "abiflags", "t")
+    monkeypatch.setenv("MEANTIME", "1")
+    monkeypatch.delitem(sys.modules, "meantime.collect.at_start", raising=False)
+
+    import meantime.collect.at_start  # noqa: F401,PLC0415 - what it does when imported
+
+    assert capsys.readouterr().err == (
+        "meantime: MEANTIME=1 has no effect: "
+        "recording is not possible in a free-threaded Python yet\n"
+    )
+
+
+def test_enabling_is_for_the_main_thread() -> None:
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - for this test only
+
+    with (
+        ThreadPoolExecutor() as executor,
+        pytest.raises(meantime.MeantimeError, match="in the main thread"),
+    ):
+        executor.submit(meantime.enable).result()
