@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
+from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -382,3 +383,37 @@ def test_the_main_thread_has_its_name_although_it_started_earlier(
 
 def _without_site(code: str) -> str:
     return f"import sys; sys.path[:] = {sys.path!r}\n{code}"
+
+
+def test_threads_of_another_interpreter_do_no_harm(tmp_path: Path) -> None:
+    # once there is one, the interpreter cannot tell any more whether a thread holds the GIL
+    code = """
+        import sys, meantime
+        meantime.start(sys.argv[1])
+        try:
+            import _interpreters as interpreters
+        except ImportError:
+            import _xxsubinterpreters as interpreters
+        import threading, time
+        number = interpreters.create()
+        inside = "import threading, time\\nthreading.Thread(target=time.sleep, args=(0.001,)).start()"
+        for _ in range(5):
+            threads = [threading.Thread(target=sum, args=(range(100000),)) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            interpreters.run_string(number, inside)
+            for thread in threads:
+                thread.join()
+        interpreters.destroy(number)
+        print("ended")
+    """
+
+    printed = subprocess.run(
+        [sys.executable, "-c", dedent(code), str(tmp_path / "run.mtr")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert printed.stdout == "ended\n"
+    assert read(tmp_path / "run.mtr").trace.anomalies["records_lost"] == 0

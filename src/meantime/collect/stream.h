@@ -160,6 +160,8 @@ THREAD_LOCAL uint32_t loop_parked = 0;
 THREAD_LOCAL uint64_t step_since_ns = 0;
 THREAD_LOCAL const char *own_thread = NULL; /* the name of a thread of the recorder */
 THREAD_LOCAL int inside_stream = 0; /* a hook under our own waits must not write to the stream */
+THREAD_LOCAL int without_gil = 0; /* a hook of a wait: PyGILState_Check is no help, since it always
+                                     agrees once there was a second interpreter */
 
 /* Returns the name of the calling thread if it is known; set by the module. */
 static size_t (*name_of_thread)(char *buffer, size_t size) = NULL;
@@ -643,7 +645,7 @@ static __attribute__((noinline)) stream *acquire_stream(void) {
         if (own_thread) {
             s->name_length = (uint32_t)strlen(own_thread);
             memcpy(s->thread_name, own_thread, s->name_length);
-        } else if (name_of_thread) {
+        } else if (name_of_thread && !without_gil) {
             s->name_length = (uint32_t)name_of_thread(s->thread_name, MAX_THREAD_NAME);
         }
         my_stream = s;

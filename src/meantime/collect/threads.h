@@ -29,7 +29,7 @@ typedef struct {
 static blocking_call begin_call(uint8_t kind) {
     blocking_call call = {0, NULL};
     if (!recording_on || inside_stream) return call;
-    stream *s = stream_of_thread();
+    stream *s = stream_of_wait();
     if (!s) return call;
     slot *record = s->cursor;
     put_at(s, now_ns(), kind, 0, 0);
@@ -48,7 +48,8 @@ static void end_call(blocking_call call) {
         my_stream->cursor = call.record;
         call.record->w0 = 0;
     } else {
-        put(KIND_RESUMED, 0, 0);
+        stream *s = stream_of_wait();
+        if (s) put_at(s, now_ns(), KIND_RESUMED, 0, 0);
     }
     errno = error;
 }

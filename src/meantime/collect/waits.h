@@ -57,19 +57,27 @@ static int (*real_epoll_pwait)(int, struct epoll_event *, int, int, const sigset
    its RESUMED record is removed, and no new wait is recorded. */
 THREAD_LOCAL slot *resumed_at = NULL;
 
-static void begin_wait(uint8_t kind) {
+static stream *stream_of_wait(void) {
+    without_gil = 1;
     stream *s = stream_of_thread();
+    without_gil = 0;
+    return s;
+}
+
+static void begin_wait(uint8_t kind) {
+    stream *s = stream_of_wait();
     if (s && kind == KIND_GIL_WAIT && resumed_at && resumed_at == s->cursor &&
         now_ns() - (resumed_at[-1].w0 >> 8) < CONTINUED_NS) {
         s->cursor = resumed_at - 1;
         s->cursor->w0 = 0;
         return;
     }
-    put(kind, kind == KIND_GIL_WAIT ? holder_of_gil() : 0, 0);
+    if (s) put_at(s, now_ns(), kind, kind == KIND_GIL_WAIT ? holder_of_gil() : 0, 0);
 }
 
 static void end_wait(int go_on) {
-    put(KIND_RESUMED, 0, 0);
+    stream *s = stream_of_wait();
+    if (s) put_at(s, now_ns(), KIND_RESUMED, 0, 0);
     resumed_at = NULL;
     /* only if the RESUMED record is in the current chunk, from which it can still be removed */
     if (go_on && my_stream && my_stream->cursor > my_stream->chunk[my_stream->tail->seq % rec.chunks] + 1)
