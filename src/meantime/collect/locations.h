@@ -291,10 +291,10 @@ static int note_coroutine(PyObject *referred_to, void *found) {
     return 0;
 }
 
-/* Returns what a compiled coroutine waits for; those of a loop's sockets tell it by their names. */
+/* Returns what a compiled coroutine waits for; those of a loop's sockets are recognised by name. */
 static uint32_t leaf_of_compiled(PyObject *awaited) {
     PyObject *coroutine = NULL;
-    /* Cython awaits through a wrapper, of which its coroutine is no attribute */
+    /* Cython awaits through a wrapper, which does not have the coroutine as an attribute */
     if (!strstr(Py_TYPE(awaited)->tp_name, "coroutine_wrapper") || !Py_TYPE(awaited)->tp_traverse)
         return LEAF_OTHER;
     Py_TYPE(awaited)->tp_traverse(awaited, note_coroutine, &coroutine);

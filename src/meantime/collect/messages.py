@@ -18,7 +18,7 @@ _FIRST = "meantime 1"
 
 
 def address(pid: int) -> bytes:
-    """Return the name of a process's socket, which is no file."""
+    """Return the name of a process's socket: it is not a file."""
     return b"\0meantime/%d" % pid
 
 

@@ -160,8 +160,8 @@ THREAD_LOCAL uint32_t loop_parked = 0;
 THREAD_LOCAL uint64_t step_since_ns = 0;
 THREAD_LOCAL const char *own_thread = NULL; /* the name of a thread of the recorder */
 THREAD_LOCAL int inside_stream = 0; /* a hook under our own waits must not write to the stream */
-THREAD_LOCAL int without_gil = 0; /* a hook of a wait: PyGILState_Check is no help, since it always
-                                     agrees once there was a second interpreter */
+THREAD_LOCAL int without_gil = 0; /* a hook of a wait: PyGILState_Check cannot be used, since it
+                                     always returns 1 once a second interpreter was created */
 
 /* Returns the name of the calling thread if it is known; set by the module. */
 static size_t (*name_of_thread)(char *buffer, size_t size) = NULL;

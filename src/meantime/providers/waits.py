@@ -68,7 +68,7 @@ _REASONS = (
     ("anyio/streams/memory.py", "", "queue"),
 )
 
-# what is awaited may tell the reason better than by which coroutine it is awaited
+# for these, the awaited object identifies the reason better than the coroutine does
 _REASON_OF_LEAF = {
     LEAVES["ITEM"]: "thread",
     LEAVES["READ"]: "io-read",
