@@ -7,6 +7,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+import threading
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -30,6 +31,7 @@ class _Cell:
         self._folder: str | None = None
         self._path: str | None = None
         self._kernel: set[str] = set()
+        self._threads: list[int | None] = []
         self._number = 0
 
     def begin(self, arguments: str) -> None:
@@ -43,6 +45,7 @@ class _Cell:
             self._folder = tempfile.mkdtemp(prefix="meantime-")
             path = str(Path(self._folder) / "cell.mtr")
         self._kernel = _tasks_of_kernel()
+        self._threads = [thread.native_id for thread in threading.enumerate()]
         try:
             session.create(path, ["%%statemap"])
             session.begin(path, session.Options(), fresh=False)
@@ -83,8 +86,10 @@ class _Cell:
                 for name in sorted(self._kernel)
             ),
             *(f"(?:Loops|Workers)/{re.escape(name)}" for name in _KERNEL_THREADS),
+            # what the main thread does is shown by its loop
+            *(f"Threads/.* {thread}$" for thread in self._threads),
         ]
-        if history.lanes:
+        if any(lane.declaration.entity_kind != "Thread" for lane in history.lanes):
             import_module("IPython.display").display(
                 statemap(history, filter=f"^(?!{'|'.join(hidden)})")
             )
