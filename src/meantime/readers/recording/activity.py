@@ -90,7 +90,7 @@ class Activity:
     @property
     def entities(self) -> tuple[int, int]:
         """The number of entities, and of those that are in a state."""
-        return self._entities, int(self._now.sum())
+        return self._entities, int(np.count_nonzero(self._state[: self._entities] >= 0))
 
     def group_of(self, entity: Int32s) -> Int32s:
         """Return the groups of entities."""
