@@ -221,7 +221,7 @@ def _counts(recording: Path) -> dict[tuple[str, ...], list[int]]:
                 int(each.value) for each in history.intervals(quark) if each.value is not None
             ]
             for lane in history.lanes
-            if lane.declaration.kind == "counter"
+            if lane.declaration.label == "Pools"
             for quark in lane.quarks.tolist()
         }
 
@@ -249,6 +249,27 @@ def test_an_item_is_queued_until_a_thread_begins_it(tmp_path: Path) -> None:
     assert max(counts["few (1 threads)", "queued"]) >= 2
     assert max(counts["few (1 threads)", "running"]) == 1
     assert {values[-1] for values in counts.values()} == {0}
+
+
+def test_a_step_in_which_its_thread_sleeps_blocks_the_loop(tmp_path: Path) -> None:
+    async def main() -> None:
+        await asyncio.to_thread(int)
+        waiting = asyncio.create_task(asyncio.sleep(0.01))
+        await asyncio.sleep(0)
+        time.sleep(0.11)  # noqa: ASYNC251 - it is to block
+        await waiting
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(main())
+
+    history = meantime.open(tmp_path / "run.mtr")
+    assert dict(history.anomalies) == {}
+    (found,) = meantime.findings(history)
+    assert "main (test_threads.py:" in found.sentence
+    assert "blocked the event loop for" in found.sentence
+    (loop,) = history.quarks("Loops/*").tolist()
+    (slept,) = [each for each in history.intervals([loop]) if each.value == "sleeping"]
+    assert slept.end_ns - slept.start_ns >= 110_000_000
 
 
 def test_pools_of_every_library_have_workers(

@@ -74,6 +74,8 @@ ctypedef struct Stream:
     int64_t poll_ns, polled_ns, polled_before_ns
     int64_t due_ns, timer_ns, waited_ns
     int64_t gil_since_ns, gil_ns, gil_longest_ns
+    int64_t paused_since_ns, paused_ns
+    Py_ssize_t continued
     int32_t code, lag
     uint32_t gil_tid, gil_holder
 
@@ -325,6 +327,7 @@ cdef class TaskStates:
         s.lag = -1
         s.waited_ns = 0
         s.gil_since_ns = -1
+        s.paused_since_ns = -1
         self.forget_gil(s)
         self.forget_polls(s)
         for i in range(4):
@@ -333,6 +336,7 @@ cdef class TaskStates:
             s.tag[i] = -1
 
     cdef inline void forget_gil(self, Stream *s) noexcept nogil:
+        s.paused_ns = 0
         s.gil_ns = 0
         s.gil_longest_ns = 0
         s.gil_holder = 0
@@ -435,23 +439,40 @@ cdef class TaskStates:
         self, Stream *s, int64_t begin_ns, int64_t end_ns, Task *t, int32_t paused, int32_t code
     ) noexcept nogil:
         # A step has ended. On its loop's lane it has the code that ran, and at its end the time in
-        # which the thread waited for a processor: when that was is not known.
+        # which the thread waited for a processor: when that was is not known. After a sleep, or a
+        # wait for a lock, it was in that state, which is drawn already.
         cdef int failed = 0
-        cdef int64_t waited_ns = min(s.waited_ns, end_ns - begin_ns)
+        cdef int64_t waited_ns = min(s.waited_ns, end_ns - begin_ns), wait_ns
         cdef int32_t loop = s.entity[E_LOOP] if s.state[E_LOOP] == self.running else -1
         if loop >= 0 and s.code < 0 and code >= 0:
-            failed |= self.change(begin_ns, loop, self.running, code)
+            failed |= self.loop_code(begin_ns, s, code)
         if s.code >= 0:
             code = s.code
-        if loop >= 0 and waited_ns > 0:
-            failed |= self.change(end_ns - waited_ns, loop, self.state_of[KIND_CPU_WAIT], code)
+        wait_ns = end_ns - waited_ns + s.paused_ns
+        if loop >= 0 and s.paused_ns > 0:
+            wait_ns = max(wait_ns, (<Entity *>self.entities.data)[loop].latest_ns + 1)
+        if loop >= 0 and wait_ns < end_ns:
+            failed |= self.change(wait_ns, loop, self.state_of[KIND_CPU_WAIT], code)
         if loop >= 0 and (waited_ns > 0 or code >= 0):
+            s.continued = self.changes.used
             failed |= self.change(end_ns, loop, self.running, s.tag[E_LOOP])
         s.waited_ns = 0
         s.code = -1
         failed |= self.block(s, begin_ns, end_ns, t, paused, waited_ns, code)
         self.forget_gil(s)
         return failed
+
+    cdef int loop_code(self, int64_t begin_ns, Stream *s, int32_t code) noexcept nogil:
+        # The code of a step is known after its begin. If the thread has waited in it, it is that of
+        # the present part: when the thread began to wait, or went on.
+        cdef int32_t loop = s.entity[E_LOOP]
+        cdef int64_t latest_ns = (<Entity *>self.entities.data)[loop].latest_ns
+        cdef Change *c = <Change *>self.changes.data + s.continued
+        if latest_ns >= begin_ns and s.continued < self.changes.used and c.entity == loop \
+                and c.time_ns == latest_ns:
+            c.tag = code
+            return 0
+        return self.change(begin_ns, loop, s.state[E_LOOP], code)
 
     cdef void gil_record(self, int64_t time_ns, Stream *s, int kind, uint32_t holder) noexcept nogil:
         # How long a step waits for the GIL, and who has it in the longest of its waits.
@@ -475,8 +496,8 @@ cdef class TaskStates:
     cdef int callback_record(
         self, int64_t time_ns, Stream *s, uint32_t ident, uint32_t aux
     ) noexcept nogil:
-        cdef int64_t duration_ns = aux, begin_ns, waited_ns = s.waited_ns
-        cdef int32_t code = s.code
+        cdef int64_t duration_ns = aux, begin_ns
+        cdef Stream before
         cdef int failed = 0
         if s.task >= 0 or s.free_ns < 0:
             return 0
@@ -485,11 +506,12 @@ cdef class TaskStates:
         begin_ns = max(time_ns - duration_ns, s.free_ns)
         if begin_ns > s.free_ns:
             # what precedes it is other work of the loop, shorter than what is asked about
+            before = s[0]
             s.waited_ns = 0
             s.code = -1
+            self.forget_gil(s)
             failed = self.end_step(s, s.free_ns, begin_ns, NULL, -1, -1)
-            s.waited_ns = waited_ns
-            s.code = code
+            s[0] = before
         s.free_ns = time_ns
         return failed | self.end_step(
             s, begin_ns, time_ns, NULL, -1, self.tag(s.process, ident)
@@ -514,9 +536,10 @@ cdef class TaskStates:
             if code < 0:
                 return 0
             s.code = code
-            if s.state[E_LOOP] != self.running or s.entity[E_LOOP] < 0:
+            if s.entity[E_LOOP] < 0 or s.state[E_LOOP] == self.stopped \
+                    or s.state[E_LOOP] == self.lost_state or s.state[E_LOOP] == S_NONE:
                 return 0
-            return self.change(begin_ns, s.entity[E_LOOP], self.running, code)
+            return self.loop_code(begin_ns, s, code)
         return 0
 
     cdef LagCounts *lag_counts_of(self, int32_t stream) noexcept nogil:
@@ -559,8 +582,14 @@ cdef class TaskStates:
             return -1
         counts = <LagCounts *>self.lag_counts.data + s.lag
         row = <Lag *>self.lags.data + self.lags.used
-        # A poll that does not wait ends when it begins, and two values cannot begin at one time.
-        row[0].time_ns = since_ns + (since_ns == counts.ended_ns)
+        if self.lags.used and row[-1].entity == counts.entity and row[-1].time_ns == since_ns:
+            # the time before this one ends when this one begins
+            row -= 1
+            self.lags.used -= 1
+            row[0].time_ns = since_ns
+        else:
+            # A poll that does not wait ends when it begins, and two values cannot begin at one time.
+            row[0].time_ns = since_ns + (since_ns == counts.ended_ns)
         row[0].value = time_ns - since_ns
         row[0].entity = counts.entity
         row[1].time_ns = counts.ended_ns = time_ns
@@ -844,6 +873,12 @@ cdef class TaskStates:
         cdef int what, failed = 0
         cdef int32_t tag
         cdef bint is_idle = s.state[E_WORKER] == self.state_of[KIND_ITEM_END]
+        if kind != KIND_RESUMED:
+            s.paused_since_ns = time_ns
+        elif s.paused_since_ns >= 0:
+            if s.task >= 0 or s.free_ns >= 0:
+                s.paused_ns += time_ns - s.paused_since_ns
+            s.paused_since_ns = -1
         if s.state[E_LOOP] == self.state_of[KIND_PARK]:
             # the call in which a loop waits for events, which PARK and UNPARK enclose
             if kind == KIND_POLL or kind == KIND_RESUMED:
@@ -856,6 +891,8 @@ cdef class TaskStates:
             s.state[what] = state
             # a step whose code is known has it also while the thread waits
             tag = s.code if what == E_LOOP and s.code >= 0 else s.tag[what]
+            if what == E_LOOP:
+                s.continued = self.changes.used
             failed |= self.change(time_ns, s.entity[what], state, tag)
         if is_idle and kind == KIND_LOCK_WAIT:
             # a pool's thread waits for its next item by a lock
@@ -866,7 +903,12 @@ cdef class TaskStates:
         self, int64_t time_ns, int32_t stream, int8_t state, int32_t tag
     ) noexcept nogil:
         cdef Stream *s = &self.streams[stream]
-        cdef int failed = self.thread_change(stream, E_LOOP, time_ns, state, tag)
+        cdef Change *last = <Change *>self.changes.data + self.changes.used - 1
+        cdef int failed
+        if self.changes.used and last.time_ns == time_ns and last.entity == s.entity[E_LOOP]:
+            # the end of a step, after which nothing else ran
+            self.changes.used -= 1
+        failed = self.thread_change(stream, E_LOOP, time_ns, state, tag)
         if s.entity[E_THREAD] >= 0:
             # a thread goes on after its loop has ended
             state = self.running if state == self.stopped else state

@@ -37,6 +37,14 @@ _LONG_NS, _SHORT_NS = 5 * 10**7, 10**7
 # Short blocks are a finding if they take up this part of the range together, or `BLOCK_NS`.
 _SHORT_SHARE = 100
 _RUNNING, _PARKED, _CPU_WAIT, _GIL_WAIT = "running", "parked", "cpu-wait", "gil-wait"
+# A step goes on while its thread waits.
+_IN_STEP = dict.fromkeys(
+    [
+        *(_CPU_WAIT, _GIL_WAIT, "gil-handoff", "lock-wait", "polling", "sleeping", "io-wait"),
+        "child-wait",
+    ],
+    _RUNNING,
+)
 _READY = {"spawned", "runnable"}
 # How long after a block a wait may end that the loop could not end earlier, and for how long the
 # loop is parked if it has caught up.
@@ -73,7 +81,7 @@ def blocking_steps(scope: Scope) -> Iterator[Finding]:
     loops, tasks = scope.kind("Loop"), scope.kind("Task")
     if loops is None:
         return
-    found = scope.long_rows(loops, _SHORT_NS, alike={_CPU_WAIT: _RUNNING})
+    found = scope.long_rows(loops, _SHORT_NS, alike=_IN_STEP)
     if found is None:
         return
     busy = found[0]
