@@ -449,7 +449,7 @@ cdef class TaskStates:
         if s.code >= 0:
             code = s.code
         wait_ns = end_ns - waited_ns + s.paused_ns
-        if loop >= 0 and s.paused_ns > 0:
+        if loop >= 0:
             wait_ns = max(wait_ns, (<Entity *>self.entities.data)[loop].latest_ns + 1)
         if loop >= 0 and wait_ns < end_ns:
             failed |= self.change(wait_ns, loop, self.state_of[KIND_CPU_WAIT], code)
