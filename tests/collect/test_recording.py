@@ -523,7 +523,8 @@ def test_threads_that_come_and_go_share_their_files(tmp_path: Path) -> None:
             thread.join()
 
     assert sorted(_all_events(tmp_path / "run.mtr", WAIT)) == list(range(1_000))
-    assert len(list((tmp_path / "run.mtr").glob("*.ev"))) <= 3
+    # the main thread's, and those of threads that had not quite ended when the next began
+    assert len(list((tmp_path / "run.mtr").glob("*.ev"))) <= 5
 
 
 def test_a_recording_is_readable_while_it_grows(tmp_path: Path) -> None:
