@@ -75,7 +75,6 @@ ctypedef struct Stream:
     int64_t due_ns, timer_ns, waited_ns
     int64_t gil_since_ns, gil_ns, gil_longest_ns
     int64_t paused_since_ns, paused_ns
-    Py_ssize_t continued
     int32_t code, lag
     uint32_t gil_tid, gil_holder
 
@@ -442,19 +441,19 @@ cdef class TaskStates:
         # which the thread waited for a processor: when that was is not known. After a sleep, or a
         # wait for a lock, it was in that state, which is drawn already.
         cdef int failed = 0
-        cdef int64_t waited_ns = min(s.waited_ns, end_ns - begin_ns), wait_ns
+        cdef int64_t waited_ns = min(s.waited_ns, end_ns - begin_ns)
+        cdef int64_t wait_ns = end_ns - waited_ns + s.paused_ns
         cdef int32_t loop = s.entity[E_LOOP] if s.state[E_LOOP] == self.running else -1
         if loop >= 0 and s.code < 0 and code >= 0:
             failed |= self.loop_code(begin_ns, s, code)
         if s.code >= 0:
             code = s.code
-        wait_ns = end_ns - waited_ns + s.paused_ns
         if loop >= 0:
+            # what the loop does from its latest change on lasts for a while, as on its thread's lane
             wait_ns = max(wait_ns, (<Entity *>self.entities.data)[loop].latest_ns + 1)
         if loop >= 0 and wait_ns < end_ns:
             failed |= self.change(wait_ns, loop, self.state_of[KIND_CPU_WAIT], code)
         if loop >= 0 and (waited_ns > 0 or code >= 0):
-            s.continued = self.changes.used
             failed |= self.change(end_ns, loop, self.running, s.tag[E_LOOP])
         s.waited_ns = 0
         s.code = -1
@@ -466,10 +465,10 @@ cdef class TaskStates:
         # The code of a step is known after its begin. If the thread has waited in it, it is that of
         # the present part: when the thread began to wait, or went on.
         cdef int32_t loop = s.entity[E_LOOP]
-        cdef int64_t latest_ns = (<Entity *>self.entities.data)[loop].latest_ns
-        cdef Change *c = <Change *>self.changes.data + s.continued
-        if latest_ns >= begin_ns and s.continued < self.changes.used and c.entity == loop \
-                and c.time_ns == latest_ns:
+        cdef Entity *e = <Entity *>self.entities.data + loop
+        cdef Change *c = <Change *>self.changes.data + e.latest
+        if e.latest_ns >= begin_ns and e.latest < self.changes.used and c.entity == loop \
+                and c.time_ns == e.latest_ns:
             c.tag = code
             return 0
         return self.change(begin_ns, loop, s.state[E_LOOP], code)
@@ -891,8 +890,6 @@ cdef class TaskStates:
             s.state[what] = state
             # a step whose code is known has it also while the thread waits
             tag = s.code if what == E_LOOP and s.code >= 0 else s.tag[what]
-            if what == E_LOOP:
-                s.continued = self.changes.used
             failed |= self.change(time_ns, s.entity[what], state, tag)
         if is_idle and kind == KIND_LOCK_WAIT:
             # a pool's thread waits for its next item by a lock
@@ -903,12 +900,7 @@ cdef class TaskStates:
         self, int64_t time_ns, int32_t stream, int8_t state, int32_t tag
     ) noexcept nogil:
         cdef Stream *s = &self.streams[stream]
-        cdef Change *last = <Change *>self.changes.data + self.changes.used - 1
-        cdef int failed
-        if self.changes.used and last.time_ns == time_ns and last.entity == s.entity[E_LOOP]:
-            # the end of a step, after which nothing else ran
-            self.changes.used -= 1
-        failed = self.thread_change(stream, E_LOOP, time_ns, state, tag)
+        cdef int failed = self.thread_change(stream, E_LOOP, time_ns, state, tag)
         if s.entity[E_THREAD] >= 0:
             # a thread goes on after its loop has ended
             state = self.running if state == self.stopped else state
