@@ -6,6 +6,8 @@ import asyncio
 import os
 import shutil
 import signal
+import traceback
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -52,6 +54,41 @@ def samples() -> Path:
 def recordings() -> Path:
     """The large recorded traces, which do not come with the project."""
     return RECORDINGS
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "in_child_process: run the test in a fork, without the threads of other tests"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a marked test in a child process; its traceback is the message of a failure."""
+    if pyfuncitem.get_closest_marker("in_child_process") is None:
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    receiving, sending = os.pipe()
+    with warnings.catch_warnings():
+        # Python 3.12 and later warn of forks beside threads
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            pyfuncitem.obj(**arguments)
+            status = 0
+        except BaseException:  # noqa: BLE001 # the parent reports all of them
+            os.write(sending, traceback.format_exc()[-60_000:].encode())
+        finally:
+            os._exit(status)
+    os.close(sending)
+    with os.fdopen(receiving, encoding="utf-8", errors="replace") as written:
+        message = written.read()
+    _, status = os.waitpid(child, 0)
+    if status:
+        pytest.fail(message or f"the child ended with status {status}", pytrace=False)
+    return True
 
 
 def pytest_report_header() -> str:

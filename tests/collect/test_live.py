@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from meantime.readers.recording.activity import Group
     from meantime.readers.recording.tails import Tail
 
-pytestmark = pytest.mark.usefixtures("no_running_loop")
+# counts are exact, so that threads which other tests left may not be recorded
+pytestmark = [pytest.mark.usefixtures("no_running_loop"), pytest.mark.in_child_process]
 
 
 async def _work(live: LiveActivity | None, count: int) -> None:
