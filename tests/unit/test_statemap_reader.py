@@ -166,8 +166,7 @@ def test_a_value_may_come_with_a_datum() -> None:
 
     assert [row[4:] for row in rows] == [
         (),
-        *((float(number),) for number in numbers[:-1]),
-        (),  # replaced at once by the next
+        *((float(number),) for number in numbers),
         (float(numbers[-1]),),
     ]
     assert [lane.pattern for lane in trace.lanes] == ["*", "*/value"]
@@ -265,6 +264,25 @@ def test_each_state_that_is_replaced_at_once_is_counted_once(
     history = build(statemap.read(Source("x", io.BytesIO(text.encode())), ReadOptions()))
 
     assert dict(history.anomalies) == ({"zero_length_state": replaced} if replaced else {})
+
+
+def test_values_of_one_time_in_two_batches_count_as_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = [(10, 0, 1.5), (10, 1, 2.5), (10, 0, 1.5), (20, 1, 3), (20, 1, 4), (30, 0, 4)]
+    text = META + "".join(
+        f'{{"time": "{time}", "entity": "a", "state": {state}, "value": {value}}}\n'
+        for time, state, value in data
+    )
+
+    def found(rows: int) -> object:
+        monkeypatch.setattr("meantime.readers.statemap.reader.BATCH_ROWS", rows)
+        history = build(statemap.read(Source("x", io.BytesIO(text.encode())), ReadOptions()))
+        values = history.intervals([history.quark("a", "value")])
+        intervals = [values.start_ns.tolist(), values.end_ns.tolist(), values.value.to_list()]
+        return dict(history.anomalies), intervals
+
+    told = found(1 << 18)
+    assert told == ({"zero_length_state": 2}, [[0, 10, 20], [10, 20, 31], [None, 1.5, 4.0]])
+    assert all(found(rows) == told for rows in range(1, len(data)))
 
 
 def test_the_value_of_the_last_datum_of_a_time_counts() -> None:

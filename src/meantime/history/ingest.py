@@ -209,11 +209,13 @@ class _Tables:
         self._builder.put_codes(batch.time_ns, quarks, batch.state, self._code_of, tag)
         if batch.magnitude is not None:
             rows = np.flatnonzero(~np.isnan(batch.magnitude))
-            self._builder.modify_many(
-                batch.time_ns[rows],
-                self._magnitudes(batch.entity[rows]),
-                batch.magnitude[rows],
-            )
+            # of two magnitudes at one time, the states that have them are counted
+            with self._contents.store.not_counting():
+                self._builder.modify_many(
+                    batch.time_ns[rows],
+                    self._magnitudes(batch.entity[rows]),
+                    batch.magnitude[rows],
+                )
 
     def _magnitudes(self, entities: Int32s) -> Int32s:
         """Return the attributes of these entities' numeric values, creating those missing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -14,7 +15,7 @@ from meantime.history.values import value_of
 from meantime.kernels.tail import BACKWARDS, DONE, FULL, OTHER_TYPE, STR, UNTYPED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -210,6 +211,15 @@ class Store:
             changes = self._reorder.release(everything=everything)
             if changes is not None:
                 self._put_words(changes)
+
+    @contextmanager
+    def not_counting(self) -> Iterator[None]:
+        """Put changes of which those that another one of their time replaces are not counted."""
+        self._tail.counting = False
+        try:
+            yield
+        finally:
+            self._tail.counting = True
 
     def put_verbatim(self, changes: TypedChanges) -> None:
         """Put changes as they are, including those that change nothing."""

@@ -44,6 +44,7 @@ class Tail:
     latest_ns: int
     ordered: bool
     verbatim: bool
+    counting: bool
     forgetful: bool
 
     def __init__(

@@ -90,6 +90,7 @@ cdef struct Open:
     int64_t replaced
     bint ordered
     bint verbatim
+    bint counting
     bint forgetful
 
 
@@ -145,20 +146,19 @@ cdef inline Status put(
         o.late_word[row] = word
         o.late_meta[row] = meta
         o.late_rows = row + 1
-        if time == start:
-            o.replaced += 1
+        o.replaced += o.counting and time == start
     elif time == start and not o.forgetful:
         # The change it replaces is still here: what is sealed ends at the boundary, between two
         # instants. A forgetful tail drops changes without moving the boundary, so `row` is invalid.
         row = now.row
         o.word[row] = word
         o.meta[row] = meta
-        o.replaced += 1
+        o.replaced += o.counting
         if row < o.logged_rows:
             o.redo[o.redo_rows] = <int32_t>row
             o.redo_rows += 1
     else:
-        o.replaced += time == start
+        o.replaced += o.counting and time == start
         row = o.rows
         o.time[row] = time
         o.quark[row] = quark
@@ -206,6 +206,7 @@ cdef class Tail:
         forgetful: Whether waiting changes may be dropped at any time: one that replaces
             another is then added, and does not overwrite it.
         verbatim: Whether a change to the state that the quark is in already is kept.
+        counting: Whether changes that replace another one are added to `replaced`.
     """
 
     cdef public object time_ns, quark, word, meta, before
@@ -221,7 +222,7 @@ cdef class Tail:
     cdef Py_ssize_t late_capacity
     cdef public Py_ssize_t rows, late_rows, capacity, quarks, logged_rows, redo_rows
     cdef public int64_t boundary_ns, replaced, first_ns, latest_ns
-    cdef public bint ordered, verbatim, forgetful
+    cdef public bint ordered, verbatim, counting, forgetful
 
     def __init__(self, Py_ssize_t capacity, Py_ssize_t late_capacity, bint verbatim=False):
         self.capacity = 0
@@ -235,6 +236,7 @@ cdef class Tail:
         self.replaced = 0
         self.ordered = True
         self.verbatim = verbatim
+        self.counting = True
         self.forgetful = False
         self.time_ns = self.quark = self.word = self.meta = self.before = None
         self.grow(capacity)
@@ -349,6 +351,7 @@ cdef class Tail:
         o.replaced = self.replaced
         o.ordered = self.ordered
         o.verbatim = self.verbatim
+        o.counting = self.counting
         o.forgetful = self.forgetful
         return o
 

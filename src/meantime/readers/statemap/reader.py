@@ -36,8 +36,6 @@ from meantime.trace import LaneDeclaration, Points, StateChanges, Trace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import numpy.typing as npt
-
     from meantime.columns import Int32s, Int64s
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
@@ -340,7 +338,6 @@ class Reader:
             time_ns, entity, state, tag, value = self._scanner.take_changes()
             if value is not None:
                 self._weighed = True
-                _forget_replaced(time_ns, entity, value)
             yield StateChanges(time_ns, self._paths_of(entity), state, tag, value)
         if self._scanner.points:
             time_ns, entity, event, target = self._scanner.take_points()
@@ -387,13 +384,3 @@ class Reader:
         trace.anomalies.add("zero_length_state", scanner.replaced)
         trace.anomalies.add("event_without_time", scanner.untimed)
         trace.anomalies.add("definition_with_time", scanner.twofold)
-
-
-def _forget_replaced(time_ns: Int64s, entity: Int32s, value: npt.NDArray[np.float64]) -> None:
-    """Set values to NaN that a later datum at the same time replaces; its state counts them."""
-    rows = np.flatnonzero(~np.isnan(value))
-    # lexsort is stable, so of equal entity and time the last in the file is last here
-    rows = rows[np.lexsort((time_ns[rows], entity[rows]))]
-    before, after = rows[:-1], rows[1:]
-    same = (time_ns[before] == time_ns[after]) & (entity[before] == entity[after])
-    value[before[same]] = np.nan
