@@ -13,6 +13,7 @@ import argparse
 import json
 import random
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,9 +40,7 @@ class Sizes(meantime.StateProvider):
         for name in ("read", "write"):
             calls = columns.of_name(name)
             quarks = np.full(len(calls), state.quark(name))
-            sizes = calls["bytes"]
-            assert isinstance(sizes, np.ndarray)
-            state.modify_many(calls.time_ns, quarks, sizes)
+            state.modify_many(calls.time_ns, quarks, np.asarray(calls["bytes"], np.int64))
 
 
 def main() -> None:
@@ -65,7 +64,7 @@ def main() -> None:
             ("a declared provider", EXAMPLES / "files.toml"),
             ("a provider that takes columns", Sizes),
         ):
-            report(name, count, lambda made_by=provider: meantime.build(trace, made_by))
+            report(name, count, partial(meantime.build, trace, provider))
 
 
 def batches(trace: Path) -> Iterator[Events]:
