@@ -172,6 +172,7 @@ class HistoryBuilder:
 
     @position.setter
     def position(self, position: Any) -> None:
+        self._stop_direct()
         self.journal.position = position
 
     def quark(self, *path: str, parent: int | None = None) -> int:
@@ -198,13 +199,14 @@ class HistoryBuilder:
         # `direct` takes most changes, two million a second; the rest of this is for all others.
         contents = self.contents
         direct = contents.direct
-        if direct is not None and not self._scheduled and tag is None:
-            if self._directory is not None and not self.journal.transactional:
-                if self._put_counted(direct.put, time_ns, quark, value):
-                    return
-            elif direct.put(time_ns, quark, value):
-                self._changes += 1
-                return
+        if (
+            direct is not None
+            and tag is None
+            and not self._scheduled
+            and direct.put(time_ns, quark, value)
+        ):
+            self._changes += 1
+            return
         journal = self.journal
         if not journal.nested:
             if self._directory is not None and not self._begin():
@@ -223,6 +225,7 @@ class HistoryBuilder:
         except OverflowError:
             contents.checked_quark(quark)
             raise
+        self._allow_direct()
 
     def modify_many(
         self,
@@ -342,15 +345,17 @@ class HistoryBuilder:
             StateTypeError: If the attribute's value is not a number of the amount's type.
         """
         direct = self.contents.direct
-        if direct is not None and not self._scheduled and not self.journal.failures:
-            if self._directory is not None and not self.journal.transactional:
-                if self._put_counted(direct.add, time_ns, quark, amount):
-                    return
-            elif direct.add(time_ns, quark, amount):
-                self._changes += 1
-                return
+        if (
+            direct is not None
+            and not self._scheduled
+            and not self.journal.failures
+            and direct.add(time_ns, quark, amount)
+        ):
+            self._changes += 1
+            return
         if self._begin():
             self.journal.operate("increment", time_ns, quark, amount)
+            self._allow_direct()
 
     def remove(self, time_ns: int, quark: int) -> None:
         """Remove the state of an attribute and all below it from `time_ns` on."""
@@ -404,6 +409,7 @@ class HistoryBuilder:
 
         Changes do so themselves; in a provider, events do.
         """
+        self._stop_direct()
         self.journal.begin_event(time_ns)
 
     def ongoing(self, quark: int) -> Value:
@@ -587,6 +593,7 @@ class HistoryBuilder:
         In a provider this happens at the next event.
         """
         self._open_store()
+        self._stop_direct()
         if self._directory is not None and self.journal.transactional:
             # A build cannot be resumed in the middle of an event.
             self._directory.log_at_next_event()
@@ -612,6 +619,7 @@ class HistoryBuilder:
             HistoryClosedError: If it was closed before.
         """
         self._open_store()
+        self._stop_direct()
         self.journal.apply_scheduled(_INT64.max)
         self.journal.raise_failure()
         self._open_store()
@@ -661,6 +669,7 @@ class HistoryBuilder:
         Args:
             position: Returns the `position` to be saved; called between two events.
         """
+        self._stop_direct()
         self.journal.begin_transactions(position)
         # Made again: segments are sealed between events from now on, not between operations.
         self.contents.direct = None
@@ -701,17 +710,22 @@ class HistoryBuilder:
     def _apply(self, action: str, time_ns: int, quark: int, value: Value) -> Value:
         return structures.ACTIONS[action](self, time_ns, quark, value)
 
-    def _put_counted(
-        self, put: Callable[[int, int, Any], bool], time_ns: int, quark: int, value: Value
-    ) -> bool:
-        """Put a change into a history on disk; False if `_begin` may have to do more than count."""
-        journal, directory = self.journal, self._directory
-        assert directory is not None
-        if journal.only_counts and directory.is_quiet() and put(time_ns, quark, value):
-            self._changes += 1
-            journal.count_operation()
-            return True
-        return False
+    def _allow_direct(self) -> None:
+        """Let `direct` count changes on disk until `_begin` may have to do more than that."""
+        direct, directory, journal = self.contents.direct, self._directory, self.journal
+        if (
+            direct is not None
+            and directory is not None
+            and not journal.transactional
+            and journal.only_counts
+        ):
+            direct.allow(directory.quiet_ns)
+
+    def _stop_direct(self) -> None:
+        """Take over the operations that `direct` counted; it puts no more until it is allowed."""
+        direct = self.contents.direct
+        if direct is not None and self._directory is not None:
+            self.journal.count_operations(direct.stop())
 
     def _begin(self) -> bool:
         """Count an operation; False if it took effect before a build was killed."""
@@ -721,11 +735,12 @@ class HistoryBuilder:
         directory.check()
         if journal.transactional:
             return True
+        self._stop_direct()
         if journal.skip_operation():
             return False
         # The log has the operations before this one.
         directory.tick(self.contents.store.sealer)
-        journal.count_operation()
+        journal.count_operations(1)
         return True
 
     def _open_store(self) -> Store:
@@ -739,7 +754,9 @@ class HistoryBuilder:
         store.reserve(len(contents.attributes))
         if contents.direct is None and not store.reorders:
             strings, sealer = contents.catalogue.strings, store.sealer
-            counted = self._directory is not None and not self.journal.transactional
-            most_rows = sealer.full_rows - 1 if counted else _INT64.max
-            contents.direct = Direct(sealer.tail, strings.known, strings.names, most_rows)
+            counts = self._directory is not None and not self.journal.transactional
+            most_rows = sealer.full_rows - 1 if counts else _INT64.max
+            contents.direct = Direct(
+                sealer.tail, strings.known, strings.names, most_rows, counts=counts
+            )
         return store

@@ -132,9 +132,9 @@ class Journal:
         self._batch_row = None
         return False
 
-    def count_operation(self) -> None:
-        """Count the operation that begins now."""
-        self._done += 1
+    def count_operations(self, operations: int) -> None:
+        """Count operations that begin now, or took effect since the last that was counted."""
+        self._done += operations
 
     def done(self, batch_rows: int) -> tuple[int, int]:
         """Return how many operations since `position` are done, and rows of the next, a batch.

@@ -19,6 +19,22 @@ cdef extern from "arrays.h":
 cdef extern from "rows.h":
     void prefetch(const void*) noexcept nogil
 
+cdef extern from *:
+    """
+    #include <time.h>
+    /* In steps of some milliseconds where that is cheaper: it is read for each change. */
+    static inline int64_t coarse_ns(void) {
+        struct timespec now;
+    #ifdef CLOCK_MONOTONIC_COARSE
+        clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    #else
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    #endif
+        return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    }
+    """
+    int64_t coarse_ns() noexcept nogil
+
 UNTYPED = 0
 STR = 1
 INT = 2
@@ -568,15 +584,35 @@ cdef class Direct:
         codes: The codes of strings.
         names: The strings by code.
         most_rows: Puts nothing once more changes than this wait.
+        counts: Whether each change is an operation that has to be counted. Then it puts changes
+            only for as long as `allow` said.
     """
 
     cdef Tail tail
     cdef dict codes
     cdef list names
     cdef Py_ssize_t most_rows
+    cdef bint counts
+    cdef int64_t until_ns, operations
 
-    def __init__(self, Tail tail, dict codes, list names, Py_ssize_t most_rows):
+    def __init__(
+        self, Tail tail, dict codes, list names, Py_ssize_t most_rows, *, bint counts=False
+    ):
         self.tail, self.codes, self.names, self.most_rows = tail, codes, names, most_rows
+        self.counts = counts
+        self.until_ns = INT64_MIN
+        self.operations = 0
+
+    def allow(self, int64_t ns):
+        """Put and count changes for so many nanoseconds."""
+        self.until_ns = coarse_ns() + ns
+
+    def stop(self):
+        """Put none until `allow`, if they are counted; return how many were since the last call."""
+        operations = self.operations
+        self.operations = 0
+        self.until_ns = INT64_MIN
+        return operations
 
     def now(self, Py_ssize_t quark):
         """Return the value of the state that a quark is in."""
@@ -654,9 +690,11 @@ cdef class Direct:
         if (
             not whole(time, &at) or not whole(quark, &where)
             or not 0 <= where < self.tail.quarks or self.tail.rows > self.most_rows
+            or (self.counts and coarse_ns() >= self.until_ns)
         ):
             return False
         o = self.tail.open()
         status = put(&o, at, <int32_t>where, word, meta, kind)
         self.tail.keep(&o)
+        self.operations += status == S_DONE
         return status == S_DONE

@@ -304,9 +304,12 @@ class DirectoryWriter:
         if time.monotonic() >= self._next_log_s or sealer.needs_new_log:
             self.log(sealer, new_log=sealer.needs_new_log)
 
-    def is_quiet(self) -> bool:
-        """Whether `tick` would do nothing now, unless there are as many changes as in a segment."""
-        return time.monotonic() < self._next_log_s and not self._contents.store.sealer.needs_new_log
+    @property
+    def quiet_ns(self) -> int:
+        """For how long `tick` does nothing, unless there are as many changes as in a segment."""
+        if self._contents.store.sealer.needs_new_log:
+            return 0
+        return int((self._next_log_s - time.monotonic()) * 1e9)
 
     def log_at_next_event(self) -> None:
         """Log new changes when the next event begins."""
