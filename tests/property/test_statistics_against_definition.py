@@ -6,10 +6,11 @@ from collections import Counter, defaultdict
 from fractions import Fraction
 from itertools import chain
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meantime import HistoryBuilder
+from meantime.query.state_durations import PERCENTS, StateDurations
 from meantime.query.statistics import state_statistics
 from meantime.testing import history_from_picture
 
@@ -90,3 +91,58 @@ def test_kinds_are_apart_and_a_short_lived_entity_exists_while_it_has_a_state(
     assert [row.kind for row in found.rows] == sorted(row.kind for row in found.rows)
     loops = "".join(row[start_ns:end_ns] for row in rows).replace(".", "")
     assert {row.key: row.total_ns for row in found.rows if row.kind == "Loops"} == Counter(loops)
+
+
+LENGTHS = st.integers(0, 50).flatmap(lambda bits: st.integers(1, 2**bits))
+
+
+@given(
+    changes=st.lists(st.tuples(LENGTHS, st.sampled_from("abc")), min_size=1, max_size=40),
+    more_names=st.sampled_from([0, 0, 0, 0, 0, 1_100]),
+    collected=st.sampled_from([0, 5, 1_000]),
+)
+@settings(max_examples=25)
+def test_quantiles_are_exact_however_few_durations_are_collected(
+    changes: list[tuple[int, str]], more_names: int, collected: int
+) -> None:
+    builder = HistoryBuilder()
+    # each state apart, in an attribute of its own
+    rows = [*changes, *((index % 7 + 1, f"other{index}") for index in range(more_names))]
+    lengths: dict[str, list[int]] = defaultdict(list)
+    end_ns = 0
+    for number, (length, state) in enumerate(rows):
+        quark = builder.quark(str(number % 3))
+        builder.modify(end_ns, quark, state)
+        builder.modify(end_ns + length, quark, None)
+        lengths[state].append(length)
+        end_ns += length
+    builder.close(end_ns)
+    history = builder.history
+
+    found = StateDurations((0, end_ns), len(history.attributes), collected=collected)
+    batches = history.interval_batches(range(len(history.attributes)), rows=8)
+    for batch in batches:
+        found.add(batch)
+
+    quantiles = found.quantiles(lambda: batches)
+    totals = found.totals()
+    assert set(found.names) == set(lengths)
+    for index, name in enumerate(found.names):
+        of_state = sorted(lengths[name])
+        assert totals[index] == (len(of_state), sum(of_state), of_state[0], of_state[-1])
+        assert quantiles[index] == [quantile(of_state, Fraction(q, 100)) for q in PERCENTS]
+        by_power = Counter(length.bit_length() - 1 for length in of_state)
+        assert {i: n for i, n in enumerate(found.histogram(index).tolist()) if n} == by_power
+
+
+def test_many_different_states_are_paired_too() -> None:
+    builder = HistoryBuilder()
+    quark = builder.quark("row")
+    names = [f"s{number % 700}" for number in range(1_400)]
+    builder.modify_many(range(1_400), [quark] * 1_400, names)
+    builder.close(1_400)
+
+    found = state_statistics(builder.history)
+
+    assert len(found.transitions) == 700
+    assert {each.times for each in found.transitions} == {1, 2}

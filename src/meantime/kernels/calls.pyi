@@ -1,3 +1,6 @@
+import numpy as np
+import numpy.typing as npt
+
 from meantime.columns import Int32s, Int64s
 
 def stacks(parent: Int32s, name: Int32s) -> tuple[Int32s, Int32s, Int32s]: ...
@@ -13,3 +16,30 @@ def durations(
     to_ns: int,
     quantiles: Int64s,
 ) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s, Int64s, Int64s]: ...
+def count_states(
+    quark: Int32s,
+    start_ns: Int64s,
+    end_ns: Int64s,
+    code: Int32s,
+    table: Int32s,
+    from_ns: int,
+    to_ns: int,
+    bits: int,
+    figures: npt.NDArray[np.uint64],
+    buckets: Int64s,
+    pairs: Int64s,
+    lived: Int64s,
+) -> None: ...
+def narrow_states(
+    start_ns: Int64s,
+    end_ns: Int64s,
+    code: Int32s,
+    table: Int32s,
+    from_ns: int,
+    to_ns: int,
+    first: Int32s,
+    targets: Int64s,
+    out: Int64s,
+    *,
+    collect: bool,
+) -> None: ...

@@ -40,7 +40,7 @@ def looked_up(const int32_t[::1] table, const int32_t[::1] codes):
 
 
 def seen(const int32_t[::1] codes):
-    """Return the different codes, which are not below 0, in ascending order, as int32."""
+    """Return the different codes that are not below 0 in ascending order, as int32."""
     cdef Py_ssize_t i, n = codes.shape[0]
     cdef int32_t most = -1
     cdef uint8_t[::1] there
@@ -52,7 +52,8 @@ def seen(const int32_t[::1] codes):
     there = there_array
     with nogil:
         for i in range(n):
-            there[codes[i]] = 1
+            if codes[i] >= 0:
+                there[codes[i]] = 1
     return np.flatnonzero(there_array).astype(np.int32)
 
 

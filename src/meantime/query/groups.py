@@ -19,7 +19,7 @@ from meantime.errors import MeantimeError
 from meantime.names import without_addresses
 from meantime.query.filtering import matching
 from meantime.query.lifetimes import has_state, intervals_between, lifetimes
-from meantime.query.statistics import nearest_rank
+from meantime.query.state_durations import nearest_rank
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -6,21 +6,24 @@ that of the tasks it ran are the same time, so a sum over both would have no mea
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from meantime.attributes import entity_name
-from meantime.columns import Coded, distinct, exact_sum, named
+from meantime.columns import Coded, distinct, exact_sum, named, ranked
 from meantime.errors import MeantimeError, UsageError
+from meantime.kernels import calls
 from meantime.query.lifetimes import lifetimes
+from meantime.query.state_durations import PERCENTS, StateDurations
 from meantime.query.threads import choose_rows
 from meantime.tabular import Tabular
 
 if TYPE_CHECKING:
-    from meantime.columns import Int32s, Int64s, Values
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
     from meantime.history.results import Intervals
     from meantime.tabular import Column
@@ -32,7 +35,6 @@ __all__ = [
     "StatisticsRow",
     "Transition",
     "compared_states",
-    "nearest_rank",
     "state_quarks",
     "state_statistics",
 ]
@@ -98,12 +100,14 @@ class StateStatistics(Tabular):
         range_ns: [start, end): what the intervals were clipped to.
         rows: Kind by kind, most time first.
         transitions: Kind by kind, most often first.
+        histograms: By kind and state, how many intervals lasted [2^i, 2^(i+1)) ns, by i.
     """
 
     by: Literal["state", "entity"]
     range_ns: tuple[int, int]
     rows: list[StatisticsRow]
     transitions: list[Transition]
+    histograms: dict[tuple[str, str], list[int]] = field(default_factory=dict)
 
     @property
     def kinds(self) -> list[str]:
@@ -252,6 +256,7 @@ def state_statistics(
     quarks: Int32s | None = None,
     start_ns: int | None = None,
     end_ns: int | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> StateStatistics:
     """Return how long the states of the history's state lanes lasted.
 
@@ -275,6 +280,7 @@ def state_statistics(
         quarks: Only these entities.
         start_ns: Where the range begins.
         end_ns: Where it ends.
+        progress: Called now and then with the share that is done; what it raises ends the work.
 
     Raises:
         MeantimeError: If the pattern matches no entity.
@@ -289,22 +295,39 @@ def state_statistics(
     asked = (begin_ns if start_ns is None else start_ns, finish_ns if end_ns is None else end_ns)
     rows: list[StatisticsRow] = []
     transitions: list[Transition] = []
+    histograms: dict[tuple[str, str], Int64s] = {}
     range_ns = asked
     if asked[0] < asked[1] or start_ns is not None or end_ns is not None:
         # checks the range, and clips it to the history
         range_ns = history.intervals(np.empty(0, np.int32), *asked).range_ns
-        for name, short_lived, entities in kinds:
-            counted = _Counted(by, len(history.attributes))
-            for batch in history.interval_batches(entities, *asked):
+        for number, (name, short_lived, entities) in enumerate(kinds):
+            batches = _Batches(
+                history.interval_batches(entities, *asked),
+                entities,
+                progress,
+                (number / len(kinds), 1 / len(kinds)),
+            )
+            counted = StateDurations(range_ns, len(history.attributes))
+            of_entities = _Entities(range_ns)
+            for batch in batches():
                 counted.add(batch)
+                if by == "entity":
+                    of_entities.add(batch)
             if short_lived:
-                existed = counted.total_ns[entities]
+                existed = counted.lived_ns[entities]
             else:
                 lived = lifetimes(history, entities).within(*range_ns)
                 existed = lived.end_ns - lived.start_ns
-            rows += counted.rows(history, name, entities, existed)
-            transitions += counted.transitions(name)
-    return StateStatistics(by, range_ns, rows, transitions)
+            if by == "entity":
+                rows += of_entities.rows(history, name, entities, existed)
+            else:
+                rows += _of_states(counted, name, batches, existed)
+            transitions += _transitions(counted, name)
+            for state, key in enumerate(counted.names):
+                found = counted.histogram(state)
+                histograms[name, key] = histograms.get((name, key), 0) + found
+    trimmed = {key: np.trim_zeros(counts, "b").tolist() for key, counts in histograms.items()}
+    return StateStatistics(by, range_ns, rows, transitions, trimmed)
 
 
 def _matching(history: History, kinds: list[_Kind], pattern: str) -> list[_Kind]:
@@ -315,107 +338,118 @@ def _matching(history: History, kinds: list[_Kind], pattern: str) -> list[_Kind]
     return chosen
 
 
-class _Counted:
-    """The intervals of a lane: how long each was, and how often each state followed another.
+@dataclass(slots=True)
+class _Batches:
+    """The intervals of a kind of entity, in batches that report how far they are.
 
-    Attributes:
-        total_ns: By attribute, how long it had a state.
+    Args:
+        batches: The batches.
+        entities: Whose they are, ascending.
+        progress: Called with the share that is done.
+        part: The share that is done before them, and the share that they are.
     """
 
-    def __init__(self, by: Literal["state", "entity"], attributes: int) -> None:
-        self._by = by
-        self._table: dict[str, int] = {}
-        self._groups: list[Int64s] = []
-        self._lengths: list[Int64s] = []
-        self._pairs: Counter[tuple[int, int]] = Counter()
-        self.total_ns = np.zeros(attributes, np.int64)
+    batches: Iterable[Intervals]
+    entities: Int32s
+    progress: Callable[[float], None] | None
+    part: tuple[float, float]
+    _passes: int = 0
+
+    def __call__(self) -> Iterator[Intervals]:
+        """Yield the batches; most kinds need two passes."""
+        self._passes += 1
+        for batch in self.batches:
+            yield batch
+            if self.progress is not None and len(batch):
+                at = np.searchsorted(self.entities, batch.quark[-1], side="right")
+                share = min(1.0, (self._passes - 1 + at / len(self.entities)) / 2)
+                self.progress(self.part[0] + self.part[1] * share)
+
+
+class _Entities:
+    """The durations of the states of each entity, by attribute and state."""
+
+    def __init__(self, range_ns: tuple[int, int]) -> None:
+        self._range_ns = range_ns
+        self._parts: list[tuple[Int64s, list[str], Int64s]] = []
 
     def add(self, batch: Intervals) -> None:
-        """Count a batch."""
-        codes = _codes(batch.value, self._table)
-        group, length = _clipped(batch, codes, self._by)
-        self._groups.append(group)
-        self._lengths.append(length)
-        np.add.at(self.total_ns, batch.quark[codes >= 0], length)
-        self._pairs.update(_pairs(batch, codes))
+        """Add a batch, which has all intervals of its attributes."""
+        column = named(batch.value)
+        rows = np.flatnonzero(column.codes >= 0)
+        if not len(rows):
+            return
+        quark, code = batch.quark[rows].astype(np.int64), column.codes[rows].astype(np.int64)
+        start_ns = np.maximum(batch.start_ns[rows], self._range_ns[0])
+        end_ns = np.minimum(batch.end_ns[rows], self._range_ns[1])
+        keys, group = ranked(quark * len(column.names) + code)
+        count, total_ns, _, _, min_ns, max_ns, quantiles = calls.durations(
+            start_ns,
+            end_ns,
+            np.full(len(rows), -1, np.int32),
+            np.array([0, len(rows)], np.int64),
+            group.astype(np.int32),
+            len(keys),
+            *self._range_ns,
+            np.array([(percent, 100) for percent in PERCENTS], np.int64),
+        )
+        figures = np.column_stack([count, total_ns, min_ns, max_ns, quantiles])
+        quarks, codes = np.divmod(keys, len(column.names))
+        self._parts.append((quarks, [column.names[each] for each in codes.tolist()], figures))
 
     def rows(
         self, history: History, kind: str, quarks: Int32s, existed_ns: Int64s
     ) -> list[StatisticsRow]:
         """Return the rows, most time first."""
-        names = list(self._table)
-        all_ns = exact_sum(existed_ns)
-        of_quark = dict(zip(quarks.tolist(), existed_ns.tolist(), strict=True))
         made = []
-        for key, part in _grouped(self._groups, self._lengths):
-            state, quark = names[key & 0xFFFFFFFF], key >> 32
-            if self._by == "state":
-                made.append(_row(kind, state, None, part, all_ns))
-            else:
+        for whose, states, figures in self._parts:
+            all_ns = existed_ns[np.searchsorted(quarks, whose)].tolist()
+            for quark, state, whole_ns, row in zip(
+                whose.tolist(), states, all_ns, figures.tolist(), strict=True
+            ):
                 entity = entity_name(history.attributes.path(quark))
-                made.append(_row(kind, state, entity, part, of_quark[quark]))
-        made.sort(key=lambda row: (-row.total_ns, row.entity or "", row.key))
-        return made
-
-    def transitions(self, kind: str) -> list[Transition]:
-        """Return the transitions, most often first."""
-        names = list(self._table)
-        made = [Transition(names[a], names[b], n, kind) for (a, b), n in self._pairs.items()]
-        made.sort(key=lambda row: (-row.times, row.before, row.after))
-        return made
+                made.append(_row(kind, state, entity, row[:4], row[4:], whole_ns))
+        return _most_first(made)
 
 
-def _codes(value: Values, table: dict[str, int]) -> Int64s:
-    """Return the indices of the states of a batch in a table, to which new ones are added."""
-    column = named(value)
-    code_of = np.full(len(column.names) + 1, -1, np.int64)
-    for code in distinct(column.codes[column.codes >= 0]).tolist():
-        code_of[code] = table.setdefault(column.names[code], len(table))
-    return code_of[column.codes]
+def _of_states(
+    found: StateDurations,
+    kind: str,
+    batches: Callable[[], Iterable[Intervals]],
+    existed_ns: Int64s,
+) -> list[StatisticsRow]:
+    """Return a row for each state, most time first."""
+    all_ns = exact_sum(existed_ns)
+    columns = found.names, found.totals(), found.quantiles(batches)
+    made = [
+        _row(kind, state, None, totals, quantiles, all_ns)
+        for state, totals, quantiles in zip(*columns, strict=True)
+    ]
+    return _most_first(made)
 
 
-def _clipped(
-    batch: Intervals, codes: Int64s, by: Literal["state", "entity"]
-) -> tuple[Int64s, Int64s]:
-    """Return a group key and the clipped length of each interval with a state."""
-    kept = codes >= 0
-    key = codes[kept]
-    if by == "entity":
-        key |= batch.quark[kept].astype(np.int64) << 32
-    start_ns, end_ns = batch.range_ns
-    length = np.minimum(batch.end_ns[kept], end_ns) - np.maximum(batch.start_ns[kept], start_ns)
-    return key, length
+def _most_first(rows: list[StatisticsRow]) -> list[StatisticsRow]:
+    return sorted(rows, key=lambda row: (-row.total_ns, row.entity or "", row.key))
 
 
-def _pairs(batch: Intervals, codes: Int64s) -> dict[tuple[int, int], int]:
-    """Count the transitions between codes. A batch contains all intervals of its quarks."""
-    # both codes packed into one integer: `np.unique` sorts these much faster than pairs
-    before, after = codes[:-1], codes[1:]
-    follows = (batch.quark[:-1] == batch.quark[1:]) & (before >= 0) & (after >= 0)
-    packed, counts = np.unique(before[follows] << 32 | after[follows], return_counts=True)
-    return {
-        (int(pair) >> 32, int(pair) & 0xFFFFFFFF): int(count)
-        for pair, count in zip(packed, counts, strict=True)
-    }
+def _transitions(found: StateDurations, kind: str) -> list[Transition]:
+    """Return the transitions, most often first."""
+    names = found.names
+    made = [Transition(names[a], names[b], n, kind) for (a, b), n in found.pairs().items()]
+    made.sort(key=lambda row: (-row.times, row.before, row.after))
+    return made
 
 
-def _grouped(groups: list[Int64s], lengths: list[Int64s]) -> list[tuple[int, Int64s]]:
-    if not groups:
-        return []
-    key = np.concatenate(groups)
-    order = np.argsort(key, kind="stable")
-    keys, first = np.unique(key[order], return_index=True)
-    parts = np.split(np.concatenate(lengths)[order], first[1:])
-    return list(zip(keys.tolist(), parts, strict=False))
-
-
-def _row(kind: str, key: str, entity: str | None, lengths: Int64s, whole_ns: int) -> StatisticsRow:
-    count = len(lengths)
-    ranks = [nearest_rank(count, percent) for percent in (50, 90, 99)]
-    # only the ranks that are needed are in sorted order: linear time
-    ordered = np.partition(lengths, sorted({0, *ranks, count - 1}))
-    total_ns = exact_sum(lengths)
-    median_ns, p90_ns, p99_ns = (int(ordered[rank]) for rank in ranks)
+def _row(  # noqa: PLR0917 - figures
+    kind: str,
+    key: str,
+    entity: str | None,
+    totals: Sequence[int],
+    quantiles: Iterable[int],
+    whole_ns: int,
+) -> StatisticsRow:
+    count, total_ns, min_ns, max_ns = totals
+    median_ns, p90_ns, p99_ns = quantiles
     return StatisticsRow(
         kind,
         key,
@@ -427,11 +461,6 @@ def _row(kind: str, key: str, entity: str | None, lengths: Int64s, whole_ns: int
         median_ns,
         p90_ns,
         p99_ns,
-        int(ordered[0]),
-        int(ordered[count - 1]),
+        min_ns,
+        max_ns,
     )
-
-
-def nearest_rank(count: int, percent: int) -> int:
-    """Return the rank of the nearest-rank quantile: the ceil(q n)-th smallest, from 0."""
-    return max(0, -(-count * percent // 100) - 1)

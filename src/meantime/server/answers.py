@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
-from meantime.columns import named
 from meantime.errors import TimeRangeError, UsageError
 from meantime.query.durations import span_statistics
 from meantime.query.findings import findings
-from meantime.query.lifetimes import intervals_between
 from meantime.query.offsets.fold import Fold
 from meantime.query.offsets.gather import Choice, kind_of, offset_map
 from meantime.query.parts import extent_of
@@ -153,9 +151,9 @@ def _state_statistics(
     )
     rows = [asdict(row) for row in found.rows[:_MOST_ROWS]]
     if by == "state":
-        histograms = _state_histograms(history, found.range_ns, chosen)
         for row in rows:
-            row["histogram"] = histograms.get((row["kind"], row["key"]))
+            counts = np.array(found.histograms[row["kind"], row["key"]])
+            row["histogram"] = _trimmed(counts)
     return {
         "by": by,
         "range_ns": list(found.range_ns),
@@ -219,27 +217,6 @@ def _span_histograms(
     counts = _histograms(code, length_ns, len(codes))
     names = [None if each < 0 else spans.name.names[each] for each in codes.tolist()]
     return {name: _trimmed(counts[row]) for row, name in enumerate(names)}
-
-
-def _state_histograms(
-    history: History, range_ns: tuple[int, int], chosen: Int32s | None
-) -> dict[tuple[str, str], Any]:
-    found: dict[tuple[str, str], npt.NDArray[np.int64]] = {}
-    for declaration, quarks in history.lanes:
-        if declaration.kind != "state":
-            continue
-        asked = quarks if chosen is None else np.intersect1d(quarks, chosen).astype(np.int32)
-        for batch in intervals_between(history, asked, *range_ns):
-            value = named(batch.value)
-            has_state = value.codes >= 0
-            start_ns = np.maximum(batch.start_ns, range_ns[0])[has_state]
-            end_ns = np.minimum(batch.end_ns, range_ns[1])[has_state]
-            codes, code = np.unique(value.codes[has_state], return_inverse=True)
-            counts = _histograms(code, end_ns - start_ns, len(codes))
-            for row, each in enumerate(codes.tolist()):
-                key = declaration.name, value.names[each]
-                found[key] = found.get(key, 0) + counts[row]
-    return {key: _trimmed(counts) for key, counts in found.items()}
 
 
 def flame(tree: LaneTree, asked: Asked) -> dict[str, Any]:

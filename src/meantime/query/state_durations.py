@@ -1,0 +1,319 @@
+"""The durations of states in batches of intervals: sums, exact quantiles, and transitions.
+
+Durations are counted in buckets, whose number depends on the number of states only, so memory does
+not depend on how many intervals there are. A quantile is exact: the durations in its bucket are
+collected in a second pass, or, if these are many, counted in narrower buckets until they are few.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from meantime.columns import named
+from meantime.kernels import calls
+from meantime.kernels.gather import seen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import numpy.typing as npt
+
+    from meantime.columns import Coded, Int32s, Int64s
+    from meantime.history.results import Intervals
+
+__all__ = ["PERCENTS", "StateDurations", "nearest_rank"]
+
+PERCENTS = (50, 90, 99)
+_MOST_NS = 2**63 - 1
+# A power of two is divided into at most 2 to the power of this buckets: so many durations are then
+# within 1 % of each other.
+_BITS = 7
+_BUCKET_BYTES = 2**26
+# Up to so many different states have a table of which followed which.
+_PAIRED = 512
+# How many durations are collected at once, and in how many parts buckets are divided together.
+_COLLECTED, _PARTS = 2**22, 2**20
+# Up to so many intervals are kept for the second pass: reading them again may take longer.
+_KEPT_ROWS = 2**21
+
+
+class _Target(NamedTuple):
+    """A range of durations that has quantiles of a state.
+
+    Attributes:
+        state: The state.
+        low: Where it begins.
+        shift: It is 2 to the power of this long.
+        number: How many durations are in it.
+        ranks: By quantile, its rank among these.
+    """
+
+    state: int
+    low: int
+    shift: int
+    number: int
+    ranks: dict[int, int]
+
+
+@dataclass(slots=True)
+class StateDurations:
+    """The durations of states, clipped to a range.
+
+    Args:
+        range_ns: The range.
+        attributes: How many attributes the history has.
+        collected: How many durations are collected at once.
+
+    Attributes:
+        lived_ns: By attribute, how long it had a state.
+    """
+
+    range_ns: tuple[int, int]
+    attributes: int
+    collected: int = _COLLECTED
+    lived_ns: Int64s = field(init=False)
+    _names: dict[str, int] = field(init=False, default_factory=dict)
+    _bits: int = field(init=False, default=_BITS)
+    _figures: npt.NDArray[np.uint64] = field(init=False)
+    _buckets: Int64s = field(init=False)
+    _pairs: Int64s = field(init=False)
+    _other_pairs: Counter[tuple[int, int]] = field(init=False, default_factory=Counter)
+    _kept: list[Intervals] | None = field(init=False, default_factory=list)
+    _kept_rows: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self.lived_ns = np.zeros(self.attributes, np.int64)
+        self._figures = np.empty((0, 4), np.uint64)
+        self._buckets = np.empty((0, _bucket_count(self._bits)), np.int64)
+        self._pairs = np.zeros((0, 0), np.int64)
+
+    @property
+    def names(self) -> list[str]:
+        """The states, in order of appearance."""
+        return list(self._names)
+
+    def add(self, batch: Intervals) -> None:
+        """Count a batch, which has all intervals of its attributes."""
+        column = named(batch.value)
+        table = self._table(column)
+        self._grow(len(self._names))
+        calls.count_states(
+            batch.quark,
+            batch.start_ns,
+            batch.end_ns,
+            column.codes,
+            table,
+            *self.range_ns,
+            self._bits,
+            self._figures,
+            self._buckets,
+            self._pairs,
+            self.lived_ns,
+        )
+        if not len(self._pairs):
+            self._other_pairs.update(_pairs(batch.quark, table[column.codes]))
+        self._kept_rows += len(batch)
+        if self._kept is not None:
+            self._kept.append(batch)
+            if self._kept_rows > _KEPT_ROWS:
+                self._kept = None
+
+    def _table(self, column: Coded) -> Int32s:
+        """Return the states of the codes of a batch, and -1 after them; new ones are added."""
+        table = np.full(len(column.names) + 1, -1, np.int32)
+        for code in seen(column.codes).tolist():
+            table[code] = self._names.setdefault(column.names[code], len(self._names))
+        return table
+
+    def _grow(self, states: int) -> None:
+        size = len(self._figures)
+        if states <= size:
+            return
+        size = max(8, 1 << (states - 1).bit_length())
+        while self._bits and size * _bucket_count(self._bits) * 8 > _BUCKET_BYTES:
+            self._bits -= 1
+            self._buckets = _folded(self._buckets, self._bits + 1, self._bits)
+        more = size - len(self._figures)
+        none = np.tile(np.array([0, 0, _MOST_NS, 0], np.uint64), (more, 1))
+        self._figures = np.concatenate([self._figures, none])
+        no_buckets = np.zeros((more, _bucket_count(self._bits)), np.int64)
+        self._buckets = np.concatenate([self._buckets, no_buckets])
+        if size <= _PAIRED:
+            self._pairs = np.pad(self._pairs, (0, more))
+        elif len(self._pairs):
+            self._other_pairs = Counter(self.pairs())
+            self._pairs = np.zeros((0, 0), np.int64)
+
+    def pairs(self) -> dict[tuple[int, int], int]:
+        """Return how often a state directly followed another, by their indices."""
+        found = dict(self._other_pairs)
+        for before, after in np.argwhere(self._pairs).tolist():
+            found[before, after] = int(self._pairs[before, after])
+        return found
+
+    def totals(self) -> list[tuple[int, int, int, int]]:
+        """Return the count, the sum, the least and the greatest duration of each state."""
+        counts = self._buckets.sum(axis=1).tolist()
+        rows = zip(counts, self._figures.tolist(), strict=True)
+        found = [(count, (high << 64) + low, *ends) for count, (low, high, *ends) in rows]
+        return found[: len(self._names)]
+
+    def histogram(self, state: int) -> Int64s:
+        """Return how many durations of a state are in [2^i, 2^(i+1)) ns, by i; of none, in 0."""
+        counts = _folded(self._buckets[state : state + 1], self._bits, 0)[0]
+        counts[1] += counts[0]
+        found: Int64s = counts[1:]
+        return found
+
+    def quantiles(self, batches: Callable[[], Iterable[Intervals]]) -> list[list[int]]:
+        """Return the quantiles of each state: nearest rank, by `PERCENTS`.
+
+        Args:
+            batches: Returns the batches that were added, once more.
+        """
+        found = [[0] * len(PERCENTS) for _ in self._names]
+        pending = self._begun(found)
+        again: Callable[[], Iterable[Intervals]] = batches
+        if self._kept is not None:
+            kept = self._kept
+            again = lambda: kept  # noqa: E731 - of two kinds
+        while pending:
+            if sum(target.number for target in pending) <= self.collected:
+                self._collect(pending, again(), found)
+                break
+            pending = self._narrowed(pending, again(), found)
+        return found
+
+    def _begun(self, found: list[list[int]]) -> list[_Target]:
+        """Return the buckets with the quantiles that are not known by them."""
+        pending = []
+        lows, shifts = _edges(self._bits)
+        for state, (count, _, least, most) in enumerate(self.totals()):
+            if least == most or not count:
+                found[state] = [most] * len(PERCENTS)
+                continue
+            ranks = {which: nearest_rank(count, each) for which, each in enumerate(PERCENTS)}
+            pending += _parts(state, lows, shifts, self._buckets[state], ranks)
+        return _without_known(pending, found)
+
+    def _collect(
+        self, targets: list[_Target], batches: Iterable[Intervals], found: list[list[int]]
+    ) -> None:
+        ends = np.cumsum([target.number for target in targets])
+        out = np.empty(int(ends[-1]), np.int64)
+        begins = [0, *ends[:-1].tolist()]
+        self._pass(targets, [0] * len(targets), begins, batches, out, collect=True)
+        for target, begin, end in zip(targets, begins, ends.tolist(), strict=True):
+            ordered = np.partition(out[begin:end], sorted(set(target.ranks.values())))
+            for which, rank in target.ranks.items():
+                found[target.state][which] = int(ordered[rank])
+
+    def _narrowed(
+        self, targets: list[_Target], batches: Iterable[Intervals], found: list[list[int]]
+    ) -> list[_Target]:
+        most = max(1, (_PARTS // len(targets)).bit_length() - 1)
+        parts = [max(0, target.shift - most) for target in targets]
+        sizes = [1 << (target.shift - part) for target, part in zip(targets, parts, strict=True)]
+        begins = np.concatenate([[0], np.cumsum(sizes)]).tolist()
+        out = np.zeros(begins[-1], np.int64)
+        self._pass(targets, parts, begins[:-1], batches, out, collect=False)
+        narrower = []
+        for target, shift, begin, size in zip(targets, parts, begins[:-1], sizes, strict=True):
+            lows = target.low + (np.arange(size, dtype=np.int64) << shift)
+            counts = out[begin : begin + size]
+            shifts = np.full(size, shift)
+            narrower += _parts(target.state, lows, shifts, counts, target.ranks)
+        return _without_known(narrower, found)
+
+    def _pass(
+        self,
+        targets: list[_Target],
+        parts: Sequence[int],
+        begins: Sequence[int],
+        batches: Iterable[Intervals],
+        out: Int64s,
+        *,
+        collect: bool,
+    ) -> None:
+        states = np.array([target.state for target in targets])
+        first = np.searchsorted(states, np.arange(len(self._names) + 1)).astype(np.int32)
+        rows = zip(targets, parts, begins, strict=True)
+        listed = np.array([(each.low, each.shift, part, at) for each, part, at in rows], np.int64)
+        for batch in batches:
+            column = named(batch.value)
+            calls.narrow_states(
+                batch.start_ns,
+                batch.end_ns,
+                column.codes,
+                self._table(column),
+                *self.range_ns,
+                first,
+                listed,
+                out,
+                collect=collect,
+            )
+
+
+def nearest_rank(count: int, percent: int) -> int:
+    """Return the rank of the nearest-rank quantile: the ceil(q n)-th smallest, from 0."""
+    return max(0, -(-count * percent // 100) - 1)
+
+
+def _bucket_count(bits: int) -> int:
+    return (64 - bits) << bits
+
+
+def _edges(bits: int) -> tuple[Int64s, Int64s]:
+    """Return where each bucket begins, and which power of two its length is."""
+    number = np.arange(_bucket_count(bits), dtype=np.int64)
+    shift = np.maximum((number >> bits) - 1, 0)
+    into = number & ((1 << bits) - 1)
+    return np.where(number >> bits, (into + (1 << bits)) << shift, number), shift
+
+
+def _folded(buckets: Int64s, bits: int, fewer: int) -> Int64s:
+    """Return counts in fewer buckets, each of which consists of some of these."""
+    # the edges of the wider buckets are among those of the narrower ones
+    first = np.searchsorted(_edges(bits)[0], _edges(fewer)[0])
+    folded: Int64s = np.add.reduceat(buckets, first, axis=1)
+    return folded
+
+
+def _parts(
+    state: int, lows: Int64s, shifts: Int64s, counts: Int64s, ranks: dict[int, int]
+) -> list[_Target]:
+    """Return the parts of a range that have these ranks, in order."""
+    ends = np.cumsum(counts)
+    found: dict[int, dict[int, int]] = {}
+    for which, rank in ranks.items():
+        part = int(np.searchsorted(ends, rank, side="right"))
+        found.setdefault(part, {})[which] = rank - int(ends[part] - counts[part])
+    return [
+        _Target(state, int(lows[part]), int(shifts[part]), int(counts[part]), own)
+        for part, own in found.items()
+    ]
+
+
+def _without_known(targets: list[_Target], found: list[list[int]]) -> list[_Target]:
+    """Return the targets that have more than one duration; the others are quantiles."""
+    for target in targets:
+        if not target.shift:
+            for which in target.ranks:
+                found[target.state][which] = target.low
+    return [target for target in targets if target.shift]
+
+
+def _pairs(quark: Int32s, states: Int32s) -> dict[tuple[int, int], int]:
+    """Count the transitions between states."""
+    # both packed into one integer: `np.unique` sorts these much faster than pairs
+    before, after = states[:-1].astype(np.int64), states[1:].astype(np.int64)
+    follows = (quark[:-1] == quark[1:]) & (before >= 0) & (after >= 0)
+    packed, counts = np.unique(before[follows] << 32 | after[follows], return_counts=True)
+    return {
+        (int(pair) >> 32, int(pair) & 0xFFFFFFFF): int(count)
+        for pair, count in zip(packed, counts, strict=True)
+    }
