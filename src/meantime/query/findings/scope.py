@@ -144,7 +144,9 @@ class Scope:
         self.history = history
         self.start_ns, self.end_ns = range_ns
         self.extent = extent_of(history)
-        self._rows: dict[str, StateRows | None] = {}
+        self._rows: dict[tuple[str, str, bool], StateRows | None] = {}
+        self._changes: dict[tuple[str, str, bool], int] = {}
+        self._filling: dict[tuple[str, str, bool, int], StateRows] = {}
 
     @property
     def length_ns(self) -> int:
@@ -203,19 +205,27 @@ class Scope:
 
     def rows(self, kind: Kind) -> StateRows | None:
         """Return all states of a kind of entity in the range; None if there are too many."""
-        if kind.name not in self._rows:
-            self._rows[kind.name] = self._read(kind)
-        return self._rows[kind.name]
+        key = kind[:3]
+        if key not in self._rows:
+            self._rows[key] = self._read(kind)
+        return self._rows[key]
 
     def _read(self, kind: Kind) -> StateRows | None:
         if self.start_ns >= self.end_ns:
             return None
         if len(kind.quarks) > _MOST_CELLS:
             return None
-        changes = self.history.shares(kind.quarks, self.start_ns, self.end_ns).changes
-        if int(changes.sum()) > _MOST_INTERVALS:
+        if self.changes(kind) > _MOST_INTERVALS:
             return None
         return self.between(kind.quarks, (self.start_ns, self.end_ns))
+
+    def changes(self, kind: Kind) -> int:
+        """Return how often entities of a kind changed in the range."""
+        key = kind[:3]
+        if key not in self._changes:
+            shares = self.history.shares(kind.quarks, self.start_ns, self.end_ns)
+            self._changes[key] = int(shares.changes.sum())
+        return self._changes[key]
 
     def between(self, quarks: Int32s, range_ns: Range) -> StateRows:
         """Return the states of some entities in a range."""
@@ -248,17 +258,40 @@ class Scope:
         if rows is not None:
             rows = rows.named_alike(alike or {}).merged()
             return chosen(rows, rows.duration_ns >= least_ns), least_ns
-        bins = min(_MOST_BINS, _MOST_CELLS // max(1, len(kind.quarks)))
-        bins = min(bins, max(1, 2 * self.length_ns // max(1, least_ns)))
+        needed = max(1, 2 * self.length_ns // max(1, least_ns))
+        # a power of two, so that searches for about the same duration share the bins
+        bins = min(_MOST_BINS, _MOST_CELLS // max(1, len(kind.quarks)), 1 << needed.bit_length())
         if bins < 16:
             return None
-        width_ns = -(-self.length_ns // bins)
+        rows = self._filling_bins(kind, bins).named_alike(alike or {}).merged()
+        return chosen(rows, rows.duration_ns >= least_ns), 2 * -(-self.length_ns // bins)
+
+    def _filling_bins(self, kind: Kind, bins: int) -> StateRows:
+        """Return the states of a kind that fill one of so many bins of the range."""
+        # several detectors ask for different durations of the same kind
+        key = (*kind[:3], bins)
+        if key not in self._filling:
+            self._filling[key] = self._filled(kind, bins)
+        return self._filling[key]
+
+    def _filled(self, kind: Kind, bins: int) -> StateRows:
         shares = self.history.shares(kind.quarks, self.start_ns, self.end_ns, bins=bins)
         value = named(shares.value)
         full = (shares.ns >= np.diff(shares.edges_ns)[shares.bin]) & (value.codes >= 0)
-        index = np.flatnonzero(full)[:_MOST_LOOKED_UP]
+        index = np.flatnonzero(full)
+        # a state may fill many bins: each is looked up once, those that fill the most first
+        begins = np.ones(len(index), np.bool_)
+        begins[1:] = (
+            (np.diff(shares.quark[index]) != 0)
+            | (np.diff(shares.bin[index]) != 1)
+            | (np.diff(value.codes[index]) != 0)
+        )
+        first = np.flatnonzero(begins)
+        lengths = np.diff(np.append(first, len(index)))
+        longest = np.argsort(-lengths, kind="stable")[:_MOST_LOOKED_UP]
+        index = index[np.sort(first[longest])]
         if not len(index):
-            return self.between(kind.quarks[:0], (self.start_ns, self.end_ns)), 2 * width_ns
+            return self.between(kind.quarks[:0], (self.start_ns, self.end_ns))
         found = self.history.states(shares.quark[index], shares.edges_ns[shares.bin[index]])
         table: dict[str, int] = {}
         rows = StateRows(*_states(found, table, (self.start_ns, self.end_ns)), list(table))
@@ -267,8 +300,7 @@ class Scope:
         twice = (np.diff(rows.quark, prepend=-1) == 0) & (
             np.diff(rows.start_ns, prepend=rows.start_ns[:1] - 1) == 0
         )
-        rows = chosen(rows, ~twice).named_alike(alike or {}).merged()
-        return chosen(rows, rows.duration_ns >= least_ns), 2 * width_ns
+        return chosen(rows, ~twice)
 
 
 def _states(

@@ -120,7 +120,7 @@ def _of_many(scope: Scope, kind: Kind) -> Iterator[Finding]:
 def _sample(scope: Scope, kind: Kind) -> StateRows | None:
     """Return states of evenly distributed entities that begin and end in one of sixteen ranges."""
     quarks = kind.quarks[:: -(-len(kind.quarks) // _MOST_SAMPLED)]
-    changes = int(scope.history.shares(quarks, scope.start_ns, scope.end_ns).changes.sum())
+    changes = scope.changes(kind) * len(quarks) // len(kind.quarks)
     width_ns = int(scope.length_ns * min(1.0, _SAMPLED_ROWS / max(1, changes)) / 16)
     if not width_ns:
         return None
