@@ -73,7 +73,11 @@ def format_path(path: Iterable[str]) -> str:
     >>> format_path(("CPUs", "3", "a/b*"))
     'CPUs/3/a\\/b\\*'
     """
-    return "/".join(_SPECIAL.sub(lambda match: "\\" + match[0], name) for name in path)
+    names = tuple(path)
+    text = "/".join(names)
+    if "*" not in text and "\\" not in text and text.count("/") == max(0, len(names) - 1):
+        return text
+    return "/".join(_SPECIAL.sub(lambda match: "\\" + match[0], name) for name in names)
 
 
 def unicode_of(text: str) -> str:

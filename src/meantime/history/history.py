@@ -609,6 +609,27 @@ class History:
         asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
         return searching.counts(now, asked, range_ns, value, tag)
 
+    def count_at_most(
+        self, quarks: Many, start_ns: int | None = None, end_ns: int | None = None
+    ) -> Int64s:
+        """Return for each attribute a bound of how many intervals `intervals` returns, as int64.
+
+        It is known without looking at the intervals: changes that took no time count, too.
+
+        >>> from meantime.testing import history_from_picture
+        >>> history_from_picture("disk0  aab.a").count_at_most([0], end_ns=4).tolist()
+        [3]
+
+        Raises:
+            QuarkError: If the attribute does not exist.
+            TimeRangeError: If the range is empty or starts outside the history.
+        """
+        now = self._asked()
+        asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
+        counts = np.empty(len(asked), np.int64)
+        now.segments.count(asked, *range_ns, counts)
+        return counts
+
     def maximum(self, quark: One, start_ns: int, end_ns: int) -> int | float | None:
         """Return the greatest number an attribute had in [start_ns, end_ns); None if none.
 

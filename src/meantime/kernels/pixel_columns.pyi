@@ -38,3 +38,14 @@ def state_cells(
     bins: int,
     states: int,
 ) -> tuple[Int64s, npt.NDArray[np.uint8], Int32s]: ...
+def state_load(
+    start_ns: Int64s,
+    end_ns: Int64s,
+    code: Int32s,
+    from_ns: int,
+    to_ns: int,
+    tile_ns: int,
+    level: int,
+    partly: npt.NDArray[np.float64],
+    whole: Int64s,
+) -> None: ...

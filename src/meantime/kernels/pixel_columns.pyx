@@ -1,4 +1,4 @@
-"""What columns of pixels show: the shares of states in them, and the spans that are thinner."""
+"""What columns of pixels show: shares and loads of states, and the spans that are thinner."""
 
 from libc.math cimport ceil, floor
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
@@ -331,3 +331,39 @@ def state_cells(
                         sums[bin_ * states + k] = 0
                 cells += 1
     return number_array[:cells], shares_array[:cells], codes_array[:cells]
+
+
+def state_load(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[::1] code,
+               int64_t from_ns, int64_t to_ns, int64_t tile_ns, int level,
+               double[:, ::1] partly, int64_t[:, ::1] whole):
+    """Add how many intervals are in each state, on average over each bin of a tile.
+
+    Of the part of an interval in [from_ns, to_ns), which is within the tile, what covers bins in
+    part is added to `partly`, in bins; for the bins that it covers, `whole` is changed by 1 at the
+    first of them, and by -1 after the last. A code below 0 is no state. Both are by state, and
+    `whole` has a bin more.
+    """
+    cdef Py_ssize_t i
+    cdef uint64_t begin, end, mask = (<uint64_t>1 << level) - 1
+    cdef int64_t first, last
+    cdef double bin_ns = <double>(<uint64_t>1 << level)
+    cdef int32_t state
+    with nogil:
+        for i in range(code.shape[0]):
+            state = code[i]
+            if state < 0 or start_ns[i] >= to_ns or end_ns[i] <= from_ns:
+                continue
+            begin = <uint64_t>max(start_ns[i], from_ns) - <uint64_t>tile_ns
+            end = <uint64_t>min(end_ns[i], to_ns) - <uint64_t>tile_ns
+            first = <int64_t>(begin >> level)
+            last = <int64_t>(end >> level)
+            if first == last:
+                partly[state, first] += <double>(end - begin) / bin_ns
+                continue
+            if begin & mask:
+                partly[state, first] += 1 - <double>(begin & mask) / bin_ns
+                first += 1
+            if end & mask:
+                partly[state, last] += <double>(end & mask) / bin_ns
+            whole[state, first] += 1
+            whole[state, last] -= 1

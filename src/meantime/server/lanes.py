@@ -46,8 +46,7 @@ _FIRST = ("loop", "cpu", "request", "task", "worker")
 _LOCATION = re.compile(r"(?P<name>.+?) \((?P<location>[^()]*:\d+)\)")
 
 
-@dataclass(frozen=True, slots=True)
-class LaneRow:
+class LaneRow(NamedTuple):
     """A lane as the page sees it; see `docs/reference/tiles.md`."""
 
     kind: LaneKind
@@ -140,6 +139,11 @@ class PackedBlock:
     end_ns: Int64s
     names: Sequence[str]
 
+    def of_lane(self, index: int) -> Int32s:
+        """Return the entities of one of the lanes."""
+        first, last = self.row_offsets[index : index + 2]
+        return self.quarks[(self.row >= first) & (self.row < last)]
+
     def place(self, row: int) -> tuple[int, int]:
         """Return the lane of a row of the block, and which of its rows it is."""
         index = bisect_right(self.row_offsets, row) - 1
@@ -182,6 +186,7 @@ class LaneTree:
     states: list[dict[str, Any]] = field(default_factory=list)
     blocks: dict[str, list[Any]] = field(default_factory=dict)
     spans: SpanRows | None = None
+    _lane_of: dict[int, int] | None = None
 
     @classmethod
     def of(cls, history: History) -> LaneTree:
@@ -228,28 +233,44 @@ class LaneTree:
 
     def quarks(self, lanes: Iterable[int]) -> Int32s:
         """Return the attributes of lanes of states, samples, points and spans."""
-        found: list[Int32s] = [np.empty(0, np.int32)]
+        found: list[Int32s] = []
+        own = []
         for number in self.below(lanes):
+            lane = self.lanes[number]
+            if lane.kind not in {"packed", "stack", "async"}:
+                own.append(lane.quark)
+                continue
             block, index = self.within_block(number)
             if isinstance(block, SpanBlock):
                 found.append(block.lane_threads[index])
-            elif isinstance(block, PackedBlock):
-                first, last = block.row_offsets[index : index + 2]
-                found.append(block.quarks[(block.row >= first) & (block.row < last)])
             else:
-                found.append(block.quarks[index : index + 1])
-        return np.unique(np.concatenate(found))
+                found.append(block.of_lane(index))
+        return np.unique(np.concatenate([np.array(own, np.int32), *found]))
+
+    def entities(self, lanes: Iterable[int]) -> tuple[Int32s, Int32s]:
+        """Return the attributes of lanes of states, and those of packed lanes."""
+        below = self.below(lanes)
+        own = [self.lanes[lane].quark for lane in below if self.lanes[lane].kind == "state"]
+        packed = [np.empty(0, np.int32)]
+        for lane in below:
+            if self.lanes[lane].kind == "packed":
+                block, index = self.within_block(lane)
+                packed.append(block.of_lane(index))
+        return np.array(own, np.int32), np.concatenate(packed)
 
     def places(self, quarks: Int32s) -> dict[int, tuple[int, int]]:
         """Return the lane and the row there of those of some attributes that have one."""
-        asked = set(quarks.tolist())
-        found = {
-            lane.quark: (number, 0)
-            for number, lane in reversed(list(enumerate(self.lanes)))
-            if lane.quark in asked and lane.kind in {"stack", "state", "points"}
-        }
+        if self._lane_of is None:
+            self._lane_of = {
+                lane.quark: number
+                for number, lane in reversed(list(enumerate(self.lanes)))
+                if lane.kind in {"stack", "state", "points"}
+            }
+        asked = quarks.tolist()
+        known = self._lane_of
+        found = {quark: (known[quark], 0) for quark in asked if quark in known}
         for block in self.blocks.get("packed", []):
-            for each in np.flatnonzero(np.isin(block.quarks, list(asked))).tolist():
+            for each in np.flatnonzero(np.isin(block.quarks, asked)).tolist():
                 found[int(block.quarks[each])] = block.place(int(block.row[each]))
         return found
 
@@ -349,26 +370,26 @@ class LaneTree:
     ) -> None:
         """Add lanes of one row."""
         blocks = self.blocks.setdefault(kind, [])
-        for index, (quark, name) in enumerate(leaves):
-            if not blocks or len(blocks[-1].lanes) == _BLOCK_LANES:
+        attributes = self.history.attributes
+        first = 0
+        while first < len(leaves):
+            if not blocks or len(blocks[-1].lanes) >= _BLOCK_LANES:
                 blocks.append(Block([], np.empty(0, np.int32)))
-            shown, detail = _location(name)
-            number = self._add(
-                LaneRow(
-                    kind,
-                    group,
-                    shown,
-                    detail,
-                    rows=1,
-                    block=len(blocks) - 1,
-                    quark=quark,
-                    handle=self.handle(quark),
-                    entities=entities[index] if entities else 1,
-                    unit=unit,
+            block = blocks.pop()
+            part = leaves[first : first + _BLOCK_LANES - len(block.lanes)]
+            begin, number = len(self.lanes), len(blocks)
+            for index, (quark, name) in enumerate(part, first):
+                shown, detail = _location(name)
+                count = entities[index] if entities else 1
+                handle = attributes.text(quark)
+                # there may be a million: arguments by name take twice as long
+                self.lanes.append(
+                    LaneRow(kind, group, shown, detail, 1, number, quark, handle, count, unit)
                 )
-            )
-            last = blocks[-1]
-            blocks[-1] = Block([*last.lanes, number], np.append(last.quarks, np.int32(quark)))
+            quarks = np.array([quark for quark, _ in part], np.int32)
+            lanes = [*block.lanes, *range(begin, len(self.lanes))]
+            blocks.append(Block(lanes, np.concatenate([block.quarks, quarks])))
+            first += len(part)
 
     def handle(self, quark: int) -> str:
         """Return the path of an attribute, as commands take it."""
@@ -407,7 +428,7 @@ class LaneTree:
             lanes = []
             blocks = self.blocks.setdefault("packed", [])
             for each in block:
-                lanes.append(self._add(_numbered(each.lane, len(blocks))))
+                lanes.append(self._add(each.lane._replace(block=len(blocks))))
                 offsets.append(offsets[-1] + each.rows)
             part = slice(block[0].content[1].start, block[-1].content[1].stop)
             first_row = block[0].content[0].start
@@ -512,7 +533,7 @@ class LaneTree:
                 quarks, rows, own = each.content
                 threads.append(np.atleast_1d(np.asarray(quarks, np.int32)))
                 spans.row[rows] = own + offsets[-1]
-                lanes.append(self._add(_numbered(each.lane, len(blocks))))
+                lanes.append(self._add(each.lane._replace(block=len(blocks))))
                 offsets.append(offsets[-1] + each.rows)
             all_threads = np.unique(np.concatenate(threads))
             blocks.append(SpanBlock(lanes, offsets, all_threads, spans, threads))
@@ -582,11 +603,6 @@ def _group_rank(lane: Declared) -> int:
     return next((at for at, word in enumerate(_FIRST) if word in name), len(_FIRST))
 
 
-def _numbered(lane: LaneRow, block: int) -> LaneRow:
-    values = {name: getattr(lane, name) for name in lane.__slots__}
-    return LaneRow(**{**values, "block": block})
-
-
 def _in_blocks(pending: Sequence[_Pending]) -> Iterator[list[_Pending]]:
     """Yield lanes in blocks that are not too large; a unit with many rows is alone."""
     block: list[_Pending] = []
@@ -607,7 +623,7 @@ def _location(name: str) -> tuple[str, str]:
     >>> _location("worker (shop.py:30)"), _location("main")
     (('worker', 'shop.py:30'), ('main', ''))
     """
-    found = _LOCATION.fullmatch(name)
+    found = _LOCATION.fullmatch(name) if name.endswith(")") else None
     return (found["name"], found["location"]) if found else (name, "")
 
 
@@ -643,14 +659,12 @@ def _names(history: History, quarks: Int32s, pattern: str = "") -> list[str]:
             first = same.index(False) if False in same else 0
     else:
         first, last = is_name.index(False), is_name[::-1].index(False)
-    named = []
-    for quark, path in zip(quarks.tolist(), paths, strict=True):
-        name = entity_name(path[first : len(path) - last] or path)
-        if path[:1] == (PROCESSES,) and path[-2:-1] == (THREADS,):
-            name = _full_title(history, quark)
+    named = [entity_name(path[first : len(path) - last] or path) for path in paths]
+    for index, (quark, path) in enumerate(zip(quarks.tolist(), paths, strict=True)):
+        if path[0] == PROCESSES and path[-2:-1] == (THREADS,):
+            named[index] = _full_title(history, quark)
         elif quark in given:
-            name = f"{given[quark]} {name}"
-        named.append(name)
+            named[index] = f"{given[quark]} {named[index]}"
     return named
 
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from meantime.columns import named
+from meantime.query.lifetimes import lifetimes
 from meantime.server.places import clip, hit
+from meantime.units import MAX_NS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s
     from meantime.history import History
     from meantime.server.answers import Asked
-    from meantime.server.lanes import LaneTree, PackedBlock, SpanBlock
+    from meantime.server.lanes import LaneTree, SpanBlock
 
     # when a lane is first active, and for how long it is in a state
     _Active: TypeAlias = "tuple[int | None, int]"
@@ -68,9 +70,12 @@ def _states_at(tree: LaneTree, time_ns: int) -> Iterator[tuple[str | None, dict[
     part = clip(history, time_ns, time_ns + 1)
     if part is None:
         return
-    for block in tree.blocks.get("state", []):
-        lane_of = dict(zip(block.quarks.tolist(), block.lanes, strict=True))
-        for quark, name, start_ns, end_ns in _intervals(history, block.quarks, part):
+    blocks = tree.blocks.get("state", [])
+    if blocks:
+        quarks = np.concatenate([block.quarks for block in blocks])
+        lanes = (lane for block in blocks for lane in block.lanes)
+        lane_of = dict(zip(quarks.tolist(), lanes, strict=True))
+        for quark, name, start_ns, end_ns in _intervals(history, quarks, part):
             yield None, hit("state", lane_of[quark], 0, name, start_ns, end_ns)
     for block in tree.blocks.get("packed", []):
         here = np.flatnonzero((block.start_ns <= time_ns) & (block.end_ns > time_ns))
@@ -121,32 +126,41 @@ def activity(tree: LaneTree, asked: Asked, state: str | None) -> dict[str, Any]:
     begin_ns, finish_ns = history.bounds
     start_ns = begin_ns if asked.start_ns is None else asked.start_ns
     end_ns = finish_ns if asked.end_ns is None else asked.end_ns
-    found: dict[int, _Active] = {}
-    for kind, blocks in tree.blocks.items():
-        for block in blocks:
-            if kind in {"state", "counter"}:
-                first = _firsts(history, block.quarks)
-                times = _times(history, block.quarks, (start_ns, end_ns), state)
-                found |= zip(block.lanes, zip(first, times.tolist(), strict=True), strict=True)
-            elif kind == "packed":
-                found |= _of_packed(history, block, (start_ns, end_ns), state)
-            elif kind in {"stack", "async"}:
-                found |= _of_spans(block, (start_ns, end_ns), state)
+    found = _of_states(tree, (start_ns, end_ns), state)
+    for kind in ("stack", "async"):
+        for block in tree.blocks.get(kind, []):
+            found |= _of_spans(block, (start_ns, end_ns), state)
     found |= _of_instants(tree)
     columns = [found.get(lane, (None, 0)) for lane in range(len(tree.lanes))]
     return {"first_ns": [first for first, _ in columns], "time_ns": [ns for _, ns in columns]}
 
 
-def _firsts(history: History, quarks: Int32s) -> Iterator[int | None]:
-    """Yield when each attribute first has a value."""
-    start = history.intervals(quarks, history.start_ns, history.start_ns + 1)
-    begun = dict(zip(start.quark.tolist(), start.value.to_list(), strict=True))
-    for quark in quarks.tolist():
-        if begun.get(quark) is not None:
-            yield history.start_ns
-            continue
-        found = history.following(np.array([quark], np.int32), history.start_ns)
-        yield None if found is None else found.start_ns
+def _of_states(tree: LaneTree, range_ns: tuple[int, int], state: str | None) -> dict[int, _Active]:
+    """Return when the lanes of states and numbers are active."""
+    history = tree.history
+    quarks, lanes = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+    for kind in ("state", "counter", "packed"):
+        for block in tree.blocks.get(kind, []):
+            quarks.append(block.quarks)
+            if kind == "packed":
+                of_row = np.searchsorted(block.row_offsets, block.row, side="right") - 1
+                lanes.append(np.array(block.lanes)[of_row])
+            else:
+                lanes.append(np.array(block.lanes))
+    # all at once: a query has its price, and there may be thousands of blocks
+    entities, lane = np.concatenate(quarks), np.concatenate(lanes)
+    lived = lifetimes(history, entities)
+    exists = np.flatnonzero(lived.start_ns < lived.end_ns)
+    first_ns = np.full(len(tree.lanes), MAX_NS)
+    np.minimum.at(first_ns, lane[exists], lived.start_ns[exists])
+    time_ns = np.zeros(len(tree.lanes), np.int64)
+    np.add.at(time_ns, lane, _times(history, entities, range_ns, state))
+    return {
+        number: (None if first == MAX_NS else first, ns)
+        for number, first, ns in zip(
+            lane.tolist(), first_ns[lane].tolist(), time_ns[lane].tolist(), strict=True
+        )
+    }
 
 
 def _times(
@@ -155,27 +169,18 @@ def _times(
     """Return how long each attribute is in a state, or in any."""
     times = np.zeros(len(quarks), np.int64)
     part = clip(history, *range_ns)
-    if part is None:
+    if part is None or not len(quarks):
         return times
     found = history.shares(quarks, *part)
-    wanted = [
-        value is not None and (state is None or value == state) for value in found.value.to_list()
-    ]
-    rows = np.flatnonzero(wanted)
+    value = named(found.value)
+    rows = np.flatnonzero(value.codes >= 0)
+    if state is not None:
+        rows = rows[
+            np.isin(value.codes[rows], [c for c, n in enumerate(value.names) if n == state])
+        ]
     order = np.argsort(quarks, kind="stable")
     np.add.at(times, order[np.searchsorted(quarks[order], found.quark[rows])], found.ns[rows])
     return times
-
-
-def _of_packed(
-    history: History, block: PackedBlock, range_ns: tuple[int, int], state: str | None
-) -> Iterator[tuple[int, _Active]]:
-    times = _times(history, block.quarks, range_ns, state)
-    for index, lane in enumerate(block.lanes):
-        low, high = block.row_offsets[index : index + 2]
-        own = (block.row >= low) & (block.row < high)
-        first = int(block.start_ns[own].min()) if own.any() else None
-        yield lane, (first, int(times[own].sum()))
 
 
 def _of_spans(

@@ -13,7 +13,8 @@ import numpy as np
 
 from meantime.columns import Coded, named
 from meantime.errors import InputError, UsageError
-from meantime.kernels.pixel_columns import span_cells, state_cells
+from meantime.kernels.gather import seen
+from meantime.kernels.pixel_columns import span_cells, state_cells, state_load
 from meantime.query.trees import sample_unit
 from meantime.units import MAX_NS
 from meantime.views.state_classes import class_of, rank
@@ -418,32 +419,65 @@ def _packed(tree: LaneTree, block: PackedBlock, place: Place) -> Tile:
 
 def _group(tree: LaneTree, group: int, place: Place) -> Tile:
     """Return how many entities below a group were in each state, on average over each bin."""
-    quarks: list[int] = []
+    quarks, entities = tree.entities([group])
     blocks: dict[tuple[str, int], set[int]] = {}
     for number in tree.below([group]):
         lane = tree.lanes[number]
-        if lane.kind == "state":
-            quarks.append(lane.quark)
-        elif lane.kind in {"packed", "stack", "async"}:
+        if lane.kind in {"stack", "async"}:
             blocks.setdefault((lane.kind, lane.block), set()).add(number)
     load = _Load()
-    for first in range(0, len(quarks), _AT_ONCE):
-        part = np.array(quarks[first : first + _AT_ONCE], np.int32)
-        found = tree.history.state_tile(part, place.start_ns, place.bin_ns, BINS)
-        names = [str(name) for name in named(found.states).to_list()]
-        bins = np.broadcast_to(np.arange(BINS), found.shares.shape[:2]).reshape(-1)
-        load.add(bins, found.shares.reshape(-1, 5), found.codes.reshape(-1, 3), names)
+    start_ns = max(place.start_ns, tree.history.start_ns)
+    end_ns = min(place.end_ns, tree.history.end_ns)
+    if start_ns < end_ns:
+        # a bin costs about as much as an interval, and there are fewer of one or of the other
+        intervals = int(tree.history.count_at_most(quarks, start_ns, end_ns).sum())
+        if intervals > len(quarks) * BINS:
+            _add_cells(load, tree.history, quarks, place)
+        else:
+            entities = np.concatenate([quarks, entities])
+        _add_intervals(load, tree.history, entities, (start_ns, end_ns), place)
     for (kind, index), lanes in blocks.items():
         block = tree.blocks[kind][index]
-        if kind == "packed":
-            _, cell, shares, codes, names = _packed_cells(tree, block, place)
-        else:
-            cell, shares, codes, names = _outermost_cells(block, kind, place)
+        cell, shares, codes, names = _outermost_cells(block, kind, place)
         which = np.searchsorted(block.row_offsets, cell // BINS, side="right") - 1
         here = np.isin(np.array(block.lanes)[which], list(lanes))
         load.add((cell % BINS)[here], shares[here], codes[here], names)
     members = {"entities": tree.lanes[group].entities, **_states(load.names)}
     return Tile("group", place, [group], {"load": load.columns()}, members)
+
+
+def _add_cells(load: _Load, history: History, quarks: Int32s, place: Place) -> None:
+    """Add the states of attributes by their tiles."""
+    for first in range(0, len(quarks), _AT_ONCE):
+        part = quarks[first : first + _AT_ONCE]
+        found = history.state_tile(part, place.start_ns, place.bin_ns, BINS)
+        names = [str(name) for name in named(found.states).to_list()]
+        bins = np.broadcast_to(np.arange(BINS), found.shares.shape[:2]).reshape(-1)
+        load.add(bins, found.shares.reshape(-1, 5), found.codes.reshape(-1, 3), names)
+
+
+def _add_intervals(
+    load: _Load, history: History, quarks: Int32s, range_ns: tuple[int, int], place: Place
+) -> None:
+    """Add the states of attributes by their intervals, which is exact."""
+    for batch in history.interval_batches(quarks, *range_ns):
+        value = named(batch.value)
+        codes = seen(value.codes)
+        table = np.full(len(value.names) + 1, -1, np.int32)
+        table[codes] = np.arange(len(codes), dtype=np.int32)
+        partly, whole = np.zeros((len(codes), BINS)), np.zeros((len(codes), BINS + 1), np.int64)
+        state_load(
+            batch.start_ns,
+            batch.end_ns,
+            table[value.codes],
+            *range_ns,
+            place.start_ns,
+            place.level,
+            partly,
+            whole,
+        )
+        sums = partly + np.cumsum(whole, axis=1)[:, :-1]
+        load.add_sums([value.names[code] for code in codes.tolist()], sums)
 
 
 def _outermost_cells(
@@ -500,6 +534,11 @@ class _Load:
             self._add_to(name, sums[index * BINS : (index + 1) * BINS])
         if shares[:, 4].any():
             self._add_to("", np.bincount(bins, shares[:, 4], BINS).astype(np.float64))
+
+    def add_sums(self, names: Sequence[str], sums: npt.NDArray[np.float64]) -> None:
+        """Add loads by state and bin."""
+        for name, row in zip(names, sums, strict=True):
+            self._add_to(name, row * 255)
 
     def _add_to(self, name: str, sums: npt.NDArray[Any]) -> None:
         if name not in self._by_name:

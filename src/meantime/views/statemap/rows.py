@@ -24,6 +24,8 @@ def natural_key(name: str) -> str:
     >>> sorted(["t10", "t9", "t1", "t01", "t 2"], key=natural_key)
     ['t01', 't1', 't 2', 't9', 't10']
     """
+    if name.isdecimal() and name.isascii() and name[0] != "0":
+        return f"1{chr(len(name))}{name}"
     return _PARTS.sub(_part_key, name)
 
 
