@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
@@ -481,6 +482,54 @@ def test_tiles_below_the_end_of_a_growing_history_are_not_computed_again(
         grow(15)
         file._show(builder.history.snapshot())
     assert unchanged > 50
+
+
+def test_an_answer_is_computed_once_for_all_who_wait_and_ends_when_they_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, ended, allowed = [], [], threading.Event()
+
+    def adds_up(*arguments: Any) -> dict[str, int]:
+        begun.append(1)
+        try:
+            while not allowed.wait(0.01):
+                arguments[-1](0.25)
+        finally:
+            ended.append(1)
+        return {"total_ns": 7}
+
+    monkeypatch.setitem(app._LONG, "flame", adds_up)
+    page = Page(history_from_picture("cpu0  ab"))
+
+    async def ask(*targets: str) -> list[Any]:
+        return await asyncio.gather(*(page._ask(each, "GET", b"", {}) for each in targets))
+
+    async def two_and_how_far() -> list[Any]:
+        both = asyncio.ensure_future(ask("/flame?from=1", "/flame?from=1"))
+        running: list[dict[str, Any]] = []
+        while not running or not running[0]["share"]:
+            await asyncio.sleep(0.01)
+            running = (await page._ask("/progress", "GET", b"", {})).json["running"]
+        assert running == [{"question": "flame?from=1", "share": 0.25}]
+        allowed.set()
+        return await both
+
+    assert [reply.json for reply in asyncio.run(two_and_how_far())] == [{"total_ns": "7"}] * 2
+    assert asyncio.run(ask("/flame?from=1"))[0].json == {"total_ns": "7"}
+    assert len(begun) == 1
+    assert page.get("/progress") == {"running": []}
+
+    allowed.clear()
+
+    async def gone() -> Any:
+        asked = asyncio.ensure_future(ask("/flame?from=0", "/flame?from=0"))
+        while len(begun) < 2:  # noqa: ASYNC110 - set by another thread
+            await asyncio.sleep(0.01)
+        page.is_gone = True
+        return await asked
+
+    assert [reply.status for reply in asyncio.run(gone())] == [499, 499]
+    assert len(ended) == 2
 
 
 def test_what_nobody_waits_for_any_more_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:

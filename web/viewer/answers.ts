@@ -178,6 +178,7 @@ export class Answers {
     const { signal } = this.request;
     const body = this.panel.element.querySelector(".panel-body")!;
     body.setAttribute("aria-busy", "true");
+    body.removeAttribute("data-share");
     const isDone = () => signal === this.request?.signal && body.setAttribute("aria-busy", "false");
     void this.ask(tab, file, range, signal).then(isDone, (reason: unknown) => {
       isDone();
@@ -187,6 +188,11 @@ export class Answers {
       this.fail(tab, reason.message);
     });
   }
+
+  /** Shows how far an answer is that takes a while. */
+  private readonly onShare = (share: number): void => {
+    this.panel.element.querySelector(".panel-body")!.setAttribute("data-share", `${Math.floor(share * 100)} %`);
+  };
 
   private async ask(tab: string, file: FileModel, range: { file: number; layout: number; from: bigint; to: bigint; lanes: number | undefined }, signal: AbortSignal): Promise<void> {
     const { session } = this;
@@ -198,7 +204,7 @@ export class Answers {
         this.table.message("Nothing in this range", "Select a longer range, or press 0 to see the whole trace.");
         return;
       }
-      const found = await session.source.ask("statistics", { ...range, by }, signal);
+      const found = await session.source.ask("statistics", { ...range, by }, signal, this.onShare);
       const { base } = session;
       const before = base && { ...range, from: session.inFile(file, base.from), to: session.inFile(file, base.to) };
       const compared = before && before.from < before.to ? await session.source.ask("statistics", { ...before, by }, signal) : null;
@@ -349,7 +355,7 @@ export class Answers {
     const cards: HTMLElement[] = [];
     if (file.findings?.length) cards.push(this.findingsCard(file, file.findings));
     if (by && range.from < range.to) {
-      const found = await session.source.ask("statistics", { ...range, by, lanes: undefined }, signal);
+      const found = await session.source.ask("statistics", { ...range, by, lanes: undefined }, signal, this.onShare);
       const isQuiet = (row: StatisticsRow) => by === "state" && file.states.quiet[file.states.id(row.key)]!;
       const rows = found.rows.filter((row) => row.max_ns && !isQuiet(row)).sort((a, b) => Number(b.max_ns) - Number(a.max_ns));
       if (rows.length && !file.findings?.length) cards.push(this.longestCard(rows.slice(0, 12), by));

@@ -31,12 +31,14 @@ export interface Source {
   session(): Promise<SessionInfo | null>;
   lanes(file: number, layout: number): Promise<LaneTable>;
   tile(key: string, signal: AbortSignal): Promise<RawTile>;
-  ask<K extends keyof Answers>(question: K, parameters: Arguments, signal?: AbortSignal): Promise<Answers[K]>;
+  ask<K extends keyof Answers>(question: K, parameters: Arguments, signal?: AbortSignal, onShare?: (share: number) => void): Promise<Answers[K]>;
   notes(): Promise<Note[]>;
   saveNotes(notes: Note[]): Promise<void>;
   /** Of a page that has its data inside, the file with the notes that it has now. */
   copy?(): Blob;
 }
+
+const PROGRESS_MS = 500;
 
 /** An answer that is an error, with the server's sentence. */
 export class SourceError extends Error {
@@ -74,12 +76,30 @@ export class ServerSource implements Source {
     return readTile(await reply.arrayBuffer());
   }
 
-  async ask<K extends keyof Answers>(question: K, parameters: Arguments, signal?: AbortSignal): Promise<Answers[K]> {
+  async ask<K extends keyof Answers>(question: K, parameters: Arguments, signal?: AbortSignal, onShare?: (share: number) => void): Promise<Answers[K]> {
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(parameters)) {
       if (value !== null && value !== undefined && value !== "") query.set(name, String(value));
     }
-    return json(await request(`${question}?${query}`, signal ? { signal, cache: "no-cache" } : { cache: "no-cache" }));
+    const address = `${question}?${query}`;
+    const timer = onShare ? setInterval(() => void this.share(address, onShare), PROGRESS_MS) : undefined;
+    try {
+      return await json(await request(address, signal ? { signal, cache: "no-cache" } : { cache: "no-cache" }));
+    } finally {
+      clearInterval(timer);
+    }
+  }
+
+  /** Reports how far the server is with an answer that takes a while. */
+  private async share(address: string, onShare: (share: number) => void): Promise<void> {
+    try {
+      const { running } = await json<{ running: { question: string; share: number }[] }>(await request("progress", { cache: "no-store" }));
+      const own = running.find((each) => each.question === address);
+      if (own) onShare(own.share);
+    } catch (reason) {
+      // the question itself reports what is wrong
+      if (!(reason instanceof SourceError)) throw reason;
+    }
   }
 
   async notes(): Promise<Note[]> {

@@ -28,7 +28,7 @@ from meantime.views.heatmap.document import document as heat_document
 from meantime.views.state_classes import is_quiet
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
@@ -84,7 +84,9 @@ def document(value: Any, key: str = "") -> Any:
     return value
 
 
-def statistics(tree: LaneTree, by: str, asked: Asked) -> dict[str, Any]:
+def statistics(
+    tree: LaneTree, by: str, asked: Asked, progress: Callable[[float], None] | None = None
+) -> dict[str, Any]:
     """Return what `meantime stats --json` prints of a range and some lanes, and histograms.
 
     Raises:
@@ -101,7 +103,7 @@ def statistics(tree: LaneTree, by: str, asked: Asked) -> dict[str, Any]:
         return {**nothing, "rows": [], "rest": 0, "transitions": []}
     chosen = None if lanes is None else tree.quarks(lanes)
     if by in {"state", "entity"}:
-        return _state_statistics(tree, by, start_ns, end_ns, chosen)
+        return _state_statistics(tree, by, (start_ns, end_ns), chosen, progress)
     if by not in {"name", "category", "thread"}:
         raise UsageError(
             f"unknown grouping {by[:40]!r}; choose state, entity, name, category, thread"
@@ -134,8 +136,13 @@ def statistics(tree: LaneTree, by: str, asked: Asked) -> dict[str, Any]:
 
 
 def _state_statistics(
-    tree: LaneTree, by: str, start_ns: int, end_ns: int, chosen: Int32s | None
+    tree: LaneTree,
+    by: str,
+    range_ns: tuple[int, int],
+    chosen: Int32s | None,
+    progress: Callable[[float], None] | None,
 ) -> dict[str, Any]:
+    start_ns, end_ns = range_ns
     history = with_sampled_states(tree.history)
     part = clip(history, start_ns, end_ns)
     if part is None:
@@ -147,7 +154,12 @@ def _state_statistics(
         quarks = [history.find(*path) for path in paths]
         chosen = np.array([quark for quark in quarks if quark is not None], np.int32)
     found = state_statistics(
-        history, by=grouping, quarks=chosen, start_ns=start_ns, end_ns=min(end_ns, history.end_ns)
+        history,
+        by=grouping,
+        quarks=chosen,
+        start_ns=start_ns,
+        end_ns=min(end_ns, history.end_ns),
+        progress=progress,
     )
     rows = [asdict(row) for row in found.rows[:_MOST_ROWS]]
     if by == "state":
@@ -300,13 +312,16 @@ def _active_states(history: History, choice: Choice, range_ns: tuple[int, int]) 
     return tuple(map(escape, active)) or ("*",)
 
 
-def stands_out(tree: LaneTree, file: str, asked: Asked) -> dict[str, Any]:
+def stands_out(
+    tree: LaneTree, file: str, asked: Asked, progress: Callable[[float], None] | None = None
+) -> dict[str, Any]:
     """Return what stands out in a range, and the lanes that it is about.
 
     Args:
         tree: The lanes.
         file: The path of the file, for commands.
         asked: The range.
+        progress: Called now and then with the share that is done.
     """
     history = tree.history
     found = []
@@ -315,7 +330,13 @@ def stands_out(tree: LaneTree, file: str, asked: Asked) -> dict[str, Any]:
     end_ns = finish_ns if asked.end_ns is None else asked.end_ns
     if clip(history, start_ns, end_ns) is None:
         return {"findings": []}
-    for each in findings(history, start=asked.start_ns, end=asked.end_ns, limit=_MOST_FINDINGS):
+    for each in findings(
+        history,
+        start=asked.start_ns,
+        end=asked.end_ns,
+        limit=_MOST_FINDINGS,
+        progress=progress,
+    ):
         quarks = [history.find(path) for path in each.rows]
         places = tree.places(np.array([quark for quark in quarks if quark is not None], np.int32))
         content = each.as_json()

@@ -27,6 +27,7 @@ from meantime.server.notes import MOST_BYTES, TOO_LARGE, ChangedError, Notes, Re
 from meantime.server.search import search
 from meantime.server.sql import MOST_CHARACTERS, Statement, is_installed
 from meantime.server.tiles import Place, standing, tile
+from meantime.server.work import Answers
 from meantime.units import MAX_NS
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from meantime.server.lanes import LaneTree
     from meantime.server.session import OpenFile, Session, Shown
+    from meantime.server.work import Progress
 
 __all__ = ["application"]
 
@@ -70,11 +72,15 @@ def application(session: Session) -> ASGIApp:
             methods=["GET"],
         ),
         Route("/notes", served.notes, methods=["GET", "PUT"]),
-        Route("/findings", served.findings, methods=["GET"]),
+        Route("/progress", served.progress, methods=["GET"]),
         Route("/sql", served.sql, methods=["GET"]),
         *(
             Route(f"/{name}", served.answer(question), methods=["GET"])
             for name, question in _QUESTIONS.items()
+        ),
+        *(
+            Route(f"/{name}", served.long_answer(question), methods=["GET"])
+            for name, question in _LONG.items()
         ),
         Route("/{name}", served.asset, methods=["GET"]),
     ]
@@ -234,15 +240,23 @@ def _span(tree: LaneTree, asked: Mapping[str, str]) -> Any:
     return places.span(tree, _whole(asked, "span"))
 
 
-def _statistics(tree: LaneTree, asked: Mapping[str, str]) -> Any:
-    return answers.statistics(tree, asked.get("by", "state"), _asked(tree, asked))
+def _statistics(
+    file: OpenFile, tree: LaneTree, asked: Mapping[str, str], progress: Progress
+) -> Any:
+    del file
+    return answers.statistics(tree, asked.get("by", "state"), _asked(tree, asked), progress)
 
 
-def _flame(tree: LaneTree, asked: Mapping[str, str]) -> Any:
+def _findings(file: OpenFile, tree: LaneTree, asked: Mapping[str, str], progress: Progress) -> Any:
+    about = answers.Asked(*_range(asked), None)
+    return answers.stands_out(tree, file.path or file.name, about, progress)
+
+
+def _flame(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
     return answers.flame(tree, _asked(tree, asked))
 
 
-def _heat(tree: LaneTree, asked: Mapping[str, str]) -> Any:
+def _heat(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
     period_ns = _whole(asked, "period", 10**9)
     rows = _whole(asked, "rows", min(50, max(1, period_ns)))
     if period_ns < 1:
@@ -250,7 +264,7 @@ def _heat(tree: LaneTree, asked: Mapping[str, str]) -> Any:
     return answers.heat(tree, _asked(tree, asked), period_ns, rows, asked.get("state"))
 
 
-def _search(tree: LaneTree, asked: Mapping[str, str]) -> Any:
+def _search(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
     text = asked.get("text", "")
     if not 0 < len(text) <= _MOST_TEXT:
         raise UsageError(f"the text to search for has from 1 to {_MOST_TEXT} characters")
@@ -275,21 +289,24 @@ def _moment(tree: LaneTree, asked: Mapping[str, str]) -> Any:
     return moment(tree, _whole(asked, "time"))
 
 
-def _activity(tree: LaneTree, asked: Mapping[str, str]) -> Any:
+def _activity(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
     return activity(tree, _asked(tree, asked), asked.get("state") or None)
 
 
 _QUESTIONS: dict[str, Callable[[LaneTree, Mapping[str, str]], Any]] = {
     "at": _at,
     "span": _span,
-    "statistics": _statistics,
-    "flame": _flame,
-    "heat": _heat,
-    "search": _search,
     "neighbors": _neighbors,
     "points": _points,
     "flows": _flows,
     "moment": _moment,
+}
+_LONG: dict[str, Callable[[OpenFile, LaneTree, Mapping[str, str], Progress], Any]] = {
+    "statistics": _statistics,
+    "findings": _findings,
+    "flame": _flame,
+    "heat": _heat,
+    "search": _search,
     "activity": _activity,
 }
 
@@ -305,6 +322,8 @@ class _Served:
         # a long answer must not keep a tile waiting, so tiles have threads of their own
         self._tiles = anyio.CapacityLimiter(max(2, os.cpu_count() or 1))
         self._answers = anyio.CapacityLimiter(2)
+        # and neither must what is under the pointer wait for a statistic
+        self._short, self._long = Answers(2), Answers(2)
         self._statements = anyio.CapacityLimiter(1)
 
     async def page(self, request: Request) -> Response:
@@ -374,10 +393,22 @@ class _Served:
     def answer(
         self, question: Callable[[LaneTree, Mapping[str, str]], Any]
     ) -> Callable[[Request], Awaitable[Response]]:
-        """Return the endpoint of a question about a file."""
+        """Return the endpoint of a question about a file, which takes a moment."""
 
         async def endpoint(request: Request) -> Response:
-            return await self._answered(request, lambda _, tree, asked: question(tree, asked))
+            return await self._answered(
+                request, lambda _file, tree, asked, _progress: question(tree, asked), self._short
+            )
+
+        return endpoint
+
+    def long_answer(
+        self, question: Callable[[OpenFile, LaneTree, Mapping[str, str], Progress], Any]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Return the endpoint of a question about a file, which may take seconds."""
+
+        async def endpoint(request: Request) -> Response:
+            return await self._answered(request, question, self._long)
 
         return endpoint
 
@@ -414,36 +445,32 @@ class _Served:
             return found
         return self._tagged(request, found, "application/json")
 
-    async def findings(self, request: Request) -> Response:
-        return await self._answered(
-            request,
-            lambda file, tree, asked: answers.stands_out(
-                tree, file.path or file.name, answers.Asked(*_range(asked), None)
-            ),
-        )
+    async def progress(self, request: Request) -> Response:
+        data = _text({"running": self._long.progress()})
+        return self._tagged(request, data, "application/json")
 
     async def _answered(
         self,
         request: Request,
-        question: Callable[[OpenFile, LaneTree, Mapping[str, str]], Any],
+        question: Callable[[OpenFile, LaneTree, Mapping[str, str], Progress], Any],
+        threads: Answers,
     ) -> Response:
         """Return the answer to a question about a file, unless the page has it already."""
         asked = request.query_params
         file = self._file(_whole(asked, "file", 0))
         shown = self._shown(file, _optional(asked, "layout"))
-        tree, etag = shown.tree, None
-        if tree.history.built:
-            etag = self._etag(
-                "answer", file.index, shown.version, str(request.url.path), str(asked)
-            )
-            if _has(request, etag):
-                return self._unchanged(etag)
-        data = await self._run(request, lambda: _json(question(file, tree, asked)), self._answers)
-        if isinstance(data, Response):
-            return data
-        if etag is None:
+        tree = shown.tree
+        key = self._etag("answer", file.index, shown.version, str(request.url.path), str(asked))
+        if tree.history.built and _has(request, key):
+            return self._unchanged(key)
+        data = await threads.answer(
+            request, key, lambda progress: _json(question(file, tree, asked, progress))
+        )
+        if data is None:
+            return Response(None, _CLOSED)
+        if not tree.history.built:
             return self._tagged(request, data, "application/json")
-        return self._reply(data, "application/json", etag)
+        return self._reply(data, "application/json", key)
 
     async def notes(self, request: Request) -> Response:
         if request.method in {"GET", "HEAD"}:

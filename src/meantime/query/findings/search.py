@@ -17,6 +17,8 @@ from meantime.query.findings.waits import long_states
 from meantime.query.parts import range_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from meantime.history.history import History
     from meantime.query.findings.finding import Finding
     from meantime.units import Time
@@ -43,6 +45,7 @@ def findings(
     limit: int | None = None,
     start: Time | None = None,
     end: Time | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> list[Finding]:
     """Return what stands out in a history, most time lost first.
 
@@ -61,6 +64,7 @@ def findings(
         limit: Return at most this many.
         start: Where the range to search begins, in nanoseconds or as text; by default all of it.
         end: Where it ends.
+        progress: Called now and then with the share that is done; what it raises ends the search.
 
     Raises:
         TimeRangeError: If nothing of the history is in the range.
@@ -74,4 +78,9 @@ def findings(
         # such times are wrong: nothing about durations is true
         return list(caveats(Scope(history, range_ns)))[:limit]
     scope = Scope(history, range_ns)
-    return ranked([each for detect in _DETECTORS for each in detect(scope)])[:limit]
+    found: list[Finding] = []
+    for number, detect in enumerate(_DETECTORS):
+        if progress is not None:
+            progress(number / len(_DETECTORS))
+        found += detect(scope)
+    return ranked(found)[:limit]
