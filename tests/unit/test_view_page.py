@@ -179,3 +179,32 @@ def test_detail_shrinks_to_the_size_and_the_page_says_so() -> None:
     assert int(data.column("covered").sum()) == sum(ends) - sum(starts)
     with pytest.raises(MeantimeError, match="--max-size"):
         written(history, most_bytes=1000)
+
+
+def test_merged_spans_that_overlap_are_inside_of_longer_ones() -> None:
+    random = np.random.default_rng(1)
+    starts = np.sort(random.integers(1_000, 10**6, 5_000))
+    ends = starts + random.integers(1, 900, len(starts))
+    inner = [
+        (f"g{i % 7}", start, end)
+        for i, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True))
+    ]
+    history = history_from_spans({"main": [("outer", 0, 2 * 10**6), *inner]})
+    whole = written(history)
+    bare = len(written(history_from_spans({"main": [("f", 0, 1)]})))
+
+    small = Data(written(history, most_bytes=bare + (len(whole) - bare) // 2))
+
+    steps = small.column("parent").astype(np.int64)
+    parents = (np.cumsum((steps >> 1) ^ -(steps & 1)) - 2).tolist()
+    names = [box[-1] for box in small.boxes()]
+    assert len(parents) == len(names) < 5_001
+    outer = names.index("outer")
+    assert parents[outer] == -1
+    reached = {outer}
+    # each round adds those inside of the ones before: none is inside of itself
+    for _ in names:
+        reached |= {box for box, above in enumerate(parents) if above in reached}
+        if len(reached) == len(names):
+            break
+    assert len(reached) == len(names)

@@ -93,7 +93,7 @@ export class Answering {
       let longest = -1;
       for (let box = first; box < found.last && data.start[box]! < time + width; box++) {
         count++;
-        covered += Math.min(time + width, data.end[box]!) - Math.max(time, data.start[box]!);
+        covered += Math.min(time + width, data.end(box)) - Math.max(time, data.start[box]!);
         if (longest < 0 || this.length(box) > this.length(longest)) longest = box;
       }
       made.in_width = { count, covered_ns: String(Math.round(covered)), share: covered / width };
@@ -106,7 +106,7 @@ export class Answering {
   }
 
   private length(box: number): number {
-    return this.data.end[box]! - this.data.start[box]!;
+    return this.data.end(box) - this.data.start[box]!;
   }
 
   private sharesIn(row: Row, time: number, width: number): NonNullable<At["shares"]> {
@@ -114,7 +114,7 @@ export class Answering {
     const sums = new Map<number, number>();
     let rest = width;
     for (let box = data.firstEndingAfter(row, time); box < row.last && data.start[box]! < time + width; box++) {
-      const ns = data.coverage(box) * (Math.min(time + width, data.end[box]!) - Math.max(time, data.start[box]!));
+      const ns = data.coverage(box) * (Math.min(time + width, data.end(box)) - Math.max(time, data.start[box]!));
       sums.set(data.name[box]!, (sums.get(data.name[box]!) ?? 0) + ns);
       rest -= ns;
     }
@@ -130,7 +130,7 @@ export class Answering {
 
   private stateItem(box: number): StateItem {
     const { data } = this;
-    return { name: data.info.names[data.name[box]!]!, start_ns: this.ns(data.start[box]!), end_ns: this.ns(data.end[box]!), ongoing: false, tag: this.tag(box) };
+    return { name: data.info.names[data.name[box]!]!, start_ns: this.ns(data.start[box]!), end_ns: this.ns(data.end(box)), ongoing: false, tag: this.tag(box) };
   }
 
   private entityItem(row: Row, box: number): EntityItem {
@@ -146,7 +146,7 @@ export class Answering {
       path: "",
       handle: "",
       start_ns: this.ns(data.start[first]!),
-      end_ns: this.ns(data.end[last]!),
+      end_ns: this.ns(data.end(last)),
       state: this.stateItem(box),
       times: sorted.map(([state, ns]) => ({ state: data.info.names[state]!, time_ns: String(Math.round(ns)) })),
       tag: this.tag(box),
@@ -161,7 +161,7 @@ export class Answering {
     const made: SpanItem = {
       name: data.info.names[data.name[box]!]!,
       start_ns: this.ns(data.start[box]!),
-      end_ns: this.ns(data.end[box]!),
+      end_ns: this.ns(data.end(box)),
       self_ns: String(Math.max(0, Math.round(self))),
       depth,
       span: box,
@@ -239,11 +239,11 @@ export class Answering {
         const whose = by === "state" ? this.root(row.lane) : row.itemEntities ? data.table.count + row.itemEntities[item]! : row.lane;
         roots.set(whose, this.root(row.lane));
         // each exists from its first state to its last
-        const lives = first < last ? Math.min(to, data.end[last - 1]!) - Math.max(from, data.start[first]!) : 0;
+        const lives = first < last ? Math.min(to, data.end(last - 1)) - Math.max(from, data.start[first]!) : 0;
         if (lives > 0) existed.set(whose, (existed.get(whose) ?? 0) + lives);
         const part = { ...row, first, last };
         for (let box = data.firstEndingAfter(part, from); box < last && data.start[box]! < to; box++) {
-          const length = Math.min(to, data.end[box]!) - Math.max(from, data.start[box]!);
+          const length = Math.min(to, data.end(box)) - Math.max(from, data.start[box]!);
           const key = whose * names + data.name[box]!;
           let group = groups.get(key);
           if (!group) groups.set(key, (group = { total: 0, self: 0, durations: [] }));
@@ -329,9 +329,9 @@ export class Answering {
     const kind = data.table.kind[row.lane]!;
     if (kind === "packed") {
       const item = data.itemOf(row, box);
-      return { kind: "entity", lane: row.lane, row: row.row, name: data.info.entities[row.itemEntities![item]!]!, start_ns: this.ns(data.start[row.items![item]!]!), end_ns: this.ns(data.end[row.items![item + 1]! - 1]!), span: null };
+      return { kind: "entity", lane: row.lane, row: row.row, name: data.info.entities[row.itemEntities![item]!]!, start_ns: this.ns(data.start[row.items![item]!]!), end_ns: this.ns(data.end(row.items![item + 1]! - 1)), span: null };
     }
-    return { kind: kind === "state" ? "state" : "span", lane: row.lane, row: row.row, name: data.info.names[data.name[box]!]!, start_ns: this.ns(data.start[box]!), end_ns: this.ns(data.end[box]!), span: kind === "state" ? null : box };
+    return { kind: kind === "state" ? "state" : "span", lane: row.lane, row: row.row, name: data.info.names[data.name[box]!]!, start_ns: this.ns(data.start[box]!), end_ns: this.ns(data.end(box)), span: kind === "state" ? null : box };
   }
 
   private search(text: string, from: number, to: number, limit: number): SearchResult {
@@ -354,7 +354,7 @@ export class Answering {
           isHit = row.items[item] === box && entities[row.itemEntities![item]!]!;
         }
         const time = data.start[box]!;
-        if (!isHit || time >= to || data.end[box]! < from) continue;
+        if (!isHit || time >= to || data.end(box) < from) continue;
         hits.push({ time, row, box });
         bins[Math.max(0, Math.min(BINS - 1, Math.floor(((time - from) / (to - from)) * BINS)))]!++;
       }

@@ -37,7 +37,7 @@ export interface Row {
   itemEntities: Int32Array | null;
 }
 
-type Numbers = Float64Array | Uint32Array;
+type Numbers = Float64Array | Uint32Array | Uint16Array | Uint8Array;
 
 /** Of a box that is inside the one of the row above that covers it. */
 const ABOVE = -2;
@@ -51,7 +51,9 @@ async function inflate(text: string): Promise<Uint8Array> {
 
 /** Integers from their planes of bytes, the lowest first; exact below 2^53. */
 function integers(bytes: Uint8Array, { width, count }: ColumnInfo): Numbers {
-  const column = width <= 4 ? new Uint32Array(count) : new Float64Array(count);
+  if (width === 1) return bytes;
+  // as narrow as they are: a page may have millions of each
+  const column = width === 2 ? new Uint16Array(count) : width <= 4 ? new Uint32Array(count) : new Float64Array(count);
   let scale = 1;
   for (let plane = 0; plane < width; plane++, scale *= 256) {
     const base = plane * count;
@@ -82,7 +84,7 @@ export class Data {
   readonly originNs: bigint;
   /** In nanoseconds since the origin. */
   readonly start: Float64Array;
-  readonly end: Float64Array;
+  private readonly length: Numbers;
   readonly name: Numbers;
   readonly rows: Row[] = [];
   /** By lane, its rows in order. */
@@ -99,15 +101,14 @@ export class Data {
   private constructor(
     readonly info: EmbeddedFile,
     readonly table: LaneTable,
-    readonly columns: ReadonlyMap<string, Numbers>,
+    readonly columns: Map<string, Numbers>,
     bytes: ReadonlyMap<string, Uint8Array>,
   ) {
     this.originNs = BigInt(info.origin_ns);
     this.start = new Float64Array(info.boxes);
-    this.end = new Float64Array(info.boxes);
     this.name = this.column("name", info.boxes);
     const gap = this.column("gap", info.boxes);
-    const length = this.column("length", info.boxes);
+    this.length = this.column("length", info.boxes);
     const entity = columns.get("entity") ?? null;
     let first = 0;
     let packed = 0;
@@ -116,7 +117,7 @@ export class Data {
       let time = 0;
       for (let box = first; box < last; box++) {
         this.start[box] = time + gap[box]!;
-        time = this.end[box] = this.start[box]! + length[box]!;
+        time = this.end(box);
       }
       const row: Row = { lane, row: info.rows.row[at]!, first, last, items: null, itemEntities: null };
       if (table.kind[lane] === "packed") {
@@ -141,8 +142,10 @@ export class Data {
       }
       first = last;
     });
+    columns.delete("gap");
     this.states = new Map(info.states.map(([name, of, rank]) => [info.names[name]!, { of, rank }]));
     this.parents = columns.has("parent") ? decoded(columns.get("parent")!) : null;
+    columns.delete("parent");
     this.readCounters(bytes);
     this.readSamples();
     const time = this.sums("point_gap", info.points);
@@ -156,6 +159,7 @@ export class Data {
     const bytes = new Map<string, Uint8Array>();
     for (const [name, column] of Object.entries(info.columns)) {
       const raw = texts[name] === undefined ? new Uint8Array(column.width * column.count) : await inflate(texts[name]);
+      delete texts[name];
       if (raw.length !== column.width * column.count) throw new Error(`the column ${name} of this page is damaged`);
       if (name === "texts" || name === "counter_value") bytes.set(name, raw);
       else columns.set(name, integers(raw, column));
@@ -217,7 +221,6 @@ export class Data {
 
   /** The outermost of the boxes that one of a tangled row is inside. */
   outermostOf(box: number): number {
-    // none where boxes are merged
     while (this.parents && this.parents[box]! >= 0) box = this.parents[box]!;
     return box;
   }
@@ -234,7 +237,7 @@ export class Data {
     let [low, high] = [row.first, row.last];
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if (this.end[middle]! > time || this.start[middle]! >= time) high = middle;
+      if (this.end(middle) > time || this.start[middle]! >= time) high = middle;
       else low = middle + 1;
     }
     return low;
@@ -255,8 +258,13 @@ export class Data {
   coverage(box: number): number {
     const covered = this.columns.get("covered");
     if (!covered || this.column("merged", this.info.boxes)[box] === 1) return 1;
-    const length = this.end[box]! - this.start[box]!;
+    const length = this.length[box]!;
     return length ? covered[box]! / length : 1;
+  }
+
+  /** When a box ends, as `start`. */
+  end(box: number): number {
+    return this.start[box]! + this.length[box]!;
   }
 }
 

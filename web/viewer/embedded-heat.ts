@@ -48,7 +48,7 @@ export function heatOf(data: Data, from: number, to: number, lanes: Set<number> 
     for (const row of data.rows) {
       if (MAPPED[data.table.kind[row.lane]!] !== kind || (lanes && !lanes.has(row.lane))) continue;
       for (let box = data.firstEndingAfter(row, from); box < row.last && data.start[box]! < to; box++) {
-        if (isWanted(row, box)) add(data.start[box]!, data.end[box]!, data.coverage(box));
+        if (isWanted(row, box)) add(data.start[box]!, data.end(box), data.coverage(box));
       }
     }
   }

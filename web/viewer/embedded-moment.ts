@@ -30,13 +30,13 @@ export function momentOf(data: Data, time: number, ns: string, hit: (row: Row, b
       if (box < 0) continue;
       const thing = hit(row, box);
       const who = of === "packed" ? thing.name : null;
-      found.push({ ...thing, kind: of, name: data.info.names[data.name[box]!]!, start_ns: String(data.originNs + BigInt(data.start[box]!)), end_ns: String(data.originNs + BigInt(data.end[box]!)), who });
+      found.push({ ...thing, kind: of, name: data.info.names[data.name[box]!]!, start_ns: String(data.originNs + BigInt(data.start[box]!)), end_ns: String(data.originNs + BigInt(data.end(box))), who });
       continue;
     }
     for (let box = data.firstEndingAfter(row, time); box < row.last && data.start[box]! <= time; box++) {
       const whose = of === "async" ? `operation ${data.outermostOf(box)}` : handle[row.lane]!;
       const known = inner.get(whose);
-      const later = known ? data.start[box]! - data.start[known.box]! || data.end[known.box]! - data.end[box]! || box - known.box : 1;
+      const later = known ? data.start[box]! - data.start[known.box]! || data.end(known.box) - data.end(box) || box - known.box : 1;
       if (later > 0) inner.set(whose, { row, box });
     }
   }
@@ -66,7 +66,7 @@ export function activityOf(data: Data, from: number, to: number, state: string |
     if (isSpans && (state !== null || row.row > 0)) continue;
     for (let box = data.firstEndingAfter(row, from); box < row.last && data.start[box]! < to; box++) {
       if (state !== null && data.name[box] !== wanted) continue;
-      times[row.lane]! += data.coverage(box) * (Math.min(to, data.end[box]!) - Math.max(from, data.start[box]!));
+      times[row.lane]! += data.coverage(box) * (Math.min(to, data.end(box)) - Math.max(from, data.start[box]!));
     }
   }
   for (const [lane, { time }] of data.counters) see(lane, time[0]);

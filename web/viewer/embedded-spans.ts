@@ -25,7 +25,7 @@ function wanted(data: Data, lanes: Set<number> | null): Row[] {
 
 /** Boxes in the order in which they contain each other: by start, the longest first. */
 function inOrder(data: Data, boxes: number[]): number[] {
-  return boxes.sort((a, b) => data.start[a]! - data.start[b]! || data.end[b]! - data.end[a]! || a - b);
+  return boxes.sort((a, b) => data.start[a]! - data.start[b]! || data.end(b) - data.end(a) || a - b);
 }
 
 function boxesIn(data: Data, row: Row, from: number, to: number, each: (box: number) => void): void {
@@ -46,7 +46,7 @@ export function spansByName(data: Data, from: number, to: number, lanes: Set<num
     const below = isTangled ? undefined : data.ofLane.get(row.lane)?.[row.row + 1];
     let child = below ? data.firstEndingAfter(below, from) : 0;
     boxesIn(data, row, from, to, (box) => {
-      const [low, high] = [Math.max(from, data.start[box]!), Math.min(to, data.end[box]!)];
+      const [low, high] = [Math.max(from, data.start[box]!), Math.min(to, data.end(box))];
       const group = groupOf(box);
       const ns = data.coverage(box) * (high - low);
       group.total += ns;
@@ -55,9 +55,9 @@ export function spansByName(data: Data, from: number, to: number, lanes: Set<num
       if (isTangled) tangled.push(box);
       if (!below) return;
       for (; child < below.last && data.start[child]! < high; child++) {
-        if (data.end[child]! <= low) continue;
-        group.self -= data.coverage(child) * (Math.min(high, data.end[child]!) - Math.max(low, data.start[child]!));
-        if (data.end[child]! > high) break;
+        if (data.end(child) <= low) continue;
+        group.self -= data.coverage(child) * (Math.min(high, data.end(child)) - Math.max(low, data.start[child]!));
+        if (data.end(child) > high) break;
       }
     });
   }
@@ -66,9 +66,9 @@ export function spansByName(data: Data, from: number, to: number, lanes: Set<num
   for (const box of inOrder(data, tangled)) {
     const parent = data.parentOf(box);
     if (parent < 0) continue;
-    const end = Math.min(to, data.end[box]!);
+    const end = Math.min(to, data.end(box));
     const until = covered.get(parent) ?? -Infinity;
-    groupOf(parent).self -= Math.max(0, end - Math.max(from, data.start[box]!, until));
+    groupOf(parent).self -= data.coverage(box) * Math.max(0, end - Math.max(from, data.start[box]!, until));
     covered.set(parent, Math.max(until, end));
   }
   return groups;
@@ -76,7 +76,7 @@ export function spansByName(data: Data, from: number, to: number, lanes: Set<num
 
 /** Of a span: the time that is its own, how many are directly inside of it, and how deep it is. */
 export function spanOf(data: Data, box: number, row: Row): { self: number; children: number; depth: number } {
-  const [start, end] = [data.start[box]!, data.end[box]!];
+  const [start, end] = [data.start[box]!, data.end(box)];
   const inside: number[] = [];
   const isTangled = data.isTangled(row);
   if (isTangled) {
@@ -88,7 +88,7 @@ export function spanOf(data: Data, box: number, row: Row): { self: number; child
   let self = data.coverage(box) * (end - start);
   let until = start;
   for (const child of inOrder(data, inside)) {
-    const stop = Math.min(end, data.end[child]!);
+    const stop = Math.min(end, data.end(child));
     self -= data.coverage(child) * Math.max(0, stop - Math.max(until, data.start[child]!));
     until = Math.max(until, stop);
   }
@@ -155,7 +155,7 @@ function addThread(builder: TreeBuilder, data: Data, from: number, to: number, b
     if (isTangled) nodes.set(box, node);
     else above[row] = node;
     builder.count[node]!++;
-    open.push({ end: Math.min(to, data.end[box]!), node, part: data.coverage(box) });
+    open.push({ end: Math.min(to, data.end(box)), node, part: data.coverage(box) });
   }
   advance(to);
 }

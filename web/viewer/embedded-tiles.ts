@@ -109,7 +109,7 @@ export class Tiles {
     };
     const end = from + BINS * bin;
     for (let box = data.firstEndingAfter(row, from); box < row.last && data.start[box]! < end; box++) {
-      const [low, high] = [Math.max(from, data.start[box]!), Math.min(end, data.end[box]!)];
+      const [low, high] = [Math.max(from, data.start[box]!), Math.min(end, data.end(box))];
       const part = data.coverage(box);
       const name = data.name[box]!;
       const last = Math.min(BINS - 1, Math.floor((high - from - 1) / bin));
@@ -166,7 +166,7 @@ export class Tiles {
         const at = offsets[index]! + row.row;
         for (let item = row.first < row.last ? data.itemOf(row, Math.min(row.last - 1, data.firstEndingAfter(row, from))) : 0; item < row.items!.length - 1; item++) {
           const start = data.start[row.items![item]!]!;
-          const stop = data.end[row.items![item + 1]! - 1]!;
+          const stop = data.end(row.items![item + 1]! - 1);
           if (start >= end) break;
           if (stop - start >= bin && stop > from) items.push([at, start - from, stop - from, names.code(row.itemEntities![item]!), row.items![item]!]);
         }
@@ -206,7 +206,7 @@ export class Tiles {
       for (const row of this.rowsOf(lane)) {
         const at = offsets[index]! + row.row;
         for (let box = data.firstEndingAfter(row, from); box < row.last && data.start[box]! < end; box++) {
-          const [start, stop] = [data.start[box]!, data.end[box]!];
+          const [start, stop] = [data.start[box]!, data.end(box)];
           const length = stop - start;
           if (length >= bin && data.coverage(box) === 1) {
             wide.push([at, start - from, stop - from, names.code(data.name[box]!), box]);

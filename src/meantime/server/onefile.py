@@ -44,6 +44,8 @@ _MARK = "<!--meantime-data-->"
 # Higher levels take several times as long for a few per cent less.
 _LEVEL = 1
 _SAMPLE_BYTES = 1 << 16
+# Planes that hardly become smaller are stored, which takes no time here and in the browser.
+_LEAST_GAIN = 0.97
 # A last block without any bytes.
 _END = zlib.compressobj(wbits=-zlib.MAX_WBITS).flush()
 _MOST_FLOWS = 200_000
@@ -98,11 +100,10 @@ class _Names:
 
     def codes(self, column: Coded) -> Int32s:
         """Return the codes of a column's names; every row has one."""
-        used = np.unique(column.codes)
-        table = np.zeros(len(column.names) + 1, np.int32)
-        for code in used.tolist():
+        table = np.zeros(len(column.names), np.int32)
+        for code in gather.seen(column.codes).tolist():
             table[code] = self.code(column.names[code])
-        return table[column.codes]
+        return _take(table, column.codes)
 
     def code(self, name: str) -> int:
         """Return the code of a name."""
@@ -262,7 +263,7 @@ class _Content:
         code = np.empty(len(names), np.int32)
         code[order] = np.arange(len(names), dtype=np.int32)
         self._names = _Names([names[each] for each in order.tolist()])
-        self._exact = self._exact._replace(name=code[self._exact.name])
+        self._exact = self._exact._replace(name=_take(code, self._exact.name))
         for name in columns.keys() & {"point_name", "flow_name"}:
             columns[name] = code[columns[name]]
 
@@ -354,7 +355,7 @@ class _Content:
         if self._merged is not None:
             yield "merged", _packed(self._merged.boxes)
             yield "covered", _packed(self._merged.covered_ns)
-        elif (boxes.parent != _ABOVE).any():
+        if (boxes.parent != _ABOVE).any():
             # one after the other, parents are near each other
             step = np.diff(boxes.parent.astype(np.int64) - _ABOVE, prepend=0)
             yield "parent", _packed((step << 1) ^ (step >> 63))
@@ -395,7 +396,8 @@ class _Content:
         """Return the name, the class and the rank of each state that boxes of states have."""
         kind = np.array([lane.kind in {"state", "packed"} for lane in self._tree.lanes], np.bool_)
         found = []
-        for code in np.unique(self._boxes.name[kind[self._boxes.lane]]).tolist():
+        is_state = _take(kind.view(np.uint8), self._boxes.lane).view(np.bool_)
+        for code in gather.seen(self._boxes.name[is_state]).tolist():
             name = self._names.names[code]
             state = class_of(name)
             found.append([code, None if state is None else state.name, rank(name)])
@@ -420,19 +422,22 @@ def _packed(column: npt.NDArray[Any]) -> _Packed:
 
 
 def _deflated(plane: bytes) -> bytes:
-    """Return a plane as deflated blocks, in whichever of two ways suits a part of it better."""
+    """Return a plane as deflated blocks, in whichever of three ways suits a part of it best."""
     middle = len(plane) // 2
     part = plane[middle : middle + _SAMPLE_BYTES]
 
-    def deflate(data: bytes, strategy: int) -> bytes:
+    def deflate(data: bytes, strategy: int, level: int = _LEVEL) -> bytes:
         # 8 is the default for the memory
-        stream = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS, 8, strategy)
+        stream = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS, 8, strategy)
         return stream.compress(data) + stream.flush(zlib.Z_SYNC_FLUSH)
 
     # runs are found in half the time of repetitions, and random bytes have neither
-    runs, repetitions = zlib.Z_RLE, zlib.Z_DEFAULT_STRATEGY
-    is_even = len(deflate(part, runs)) <= len(deflate(part, repetitions))
-    return deflate(plane, runs if is_even else repetitions)
+    runs, repetitions = (
+        len(deflate(part, strategy)) for strategy in (zlib.Z_RLE, zlib.Z_DEFAULT_STRATEGY)
+    )
+    if min(runs, repetitions) > _LEAST_GAIN * len(part) > 0:
+        return deflate(plane, zlib.Z_DEFAULT_STRATEGY, 0)
+    return deflate(plane, zlib.Z_RLE if runs <= repetitions else zlib.Z_DEFAULT_STRATEGY)
 
 
 def _firsts(boxes: _Boxes) -> npt.NDArray[np.bool_]:
@@ -469,7 +474,36 @@ def _merge(boxes: _Boxes, least_ns: int) -> tuple[_Boxes, _Merged]:
     last = np.append(first[1:], len(length)) - 1
     columns = {name: column[chosen] for name, column in boxes._asdict().items()}
     columns |= {"start_ns": boxes.start_ns[first], "end_ns": boxes.end_ns[last]}
+    columns["parent"] = _merged_parents(boxes.parent, group, chosen)
     return _Boxes(**columns), _Merged(last - first + 1, covered_ns)
+
+
+def _merged_parents(parent: Int32s, group: npt.NDArray[np.intp], chosen: Int64s) -> Int32s:
+    """Return the group that each group is inside: that of the parent of the chosen box.
+
+    Groups of spans that overlap could be inside each other. An ancestor therefore counts only if
+    the chosen box of its group is less deep than that of the group inside.
+    """
+    found = parent[chosen]
+    inside = np.flatnonzero(found >= 0)
+    if not len(inside):
+        return found
+    depth = np.zeros(len(parent), np.int32)
+    # each step of an ancestor doubles, and a box outside of all is its own
+    above = np.where(parent >= 0, parent, np.arange(len(parent), dtype=np.int32))
+    depth += parent >= 0
+    while (depth[above] > 0).any():
+        depth += depth[above]
+        above = above[above]
+    of_group = depth[chosen]
+    ancestor = found[inside]
+    while len(inside):
+        is_below = of_group[group[ancestor]] >= of_group[inside]
+        found[inside[~is_below]] = group[ancestor[~is_below]]
+        inside, ancestor = inside[is_below], parent[ancestor[is_below]]
+        found[inside[ancestor < 0]] = -1
+        inside, ancestor = inside[ancestor >= 0], ancestor[ancestor >= 0]
+    return found
 
 
 def _boxes(columns: dict[str, npt.NDArray[Any]], start_ns: Int64s, end_ns: Int64s) -> _Boxes:
@@ -535,7 +569,7 @@ def _span_boxes(
     """Return the boxes of a block, which come after so many others."""
     table = block.spans.table
     spans = table.select(block.threads).rows
-    row = block.spans.row[spans]
+    row = _take(block.spans.row, spans)
     if kind == "stack":
         # a row is of one thread, whose spans are in order of time already; 16 bits are sorted
         # several times as fast
@@ -545,12 +579,12 @@ def _span_boxes(
         order = np.lexsort((table.start_ns[spans], row))
     spans, row = _take(spans, order), _take(row, order)
     start_ns, end_ns = _take(table.start_ns, spans), _take(table.end_ns, spans)
-    length = offset = np.broadcast_to(np.int64(0), len(spans))
-    # without arguments their offsets are not read
     if table.arguments_length.any():
         length = _take(table.arguments_length, spans).astype(np.int64)
         offset = _take(table.arguments_offset, spans)
-    arguments.add(table.text, offset, length, end_ns - start_ns)
+        arguments.add(table.text, offset, length, end_ns - start_ns)
+    else:
+        arguments.skip(len(spans))
     lane, own = _places(block, row)
     name = names.codes(Coded(_take(table.name.codes, spans), table.name.names))
     columns = {"lane": lane, "row": own, "name": name}
@@ -590,7 +624,7 @@ def _places(block: PackedBlock | SpanBlock, row: Int32s) -> tuple[Int32s, Int32s
     index = np.repeat(np.arange(len(block.lanes)), np.diff(offsets))
     lane_of, own_of = np.array(block.lanes, np.int32)[index], np.arange(offsets[-1])
     own_of -= offsets[index]
-    return lane_of[row], own_of[row].astype(np.int32)
+    return _take(lane_of, row), _take(own_of.astype(np.int32), row)
 
 
 class _Rest(NamedTuple):

@@ -63,6 +63,10 @@ class ArgumentCollector:
         ):
             code[row] = self._code(text.read(at, size))
 
+    def skip(self, count: int) -> None:
+        """Add so many boxes without arguments."""
+        self._parts.append(np.broadcast_to(np.int32(-1), count))
+
     def _code(self, text: bytes) -> int:
         found = self._codes.get(text)
         if found is None:
