@@ -142,6 +142,13 @@ def test_a_file_that_fails_after_a_part_of_it_was_shown_makes_no_page(
         list(page(session))
 
 
+def test_a_trace_without_any_lane_is_a_page(tmp_path: Path) -> None:
+    trace = tmp_path / "empty.json"
+    trace.write_text('{"traceEvents": []}')
+
+    assert Data(written(str(trace))).lanes["count"] == 0
+
+
 def test_names_are_text_and_only_the_page_s_script_runs() -> None:
     name = "</script><script>alert(1)</script><!--"
     text = written(history_from_spans({"main": [(name, 0, 9)]}))

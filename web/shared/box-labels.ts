@@ -20,7 +20,7 @@ function* forms(name: string): Generator<string> {
   }
   const typed = bare.replace(/^[^:]*: /, "");
   if (typed) yield typed;
-  const last = /([\w~$<>]+)(?:\([^()]*\))?\s*$/.exec(typed)?.[0];
+  const last = /([\w~$<>-]+)(?:\([^()]*\))?\s*$/.exec(typed)?.[0];
   if (last) yield last;
 }
 

@@ -32,25 +32,36 @@ export function exact(ns: bigint): string {
 
 const NARROW = "\u202f"; // a space at which no line breaks
 
-/** With so many significant digits: `1.41 ms`. */
+/** With so many significant digits: `1.41 ms`, `2.31 h`. */
 export function duration(ns: bigint, digits = 3): string {
-  const [scale, unit] = unitOf(ns);
+  const [scale, unit] = LONG_UNITS.find(([size]) => abs(ns) >= size) ?? unitOf(ns);
   if (ns === 0n || scale === 1n) return `${ns}${NARROW}ns`;
   const whole = (abs(ns) / scale).toString().length;
   const decimals = Math.max(0, digits - whole);
   const power = 10n ** BigInt(decimals);
   const rounded = (abs(ns) * power + scale / 2n) / scale;
   // 999.6 μs has one digit more than asked for once it is rounded
-  if (rounded >= 1000n * power && unit !== "s") return duration(ns < 0n ? -scale * 1000n : scale * 1000n, digits);
+  if (rounded >= 1000n * power && scale < UNITS[0]![0]) return duration(ns < 0n ? -scale * 1000n : scale * 1000n, digits);
   const text = decimal(ns < 0n ? -rounded : rounded, power, decimals);
   return `${text}${NARROW}${unit}`;
+}
+
+/** Points in time as far apart as this need nanoseconds. */
+const NARROW_NS = 100_000n;
+
+/** The ends of a range, as exact as its length requires. */
+export function range(from: bigint, to: bigint): string {
+  const digits = to - from < NARROW_NS ? 9 : 6;
+  return `${instant(from, digits)} to ${instant(to, digits)}`;
 }
 
 /** A point in time in seconds, with its digits in groups: `1.208 522 s`. */
 export function instant(ns: bigint, digits: 6 | 9 = 6): string {
   const text = decimal(ns, UNITS[0]![0], digits);
   const point = text.length - digits;
-  return `${text.slice(0, point)}${text.slice(point).replace(/(\d{3})(?=\d)/g, `$1${NARROW}`)}${NARROW}s`;
+  // the point itself is the character before
+  const whole = text.slice(0, point).replace(/(\d)(?=(\d{3})+\.$)/g, `$1${NARROW}`);
+  return `${whole}${text.slice(point).replace(/(\d{3})(?=\d)/g, `$1${NARROW}`)}${NARROW}s`;
 }
 
 /** A share of 1 with one decimal: `12.3 %`, `< 0.1 %`. */
@@ -91,6 +102,10 @@ export interface Ticks {
 const MINUTE = 60n * UNITS[0]![0];
 const HOUR = 60n * MINUTE;
 const DAY = 24n * HOUR;
+const LONG_UNITS: [bigint, string][] = [
+  [DAY, "d"],
+  [HOUR, "h"],
+];
 const LONG_STEPS = [
   ...[1n, 2n, 5n, 10n, 15n, 30n].map((count) => count * MINUTE),
   ...[1n, 2n, 3n, 6n, 12n].map((count) => count * HOUR),

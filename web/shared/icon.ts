@@ -17,6 +17,7 @@ const PATHS = {
   flatter: "M2 6.5h12M2 9.5h12M8 1.5v3m0 7v3",
   pin: "M5.5 2.5h5M6.5 2.5v4L4.5 9.5h7l-2-3v-4M8 9.5v4",
   hide: "M2 8s2.3-3.5 6-3.5S14 8 14 8s-2.3 3.5-6 3.5S2 8 2 8M3.5 13l9-10",
+  search: "M11 7a4 4 0 1 1-8 0 4 4 0 0 1 8 0M10 10l4 4",
   panel: "M2.5 3h11v10h-11zM10 3v10",
 } as const;
 

@@ -34,7 +34,7 @@ export class SearchField {
       button(icon("up"), "Previous match (P)", () => this.go(-1), { class: "bare" }),
       button(icon("down"), "Next match (N)", () => this.go(1), { class: "bare" }),
     ];
-    this.element = h("div", { class: "search", attributes: { role: "search" } }, this.input, this.found, ...this.buttons);
+    this.element = h("div", { class: "search", attributes: { role: "search" } }, icon("search"), this.input, h("kbd", { attributes: { "aria-hidden": "true" } }, "/"), this.found, ...this.buttons);
     this.look();
   }
 

@@ -59,6 +59,10 @@ export class TimeAxis {
         .map(({ x, label }) => h("span", { style: `left:${x.toFixed(1)}px` }, label)),
       this.pill,
     );
+    // a fifth of a step is marked at the foot
+    const stepPx = marks.length > 1 ? (marks[1]!.x - marks[0]!.x) / 5 : 0;
+    this.element.style.setProperty("--tick", `${stepPx.toFixed(3)}px`);
+    this.element.style.setProperty("--tick-at", `${(stepPx ? marks[0]!.x % stepPx : 0).toFixed(3)}px`);
     this.pill.hidden = !range;
     if (range) {
       const [from, to] = [range.from, range.to].map((time) => (typeof time === "bigint" ? time : BigInt(Math.round(time)))) as [bigint, bigint];

@@ -11,7 +11,7 @@ import { Sandwich } from "../shared/sandwich";
 import type { Tooltip } from "../shared/tooltip";
 import { plain } from "../shared/heat-model";
 import { command, laneOptions, quoted } from "./command";
-import { describeFlows, describeRange, describeThing } from "./facts";
+import { describeFlows, describeRange, describeThing, subject } from "./facts";
 import { HeatTab } from "./heat-tab";
 import { GroupLane, PackedLane, StateLane, TileLane } from "./lanes";
 import type { FileModel } from "./model";
@@ -58,6 +58,8 @@ export class Answers {
   private readonly moment: MomentTab;
   readonly sql: SqlTab | null;
   private readonly tools = h("span", { class: "tools" });
+  /** What the facts are about. */
+  private readonly about = h("div", { class: "about" });
   private mode: FlameMode = "heavy";
   private flameUnit = "ns";
   /** As a regular expression. */
@@ -106,6 +108,7 @@ export class Answers {
         changed();
       },
     );
+    this.panel.element.querySelector(".panel-head")!.prepend(this.about);
     addGrip(this.panel.element);
   }
 
@@ -359,6 +362,8 @@ export class Answers {
       const isQuiet = (row: StatisticsRow) => by === "state" && file.states.quiet[file.states.id(row.key)]!;
       const rows = found.rows.filter((row) => row.max_ns && !isQuiet(row)).sort((a, b) => Number(b.max_ns) - Number(a.max_ns));
       if (rows.length && !file.findings?.length) cards.push(this.longestCard(rows.slice(0, 12), by));
+      const sampled = found.rows.filter((row) => row.self).sort((a, b) => b.self! - a.self!);
+      if (sampled.length) cards.push(this.sampledCard(sampled.slice(0, 12), by));
       const heavy = found.rows.filter((row) => row.total_ns && !isQuiet(row)).sort((a, b) => weightOf(b) - weightOf(a));
       if (heavy.length) cards.push(this.heavyCard(heavy.slice(0, 12), by));
     }
@@ -393,7 +398,7 @@ export class Answers {
         { class: "finding printed" },
         h("b", {}, BigInt(finding.lost_ns) > 0n ? duration(BigInt(finding.lost_ns)) : ""),
         h("i", { class: `swatch kind-${finding.kind}` }),
-        name(finding.sentence, { class: "what", title: finding.sentence }),
+        name(printed(finding.sentence), { class: "what", title: finding.sentence }),
         worst ? h("span", { class: "muted" }, `at ${instant(this.session.inView(file, BigInt(worst[0])))}`) : null,
       );
       made.type = "button";
@@ -411,6 +416,12 @@ export class Answers {
   private heavyCard(rows: StatisticsRow[], by: string): HTMLElement {
     const lines = rows.map((row) => this.line(duration(BigInt(row.self_ns ?? row.total_ns!)), row, by, `median ${row.median_ns ? duration(BigInt(row.median_ns)) : "–"}`, () => this.choose(row)));
     return h("section", { class: "card" }, h("h3", {}, by === "name" ? "Most time in the span itself" : "Most time"), ...lines);
+  }
+
+  private sampledCard(rows: StatisticsRow[], by: string): HTMLElement {
+    const amount = (value: number, unit: string | undefined) => (unit === "ns" ? `≈ ${duration(BigInt(Math.round(value)))}` : grouped(value));
+    const lines = rows.map((row) => this.line(amount(row.self!, row.unit), row, by, `total ${amount(row.total!, row.unit)}`, () => this.choose(row)));
+    return h("section", { class: "card sampled" }, h("h3", {}, "Most samples in the function itself"), ...lines);
   }
 
   private line(amount: string, row: StatisticsRow, by: string, more: string, action: () => void): HTMLElement {
@@ -455,6 +466,7 @@ export class Answers {
   private describe(): void {
     const { session } = this;
     const content = session.thing ? describeThing(session.thing, session) : describeRange(session);
+    this.about.textContent = subject(session);
     const legend = session.thing ? null : this.legend();
     if (legend) content.push(legend);
     if (session.thing) content.push(...describeFlows(session.thing, session, this.actions.goToEnd));
@@ -488,6 +500,11 @@ export class Answers {
     }
     return entries;
   }
+}
+
+/** A sentence with the micro sign that a terminal may lack. */
+function printed(sentence: string): string {
+  return sentence.replace(/(\d) ?us\b/g, "$1 μs");
 }
 
 function weightOf(row: StatisticsRow): number {

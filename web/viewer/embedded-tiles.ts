@@ -6,6 +6,8 @@ import { BINS } from "./protocol";
 import type { Column, Kind, RawTile } from "./protocol";
 
 const NO_NAME = 0xffffffff;
+/** The load of a group has so many names of spans. */
+const MOST_NAMES = 32;
 
 /** Codes of names in order of their appearance, and the names. */
 class Names {
@@ -263,10 +265,13 @@ export class Tiles {
     return { columns: { least, greatest } };
   }
 
-  private density(lanes: number[], from: number, bin: number): ReturnType<Tiles["make"]> {
-    const count = new Uint32Array(lanes.length * BINS);
-    const weight = new Float64Array(lanes.length * BINS);
-    lanes.forEach((lane, index) => {
+  /** Samples of lanes, or of all together. */
+  private density(lanes: number[], from: number, bin: number, isSum = false): ReturnType<Tiles["make"]> {
+    const rows = isSum ? Math.min(1, lanes.length) : lanes.length;
+    const count = new Uint32Array(rows * BINS);
+    const weight = new Float64Array(rows * BINS);
+    lanes.forEach((lane, row) => {
+      const index = isSum ? 0 : row;
       const samples = this.data.samples.get(lane);
       if (!samples) return;
       for (let at = lowerBound(samples.time, from); at < samples.time.length; at++) {
@@ -297,18 +302,49 @@ export class Tiles {
 
   private group(group: number, from: number, bin: number): ReturnType<Tiles["make"]> {
     const { data } = this;
-    const names = new Names(data.info.names);
-    const loads: Float32Array[] = [];
+    const { kind } = data.table;
+    const below = kind.map((_, lane) => this.isBelow(lane, group));
+    const loads = new Map<number, Float32Array>();
+    const spans = new Map<number, { load: Float32Array; count: number }>();
     for (const row of data.rows) {
-      const kind = data.table.kind[row.lane];
-      if ((kind !== "state" && kind !== "packed") || !this.isBelow(row.lane, group)) continue;
+      const isSpans = kind[row.lane] === "stack" || kind[row.lane] === "async";
+      // of the spans of a thread, only the outermost
+      if (!below[row.lane] || (kind[row.lane] === "stack" && row.row)) continue;
       this.eachBin(row, from, bin, (at, states) => {
-        for (const [state, ns] of states.entries) (loads[names.code(state)] ??= new Float32Array(BINS))[at]! += ns / bin;
+        for (const [name, ns] of states.entries) {
+          let load = loads.get(name);
+          if (isSpans) {
+            const found = spans.get(name) ?? { load: new Float32Array(BINS), count: 0 };
+            spans.set(name, found);
+            found.count++;
+            load = found.load;
+          } else if (!load) loads.set(name, (load = new Float32Array(BINS)));
+          load![at]! += ns / bin;
+        }
       });
     }
-    const load = new Float32Array(loads.length * BINS);
-    loads.forEach((each, state) => load.set(each, state * BINS));
-    return { columns: { load }, ...this.statesOf(names) };
+    const areSpans = new Set([...spans.keys()].filter((name) => !loads.has(name)).map((name) => data.info.names[name]!));
+    const rest = new Float32Array(BINS);
+    [...spans]
+      .sort(([, one], [, other]) => other.count - one.count)
+      .forEach(([name, { load }], at) => {
+        const sum = at < MOST_NAMES ? loads.get(name) : rest;
+        if (sum) load.forEach((amount, each) => (sum[each]! += amount));
+        else loads.set(name, load);
+      });
+    const names = new Names(data.info.names);
+    const load = new Float32Array((loads.size + 1) * BINS);
+    for (const [name, each] of loads) load.set(each, names.code(name) * BINS);
+    load.set(rest, loads.size * BINS);
+    const { states, classes, ranks } = this.statesOf(names);
+    const sampled = this.density(
+      kind.flatMap((each, lane) => (each === "density" && below[lane] ? [lane] : [])),
+      from,
+      bin,
+      true,
+    );
+    const own = classes.map((each, at) => each ?? (areSpans.has(states[at]!) ? "span" : null));
+    return { ...sampled, columns: { load, ...sampled.columns }, states: [...states, ""], classes: [...own, null], ranks: [...ranks, 0] };
   }
 
   private isBelow(lane: number, group: number): boolean {

@@ -1,12 +1,12 @@
 /** What is under the pointer or selected, in words. */
 
 import { h, name, shown } from "../shared/dom";
-import { duration, exact, grouped, instant, share, utc } from "../shared/format";
+import { duration, exact, grouped, instant, range as timeRange, share, utc } from "../shared/format";
 import { css } from "../shared/name-colors";
 import { quantity } from "../shared/counter-lane";
 import type { TileLane } from "./lanes";
 import type { FileModel } from "./model";
-import type { At, CounterItem, DensityItem, EntityItem, PointInfo, SpanItem, StateItem } from "./protocol";
+import type { At, CounterItem, DensityItem, EntityItem, Kind, PointInfo, SpanItem, StateItem } from "./protocol";
 import type { Session, Thing } from "./session";
 
 const MOST_SHARES = 6;
@@ -180,11 +180,23 @@ function factRows(key: string, text: string): HTMLElement[] {
   }
   const row = (label: string, content: unknown) => {
     const words = Array.isArray(content) && content.every((each) => typeof each !== "object") ? content.join(", ") : textOf(content);
-    return fact(shown(label), shown(words.slice(0, LONGEST_FACT)), words.slice(0, LONGEST_VALUE));
+    const made = fact(shown(label), shown(words.slice(0, LONGEST_FACT)), words.slice(0, LONGEST_VALUE));
+    made.classList.add("line");
+    return made;
   };
   const members = Array.isArray(value) && value.length === 1 ? value[0] : value;
   if (members && typeof members === "object" && !Array.isArray(members)) return Object.entries(members).map(([label, content]) => row(`${key}: ${label}`, content));
   return Array.isArray(members) && !members.length ? [] : [row(key, members)];
+}
+
+const THINGS: Partial<Record<Kind, string>> = { state: "State", packed: "Task or entity", stack: "Span", async: "Operation", counter: "Counter", density: "Samples", points: "Instants" };
+
+/** What the facts are about, in a word or two. */
+export function subject({ thing, band, range, asked, view }: Session): string {
+  if (thing) return thing.lane.isEstimated ? "Sampled stack" : (THINGS[thing.lane.kind] ?? "Selection");
+  if (band) return "Band of the heat map";
+  if (range) return "Selected range";
+  return asked.from === 0n && asked.to === view.widthNs ? "Whole trace" : "Range in view";
 }
 
 /** The facts of the range in view, or of the selected one. */
@@ -193,7 +205,7 @@ export function describeRange(session: Session): Node[] {
   const isWhole = from === 0n && to === session.view.widthNs && !session.range;
   const rows: Node[] = [
     h("div", { class: "figure", title: exact(to - from) }, duration(to - from, 4)),
-    h("p", { class: "muted" }, `${instant(from)} to ${instant(to)}`),
+    h("p", { class: "muted" }, timeRange(from, to)),
   ];
   const { band, file } = session;
   if (band) {

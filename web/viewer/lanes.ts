@@ -697,22 +697,61 @@ export class CounterLane extends TileLane {
   }
 }
 
+/** Bars of how many samples there are. */
+class Bars {
+  private readonly heights: Float64Array;
+  private readonly barPx: number;
+  private readonly barNs: number;
+  private isTime = false;
+  private most = 0;
+
+  constructor(image: LaneImage, spanNs: number) {
+    this.barPx = Math.max(1, Math.round(BAR_PX * image.ratio));
+    this.heights = new Float64Array(Math.ceil(image.width / this.barPx) + 1);
+    this.barNs = (this.barPx / image.width) * spanNs;
+  }
+
+  /** Adds a bin of a tile that has samples. */
+  add(tile: Tile, at: number, left: number, right: number): void {
+    this.isTime = tile.unit === "ns" || this.isTime;
+    const amount = this.isTime ? tile.columns.weight![at]! : tile.columns.count![at]!;
+    const { barPx } = this;
+    // a bin at the edge of two bars is divided between them
+    const last = Math.min(this.heights.length - 1, Math.floor((right - 1e-9) / barPx));
+    for (let each = Math.floor(left / barPx); each <= last; each++) {
+      this.heights[each]! += (amount * (Math.min(right, (each + 1) * barPx) - Math.max(left, each * barPx))) / (right - left);
+    }
+  }
+
+  draw(image: LaneImage, bottom: number, tall: number, pixel: number): void {
+    this.most = Math.max(0, ...this.heights);
+    this.heights.forEach((height, each) => {
+      if (!height) return;
+      const high = Math.max(1, Math.round((height / this.most) * tall));
+      image.fill(each * this.barPx, bottom - high, Math.max(1, this.barPx - 1), high, pixel);
+    });
+  }
+
+  /** What the highest bar stands for; empty without any. */
+  get scale(): string {
+    if (!this.most) return "";
+    if (this.isTime) return `to ${number(Number((this.most / this.barNs).toPrecision(2)))} CPU`;
+    return `to ${number(Math.ceil(this.most))} in ${duration(BigInt(Math.max(1, Math.round(this.barNs))), 2)}`;
+  }
+}
+
 /** Samples over time, or points: bars of how many there are. */
 export class DensityLane extends TileLane {
   override stretches = true;
-  private most = 0;
-  private isTime = false;
-  private barNs = 1;
+  private bars: Bars | null = null;
 
   height(): number {
     return Math.round((this.kind === "points" ? STATE_PX : BAND_PX * this.stretch) * this.scene.density);
   }
 
   draw(image: LaneImage, top: number): void {
-    const bar = Math.max(1, Math.round(BAR_PX * image.ratio));
-    const bars = new Float64Array(Math.ceil(image.width / bar) + 1);
+    const bars = (this.bars = new Bars(image, this.scene.spanNs));
     const names = new Int32Array(this.kind === "points" ? image.width : 0).fill(-1);
-    this.isTime = false;
     this.bins(image, (tile, at, left, right) => {
       const count = tile.columns.count![at]!;
       if (!count) return;
@@ -720,13 +759,7 @@ export class DensityLane extends TileLane {
         names[Math.min(image.width - 1, Math.floor(left))] = tile.nameIds[tile.columns.name![at]!] ?? -1;
         return;
       }
-      this.isTime = tile.unit === "ns" || this.isTime;
-      const amount = this.isTime ? tile.columns.weight![at]! : count;
-      // a bin at the edge of two bars is divided between them
-      const last = Math.min(bars.length - 1, Math.floor((right - 1e-9) / bar));
-      for (let each = Math.floor(left / bar); each <= last; each++) {
-        bars[each]! += (amount * (Math.min(right, (each + 1) * bar) - Math.max(left, each * bar))) / (right - left);
-      }
+      bars.add(tile, at, left, right);
     });
     const bottom = Math.round((top + this.height() - 1) * image.ratio);
     const tall = (this.height() - 3) * image.ratio;
@@ -740,27 +773,19 @@ export class DensityLane extends TileLane {
       }
       return;
     }
-    this.barNs = (bar / image.width) * this.scene.spanNs;
-    this.most = Math.max(1e-9, ...bars);
-    const pixel = this.file.names.marks[this.file.names.id(this.title)]!;
-    for (let each = 0; each < bars.length; each++) {
-      if (!bars[each]) continue;
-      const high = Math.max(1, Math.round((bars[each]! / this.most) * tall));
-      image.fill(each * bar, bottom - high, Math.max(1, bar - 1), high, pixel);
-    }
+    bars.draw(image, bottom, tall, this.file.names.marks[this.file.names.id(this.title)]!);
     this.damage(image, top, this.height());
   }
 
   drawOver(context: CanvasRenderingContext2D, top: number): void {
-    if (this.kind === "points" || this.most <= 1e-9) return;
-    const text = this.isTime ? `to ${number(Number((this.most / this.barNs).toPrecision(2)))} CPU` : `to ${number(Math.ceil(this.most))} in ${duration(BigInt(Math.max(1, Math.round(this.barNs))), 2)}`;
-    atRight(context, text, this.scene, top + 8);
+    if (this.kind !== "points" && this.bars?.scale) atRight(context, this.bars.scale, this.scene, top + 8);
   }
 }
 
 export class GroupLane extends TileLane {
   readonly heads = true;
   private most = 0;
+  private bars: Bars | null = null;
 
   override get opens(): boolean {
     return true;
@@ -781,14 +806,18 @@ export class GroupLane extends TileLane {
     const { scene, file } = this;
     const scale = image.width / scene.spanNs;
     columns.begin(image.width);
+    const bars = new Bars(image, scene.spanNs);
     for (const { tile, from, to, origin } of this.pieces()) {
-      const load = tile.columns.load!;
+      const { load, count } = tile.columns;
       const { binNs } = tile;
       const first = Math.max(0, Math.floor((from - origin) / binNs));
       const last = Math.min(BINS, Math.ceil((to - origin) / binNs));
+      for (let bin = first; bin < last; bin++) {
+        if (count?.[bin]) bars.add(tile, bin, Math.max(from, origin + bin * binNs) * scale, Math.min(to, origin + (bin + 1) * binNs) * scale);
+      }
       for (let state = 0; state < tile.stateIds.length; state++) {
         for (let bin = first; bin < last; bin++) {
-          const amount = load[state * BINS + bin]!;
+          const amount = load![state * BINS + bin]!;
           if (amount > 0) columns.add(Math.max(from, origin + bin * binNs) * scale, Math.min(to, origin + (bin + 1) * binNs) * scale, tile.stateIds[state]!, amount);
         }
       }
@@ -798,9 +827,12 @@ export class GroupLane extends TileLane {
     const tall = Math.round((top + GROUP_CLOSED_PX) * image.ratio) - y;
     const lit = scene.lit && ((state: number) => scene.lit!(file.states.names[state]!));
     columns.draw(image, y, tall, file.states, this.seen, scene.inks.line2, scene.inks.background, Math.max(1, this.most) * 1.0001, lit);
+    this.bars = this.most > 0 ? null : bars;
+    this.bars?.draw(image, y + tall - image.ratio, tall - 2 * image.ratio, file.names.marks[file.names.id(this.title)]!);
   }
 
   drawOver(context: CanvasRenderingContext2D, top: number): void {
+    if (!this.open && this.bars?.scale) atRight(context, this.bars.scale, this.scene, top + 8);
     if (!this.open && this.most > 0.01) atRight(context, `to ${number(Number(this.most.toPrecision(2)))} at once`, this.scene, top + 8);
   }
 }

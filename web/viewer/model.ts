@@ -87,6 +87,8 @@ export class StateTable {
   classify(id: number, name: string | null, rank: number): void {
     this.ranks[id] = rank;
     this.quiet[id] = name === "sleep" || name === "idle";
+    const text = this.names[id]!;
+    if (name === "span") this.given[id] ??= { light: markColor(text, null, false), dark: markColor(text, null, true) };
     const colors = name === null ? undefined : CLASS_COLORS[name];
     if (colors) this.given[id] ??= { light: pixelOf(colors[0]), dark: pixelOf(colors[1]) };
     this.isPainted = false;

@@ -6,8 +6,8 @@ import { stackHeights } from "../shared/staterow";
 import { OTHER } from "./model";
 import type { StateTable } from "./model";
 
-/** More states than this of a column are drawn as one. */
-const SLOTS = 8;
+/** More states than this of a column are drawn as others. */
+const SLOTS = 16;
 const OTHER_RANK = 8.5 * 65536;
 /** From this share on, a column is drawn as if the state were alone. */
 const ALONE = 0.998;
@@ -59,7 +59,10 @@ export class ShareColumns {
       this.ids[base + count] = state;
       this.parts[base + count] = part;
       this.counts[x]!++;
-    } else this.parts[base + SLOTS - 1]! += part;
+    } else {
+      this.ids[base + SLOTS - 1] = OTHER;
+      this.parts[base + SLOTS - 1]! += part;
+    }
   }
 
   /** The share of a state, or of all, in a column. */

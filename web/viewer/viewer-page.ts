@@ -81,7 +81,7 @@ export class ViewerPage {
   );
   private readonly filter = h("input", {
     class: "filter",
-    attributes: { type: "search", placeholder: "Filter lanes", "aria-label": "Filter lanes" },
+    attributes: { type: "search", placeholder: "Filter", "aria-label": "Filter lanes" },
     on: { input: () => this.filterLanes() },
   });
   private readonly hidden = button("", "Show the hidden lanes (U)", () => this.session.tree.showHidden(), { class: "small" });

@@ -76,6 +76,9 @@ def document(value: Any, key: str = "") -> Any:
     if isinstance(value, dict):
         return {name: document(each, name) for name, each in value.items()}
     if isinstance(value, list | tuple):
+        if not key.endswith("_ns") and value and isinstance(value[0], str | int | float):
+            # long columns are of one kind
+            return value
         return [document(each, key) for each in value]
     if key.endswith("_ns") and isinstance(value, int) and not isinstance(value, bool):
         return str(value)

@@ -639,7 +639,7 @@ def _origin_ns(history: History, boxes: _Boxes) -> int:
     """Return a time that nothing of a file is before."""
     times = [boxes.start_ns, history.points().time_ns, history.samples().time_ns]
     times.append(history.flows().from_ns)
-    return min(history.start_ns, *(int(each.min()) for each in times if len(each)))
+    return min([history.start_ns, *(int(each.min()) for each in times if len(each))])
 
 
 def _rest_columns(tree: LaneTree, names: _Names, origin_ns: int) -> _Rest:

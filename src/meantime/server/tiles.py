@@ -420,10 +420,14 @@ def _packed(tree: LaneTree, block: PackedBlock, place: Place) -> Tile:
 def _group(tree: LaneTree, group: int, place: Place) -> Tile:
     """Return how many entities below a group were in each state, on average over each bin."""
     quarks, entities = tree.entities([group])
+    sampled: list[int] = []
+    spans: set[str] = set()
     blocks: dict[tuple[str, int], set[int]] = {}
     for number in tree.below([group]):
         lane = tree.lanes[number]
-        if lane.kind in {"stack", "async"}:
+        if lane.kind == "density":
+            sampled.append(lane.quark)
+        elif lane.kind in {"stack", "async"}:
             blocks.setdefault((lane.kind, lane.block), set()).add(number)
     load = _Load()
     start_ns = max(place.start_ns, tree.history.start_ns)
@@ -439,11 +443,24 @@ def _group(tree: LaneTree, group: int, place: Place) -> Tile:
     for (kind, index), lanes in blocks.items():
         block = tree.blocks[kind][index]
         cell, shares, codes, names = _outermost_cells(block, kind, place)
+        spans.update(set(names) - {"", *load.names})
         which = np.searchsorted(block.row_offsets, cell // BINS, side="right") - 1
         here = np.isin(np.array(block.lanes)[which], list(lanes))
         load.add((cell % BINS)[here], shares[here], codes[here], names)
     members = {"entities": tree.lanes[group].entities, **_states(load.names)}
-    return Tile("group", place, [group], {"load": load.columns()}, members)
+    members["classes"] = [
+        each or ("span" if name in spans else None)
+        for name, each in zip(load.names, members["classes"], strict=True)
+    ]
+    arrays: Arrays = {"load": load.columns()}
+    if sampled:
+        samples = tree.history.samples(start_ns=place.start_ns, end_ns=place.end_ns)
+        rows = np.flatnonzero(np.isin(samples.thread, sampled))
+        bins = (samples.time_ns[rows] - place.start_ns) >> place.level
+        arrays["count"] = np.bincount(bins, minlength=BINS).astype(np.uint32)
+        arrays["weight"] = np.bincount(bins, samples.weight[rows], BINS).astype(np.float64)
+        members["unit"] = sample_unit(tree.history.samples())
+    return Tile("group", place, [group], arrays, members)
 
 
 def _add_cells(load: _Load, history: History, quarks: Int32s, place: Place) -> None:
