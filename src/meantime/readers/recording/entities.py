@@ -55,7 +55,7 @@ class Entities:
     def note_names(self, item: Records) -> None:
         """Collect the names of tasks and threads from records."""
         for payload in item.payloads:
-            kind, number = int(item.kind[payload.row]), int(item.ident[payload.row])
+            kind, number = payload.kind, payload.ident
             process = self._replay.streams[payload.stream].process
             if kind == _NAME:
                 text = payload.data.decode("utf-8", "replace")

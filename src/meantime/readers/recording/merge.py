@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -25,11 +26,18 @@ BLOCK_RECORDS = 1 << 17
 
 
 class Payload(NamedTuple):
-    """A record's payload: its row among the records, its stream, and the bytes."""
+    """A record with a payload: its row among the records, its columns, and the bytes."""
 
     row: int
     stream: int
+    kind: int
+    ident: int
     data: bytes
+
+    def texts(self, number: int) -> list[str]:
+        """Return the first texts, which NUL separates; those that are missing are empty."""
+        found = self.data.decode("utf-8", "replace").split("\0")
+        return found[:number] if len(found) >= number else found + [""] * (number - len(found))
 
 
 class Records(NamedTuple):
@@ -125,9 +133,13 @@ class _Cursor:
         columns = (block.time_ns, block.kind, block.ident, block.aux, block.payload_row, at)
         self.backwards += records.decode(words, self._base_ns, self._latest_ns, *columns)
         self._latest_ns = int(block.time_ns[-1])
-        for row, word in zip(block.payload_row.tolist(), at.tolist(), strict=True):
-            size = int(block.aux[row])
-            block.payloads.append(words[word : word + (size + 7) // 8].tobytes()[:size])
+        begins = at * 8
+        ends = begins + block.aux[block.payload_row]
+        text = words.data.cast("B")
+        block.payloads.extend(
+            text[begin:end].tobytes()
+            for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
+        )
         return block
 
 
@@ -173,9 +185,10 @@ def _take(ready: Sequence[tuple[int, _Cursor]], until_ns: int) -> Records:
         part = slice(cursor.taken, end)
         first = offsets[-1]
         begin, stop = np.searchsorted(block.payload_row, [part.start, end]).tolist()
-        for index in range(begin, stop):
-            row = int(block.payload_row[index]) - part.start + first
-            payloads.append(Payload(row, number, block.payloads[index]))
+        at = block.payload_row[begin:stop]
+        columns = (at - part.start + first, block.kind[at], block.ident[at])
+        row, kind, ident = (column.tolist() for column in columns)
+        payloads += map(Payload, row, repeat(number), kind, ident, block.payloads[begin:stop])
         parts.append((number, block, part))
         offsets.append(first + end - part.start)
         cursor.taken = end

@@ -48,11 +48,10 @@ class Phases:
         """Yield the states of tests that follow from the next records."""
         made: list[tuple[int, int, int]] = []
         for payload in item.payloads:
-            if item.kind[payload.row] != _PHASE:
+            if payload.kind != _PHASE:
                 continue
-            key = self._replay.streams[payload.stream].process, int(item.ident[payload.row])
-            fields = payload.data.decode("utf-8", "replace").split("\0")
-            file, test, state = [*fields, *[""] * 3][:3]
+            key = self._replay.streams[payload.stream].process, payload.ident
+            file, test, state = payload.texts(3)
             if state and state not in _STATES:
                 continue
             if key not in self._open:

@@ -145,12 +145,11 @@ class Replay:
         # between those before and after each of them.
         between: list[Payload] = []
         for payload in item.payloads:
-            kind = int(item.kind[payload.row])
-            if kind == _THREAD:
-                stream, tid = self.streams[payload.stream], int(item.ident[payload.row])
+            if payload.kind == _THREAD:
+                stream, tid = self.streams[payload.stream], payload.ident
                 name = thread_name(payload.data, tid, self.processes[stream.process].pid)
                 stream.threads[tid] = name
-            elif kind == _LOST or (kind == _LABEL and self._labels is not None):
+            elif payload.kind == _LOST or (payload.kind == _LABEL and self._labels is not None):
                 between.append(payload)
         time_ns = item.time_ns - self.origin_ns
         columns = (time_ns, item.stream, item.kind, item.ident, item.aux)
@@ -162,11 +161,10 @@ class Replay:
                 end = int(rank[payload.row])
                 self.states.feed(*columns, item.order[begin:end])
                 begin = end
-                if item.kind[payload.row] == _LOST:
+                if payload.kind == _LOST:
                     self._lose(payload, int(item.time_ns[payload.row]))
                 else:
-                    task = int(item.ident[payload.row])
-                    self._label(payload, int(time_ns[payload.row]), task)
+                    self._label(payload, int(time_ns[payload.row]))
         self.states.feed(*columns, item.order[begin:])
 
     def _note_times(self, item: Records) -> None:
@@ -175,14 +173,15 @@ class Replay:
             stream, rows = self.streams[number], item.stream == number
             if stream.skip_until_ns >= 0:
                 item.kind[rows & (item.time_ns <= stream.skip_until_ns)] = 0
+                item.payloads[:] = [each for each in item.payloads if item.kind[each.row]]
             stream.last_ns = max(stream.last_ns, int(item.time_ns[rows].max()))
             process = self.processes[stream.process]
             process.last_ns = max(process.last_ns, stream.last_ns)
 
-    def _label(self, payload: Payload, time_ns: int, task: int) -> None:
+    def _label(self, payload: Payload, time_ns: int) -> None:
         assert self._labels is not None
         process, label = self.streams[payload.stream].process, self._labels.number(payload.data)
-        self.states.label(time_ns, process, task, label)
+        self.states.label(time_ns, process, payload.ident, label)
 
     def _lose(self, payload: Payload, time_ns: int) -> None:
         stream = self.streams[payload.stream]
