@@ -12,13 +12,18 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import meantime
 from meantime.cli import main
 from meantime.collect import _recorder
 from meantime.collect.asgi import RequestTags
+from meantime.kernels.records import request_rows
 from meantime.query.groups import BLOCKED_NS, group_statistics
+from meantime.readers.recording import merge
 
 sys.path.insert(0, str(Path(__file__).parent))
 from reading import read
@@ -230,3 +235,90 @@ def test_odd_records_of_requests_are_counted_or_ignored(tmp_path: Path) -> None:
     requests = [path[1] for path in recorded.changes if path[0] == "Requests"]
     assert requests == ["GET ", "GET /open"]
     assert recorded.trace.anomalies["request_without_task"] == 3
+
+
+def test_two_requests_of_one_task_have_the_states_of_their_own_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = _recorder.KINDS
+
+    async def connection() -> None:
+        task = _recorder.current()
+        for number, path in ((1, "/first"), (2, "/second")):
+            _recorder.emit_text(kinds["REQUEST"], number, f"{task}\x000\0GET\0{path}")
+            await asyncio.sleep(0.001)
+        for number in (1, 2):
+            _recorder.emit_text(kinds["RESPONSE"], number, "200\0/streamed")
+            for _ in range(5):
+                await asyncio.sleep(0)
+            _recorder.emit(kinds["REQUEST_END"], number)
+        await asyncio.sleep(0.001)
+
+    path = tmp_path / "run.mtr"
+    with meantime.record(path):
+        asyncio.run(connection())
+
+    at_once = read(path)
+    monkeypatch.setattr(merge, "BLOCK_RECORDS", 3)
+    in_parts = read(path)
+    keys = [("Requests", "GET /streamed", number) for number in ("1", "2")]
+    first, second = (at_once.changes[key] for key in keys)
+    assert [first, second] == [in_parts.changes[key] for key in keys]
+    (task,) = (rows for each, rows in at_once.changes.items() if "connection" in each[1])
+    for rows in (first, second):
+        begin_ns, end_ns = rows[0][0], rows[-2][0]
+        inside = [(max(row[0], begin_ns), row[1]) for row in task if row[0] < end_ns]
+        start = max(at for at, each in enumerate(inside) if each[0] == begin_ns)
+        assert [row[:2] for row in rows[:-2]] == inside[start:]
+        assert [row[1] for row in rows[-2:]] == ["completed", None]
+    assert first[0][0] < second[0][0] < first[-1][0] < second[-1][0]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 2), st.sampled_from([-1, 0, 1, 9])), max_size=12
+    ),
+    st.lists(
+        st.tuples(
+            st.integers(-1, 3),
+            st.integers(0, 9),
+            st.booleans(),
+            st.integers(-1, 12),
+            st.one_of(st.integers(0, 9), st.just(2**63 - 1)),
+        ),
+        max_size=4,
+    ),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_rows_of_requests_are_those_of_the_definition(
+    changes: list[tuple[int, int, int]], requests: list[tuple[int, int, int, int, int]]
+) -> None:
+    ends = bytes([1, 0, 1])  # no state, and state 1
+    rows, time_ns = [], dict.fromkeys(range(3), 0)
+    for number, (task, after_ns, state) in enumerate(changes):
+        time_ns[task] += after_ns
+        rows.append((task, number, time_ns[task], state))
+    rows.sort()
+    columns = np.array(rows, np.int64).reshape(-1, 4).T.copy()
+    found = np.empty((4, len(requests)), np.int64)
+    asked = np.array(requests, np.int64).reshape(-1, 5).T.copy()
+    request_rows(columns, asked, ends, found)
+
+    for (task, begin_ns, whole, following, end_ns), *out in zip(requests, *found, strict=True):
+        own = [row for row in rows if row[0] == task]
+        mine = own
+        if following >= 0:
+            mine = [row for row in own if row[1] >= following]
+        elif not whole:
+            before = [at for at, row in enumerate(own) if row[2] <= begin_ns]
+            mine = own[before[-1] if before else 0 :]
+        outcome = [row for row in mine[-2:] if row[3] in (-1, 1)][:1]
+        if outcome and end_ns >= outcome[0][2]:
+            mine, end = mine[: mine.index(outcome[0])], [outcome[0][2], outcome[0][3]]
+        elif end_ns < 2**63 - 1:
+            mine = mine[: mine.index(outcome[0])] if outcome else mine
+            mine, end = [row for row in mine if row[2] < end_ns], [end_ns, -2]
+        else:
+            end = [end_ns, -3]
+        assert rows[int(out[0]) : int(out[1])] == mine
+        assert [int(each) for each in out[2:]] == end

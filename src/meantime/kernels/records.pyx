@@ -1,6 +1,6 @@
 """Records of a recording as columns: one stream decoded, several streams merged by time."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, INT64_MAX
 
 import numpy as np
 
@@ -120,3 +120,65 @@ def merge(int64_t[::1] time_ns, const int64_t[::1] offsets, int64_t[::1] order):
                 order[out] = head[best]
                 head[best] += 1
                 out += 1
+
+
+cdef Py_ssize_t bisect(
+    const int64_t[:, ::1] rows, Py_ssize_t column, Py_ssize_t low, Py_ssize_t high, int64_t value
+) noexcept nogil:
+    # the first row in [low, high) whose value in an ascending column is at least this
+    cdef Py_ssize_t middle
+    while low < high:
+        middle = low + (high - low) // 2
+        if rows[column, middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def request_rows(
+    const int64_t[:, ::1] rows, const int64_t[:, ::1] requests, bytes ends, int64_t[:, ::1] out
+):
+    """Find the rows of tasks that are the states of the requests which they serve.
+
+    Args:
+        rows: Columns (entity, number, time, state) of changes, by entity and number.
+        requests: Columns (task, begin, whole, next number, end) of requests: a request has the rows
+            of its task from the number on or, if that is -1, from all or from the state at `begin`
+            on, until before `end`, which is the largest int64 if unknown.
+        ends: By state + 1, whether a task that is in it has ended.
+        out: Columns (first, last, end, state) that are filled: the rows are [first, last), and the
+            request ended at `end` with a state of its task, or with -2 if it ended by itself, or
+            with -3 if it has not ended.
+    """
+    cdef Py_ssize_t i, low, high, first, last, row
+    cdef int64_t end_ns, state
+    cdef Py_ssize_t states = len(ends)
+    cdef const char *ended = ends
+    with nogil:
+        for i in range(requests.shape[1]):
+            low = bisect(rows, 0, 0, rows.shape[1], requests[0, i])
+            high = bisect(rows, 0, low, rows.shape[1], requests[0, i] + 1)
+            first = low
+            if requests[3, i] >= 0:
+                first = bisect(rows, 1, low, high, requests[3, i])
+            elif not requests[2, i]:
+                first = max(low, bisect(rows, 2, low, high, requests[1, i] + 1) - 1)
+            last = high
+            end_ns = requests[4, i]
+            state = -3
+            # a task ends with two rows: its outcome, and no state
+            for row in range(max(first, high - 2), high):
+                if 0 <= rows[3, row] + 1 < states and ended[rows[3, row] + 1]:
+                    last = row
+                    state = rows[3, row]
+                    break
+            if end_ns != INT64_MAX and (state == -3 or end_ns < rows[2, last]):
+                last = max(first, bisect(rows, 2, low, last, end_ns))
+                state = -2
+            elif state != -3:
+                end_ns = rows[2, last]
+            out[0, i] = first
+            out[1, i] = last
+            out[2, i] = end_ns
+            out[3, i] = state
