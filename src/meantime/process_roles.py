@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["described", "described_processes", "fact_name", "role_in"]
+__all__ = [
+    "DescribedProcess",
+    "described",
+    "described_processes",
+    "fact_name",
+    "process_in",
+    "role_in",
+]
 
 _BY = ", started by "
+_PARTS = re.compile(
+    r"(?:(?:(?P<role>[^:]*?), )?started by (?P<parent>[^:]+)(?:: |$))?(?P<command>.*)", re.DOTALL
+)
+
+
+class DescribedProcess(NamedTuple):
+    """What is known of a process; each text may be empty.
+
+    Attributes:
+        role: `worker 1 of 2`.
+        parent: The process that started it.
+        command: Its command line.
+    """
+
+    role: str
+    parent: str
+    command: str
 
 
 def fact_name(process: str) -> str:
@@ -41,11 +66,23 @@ def described_processes(facts: Mapping[str, str]) -> list[list[str]]:
     ]
 
 
+def process_in(facts: Mapping[str, str], process: str) -> DescribedProcess:
+    """Return what is known of a process.
+
+    >>> process_in({"process 7": described("worker 1 of 2", "3", "python app.py")}, "7")
+    DescribedProcess(role='worker 1 of 2', parent='3', command='python app.py')
+    >>> process_in({"process 7": described("", "", "python app.py")}, "7").command
+    'python app.py'
+    """
+    found = _PARTS.fullmatch(facts.get(fact_name(process), ""))
+    assert found is not None
+    return DescribedProcess(*(part or "" for part in found.group("role", "parent", "command")))
+
+
 def role_in(facts: Mapping[str, str], process: str) -> str:
     """Return the role of a process; empty if it has none.
 
     >>> role_in({"process 7": described("worker 1 of 2", "3", "")}, "7")
     'worker 1 of 2'
     """
-    role, by, _ = facts.get(fact_name(process), "").partition(_BY)
-    return role if by else ""
+    return process_in(facts, process).role

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from meantime.process_roles import described_processes, role_in
+import meantime
+from meantime.process_roles import described, described_processes, fact_name, role_in
+from meantime.providers.tasks import lane_of
 from meantime.readers.recording.facts import Facts
 from meantime.readers.recording.listing import Process
 from meantime.readers.recording.processes import kinship_of
+from meantime.server.lanes import LaneTree
+from meantime.trace import StateChanges, Trace
 
 SPAWN = "from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=7, pipe_handle={})"
 
@@ -59,3 +64,74 @@ def test_workers_are_numbered_in_order_of_their_begin(
 def test_a_description_of_another_trace_is_no_role() -> None:
     assert role_in({"process 7": "python app.py"}, "7") == ""
     assert described_processes({"title": "x"}) == []
+
+
+def _history() -> meantime.History:
+    """Return a recording of a server with two workers, of which one has started a process."""
+    trace = Trace("run.mtr", "recording", iter(()))
+    for label, of in {
+        "1": described("", "", "python serve.py"),
+        "2": described("worker 1 of 2", "1", ""),
+        "3": described("worker 2 of 2", "1", ""),
+        "4": described("", "3", "python job.py: started by 9"),
+        "5": described("resource tracker", "1", ""),
+        "6-1": described("", "6-2", "x"),
+        "6-2": described("", "6-1", "y"),
+    }.items():
+        trace.facts[fact_name(label)] = of
+    trace.paths += [
+        ("Loops", "2 worker 1 of 2, MainThread 2"),
+        ("Loops", "3 worker 2 of 2, MainThread 3"),
+        ("Tasks", "main (a.py:1)", "2.1"),
+        ("Tasks", "main (a.py:1)", "3.1"),
+        ("Tasks", "job (j.py:1)", "4.1"),
+        ("Loops", "6-1 MainThread 6"),
+        ("Loops", "MainThread 7"),
+    ]
+    trace.values.append("running")
+    trace.lanes += [lane_of("Tasks"), lane_of("Loops")]
+    count = len(trace.paths)
+    state, none = np.zeros(count, np.int32), np.full(count, -1, np.int32)
+    entity = np.arange(count, dtype=np.int32)
+    trace.batches = iter(
+        [
+            StateChanges(np.full(count, 0, np.int64), entity, state, none),
+            StateChanges(np.full(count, 9, np.int64), entity, none, none),
+        ]
+    )
+    trace.bounds = (0, 10)
+    return meantime.build(trace)
+
+
+def test_processes_are_a_tree_of_lanes() -> None:
+    tree = LaneTree.of(_history())
+
+    found = []
+    for lane in tree.lanes:
+        depth, above = 0, lane.parent
+        while above >= 0:
+            depth, above = depth + 1, tree.lanes[above].parent
+        found.append((depth, lane.kind, lane.name, lane.detail))
+    assert found == [
+        (0, "group", "python serve.py", "1"),
+        (1, "group", "worker 1 of 2", "2"),
+        (2, "group", "Event loops", ""),
+        (3, "state", "MainThread 2", ""),
+        (2, "group", "Tasks", ""),
+        (3, "packed", "main", "a.py:1"),
+        (1, "group", "worker 2 of 2", "3"),
+        (2, "group", "Event loops", ""),
+        (3, "state", "MainThread 3", ""),
+        (2, "group", "Tasks", ""),
+        (3, "packed", "main", "a.py:1"),
+        (2, "group", "python job.py: started by 9", "4"),
+        (3, "group", "Tasks", ""),
+        (4, "packed", "job", "j.py:1"),
+        (0, "group", "x", "6-1"),
+        (1, "group", "Event loops", ""),
+        (2, "state", "MainThread 6", ""),
+        (0, "group", "Event loops", ""),
+        (1, "state", "MainThread 7", ""),
+    ]
+    # the lanes of a process are those of all groups in it
+    assert [tree.lanes[lane].name for lane in tree.below([6])] == ["MainThread 3", "main", "job"]

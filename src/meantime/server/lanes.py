@@ -16,6 +16,7 @@ from meantime.columns import Coded
 from meantime.history.spans import SpanTable
 from meantime.kernels.packing import first_free
 from meantime.query.lifetimes import lifetimes
+from meantime.query.processes import ProcessTree
 from meantime.query.threads import thread_of, thread_quarks, thread_title
 from meantime.query.trees import sample_unit
 from meantime.trace import ArgumentText
@@ -169,6 +170,28 @@ class _Pending(NamedTuple):
         return self.lane.rows
 
 
+class _Owned(NamedTuple):
+    """A declaration, some of its attributes, and the process of each, -1 if it has none."""
+
+    lane: Declared
+    quarks: Int32s
+    process: Int64s
+
+    @classmethod
+    def of(cls, lane: Declared, tree: ProcessTree) -> _Owned:
+        return cls(lane, lane.quarks, tree.owners(lane.quarks))
+
+    def owners(self) -> list[int]:
+        """Return the processes that have some of them."""
+        found: list[int] = np.unique(self.process).tolist()
+        return found
+
+    def of_process(self, number: int) -> _Owned:
+        """Return those of a process, or those that have none."""
+        is_own = self.process == number
+        return _Owned(self.lane, self.quarks[is_own], self.process[is_own])
+
+
 @dataclass(slots=True)
 class LaneTree:
     """The lanes of one moment of a history.
@@ -300,18 +323,51 @@ class LaneTree:
                 lane for lane in history.lanes if lane.declaration.kind in {"stack", "async"}
             ]
         self._add_states(declared)
-        states = [lane for lane in declared if lane.declaration.kind != "counter"]
-        for lane in sorted(states, key=_group_rank):
-            if lane.declaration.short_lived:
-                self._add_packed(lane)
-            else:
-                self._add_flat(lane, "state")
+        states = sorted(
+            (lane for lane in declared if lane.declaration.kind != "counter"), key=_group_rank
+        )
+        counters = [lane for lane in declared if lane.declaration.kind == "counter"]
+        tree = ProcessTree(history)
+        own = [_Owned.of(lane, tree) for lane in [*states, *counters]]
+        if len({owner for each in own for owner in each.owners()} - {-1}) > 1:
+            self._add_processes(tree, own)
+            own = [each.of_process(-1) for each in own]
+        for each in own[: len(states)]:
+            self._add_declared(each)
         self._add_spans()
         self._add_samples()
-        for lane in declared:
-            if lane.declaration.kind == "counter":
-                self._add_flat(lane, "counter")
+        for each in own[len(states) :]:
+            self._add_declared(each)
         self._add_points()
+
+    def _add_processes(self, tree: ProcessTree, own: Sequence[_Owned]) -> None:
+        """Add a group for each process that has lanes, or that has started one that does."""
+        shown = {index for each in own for index in each.owners()}
+        for index in reversed(range(len(tree))):
+            if index in shown:
+                shown.add(tree.processes[index].parent)
+        groups = {-1: -1}
+        for index, process in enumerate(tree.processes):
+            if index not in shown:
+                continue
+            row = LaneRow("group", groups[process.parent], process.title, process.label)
+            groups[index] = self._add(row)
+            for each in own:
+                self._add_declared(each.of_process(index), groups[index], process.prefix)
+
+    def _add_declared(self, owned: _Owned, above: int = -1, prefix: str = "") -> None:
+        """Add the lanes of a declaration.
+
+        Args:
+            owned: The declaration, and the attributes in question.
+            above: The group that contains theirs.
+            prefix: What names are shown without: their process, which contains them.
+        """
+        if owned.lane.declaration.short_lived:
+            self._add_packed(owned, above)
+        else:
+            kind: LaneKind = "counter" if owned.lane.declaration.kind == "counter" else "state"
+            self._add_flat(owned, kind, above, prefix)
 
     def _add_states(self, declared: Sequence[Declared]) -> None:
         known = set()
@@ -334,12 +390,12 @@ class LaneTree:
         self.lanes.append(lane)
         return len(self.lanes) - 1
 
-    def _group(self, name: str, entities: int, pattern: str = "") -> int:
-        return self._add(LaneRow("group", -1, name, entities=entities, pattern=pattern))
+    def _group(self, name: str, entities: int, pattern: str = "", above: int = -1) -> int:
+        return self._add(LaneRow("group", above, name, entities=entities, pattern=pattern))
 
-    def _add_flat(self, lane: Declared, kind: LaneKind) -> None:
+    def _add_flat(self, owned: _Owned, kind: LaneKind, above: int, prefix: str) -> None:
         """Add a group, and a lane for each of its attributes that ever had a value."""
-        history, quarks = self.history, lane.quarks
+        history, lane, quarks = self.history, owned.lane, owned.quarks
         if lane.declaration.kind in {"stack", "async"}:
             below = [history.attributes.children(quark) for quark in quarks.tolist()]
             quarks = np.concatenate([np.empty(0, np.int32), *below])
@@ -347,11 +403,13 @@ class LaneTree:
         if not len(quarks):
             return
         names = _names(history, quarks, lane.declaration.pattern)
+        if prefix:
+            names = [name.removeprefix(prefix) for name in names]
         order = natural_order(names)
         title = lane.declaration.name or ("Numbers" if kind == "counter" else "States")
         # counters have no statistics for which the group could be chosen
-        pattern = "" if kind == "counter" else lane.declaration.pattern
-        group = self._group(title, len(quarks), pattern)
+        pattern = "" if kind == "counter" or above >= 0 else lane.declaration.pattern
+        group = self._group(title, len(quarks), pattern, above)
         self._add_leaves(
             kind,
             group,
@@ -395,16 +453,17 @@ class LaneTree:
         """Return the path of an attribute, as commands take it."""
         return format_path(self.history.attributes.path(quark))
 
-    def _add_packed(self, lane: Declared) -> None:
+    def _add_packed(self, owned: _Owned, above: int) -> None:
         """Add a group, and a lane for each site of short-lived entities."""
-        history = self.history
-        quarks = lane.quarks[history.has_values(lane.quarks)]
+        history, lane = self.history, owned.lane
+        quarks = owned.quarks[history.has_values(owned.quarks)]
         if not len(quarks) or history.start_ns == history.end_ns:
             return
         window = Window.of(history, history.start_ns, None)
-        packed = pack_rows(history, quarks, window)
+        packed = pack_rows(history, quarks, window, with_process=above < 0)
         declared = lane.declaration
-        group = self._group(declared.name or "Tasks", len(packed.quarks), declared.pattern)
+        pattern = declared.pattern if above < 0 else ""
+        group = self._group(declared.name or "Tasks", len(packed.quarks), pattern, above)
         lived = lifetimes(history, packed.quarks)
         row_of_site = np.searchsorted(packed.shared.site, np.arange(len(packed.shared.sites) + 1))
         first_of_row = packed.shared.row_offsets

@@ -32,7 +32,8 @@ class Kinship(NamedTuple):
     Attributes:
         role: `worker 3 of 4`, `resource tracker`; empty if it is alone of its kind.
         parent: The index of the process that started it; -1 if that was not recorded.
-        command: Its command line; empty if it is that of its parent, from which it was forked.
+        command: Its command line; empty if it is that of its parent, from which it was forked, or
+            only says that it works for its parent.
     """
 
     role: str
@@ -71,9 +72,17 @@ def kinship_of(processes: Sequence[Process], facts: Sequence[Facts | None]) -> l
         for number, index in enumerate(members, 1):
             if len(members) > 1:
                 roles[index] = f"worker {number} of {len(members)}"
-            elif not commands[index] or any(part in commands[index] for part in _WORKERS):
+            elif not commands[index] or _is_internal(commands[index]):
                 roles[index] = "worker"
-    return [Kinship(*each) for each in zip(roles, parents, commands, strict=True)]
+    own = [
+        "" if role and _is_internal(each) else each
+        for role, each in zip(roles, commands, strict=True)
+    ]
+    return [Kinship(*each) for each in zip(roles, parents, own, strict=True)]
+
+
+def _is_internal(command: str) -> bool:
+    return any(part in command for part in (*_WORKERS, *_HELPERS))
 
 
 def _helper(command: str) -> str:

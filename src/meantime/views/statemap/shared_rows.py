@@ -44,18 +44,20 @@ class Packed(NamedTuple):
     shared: SharedRows
 
 
-def pack_rows(history: History, quarks: Int32s, window: Window) -> Packed:
+def pack_rows(
+    history: History, quarks: Int32s, window: Window, *, with_process: bool = True
+) -> Packed:
     """Return rows in which no two entities overlap: each is in the first that is free.
 
     Only entities of one process with the same parent, which is where tasks were created, share
-    rows.
+    rows. Without `with_process`, the names of rows do not have their processes.
     """
     lived = lifetimes(history, quarks)
     seen = (lived.start_ns < lived.end_ns) & (lived.end_ns > window.start_ns)
     seen &= lived.start_ns < window.end_ns
     quarks = quarks[seen]
     start_ns, end_ns = lived.start_ns[seen], lived.end_ns[seen]
-    site, sites = _sites(history, quarks)
+    site, sites = _sites(history, quarks, with_process=with_process)
     order = np.lexsort((quarks, start_ns, site))
     offsets = np.searchsorted(site[order], np.arange(len(sites) + 1))
     lane = np.empty(len(quarks), np.int32)
@@ -80,7 +82,7 @@ def pack_rows(history: History, quarks: Int32s, window: Window) -> Packed:
     return Packed(quarks, row, names, shared)
 
 
-def _sites(history: History, quarks: Int32s) -> tuple[Int64s, list[str]]:
+def _sites(history: History, quarks: Int32s, *, with_process: bool) -> tuple[Int64s, list[str]]:
     """Return the site of each entity, and the names of the sites in natural order."""
     attributes = history.attributes
     known: dict[tuple[str, int], int] = {}
@@ -92,7 +94,7 @@ def _sites(history: History, quarks: Int32s) -> tuple[Int64s, list[str]]:
     owners = _owners(history, {process for process, _ in known})
     for process, parent in known:
         path = attributes.path(parent)
-        owner = owners[process]
+        owner = owners[process] if with_process else ""
         named.append(f"{owner} {entity_name(path[1:] or path)}".lstrip())
     order = sorted(range(len(named)), key=lambda index: natural_key(named[index]))
     rank = np.empty(len(order), np.int64)
