@@ -8,6 +8,7 @@ import pytest
 import meantime
 from meantime.process_roles import described, described_processes, fact_name, role_in
 from meantime.providers.tasks import lane_of
+from meantime.query.groups import group_statistics
 from meantime.readers.recording.facts import Facts
 from meantime.readers.recording.listing import Process
 from meantime.readers.recording.processes import kinship_of
@@ -135,3 +136,16 @@ def test_processes_are_a_tree_of_lanes() -> None:
     ]
     # the lanes of a process are those of all groups in it
     assert [tree.lanes[lane].name for lane in tree.below([6])] == ["MainThread 3", "main", "job"]
+
+
+def test_statistics_of_processes_are_of_their_loops_and_tasks() -> None:
+    rows = group_statistics(_history(), by="process").rows
+
+    assert [(row.kind, row.key, row.count, row.total_ns) for row in rows] == [
+        ("Loops", "2 worker 1 of 2", 1, 9),
+        ("Loops", "3 worker 2 of 2", 1, 9),
+        ("Loops", "6-1", 1, 9),
+        ("Tasks", "2 worker 1 of 2", 1, 9),
+        ("Tasks", "3 worker 2 of 2", 1, 9),
+        ("Tasks", "4", 1, 9),
+    ]

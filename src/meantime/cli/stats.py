@@ -36,7 +36,16 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _By = Literal[
-    "state", "entity", "request", "route", "function", "site", "name", "category", "thread"
+    "state",
+    "entity",
+    "request",
+    "route",
+    "function",
+    "site",
+    "process",
+    "name",
+    "category",
+    "thread",
 ]
 # Left out in this order on a terminal that is too narrow.
 _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
@@ -51,11 +60,23 @@ _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
 @once(
     "--by",
     type=click.Choice(
-        ["state", "entity", "request", "route", "function", "site", "name", "category", "thread"]
+        [
+            "state",
+            "entity",
+            "request",
+            "route",
+            "function",
+            "site",
+            "process",
+            "name",
+            "category",
+            "thread",
+        ]
     ),
     help="Group states by state or by entity, a recording's requests by request, route or function,"
-    " its tasks by function or by the site of their spawn, spans by name, category or thread, and"
-    " samples by name.  [name if there are spans or samples, otherwise state]",
+    " its tasks by function or by the site of their spawn, these and its event loops by process,"
+    " spans by name, category or thread, and samples by name.  [name if there are spans or samples,"
+    " otherwise state]",
 )
 @range_options
 @filter_option
@@ -122,7 +143,9 @@ def command(
     chosen = _named(history, handle, _Chosen(from_, to, pattern, lanes))
     threads = chosen.threads(history)
     by = by or _default_by(question, threads)
-    if by == "request" or by == "route" or by == "function" or by == "site":  # noqa: PLR1714 - mypy narrows by ==
+    if (
+        by == "request" or by == "route" or by == "function" or by == "site" or by == "process"  # noqa: PLR1714 - mypy narrows by ==
+    ):
         _reject_for_groups(by, question, whole=whole, lanes=len(chosen.lanes) > 0)
         from meantime.cli import stats_groups  # noqa: PLC0415 - NumPy is not for --help
 

@@ -1,4 +1,4 @@
-"""`meantime stats` by request, route, function or site: how long each kind took, and on what."""
+"""`meantime stats` by request, route, function, site or process: how long, and on what."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ _LEAST_SHARE = 0.0005
 _MISSING = {
     "site": "there are no tasks of a recording for --by site",
     "function": "there are no tasks or requests of a recording for --by function",
+    "process": "there are no processes: this is not a recording of several of them",
 }
 
 

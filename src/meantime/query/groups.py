@@ -19,6 +19,7 @@ from meantime.errors import MeantimeError
 from meantime.names import without_addresses
 from meantime.query.filtering import matching
 from meantime.query.lifetimes import has_state, intervals_between, lifetimes
+from meantime.query.processes import ProcessTree
 from meantime.query.state_durations import nearest_rank
 
 if TYPE_CHECKING:
@@ -30,12 +31,19 @@ if TYPE_CHECKING:
 
 __all__ = ["BLOCKED_NS", "Group", "GroupStatistics", "Grouping", "group_statistics"]
 
-Grouping = Literal["request", "route", "function", "site"]
+Grouping = Literal["request", "route", "function", "site", "process"]
 
 BLOCKED_NS = 10**7
 _RUNNING, _RUNNABLE, _BLOCKED = "running", "runnable", "blocked"
 _READY = ("spawned", "runnable")
 _FAILED = "failed"
+_LOOPS = "Loops"
+# By grouping, what is grouped, as patterns of paths; other groupings are of requests.
+_KINDS = {
+    "site": {TASKS: "*/*"},
+    "function": {REQUESTS: "*/*", TASKS: "*/*"},
+    "process": {_LOOPS: "*", REQUESTS: "*/*", TASKS: "*/*"},
+}
 _OUTCOMES = {"completed", "failed", "cancelled", "dropped"}
 
 
@@ -44,8 +52,8 @@ class Group:
     """Requests or tasks of one kind.
 
     Attributes:
-        kind: `Requests` or `Tasks`.
-        key: The method and route, the route, the function, or the place of the spawn.
+        kind: `Requests`, `Tasks` or, by process, `Loops`.
+        key: The method and route, the route, the function, the place of the spawn, or the process.
         count: How many existed in the range.
         failed: How many of them failed in it: a status of 500 or more, or an exception.
         median_ns: The ceil(n / 2)-th shortest, from begin to end, also outside of the range.
@@ -89,11 +97,12 @@ def group_statistics(
     start_ns: int | None = None,
     end_ns: int | None = None,
 ) -> GroupStatistics:
-    """Return how long requests and tasks took, by what they have in common.
+    """Return how long requests, tasks and loops took, by what they have in common.
 
     `request` is the method and route of requests, `route` only their route, `site` where tasks were
     spawned, and `function` what answered requests and what tasks run. Addresses of objects are left
-    out of names.
+    out of names. `process` is the process of requests, tasks and event loops; they have none if
+    only one was recorded.
 
     >>> from meantime.testing import history_from_picture
     >>> group_statistics(history_from_picture("disk0  aabb"), by="request").rows
@@ -117,9 +126,11 @@ def group_statistics(
         finish_ns if end_ns is None else min(end_ns, finish_ns),
     )
     rows: list[Group] = []
-    kinds = {"site": [TASKS], "function": [REQUESTS, TASKS]}.get(by, [REQUESTS])
-    for kind in kinds:
-        quarks = history.quarks(f"{kind}/*/*")
+    processes = ProcessTree(history)
+    for kind, below in _KINDS.get(by, {REQUESTS: "*/*"}).items():
+        quarks = history.quarks(f"{kind}/{below}")
+        if by == "process":
+            quarks = quarks[processes.owners(quarks) >= 0]
         if len(quarks) and range_ns[0] < range_ns[1]:
             rows += _groups(history, kind, by, quarks, range_ns)
     if pattern is not None:
@@ -138,6 +149,8 @@ def _groups(
     keys = _Numbers()
     if by == "function" and kind == REQUESTS:
         names = _functions(history, quarks, lived.start_ns)
+    elif by == "process":
+        names = _processes(history, quarks)
     else:
         paths = (history.attributes.path(quark) for quark in quarks.tolist())
         names = [_key(path[1], kind, by) for path in paths]
@@ -254,6 +267,12 @@ def _functions(history: History, quarks: Int32s, start_ns: Int64s) -> list[str]:
         function, place = fields.get("function", "unknown"), fields.get("location")
         names.append(f"{function} ({place})" if place else str(function))
     return [names[each] for each in which.tolist()]
+
+
+def _processes(history: History, quarks: Int32s) -> list[str]:
+    tree = ProcessTree(history)
+    titles = [f"{each.label} {each.role}".rstrip() for each in tree.processes]
+    return [titles[owner] if owner >= 0 else "" for owner in tree.owners(quarks).tolist()]
 
 
 class _Numbers:
