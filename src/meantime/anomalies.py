@@ -130,6 +130,31 @@ CATALOGUE: dict[str, str] = {
     "process_not_recorded": (
         "processes could not be recorded; the file `unrecorded` in the recording says why"
     ),
+    "span_without_start": "spans without a time of their start were left out",
+    "span_without_end": (
+        "spans without an end are drawn until the last event that is known of them"
+    ),
+    "parent_not_in_input": (
+        "spans whose parent is not in the input are drawn without it; another file may have it"
+    ),
+    "repeated_span_id": (
+        "spans have the id of another span of their trace; children belong to the first, or to the"
+        " one of their service"
+    ),
+    "parent_cycle": "spans that are their own ancestors are drawn without a parent",
+    "child_before_parent": (
+        "spans begin before their parent in another service: the clocks of the two differ"
+    ),
+    "link_left_out": "links to spans that are not in the input, or begin later, are not drawn",
+    "fields_dropped": ("the recorded program dropped attributes, events or links above its limits"),
+    "private_field": (
+        "fields with command lines, environments or headers of requests were left out"
+    ),
+    "warned_span": "the tracing system warns of these spans; see their arguments",
+    "reports_merged": "several reports of one span were merged",
+    "start_inferred": (
+        "spans without a time begin at their first event or child, the earliest that is known"
+    ),
     "stack_unknown": (
         "stacks of samples could not be written when they were first seen; was the disk full?"
     ),

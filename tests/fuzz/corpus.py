@@ -263,6 +263,87 @@ def _cpuprofile() -> list[Files]:
 
 
 @cache
+def _otlp() -> list[Files]:
+    def attribute(key: str, value: dict[str, Any]) -> dict[str, Any]:
+        return {"key": key, "value": value}
+
+    span = {
+        "traceId": "5B8EFFF798038103D269B633813FC60C",
+        "spanId": "EEE19B7EC3C1B174",
+        "name": "a",
+        "kind": 2,
+        "startTimeUnixNano": "1544712660000000000",
+        "endTimeUnixNano": 1544712661000000000,
+        "attributes": [
+            attribute("n", {"arrayValue": {"values": [{"intValue": "1"}, {"doubleValue": "NaN"}]}}),
+            attribute("process.command_line", {"stringValue": "secret"}),
+        ],
+        "events": [{"timeUnixNano": "1544712660500000000", "name": "exception"}],
+        "status": {"code": "STATUS_CODE_ERROR", "message": "m"},
+        "droppedEventsCount": 1,
+    }
+    child = {
+        **span,
+        "spanId": "AAAAAABkfZg=",
+        "parentSpanId": "eee19b7ec3c1b174",
+        "kind": 3,
+        "links": [{"traceId": span["traceId"], "spanId": span["spanId"]}],
+        "events": [],
+    }
+    service = {"attributes": [attribute("service.name", {"stringValue": "s"})]}
+    group = {"resource": service, "scopeSpans": [{"scope": {"name": "l"}, "spans": [span, child]}]}
+    log = {
+        "timeUnixNano": "1544712660300000000",
+        "body": {"stringValue": "b"},
+        **{key: span[key] for key in ("traceId", "spanId")},
+    }
+    logs = {"resource": service, "scopeLogs": [{"logRecords": [log]}]}
+    lines = [{"resourceSpans": [group]}, {"resourceLogs": [logs]}, {"resourceMetrics": []}]
+    message = _message(
+        1,
+        _message(1, _message(1, _message(1, b"service.name") + _message(2, _message(1, b"s"))))
+        + _message(
+            2,
+            _message(
+                2,
+                _message(1, bytes(range(16)))
+                + _message(2, bytes(range(8)))
+                + _message(5, b"a")
+                + b"\x30\x02\x39"
+                + struct.pack("<Q", 10**18)
+                + b"\x41"
+                + struct.pack("<Q", 10**18 + 5),
+            ),
+        ),
+    )
+    delimited = struct.pack(">I", len(message)) + message
+    return [
+        {"one.json": json.dumps(lines[0], indent=1).encode()},
+        {"lines.jsonl": b"".join(json.dumps(line).encode() + b"\n" for line in lines)},
+        {"message.pb": message},
+        {"messages.bin": delimited + delimited},
+        *_read(_SAMPLES / "services" / "example.otlp.json"),
+    ]  # fmt: skip
+
+
+def _message(number: int, content: bytes) -> bytes:
+    """Return a field of protobuf with up to 127 bytes, or 16,383."""
+    size = len(content)
+    length = bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])
+    return bytes([number << 3 | 2]) + length + content
+
+
+@cache
+def _jaeger() -> list[Files]:
+    return _read(*sorted((_SAMPLES / "services").glob("*.jaeger.json")))
+
+
+@cache
+def _zipkin() -> list[Files]:
+    return _read(*sorted((_SAMPLES / "services").glob("*.zipkin.json")))
+
+
+@cache
 def _folded() -> list[Files]:
     text = b"main;a 5\nmain;a;b 7\nmain;c_[k] 1.5\nswapper;do idle;x 100\n" * 3
     return [{"stacks.folded": text}, {"stacks.txt": text}, {"one.folded": b"a 1\n"}]
@@ -615,6 +696,23 @@ FORMATS = {
             "cpuprofile", _cpuprofile,
             (*_JSON_TOKENS, b'"parent":', b'"children":[', b'"id":', b'"timeDeltas":['),
             reader="cpuprofile",
+        ),
+        Format(
+            "otlp", _otlp, (
+                *_JSON_TOKENS, b'"traceId":"', b'"parentSpanId":"', b'"spans":[', b'"value":{',
+                b'"startTimeUnixNano":"0"', b"\x0a\x10", b"\x12\x08", b"\xff" * 10,
+            ), reader="otlp",
+        ),
+        Format(
+            "jaeger", _jaeger, (
+                *_JSON_TOKENS, b'"spanID":"', b'"references":[', b'"duration":',
+                b'"processID":"p9"',
+            ), reader="jaeger",
+        ),
+        Format(
+            "zipkin", _zipkin, (
+                *_JSON_TOKENS, b'"id":"', b'"parentId":"', b'"shared":true', b'"timestamp":',
+            ), reader="zipkin",
         ),
         Format(
             "folded", _folded, (b";", b" ", b"\n", b";;", b"\0", b"\xff", b" 1e9", b"\t1"),

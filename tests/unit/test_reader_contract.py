@@ -14,7 +14,9 @@ from meantime.readers import (
     chrome,
     cpuprofile,
     folded,
+    jaeger,
     jsonl,
+    otlp,
     packed,
     perf,
     readers,
@@ -22,6 +24,7 @@ from meantime.readers import (
     speedscope,
     statemap,
     table,
+    zipkin,
 )
 from meantime.readers.contract import ReadOptions
 from meantime.readers.signatures import SIGNATURES
@@ -68,6 +71,53 @@ class TestCpuProfile(ReaderContract):
         sample("cpuprofile", "children.cpuprofile", {"Samples": 4}),
         sample("cpuprofile", "parents.cpuprofile", {"Samples": 4}),
     )
+
+
+class TestOtlp(ReaderContract):
+    reader = otlp
+    unbounded = "a parent may come after its children, on any line"
+    samples = (
+        sample(
+            "otlp",
+            "lines.jsonl",
+            {"Spans": 2, "Points": 3, "Flows": 1, "Counters": 2, "StateChanges": 2},
+            {"fields_dropped": 2, "private_field": 2, "record_skipped": 1},
+        ),
+        sample(
+            "otlp",
+            "messages.bin",
+            {"Spans": 2, "Counters": 2, "StateChanges": 2},
+            {"repeated_span_id": 1},
+        ),
+    )
+    damaged = b'{"resourceSpans": []}\n{"resourceSpans": [7]}\n'
+
+
+class TestJaeger(ReaderContract):
+    reader = jaeger
+    unbounded = TestOtlp.unbounded
+    samples = (
+        sample(
+            "jaeger",
+            "overlapping-children.jaeger.json",
+            {"Spans": 4, "Flows": 3, "Counters": 8, "StateChanges": 8},
+        ),
+    )
+    damaged = b'[{"traceID": "1", "spanID": "2", "duration": "x"}]'
+
+
+class TestZipkin(ReaderContract):
+    reader = zipkin
+    unbounded = TestOtlp.unbounded
+    samples = (
+        sample(
+            "zipkin",
+            "skew.zipkin.json",
+            {"Spans": 4, "Counters": 4, "StateChanges": 4},
+            {"child_before_parent": 1},
+        ),
+    )
+    damaged = b'[{"traceId": "1", "id": "2", "duration": "x"}]'
 
 
 class TestSpall(ReaderContract):

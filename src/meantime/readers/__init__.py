@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["open_trace", "open_without_stacks", "readers", "recognise"]
 
+_CONSOLE_EXPORTER = b'"trace_id": "0x'
 # How JSON in 2 or 4 bytes a character may begin, without a byte order mark.
 _WIDE = {
     bracket.encode(encoding) + rest.encode(encoding)
@@ -89,7 +90,9 @@ def recognise(source: Source) -> Reader:
 
 
 def _is_other_json(reader: Reader, head: bytes, name: str) -> bool:
-    """Whether an input is JSON of a known format that Chrome's reader accepts but cannot read."""
+    """Whether an input is JSON of a known format that a reader accepts but cannot read."""
+    if reader.FORMAT == "jsonl":
+        return _CONSOLE_EXPORTER in head and _advice(head, name) is not None
     # Chrome's reader accepts any JSON object; one with these keys is its own
     if reader.FORMAT != "chrome" or b'"ph"' in head or b'"traceEvents"' in head:
         return False

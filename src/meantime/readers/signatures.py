@@ -16,6 +16,7 @@ __all__ = ["SIGNATURES"]
 
 # The time of a sample in perf and ftrace text.
 _PERF_TIME = re.compile(rb"\d\.\d{6}(?:\d{3})?:")
+_OTLP_KEY = re.compile(rb'_?(?:[lL]ogs|[sS]pans)"')
 _JSONL_LINES = 8
 
 
@@ -70,9 +71,27 @@ def _jsonl(head: bytes, name: str) -> bool:
     )
 
 
+def _otlp(head: bytes, _: str) -> bool:
+    # JSON, or a message of protobuf, perhaps behind its length
+    if _OTLP_KEY.search(head) is not None:
+        return True
+    return head[:1] == b"\n" or (head[:1] == b"\0" and head[4:5] == b"\n")
+
+
+def _jaeger(head: bytes, _: str) -> bool:
+    return b'"traceID"' in head or b'"spanID"' in head
+
+
+def _zipkin(head: bytes, _: str) -> bool:
+    return b'"traceId"' in head and _text(head).startswith(b"[")
+
+
 # The modules of the formats. The first that recognises the beginning reads the input.
 SIGNATURES: dict[str, Callable[[bytes, str], bool]] = {
     "meantime.readers.packed": _packed,
+    "meantime.readers.otlp": _otlp,
+    "meantime.readers.jaeger": _jaeger,
+    "meantime.readers.zipkin": _zipkin,
     "meantime.readers.statemap": _json,
     "meantime.readers.spall": _spall,
     "meantime.readers.speedscope": _speedscope,

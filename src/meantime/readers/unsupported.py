@@ -64,11 +64,6 @@ _FORMATS = (
         "a pprof profile",
         "run `pprof -raw {name} | stackcollapse-go.pl > stacks.folded` and open stacks.folded",
     ),
-    _format(
-        _BINARY + rb"(?:\0\0..)?\n[\x80-\xff]*[\x00-\x7f]\n[\x80-\xff]*[\x00-\x7f]\n",
-        "OpenTelemetry protobuf",
-        _TABLE,
-    ),
     _format(_BINARY + rb"\n[\x80-\xff]*[\x00-\x7f][\x08-\xff]", "a Perfetto trace", _PERFETTO),
     _format(rb"(?:W\x1d\xd1u|\xc1\x1f\xfc\xc1|/\* CTF )", "a CTF stream", _TABLE),
     _format(
@@ -89,11 +84,17 @@ _FORMATS = (
 )
 # JSON is recognised by keys near its beginning; Chrome's events have other ones.
 _JSON_FORMATS = (
-    _format(rb'"resource(?:Spans|Logs|Metrics)"|"scopeSpans"', "OpenTelemetry JSON", _TABLE),
+    _format(rb'"resourceMetrics"|"resource_metrics"', "OpenTelemetry metrics", _TABLE),
     _format(
-        rb'"traceID".*"spans"|"spans".*"traceI[dD]"|"traceID".*"spanID"', "Jaeger JSON", _TABLE
+        rb'"trace_id"\s*:\s*"0x',
+        "the output of OpenTelemetry's console exporter",
+        "record with an OTLP exporter, and open what the collector's file exporter writes",
     ),
-    _format(rb'\A\s*\[.*"traceId".*"id"|\A\s*\[.*"id".*"traceId"', "Zipkin JSON", _TABLE),
+    _format(
+        rb'"traceId".*"(?:refType|vType)"',
+        "Jaeger's model in protobuf's JSON",
+        "download the trace as JSON from Jaeger's user interface",
+    ),
     _format(
         rb'"preprocessedProfileVersion"|"geckoProfile"|"meta".*"interval"',
         "a Firefox or samply profile",

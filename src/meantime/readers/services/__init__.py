@@ -1,0 +1,1 @@
+"""Spans that services record: one model and one layout for OpenTelemetry, Jaeger and Zipkin."""

@@ -1,0 +1,200 @@
+"""OpenTelemetry's data model as JSON names it, read into spans of services.
+
+Definitions: https://opentelemetry.io/docs/specs/otlp and
+https://github.com/open-telemetry/opentelemetry-proto (trace.proto, logs.proto).
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+from meantime.readers.services.model import NO_ID, Record, Resource, ServiceSpan, time_of
+
+if TYPE_CHECKING:
+    from meantime.anomalies import Anomalies
+    from meantime.readers.services.collect import Collected
+
+__all__ = ["MALFORMED", "add_document"]
+
+# What reading a value of another type than the format says raises.
+MALFORMED = (AttributeError, KeyError, TypeError, ValueError)
+
+_KINDS = ("", "internal", "server", "client", "producer", "consumer")
+_OUTER = ("result", "trace", "data")
+_SPANS = ("resourceSpans", "resource_spans", "batches")
+_LOGS = ("resourceLogs", "resource_logs")
+_METRICS = ("resourceMetrics", "resource_metrics")
+_ERROR_CODE = 2
+_DROPPED = ("Attributes", "Events", "Links")
+# Digits of ids in base64, and in hexadecimal.
+_BASE64 = {24: 32, 12: 16}
+_DEEPEST = 20
+
+
+def _groups(document: dict[str, Any], names: tuple[str, ...], *, inside: bool = True) -> Any:
+    """Return the groups of a document by the first of these names that it has; None for none."""
+    for name in names:
+        if name in document:
+            return document[name]
+    for name in _OUTER if inside else ():
+        inner = document.get(name)
+        if isinstance(inner, dict):
+            groups = _groups(inner, names, inside=False)
+            if groups is not None:
+                return groups
+    return None
+
+
+def add_document(document: Any, collected: Collected, anomalies: Anomalies) -> None:
+    """Add the spans and logs of one export: a request, or a line of a file.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError: If it is not one.
+    """
+    if not isinstance(document, dict):
+        raise TypeError("not an object")
+    spans, logs = _groups(document, _SPANS), _groups(document, _LOGS)
+    if spans is None and logs is None:
+        metrics = _groups(document, _METRICS)
+        if metrics is None and document:
+            raise KeyError("resourceSpans")
+        anomalies.add("record_skipped")
+    for group in spans or ():
+        resource = _resource(group)
+        for scope in _any(group, "scopeSpans", "instrumentationLibrarySpans") or ():
+            library = _any(scope, "scope", "instrumentationLibrary") or {}
+            category = str(library.get("name", ""))
+            for span in scope.get("spans", ()):
+                collected.add(_span(span, resource, category, anomalies))
+    for group in logs or ():
+        resource = _resource(group)
+        for scope in _any(group, "scopeLogs", "instrumentationLibraryLogs") or ():
+            for log in _any(scope, "logRecords") or ():
+                collected.add_log(resource, *_log(log))
+
+
+def _any(value: dict[str, Any], *names: str) -> Any:
+    """Return the first field that there is: names in camel case may be in snake case."""
+    for name in names:
+        if name in value:
+            return value[name]
+        snake = "".join(f"_{each.lower()}" if each.isupper() else each for each in name)
+        if snake in value:
+            return value[snake]
+    return None
+
+
+def _resource(group: dict[str, Any]) -> Resource:
+    fields = _fields((group.get("resource") or {}).get("attributes"))
+    instance = fields.get("service.instance.id", "")
+    host, pid = fields.get("host.name", ""), fields.get("process.pid", "")
+    if pid != "":
+        # shorter than the usual random id, and what other tools show
+        instance = f"{host}:{pid}" if host else pid
+    return Resource(
+        str(fields.get("service.name", "")),
+        str(fields.get("service.namespace", "")),
+        str(instance),
+    )
+
+
+def _span(
+    span: dict[str, Any], resource: Resource, category: str, anomalies: Anomalies
+) -> ServiceSpan:
+    fields = _fields(span.get("attributes"))
+    for what in _DROPPED:
+        dropped = _any(span, f"dropped{what}Count")
+        if dropped:
+            anomalies.add("fields_dropped", int(dropped))
+    status = span.get("status") or {}
+    code = status.get("code", 0)
+    if message := status.get("message"):
+        fields["status.message"] = str(message)
+    kind = span.get("kind", 0)
+    if isinstance(kind, str) and not kind.isdecimal():
+        kind = kind.removeprefix("SPAN_KIND_").lower()
+        kind = kind if kind in _KINDS else ""
+    else:
+        kind = _KINDS[int(kind)] if 0 <= int(kind) < len(_KINDS) else ""
+    thread = fields.get("thread.id", "")
+    return ServiceSpan(
+        resource=resource,
+        trace_id=_id(_any(span, "traceId")),
+        span_id=_id(_any(span, "spanId")),
+        parent_id=_id(_any(span, "parentSpanId")),
+        name=str(span.get("name", "")),
+        category=category,
+        kind=kind,
+        start_ns=time_of(_any(span, "startTimeUnixNano")),
+        end_ns=time_of(_any(span, "endTimeUnixNano")),
+        is_error=code in {_ERROR_CODE, "STATUS_CODE_ERROR"},
+        thread=str(thread),
+        fields=fields,
+        records=[_event(event, anomalies) for event in span.get("events") or ()],
+        links=[
+            (_id(_any(link, "traceId")), _id(_any(link, "spanId")))
+            for link in span.get("links") or ()
+        ],
+    )
+
+
+def _event(event: dict[str, Any], anomalies: Anomalies) -> Record:
+    if dropped := _any(event, "droppedAttributesCount"):
+        anomalies.add("fields_dropped", int(dropped))
+    return Record(
+        time_of(_any(event, "timeUnixNano")),
+        str(event.get("name", "")),
+        _fields(event.get("attributes")),
+    )
+
+
+def _log(log: dict[str, Any]) -> tuple[tuple[str, str], Record]:
+    body = _value(log.get("body") or {})
+    fields = _fields(log.get("attributes"))
+    if severity := _any(log, "severityText"):
+        fields["severity"] = str(severity)
+    name = str(_any(log, "eventName") or (body if isinstance(body, str) else "")) or "log"
+    if body is not None and name != body:
+        fields["body"] = body
+    time_ns = time_of(_any(log, "timeUnixNano")) or time_of(_any(log, "observedTimeUnixNano"))
+    return (_id(_any(log, "traceId")), _id(_any(log, "spanId"))), Record(time_ns, name, fields)
+
+
+def _id(value: object) -> str:
+    """Return an id in lower case hexadecimal digits; `NO_ID` for none, as zeros are too.
+
+    >>> _id("5B8EFFF798038103"), _id("AAAAAABkfZg="), _id("0000000000000000")
+    ('5b8efff798038103', '0000000000647d98', '')
+    """
+    if value is None or value == "":
+        return NO_ID
+    if not isinstance(value, str):
+        raise TypeError("an id is not text")
+    if len(value) in _BASE64 and value.endswith("="):
+        value = base64.b64decode(value, validate=True).hex()
+    return value.lower() if value.strip("0") else NO_ID
+
+
+def _fields(attributes: Any) -> dict[str, Any]:
+    if not attributes:
+        return {}
+    return {str(each["key"]): _value(each.get("value") or {}) for each in attributes}
+
+
+def _value(value: dict[str, Any], depth: int = 0) -> Any:
+    """Return the value of an attribute: text, a number, or a list or object of these."""
+    if depth > _DEEPEST:
+        raise ValueError("an attribute is nested too deeply")
+    for name, inner in value.items():
+        match name.replace("_", "").lower():
+            case "stringvalue" | "boolvalue" | "doublevalue" | "bytesvalue":
+                return inner
+            case "intvalue":
+                return int(inner)
+            case "arrayvalue":
+                return [_value(each, depth + 1) for each in (inner or {}).get("values") or ()]
+            case "kvlistvalue":
+                pairs = (inner or {}).get("values") or ()
+                return {str(each["key"]): _value(each["value"], depth + 1) for each in pairs}
+    return None

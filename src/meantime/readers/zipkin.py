@@ -1,0 +1,171 @@
+"""Zipkin's JSON, version 2: a list of spans, or of lists of the spans of a trace.
+
+Times are in microseconds. Definition: https://zipkin.io/zipkin-api (zipkin2-api.yaml).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from meantime.errors import InputError
+from meantime.readers.contract import lazy_trace
+from meantime.readers.services.collect import Collected
+from meantime.readers.services.model import NO_ID, Record, Resource, ServiceSpan, time_of
+from meantime.readers.services.otlp import MALFORMED
+from meantime.readers.services.text import documents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meantime.readers.contract import ReadOptions
+    from meantime.readers.source import Source
+    from meantime.trace import Batch, Trace
+
+__all__ = ["FORMAT", "read", "recognises"]
+
+FORMAT = "zipkin"
+
+_US = 1000
+_SPAN = re.compile(rb"\A\s*\[\s*(?:\[\s*)?\{")
+_IDS = re.compile(rb'"traceId"'), re.compile(rb'"id"')
+_VERSION_1 = re.compile(rb'"binaryAnnotations"')
+# A trace's id of 128 bits may be cut to its lower half by older programs.
+_SHORT_ID = 16
+
+
+def recognises(head: bytes, name: str) -> bool:
+    """Return whether an input begins like a list of Zipkin's spans."""
+    del name
+    text = head.removeprefix(b"\xef\xbb\xbf")
+    return _SPAN.match(text) is not None and all(each.search(text) for each in _IDS)
+
+
+def read(source: Source, options: ReadOptions) -> Trace:
+    """Return the trace; its first batch reads the whole input.
+
+    Raises:
+        InputError: From the batches, if it is malformed, or of version 1.
+    """
+    return lazy_trace(source, FORMAT, _batches, options)
+
+
+def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
+    collected = Collected(trace)
+    merged: dict[tuple[str, str, str], ServiceSpan] = {}
+    number = 0
+    for document in documents(source, trace, options):
+        for span in _spans(document.value, source):
+            try:
+                _add(_span(span, source), merged, trace)
+            except MALFORMED as error:
+                if not options.lenient:
+                    raise InputError(source.name, f"span {number} is malformed ({error})") from None
+                trace.anomalies.add("bad_record")
+            number += 1
+    _complete(merged, trace)
+    for each in merged.values():
+        collected.add(each)
+    trace.anomalies.add("truncated", int(source.truncated))
+    yield from collected.batches()
+
+
+def _spans(value: Any, source: Source) -> Iterator[Any]:
+    if not isinstance(value, list):
+        raise InputError(source.name, "not Zipkin's JSON: it is not a list of spans")
+    for each in value:
+        if isinstance(each, list):
+            yield from each
+        else:
+            yield each
+
+
+def _span(span: dict[str, Any], source: Source) -> ServiceSpan:
+    if "binaryAnnotations" in span:
+        raise InputError(
+            source.name,
+            "this is Zipkin's JSON of version 1, which meantime does not read: ask the server for"
+            " /api/v2/trace instead",
+        )
+    trace_id, own = _id(span["traceId"])[-_SHORT_ID:], _id(span["id"])
+    parent = _id(span.get("parentId") or "")
+    kind = str(span.get("kind") or "").lower()
+    fields: dict[str, Any] = {str(key): value for key, value in (span.get("tags") or {}).items()}
+    remote = _service(span.get("remoteEndpoint"))
+    if remote:
+        fields["peer.service"] = remote
+    start_ns, duration = time_of(span.get("timestamp"), _US), span.get("duration")
+    if duration is not None and (isinstance(duration, bool) or not isinstance(duration, int)):
+        raise TypeError("its duration is not an integer")
+    return ServiceSpan(
+        resource=Resource(_service(span.get("localEndpoint")) or ""),
+        trace_id=trace_id,
+        span_id=own,
+        parent_id=parent,
+        name=str(span.get("name") or ""),
+        kind=kind,
+        start_ns=start_ns,
+        end_ns=None if start_ns is None or duration is None else start_ns + duration * _US,
+        is_error="error" in fields,
+        fields=fields,
+        records=[
+            Record(time_of(each.get("timestamp"), _US), str(each.get("value", "")), {})
+            for each in span.get("annotations") or ()
+        ],
+        shares_id=bool(span.get("shared")) and kind == "server",
+    )
+
+
+def _service(endpoint: Any) -> str:
+    return str((endpoint or {}).get("serviceName") or "")
+
+
+def _add(span: ServiceSpan, merged: dict[tuple[str, str, str], ServiceSpan], trace: Trace) -> None:
+    """Add a span, or what a further report of it says; the two sides of a call are two spans."""
+    key = span.trace_id, span.span_id, span.kind
+    known = merged.setdefault(key, span)
+    if known is span:
+        return
+    trace.anomalies.add("reports_merged")
+    starts = [each.start_ns for each in (known, span) if each.start_ns is not None]
+    lengths = [
+        each.end_ns - each.start_ns
+        for each in (known, span)
+        if each.start_ns is not None and each.end_ns is not None
+    ]
+    known.start_ns = min(starts, default=None)
+    known.end_ns = known.start_ns + max(lengths) if known.start_ns and lengths else None
+    known.name = known.name or span.name
+    known.resource = known.resource if known.resource.service else span.resource
+    known.parent_id = known.parent_id or span.parent_id
+    known.is_error |= span.is_error
+    known.fields = span.fields | known.fields
+    known.records += [record for record in span.records if record not in known.records]
+
+
+def _complete(merged: dict[tuple[str, str, str], ServiceSpan], trace: Trace) -> None:
+    """Join the sides of calls, and let spans without a time begin where they are known to be."""
+    sides = Counter((trace_id, span_id) for trace_id, span_id, _ in merged)
+    for span in merged.values():
+        # without the client's side it is an ordinary span
+        span.shares_id &= sides[span.trace_id, span.span_id] > 1
+        if span.shares_id:
+            span.parent_id = span.span_id
+    starts: dict[tuple[str, str], int] = {}
+    for span in merged.values():
+        if span.start_ns is not None and span.parent_id != NO_ID:
+            key = span.trace_id, span.parent_id
+            starts[key] = min(starts.get(key, span.start_ns), span.start_ns)
+    for span in merged.values():
+        if span.start_ns is None:
+            times = [record.time_ns for record in span.records if record.time_ns is not None]
+            span.start_ns = min(times, default=None) or starts.get((span.trace_id, span.span_id))
+            if span.start_ns is not None:
+                trace.anomalies.add("start_inferred")
+
+
+def _id(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("an id is not text")
+    return value.lower() if value.strip("0") else NO_ID
