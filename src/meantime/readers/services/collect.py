@@ -45,6 +45,9 @@ _SERIES = "requests"
 _IDLE = "idle"
 _ENTERING = ("server", "consumer")
 _LEAVING = ("client", "producer")
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=str, separators=(",", ":"))
+# Ids are repeated by the sides of a call, or by programs that are broken.
+_MOST_OF_AN_ID = 4
 _UNKNOWN_SERVICE = "unknown service"
 _ERROR = "error"
 # Doubling, so that a few states show any number of requests; from light blue to dark orange.
@@ -153,7 +156,9 @@ class Collected:
             return
         rows_of_id: dict[tuple[str, str], list[int]] = {}
         for row, id_ in enumerate(self._id):
-            rows_of_id.setdefault(id_, []).append(row)
+            rows = rows_of_id.setdefault(id_, [])
+            if len(rows) < _MOST_OF_AN_ID:
+                rows.append(row)
         repeated = len(self._id) - len(rows_of_id) - self._shared_ids
         self._trace.anomalies.add("repeated_span_id", repeated)
         start, end = np.array(self._start, np.int64), np.array(self._end, np.int64)
@@ -187,8 +192,7 @@ class Collected:
     def _text(self, fields: dict[str, Any]) -> tuple[int, int]:
         if not fields:
             return 0, 0
-        text = json.dumps(fields, ensure_ascii=False, default=str, separators=(",", ":"))
-        data = text.encode("utf-8", "replace")
+        data = _ENCODER.encode(fields).encode("utf-8", "replace")
         return self._trace.text.add(data), len(data)
 
     def _process_ids(self) -> list[str]:
@@ -217,8 +221,7 @@ class Collected:
         ):
             if parent_id == NO_ID:
                 continue
-            found = rows_of_id.get((trace_id, parent_id), ())
-            candidates = [each for each in found if each != row]
+            candidates = [each for each in rows_of_id.get((trace_id, parent_id), ()) if each != row]
             if not candidates:
                 missing += 1
                 continue

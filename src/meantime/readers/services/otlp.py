@@ -7,6 +7,7 @@ https://github.com/open-telemetry/opentelemetry-proto (trace.proto, logs.proto).
 from __future__ import annotations
 
 import base64
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from meantime.readers.services.model import NO_ID, Record, Resource, ServiceSpan, time_of
@@ -79,10 +80,15 @@ def _any(value: dict[str, Any], *names: str) -> Any:
     for name in names:
         if name in value:
             return value[name]
-        snake = "".join(f"_{each.lower()}" if each.isupper() else each for each in name)
-        if snake in value:
-            return value[snake]
+    for name in map(_in_snake_case, names):
+        if name in value:
+            return value[name]
     return None
+
+
+@cache
+def _in_snake_case(name: str) -> str:
+    return "".join(f"_{each.lower()}" if each.isupper() else each for each in name)
 
 
 def _resource(group: dict[str, Any]) -> Resource:
@@ -182,12 +188,17 @@ def _fields(attributes: Any) -> dict[str, Any]:
     return {str(each["key"]): _value(each.get("value") or {}) for each in attributes}
 
 
+@lru_cache(64)
+def _without_case(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
 def _value(value: dict[str, Any], depth: int = 0) -> Any:
     """Return the value of an attribute: text, a number, or a list or object of these."""
     if depth > _DEEPEST:
         raise ValueError("an attribute is nested too deeply")
     for name, inner in value.items():
-        match name.replace("_", "").lower():
+        match _without_case(name):
             case "stringvalue" | "boolvalue" | "doublevalue" | "bytesvalue":
                 return inner
             case "intvalue":
