@@ -184,10 +184,15 @@ def check(history: History, expected: list[States], data: st.DataObject) -> None
     names = list(history._now().strings)
     start_ns = data.draw(st.integers(history.start_ns, history.end_ns - 1))
     end_ns = data.draw(st.integers(start_ns + 1, history.end_ns))
-    ranges = [(history.start_ns, history.end_ns), (start_ns, end_ns)]
+    few = st.sampled_from([1, 2, 7, 60])
+    ranges = [
+        (history.start_ns, history.end_ns, data.draw(few)),
+        (start_ns, end_ns, data.draw(few)),
+        aligned(history, data),
+        aligned(history, data),
+    ]
     # What a part leaves in memory, such as totals of its segments, must not be taken for the whole.
-    for begin_ns, stop_ns in data.draw(st.permutations(ranges)):
-        bins = data.draw(st.sampled_from([1, 2, 7, 60]))
+    for begin_ns, stop_ns, bins in data.draw(st.permutations(ranges)):
         shares = history.shares(quarks, begin_ns, stop_ns, bins)
         found: dict[tuple[int, int], list[tuple[Value, int]]] = {}
         for quark, part, value, ns in zip(
@@ -226,6 +231,17 @@ def check(history: History, expected: list[States], data: st.DataObject) -> None
                     rows.sort(key=lambda row: (-row[1], row[0] is None))
                     assert most[quark, part] == rows[0]
     check_tiles(history, expected, data)
+
+
+def aligned(history: History, data: st.DataObject) -> tuple[int, int, int]:
+    """Return a range and bins that begin at multiples of a power of 2, of about all of it."""
+    length_ns = history.end_ns - history.start_ns
+    width_ns = 2 ** max(0, length_ns.bit_length() - data.draw(st.integers(0, 7)))
+    begin_ns = -(-history.start_ns // width_ns) * width_ns
+    bins = (history.end_ns - begin_ns) // width_ns
+    if bins < 1:
+        return history.start_ns, history.end_ns, 1
+    return begin_ns, begin_ns + bins * width_ns, bins
 
 
 def check_tiles(history: History, expected: list[States], data: st.DataObject) -> None:

@@ -1130,6 +1130,8 @@ cdef void differ(
     while row < high and not w.failed:
         if row + _NEAR >= high or row_time(s, row + _NEAR) >= w.stop:
             end = min(row + _NEAR, high)
+            # To `walk` a row at the time up to which it has added replaces the change before.
+            w.changes += known and row_time(s, row) == w.at
             walk_any(w, s, run, row, end, used)
             row = end
             known = False
