@@ -316,7 +316,7 @@ def test_totals_of_a_part_are_not_taken_for_the_whole(
     assert history.shares([0, 1], bins=1).ns.tolist() == expected
 
 
-@pytest.mark.parametrize("step_ns", [9, 2**21])
+@pytest.mark.parametrize("step_ns", [9, 2**21, 2**26])
 @pytest.mark.parametrize("shape", ["text", "number"])
 def test_cells_of_many_changes_are_what_the_states_say(
     step_ns: int, shape: str, monkeypatch: pytest.MonkeyPatch
@@ -343,6 +343,23 @@ def test_cells_of_many_changes_are_what_the_states_say(
         for part in range(0, bins, 7):
             edges = [bin_edge(history.start_ns, history.end_ns, bins, part + i) for i in range(2)]
             assert shares.cell(0, part) == times_in(states, edges[0], edges[1])
+
+    # From sums at multiples of a power of 2.
+    size_bytes = history.size_bytes
+    for exponent in (6, 8, 7):
+        width_ns = 2 ** ((history.end_ns - history.start_ns).bit_length() - exponent)
+        begin_ns = -(-history.start_ns // width_ns) * width_ns
+        bins = (history.end_ns - begin_ns) // width_ns
+        range_ns = begin_ns, begin_ns + bins * width_ns
+        shares = history.shares([0], *range_ns, bins)
+        longest = history.dominant([0], *range_ns, bins)
+        assert longest.ns.tolist() == shares.dominant.ns.tolist()
+        assert longest.value.to_list() == shares.dominant.value.to_list()
+        assert shares.changes.sum() == changes_in(states, *range_ns)
+        for part in range(0, bins, 7):
+            edges = [begin_ns + (part + i) * width_ns for i in range(2)]
+            assert shares.cell(0, part) == times_in(states, edges[0], edges[1])
+    assert history.size_bytes > size_bytes
 
 
 def test_a_tile_of_what_is_outside_has_no_state() -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s
     from meantime.history.segment import Segment
+    from meantime.kernels.shares import Tally
 
 __all__ = ["PYRAMID_ROWS", "Arrays", "Pyramids", "build_pyramid"]
 
@@ -104,14 +105,22 @@ class Pyramids:
         return self._attached_bytes + totals
 
     def totals(
-        self, quarks: Int32s, kinds: npt.NDArray[np.uint8], first: int, last: int
+        self,
+        tally: Tally,
+        quarks: Int32s,
+        kinds: npt.NDArray[np.uint8],
+        first: int,
+        last: int,
     ) -> Totals | None:
         """Return how long these attributes had each value where segments begin.
 
         None until the pyramids are there, without which computing that reads all rows, and of a
         growing history, of which each snapshot would compute it again.
 
+        With overviews of long ranges, if the bins of the tally begin at multiples of a power of 2.
+
         Args:
+            tally: What needs them.
             quarks: The attributes.
             kinds: The types of their values.
             first: The first segment that is needed.
@@ -124,7 +133,7 @@ class Pyramids:
             if totals is None or first < totals.first or totals.last < last:
                 # Only of these: the rows of others may not be there.
                 totals = self._totals = Totals(self._searched, first, last)
-            totals.prepare(quarks, kinds)
+            totals.prepare(quarks, kinds, tally)
             return totals
 
     def use(self) -> None:

@@ -263,7 +263,7 @@ class SealedSegments:
         last = bisect_right(self._bases_ns, end_ns - 1) - 1
         if self.pyramids is not None and last - first + 1 >= _TOTALLED_SEGMENTS:
             self._load_segments(range(first, last + 1))
-            totals = self.pyramids.totals(quarks, kinds, first, last)
+            totals = self.pyramids.totals(tally, quarks, kinds, first, last)
         tally.take_segments(self.searched, quarks, kinds, totals)
 
     def measure_bins(  # noqa: PLR0917 - as the kernel's

@@ -31,8 +31,8 @@ __all__ = ["Shares", "Slots", "shares"]
 _SLOTS_OF_A_BYTE = 2**8
 _NS_OF_4_BYTES = 2**32
 _LONGEST_NS = 2**63 - 1
-# From this many rows in a cell, pyramids are faster: `_NEAR` of the kernel.
-_ROWS_OF_A_BLOCK = 40
+# From so many rows in a cell on, pyramids may be faster: `_NEAR` of the kernel.
+_ROWS_OF_A_BLOCK = 16
 _ROWS_AHEAD = 65
 # Integers of an attribute that are further apart are listed, and not numbered from the least.
 _MOST_SLOTS = 2**20

@@ -90,6 +90,13 @@ cdef enum:
     _SUMS_AHEAD = 8
     # The block of an edge is mostly so near to where even changes would have it.
     _NEARBY = 6
+    # An overview takes at most a quarter of the bytes of the rows: 5 or so each.
+    _ROW_BYTES = 5
+    # The cells that a query of an overview needs at least, and how far ahead those are fetched.
+    _OVERVIEWED = 4
+    _CELLS_AHEAD = 12
+    # A query computes overviews if its range is at least so large a part of that of the totals.
+    _OVERVIEW_PART = 8
     # The initial capacity for different numbers; a power of two, as the table's mask requires.
     _WORDS = 64
 
@@ -136,6 +143,23 @@ cdef enum Kind:
     WHOLE = 2
 
 
+cdef struct Overview:
+    # How long a quark had had each of its values at multiples of 2^shift ns, from `first` times
+    # that on, and how many changes there were, modulo 2^32: `stride` numbers each. Those before
+    # `known` are before the first row. The numbers of a `wide` one have 64 bits. It is never freed
+    # before the totals are, since other threads may read it.
+    Overview* next
+    int shift
+    int stride
+    bint wide
+    int64_t first
+    Py_ssize_t count
+    Py_ssize_t known
+    uint32_t* ns32
+    uint64_t* ns64
+    uint32_t* changes
+
+
 cdef struct LaneTotals:
     # How long a quark had had each of its values, since its first row at `origin`, where every
     # 2^shift-th segment begins, counted up to its last change before: `at`. `last` is the index of
@@ -152,6 +176,10 @@ cdef struct LaneTotals:
     int64_t* at
     int64_t* changes
     uint8_t* last
+    # Of how many rows, the overviews, the latest first, and whether there can be none.
+    int64_t rows
+    Overview* overview
+    bint without
 
 
 cdef struct Stop:
@@ -224,6 +252,10 @@ cdef struct Work:
     Py_ssize_t bin
     Py_ssize_t bins
     const int64_t* edges
+    # All edges but the first and the last are multiples of 2^shift; `wide` says whether a bin
+    # has 2^32 ns or more. A shift of -1 means that there are too few.
+    int shift
+    bint wide
     # The segments in which edges are; by edge the index among them, and by segment the sums of
     # `by_sums` where its rows begin.
     Stop* stops
@@ -1374,9 +1406,10 @@ cdef bint add_run(
 
 
 cdef bint open_stops(
-    Work* w, Segments segments, const LaneTotals* totals, int32_t quark, Py_ssize_t first
+    Work* w, Segments segments, const LaneTotals* totals, int32_t quark, Py_ssize_t first,
+    Py_ssize_t low_edge, Py_ssize_t high_edge,
 ) noexcept nogil:
-    """Find where the edges of bins are; False if sums do not help there."""
+    """Find where edges [low_edge, high_edge] of bins are; False if sums do not help there."""
     cdef Py_ssize_t i, j, k, group, near = 0
     cdef Stop* stop
     cdef Stop between
@@ -1385,7 +1418,7 @@ cdef bint open_stops(
     cdef uint64_t* base
     cdef int64_t time
     cdef int v
-    for i in range(w.stop_count):
+    for i in range(w.stop_of[low_edge], w.stop_of[high_edge] + 1):
         stop = &w.stops[i]
         k = w.stop_segment[i]
         group = (k - first) >> totals.shift
@@ -1609,38 +1642,62 @@ cdef bint by_sums(
 
     False if that is not possible, or not faster; then nothing was written.
     """
-    cdef uint64_t[2][64] both
-    cdef uint64_t* since = both[0]
-    cdef uint64_t* until = both[1]
-    cdef int32_t[64] slots
-    cdef Plan[_PLANS] plans
     cdef State state
-    cdef Cursor cursor
-    cdef Stop* stop
-    cdef Stop* current = NULL
-    cdef Stop* fetched = NULL
-    cdef Stop* listed = NULL
-    cdef uint64_t[_LISTED + 1] times
-    cdef int values, last, i
-    cdef int64_t edge, at, changed, counted = 0, most
-    cdef uint64_t relative
-    cdef double guess
-    cdef Py_ssize_t row, j, planned = 0, placed = 0, block = 0, rows, edges = w.bins + 1
-    if totals == NULL or not worth_sums(w, totals, first):
+    cdef int32_t[64] slots
+    cdef int64_t counted, most
+    if not worth_sums(w, totals, first):
         return False
-    if not open_stops(w, segments, totals, quark, first):
+    if not open_stops(w, segments, totals, quark, first, 0, w.bins):
         return False
-    values = totals.values
-    segments.locate(quark, w.edges[0], &state, &cursor)
-    w.slot = slot_of(w, &state)
-    for i in range(values):
-        slots[i] = slot_of(w, &totals.value[i])
+    begin_sums(w, segments, totals, quark, slots, &state)
     if w.failed:
         return True
     # How many changes there are in all: sums of a damaged pyramid do not add any.
     most = changes_before(w, totals, w.bins)
     counted = changes_before(w, totals, 0)
-    for j in range(edges):
+    sum_edges(w, segments, totals, slots, &state, 0, w.bins, &counted, most, NULL)
+    return True
+
+
+cdef void begin_sums(
+    Work* w, Segments segments, const LaneTotals* totals, int32_t quark, int32_t* slots,
+    State* state,
+) noexcept nogil:
+    """Find the state where the first bin begins, and the slots of all values."""
+    cdef Cursor cursor
+    cdef int i
+    segments.locate(quark, w.edges[0], state, &cursor)
+    w.slot = slot_of(w, state)
+    for i in range(totals.values):
+        slots[i] = slot_of(w, &totals.value[i])
+
+
+cdef bint sum_edges(
+    Work* w, Segments segments, const LaneTotals* totals, const int32_t* slots,
+    const State* state, Py_ssize_t low_edge, Py_ssize_t high_edge, int64_t* counted, int64_t most,
+    Overview* overview,
+) noexcept nogil:
+    """Write the cells between edges [low_edge, high_edge]; or an overview, which has each edge.
+
+    `counted` is how many changes there were before the first edge, and then before the last.
+    False if an overview is not possible.
+    """
+    cdef uint64_t[2][64] both
+    cdef uint64_t* since = both[0]
+    cdef uint64_t* until = both[1]
+    cdef Plan[_PLANS] plans
+    cdef Stop* stop
+    cdef Stop* current = NULL
+    cdef Stop* fetched = NULL
+    cdef Stop* listed = NULL
+    cdef uint64_t[_LISTED + 1] times
+    cdef int values = totals.values, last, i
+    cdef int64_t edge, at, changed
+    cdef uint64_t relative
+    cdef double guess
+    cdef Py_ssize_t row, j, planned = low_edge, placed = low_edge, block = 0, rows
+    cdef Py_ssize_t edges = high_edge + 1
+    for j in range(low_edge, edges):
         while planned < edges and planned <= j + _SUMS_AHEAD + _ROWS_AHEAD:
             stop = &w.stops[w.stop_of[planned]]
             edge = w.edges[planned]
@@ -1681,7 +1738,7 @@ cdef bint by_sums(
         edge = w.edges[j]
         if edge < totals.origin:
             # Until its first row it has one value, which may be one that no row has.
-            if j:
+            if overview == NULL and j > low_edge:
                 w.bin = j - 1
                 w.cell_changes[w.bin] = 0
                 emit_one(w, w.slot, edge - w.edges[j - 1])
@@ -1702,6 +1759,12 @@ cdef bint by_sums(
                 &plans[j & (_PLANS - 1)], until,
             )
             changed = stop.changes + row - stop.begin
+            # Queries rely on the changes of an overview, and a damaged pyramid may mislead.
+            if overview != NULL and (
+                (row > stop.begin and row_time(stop.s, row - 1) >= edge)
+                or (row < stop.end and row_time(stop.s, row) < edge)
+            ):
+                return False
         else:
             for i in range(values):
                 until[i] = w.bases[w.stop_of[j] * values + i]
@@ -1711,18 +1774,20 @@ cdef bint by_sums(
             read_rows(totals, stop, stop.begin, edge, until, &at, &last, &changed)
             if 0 <= last < values:
                 until[last] += <uint64_t>edge - <uint64_t>at
-        if j == 0:
+        if overview != NULL:
+            store_edge(overview, j, until, values, changed)
+        elif j == 0:
             # No state since the history began is not a change.
             if (
                 state.meta & 1 and edge == segments.start_ns and stop.run >= 0
                 and edge == stop.time
             ):
-                counted += 1
-        else:
+                counted[0] += 1
+        elif j > low_edge:
             w.bin = j - 1
-            changed = most if j == w.bins else max(counted, min(changed, most))
-            w.changes = <int32_t>max(changed - counted, 0)
-            counted = max(changed, counted)
+            changed = most if j == w.bins else max(counted[0], min(changed, most))
+            w.changes = <int32_t>max(changed - counted[0], 0)
+            counted[0] = max(changed, counted[0])
             if w.edges[j - 1] < totals.origin:
                 add(w, w.slot, totals.origin - w.edges[j - 1], w.used)
                 for i in range(values):
@@ -1737,6 +1802,254 @@ cdef bint by_sums(
         since, until = until, since
     w.changes = 0
     return True
+
+
+cdef inline void store_edge(
+    Overview* overview, Py_ssize_t edge, const uint64_t* ns, int values, int64_t changes
+) noexcept nogil:
+    cdef int i
+    cdef Py_ssize_t first = edge * overview.stride
+    overview.changes[edge] = <uint32_t>changes
+    if overview.wide:
+        for i in range(values):
+            overview.ns64[first + i] = ns[i]
+    else:
+        for i in range(values):
+            overview.ns32[first + i] = <uint32_t>ns[i]
+
+
+cdef inline const Overview* overview_of(const Work* w, const LaneTotals* totals) noexcept nogil:
+    """The overview with all edges of bins but the first and the last; NULL if there is none."""
+    cdef const Overview* overview = NULL
+    cdef const Overview* found = NULL
+    if w.shift < 0:
+        return NULL
+    # The coarsest of them reads the least memory.
+    overview = totals.overview
+    while overview != NULL:
+        if overview.shift <= w.shift and (overview.wide or not w.wide) and (
+            found == NULL or found.shift < overview.shift
+        ):
+            found = overview
+        overview = overview.next
+    return found
+
+
+cdef inline Py_ssize_t cell_of(const Overview* overview, int64_t edge) noexcept nogil:
+    """The index of a time in an overview; -1 if it has none."""
+    cdef int64_t cell = (edge >> overview.shift) - overview.first
+    if cell < overview.known or cell >= overview.count:
+        return -1
+    return cell if (overview.first + cell) << overview.shift == edge else -1
+
+
+cdef bint by_overview(
+    Work* w, Segments segments, const LaneTotals* totals, int32_t quark, Py_ssize_t first
+) noexcept nogil:
+    """Do as `by_sums` with the sums of an overview, without reading rows but around the first and
+    the last edge."""
+    cdef const Overview* overview = overview_of(w, totals)
+    cdef State state
+    cdef int32_t[64] slots
+    cdef int64_t counted, most
+    # No state at the beginning is not a change, which the first cell has to consider.
+    cdef Py_ssize_t low = 1, high = w.bins
+    if overview == NULL:
+        return False
+    while low < high and cell_of(overview, w.edges[low]) < 0:
+        low += 1
+    while low < high and cell_of(overview, w.edges[high]) < 0:
+        high -= 1
+    if high - low < _OVERVIEWED:
+        return False
+    if (
+        not open_stops(w, segments, totals, quark, first, 0, low)
+        or not open_stops(w, segments, totals, quark, first, high, w.bins)
+    ):
+        return False
+    # Sums of a damaged pyramid may select a value that is not there.
+    memset(slots, 0, sizeof(slots))
+    begin_sums(w, segments, totals, quark, slots, &state)
+    if w.failed:
+        return True
+    most = changes_before(w, totals, w.bins)
+    counted = changes_before(w, totals, 0)
+    sum_edges(w, segments, totals, slots, &state, 0, low, &counted, most, NULL)
+    if overview.wide or w.shares != NULL or w.least != NULL or w.slot8 == NULL or w.ns32 == NULL:
+        emit_cells(w, overview, slots, totals.values, low, high)
+    else:
+        emit_short_cells(w, overview, slots, low, high)
+    if high < w.bins:
+        counted = changes_before(w, totals, high)
+        sum_edges(w, segments, totals, slots, &state, high, w.bins, &counted, most, NULL)
+    return True
+
+
+cdef bint by_totals(
+    Work* w, Segments segments, const LaneTotals* totals, int32_t quark, Py_ssize_t first
+) noexcept nogil:
+    """Write all cells of one attribute, if its totals help to find them faster than by its rows."""
+    return totals != NULL and (
+        by_overview(w, segments, totals, quark, first) or by_sums(w, segments, totals, quark, first)
+    )
+
+
+cdef inline void fetch_cell(
+    const Work* w, const Overview* overview, Py_ssize_t edge
+) noexcept nogil:
+    cdef Py_ssize_t cell
+    if edge <= w.bins:
+        cell = (w.edges[edge] >> overview.shift) - overview.first
+        prefetch(overview.changes + cell)
+        cell *= overview.stride
+        if overview.wide:
+            prefetch(overview.ns64 + cell)
+            prefetch(overview.ns64 + cell + 8)
+        else:
+            prefetch(overview.ns32 + cell)
+
+
+cdef void emit_cells(
+    Work* w, const Overview* overview, const int32_t* slots, int values, Py_ssize_t low,
+    Py_ssize_t high,
+) noexcept nogil:
+    """Write the cells between edges [low, high], of any form."""
+    cdef uint64_t[2][64] both
+    cdef uint64_t* since = both[0]
+    cdef uint64_t* until = both[1]
+    cdef Py_ssize_t j, cell, rows
+    cdef uint32_t before = 0
+    cdef uint64_t mask = <uint64_t>-1 if overview.wide else 0xFFFFFFFF
+    cdef int i
+    for j in range(low, high + 1):
+        fetch_cell(w, overview, j + _CELLS_AHEAD)
+        cell = (w.edges[j] >> overview.shift) - overview.first
+        if overview.wide:
+            for i in range(values):
+                until[i] = overview.ns64[cell * overview.stride + i]
+        else:
+            # Higher bits, so that the difference is right beyond 2^32.
+            for i in range(values):
+                until[i] = overview.ns32[cell * overview.stride + i]
+                if j > low:
+                    until[i] = since[i] + ((until[i] - since[i]) & mask)
+        if j > low:
+            rows = w.rows
+            w.bin = j - 1
+            w.changes = <int32_t>(overview.changes[cell] - before)
+            emit_sums(w, slots, since, until, values)
+            w.cell_rows[w.bin] = <int32_t>(w.rows - rows)
+            w.cell_changes[w.bin] = w.changes
+        before = overview.changes[cell]
+        since, until = until, since
+    w.changes = 0
+
+
+cdef inline void emit_longest_cells(
+    Work* w, const Overview* overview, const int32_t* slots, int stride, Py_ssize_t low,
+    Py_ssize_t high,
+) noexcept nogil:
+    """Write the longest value of each cell between edges [low, high].
+
+    `stride` is a constant in most calls, so the compiler unrolls the loop over values. Sums beyond
+    the values are 0.
+    """
+    cdef const uint32_t* sums = overview.ns32
+    cdef const uint32_t* since
+    cdef const uint32_t* until
+    cdef const int64_t* edges = w.edges
+    cdef int shift = overview.shift, i
+    # Null is first, but wins only if it lasted longer than any other value.
+    cdef uint64_t others = 0 if slots[0] == 0 else <uint64_t>-1
+    cdef Py_ssize_t rows = w.rows, j, first = overview.first
+    cdef Py_ssize_t cell = (edges[low] >> shift) - first
+    cdef uint8_t* slot8 = w.slot8
+    cdef uint32_t* ns32 = w.ns32
+    cdef int32_t* cell_rows = w.cell_rows
+    cdef int32_t* cell_changes = w.cell_changes
+    cdef uint32_t before = overview.changes[cell]
+    cdef uint64_t key, most, null
+    since = sums + cell * stride
+    for j in range(low + 1, high + 1):
+        fetch_cell(w, overview, j + _CELLS_AHEAD)
+        cell = (edges[j] >> shift) - first
+        until = sums + cell * stride
+        # A time and the index of its value in one number, greater for the earlier of equals.
+        null = <uint64_t>(until[0] - since[0]) << 6
+        most = (null | 63) & others
+        null = (null | 63) & ~others
+        for i in range(1, stride):
+            key = (<uint64_t>(until[i] - since[i]) << 6) | <uint64_t>(63 - i)
+            most = key if key > most else most
+        most = null if null >> 6 > most >> 6 else most
+        slot8[rows] = <uint8_t>slots[63 - (most & 63)]
+        ns32[rows] = <uint32_t>(most >> 6)
+        rows += 1
+        cell_rows[j - 1] = 1
+        cell_changes[j - 1] = <int32_t>(overview.changes[cell] - before)
+        before = overview.changes[cell]
+        since = until
+    w.rows = rows
+
+
+cdef inline void emit_all_cells(
+    Work* w, const Overview* overview, const int32_t* slots, int stride, Py_ssize_t low,
+    Py_ssize_t high,
+) noexcept nogil:
+    """Write the rows of each cell between edges [low, high]; as `emit_longest_cells`."""
+    cdef const uint32_t* sums = overview.ns32
+    cdef const uint32_t* since
+    cdef const uint32_t* until
+    cdef const int64_t* edges = w.edges
+    cdef int shift = overview.shift, i
+    cdef Py_ssize_t rows = w.rows, j, first = overview.first, begin
+    cdef Py_ssize_t cell = (edges[low] >> shift) - first
+    cdef uint8_t* slot8 = w.slot8
+    cdef uint32_t* ns32 = w.ns32
+    cdef int32_t* cell_rows = w.cell_rows
+    cdef int32_t* cell_changes = w.cell_changes
+    cdef uint32_t before = overview.changes[cell], ns, changes
+    cdef uint8_t[64] slot
+    for i in range(stride):
+        slot[i] = <uint8_t>slots[i]
+    since = sums + cell * stride
+    for j in range(low + 1, high + 1):
+        fetch_cell(w, overview, j + _CELLS_AHEAD)
+        cell = (edges[j] >> shift) - first
+        until = sums + cell * stride
+        changes = overview.changes[cell] - before
+        begin = rows
+        # As in `emit_few`, a row is written before it is clear whether it counts.
+        for i in range(stride):
+            ns = until[i] - since[i]
+            slot8[rows] = slot[i]
+            ns32[rows] = ns
+            rows += ns != 0
+        rows = min(rows, begin + changes + 1)
+        cell_rows[j - 1] = <int32_t>(rows - begin)
+        cell_changes[j - 1] = <int32_t>changes
+        before += changes
+        since = until
+    w.rows = rows
+
+
+cdef void emit_short_cells(
+    Work* w, const Overview* overview, const int32_t* slots, Py_ssize_t low, Py_ssize_t high
+) noexcept nogil:
+    """Write the cells between edges [low, high] as rows of a byte and 32 bits."""
+    if w.longest:
+        if overview.stride == 4:
+            emit_longest_cells(w, overview, slots, 4, low, high)
+        elif overview.stride == 8:
+            emit_longest_cells(w, overview, slots, 8, low, high)
+        else:
+            emit_longest_cells(w, overview, slots, overview.stride, low, high)
+    elif overview.stride == 4:
+        emit_all_cells(w, overview, slots, 4, low, high)
+    elif overview.stride == 8:
+        emit_all_cells(w, overview, slots, 8, low, high)
+    else:
+        emit_all_cells(w, overview, slots, overview.stride, low, high)
 
 
 cdef int64_t changes_before(
@@ -1859,8 +2172,108 @@ cdef class Totals:
     cdef const LaneTotals* of(self, int32_t quark) noexcept nogil:
         return self._of[quark] if quark < self._quarks else NULL
 
-    def prepare(self, const int32_t[::1] quarks, const uint8_t[::1] kinds):
-        """Compute the totals of attributes of these types; the caller lets one thread do it."""
+    def prepare(self, const int32_t[::1] quarks, const uint8_t[::1] kinds, Tally tally):
+        """Compute the totals of attributes of these types, and the overviews that a tally needs.
+
+        The caller lets one thread do it.
+        """
+        self._total(quarks, kinds)
+        self._overview(quarks, &tally.w)
+
+    cdef _overview(self, const int32_t[::1] quarks, const Work* asked):
+        """Compute the overviews of attributes with the edges of bins, unless those are too many."""
+        cdef int64_t begin, end, low, high
+        cdef uint64_t part = <uint64_t>asked.edges[asked.bins] - <uint64_t>asked.edges[0]
+        cdef Py_ssize_t i, count, wanted = 0
+        cdef Tally edges
+        cdef bint failed = False
+        if asked.shift < 0:
+            return
+        begin = self._segments._segments[self.first].base_ns
+        end = self._segments.end_ns
+        if self.last + 1 < self._segments._count:
+            end = self._segments._segments[self.last + 1].base_ns
+        if part < (<uint64_t>end - <uint64_t>begin) // _OVERVIEW_PART:
+            return
+        low = (begin >> asked.shift) + 1
+        high = (end - 1) >> asked.shift
+        count = high - low + 1
+        if count < _OVERVIEWED:
+            return
+        for i in range(quarks.shape[0]):
+            wanted += self._wants(quarks[i], asked, count)
+        if not wanted:
+            return
+        edges = Tally(
+            np.arange(low, high + 1, dtype=np.int64) << asked.shift,
+            np.zeros(1, np.int64), np.ones(1, np.int32), False,
+            np.empty(0, np.uint8), np.empty(0, np.uint32),
+            np.empty((1, 0), np.int32), np.empty((1, 0), np.int32),
+        )
+        edges._number(self._segments, self.first, self.last)
+        edges._stop(self._segments)
+        with nogil:
+            for i in range(quarks.shape[0]):
+                if self._wants(quarks[i], asked, count):
+                    failed = not self._add_overview(
+                        &edges.w, self._of[quarks[i]], quarks[i], asked, low
+                    )
+                    if failed:
+                        break
+        if failed:
+            raise MemoryError
+
+    cdef bint _wants(self, int32_t quark, const Work* asked, Py_ssize_t count) noexcept nogil:
+        """Whether an attribute has no overview of so many edges, although it may have one."""
+        cdef const LaneTotals* totals = self.of(quark)
+        if totals == NULL or totals.without or overview_of(asked, totals) != NULL:
+            return False
+        return (
+            count * (stride_of(totals) * (8 if asked.wide else 4) + 4) * 4
+            <= _ROW_BYTES * totals.rows
+        )
+
+    cdef bint _add_overview(
+        self, Work* w, LaneTotals* totals, int32_t quark, const Work* asked, int64_t low
+    ) noexcept nogil:
+        """Compute the overview of one attribute, unless its sums do not help."""
+        cdef Overview* overview
+        cdef int64_t counted = 0
+        cdef Py_ssize_t count = w.bins + 1, size
+        if not open_stops(w, self._segments, totals, quark, self.first, 0, w.bins):
+            totals.without = True
+            return True
+        overview = <Overview*>calloc(1, sizeof(Overview))
+        if overview == NULL:
+            return False
+        overview.shift = asked.shift
+        overview.wide = asked.wide
+        overview.stride = stride_of(totals)
+        overview.first = low
+        overview.count = count
+        while overview.known < count and w.edges[overview.known] < totals.origin:
+            overview.known += 1
+        size = count * overview.stride
+        overview.changes = <uint32_t*>malloc(count * sizeof(uint32_t))
+        if overview.wide:
+            overview.ns64 = <uint64_t*>malloc(size * sizeof(uint64_t))
+        else:
+            overview.ns32 = <uint32_t*>calloc(size, sizeof(uint32_t))
+        if overview.changes == NULL or (overview.ns64 == NULL and overview.ns32 == NULL):
+            free_overview(overview)
+            return False
+        if not sum_edges(
+            w, self._segments, totals, NULL, NULL, 0, w.bins, &counted, 0, overview
+        ):
+            free_overview(overview)
+            totals.without = True
+            return True
+        overview.next = totals.overview
+        totals.overview = overview
+        self.size_bytes += count * (overview.stride * (8 if overview.wide else 4) + 4)
+        return True
+
+    cdef _total(self, const int32_t[::1] quarks, const uint8_t[::1] kinds):
         cdef Py_ssize_t i, count = self.last - self.first + 1
         cdef uint8_t* index_of
         cdef int64_t* ns
@@ -2002,6 +2415,7 @@ cdef class Totals:
         totals.values = known
         totals.groups = groups
         totals.origin = origin
+        totals.rows = rows
         totals.value = <State*>malloc(known * sizeof(State))
         totals.ns = <int64_t*>malloc((groups + 1) * known * sizeof(int64_t))
         totals.at = <int64_t*>malloc((groups + 1) * sizeof(int64_t))
@@ -2034,8 +2448,25 @@ cdef class Totals:
         return True
 
 
+cdef inline int stride_of(const LaneTotals* totals) noexcept nogil:
+    """How many numbers an edge of an overview has: few cross a cache line."""
+    return (totals.values + 3) & ~3
+
+
+cdef void free_overview(Overview* overview) noexcept nogil:
+    free(overview.ns32)
+    free(overview.ns64)
+    free(overview.changes)
+    free(overview)
+
+
 cdef void free_totals(LaneTotals* totals) noexcept nogil:
+    cdef Overview* overview
     if totals != NULL:
+        while totals.overview != NULL:
+            overview = totals.overview
+            totals.overview = overview.next
+            free_overview(overview)
         free(totals.value)
         free(totals.ns)
         free(totals.at)
@@ -2116,7 +2547,23 @@ cdef class Tally:
         w.longest = longest
         w.bins = edges.shape[0] - 1
         w.edges = &edges[0]
+        self._align()
         self._allocate(np.max(slots, initial=1), np.min(slots, initial=1) == 0)
+
+    cdef void _align(self) noexcept nogil:
+        """Find which power of two all edges of bins but the first and the last are multiples of."""
+        cdef Work* w = &self.w
+        cdef uint64_t bits = 0
+        cdef Py_ssize_t i
+        w.shift = -1
+        if w.bins < _OVERVIEWED:
+            return
+        for i in range(1, w.bins):
+            bits |= <uint64_t>w.edges[i]
+        for i in range(w.bins):
+            w.wide |= (<uint64_t>w.edges[i + 1] - <uint64_t>w.edges[i]) >> 32 != 0
+        if bits:
+            w.shift = lowest_bit(bits)
 
     cdef _allocate(self, int32_t slots, bint listed):
         """Make room for so many slots, and for listed numbers if there may be some."""
@@ -2243,30 +2690,35 @@ cdef class Tally:
         Totals are of all segments that begin in the range, and that in which it begins.
         """
         cdef Py_ssize_t i, first, last
-        cdef uint64_t codes = 0
         first = segments.segment_at(self.w.edges[0])
         last = segments.segment_at(self.w.edges[self.w.bins] - 1)
         if first < 0:
             first = 0
-        for i in range(first, last + 1):
-            if segments._segments[i].code_mask < _CODES:
-                codes = max(codes, segments._segments[i].code_mask + 1)
-        free(self.w.index_of)
-        self.w.index_of = <uint8_t*>calloc(codes + 1, 1)
-        if self.w.index_of == NULL:
-            raise MemoryError
+        self._number(segments, first, last)
         if totals is not None:
             self._stop(segments)
         with nogil:
             for i in range(quarks.shape[0]):
                 self.begin(kinds[i])
-                if totals is None or not by_sums(
+                if totals is None or not by_totals(
                     &self.w, segments, totals.of(quarks[i]), quarks[i], totals.first
                 ):
                     lane(&self.w, segments, quarks[i], first, last, self.w.used)
                 if self.w.failed:
                     break
         if self.w.failed:
+            raise MemoryError
+
+    cdef _number(self, Segments segments, Py_ssize_t first, Py_ssize_t last):
+        """Make room for the index of each code of these segments."""
+        cdef uint64_t codes = 0
+        cdef Py_ssize_t i
+        for i in range(first, last + 1):
+            if segments._segments[i].code_mask < _CODES:
+                codes = max(codes, segments._segments[i].code_mask + 1)
+        free(self.w.index_of)
+        self.w.index_of = <uint8_t*>calloc(codes + 1, 1)
+        if self.w.index_of == NULL:
             raise MemoryError
 
     cdef _stop(self, Segments segments):
