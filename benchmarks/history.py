@@ -422,6 +422,11 @@ def _ask_shares(arguments: argparse.Namespace) -> None:
                 for bins in (2_000, 200, 1)
             }
             asked["the longest alone, 2,000 bins"] = partial(history.dominant, lanes, bins=2_000)
+            cell_ns = 2 ** ((history.end_ns - history.start_ns) // 2_000).bit_length() // 2
+            cells = min(2_000, (history.end_ns - history.start_ns) // cell_ns)
+            aligned = (lanes, 0, cells * cell_ns, cells)
+            asked["shares, 2,000 bins of 2^k ns"] = partial(history.shares, *aligned)
+            asked["the longest alone, 2,000 bins of 2^k ns"] = partial(history.dominant, *aligned)
             for what, start_ns, bin_ns in (
                 ("the widest", 0, width_ns),
                 ("zoomed in", middle_ns, deep_ns),
@@ -430,6 +435,13 @@ def _ask_shares(arguments: argparse.Namespace) -> None:
                 asked[f"tile of 64 x 512, {what}"] = partial(history.state_tile, *tile)
                 if kind == "int":
                     asked[f"counters of 64 x 512, {what}"] = partial(history.counter_tile, *tile)
+            asked["limit: gathering the sums and rows of 2,000 edges"] = _edges_read(
+                len(lanes) * 2_000, arguments.changes
+            )
+            rows = len(history.shares(*aligned))
+            asked["limit: writing the shares of 2,000 bins to new memory"] = partial(
+                _answer_written, 5 * rows + 8 * len(lanes) * cells
+            )
             for what, ask in asked.items():
                 costs.setdefault(what, []).append(measure.best_cpu_s(ask, times=7) * 1e3)
             history.close()
@@ -440,6 +452,20 @@ def _ask_shares(arguments: argparse.Namespace) -> None:
                 f"{kind}: {what}: {', '.join(f'{cost:.2f}' for cost in each)} ms;"
                 f" growth {each[1] / each[0]:.1f}, {each[2] / each[1]:.1f}"
             )
+
+
+def _edges_read(edges: int, changes: int) -> Callable[[], object]:
+    """Return what reads as many cache lines as the sums and the rows next to so many edges have.
+
+    A line of sums, and one and a half of rows, in ascending order: 5 bytes a change.
+    """
+    lines = np.ones((max(1, changes * 5 // 64), 8), np.int64)
+    at = np.sort(np.random.default_rng(1).integers(0, len(lines), edges * 5 // 2))
+    return lambda: np.sum(lines[at, 0])
+
+
+def _answer_written(size_bytes: int) -> None:
+    np.empty(size_bytes, np.uint8).fill(1)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import measure
 import numpy as np
 
 import meantime
+from meantime.columns import Coded
 from meantime.history_from_path import open_history
 from meantime.query.durations import span_statistics
 from meantime.query.stacks import left_heavy, span_tree
@@ -60,6 +61,7 @@ def main() -> None:
         for name, chunks in corners(count).items():
             corner(Path(folder) / name, chunks)
     near()
+    ranges(count)
 
 
 def opened(path: Path, count: int) -> None:
@@ -188,6 +190,25 @@ def near() -> None:
     history = builder.close()
     cost = measure.best_cpu_s(lambda: history.following(quark, 0, value="error"))
     print(f"the next error among {ERRORS:,} states: {cost * 1e3:.2f} ms")
+
+
+def ranges(count: int) -> None:
+    """Print what small ranges of the spans of a growing history cost."""
+    builder = meantime.history.HistoryBuilder()
+    threads = [builder.quark(f"thread {index}") for index in range(THREADS)]
+    thread, names = np.resize(np.array(threads, np.int32), count), ["a", "b", "c"]
+    name = Coded(np.resize(np.arange(3, dtype=np.int32), count), names)
+    starts_ns = np.arange(count) * 10
+    builder.add_spans(thread, name, starts_ns, starts_ns + 60)
+    history = builder.history
+    first_ns = range(5 * count, 5 * count + 200_000, 1000)
+
+    def select() -> None:
+        for start_ns in first_ns:
+            history.spans(start_ns=start_ns, end_ns=start_ns + 1000)
+
+    cost_us = measure.best_cpu_s(select) / len(first_ns) * 1e6
+    print(f"the 100 spans of a small range of {count:,} that grow: {cost_us:.0f} us")
 
 
 def files(count: int) -> dict[str, Iterator[bytes]]:

@@ -496,21 +496,32 @@ class GrowingSpans(SpanTable):
         from_ns = _INT64.min if start_ns is None else max(_INT64.min, min(start_ns, _INT64.max))
         to_ns = _INT64.max if end_ns is None else max(_INT64.min, min(end_ns, _INT64.max))
         reached = np.flatnonzero((self._low_ns < to_ns) & (self._high_ns >= from_ns))
+        table = self._overlapping(reached.tolist(), quarks, from_ns, to_ns)
+        if len(table) and from_ns > _INT64.min and int(table.end_ns.min()) <= from_ns:
+            # what ends where the range begins may contain the empty span that does, too
+            table = self._overlapping(reached.tolist(), quarks, from_ns - 1, to_ns)
+            return table.select(start_ns=start_ns, end_ns=end_ns)
+        return table
+
+    def _overlapping(
+        self,
+        blocks: Sequence[int],
+        quarks: Sequence[int] | Int32s | None,
+        from_ns: int,
+        to_ns: int,
+    ) -> SpanTable:
+        """Return the spans of these blocks and threads that overlap a range."""
         parts = []
-        for index in reached.tolist():
+        for index in blocks:
             block = self._blocks[index][0]
-            # also what ends where the range begins: an empty span there may be inside it
             rows = block.index().overlapping(
-                _FIRST, np.array([block.rows], np.int64), max(from_ns - 1, _INT64.min), to_ns
+                _FIRST, np.array([block.rows], np.int64), from_ns, to_ns
             )
             if len(rows):
                 parts.append((*self._blocks[index], rows))
         if quarks is not None:
             parts = _of_threads(parts, np.asarray(quarks, np.int32))
-        table = _Selection(parts, self._strings[0], self.text, self._rank).table()
-        if len(table) and (table.end_ns <= from_ns).any():
-            return table.select(start_ns=start_ns, end_ns=end_ns)
-        return table
+        return _Selection(parts, self._strings[0], self.text, self._rank).table()
 
 
 def _of_threads(
@@ -529,6 +540,16 @@ def _of_threads(
     return found
 
 
+def _distinct(quarks: Int32s) -> tuple[Int32s, Int32s]:
+    """Return the different ones in ascending order, and by row the index among these."""
+    if len(quarks) <= _FEW_ROWS:
+        # `np.unique` takes 20 us for any number
+        threads = np.array(sorted(set(quarks.tolist())), np.int32)
+        return threads, np.searchsorted(threads, quarks).astype(np.int32)
+    threads, which = np.unique(quarks, return_inverse=True)
+    return threads, which.astype(np.int32)
+
+
 class _Selection:
     """Some rows of some blocks, as a table whose columns are made when they are first used."""
 
@@ -545,13 +566,13 @@ class _Selection:
         self._rows: Int32s | None = None
         self._made: dict[str, npt.NDArray[Any]] = {}
         quarks = self._joined("thread")
-        # as `gather.seen`, which takes time for every attribute before the last
-        threads, which = np.unique(quarks, return_inverse=True)
+        # not `gather.seen`, which takes time for every attribute before the last
+        threads, which = _distinct(quarks)
         ranks = rank(threads)
         rows, self._offsets = nest.order(
             self.get("start_ns"),
             self.get("end_ns"),
-            which.astype(np.int32),
+            which,
             self.get("flags"),
             ranks,
         )
@@ -604,3 +625,4 @@ class _Selection:
 
 
 _FIRST = np.zeros(1, np.int64)
+_FEW_ROWS = 500
