@@ -92,6 +92,8 @@ cdef enum:
     _NEARBY = 6
     # An overview takes at most a quarter of the bytes of the rows: 5 or so each.
     _ROW_BYTES = 5
+    # So many rows of a cell of an overview are read faster than a block is found.
+    _NEAR_CELL = 64
     # The cells that a query of an overview needs at least, and how far ahead those are fetched.
     _OVERVIEWED = 4
     _CELLS_AHEAD = 12
@@ -180,6 +182,8 @@ cdef struct LaneTotals:
     int64_t rows
     Overview* overview
     bint without
+    # How many edges of bins were asked for that no overview has.
+    int64_t asked
 
 
 cdef struct Stop:
@@ -859,9 +863,11 @@ cdef Py_ssize_t block_at(
 
 
 cdef struct Plan:
-    # From which block on the sums at a time are computed, and whether it is the one before.
+    # From which block on the sums at a time are computed, and whether it is the one before. Or from
+    # which cell of an overview on, unless `cell` is -1, which begins before row `block`.
     Py_ssize_t block
     bint before
+    Py_ssize_t cell
 
 
 cdef inline void plan_sums(
@@ -1655,7 +1661,9 @@ cdef bint by_sums(
     # How many changes there are in all: sums of a damaged pyramid do not add any.
     most = changes_before(w, totals, w.bins)
     counted = changes_before(w, totals, 0)
-    sum_edges(w, segments, totals, slots, &state, 0, w.bins, &counted, most, NULL)
+    sum_edges(
+        w, segments, totals, slots, &state, 0, w.bins, &counted, most, near_overview(w, totals), NULL
+    )
     return True
 
 
@@ -1672,13 +1680,91 @@ cdef void begin_sums(
         slots[i] = slot_of(w, &totals.value[i])
 
 
+cdef inline bint plan_cell(
+    const Stop* stop, const Overview* near, int64_t edge, Plan* plan
+) noexcept nogil:
+    """Find the cell that begins nearest to an edge, after the first row, and fetch its sums."""
+    cdef int64_t half = near.first << near.shift, time
+    # Relative to the first cell, which is not after the edge by much: no sum overflows.
+    cdef int64_t cell = ((edge - half) + (<int64_t>1 << near.shift >> 1)) >> near.shift
+    if cell < near.known or cell >= near.count:
+        return False
+    time = (near.first + cell) << near.shift
+    if time <= stop.time:
+        return False
+    plan.cell = cell
+    plan.block = 0
+    prefetch(near.ns32 + cell * near.stride)
+    prefetch(near.changes + cell)
+    return True
+
+
+cdef inline bint plan_row(
+    const Stop* stop, const Overview* near, int64_t edge, Plan* plan
+) noexcept nogil:
+    """Find the row where a planned cell begins, and fetch the rows next to it.
+
+    False if it is not one of this run; then the plan is the first block.
+    """
+    cdef Py_ssize_t row = <uint32_t>(near.changes[plan.cell] - <uint32_t>stop.changes), line
+    cdef const uint8_t* rows
+    plan.before = edge >= (near.first + plan.cell) << near.shift
+    if row < 1 or row > stop.end - stop.begin:
+        plan.cell = -1
+        return False
+    plan.block = stop.begin + row
+    rows = stop.s.rows + (plan.block - 1) * stop.s.width
+    line = 64 if plan.before else -64
+    prefetch(rows)
+    prefetch(rows + line)
+    return True
+
+
+cdef inline Py_ssize_t near_sums(
+    const Stop* stop, const Overview* near, const uint8_t* index_of, int values, uint64_t relative,
+    const Plan* plan, uint64_t* ns,
+) noexcept nogil:
+    """Do as `edge_sums`, modulo 2^32, from where a cell of an overview begins."""
+    cdef const Segment* s = stop.s
+    cdef Py_ssize_t row = plan.block
+    cdef int shift = s.payload_bits, i
+    cdef int width = s.width
+    cdef uint64_t packed, row_mask = s.row_mask, at, after
+    cdef const uint8_t* rows = s.rows
+    cdef const uint32_t* sums = near.ns32 + plan.cell * near.stride
+    at = <uint64_t>((near.first + plan.cell) << near.shift) - <uint64_t>s.base_ns
+    for i in range(values):
+        ns[i] = sums[i]
+    if plan.before:
+        packed = load_row(rows, row - 1, width, row_mask)
+        while row < stop.end:
+            after = load_row(rows, row, width, row_mask)
+            if after >> shift >= relative:
+                break
+            ns[index_of[row_field(s, row - 1, packed)]] += (after >> shift) - at
+            packed = after
+            at = after >> shift
+            row += 1
+        ns[index_of[row_field(s, row - 1, packed)]] += relative - at
+        return row
+    after = at
+    while after >= relative and row > stop.begin:
+        row -= 1
+        packed = load_row(rows, row, width, row_mask)
+        at = packed >> shift
+        ns[index_of[row_field(s, row, packed)]] -= after - (at if at > relative else relative)
+        after = at
+    return row + 1 if after < relative else row
+
+
 cdef bint sum_edges(
     Work* w, Segments segments, const LaneTotals* totals, const int32_t* slots,
     const State* state, Py_ssize_t low_edge, Py_ssize_t high_edge, int64_t* counted, int64_t most,
-    Overview* overview,
+    const Overview* near, Overview* overview,
 ) noexcept nogil:
     """Write the cells between edges [low_edge, high_edge]; or an overview, which has each edge.
 
+    Sums are computed from those of `near`, unless it is NULL; its bins are shorter than 2^32 ns.
     `counted` is how many changes there were before the first edge, and then before the last.
     False if an overview is not possible.
     """
@@ -1701,7 +1787,10 @@ cdef bint sum_edges(
         while planned < edges and planned <= j + _SUMS_AHEAD + _ROWS_AHEAD:
             stop = &w.stops[w.stop_of[planned]]
             edge = w.edges[planned]
+            plans[planned & (_PLANS - 1)].cell = -1
             if not stop.timed or edge <= stop.time:
+                pass
+            elif near != NULL and plan_cell(stop, near, edge, &plans[planned & (_PLANS - 1)]):
                 pass
             elif not stop.listed:
                 guess = <double>(<uint64_t>edge - <uint64_t>stop.time) * stop.blocks_per_ns
@@ -1717,6 +1806,10 @@ cdef bint sum_edges(
             edge = w.edges[placed]
             relative = <uint64_t>edge - <uint64_t>stop.time
             if not stop.timed or edge <= stop.time:
+                pass
+            elif plans[placed & (_PLANS - 1)].cell >= 0 and plan_row(
+                stop, near, edge, &plans[placed & (_PLANS - 1)]
+            ):
                 pass
             elif not stop.listed:
                 place_edge(stop, relative, &plans[placed & (_PLANS - 1)])
@@ -1754,10 +1847,15 @@ cdef bint sum_edges(
                 current = stop
                 number_codes(w, totals, stop)
             relative = <uint64_t>edge - <uint64_t>stop.s.base_ns
-            row = edge_sums(
-                stop, w.index_of, w.bases + w.stop_of[j] * values, values, relative,
-                &plans[j & (_PLANS - 1)], until,
-            )
+            if plans[j & (_PLANS - 1)].cell >= 0:
+                row = near_sums(
+                    stop, near, w.index_of, values, relative, &plans[j & (_PLANS - 1)], until
+                )
+            else:
+                row = edge_sums(
+                    stop, w.index_of, w.bases + w.stop_of[j] * values, values, relative,
+                    &plans[j & (_PLANS - 1)], until,
+                )
             changed = stop.changes + row - stop.begin
             # Queries rely on the changes of an overview, and a damaged pyramid may mislead.
             if overview != NULL and (
@@ -1774,6 +1872,14 @@ cdef bint sum_edges(
             read_rows(totals, stop, stop.begin, edge, until, &at, &last, &changed)
             if 0 <= last < values:
                 until[last] += <uint64_t>edge - <uint64_t>at
+        if near != NULL:
+            # Those of an overview are sums modulo 2^32.
+            if j == low_edge or w.edges[j - 1] < totals.origin:
+                for i in range(values):
+                    until[i] = <uint32_t>until[i]
+            else:
+                for i in range(values):
+                    until[i] = since[i] + <uint32_t>(until[i] - since[i])
         if overview != NULL:
             store_edge(overview, j, until, values, changed)
         elif j == 0:
@@ -1818,16 +1924,32 @@ cdef inline void store_edge(
             overview.ns32[first + i] = <uint32_t>ns[i]
 
 
-cdef inline const Overview* overview_of(const Work* w, const LaneTotals* totals) noexcept nogil:
-    """The overview with all edges of bins but the first and the last; NULL if there is none."""
+cdef inline const Overview* near_overview(const Work* w, const LaneTotals* totals) noexcept nogil:
+    """The finest overview, if its cells have few rows; NULL if there is none."""
+    cdef const Overview* overview = totals.overview
+    cdef const Overview* found = NULL
+    while overview != NULL and not w.wide:
+        if (
+            not overview.wide and overview.count * _NEAR_CELL >= totals.rows
+            and (found == NULL or overview.shift < found.shift)
+        ):
+            found = overview
+        overview = overview.next
+    return found
+
+
+cdef inline const Overview* overview_of(
+    const LaneTotals* totals, int shift, bint wide
+) noexcept nogil:
+    """The overview with all multiples of 2^shift, for wide bins or not; NULL if there is none."""
     cdef const Overview* overview = NULL
     cdef const Overview* found = NULL
-    if w.shift < 0:
+    if shift < 0:
         return NULL
     # The coarsest of them reads the least memory.
     overview = totals.overview
     while overview != NULL:
-        if overview.shift <= w.shift and (overview.wide or not w.wide) and (
+        if overview.shift <= shift and (overview.wide or not wide) and (
             found == NULL or found.shift < overview.shift
         ):
             found = overview
@@ -1848,7 +1970,7 @@ cdef bint by_overview(
 ) noexcept nogil:
     """Do as `by_sums` with the sums of an overview, without reading rows but around the first and
     the last edge."""
-    cdef const Overview* overview = overview_of(w, totals)
+    cdef const Overview* overview = overview_of(totals, w.shift, w.wide)
     cdef State state
     cdef int32_t[64] slots
     cdef int64_t counted, most
@@ -1874,14 +1996,16 @@ cdef bint by_overview(
         return True
     most = changes_before(w, totals, w.bins)
     counted = changes_before(w, totals, 0)
-    sum_edges(w, segments, totals, slots, &state, 0, low, &counted, most, NULL)
+    sum_edges(w, segments, totals, slots, &state, 0, low, &counted, most, NULL, NULL)
     if overview.wide or w.shares != NULL or w.least != NULL or w.slot8 == NULL or w.ns32 == NULL:
         emit_cells(w, overview, slots, totals.values, low, high)
     else:
         emit_short_cells(w, overview, slots, low, high)
     if high < w.bins:
         counted = changes_before(w, totals, high)
-        sum_edges(w, segments, totals, slots, &state, high, w.bins, &counted, most, NULL)
+        sum_edges(
+            w, segments, totals, slots, &state, high, w.bins, &counted, most, NULL, NULL
+        )
     return True
 
 
@@ -2181,12 +2305,12 @@ cdef class Totals:
         self._overview(quarks, &tally.w)
 
     cdef _overview(self, const int32_t[::1] quarks, const Work* asked):
-        """Compute the overviews of attributes with the edges of bins, unless those are too many."""
-        cdef int64_t begin, end, low, high
+        """Compute the overviews of attributes that help to answer a query."""
+        cdef int64_t begin, end
         cdef uint64_t part = <uint64_t>asked.edges[asked.bins] - <uint64_t>asked.edges[0]
-        cdef Py_ssize_t i, count, wanted = 0
-        cdef Tally edges
-        cdef bint failed = False
+        cdef Py_ssize_t i
+        cdef int shift
+        cdef LaneTotals* totals
         if asked.shift < 0:
             return
         begin = self._segments._segments[self.first].base_ns
@@ -2195,17 +2319,40 @@ cdef class Totals:
             end = self._segments._segments[self.last + 1].base_ns
         if part < (<uint64_t>end - <uint64_t>begin) // _OVERVIEW_PART:
             return
-        low = (begin >> asked.shift) + 1
-        high = (end - 1) >> asked.shift
-        count = high - low + 1
+        self._compute(quarks, asked.shift, asked.wide, begin, end)
+        if asked.wide:
+            return
+        # For edges that none has, the finest one, once as many have been asked for as it has.
+        shifts = set()
+        for i in range(quarks.shape[0]):
+            totals = self._of[quarks[i]] if quarks[i] < self._quarks else NULL
+            if totals == NULL or overview_of(totals, asked.shift, False) != NULL:
+                continue
+            shift = asked.shift
+            while shift < 62 and not affords(totals, (end >> shift) - (begin >> shift), False):
+                shift += 1
+            totals.asked += asked.bins
+            if totals.asked >= (end >> shift) - (begin >> shift):
+                shifts.add(shift)
+        for shift in sorted(shifts):
+            self._compute(quarks, shift, False, begin, end)
+
+    cdef _compute(
+        self, const int32_t[::1] quarks, int shift, bint wide, int64_t begin, int64_t end
+    ):
+        """Compute the overviews of attributes with multiples of 2^shift, unless those are many."""
+        cdef int64_t low = (begin >> shift) + 1
+        cdef Py_ssize_t i, count = ((end - 1) >> shift) - low + 1, wanted = 0
+        cdef Tally edges
+        cdef bint failed = False
         if count < _OVERVIEWED:
             return
         for i in range(quarks.shape[0]):
-            wanted += self._wants(quarks[i], asked, count)
+            wanted += wants(self.of(quarks[i]), shift, wide, count)
         if not wanted:
             return
         edges = Tally(
-            np.arange(low, high + 1, dtype=np.int64) << asked.shift,
+            np.arange(low, low + count, dtype=np.int64) << shift,
             np.zeros(1, np.int64), np.ones(1, np.int32), False,
             np.empty(0, np.uint8), np.empty(0, np.uint32),
             np.empty((1, 0), np.int32), np.empty((1, 0), np.int32),
@@ -2214,27 +2361,17 @@ cdef class Totals:
         edges._stop(self._segments)
         with nogil:
             for i in range(quarks.shape[0]):
-                if self._wants(quarks[i], asked, count):
+                if wants(self.of(quarks[i]), shift, wide, count):
                     failed = not self._add_overview(
-                        &edges.w, self._of[quarks[i]], quarks[i], asked, low
+                        &edges.w, self._of[quarks[i]], quarks[i], shift, wide, low
                     )
                     if failed:
                         break
         if failed:
             raise MemoryError
 
-    cdef bint _wants(self, int32_t quark, const Work* asked, Py_ssize_t count) noexcept nogil:
-        """Whether an attribute has no overview of so many edges, although it may have one."""
-        cdef const LaneTotals* totals = self.of(quark)
-        if totals == NULL or totals.without or overview_of(asked, totals) != NULL:
-            return False
-        return (
-            count * (stride_of(totals) * (8 if asked.wide else 4) + 4) * 4
-            <= _ROW_BYTES * totals.rows
-        )
-
     cdef bint _add_overview(
-        self, Work* w, LaneTotals* totals, int32_t quark, const Work* asked, int64_t low
+        self, Work* w, LaneTotals* totals, int32_t quark, int shift, bint wide, int64_t low
     ) noexcept nogil:
         """Compute the overview of one attribute, unless its sums do not help."""
         cdef Overview* overview
@@ -2246,8 +2383,8 @@ cdef class Totals:
         overview = <Overview*>calloc(1, sizeof(Overview))
         if overview == NULL:
             return False
-        overview.shift = asked.shift
-        overview.wide = asked.wide
+        overview.shift = shift
+        overview.wide = wide
         overview.stride = stride_of(totals)
         overview.first = low
         overview.count = count
@@ -2263,7 +2400,7 @@ cdef class Totals:
             free_overview(overview)
             return False
         if not sum_edges(
-            w, self._segments, totals, NULL, NULL, 0, w.bins, &counted, 0, overview
+            w, self._segments, totals, NULL, NULL, 0, w.bins, &counted, 0, NULL, overview
         ):
             free_overview(overview)
             totals.without = True
@@ -2451,6 +2588,23 @@ cdef class Totals:
 cdef inline int stride_of(const LaneTotals* totals) noexcept nogil:
     """How many numbers an edge of an overview has: few cross a cache line."""
     return (totals.values + 3) & ~3
+
+
+cdef inline bint affords(const LaneTotals* totals, int64_t count, bint wide) noexcept nogil:
+    """Whether an overview of so many edges takes at most a quarter of the bytes of the rows."""
+    return (
+        count * (stride_of(totals) * (8 if wide else 4) + 4) * 4 <= _ROW_BYTES * totals.rows
+    )
+
+
+cdef inline bint wants(
+    const LaneTotals* totals, int shift, bint wide, Py_ssize_t count
+) noexcept nogil:
+    """Whether an attribute can have an overview that it does not have."""
+    return (
+        totals != NULL and not totals.without and overview_of(totals, shift, wide) == NULL
+        and affords(totals, count, wide)
+    )
 
 
 cdef void free_overview(Overview* overview) noexcept nogil:
