@@ -245,6 +245,28 @@ class Attributes:
         """
         return self._tree.add_numbered(parents, below.view(np.uint8), name, counts)
 
+    def add_lanes(
+        self,
+        above: Int32s,
+        lanes: Int64s,
+        below: npt.NDArray[np.bool_],
+        owners: Int64s,
+        depths: Int64s,
+        *,
+        name: str,
+    ) -> Int32s:
+        """Return the quarks of the depths of lanes, creating them.
+
+        Args:
+            above: The attribute that each lane is in, as `Lane/<number>`.
+            lanes: The number of each lane.
+            below: Whether the depths of the lane are below its child `name`.
+            owners: Of each depth the index of its lane.
+            depths: The number that is the name of each depth.
+            name: The name of a child of the lane.
+        """
+        return self._tree.add_lanes(above, lanes, below.view(np.uint8), name, owners, depths)
+
     def ranks(self, quarks: Int32s, sort_keys: Int64s, *, first: str) -> Int32s | None:
         """Return ranks by a key, then by the numbers that names are, then by name.
 

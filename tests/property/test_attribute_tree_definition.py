@@ -27,6 +27,9 @@ def tree_of(added: list[Path]) -> tuple[Attributes, dict[Path, int]]:
         for end in range(1, len(path) + 1):
             quarks.setdefault(path[:end], len(quarks))
         assert attributes.add(raw) == quarks[path]
+    # together: by names that are the same objects as those of the path before
+    found = Attributes().add_paths(added).tolist()
+    assert found == [attributes.find(*path) for path in added]
     return attributes, quarks
 
 

@@ -210,7 +210,9 @@ class _Chosen(NamedTuple):
         """Return the part of a history in which names are counted."""
         from meantime.query.parts import part_of  # noqa: PLC0415 - NumPy is not for --help
 
-        return part_of(history, self.from_, self.to, self.pattern, threads.quarks)
+        # names are of spans and samples: no attribute derived from spans is needed
+        stored = history.without_derived()
+        return part_of(stored, self.from_, self.to, self.pattern, threads.quarks)
 
     def statistics(self, history: History, by: Literal["state", "entity"]) -> StateStatistics:
         """Return the time in states."""

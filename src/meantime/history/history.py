@@ -110,13 +110,13 @@ class History:
             self._with_spans = with_span_attributes(now)
         return self._with_spans
 
-    def _present(self) -> Present:
+    def _present(self, *, derived: bool = True) -> Present:
         """What a question about states at a time is answered from at once."""
         if self._present_source is not None:
             now = self._present_source()
             if not now.built:
                 return now
-        return self._asked()
+        return self._asked() if derived else self._now()
 
     def snapshot(self) -> History:
         """Return the history as it is now, which stays as it is while this one grows.
@@ -233,12 +233,12 @@ class History:
     @property
     def start_ns(self) -> int:
         """The first time of the history."""
-        return self._present().segments.start_ns
+        return self._present(derived=False).segments.start_ns
 
     @property
     def end_ns(self) -> int:
         """The end of the history: the first time after it."""
-        return self._present().segments.end_ns
+        return self._present(derived=False).segments.end_ns
 
     @property
     def size_bytes(self) -> int:
@@ -690,8 +690,10 @@ class History:
         An empty span overlaps the range if its time is in it. Without quarks, of all threads. Of a
         growing history, those that were added so far: what contains them may come later.
         """
-        table = self._now().tables.spans.select(**self._selected(quarks, start_ns, end_ns))
-        table.attributes = self.attributes
+        now = self._now()
+        table = now.tables.spans.select(**self._selected(quarks, start_ns, end_ns))
+        # those derived from spans have no spans themselves, and take time to make
+        table.attributes = now.attributes
         return table
 
     def samples(
@@ -702,9 +704,10 @@ class History:
         end_ns: int | None = None,
     ) -> SampleTable:
         """Return the samples of these threads in [start_ns, end_ns), by default of all threads."""
-        tables = self._now().tables.within(start_ns, end_ns)
+        now = self._now()
+        tables = now.tables.within(start_ns, end_ns)
         table = tables.samples.select(**self._selected(quarks, start_ns, end_ns))
-        table.attributes = self.attributes
+        table.attributes = now.attributes
         return table
 
     def _selected(
@@ -728,10 +731,11 @@ class History:
 
         Without quarks, on all attributes.
         """
-        table = self._now().tables.within(start_ns, end_ns).points
+        now = self._now()
+        table = now.tables.within(start_ns, end_ns).points
         if quarks is not None or start_ns is not None or end_ns is not None:
             table = table.select(**self._selected(quarks, start_ns, end_ns))
-        return _with_paths(table, self.attributes)
+        return _with_paths(table, now.attributes)
 
     def flows(
         self,
@@ -745,10 +749,11 @@ class History:
         With a range, those that are under way in [start_ns, end_ns): from the earlier of their
         times to the later, both included. Without quarks, between all attributes.
         """
-        table = self._now().tables.within(start_ns, end_ns).flows
+        now = self._now()
+        table = now.tables.within(start_ns, end_ns).flows
         if quarks is not None or start_ns is not None or end_ns is not None:
             table = table.select(**self._selected(quarks, start_ns, end_ns))
-        return _with_paths(table, self.attributes)
+        return _with_paths(table, now.attributes)
 
     @overload
     def stats(

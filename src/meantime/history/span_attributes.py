@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_paths import PROCESSES, STACK, STACK_PATTERN, THREADS, is_in_thread
+from meantime.attribute_paths import PROCESSES, STACK, STACK_PATTERN, THREADS
 from meantime.attributes import ANY, ROOT
 from meantime.history.segment_source import cut_groups
 from meantime.kernels.stacked import StackIntervals, extents
@@ -23,7 +23,7 @@ from meantime.trace import LaneDeclaration
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from meantime.attributes import Attributes, Path
+    from meantime.attributes import Attributes
     from meantime.columns import Int32s, Int64s
     from meantime.history.extremes import Extremes
     from meantime.history.segment_source import Measured, SegmentSource
@@ -62,7 +62,7 @@ def with_span_attributes(snapshot: Snapshot) -> Snapshot:
 
 
 def are_in_threads(attributes: Attributes, quarks: Int32s) -> npt.NDArray[np.bool_]:
-    """Return `is_in_thread` of the path of each attribute."""
+    """Return `attribute_paths.is_in_thread` of the path of each attribute."""
     third = quarks
     while True:
         above = attributes.parents(third)
@@ -77,12 +77,6 @@ def are_in_threads(attributes: Attributes, quarks: Int32s) -> npt.NDArray[np.boo
     threads = attributes.quarks((PROCESSES, ANY, THREADS))
     found: npt.NDArray[np.bool_] = (top != processes) | (third == quarks)
     return found | np.isin(third, threads)
-
-
-def _below(path: Path, lane: int) -> Path:
-    """Return the path of a lane's depths, relative to the attribute of its spans."""
-    of_lane = ("Lane", str(lane)) if lane else ()
-    return (*of_lane, STACK) if is_in_thread(path) else of_lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +115,6 @@ class _Stacks:
         lasting = np.arange(int(depths.sum())) - np.repeat(zero, depths) < np.repeat(
             deepest, depths
         )
-        # as `_below` of lane 0
         in_thread = are_in_threads(attributes, spans.threads)
         quarks = attributes.add_numbered(
             spans.threads, depths.astype(np.int64), name=STACK, below=in_thread
@@ -158,18 +151,14 @@ def _add_other_lanes(
     thread = np.searchsorted(spans.offsets, rows, side="right") - 1
     lanes, lane_of = np.unique(thread << 32 | spans.lane[rows], return_inverse=True)
     depths, depth_of = np.unique(lane_of << 32 | spans.depth[rows], return_inverse=True)
-    whose = (lanes >> 32).tolist()
-    above = {thread: attributes.path(int(spans.threads[thread])) for thread in set(whose)}
-    parents = [
-        above[thread] + _below(above[thread], lane)
-        for thread, lane in zip(whose, (lanes & _LOW).tolist(), strict=True)
-    ]
-    attributes.add_paths(parents)
-    quarks = attributes.add_paths(
-        [
-            (*parents[lane], str(depth))
-            for lane, depth in zip((depths >> 32).tolist(), (depths & _LOW).tolist(), strict=True)
-        ]
+    above = spans.threads[lanes >> 32]
+    quarks = attributes.add_lanes(
+        above,
+        lanes & _LOW,
+        are_in_threads(attributes, above),
+        depths >> 32,
+        depths & _LOW,
+        name=STACK,
     )
     lasting = np.zeros(len(depths), np.bool_)
     lasting[depth_of[spans.end_ns[rows] > spans.start_ns[rows]]] = True

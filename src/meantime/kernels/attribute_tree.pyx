@@ -24,6 +24,8 @@ cdef enum:
     FEW_CHILDREN = 4
     LEAST_SLOTS = 64
     RECENT_NAMES = 4096
+    # How many names of a path are compared with those of the path before.
+    SAME_NAMES = 8
     # A name that is longer than this many bytes is written each time, so that a small file cannot
     # ask for much memory.
     LONGEST_REPEATED = 64
@@ -276,19 +278,33 @@ cdef class AttributeTree:
         """Return the attribute of each of these paths from the root on, new ones where needed.
 
         Raises:
+            TypeError: If a path is not a tuple, or a name not a string.
             UnicodeEncodeError: If a name cannot be encoded as UTF-8.
         """
-        cdef Py_ssize_t size, i = 0
+        cdef Py_ssize_t size, level, i = 0
         cdef const char* text
         cdef int32_t quark
+        cdef int32_t above[SAME_NAMES]
+        cdef tuple path, before = ()
+        cdef bint same
         found_array = np.empty(len(paths), np.int32)
         cdef int32_t[::1] found = found_array
         self.hash_all()
         for path in paths:
             quark = -1
-            for name in path:
+            same = True
+            for level in range(len(path)):
+                name = path[level]
+                # paths that are made together share the names of what they are in
+                same = same and level < min(len(before), SAME_NAMES) and name is before[level]
+                if same:
+                    quark = above[level]
+                    continue
                 text = PyUnicode_AsUTF8AndSize(name, &size)
                 quark = self.child_or_new(quark, text, size)
+                if level < SAME_NAMES:
+                    above[level] = quark
+            before = path
             found[i] = quark
             i += 1
         return found_array
@@ -321,6 +337,41 @@ cdef class AttributeTree:
                     parent, digits, snprintf(digits, sizeof(digits), "%lld", <long long>number)
                 )
                 n += 1
+        return found_array
+
+    def add_lanes(
+        self,
+        const int32_t[::1] above,
+        const int64_t[::1] lanes,
+        const uint8_t[::1] named,
+        object name,
+        const int64_t[::1] owners,
+        const int64_t[::1] depths,
+    ):
+        """Return the attribute of each depth, a child of the lane `owners` of its row.
+
+        Lane i is `Lane/<lanes[i]>` below `above[i]`; where `named` is set, its depths are the
+        children of its child of this name. All lanes come before all depths.
+        """
+        cdef Py_ssize_t i, size
+        cdef const char* text = PyUnicode_AsUTF8AndSize(name, &size)
+        cdef int32_t parent
+        cdef char digits[24]
+        cdef int32_t[::1] below = np.empty(lanes.shape[0], np.int32)
+        found_array = np.empty(depths.shape[0], np.int32)
+        cdef int32_t[::1] found = found_array
+        self.hash_all()
+        for i in range(lanes.shape[0]):
+            parent = self.child_or_new(
+                self.child_or_new(above[i], b"Lane", 4), digits,
+                snprintf(digits, sizeof(digits), "%lld", <long long>lanes[i]),
+            )
+            below[i] = self.child_or_new(parent, text, size) if named[i] else parent
+        for i in range(depths.shape[0]):
+            found[i] = self.child_or_new(
+                below[owners[i]], digits,
+                snprintf(digits, sizeof(digits), "%lld", <long long>depths[i]),
+            )
         return found_array
 
     def ranks(self, const int32_t[::1] quarks, const int64_t[::1] given, object first):

@@ -91,7 +91,8 @@ def nothing_for(history: History, target: str) -> str | None:
         return None if is_recording else "there are no tasks and no event loops: not a recording"
     if target not in TARGETS or target == "chrome":
         return None
-    has_states = history.has_values(state_quarks(history)).any()
+    stored = history.without_derived()
+    has_states = stored.has_values(state_quarks(stored)).any()
     has_spans, has_samples = len(history.spans()) > 0, len(history.samples()) > 0
     if target == "statemap":
         if not has_states and not has_spans:
@@ -125,5 +126,6 @@ def export(history: History, target: str, lost: Counter[str]) -> Iterator[bytes]
             with_states_as_spans,
         )
 
-        history = with_states_as_spans(history, lost)
+        # the spans themselves are written, not the attributes derived from them
+        history = with_states_as_spans(history.without_derived(), lost)
     return writer.write(history, lost, version=chosen.version)
