@@ -5,9 +5,12 @@ Readers build these paths; queries and exports recognise them. A trace may have 
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from meantime.attributes import Path
 
 __all__ = [
@@ -24,6 +27,7 @@ __all__ = [
     "THREADS",
     "VALUE",
     "async_path",
+    "async_paths",
     "counter_path",
     "is_async",
     "is_idle_task",
@@ -36,6 +40,7 @@ __all__ = [
     "task_path",
     "task_process",
     "thread_path",
+    "thread_paths",
 ]
 
 PROCESSES: Final = "Processes"
@@ -74,6 +79,15 @@ def thread_path(tid: int | str, pid: int | str | None = None) -> Path:
     return own if pid is None else (*process_path(pid), *own)
 
 
+def thread_paths(pids: Iterable[str], tids: Iterable[str]) -> list[Path]:
+    """Return the paths of many threads of processes, faster than one by one.
+
+    >>> thread_paths(["1", "1"], ["7", "8"]) == [thread_path(7, 1), thread_path(8, 1)]
+    True
+    """
+    return [*zip(repeat(PROCESSES), pids, repeat(THREADS), tids, strict=False)]
+
+
 def task_path(site: str, number: int, process: str | None) -> Path:
     """Return the path of a recorded task; its process is given if there are several.
 
@@ -110,6 +124,15 @@ def counter_path(pid: int | str, name: str, series: str) -> Path:
 def async_path(pid: int | str, group: str, id_: str) -> Path:
     """Return the path of the asynchronous operations of a process that share an id."""
     return (*process_path(pid), ASYNC, group, id_)
+
+
+def async_paths(pids: Iterable[str], groups: Iterable[str], ids: Iterable[str]) -> list[Path]:
+    """Return the paths of many asynchronous operations, faster than one by one.
+
+    >>> async_paths(["1"], ["net"], ["0x1"]) == [async_path(1, "net", "0x1")]
+    True
+    """
+    return [*zip(repeat(PROCESSES), pids, repeat(ASYNC), groups, ids, strict=False)]
 
 
 def object_path(pid: int | str, name: str, id_: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from itertools import count
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -51,11 +52,22 @@ class _Codes(dict[_T, int]):
         names.append(value)
         return code
 
-    def add_all(self, values: list[_T]) -> None:
-        """Add values together, faster than one by one."""
-        new = [value for value in dict.fromkeys(values) if value not in self]
-        self.update(zip(new, range(len(self._names), len(self._names) + len(new)), strict=True))
+    def add_all(self, values: list[_T]) -> Int32s:
+        """Return the codes of values, adding those that are missing, faster than one by one."""
+        first = len(self._names)
+        # a new value gets the code that it has if all are new and different: one hash each
+        codes = np.fromiter(map(self.setdefault, values, count(first)), np.int32, len(values))
+        is_new = codes == np.arange(first, first + len(values))
+        if is_new.all():
+            self._names += values
+            return codes
+        new = [values[row] for row in np.flatnonzero(is_new).tolist()]
+        self.update(zip(new, count(first)))
         self._names += new
+        code_of = first - 1 + np.cumsum(is_new, dtype=np.int32)
+        rows = np.flatnonzero(codes >= first)
+        codes[rows] = code_of[codes[rows] - first]
+        return codes
 
 
 class Interner(Generic[_T]):
@@ -69,6 +81,8 @@ class Interner(Generic[_T]):
     >>> states = Interner(table)
     >>> states.code("busy"), states.code("idle"), states.code("busy"), table
     (1, 0, 1, ['idle', 'busy'])
+    >>> states.codes(["off", "busy", "off", "on"]).tolist(), table
+    ([2, 1, 2, 3], ['idle', 'busy', 'off', 'on'])
     """
 
     __slots__ = ("_codes",)
@@ -83,7 +97,7 @@ class Interner(Generic[_T]):
     def codes(self, values: Iterable[_T]) -> Int32s:
         """Return the codes of many values, in a third of the time of a call for each."""
         if isinstance(values, list):
-            self._codes.add_all(values)
+            return self._codes.add_all(values)
         return np.fromiter(map(self._codes.__getitem__, values), np.int32)
 
 

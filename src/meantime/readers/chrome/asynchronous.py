@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_paths import ASYNC_PATTERN, async_path
+from meantime.attribute_paths import ASYNC_PATTERN, async_paths
 from meantime.columns import Interner
 from meantime.kernels import gather, nest
 from meantime.readers.chrome.spans import add_end_arguments
@@ -43,8 +43,7 @@ def read_async(records: Records) -> Iterator[Batch]:
         LaneDeclaration(ASYNC_PATTERN, kind="async", label="Async", entity_kind="Id")
     )
     track = _tracks(records, rows)
-    phase = records.phase[rows]
-    begins, ends = np.isin(phase, [*b"bS"]), np.isin(phase, [*b"eF"])
+    begins, ends = records.is_phase("bS")[rows], records.is_phase("eF")[rows]
     if begins.any() or ends.any():
         yield from _spans(records, rows, track, begins, ends)
     points = ~(begins | ends)
@@ -64,25 +63,28 @@ def _tracks(records: Records, rows: Rows) -> Int32s:
     columns = [records.thread, records.category, records.id, records.scope]
     columns = [column[rows] for column in columns]
     number, first = _numbered(*columns)
-    keys = zip(*(column[first].tolist() for column in columns), strict=True)
-    codes = records.entities.codes([_track_path(records, *key) for key in keys])
+    codes = records.entities.codes(_track_paths(records, *(column[first] for column in columns)))
     return gather.looked_up(codes, number)
 
 
-def _track_path(records: Records, thread: int, category: int, id_: int, scope: int) -> Path:
-    ids = records.entities.ids
-    text = ids[id_] if id_ >= 0 else ""
-    process = records.entities.pid[thread]
-    # a braced id is an `id2`: {"local": id} or {"global": id}
-    if text.startswith("{"):
-        if '"global"' in text:
-            process = "global"
-        text = text.rstrip("} ").rpartition(":")[2].strip(' "')
+def _track_paths(
+    records: Records, thread: Int32s, category: Int32s, id_: Int32s, scope: Int32s
+) -> list[Path]:
+    """Return the path of each track."""
+    # -1, for none, is the last one
+    ids, categories = [*records.entities.ids, ""], [*records.trace.categories, ""]
+    processes = [*map(records.entities.pid.__getitem__, thread.tolist())]
+    texts = [*map(ids.__getitem__, id_.tolist())]
     # the format makes ids unique within their scope or, without one, their category
-    group = ids[scope] if scope >= 0 else ""
-    if not group and category >= 0:
-        group = records.trace.categories[category]
-    return async_path(process, group, text)
+    groups = [*map(categories.__getitem__, category.tolist())]
+    for row in np.flatnonzero(scope >= 0).tolist():
+        groups[row] = ids[scope[row]] or groups[row]
+    # a braced id is an `id2`: {"local": id} or {"global": id}
+    for row in [row for row, text in enumerate(texts) if text[:1] == "{"]:
+        if '"global"' in texts[row]:
+            processes[row] = "global"
+        texts[row] = texts[row].rstrip("} ").rpartition(":")[2].strip(' "')
+    return async_paths(processes, groups, texts)
 
 
 def _numbered(*columns: Int32s) -> tuple[Int32s, Int64s]:
@@ -167,7 +169,7 @@ def _point_names(records: Records, rows: Rows) -> Int32s:
     """Return the name of each point: its step if it has one, otherwise its event's name."""
     names = records.name[rows].copy()
     values = Interner(records.trace.values)
-    steps = np.flatnonzero(np.isin(records.phase[rows], [*b"Tp"]))
+    steps = np.flatnonzero(records.is_phase("Tp")[rows])
     # most steps have few different arguments
     known: dict[bytes, int | None] = {}
     for i in steps.tolist():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_paths import process_path, thread_path
+from meantime.attribute_paths import process_path, thread_path, thread_paths
 from meantime.columns import Interner
 from meantime.kernels import gather
 from meantime.readers.chrome.text import decode_all
@@ -48,8 +48,9 @@ class Entities:
             self.undecodable += 0 if are_plain else sum("\ufffd" in text for text in texts)
             self.ids += texts
         first = len(self.pid)
-        self.pid += [self.ids[code] for code in threads["pid"][first:].tolist()]
-        self.tid += [self.ids[code] for code in threads["tid"][first:].tolist()]
+        text = self.ids.__getitem__
+        self.pid += map(text, threads["pid"][first:].tolist())
+        self.tid += map(text, threads["tid"][first:].tolist())
         new = np.full(len(self.pid) - first, -1, np.int32)
         self._codes = np.concatenate([self._codes, new])
 
@@ -73,7 +74,8 @@ class Entities:
         """Convert a column of the scanner's threads to entity codes."""
         found = gather.seen(column)
         found = found[self._codes[found] < 0]
-        self._codes[found] = self.codes(
-            [thread_path(self.tid[thread], self.pid[thread]) for thread in found.tolist()]
-        )
+        if len(found):
+            threads = found.tolist()
+            pids, tids = (map(ids.__getitem__, threads) for ids in (self.pid, self.tid))
+            self._codes[found] = self.codes(thread_paths(pids, tids))
         return gather.looked_up(self._codes, column)

@@ -83,7 +83,7 @@ class Records:
 
     def is_phase(self, letters: str) -> npt.NDArray[np.bool_]:
         """Return a mask of the records with one of these phases."""
-        return np.isin(self.phase, np.frombuffer(letters.encode(), np.uint8))
+        return _is_phase(self.phase, letters)
 
     def name_of(self, row: int) -> str:
         """Return a record's name."""
@@ -125,7 +125,7 @@ class RecordRows:
         """Return the instants among what was added last; they are removed."""
         columns = self._parts[-1]
         phase = columns["phase"]
-        chosen = np.isin(phase, np.frombuffer(_INSTANTS.encode(), np.uint8))
+        chosen = _is_phase(phase, _INSTANTS)
         if not chosen.any():
             return None
         instants = {name: column[chosen] for name, column in columns.items()}
@@ -148,6 +148,12 @@ class RecordRows:
             for name in parts[0]
         }
         return Records(columns, *self._tables)
+
+
+def _is_phase(phase: npt.NDArray[np.uint8], letters: str) -> npt.NDArray[np.bool_]:
+    is_one = np.zeros(256, np.bool_)
+    is_one[np.frombuffer(letters.encode(), np.uint8)] = True
+    return is_one[phase]
 
 
 def _json(text: bytes) -> object:
