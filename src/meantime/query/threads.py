@@ -59,8 +59,9 @@ def numbered(text: str) -> int | str:
     (7, -1, '07', 'GPU')
     """
     digits = text.removeprefix("-")
-    if digits.isascii() and digits.isdecimal() and len(digits) < 20 and str(int(text)) == text:
-        return int(text)
+    if digits.isascii() and digits.isdecimal() and len(digits) < 20:
+        number = int(text)
+        return number if digits[0] != "0" or text == "0" else text
     return text
 
 
@@ -72,21 +73,25 @@ def thread_of(history: History, quark: int) -> Thread:
 def threads_of(history: History, quarks: Iterable[int]) -> list[Thread]:
     """Return the thread whose spans are at each of these attributes."""
     attributes, names = history.attributes, history.names
+    processes: dict[int, tuple[int | str, str | None]] = {}
     found = []
     for quark in quarks:
+        above = attributes.parent(quark)
+        if (process := processes.get(above)) is not None:
+            # most are threads of a process that others were of
+            own = attributes.name(quark)
+            found.append(Thread(process[0], numbered(own), process[1], names.get(quark), None))
+            continue
         path = attributes.path(quark)
         if len(path) >= 4 and (pid := process_id(path)) is not None:
-            process = None
-            if names:
-                above = quark
-                for _ in path[2:]:
-                    above = attributes.parent(above)
-                process = names.get(above)
+            name = names.get(attributes.quark(*path[:2]))
             is_thread = is_in_thread(path)
+            if is_thread and len(path) == 4:
+                processes[above] = numbered(pid), name
             thread = Thread(
                 numbered(pid),
                 numbered(path[3]) if is_thread else None,
-                process,
+                name,
                 names.get(quark),
                 None if is_thread else "/".join(path[2:]),
             )
