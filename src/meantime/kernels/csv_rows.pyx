@@ -1,8 +1,8 @@
-"""Rows of CSV text as columns of integers and of coded texts."""
+"""Tables: rows of CSV text as columns, and columns of intervals as changes in order of time."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memchr
+from libc.string cimport memchr, memset
 
 import os
 
@@ -20,6 +20,10 @@ from meantime.kernels.intern cimport (
 )
 from meantime.kernels.json_text cimport LIKELY, UNLIKELY, json_is_digit
 from meantime.kernels.memory cimport column
+
+cdef extern from "arrays.h":
+    void* INT64_ITEMS(object, Py_ssize_t*) except NULL
+    void* INT32_ITEMS(object, Py_ssize_t*) except NULL
 
 cdef enum:
     DONE = 0
@@ -227,3 +231,141 @@ def read_rows(const uint8_t[::1] text, Py_ssize_t start, list wanted):
             free(columns[each].odd_sizes)
             intern_free(&columns[each].table)
         free(columns)
+
+
+cdef enum:
+    DIGIT_BITS = 11
+    DIGITS = 1 << DIGIT_BITS
+
+
+cdef void by_path(
+    const int32_t *path, Py_ssize_t rows, int64_t *ends, int32_t *order
+) noexcept nogil:
+    """Write the rows path by path to `order`; `ends` is zeros, one more than there are paths."""
+    cdef Py_ssize_t i
+    cdef int64_t sum = 0, count
+    for i in range(rows):
+        ends[path[i]] += 1
+    i = 0
+    while sum < rows:
+        count = ends[i]
+        ends[i] = sum
+        sum += count
+        i += 1
+    for i in range(rows):
+        order[ends[path[i]]] = <int32_t>i
+        ends[path[i]] += 1
+
+
+cdef void by_digit(
+    const uint64_t *time, const uint32_t *what, uint64_t *sorted_time, uint32_t *sorted_what,
+    Py_ssize_t rows, int shift,
+) noexcept nogil:
+    """Sort by one digit of the time, keeping the order of those that have the same."""
+    cdef Py_ssize_t[2048] begins
+    cdef Py_ssize_t i, at, sum = 0
+    cdef int digit
+    memset(begins, 0, sizeof(begins))
+    for i in range(rows):
+        begins[(time[i] >> shift) & (DIGITS - 1)] += 1
+    for digit in range(DIGITS):
+        at = begins[digit]
+        begins[digit] = sum
+        sum += at
+    for i in range(rows):
+        digit = (time[i] >> shift) & (DIGITS - 1)
+        at = begins[digit]
+        begins[digit] = at + 1
+        sorted_time[at] = time[i]
+        sorted_what[at] = what[i]
+
+
+def changes(starts, ends, paths, values, Py_ssize_t path_count):
+    """Return the changes of intervals in order of time, those of one time path by path.
+
+    Args:
+        starts: int64, when each begins; all arrays are of the same length, below 2^31.
+        ends: int64, when each ends, which is later.
+        paths: int32, from 0 to below `path_count`.
+        values: int32.
+
+    Returns:
+        Their times, paths and values, which are -1 where an interval ends that the next one of its
+        path does not touch. Or a row that overlaps the one before it of its path; or -1 if rows of
+        a path are not in order of their starts, then their ends.
+    """
+    cdef Py_ssize_t n, k, rows = 0
+    cdef const int64_t *start = <const int64_t*>INT64_ITEMS(starts, &n)
+    cdef const int64_t *end = <const int64_t*>INT64_ITEMS(ends, NULL)
+    cdef const int32_t *path = <const int32_t*>INT32_ITEMS(paths, NULL)
+    cdef const int32_t *value = <const int32_t*>INT32_ITEMS(values, NULL)
+    place_array, order_array = np.zeros(path_count + 1, np.int64), np.empty(n, np.int32)
+    cdef int64_t *places = <int64_t*>INT64_ITEMS(place_array, NULL)
+    cdef int32_t *order = <int32_t*>INT32_ITEMS(order_array, NULL)
+    cdef uint64_t *time
+    cdef uint64_t *other_time
+    cdef uint32_t *what
+    cdef uint32_t *other_what
+    cdef int32_t *of_path
+    cdef int32_t *of_value
+    cdef int64_t base = 0, last = 0
+    cdef int32_t i, j
+    cdef int passes = 0, shift
+    cdef Py_ssize_t overlap = -1
+    cdef bint ordered = True
+    with nogil:
+        by_path(path, n, places, order)
+        for k in range(n):
+            i = order[k]
+            if k == 0 or start[i] < base:
+                base = start[i]
+            if k == 0 or end[i] > last:
+                last = end[i]
+            rows += 2
+            if k + 1 == n or path[order[k + 1]] != path[i]:
+                continue
+            j = order[k + 1]
+            if start[j] < start[i] or (start[j] == start[i] and end[j] < end[i]):
+                ordered = False
+                break
+            if start[j] < end[i]:
+                overlap = j if overlap < 0 else overlap
+            rows -= start[j] == end[i]
+    if not ordered or overlap >= 0:
+        return overlap if ordered else -1
+    while passes * DIGIT_BITS < 64 and (<uint64_t>last - <uint64_t>base) >> (passes * DIGIT_BITS):
+        passes += 1
+    # What is sorted is in the columns that are returned: its row, and whether that ends there.
+    times, scratch = np.empty(rows, np.int64), np.empty(rows, np.int64)
+    found, ongoing = np.empty(rows, np.int32), np.empty(rows, np.int32)
+    time = <uint64_t*>INT64_ITEMS(times, NULL)
+    of_path = <int32_t*>INT32_ITEMS(found, NULL)
+    of_value = <int32_t*>INT32_ITEMS(ongoing, NULL)
+    what = <uint32_t*>of_path
+    other_time = <uint64_t*>INT64_ITEMS(scratch, NULL)
+    other_what = <uint32_t*>of_value
+    with nogil:
+        if passes & 1:
+            time, other_time = other_time, time
+            what, other_what = other_what, what
+        rows = 0
+        for k in range(n):
+            i = order[k]
+            time[rows] = <uint64_t>start[i] - <uint64_t>base
+            what[rows] = <uint32_t>i << 1
+            rows += 1
+            if k + 1 < n and path[order[k + 1]] == path[i] and start[order[k + 1]] == end[i]:
+                continue
+            time[rows] = <uint64_t>end[i] - <uint64_t>base
+            what[rows] = <uint32_t>i << 1 | 1
+            rows += 1
+        for shift in range(passes):
+            by_digit(time, what, other_time, other_what, rows, shift * DIGIT_BITS)
+            time, other_time = other_time, time
+            what, other_what = other_what, what
+        for k in range(rows):
+            i = <int32_t>(what[k] >> 1)
+            of_value[k] = -1 if what[k] & 1 else value[i]
+            of_path[k] = path[i]
+            time[k] += <uint64_t>base
+    return times, found, ongoing

@@ -18,7 +18,7 @@ import numpy as np
 from meantime.attributes import parse_pattern
 from meantime.columns import Coded, Interner
 from meantime.errors import InputError, MissingExtraError, UsageError
-from meantime.kernels.csv_rows import read_rows
+from meantime.kernels.csv_rows import changes, read_rows
 from meantime.readers.contract import lazy_trace
 from meantime.trace import LaneDeclaration, Samples, StateChanges
 
@@ -47,7 +47,6 @@ _MOST_VALUES_PER_BYTE = 300
 _NUMBERS = {"time_ns", "weight", "start_ns", "end_ns"}
 _BOM = b"\xef\xbb\xbf"
 _LONGEST_HEAD = 1 << 17
-_SMALL = 1 << 16
 _REPLACE = "backslashreplace"
 _NOT_A_TIME = "not an integer of nanoseconds that fits into 64 bits"
 
@@ -182,12 +181,16 @@ class _Reading:
         path = self._paths.codes(parsed).take(which)
         used, _, which = _appearing(values.codes[rows], values.names)
         value = self._values.codes(values.names[code] for code in used).take(which)
+        # this is where a table takes the most memory
         del columns, no_start, no_end, some, paths, values, which
-        changes = self._changes(starts[rows], ends[rows], path, value)
-        if len(changes.time_ns):
-            self._trace.bounds = (int(changes.time_ns[0]), int(changes.time_ns[-1]))
+        if len(rows) < len(starts):
+            starts, ends = starts[rows], ends[rows]
+        del rows
+        batch = self._changes(starts, ends, path, value)
+        if len(batch.time_ns):
+            self._trace.bounds = (int(batch.time_ns[0]), int(batch.time_ns[-1]))
         self._trace.lanes.append(LaneDeclaration("**"))
-        return changes
+        return batch
 
     def _changes(self, starts: Int64s, ends: Int64s, path: Int32s, value: Int32s) -> StateChanges:
         """Return the changes of intervals, in order of time.
@@ -195,40 +198,20 @@ class _Reading:
         Raises:
             InputError: If intervals of one path overlap.
         """
-        # small codes are sorted in linear time
-        small = path.astype(np.uint16) if len(self._trace.paths) <= _SMALL else path
-        order = np.argsort(small, kind="stable")
-        if not _in_order(path[order], starts[order], ends[order]):
+        found = changes(starts, ends, path, value, len(self._trace.paths))
+        if found == -1:
             order = np.lexsort((ends, starts, path))
-        starts, ends, path, value = starts[order], ends[order], path[order], value[order]
-        of_same = path[1:] == path[:-1]
-        overlap = np.flatnonzero(of_same & (starts[1:] < ends[:-1]))
-        if len(overlap):
-            row = int(overlap[0])
-            name = "/".join(self._trace.paths[int(path[row])])
+            starts, ends, path, value = starts[order], ends[order], path[order], value[order]
+            del order
+            found = changes(starts, ends, path, value, len(self._trace.paths))
+        if isinstance(found, int):
+            name = "/".join(self._trace.paths[int(path[found])])
             raise InputError(
-                self._trace.source, f"intervals of {name!r} overlap at {starts[row + 1]} ns"
+                self._trace.source, f"intervals of {name!r} overlap at {starts[found]} ns"
             )
-        # the next interval replaces the end of one that it touches
-        ending = np.ones(len(order), np.bool_)
-        ending[:-1] = ~(of_same & (starts[1:] == ends[:-1]))
-        # by path, the start of an interval and then its end, if it has one
-        start_at = np.arange(len(order)) + np.cumsum(ending) - ending
-        end_at = start_at[ending] + 1
-        count = len(order) + len(end_at)
-        time_ns = np.empty(count, np.int64)
-        time_ns[start_at], time_ns[end_at] = starts, ends[ending]
-        del starts, ends
-        order = np.argsort(time_ns, kind="stable")
-        # one column after the other, as this is where a table takes the most memory
-        time_ns = time_ns[order]
-        entity = np.empty(count, np.int32)
-        entity[start_at], entity[end_at] = path, path[ending]
-        entity = entity[order]
-        state = np.full(count, -1, np.int32)
-        state[start_at] = value
-        state = state[order]
-        return StateChanges(time_ns, entity, state, tag=np.full(count, -1, np.int32))
+        time_ns, entity, state = found
+        tag = np.full(len(time_ns), -1, np.int32)
+        return StateChanges(time_ns, entity, state, tag)
 
     def _good(self, *faults: tuple[npt.NDArray[np.bool_], str]) -> Int64s:
         """Return the rows without faults; each fault is a mask of rows and its reason.
@@ -269,12 +252,6 @@ def _names(line: str) -> list[str]:
         return [name.strip() for name in next(csv.reader([line.strip()]), [])]
     except csv.Error:  # not CSV: carriage returns inside a line, or a huge field
         return []
-
-
-def _in_order(path: Int32s, starts: Int64s, ends: Int64s) -> bool:
-    """Return whether intervals sorted by path are sorted by start and end too."""
-    later = (starts[1:] > starts[:-1]) | ((starts[1:] == starts[:-1]) & (ends[1:] >= ends[:-1]))
-    return bool((later | (path[1:] != path[:-1])).all())
 
 
 def _rows_of(column: _Column) -> int:
@@ -407,22 +384,25 @@ def _parquet(data: memoryview, name: str) -> dict[str, _Column]:
         _check_rows(file.metadata, len(wanted), len(data), name)
         # Texts that repeat are few in the file, and stay few in memory.
         file = parquet.ParquetFile(pa.BufferReader(data), read_dictionary=wanted)
-        table = file.read(columns=wanted, use_threads=False)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(name, f"malformed Parquet ({error})") from None
     columns: dict[str, _Column] = {}
     for each in wanted:
-        chunks = table.column(each).chunks
+        # one at a time: a column and what is made of it take twice its bytes
         try:
-            if pa.types.is_integer(table.schema.field(each).type):
+            column = file.read(columns=[each], use_threads=False).column(0)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise InputError(name, f"malformed Parquet ({error})") from None
+        try:
+            chunks = column.chunks
+            if pa.types.is_integer(column.type):
                 columns[each] = _integer_column(chunks)
             else:
                 columns[each] = _text_column(chunks)
         except (pa.ArrowException, ValueError, OverflowError, IndexError) as error:
             raise InputError(name, f"the column {each} cannot be read ({error})") from None
-        del chunks
-        table = table.drop_columns([each])
-    pa.default_memory_pool().release_unused()
+        del column, chunks
+        pa.default_memory_pool().release_unused()
     return columns
 
 
