@@ -26,7 +26,7 @@ from meantime.readers import open_trace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from meantime.events import Events
+    from meantime.events import Event, Events
     from meantime.history import HistoryBuilder
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -41,6 +41,13 @@ class Sizes(meantime.StateProvider):
             calls = columns.of_name(name)
             quarks = np.full(len(calls), state.quark(name))
             state.modify_many(calls.time_ns, quarks, np.asarray(calls["bytes"], np.int64))
+
+
+class Nothing(meantime.StateProvider):
+    """Takes events one by one and does nothing: no provider in Python can be faster."""
+
+    def handle(self, event: Event, state: HistoryBuilder) -> None:
+        """Take an event."""
 
 
 def main() -> None:
@@ -61,6 +68,7 @@ def main() -> None:
         report("read as tracepoints of perf", count, lambda: sum(map(len, batches(text))))
         for name, provider in (
             ("a provider in Python", EXAMPLES / "files.py"),
+            ("  the limit, one in Python that does nothing", Nothing),
             ("a declared provider", EXAMPLES / "files.toml"),
             ("a provider that takes columns", Sizes),
         ):

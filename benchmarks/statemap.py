@@ -19,6 +19,7 @@ import numpy as np
 from measure import header, run
 
 MEANTIME = [sys.executable, "-m", "meantime"]
+READ = "import sys; from meantime.readers import open_trace; [*open_trace(sys.argv[1]).batches]"
 EXAMPLE = Path(__file__).parent.parent / "examples" / "postgres.statemap.gz"
 
 
@@ -49,8 +50,13 @@ def last_time_ns(path: Path) -> int:
 
 
 def measure(label: str, arguments: list[str], events: int, file_bytes: int) -> None:
+    """Print what one command of meantime costs."""
+    show(label, [*MEANTIME, *arguments], events, file_bytes)
+
+
+def show(label: str, command: list[str], events: int, file_bytes: int) -> None:
     """Print what one command costs."""
-    cost = run([*MEANTIME, *arguments])
+    cost = run(command)
     over = (cost.peak_bytes - file_bytes) / 1e6
     rate = f"{events / cost.cpu_s / 1e6:6.2f} M events/s" if events else " " * 15
     print(f"{label:40} {cost.cpu_s:6.3f} s CPU {rate}  peak = file + {over:.0f} MB")
@@ -83,6 +89,14 @@ def main() -> None:
             measure(f"{events:,} events", drawing, events, size)
             measure(f"{events:,} events, -c 25000", [*drawing, "-c25000"], events, size)
             measure(f"{events:,} events, -c 250000", [*drawing, "-c250000"], events, size)
+            # limits: nothing is drawn without being read, and nothing is read without the bytes
+            show(
+                "  the limit: reading into columns",
+                [sys.executable, "-c", READ, str(path)],
+                events,
+                size,
+            )
+            show("  the limit: counting lines (wc -l)", ["wc", "-l", str(path)], events, 0)
             last_ns = last_time_ns(path)
             window = [f"-b{last_ns // 2}", f"-d{last_ns // 100}"]
             measure(f"{events:,} events, 1 % uncoalesced", [*drawing, *window], events, size)

@@ -17,6 +17,12 @@ from pathlib import Path
 
 import measure
 
+PARQUET = """
+import sys
+from pyarrow import parquet
+if sys.argv[1:]:
+    parquet.read_table(sys.argv[1], use_threads=False, read_dictionary=["path", "value"])
+"""
 READ = "import sys; from meantime.readers import open_trace; [*open_trace(sys.argv[1]).batches]"
 
 
@@ -43,6 +49,14 @@ def main() -> None:
         path = Path(folder) / "intervals.parquet"
         parquet.write_table(pyarrow.table(columns), path)
         report("intervals as Parquet", path, count)
+        # no reader that uses pyarrow can be below that
+        start = measure.run([sys.executable, "-c", PARQUET])
+        run = measure.run([sys.executable, "-c", PARQUET, str(path)])
+        print(
+            f"  the limit: pyarrow starts in {start.cpu_s:.2f} s and {start.peak_bytes / 1e6:.0f}"
+            f" MB, and reads into its own columns in {run.cpu_s - start.cpu_s:.2f} s and"
+            f" {run.peak_bytes / 1e6:.0f} MB"
+        )
 
 
 def report(name: str, path: Path, count: int) -> None:
