@@ -39,6 +39,17 @@ CATALOGUE: dict[str, str] = {
         "the thread that left a CPU is not the one that was switched in last; which thread ran"
         " in between is unknown"
     ),
+    "cpu_time_went_back": (
+        "the times of a CPU go backwards; what happened on it is placed by its times"
+    ),
+    "unread_fields": (
+        "events of the scheduler or of block devices whose fields have an unknown form say nothing"
+        " of CPUs and threads"
+    ),
+    "overwritten_events": (
+        "the tracer's buffers were full, and the earliest events were overwritten; give it larger"
+        " buffers"
+    ),
     "event_without_time": "events whose time is not a 64-bit number of nanoseconds cannot be drawn",
     "event_without_row": (
         "events of entities that have neither states nor a description are not drawn"

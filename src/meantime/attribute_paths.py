@@ -24,11 +24,13 @@ __all__ = [
     "REQUESTS",
     "STACK",
     "STACK_PATTERN",
+    "STATUS",
     "THREADS",
     "VALUE",
     "async_path",
     "async_paths",
     "counter_path",
+    "cpu_path",
     "is_async",
     "is_idle_task",
     "is_in_thread",
@@ -52,6 +54,7 @@ OBJECTS: Final = "Objects"
 TASKS: Final = "Tasks"
 REQUESTS: Final = "Requests"
 STACK: Final = "Stack"
+STATUS: Final = "Status"
 VALUE: Final = "value"
 EVENTS: Final = "Events"
 GLOBAL: Final = "Global"
@@ -86,6 +89,11 @@ def thread_paths(pids: Iterable[str], tids: Iterable[str]) -> list[Path]:
     True
     """
     return [*zip(repeat(PROCESSES), pids, repeat(THREADS), tids, strict=False)]
+
+
+def cpu_path(cpu: int) -> Path:
+    """Return the path of a CPU."""
+    return (CPUS, str(cpu))
 
 
 def task_path(site: str, number: int, process: str | None) -> Path:

@@ -13,6 +13,7 @@ import json
 import lzma
 import struct
 import tempfile
+import zlib
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -353,6 +354,19 @@ _STACK = "\tffffffff8158e3e1 next_page+0xc1 ([kernel.kallsyms])\n\t  7f41 main+0
 
 
 @cache
+def _ftrace() -> list[Files]:
+    marks = ["B|5|draw", "E|5", "S|5|load|9", "F|5|load|9", "C|5|heap|12", "I|5|now"]
+    lines = [f"  ui-7 ( 5) [000] ...1 1.00010{i}: 0: {mark}\n" for i, mark in enumerate(marks)]
+    lines.append("CPU:0 [LOST 12 EVENTS]\n  ui-7 [000] 1.000200: lock <-take\n")
+    text = ("# tracer: nop\n#\n" + "".join(lines)).encode()
+    return [
+        {"marks.txt": text},
+        {"packed": b"TRACE:\n" + zlib.compress(text)},
+        {"page.html": b'<script class="trace-data">\n' + text + b"</script>\n"},
+        *_read(_SAMPLES / "ftrace" / "kernel.txt", _SAMPLES / "ftrace" / "trace-cmd.txt"),
+    ]
+
+
 def _perf() -> list[Files]:
     headers = [
         "java  1234 [002] 12.345678:   10101010 cpu-clock:ppp: ",
@@ -717,6 +731,11 @@ FORMATS = {
         Format(
             "folded", _folded, (b";", b" ", b"\n", b";;", b"\0", b"\xff", b" 1e9", b"\t1"),
             reader="folded",
+        ),
+        Format(
+            "ftrace", _ftrace,
+            (*_PERF_TOKENS, b"irq_handler_entry: ", b"0: B|5|x\n", b"CPU:1 [LOST 2 EVENTS]\n"),
+            reader="ftrace",
         ),
         Format("perf", _perf, _PERF_TOKENS, reader="perf"),
         Format(

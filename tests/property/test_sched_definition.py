@@ -1,4 +1,4 @@
-"""The states of threads that follow from switches agree with a plain definition of them."""
+"""The states that follow from records of switches agree with a plain definition of them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.providers.sched import thread_states
+from meantime.kernels import perf
+from meantime.providers.sched import scheduling_of, state_name
 
-NAMES = {"R": "runnable", "S": "sleeping", "D": "blocked", "+": "preempted", "?": "?"}
+NAMES = {"R": "runnable", "S": "sleeping", "D": "blocked", "+": "preempted", "?": "?", "X": None}
 
 
 class Switch(NamedTuple):
@@ -32,45 +33,83 @@ SWITCHES = st.lists(
         st.integers(0, 3),
     ),
     max_size=15,
+    unique_by=lambda switch: switch.time_ns,
 )
-Change = tuple[int, int, "str | None", int]
 
 
-def definition(switches: list[Switch]) -> tuple[list[Change], list[tuple[int, int]]]:
-    changes: list[Change] = []
-    lost = []
+def records_of(switches: list[Switch]) -> np.ndarray:
+    rows = np.zeros(len(switches), perf.RECORD_TYPE)
+    rows["value"] = -1
+    for row, switch in zip(rows, switches, strict=True):
+        row["time_ns"], row["cpu"], row["kind"] = switch.time_ns, switch.cpu, perf.SWITCH
+        row["thread"], row["other"] = switch.leaving, switch.coming
+        row["number"] = ord(switch.letter)
+    return rows
+
+
+def running(switches: list[Switch]) -> tuple[set[tuple[int, int, int, int]], list[tuple[int, int]]]:
+    """Return (thread, CPU, from, to) where two switches of a CPU agree, and what is lost."""
+    found, lost = set(), []
     for cpu in sorted({switch.cpu for switch in switches}):
-        own = sorted((each for each in switches if each.cpu == cpu), key=lambda each: each.time_ns)
-        for switch, after in pairwise([*own, None]):
-            assert switch is not None
-            runs = after is not None and after.leaving == switch.coming
-            if after is not None and not runs:
-                lost.append((switch.time_ns, after.time_ns))
-            changes.append((switch.time_ns, switch.leaving, NAMES[switch.letter], -1))
-            changes.append(
-                (switch.time_ns, switch.coming, "running" if runs else None, cpu if runs else -1)
+        own = sorted(each for each in switches if each.cpu == cpu)
+        for switch, after in pairwise(own):
+            # on another CPU in between: one of the switches there was not recorded
+            elsewhere = any(
+                switch.time_ns < each.time_ns < after.time_ns
+                and each.cpu != cpu
+                and switch.coming in {each.leaving, each.coming}
+                for each in switches
             )
-    changes = [change for change in changes if change[1]]  # thread 0 is the idle task
-    return sorted(changes, key=lambda change: change[0]), lost
+            if after.leaving != switch.coming or (switch.coming and elsewhere):
+                lost.append((switch.time_ns, after.time_ns))
+            elif switch.coming:
+                found.add((switch.coming, cpu, switch.time_ns, after.time_ns))
+    return found, lost
 
 
 @given(SWITCHES)
-def test_threads_are_in_the_states_that_switches_say(switches: list[Switch]) -> None:
-    columns = [
-        np.array(column, np.int64)
-        for column in zip(
-            *((s.time_ns, s.cpu, s.leaving, ord(s.letter), s.coming) for s in switches), strict=True
-        )
-    ] or [np.empty(0, np.int64)] * 5
+def test_threads_run_where_two_switches_agree_and_are_unknown_elsewhere(
+    switches: list[Switch],
+) -> None:
+    found = scheduling_of(records_of(switches), np.arange(4), ["a"], 3)
 
-    found = thread_states(*columns)
+    runs = set()
+    for thread in range(1, 4):
+        own = [row for row in found.threads.tolist() if row[1] == thread]
+        assert [row[0] for row in own] == sorted(row[0] for row in own)
+        for (start_ns, _, state, tag, _), (end_ns, *_) in pairwise(own):
+            if state_name(state) == "running":
+                runs.add((thread, int(found.tags[tag][0]), start_ns, end_ns))
+        assert not own or state_name(own[-1][2]) != "running"
+    expected, lost = running(switches)
+    assert runs == expected
+    stretches = zip(found.lost["from_ns"].tolist(), found.lost["to_ns"].tolist(), strict=True)
+    assert sorted(stretches) == sorted(lost)
 
-    rows = zip(
-        *(column.tolist() for column in (found.time_ns, found.tid, found.state, found.cpu)),
-        strict=True,
-    )
-    states = [
-        (time_ns, tid, found.names[state] if state >= 0 else None, cpu)
-        for time_ns, tid, state, cpu in rows
-    ]
-    assert (states, found.lost) == definition(switches)
+
+@given(SWITCHES)
+def test_a_thread_that_leaves_is_in_the_state_of_its_letter(switches: list[Switch]) -> None:
+    found = scheduling_of(records_of(switches), np.arange(4), ["a"], 3)
+
+    last = {(row[0], row[1]): state_name(row[2]) for row in found.threads.tolist()}
+    for switch in switches:
+        # a switch from a thread to itself leaves it running, or it is unknown
+        if switch.leaving and switch.coming != switch.leaving:
+            assert last[switch.time_ns, switch.leaving] == NAMES[switch.letter]
+
+
+@given(SWITCHES)
+def test_a_cpu_has_the_state_of_its_thread_unless_that_is_unknown(switches: list[Switch]) -> None:
+    found = scheduling_of(records_of(switches), np.arange(4), ["a"], 3)
+    expected, lost = running(switches)
+
+    for time_ns, cpu, state, thread, _, _ in found.cpus.tolist():
+        known = (thread, cpu) in {(each[0], each[1]) for each in expected if each[2] == time_ns}
+        if state < 0:
+            assert not known
+        elif thread:
+            assert known
+            assert state == 1
+        else:
+            assert state == 0
+            assert time_ns not in {each[0] for each in lost}

@@ -315,7 +315,7 @@ def switch(time: str, cpu: int, prev: tuple[str, int, str], after: tuple[str, in
 
 def states(history: History, tid: int) -> list[tuple[int, int | None, object]]:
     """Return when each state began and ended, in microseconds, and the state."""
-    quark = history.quark("Threads", str(tid))
+    quark = history.quark("Threads", str(tid), "Status")
     return [
         (each.start_ns // 1000, each.end_ns // 1000, each.value)
         for each in history.intervals([quark], *history.bounds)
@@ -366,8 +366,9 @@ def test_switches_are_drawn_as_one_map_of_named_threads_in_the_colours_of_their_
         + switch("0.000300", 0, ("a b", 12, "R+"), ("worker", 7))
         + switch("0.000400", 0, ("worker", 7, "S"), ("swapper/0", 0))
     )
-    (panel,) = statemap.build([read(tmp_path, text)]).panels
+    cpus, panel, on_cpus = statemap.build([read(tmp_path, text)]).panels
 
+    assert (cpus.entities, on_cpus.entities) == (["CPUs/0"], ["CPUs/0/Thread"])
     assert panel.entities == ["a b 12", "worker 7"]
     assert [(state.name, state.color) for state in panel.states] == [
         ("running", "#1d8759"),
@@ -416,7 +417,7 @@ def test_a_switch_with_other_fields_is_still_a_sample(tmp_path: Path, payload: s
     history = read(tmp_path, f"a 7 [000] 1.000000: sched:sched_switch: {payload}\n")
 
     assert len(history.samples()) == 1
-    assert states(history, 7) == []
+    assert history.attributes.find("Status", parent=history.quark("Threads", "7")) is None
 
 
 def test_switches_without_cpus_are_samples_alone(tmp_path: Path) -> None:
@@ -534,29 +535,6 @@ def test_a_scan_takes_columns_of_one_length_only(rows: int, tails: int | None) -
         )  # fmt: skip
 
 
-FTRACE = {
-    "trace-cmd": "cpus=2\n   sh-12  [000]  1.000001: sched_wakeup_new:     sh:13 [120] CPU:000\n",
-    "trace-cmd without head": "   sh-12 [000] 1.000001: sched_wakeup_new:  sh:13 [120] CPU:000\n",
-    "function graph": "cpus=8\n  sh-1 [003] 1.000001: funcgraph_entry:  func=0xff depth=0\n",
-    "kernel": "# tracer: nop\n#\n  sh-1 [000] .....  1.000001: sched_waking: comm=b pid=1\n",
-    "kernel with groups": "  sh-1  (  1) [000] d.h2  1.000001: sched_waking: comm=b pid=1\n",
-    "kernel without events": "# tracer: function_graph\n 0)   0.633 us    |  }\n",
-    "names with blanks": "  C2 Comp-7 [000] 1.000001: sched_waking: comm=b\n a:1-2 [001] 1.1: x\n",
-}
-
-
-@pytest.mark.parametrize("kind", FTRACE)
-def test_text_of_ftrace_is_refused_with_what_to_do(tmp_path: Path, kind: str) -> None:
-    with pytest.raises(InputError) as caught:
-        read(tmp_path, FTRACE[kind])
-
-    assert caught.value.reason == (
-        "ftrace text (trace-cmd report, or the kernel's trace file) is not supported:"
-        " record the events with `perf record -a -e 'sched:*'` and print them with"
-        " `perf script`"
-    )
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -640,7 +618,7 @@ def test_a_switch_to_a_state_of_any_byte_is_read(tmp_path: Path) -> None:
 
     history = read(tmp_path, text.replace(b"] S", b"] \xe9"))
 
-    states = history.intervals([history.quark("Threads", "1")]).value
+    states = history.intervals([history.quark("Threads", "1", "Status")]).value
     assert "\xe9" in list(states.names)
 
 
@@ -665,7 +643,8 @@ def test_a_switch_at_the_end_of_a_block_is_read_once() -> None:
         reader = perf.PerfText(perf.IDS | perf.CPU, True, True)
         done, _, _ = scan(reader, text[:end], last=False)
         scan(reader, text[done:], last=True)
-        assert reader.switches_so_far()[:, [0, 2, 4]].tolist() == [
-            [1_000_000_000, 1, 2],
-            [2_000_000_000, 2, 1],
-        ]
+        found = reader.records_so_far()
+        tids, _ = reader.ids_so_far()
+        assert found["time_ns"].tolist() == [1_000_000_000, 2_000_000_000]
+        assert tids[found["thread"]].tolist() == [1, 2]
+        assert tids[found["other"]].tolist() == [2, 1]

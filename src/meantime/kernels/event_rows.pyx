@@ -177,6 +177,12 @@ cdef const char *equals_value_end(const char *at, const char *end, const char **
         at = after
 
 
+cdef inline bint is_named(const char *at, const char *end) noexcept nogil:
+    """Return whether the fields of an event of the scheduler have names."""
+    at = json_skip_blanks(at, end)
+    return end - at > 5 and (memcmp(at, b"comm=", 5) == 0 or memcmp(at, b"prev_", 5) == 0)
+
+
 cdef inline const char *colon_name_end(const char *at, const char *end) noexcept nogil:
     """Return the end of the name of `name: value` at its colon; NULL if there is none."""
     cdef const char *name = word_end(at, end)
@@ -632,7 +638,11 @@ cdef class EventRows:
             raise ValueError("as many events wait as may")
         for i, each in enumerate(names):
             code[i] = code_of(&self.names, each, len(each))
-            is_exit[i] = each.startswith(b"syscalls:sys_exit_")
+            bare = each.rpartition(b":")[2]
+            is_exit[i] = bare.startswith(b"sys_exit_")
+            # which other programs print without the names of fields
+            if bare == b"sched_switch" or bare.startswith(b"sched_wak"):
+                is_exit[i] = 2
             if code[i] < 0:
                 raise MemoryError
         i = first
@@ -643,9 +653,11 @@ cdef class EventRows:
                 if not 0 <= begin <= end <= size:
                     break
                 self.events += 1
+                if is_exit[named[row]] == 2 and not is_named(block + begin, block + end):
+                    break
                 found = self._fields(
-                    block + begin, block + end, b"ret" if is_exit[named[row]] else b"text",
-                    3 if is_exit[named[row]] else 4,
+                    block + begin, block + end, b"ret" if is_exit[named[row]] == 1 else b"text",
+                    3 if is_exit[named[row]] == 1 else 4,
                 )
                 if found != READ:
                     self.cell_count = cells

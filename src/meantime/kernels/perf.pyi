@@ -9,17 +9,37 @@ MISC: int
 DATE: int
 UNPADDED: int
 NANOS: int
+FTRACE: int
+
+SWITCH: int
+WAKE: int
+NEW: int
+LOST: int
+MARK: int
+BEGIN: int
+END: int
+LEAF: int
+ISSUE: int
+COMPLETE: int
+CALL: int
+IRQ: int
+SOFTIRQ: int
+
+RECORD_TYPE: np.dtype[np.void]
 
 class PerfText:
     records: int
     unknown_lines: int
     unread_headers: int
+    unread_fields: int
+    unmatched_ends: int
     times_beyond: int
     steps_back: int
     far_steps_back: int
+    cpu_steps_back: int
     lost: list[tuple[int, int, int]]
 
-    def __init__(self, layout: int, with_stacks: bool, with_switches: bool) -> None: ...
+    def __init__(self, layout: int, with_stacks: bool, with_records: bool) -> None: ...
     def scan(
         self,
         text: memoryview,
@@ -36,5 +56,20 @@ class PerfText:
     def events_from(self, first: int) -> list[bytes]: ...
     def frames_so_far(self) -> list[tuple[bytes, bool]]: ...
     def stacks_so_far(self) -> tuple[Int32s, Int32s]: ...
-    def switches_so_far(self) -> npt.NDArray[np.int64]: ...
+    def records_so_far(self) -> npt.NDArray[np.void]: ...
+    def first_times(self) -> Int64s: ...
+    def ids_so_far(self) -> tuple[Int64s, Int32s]: ...
     def names_so_far(self) -> list[bytes]: ...
+
+def thread_states_of_records(
+    records: npt.NDArray[np.void],
+    order: Int64s,
+    role: npt.NDArray[np.uint8],
+    cpus: int,
+) -> tuple[
+    npt.NDArray[np.void],
+    npt.NDArray[np.void],
+    npt.NDArray[np.void],
+    Int32s,
+    npt.NDArray[np.int32],
+]: ...

@@ -1,8 +1,8 @@
 """`perf script` text to columns."""
 
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memchr, memcmp
+from libc.string cimport memchr, memcmp, memcpy, memset
 
 import os
 
@@ -23,7 +23,7 @@ cdef extern from "intern.h" nogil:
     bint intern_grow(intern_table *table)
     void intern_free(intern_table *table)
 
-cdef extern from "perf_text.h" nogil:
+cdef extern from "tracepoint_text.h" nogil:
     enum:
         PERF_IDS
         PERF_CPU
@@ -31,12 +31,15 @@ cdef extern from "perf_text.h" nogil:
         PERF_DATE
         PERF_UNPADDED
         PERF_NANOS
+        PERF_FTRACE
     ctypedef struct perf_header:
         const char *begin
         uint32_t comm_bytes
         uint32_t bytes
         int64_t time_ns
         int32_t cpu
+        int64_t tid
+        char context
         const char *rest
     enum:
         PERF_HEADER
@@ -54,6 +57,8 @@ cdef extern from "perf_text.h" nogil:
         int64_t next
         const char *next_comm
         uint32_t next_bytes
+        int32_t prev_prio
+        int32_t next_prio
         char state
     int perf_read_switch(const char *at, const char *end, perf_switch *found)
     int perf_read_header(
@@ -62,7 +67,93 @@ cdef extern from "perf_text.h" nogil:
     perf_counted perf_read_counted(const char *rest, const char *end)
     int perf_read_frame(const char *line, const char *end, perf_frame *frame)
     const char *perf_skip(const char *at, const char *end)
+    const char *perf_back(const char *begin, const char *at)
+    const char *perf_back_digits(const char *begin, const char *at)
     bint perf_digit(char c)
+
+    enum:
+        TRACE_SWITCH
+        TRACE_WAKE
+        TRACE_NEW
+        TRACE_LOST
+        TRACE_MARK
+        TRACE_BEGIN
+        TRACE_END
+        TRACE_LEAF
+        TRACE_ISSUE
+        TRACE_COMPLETE
+        TRACE_CALL
+        TRACE_IRQ
+        TRACE_SOFTIRQ
+        TRACE_CALL_END
+        TRACE_IRQ_END
+        TRACE_SOFTIRQ_END
+        TRACE_OTHER
+    ctypedef struct trace_record:
+        int64_t time_ns
+        int64_t value
+        int32_t thread
+        int32_t other
+        int32_t name
+        int32_t cpu
+        int32_t number
+        int32_t prio
+        int32_t other_prio
+        int32_t kind
+    ctypedef struct trace_wake:
+        int64_t tid
+        int64_t cpu
+        int64_t prio
+        const char *comm
+        uint32_t bytes
+    ctypedef struct trace_request:
+        const char *device
+        const char *kind
+        uint32_t device_bytes
+        uint32_t kind_bytes
+        int64_t sector
+        int64_t sectors
+    int trace_kind(const char *at, uint32_t size, bint is_ftrace, const char **bare)
+    int trace_read_header(const char *line, const char *end, perf_header *header)
+    perf_counted trace_read_event(const char *rest, const char *end)
+    int trace_read_wake(const char *at, const char *end, trace_wake *found)
+    int trace_read_request(const char *at, const char *end, trace_request *found)
+    const char *trace_after(const char *at, const char *end, const char *before)
+    const char *trace_number(const char *at, const char *end, int64_t *number)
+
+cdef extern from "thread_states.h" nogil:
+    ctypedef struct thread_change:
+        int64_t time_ns
+        int32_t thread
+        int32_t state
+        int32_t tag
+        int32_t unused
+    ctypedef struct cpu_change:
+        int64_t time_ns
+        int32_t cpu
+        int32_t state
+        int32_t thread
+        int32_t name
+        int64_t before
+    ctypedef struct lost_stretch:
+        int64_t from_ns
+        int64_t to_ns
+        int32_t cpu
+        int32_t was_told
+    ctypedef struct thread_states:
+        thread_change *threads
+        cpu_change *cpus
+        lost_stretch *lost
+        int32_t *wakes
+        int64_t thread_count
+        int64_t cpu_count
+        int64_t lost_count
+        int64_t wake_count
+        intern_table *tags
+    int thread_states_of(
+        const trace_record *records, const int64_t *order, int64_t count,
+        const uint8_t *role, int64_t threads, int64_t cpus, thread_states *out,
+    )
 
 IDS = PERF_IDS
 CPU = PERF_CPU
@@ -70,6 +161,20 @@ MISC = PERF_MISC
 DATE = PERF_DATE
 UNPADDED = PERF_UNPADDED
 NANOS = PERF_NANOS
+FTRACE = PERF_FTRACE
+
+# What a record of `records_so_far` is.
+SWITCH, WAKE, NEW, LOST = TRACE_SWITCH, TRACE_WAKE, TRACE_NEW, TRACE_LOST
+MARK, BEGIN, END, LEAF = TRACE_MARK, TRACE_BEGIN, TRACE_END, TRACE_LEAF
+ISSUE, COMPLETE, CALL = TRACE_ISSUE, TRACE_COMPLETE, TRACE_CALL
+IRQ, SOFTIRQ = TRACE_IRQ, TRACE_SOFTIRQ
+
+# A thread, a name and a CPU are codes; see tracepoint_text.h.
+RECORD_TYPE = np.dtype([
+    ("time_ns", np.int64), ("value", np.int64), ("thread", np.int32), ("other", np.int32),
+    ("name", np.int32), ("cpu", np.int32), ("number", np.int32), ("prio", np.int32),
+    ("other_prio", np.int32), ("kind", np.int32),
+])
 
 cdef enum:
     NOTHING
@@ -82,17 +187,27 @@ cdef enum:
     FRAMES
     STACKS
     NAMES
+    IDS_OF_THREADS
+    IDS_OF_CPUS
     TABLES
-
-
-# Of each switch: time, CPU, the thread that leaves, its state, the thread that comes, its name.
-cdef enum:
-    SWITCH_FIELDS = 6
 
 
 # perf sorts what it prints, except for what it flushes in rounds, which are shorter than this.
 cdef enum:
     FAR_NS = 1_000_000_000
+
+
+cdef enum:
+    UNKNOWN_KIND = 255
+
+
+cdef struct cpu_place:
+    int64_t first_ns
+    int64_t last_ns
+    int64_t lost_from_ns
+    int64_t lost
+    int64_t irq
+    int64_t softirq
 
 
 cdef struct Columns:
@@ -121,19 +236,33 @@ cdef class PerfText:
     cdef int32_t *open_frames
     cdef Py_ssize_t open_count, open_room
     cdef int layout
-    cdef bint with_stacks, with_switches, after_frames
-    cdef int64_t *switches
-    cdef Py_ssize_t switch_count, switch_room, open_switch
-    cdef bint in_record
+    cdef bint with_stacks, with_records, after_frames
+    cdef trace_record *records_found
+    cdef int64_t record_count, record_room
+    # of the sample that is open: its line, and where its fields begin and end
+    cdef perf_header open_header
+    cdef const char *open_tail
+    cdef const char *open_end
+    cdef int32_t open_event
+    # by code of an event: what it is, and the name of its system call
+    cdef int32_t *kind_of
+    cdef int32_t *call_of
+    cdef int32_t event_room
+    # by code of a thread or CPU: the index of the record that has not ended, or -1
+    cdef int64_t *open_calls
+    cdef int32_t thread_room
+    cdef cpu_place *places
+    cdef int32_t place_room
+    cdef bint in_record, is_over
     cdef int64_t last_ns, open_unknown, open_unread
     cdef readonly int64_t records, unknown_lines, unread_headers, times_beyond
-    cdef readonly int64_t steps_back, far_steps_back
+    cdef readonly int64_t steps_back, far_steps_back, cpu_steps_back, unmatched_ends, unread_fields
     cdef readonly list lost
 
-    def __cinit__(self, int layout, bint with_stacks, bint with_switches):
+    def __cinit__(self, int layout, bint with_stacks, bint with_records):
         self.layout = layout
         self.with_stacks = with_stacks
-        self.with_switches = with_switches
+        self.with_records = with_records
         self.last_ns = -1
         self.lost = []
         cdef uint64_t seed = <uint64_t>int.from_bytes(os.urandom(8), "little")
@@ -148,7 +277,11 @@ cdef class PerfText:
         for table in range(TABLES):
             intern_free(&self.tables[table])
         free(self.open_frames)
-        free(self.switches)
+        free(self.records_found)
+        free(self.kind_of)
+        free(self.call_of)
+        free(self.open_calls)
+        free(self.places)
 
     def scan(
         self, const unsigned char[::1] text, bint last, int64_t[::1] time_ns, int64_t[::1] period,
@@ -180,9 +313,16 @@ cdef class PerfText:
         cdef bint full = False
         if text.shape[0]:
             with nogil:
-                done = self.read(
-                    <const char*>&text[0], <const char*>&text[0] + text.shape[0], last, &out, &full
-                )
+                if self.layout & PERF_FTRACE:
+                    done = self.read_ftrace(
+                        <const char*>&text[0], <const char*>&text[0] + text.shape[0], last, &out,
+                        &full
+                    )
+                else:
+                    done = self.read(
+                        <const char*>&text[0], <const char*>&text[0] + text.shape[0], last, &out,
+                        &full
+                    )
         if done < 0:
             raise MemoryError
         return done, out.rows, full
@@ -198,6 +338,8 @@ cdef class PerfText:
         cdef int open = RECORD if self.in_record else NOTHING
         cdef int kind
         cdef perf_header header
+        cdef perf_counted counted
+        cdef const char *tail
         while line < end:
             line_end = <const char*>memchr(line, b"\n", <size_t>(end - line))
             if line_end == NULL:
@@ -235,7 +377,11 @@ cdef class PerfText:
                     self.times_beyond += 1
                 else:
                     open = SAMPLE
-                    if not self.begin(&header, line_end, out):
+                    counted = perf_read_counted(header.rest, line_end)
+                    tail = header.rest
+                    if counted.event != NULL:
+                        tail = counted.event + counted.event_bytes + 1
+                    if not self.begin(&header, &counted, tail, line_end, out):
                         return -1
             elif kind == PERF_OTHER_FIELDS and line[0] != b"#":
                 if open == SAMPLE:
@@ -254,22 +400,180 @@ cdef class PerfText:
             if not self.close(out):
                 return -1
             done = end
-        elif open == SAMPLE:
-            # It is read again by the next call, with its switch.
-            self.switch_count = self.open_switch
         self.in_record = open == RECORD
         return done - begin
 
-    cdef bint begin(self, const perf_header *header, const char *end, Columns *out) noexcept nogil:
-        cdef perf_counted counted = perf_read_counted(header.rest, end)
+    cdef Py_ssize_t read_ftrace(
+        self, const char *begin, const char *end, bint last, Columns *out, bint *full
+    ) noexcept nogil:
+        """Do as `read` for the lines of ftrace, each of which is a sample."""
+        cdef const char *line = begin
+        cdef const char *line_end
+        cdef const char *next_line
+        cdef int kind
+        cdef perf_header header
+        while line < end:
+            line_end = <const char*>memchr(line, b"\n", <size_t>(end - line))
+            if line_end == NULL:
+                if not last:
+                    break
+                line_end = end
+                next_line = end
+            else:
+                next_line = line_end + 1
+            if line_end > line and (line_end - 1)[0] == b"\r":
+                line_end -= 1
+            # in a page of systrace the text may be a literal of JavaScript
+            if line_end - line > 2 and memcmp(line_end - 3, b"\\n\\", 3) == 0:
+                line_end -= 3
+            kind = trace_read_header(line, line_end, &header)
+            if kind == PERF_HEADER:
+                if out.rows == out.room:
+                    full[0] = True
+                    break
+                if header.time_ns < 0:
+                    self.times_beyond += 1
+                elif not self.add_line(&header, line_end, out):
+                    return -1
+                self.is_over = False
+            elif kind == PERF_OTHER_FIELDS:
+                self.unread_headers += 1
+            elif not self.add_note(line, line_end):
+                return -1
+            line = next_line
+        return line - begin
+
+    cdef bint add_line(self, perf_header *header, const char *end, Columns *out) noexcept nogil:
+        """Add a line of ftrace as a sample with a period of 1."""
+        cdef perf_counted counted = trace_read_event(header.rest, end)
+        cdef const char *at = perf_skip(header.rest, end)
+        cdef const char *stop
+        cdef const char *caller
+        cdef char name[72]
+        cdef size_t size
+        cdef bint is_exit
+        if counted.event != NULL and counted.event_bytes == 8 and memcmp(at, b"function", 8) == 0:
+            at = perf_skip(at + 9, end)
+            counted.event_bytes = 8
+        elif counted.event == NULL:
+            stop = at
+            while stop < end and stop[0] != b" " and stop[0] != b"(":
+                stop += 1
+            is_exit = end - stop > 3 and memcmp(stop, b" -> ", 4) == 0
+            size = <size_t>(stop - at)
+            if size > 4 and size < 60 and memcmp(at, b"sys_", 4) == 0 and (
+                is_exit or (stop < end and stop[0] == b"(")
+            ):
+                memcpy(name, b"sys_exit_" if is_exit else b"sys_enter_", 10)
+                memcpy(name + (9 if is_exit else 10), at + 4, size - 4)
+                counted.event = name
+                counted.event_bytes = <uint32_t>(size + (5 if is_exit else 6))
+                if not is_exit and (end - 1)[0] == b")":
+                    end -= 1
+                return self.begin(header, &counted, stop + (4 if is_exit else 1), end, out) and (
+                    self.close(out)
+                )
+            if trace_after(at, end, b" <-") == NULL:
+                self.unread_headers += 1
+                return True
+            counted.event = b"function"
+            counted.event_bytes = 8
+        else:
+            return self.begin(
+                header, &counted, counted.event + counted.event_bytes + 1, end, out
+            ) and self.close(out)
+        if not self.begin(header, &counted, at, end, out):
+            return False
+        caller = trace_after(at, end, b" <-")
+        if self.with_stacks and caller != NULL:
+            stop = perf_back(at, caller - 3)
+            if not self.push_frame(at, <size_t>(stop - at), False):
+                return False
+            while caller < end and (caller[0] == b"-" or caller[0] == b" "):
+                caller += 1
+            if not self.push_frame(caller, <size_t>(perf_back(caller, end) - caller), False):
+                return False
+        return self.close(out)
+
+    cdef bint add_note(self, const char *line, const char *end) noexcept nogil:
+        """Read a line without a time: what was lost of a CPU, or something unknown."""
+        cdef const char *at = perf_skip(line, end)
+        cdef int64_t cpu = 0, count = 0
+        cdef int32_t code
+        cdef int64_t limit = <int64_t>1 << 50
+        if at == end or at[0] == b"#" or (end - at > 5 and memcmp(at, b"cpus=", 5) == 0):
+            return True
+        if end - at > 9 and memcmp(at, b"CPU:", 4) == 0:
+            at = trace_number(at + 4, end, &cpu)
+            at = perf_skip(at, end)
+            if at < end and at[0] == b"[":
+                at += 1
+                if end - at > 5 and memcmp(at, b"LOST ", 5) == 0:
+                    at += 5
+                while at < end and perf_digit(at[0]) and count < limit:
+                    count = count * 10 + (at[0] - 48)
+                    at += 1
+                if (
+                    trace_after(at, end, b"EVENTS DROPPED") or trace_after(at, end, b"EVENTS]")
+                ) and cpu < 1_000_000_000:
+                    code = self.cpu_code(<int32_t>cpu)
+                    if code < 0:
+                        return False
+                    self.places[code].lost += count or 1
+                    self.places[code].lost_from_ns = self.places[code].last_ns
+                    return True
+        # what comes before the first event is printed by the program that recorded it, and what
+        # comes after the last one belongs to a page
+        if (at[0] == b"<" and end - at > 7 and memcmp(at, b"</script", 8) == 0) or (
+            end - at == 2 and memcmp(at, b"\";", 2) == 0
+        ) or (end - at == 4 and memcmp(at, b"\\n\";", 4) == 0):
+            self.is_over = True
+        self.unknown_lines += self.last_ns >= 0 and not self.is_over
+        return True
+
+    cdef int32_t cpu_code(self, int32_t cpu) noexcept nogil:
+        cdef int32_t code = intern(&self.tables[IDS_OF_CPUS], <const char*>&cpu, 4, 0)
+        cdef int32_t room
+        cdef void *grown
+        if code >= self.place_room:
+            room = 2 * self.place_room + 16
+            grown = realloc(self.places, <size_t>room * sizeof(cpu_place))
+            if grown == NULL:
+                return -1
+            self.places = <cpu_place*>grown
+            while self.place_room < room:
+                self.places[self.place_room] = cpu_place(-1, -1, -1, 0, -1, -1)
+                self.place_room += 1
+        return code
+
+    cdef int32_t thread_code(self, int64_t tid) noexcept nogil:
+        cdef int32_t code = intern(&self.tables[IDS_OF_THREADS], <const char*>&tid, 8, 0)
+        cdef int32_t room
+        cdef void *grown
+        if code >= self.thread_room:
+            room = 2 * self.thread_room + 256
+            grown = realloc(self.open_calls, <size_t>room * 8)
+            if grown == NULL:
+                return -1
+            self.open_calls = <int64_t*>grown
+            while self.thread_room < room:
+                self.open_calls[self.thread_room] = -1
+                self.thread_room += 1
+        return code
+
+    cdef bint begin(
+        self, const perf_header *header, const perf_counted *counted, const char *tail,
+        const char *end, Columns *out,
+    ) noexcept nogil:
         cdef int32_t thread = intern(
             &self.tables[THREADS], header.begin, header.bytes,
             header.comm_bytes * 2 + (header.bytes > header.comm_bytes),
         )
         cdef int32_t event = -1
-        cdef const char *at
         if counted.event != NULL:
             event = intern(&self.tables[EVENTS], counted.event, counted.event_bytes, 0)
+            if event >= self.event_room and not self.add_event(event):
+                return False
         if header.time_ns < self.last_ns:
             self.steps_back += 1
             self.far_steps_back += self.last_ns - header.time_ns > FAR_NS
@@ -279,50 +583,279 @@ cdef class PerfText:
         out.cpu[out.rows] = header.cpu
         out.event[out.rows] = event
         if out.tail != NULL:
-            at = header.rest if counted.event == NULL else counted.event + counted.event_bytes + 1
-            out.tail[2 * out.rows] = min(at, end) - out.text
+            out.tail[2 * out.rows] = min(tail, end) - out.text
             out.tail[2 * out.rows + 1] = end - out.text
         self.open_count = self.open_unknown = self.open_unread = 0
         self.after_frames = False
-        self.open_switch = self.switch_count
-        if (
-            self.with_switches and counted.event_bytes == 18 and header.cpu >= 0
-            and memcmp(counted.event, b"sched:sched_switch", 18) == 0
-            and not self.add_switch(header, counted.event + 19, end)
-        ):
-            return False
+        self.open_header = header[0]
+        self.open_event = event
+        self.open_tail = min(tail, end)
+        self.open_end = end
         return thread >= 0 and (counted.event == NULL or event >= 0)
 
-    cdef bint add_switch(self, const perf_header *header, const char *at, const char *end) noexcept nogil:
-        """Add the fields of a switch, if they can be read."""
-        cdef perf_switch found
-        cdef Py_ssize_t room
-        cdef int64_t *grown
-        cdef int64_t *row
-        if at >= end or not perf_read_switch(at, end, &found):
+    cdef bint add_event(self, int32_t code) noexcept nogil:
+        """Find out what the events from this code on are."""
+        cdef int32_t room = 2 * code + 64, each
+        cdef intern_table *events = &self.tables[EVENTS]
+        cdef const char *bare
+        cdef void *grown = realloc(self.kind_of, <size_t>room * sizeof(int32_t))
+        if grown == NULL:
+            return False
+        self.kind_of = <int32_t*>grown
+        grown = realloc(self.call_of, <size_t>room * sizeof(int32_t))
+        if grown == NULL:
+            return False
+        self.call_of = <int32_t*>grown
+        for each in range(self.event_room, room):
+            self.kind_of[each] = UNKNOWN_KIND
+        self.event_room = room
+        return True
+
+    cdef int find_kind(self, int32_t event) noexcept nogil:
+        """Return what an event is, found out when it is first needed; -1 without memory."""
+        cdef intern_table *events = &self.tables[EVENTS]
+        cdef const char *begin
+        cdef const char *bare = NULL
+        cdef uint32_t size
+        cdef size_t prefix
+        if self.kind_of[event] == UNKNOWN_KIND:
+            begin = events.bytes + events.offsets[event]
+            size = <uint32_t>(events.offsets[event + 1] - events.offsets[event])
+            self.kind_of[event] = trace_kind(begin, size, self.layout & PERF_FTRACE, &bare)
+            self.call_of[event] = -1
+            size -= <uint32_t>(bare - begin)
+            prefix = 10 if self.kind_of[event] == TRACE_CALL else 9
+            if self.kind_of[event] in (TRACE_CALL, TRACE_CALL_END) and size > prefix:
+                self.call_of[event] = intern(
+                    &self.tables[NAMES], bare + prefix, size - prefix, 0
+                )
+                if self.call_of[event] < 0:
+                    return -1
+        return self.kind_of[event]
+
+    cdef trace_record *new_record(self) noexcept nogil:
+        cdef int64_t room
+        cdef void *grown
+        if self.record_count == self.record_room:
+            room = self.record_room + self.record_room // 2 + 1024
+            grown = realloc(self.records_found, <size_t>room * sizeof(trace_record))
+            if grown == NULL:
+                return NULL
+            self.records_found = <trace_record*>grown
+            self.record_room = room
+        self.record_count += 1
+        return &self.records_found[self.record_count - 1]
+
+    cdef bint add_record(self) noexcept nogil:
+        """Add what the open sample says of CPUs and threads, if its fields can be read."""
+        cdef perf_header *header = &self.open_header
+        cdef const char *at = self.open_tail
+        cdef const char *end = self.open_end
+        cdef const char *found
+        cdef int kind
+        cdef int32_t cpu = -1
+        cdef cpu_place *place
+        cdef perf_switch switched
+        cdef trace_wake wake
+        cdef trace_request request
+        cdef trace_record made
+        cdef trace_record *record
+        cdef int64_t *opened = NULL
+        cdef int64_t number = 0
+        cdef bint is_lost = False
+        if header.cpu >= 0:
+            cpu = self.cpu_code(header.cpu)
+            if cpu < 0:
+                return False
+            place = &self.places[cpu]
+            self.cpu_steps_back += header.time_ns < place.last_ns
+            if place.lost:
+                with gil:
+                    self.lost.append((place.lost_from_ns, header.time_ns, place.lost))
+                made = trace_record(
+                    max(place.lost_from_ns, 0), header.time_ns, -1, -1, -1, cpu, 0, 0, 0, TRACE_LOST
+                )
+                place.lost = 0
+                is_lost = True
+            if place.first_ns < 0:
+                place.first_ns = header.time_ns
+            place.last_ns = max(place.last_ns, header.time_ns)
+        if is_lost:
+            record = self.new_record()
+            if record == NULL:
+                return False
+            record[0] = made
+            place.irq = place.softirq = -1
+        kind = TRACE_OTHER if self.open_event < 0 else self.find_kind(self.open_event)
+        if kind < 0:
+            return False
+        if kind == TRACE_OTHER:
             return True
-        if self.switch_count == self.switch_room:
-            room = 2 * self.switch_room + 1024
-            grown = <int64_t*>realloc(self.switches, <size_t>(room * SWITCH_FIELDS) * sizeof(int64_t))
+        if not self.layout & PERF_FTRACE:
+            found = perf_back_digits(header.begin, header.begin + header.bytes)
+            header.tid = -1
+            if header.bytes > header.comm_bytes:
+                trace_number(found, header.begin + header.bytes, &header.tid)
+        made = trace_record(header.time_ns, -1, -1, -1, -1, cpu, 0, 0, 0, kind)
+        at = perf_skip(at, end)
+        if kind == TRACE_SWITCH:
+            if cpu < 0:
+                return True
+            if at >= end or not perf_read_switch(at, end, &switched):
+                self.unread_fields += 1
+                return True
+            made.thread = self.thread_code(switched.prev)
+            made.other = self.thread_code(switched.next)
+            made.number = <unsigned char>switched.state
+            made.prio, made.other_prio = switched.prev_prio, switched.next_prio
+            made.name = intern(&self.tables[NAMES], switched.next_comm, switched.next_bytes, 0)
+            if made.thread < 0 or made.other < 0 or made.name < 0:
+                return False
+        else:
+            if header.tid >= 0:
+                made.thread = self.thread_code(header.tid)
+                if made.thread < 0:
+                    return False
+            if kind == TRACE_WAKE or kind == TRACE_NEW:
+                if cpu < 0:
+                    return True
+                if not trace_read_wake(at, end, &wake):
+                    self.unread_fields += 1
+                    return True
+                made.other = self.thread_code(wake.tid)
+                made.name = intern(&self.tables[NAMES], wake.comm, wake.bytes, 0)
+                made.number, made.other_prio = <int32_t>wake.cpu, <int32_t>wake.prio
+                # threads do not wake others in an interrupt, which runs while they are current
+                if header.context or place.irq >= 0 or place.softirq >= 0:
+                    made.thread = -1
+                if made.other < 0 or made.name < 0:
+                    return False
+            elif kind == TRACE_MARK:
+                found = trace_after(at, end, b": ")
+                if found != NULL and found - at == 20 and memcmp(at, b"tracing_mark_write", 18) == 0:
+                    at = found
+                made.name = intern(&self.tables[NAMES], at, <size_t>(end - at), 0)
+                if made.name < 0:
+                    return False
+            elif kind == TRACE_BEGIN or kind == TRACE_END:
+                if not self.read_function(&made, at, end):
+                    return False
+            elif kind == TRACE_ISSUE or kind == TRACE_COMPLETE:
+                if not trace_read_request(at, end, &request):
+                    self.unread_fields += 1
+                    return True
+                made.name = intern(
+                    &self.tables[NAMES], request.device, request.device_bytes, 0
+                )
+                made.other = intern(&self.tables[NAMES], request.kind, request.kind_bytes, 0)
+                made.value, made.number = request.sector, <int32_t>min(request.sectors, INT32_MAX)
+                if made.name < 0 or made.other < 0:
+                    return False
+            else:
+                if kind == TRACE_CALL or kind == TRACE_CALL_END:
+                    if made.thread < 0:
+                        return True
+                    opened = &self.open_calls[made.thread]
+                    made.name = self.call_of[self.open_event]
+                    if made.name < 0:
+                        if end - at > 3 and memcmp(at, b"NR ", 3) == 0:
+                            at += 3
+                        found = at
+                        while found < end and perf_digit(found[0]):
+                            found += 1
+                        made.name = intern(&self.tables[NAMES], at, <size_t>(found - at), 0)
+                else:
+                    if cpu < 0:
+                        return True
+                    if kind == TRACE_SOFTIRQ or kind == TRACE_SOFTIRQ_END:
+                        opened = &place.softirq
+                        found = trace_after(at, end, b"action=")
+                        if found != NULL and end > found and (end - 1)[0] == b"]":
+                            end -= 1
+                    else:
+                        opened = &place.irq
+                        found = trace_after(at, end, b"name=")
+                        if trace_after(at, end, b"irq=") != NULL:
+                            trace_number(trace_after(at, end, b"irq="), end, &number)
+                            made.number = <int32_t>min(number, INT32_MAX)
+                    if found == NULL:
+                        found = at
+                    if kind == TRACE_IRQ or kind == TRACE_SOFTIRQ:
+                        made.name = intern(
+                            &self.tables[NAMES], found, <size_t>(perf_back(found, end) - found), 0
+                        )
+                if kind > TRACE_SOFTIRQ:
+                    if opened[0] < 0 or self.records_found[opened[0]].time_ns > header.time_ns or (
+                        kind == TRACE_CALL_END
+                        and self.records_found[opened[0]].name != made.name
+                    ):
+                        self.unmatched_ends += 1
+                    else:
+                        self.records_found[opened[0]].value = header.time_ns
+                    opened[0] = -1
+                    return True
+                if made.name < 0:
+                    return False
+                opened[0] = self.record_count
+        record = self.new_record()
+        if record == NULL:
+            return False
+        record[0] = made
+        return True
+
+    cdef bint read_function(self, trace_record *made, const char *at, const char *end) noexcept nogil:
+        """Read the function of a line of function_graph, and how long it took if that is all of it."""
+        cdef const char *bar = trace_after(at, end, b"|")
+        cdef const char *name
+        cdef const char *stop
+        cdef int64_t whole = 0, part = 0, scale
+        if bar == NULL:
+            name = trace_after(at, end, b"func=")
+            if name == NULL:
+                name = at
+            stop = name
+            while stop < end and stop[0] != b" ":
+                stop += 1
+        else:
+            name = perf_skip(bar, end)
+            stop = perf_back(name, end)
+            if made.kind == TRACE_BEGIN and stop > name and (stop - 1)[0] == b";":
+                made.kind = TRACE_LEAF
+                while at < bar and not perf_digit(at[0]):
+                    at += 1
+                at = trace_number(at, bar, &whole)
+                if at < bar and at[0] == b".":
+                    at += 1
+                    scale = 100
+                    while at < bar and perf_digit(at[0]) and scale:
+                        part += (at[0] - 48) * scale
+                        scale //= 10
+                        at += 1
+                made.value = min(whole, <int64_t>1_000_000_000_000) * 1000 + part
+            if made.kind != TRACE_END:
+                at = trace_after(name, stop, b"()")
+                if at != NULL:
+                    stop = at - 2
+        made.name = intern(&self.tables[NAMES], name, <size_t>(stop - name), 0)
+        return made.name >= 0
+
+    cdef bint push_frame(self, const char *at, size_t size, uint32_t is_file) noexcept nogil:
+        cdef int32_t *grown
+        cdef Py_ssize_t room
+        if self.open_count == self.open_room:
+            room = 2 * self.open_room + 64
+            grown = <int32_t*>realloc(self.open_frames, <size_t>room * sizeof(int32_t))
             if grown == NULL:
                 return False
-            self.switches = grown
-            self.switch_room = room
-        row = self.switches + self.switch_count * SWITCH_FIELDS
-        row[0] = header.time_ns
-        row[1] = header.cpu
-        row[2] = found.prev
-        row[3] = <unsigned char>found.state
-        row[4] = found.next
-        row[5] = intern(&self.tables[NAMES], found.next_comm, found.next_bytes, 0)
-        self.switch_count += 1
-        return row[5] >= 0
+            self.open_frames = grown
+            self.open_room = room
+        self.open_frames[self.open_count] = intern(&self.tables[FRAMES], at, size, is_file)
+        self.open_count += 1
+        return self.open_frames[self.open_count - 1] >= 0
 
     cdef bint add_frame(self, const char *line, const char *end) noexcept nogil:
         """Add a line that belongs to the open sample."""
         cdef perf_frame frame
-        cdef int32_t *grown
-        cdef Py_ssize_t room
         cdef bint indented = line[0] == b"\t" or line[0] == b" "
         if indented and not self.with_stacks:
             self.after_frames = True
@@ -334,18 +867,7 @@ cdef class PerfText:
         self.after_frames = True
         if not self.with_stacks:
             return True
-        if self.open_count == self.open_room:
-            room = 2 * self.open_room + 64
-            grown = <int32_t*>realloc(self.open_frames, <size_t>room * sizeof(int32_t))
-            if grown == NULL:
-                return False
-            self.open_frames = grown
-            self.open_room = room
-        self.open_frames[self.open_count] = intern(
-            &self.tables[FRAMES], frame.name, frame.bytes, frame.is_file
-        )
-        self.open_count += 1
-        return self.open_frames[self.open_count - 1] >= 0
+        return self.push_frame(frame.name, frame.bytes, frame.is_file)
 
     cdef bint close(self, Columns *out) noexcept nogil:
         """Give the open sample its stack: frames come innermost first, stacks are built from main."""
@@ -358,6 +880,9 @@ cdef class PerfText:
             )
             if stack < 0:
                 return False
+        # now, as a sample that is cut off by its block is read again
+        if self.with_records and not self.add_record():
+            return False
         out.stack[out.rows] = stack
         out.rows += 1
         self.unknown_lines += self.open_unknown
@@ -387,22 +912,33 @@ cdef class PerfText:
             found.append((text[:comm_bytes], ids))
         return found
 
-    def switches_so_far(self):
-        """Return the switches as rows: time, CPU, leaving thread, its state, coming one, its name.
-
-        The state is a letter, the name one of `names_so_far`.
-        """
-        rows = np.empty((self.switch_count, SWITCH_FIELDS), np.int64)
-        cdef int64_t[:, ::1] out = rows
-        cdef Py_ssize_t i
-        cdef int field
-        for i in range(self.switch_count):
-            for field in range(SWITCH_FIELDS):
-                out[i, field] = self.switches[i * SWITCH_FIELDS + field]
+    def records_so_far(self):
+        """Return what the samples say of CPUs and threads, as an array of RECORD_TYPE."""
+        rows = np.empty(self.record_count, RECORD_TYPE)
+        cdef unsigned char[::1] out = rows.view(np.uint8)
+        if self.record_count:
+            memcpy(&out[0], self.records_found, <size_t>self.record_count * sizeof(trace_record))
         return rows
 
+    def ids_so_far(self):
+        """Return the ids of threads, and the numbers of CPUs, by code."""
+        return (
+            np.frombuffer(self.all_of(&self.tables[IDS_OF_THREADS]), np.int64),
+            np.frombuffer(self.all_of(&self.tables[IDS_OF_CPUS]), np.int32),
+        )
+
+    def first_times(self):
+        """Return the time of the first event of each CPU that has one."""
+        return np.array([
+            self.places[code].first_ns for code in range(self.tables[IDS_OF_CPUS].count)
+            if self.places[code].first_ns >= 0
+        ], np.int64)
+
+    cdef bytes all_of(self, const intern_table *table):
+        return table.bytes[:table.offsets[table.count]] if table.count else b""
+
     def names_so_far(self):
-        """Return the names of the threads that came by a switch."""
+        """Return the names of records."""
         return [self.text_of(&self.tables[NAMES], code) for code in range(self.tables[NAMES].count)]
 
     def events_from(self, int32_t first):
@@ -430,3 +966,80 @@ cdef class PerfText:
 
     cdef bytes text_of(self, const intern_table *table, int32_t code):
         return table.bytes[table.offsets[code]:table.offsets[code + 1]]
+
+
+def thread_states_of_records(records, order, role, Py_ssize_t cpus):
+    """Return the states of threads and CPUs, as the arrays of `StatesOfRecords`.
+
+    Args:
+        records: An array of RECORD_TYPE.
+        order: int64, the rows in order of time.
+        role: uint8, by thread: 0 for an idle task, 1 for a thread of a program, 2 of the kernel.
+        cpus: How many CPUs there are.
+
+    Returns:
+        Changes of threads, changes of CPUs, lost stretches, the rows of the wake-ups that count,
+        and the tags: by tag the CPU, the priority, the name and the thread that woke it; -1 is none.
+    """
+    cdef const unsigned char[::1] bytes_of = records.view(np.uint8)
+    cdef const int64_t[::1] rows = order
+    cdef const unsigned char[::1] roles = role
+    cdef Py_ssize_t n = order.shape[0], threads = role.shape[0]
+    cdef thread_states out
+    cdef intern_table tags
+    cdef int failed = 0
+    if records.dtype != RECORD_TYPE or records.shape[0] != n:
+        raise ValueError("the order must have a row for each record")
+    if n and (order.min() < 0 or order.max() >= n):
+        raise ValueError("a row of the order does not exist")
+    memset(&tags, 0, sizeof(tags))
+    tags.seed = <uint64_t>int.from_bytes(os.urandom(8), "little")
+    kinds = np.bincount(records["kind"], minlength=TRACE_OTHER + 1)
+    cdef int64_t switches = kinds[TRACE_SWITCH], wakes = kinds[TRACE_WAKE] + kinds[TRACE_NEW]
+    cdef int64_t lost = kinds[TRACE_LOST], irqs = kinds[TRACE_IRQ] + kinds[TRACE_SOFTIRQ]
+    thread_rows = np.empty((5 * switches + wakes + 2 * lost + cpus + 1) * 24, np.uint8)
+    cpu_rows = np.empty((switches + 2 * irqs + lost + 1) * 32, np.uint8)
+    lost_rows = np.empty((switches + lost + cpus + 1) * 24, np.uint8)
+    wake_rows = np.empty(wakes + 1, np.int32)
+    cdef unsigned char[::1] thread_view = thread_rows, cpu_view = cpu_rows, lost_view = lost_rows
+    cdef int32_t[::1] wake_view = wake_rows
+    out.threads = <thread_change*>&thread_view[0]
+    out.cpus = <cpu_change*>&cpu_view[0]
+    out.lost = <lost_stretch*>&lost_view[0]
+    out.wakes = &wake_view[0]
+    out.thread_count = out.cpu_count = out.lost_count = out.wake_count = 0
+    out.tags = &tags
+    if not intern_grow(&tags):
+        raise MemoryError
+    try:
+        if n:
+            with nogil:
+                failed = thread_states_of(
+                    <const trace_record*>&bytes_of[0], &rows[0], n,
+                    &roles[0] if threads else NULL, threads, cpus, &out,
+                )
+        if failed:
+            raise MemoryError
+        found_tags = np.frombuffer(tags.bytes[:tags.offsets[tags.count]] if tags.count else b"", np.int32)
+    finally:
+        intern_free(&tags)
+    return (
+        thread_rows[:out.thread_count * 24].view(CHANGE_TYPE),
+        cpu_rows[:out.cpu_count * 32].view(CPU_TYPE),
+        lost_rows[:out.lost_count * 24].view(LOST_TYPE),
+        wake_rows[:out.wake_count],
+        found_tags.reshape(-1, 4),
+    )
+
+
+CHANGE_TYPE = np.dtype([
+    ("time_ns", np.int64), ("thread", np.int32), ("state", np.int32), ("tag", np.int32),
+    ("unused", np.int32),
+])
+CPU_TYPE = np.dtype([
+    ("time_ns", np.int64), ("cpu", np.int32), ("state", np.int32), ("thread", np.int32),
+    ("name", np.int32), ("before", np.int64),
+])
+LOST_TYPE = np.dtype([
+    ("from_ns", np.int64), ("to_ns", np.int64), ("cpu", np.int32), ("was_told", np.int32),
+])

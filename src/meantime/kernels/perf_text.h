@@ -19,6 +19,7 @@ enum {
     PERF_DATE = 8, /* a date and a time of day */
     PERF_UNPADDED = 16, /* microseconds without leading zeros, as Android's simpleperf has */
     PERF_NANOS = 32, /* times with nine decimals */
+    PERF_FTRACE = 64, /* ftrace text: see tracepoint_text.h */
     PERF_COMM_BYTES = 15, /* TASK_COMM_LEN of Linux, without the final zero */
 };
 
@@ -34,6 +35,8 @@ typedef struct {
     int64_t time_ns; /* -1 if it is beyond 64 bits */
     int32_t cpu;     /* -1 if there is none */
     int is_nanos;    /* its time has nine decimals */
+    int64_t tid;     /* -1 if there is none */
+    char context;    /* h or s in a hardware or software interrupt, if the flags say so; else 0 */
     const char *rest;
 } perf_header;
 
@@ -171,7 +174,7 @@ static inline int perf_read_header(const char *line, const char *end, int layout
                                    perf_header *header)
 {
     const char *begin = perf_skip(line, end), *dot = begin;
-    perf_header found = {begin, 0, 0, 0, -1, 0, NULL};
+    perf_header found = {begin, 0, 0, 0, -1, 0, -1, 0, NULL};
     int64_t nearest = -1;
     int fits = 0, kind = 0;
     while ((dot = memchr(dot, '.', (size_t)(end - dot)))) {
@@ -257,6 +260,7 @@ typedef struct {
     int64_t next; /* the thread that gets it */
     const char *next_comm;
     uint32_t next_bytes;
+    int32_t prev_prio, next_prio;
     char state;   /* the letter of the state in which the first one leaves; + if it was preempted */
 } perf_switch;
 
@@ -268,14 +272,22 @@ static inline const char *perf_back_number(const char *begin, const char *at, co
     const char *digits = perf_back_digits(begin, at);
     size_t size = strlen(before);
     /* 18 digits always fit into 64 bits */
-    if (digits == at || at - digits > 18 || (size_t)(digits - begin) < size)
+    if (digits == at || at - digits > 18 || (size_t)(digits - begin) < size || digits == begin)
         return NULL;
-    if (memcmp(digits - size, before, size))
-        return NULL;
+    const char *first = digits;
+    if (first[-1] == '-') /* the priority of a deadline thread */
+        first--;
+    if ((size_t)(first - begin) < size || memcmp(first - size, before, size)) {
+        first = digits;
+        if (memcmp(first - size, before, size))
+            return NULL;
+    }
     *number = 0;
     for (const char *digit = digits; digit < at; digit++)
         *number = *number * 10 + (*digit - '0');
-    return digits - size;
+    if (first < digits)
+        *number = -*number;
+    return first - size;
 }
 
 /* Reads the fields of sched:sched_switch, backwards since comms can contain anything:
@@ -285,7 +297,7 @@ static inline const char *perf_back_number(const char *begin, const char *at, co
 static inline int perf_read_switch(const char *at, const char *end, perf_switch *found)
 {
     static const char arrow[] = " ==> ", comm[] = "next_comm=";
-    int64_t number;
+    int64_t number = 0;
     at = perf_skip(at, end);
     end = perf_back(at, end);
     int is_old = end > at && end[-1] == ']';
@@ -298,6 +310,7 @@ static inline int perf_read_switch(const char *at, const char *end, perf_switch 
         last = perf_back_number(at, last, is_old ? ":" : " next_pid=", &found->next);
     if (!last)
         return 0;
+    found->next_prio = (int32_t)number;
     /* The first arrow with the fields of a switch before it: a comm can contain an arrow too. */
     for (const char *sign = at; sign + sizeof arrow - 1 <= last; sign++) {
         if (memcmp(sign, arrow, sizeof arrow - 1))
@@ -328,6 +341,7 @@ static inline int perf_read_switch(const char *at, const char *end, perf_switch 
             found->next_comm += sizeof comm - 1;
         }
         found->next_bytes = (uint32_t)(last - found->next_comm);
+        found->prev_prio = (int32_t)number;
         found->state = sign[-1] == '+' ? '+' : *state;
         return 1;
     }

@@ -1,24 +1,35 @@
-"""The states of threads, from the switches of CPUs from one thread to the next.
+"""The states of threads and CPUs, from the switches of CPUs from one thread to the next.
 
 A thread runs from the switch to it until the next switch of that CPU, if it is the thread that
-leaves there. If another thread leaves, switches in between were lost, and the time is attributed to
-no thread. The same applies after a CPU's last switch. A thread that does not run is in the state in
-which it left; one that has exited is in none. The idle task, thread 0 of every CPU, has no states.
+leaves there. If another thread leaves, switches in between were lost, and what the CPU and both
+threads did is unknown, as it is after a CPU's last switch. A thread that does not run is in the
+state in which it left until it is woken; one that has exited is in none. The idle task, thread 0 of
+every CPU, has no states. A CPU serves an interrupt from its entry to its exit, and otherwise runs a
+thread of a program or of the kernel, which are told apart by their names.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.kernels import perf
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
     from meantime.columns import Int32s, Int64s
 
-__all__ = ["THREAD_STATES", "ThreadStates", "thread_states"]
+__all__ = ["CPU_STATES", "NO_NAME", "THREAD_STATES", "Scheduling", "scheduling_of", "state_name"]
 
-_IDLE_TASK = 0
-_RUNNING = "running"
+CPU_STATES = ("idle", "user", "kernel thread", "irq", "softirq")
+# What ftrace prints for a thread whose name it has not kept.
+NO_NAME = "<...>"
+_RUNNING = 256
 # perf prints the letters of ps, and + for a thread that was preempted. In the order of a legend.
 _STATES = {
     "R": "runnable",
@@ -30,67 +41,77 @@ _STATES = {
     "T": "stopped",
     "t": "traced",
 }
-THREAD_STATES = (_RUNNING, *_STATES.values())
-# A thread that has exited is in no state.
-_EXITED = (ord("X"), ord("Z"))
+THREAD_STATES = ("running", *_STATES.values())
+_IDLE_TASK, _OF_PROGRAM, _OF_KERNEL = 0, 1, 2
+_KERNEL_THREAD = re.compile(
+    r"(?:kworker|ksoftirqd|migration|cpuhp|idle_inject|irq|rcuop|rcuos|rcuob|rcuog|rcuc|rcub|jbd2"
+    r"|ext4|xfs\w*|btrfs|kcompactd|scsi_eh|dm|md|loop|nvme|kvm|vhost|watchdog|mmcqd|posixcputmr"
+    r"|ktimers|nv_queue|card\d+-crtc)[/\-_:\d].*"
+    r"|kthreadd|rcu_\w+|kswapd\d*|khugepaged|ksmd|kauditd|khungtaskd|oom_reaper|kdevtmpfs|kintegrityd"
+    r"|kblockd|writeback|netns|mm_percpu_wq|kcompactd\d+|watchdogd|pool_workqueue_|hwrng|ata_sff"
+    r"|devfreq_wq|kstrp|edac-poller|tpm_dev_wq|inet_frag_wq|blkcg_punt_bio|md|crypto|bioset|kswapd"
+)
 
 
-class ThreadStates(NamedTuple):
-    """State changes of threads, in order of time.
+class Scheduling(NamedTuple):
+    """What the records of a scheduler say.
 
     Attributes:
-        time_ns: The time of each change.
-        tid: Its thread.
-        state: Index into `names`; -1 for none.
-        cpu: The CPU on which the thread runs; -1 if it does not.
-        names: The states' names.
-        lost: Ranges of time in which switches of a CPU were lost.
+        threads: Changes of threads: time_ns, thread, state (see `state_name`), tag.
+        cpus: Changes of CPUs: time_ns, cpu, state (-1, or an index into `CPU_STATES`), and which
+            thread with which name came (-1 for none, -2 if the thread stays the same).
+        lost: Stretches of CPUs that are unknown: from_ns, to_ns, cpu, was_told.
+        wakes: The rows of the wake-ups that made a thread runnable.
+        tags: By tag: the CPU, the priority, the name, the waker. The waker is -2 for a thread that
+            runs, where the CPU is a code; otherwise the CPU is a number, and the waker -1 for an
+            interrupt.
+        name: By thread, the code of its last name; -1 if it has none.
     """
 
-    time_ns: Int64s
-    tid: Int64s
-    state: Int32s
-    cpu: Int64s
-    names: list[str]
-    lost: list[tuple[int, int]]
+    threads: npt.NDArray[np.void]
+    cpus: npt.NDArray[np.void]
+    lost: npt.NDArray[np.void]
+    wakes: Int32s
+    tags: npt.NDArray[np.int32]
+    name: Int32s
 
 
-def thread_states(
-    time_ns: Int64s, cpu: Int64s, leaving: Int64s, letter: Int64s, coming: Int64s
-) -> ThreadStates:
-    """Return the states of threads.
+def state_name(code: int) -> str | None:
+    """Return the name of a thread's state: of a letter's number, 256 for running, or -1.
+
+    >>> state_name(ord("D")), state_name(256), state_name(-1)
+    ('blocked', 'running', None)
+    """
+    if code < 0:
+        return None
+    return "running" if code == _RUNNING else _STATES.get(chr(code), chr(code))
+
+
+def scheduling_of(
+    records: npt.NDArray[np.void], tids: Int64s, names: Sequence[str], cpus: int
+) -> Scheduling:
+    """Return the states of the threads and CPUs in records, placed by their times.
 
     Args:
-        time_ns: When each switch was, in any order.
-        cpu: On which CPU.
-        leaving: The thread that left.
-        letter: The state in which it left, as perf prints it: a character's number.
-        coming: The thread that came.
+        records: An array of `RECORD_TYPE`.
+        tids: The ids of its threads.
+        names: Its names.
+        cpus: How many CPUs it has.
     """
-    order = np.lexsort((time_ns, cpu))
-    time_ns, cpu, leaving, letter, coming = (
-        column[order] for column in (time_ns, cpu, leaving, letter, coming)
-    )
-    # whether the next switch of the same CPU leaves the thread that came with this one
-    follows = np.zeros(len(order), np.bool_)
-    of_one_cpu = cpu[1:] == cpu[:-1]
-    follows[:-1] = of_one_cpu & (leaving[1:] == coming[:-1])
-    lost = np.flatnonzero(of_one_cpu & ~follows[:-1])
-    letters, which = np.unique(letter, return_inverse=True)
-    names = [*(_STATES.get(chr(each), chr(each)) for each in letters), _RUNNING]
-    running = len(letters)
-    which = np.where(np.isin(letters, _EXITED), -1, np.arange(running))[which.reshape(-1)]
-    # The leaving thread of a switch is first: at the same time it may come on another CPU.
-    tid = np.stack([leaving, coming], axis=1).reshape(-1)
-    state = np.stack([which, np.where(follows, running, -1)], axis=1).reshape(-1)
-    on_cpu = np.stack([np.full(len(order), -1), np.where(follows, cpu, -1)], axis=1).reshape(-1)
-    rows = np.flatnonzero(tid != _IDLE_TASK)
-    rows = rows[np.argsort(time_ns[rows // 2], kind="stable")]
-    return ThreadStates(
-        time_ns=time_ns[rows // 2],
-        tid=tid[rows],
-        state=state[rows].astype(np.int32),
-        cpu=on_cpu[rows],
-        names=names,
-        lost=list(zip(time_ns[lost].tolist(), time_ns[lost + 1].tolist(), strict=True)),
-    )
+    time_ns, kind = records["time_ns"], records["kind"]
+    name = np.full(len(tids), -1, np.int32)
+    has_name = np.array([each != NO_NAME for each in names], np.bool_)
+    named = np.flatnonzero(kind <= perf.NEW)
+    named = named[has_name[records["name"][named]]]
+    # of several names the last counts
+    name[records["other"][named]] = records["name"][named]
+    of_kernel = np.array([bool(_KERNEL_THREAD.fullmatch(each)) for each in names] or [False])
+    role = np.full(len(tids), _OF_PROGRAM, np.uint8)
+    role[(name >= 0) & of_kernel[name]] = _OF_KERNEL
+    callers = records["thread"][kind == perf.CALL]
+    role[callers] = _OF_PROGRAM
+    role[tids == 0] = _IDLE_TASK
+    order = np.arange(len(records))
+    if len(records) and (np.diff(time_ns) < 0).any():
+        order = np.argsort(time_ns, kind="stable")
+    return Scheduling(*perf.thread_states_of_records(records, order, role, cpus), name)

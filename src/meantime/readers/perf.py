@@ -22,22 +22,23 @@ from meantime.clocks import Clock
 from meantime.columns import Interner
 from meantime.errors import InputError
 from meantime.kernels import perf
-from meantime.readers.perf_events import events_of
-from meantime.readers.source import HEAD_BYTES
-from meantime.readers.switches import state_changes
+from meantime.readers.perf_events import events_of, is_tracepoint
+from meantime.readers.switches import Records, batches_of
 from meantime.readers.window import Window
 from meantime.stacks import StackTable
-from meantime.trace import Samples, StateChanges, Trace
+from meantime.trace import Samples, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from meantime.attributes import Path
     from meantime.clocks import Kind
     from meantime.events import Events
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
+    from meantime.trace import Batch
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "Reading", "has_ids", "read", "recognises", "text_of"]
 
 FORMAT = "perf"
 
@@ -57,12 +58,6 @@ _HEADER = re.compile(
 # printed with --fields that lack `time`; a comm has at most 15 bytes
 _TIMELESS = re.compile(rb"\S.{0,14}?[ \t]+-?\d+(?:/-?\d+)?(?:[ \t]+\[\d{3,}\])?[ \t]+\S+:[ \t]*")
 _FRAME = re.compile(rb"[ \t]*[0-9a-f]+[ \t]+\S.*")
-# The layout of trace-cmd and the kernel: NAME-TID (TGID) [CPU] flags time: event: fields.
-_FTRACE = re.compile(
-    rb"[ ]*\S.*-\d+[ \t]+(?:\([ \d-]+\)[ \t]+)?\[\d{3,}\][ \t]+(?:[^\s:]{4,8}[ \t]+)?"
-    rb"\d+\.\d{6}(?:\d{3})?:[ \t]+[^\s:]+:(?:[ \t].*)?"
-)
-_FTRACE_HEAD = re.compile(rb"\s*(?:# tracer:|cpus=\d+\r?\n)")
 _FLAGS = {
     "ids": perf.IDS,
     "cpu": perf.CPU,
@@ -80,14 +75,12 @@ _CLOCKS: dict[bytes, Kind] = {
 def recognises(head: bytes, name: str) -> bool:
     """Return whether an input begins like `perf script` text.
 
-    Text without times and ftrace text are recognised too, to be rejected with a reason.
+    Text without times is recognised too, to be rejected with a reason.
     """
     del name
     # perf.data itself is binary
     if b"\0" in head[:4096]:
         return False
-    if _is_ftrace(head):
-        return True
     lines = _lines(head)
     # JSON and XML, unless it is a comm such as `[x]`.
     if head.startswith((b"{", b"[", b"<")) and not _HEADER.fullmatch(lines[0]):
@@ -111,46 +104,49 @@ def read(
     a time belongs to the sample before it, so `lenient` changes nothing.
 
     Raises:
-        InputError: From the batches, if it is ftrace text, has no time stamps or relative ones, or
-            has no samples at all.
+        InputError: From the batches, if it has no time stamps or relative ones, or no samples at
+            all.
     """
     trace = Trace(source.name, FORMAT, iter(()))
     window = Window(source, progress=options.progress)
-    reading = _Reading(trace, window, options)
+    reading = Reading(trace, window, options)
     trace.batches = reading.batches(with_stacks=stacks, with_switches=switches)
     return trace
 
 
-class _Reading:
+class Reading:
     """Reads one text into a trace."""
 
+    called = "perf script text"
+    items = "samples"
+
     def __init__(self, trace: Trace, window: Window, options: ReadOptions) -> None:
-        self._trace = trace
-        self._window = window
+        self.trace = trace
+        self.window = window
         self._until_ns = options.until_ns
-        self._keep = options.keep
+        self.kept = options.keep
         self._with_events = options.events
         self._first_ns = -1
         self._events: Events | None = None
-        self._paths = Interner(trace.paths)
-        self._values = Interner(trace.values)
+        self.paths = Interner(trace.paths)
+        self.values = Interner(trace.values)
         # By the kernel's code of a thread: its path, its name, and whether it is kept.
         self._path_of = np.zeros(0, np.int32)
         self._name_of = np.zeros(0, np.int32)
         self._is_kept = np.zeros(0, np.bool_)
         self._event_of = np.zeros(0, np.int32)
+        self._called: dict[int, str] = {}
 
-    def batches(
-        self, *, with_stacks: bool, with_switches: bool
-    ) -> Iterator[Samples | StateChanges | Events]:
-        """Yield a batch for each block of text, then the states from context switches."""
-        trace, window = self._trace, self._window
+    def batches(self, *, with_stacks: bool, with_switches: bool) -> Iterator[Batch]:
+        """Yield a batch for each block of text, then what the events of the scheduler say."""
+        trace = self.trace
         try:
             # with events, a provider makes the states of the same sched_switch
             with_switches &= not self._with_events
             # nor do events have stacks
             with_stacks &= not self._with_events
-            text = perf.PerfText(self._layout(), with_stacks, with_switches)
+            text = perf.PerfText(self.layout(), with_stacks, with_switches)
+            window = self.window
             first_ns, last_ns = 2**63 - 1, -1
             last = full = False
             while full or not last:
@@ -165,38 +161,38 @@ class _Reading:
                     elif self._events is not None:
                         yield self._events
         finally:
-            window.source.close()
+            self.window.source.close()
         if not trace.records:
-            raise InputError(window.source.name, "this perf script text has no samples")
+            raise InputError(window.source.name, f"this {self.called} has no {self.items}")
         if last_ns >= 0:
             trace.bounds = (first_ns, last_ns + 1)
-        switches = text.switches_so_far()
-        if self._until_ns is not None:
-            switches = switches[switches[:, 0] <= self._until_ns]
-        if len(switches):
-            names = [_text(name) for name in text.names_so_far()]
-            yield self._kept_of(state_changes(trace, switches, names, self._values.code))
+        if with_switches:
+            yield from self._derived(text, last_ns)
         if self._with_events:
             # The provider that makes states of the events creates the threads.
             trace.names.clear()
         parent, frame = text.stacks_so_far()
-        frames = [_frame(_text(name), is_file=is_file) for name, is_file in text.frames_so_far()]
+        frames = [_frame(text_of(name), is_file=is_file) for name, is_file in text.frames_so_far()]
         trace.stacks = StackTable(parent, frame, frames)
+        self.ended(text)
         trace.anomalies.add("unknown_line", text.unknown_lines)
         trace.anomalies.add("unread_event", text.unread_headers)
         trace.anomalies.add("event_without_time", text.times_beyond)
         trace.anomalies.add("time_went_back", text.far_steps_back)
+        trace.anomalies.add("cpu_time_went_back", text.cpu_steps_back)
+        trace.anomalies.add("unread_fields", text.unread_fields)
+        trace.anomalies.add("end_without_begin", text.unmatched_ends)
         trace.anomalies.add("lost_events", sum(count for _, _, count in text.lost))
         trace.anomalies.add("truncated", int(window.source.truncated))
         trace.lost.extend((max(from_ns, 0), to_ns) for from_ns, to_ns, _ in text.lost)
 
-    def _layout(self) -> int:
+    def layout(self) -> int:
         """Return the fields before the time that most of the first headers have.
 
         Raises:
-            InputError: If no line has a time, or it is ftrace text.
+            InputError: If no line has a time.
         """
-        window = self._window
+        window = self.window
         while window.more():
             lines = _lines(bytes(window.block[window.start : window.end]))
             matches = (_HEADER.fullmatch(line) for line in lines)
@@ -205,14 +201,7 @@ class _Reading:
                 break
         else:
             lines, headers = [], []
-        if _is_ftrace(bytes(window.block[: min(window.end, HEAD_BYTES)])):
-            raise InputError(
-                window.source.name,
-                "ftrace text (trace-cmd report, or the kernel's trace file) is not supported:"
-                " record the events with `perf record -a -e 'sched:*'` and print them with"
-                " `perf script`",
-            )
-        self._trace.clock = _clock(bytes(window.block[: window.end]))
+        self.trace.clock = _clock(bytes(window.block[: window.end]))
         if not headers:
             raise InputError(
                 window.source.name,
@@ -222,16 +211,16 @@ class _Reading:
 
     def _check_times(self, text: perf.PerfText) -> None:
         """Reject times relative to the previous event, about half of which go backwards."""
-        steps, records = text.steps_back, self._trace.records
+        steps, records = text.steps_back, self.trace.records
         if self._first_ns == 0 and records >= _ENOUGH and steps * 8 > records:
             raise InputError(
-                self._window.source.name,
+                self.window.source.name,
                 "the times are relative to the previous event: print the text without --deltatime",
             )
 
     def _scan(self, text: perf.PerfText, *, last: bool) -> tuple[Samples, bool]:
         """Return the samples of the block that fit into a batch, and whether the batch is full."""
-        window = self._window
+        window = self.window
         room = BATCH_ROWS
         time_ns, period = np.empty(room, np.int64), np.empty(room, np.int64)
         thread, cpu, event, stack = (np.empty(room, np.int32) for _ in range(4))
@@ -242,9 +231,9 @@ class _Reading:
                 block, last, time_ns, period, thread, cpu, event, stack, tail
             )
             window.start += done
-            if rows and not self._trace.records:
+            if rows and not self.trace.records:
                 self._first_ns = int(time_ns[0])
-            self._trace.records += rows
+            self.trace.records += rows
             self._learn(text)
             kept = self._is_kept[thread[:rows]]
             if self._until_ns is not None:
@@ -263,38 +252,67 @@ class _Reading:
             )
             if tail is not None:
                 # now, as the window reuses its block
-                self._events = events_of(self._trace, batch, block, tail[:rows][kept])
+                self._events = events_of(self.trace, batch, block, tail[:rows][kept], self.is_event)
         return batch, full
 
-    def _kept_of(self, changes: StateChanges) -> StateChanges:
-        """Return the changes of threads that are kept."""
-        if self._keep is None:
-            return changes
-        trace = self._trace
-        names = [trace.names.get(entity, path[-1]) for entity, path in enumerate(trace.paths)]
-        kept = np.array([self._keep(name) for name in names], np.bool_)[changes.entity]
-        return StateChanges(
-            changes.time_ns[kept], changes.entity[kept], changes.state[kept], changes.tag[kept]
+    def _derived(self, text: perf.PerfText, last_ns: int) -> Iterator[Batch]:
+        """Yield the states and spans that follow from the events of the kernel."""
+        rows = text.records_so_far()
+        if self._until_ns is not None:
+            rows = rows[rows["time_ns"] <= self._until_ns]
+        tids, cpus = text.ids_so_far()
+        found = Records(
+            rows,
+            tids,
+            cpus,
+            [text_of(name) for name in text.names_so_far()],
+            self._called,
+            self.paths,
+            self.values,
+            last_ns + 1,
         )
+        yield from self.derived(found)
+
+    def path_of(self, name: str, ids: bytes | None) -> Path:
+        """Return a thread's path from the ids that the text has."""
+        if ids is None:
+            return thread_path(name)
+        pid, _, tid = ids.decode().rpartition("/")
+        return thread_path(tid, pid or None)
+
+    def event_name(self, text: bytes) -> str:
+        """Return the name of an event from what the text has."""
+        return text_of(text)
+
+    def is_event(self, name: str) -> bool:
+        """Return whether an event is a tracepoint, which has fields."""
+        return is_tracepoint(name)
+
+    def ended(self, text: perf.PerfText) -> None:
+        """Add what is known when all has been read."""
+
+    def derived(self, found: Records) -> Iterator[Batch]:
+        """Yield what follows from the events of the kernel."""
+        yield from batches_of(self.trace, found, self.kept)
 
     def _learn(self, text: perf.PerfText) -> None:
         """Add the threads and events that are new in this block to the trace."""
         paths, names, kept = [], [], []
         for comm, ids in text.threads_from(len(self._path_of)):
-            name = _text(comm)
-            path = self._paths.code(_path(name, ids))
-            self._trace.names[path] = name
+            name = text_of(comm)
+            path = self.paths.code(self.path_of(name, ids))
+            self.trace.names[path] = name
             paths.append(path)
-            names.append(self._values.code(name))
-            kept.append(self._keep is None or self._keep(name))
+            names.append(self.values.code(name))
+            kept.append(self.kept is None or self.kept(name))
         self._path_of = np.append(self._path_of, np.array(paths, np.int32))
         self._name_of = np.append(self._name_of, np.array(names, np.int32))
         self._is_kept = np.append(self._is_kept, np.array(kept, np.bool_))
         # The last one is event -1: samples without an event.
         known = self._event_of[:-1]
-        events = [self._values.code(_text(name)) for name in text.events_from(len(known))]
+        events = [self.values.code(self.event_name(name)) for name in text.events_from(len(known))]
         if events or not len(self._event_of):
-            unnamed = self._values.code("sample") if not len(self._event_of) else self._event_of[-1]
+            unnamed = self.values.code("sample") if not len(self._event_of) else self._event_of[-1]
             self._event_of = np.append(known, np.array([*events, unnamed], np.int32))
 
 
@@ -305,30 +323,19 @@ def _layout_of(header: re.Match[bytes]) -> int:
     return layout | (perf.UNPADDED if is_simpleperf else 0)
 
 
-def _path(name: str, ids: bytes | None) -> tuple[str, ...]:
-    """Return a thread's path from the ids that the text has."""
-    if ids is None:
-        return thread_path(name)
-    pid, _, tid = ids.decode().rpartition("/")
-    return thread_path(tid, pid or None)
-
-
 def _frame(name: str, *, is_file: bool) -> str:
     """Return a frame's name; files such as `[vdso]` are in brackets already."""
     return f"[{name}]" if is_file and not (name[:1] == "[" and name[-1:] == "]") else name
 
 
-def _is_ftrace(head: bytes) -> bool:
-    """Return whether it is ftrace text, which names threads `NAME-TID` and has no ids."""
-    if _FTRACE_HEAD.match(head):
-        return True
-    lines = [] if b"# captured on" in head else _lines(head)[:50]
-    of_ftrace = [line for line in lines if _FTRACE.fullmatch(line)]
-    of_perf = [line for line in lines if (found := _HEADER.fullmatch(line)) and found["ids"]]
-    return len(of_ftrace) > len(of_perf)
+def has_ids(line: bytes) -> bool:
+    """Return whether a line begins with the fields of perf, with the id of its thread."""
+    found = _HEADER.fullmatch(line)
+    return found is not None and found["ids"] is not None
 
 
-def _text(name: bytes) -> str:
+def text_of(name: bytes) -> str:
+    """Return text that may not be UTF-8."""
     return name.decode("utf-8", errors="backslashreplace")
 
 
@@ -364,4 +371,4 @@ def _clock(head: bytes) -> Clock:
             int(wall[part]) * 10**9 + int(wall[part + 1].ljust(9, b"0")) for part in (1, 3)
         )
         utc_at_origin_ns = utc_ns - clock_ns
-    return Clock(named, host=_text(host[1]) if host else None, utc_at_origin_ns=utc_at_origin_ns)
+    return Clock(named, host=text_of(host[1]) if host else None, utc_at_origin_ns=utc_at_origin_ns)

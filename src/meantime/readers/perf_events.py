@@ -18,6 +18,8 @@ from meantime.events import Events
 from meantime.kernels.event_rows import EventRows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from meantime.attributes import Path
     from meantime.columns import Int64s
     from meantime.trace import Samples, Trace
@@ -31,6 +33,23 @@ _COLON = re.compile(r"(?:(?<=, )|^)([A-Za-z_]\w*): (.*?)(?=, [A-Za-z_]\w*: |$)")
 # at most 18 digits, or 15 in hexadecimal, so that the number fits into 64 bits
 _INTEGER = re.compile(r"(-?\d{1,18})(?: \[\w+\])?")
 _HEXADECIMAL = re.compile(r"0x[0-9a-f]{1,15}")
+# How trace-cmd and old versions of perf print events of the scheduler.
+_TASK = r"(.*):(-?\d+) \[(-?\d+)\]"
+_SPELLINGS = (
+    (
+        (
+            *("prev_comm", "prev_pid", "prev_prio", "prev_state"),
+            *("next_comm", "next_pid", "next_prio"),
+        ),
+        {"sched_switch"},
+        re.compile(rf"{_TASK} (\S+) ==> {_TASK}"),
+    ),
+    (
+        ("comm", "pid", "prio", "target_cpu"),
+        {"sched_wakeup", "sched_wakeup_new", "sched_waking"},
+        re.compile(rf"{_TASK}(?: success=\d)? CPU:(\d+)"),
+    ),
+)
 _ID = re.compile(r"-?[0-9]{1,18}")
 _SHORTEST = 4
 
@@ -52,6 +71,8 @@ def fields_of(event: str, tail: str) -> dict[str, Any]:
     {'comm': 'tab', 'x': 1, 'pid': 18, 'target_cpu': 0}
     >>> fields_of("syscalls:sys_enter_openat", "dfd: 0xffffff9c, filename: 0x7f01")
     {'dfd': 4294967196, 'filename': 32513}
+    >>> fields_of("sched_wakeup", "wrk:7 [120] CPU:001")
+    {'comm': 'wrk', 'pid': 7, 'prio': 120, 'target_cpu': 1}
     >>> fields_of("syscalls:sys_exit_read", "0x1b"), fields_of("block:x", "254,0 WS 4096")
     ({'ret': 27}, {'text': '254,0 WS 4096'})
     """
@@ -62,7 +83,11 @@ def fields_of(event: str, tail: str) -> dict[str, Any]:
         found = {match[1]: _value(match[2]) for match in pattern.finditer(tail)}
         if found:
             return found
-    name = "ret" if event.startswith("syscalls:sys_exit_") else "text"
+    bare = event.rpartition(":")[2]
+    for names, of_events, spelling in _SPELLINGS:
+        if bare in of_events and (match := spelling.fullmatch(tail)):
+            return dict(zip(names, map(_value, match.groups()), strict=True))
+    name = "ret" if bare.startswith("sys_exit_") else "text"
     return {name: _value(tail)}
 
 
@@ -72,7 +97,13 @@ def _value(text: str) -> int | str:
     return int(text, 16) if _HEXADECIMAL.fullmatch(text) else text
 
 
-def events_of(trace: Trace, batch: Samples, block: memoryview, tail: Int64s) -> Events | None:
+def events_of(
+    trace: Trace,
+    batch: Samples,
+    block: memoryview,
+    tail: Int64s,
+    is_tracepoint: Callable[[str], bool] = is_tracepoint,
+) -> Events | None:
     """Return the tracepoints among samples as events, in order of time; None if there are none.
 
     Args:
@@ -80,6 +111,7 @@ def events_of(trace: Trace, batch: Samples, block: memoryview, tail: Int64s) -> 
         batch: The samples.
         block: The text that they were read from.
         tail: By sample, where in it the fields begin and end.
+        is_tracepoint: Whether the samples of a name are events.
     """
     assert batch.cpu is not None
     codes, which = np.unique(batch.event, return_inverse=True)

@@ -17,6 +17,8 @@ __all__ = ["SIGNATURES"]
 # The time of a sample in perf and ftrace text.
 _PERF_TIME = re.compile(rb"\d\.\d{6}(?:\d{3})?:")
 _OTLP_KEY = re.compile(rb'_?(?:[lL]ogs|[sS]pans)"')
+_FTRACE_TIME = re.compile(rb"-\d+ [^\n]*\[\d{3,}\] [^\n]*\d\.\d{6}(?:\d{3})?:")
+_FTRACE_WORDS = (b"# tracer:", b"TRACE:", b"ystem Trace", b"linuxPerfData", b"trace-data")
 _JSONL_LINES = 8
 
 
@@ -53,6 +55,14 @@ def _perf(head: bytes, _: str) -> bool:
         return False
     # a command's name may begin with a bracket
     return not head.startswith((b"{", b"[", b"<")) or _PERF_TIME.search(head) is not None
+
+
+def _ftrace(head: bytes, _: str) -> bool:
+    return (
+        any(each in head for each in _FTRACE_WORDS)
+        or head.startswith(b"cpus=")
+        or _FTRACE_TIME.search(head) is not None
+    )
 
 
 def _folded(head: bytes, name: str) -> bool:
@@ -97,6 +107,8 @@ SIGNATURES: dict[str, Callable[[bytes, str], bool]] = {
     "meantime.readers.speedscope": _speedscope,
     "meantime.readers.cpuprofile": _cpuprofile,
     "meantime.readers.table": _table,
+    # before perf, which has the same fields in another order
+    "meantime.readers.ftrace": _ftrace,
     "meantime.readers.perf": _perf,
     "meantime.readers.folded": _folded,
     "meantime.readers.jsonl": _jsonl,

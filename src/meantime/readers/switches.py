@@ -1,78 +1,317 @@
-"""Switches between threads that a trace has recorded, as state changes of its threads."""
+"""What the scheduler's events say, as batches: states of threads and CPUs, wake-ups, and lanes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_paths import THREADS, thread_path
-from meantime.providers.sched import THREAD_STATES, thread_states
-from meantime.trace import LaneDeclaration, State, StateChanges
+from meantime.attribute_paths import STATUS, THREADS, cpu_path, thread_path
+from meantime.kernels import perf
+from meantime.providers.sched import CPU_STATES, NO_NAME, THREAD_STATES, scheduling_of, state_name
+from meantime.trace import Flows, LaneDeclaration, SpanFlag, Spans, State, StateChanges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
-    from meantime.trace import Trace
+    from meantime.columns import Int32s, Int64s, Interner
+    from meantime.providers.sched import Scheduling
+    from meantime.trace import Batch, Trace
 
-__all__ = ["state_changes"]
+__all__ = ["Records", "batches_of"]
+
+_RUNS = -2
+_SAME_THREAD = -2
+_IRQ_GROUP, _CALL_GROUP = "interrupts", "system calls"
+# of `CPU_STATES`
+_CPU_COLORS = ("#ebedf1", "#659cd3", "#124a74", "#841c58", "#9952ba")
+_REQUESTS = {"R": "read", "W": "write", "D": "discard"}
 
 
-def state_changes(
-    trace: Trace,
-    switches: npt.NDArray[np.int64],
-    names: Sequence[str],
-    value_of: Callable[[str], int],
-) -> StateChanges:
-    """Return the states of threads, and add the threads and CPUs that are new to the trace.
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The records of a text, and what their codes are.
 
-    A running thread is tagged with its CPU. Stretches in which switches of a CPU were lost are
-    added to what the trace lost.
-
-    Args:
-        trace: Where threads are looked up.
-        switches: Rows of time, CPU, leaving thread, letter of its state, coming thread, its name.
-        names: What those names are.
-        value_of: Returns the code of a state's name.
+    Attributes:
+        rows: An array of `RECORD_TYPE`.
+        tids: The ids of threads.
+        cpus: The numbers of CPUs.
+        names: All names.
+        called: By id of a thread, its name in the lines themselves.
+        paths: The codes of paths in the trace.
+        values: The codes of values in the trace.
+        end_ns: The end of the trace.
     """
-    time_ns, cpu, leaving, letter, coming, name = switches.T
-    states = thread_states(time_ns, cpu, leaving, letter, coming)
-    trace.lost.extend(states.lost)
-    trace.anomalies.add("lost_switch", len(states.lost))
-    called = {tid: names[code] for tid, code in zip(coming.tolist(), name.tolist(), strict=True)}
-    tids = np.unique(states.tid)
-    entity_of = np.array(_entities(trace, tids.tolist(), called), np.int32)
-    cpus = np.unique(cpu)
-    first_tag = len(trace.tags)
-    trace.tags += [{"cpu": int(each)} for each in cpus]
-    code_of = np.array([*map(value_of, states.names), -1], np.int32)
-    met = {states.names[state] for state in np.unique(states.state).tolist() if state >= 0}
-    ordered = [name for name in THREAD_STATES if name in met]
-    legend = tuple(State(name, value) for value, name in enumerate(ordered))
-    for pattern in ("Threads/*", "Processes/*/Threads/*"):
-        trace.lanes.append(LaneDeclaration(pattern, entity_kind="Thread", states=legend))
-    tag = np.where(states.cpu < 0, -1, np.searchsorted(cpus, states.cpu) + first_tag)
-    return StateChanges(
-        time_ns=states.time_ns,
-        entity=entity_of[np.searchsorted(tids, states.tid)],
-        state=code_of[states.state],  # -1, no state, is the last item
-        tag=tag.astype(np.int32),
-    )
+
+    rows: npt.NDArray[np.void]
+    tids: Int64s
+    cpus: Int32s
+    names: Sequence[str]
+    called: dict[int, str]
+    paths: Interner[Any]
+    values: Interner[str]
+    end_ns: int
 
 
-def _entities(trace: Trace, tids: Sequence[int], called: Mapping[int, str]) -> list[int]:
-    """Return the entity of each thread."""
-    known = {
-        path[-1]: entity for entity, path in enumerate(trace.paths) if path[-2:-1] == (THREADS,)
-    }
-    entities = []
-    for tid in tids:
-        if str(tid) not in known:
-            known[str(tid)] = len(trace.paths)
-            trace.paths.append(thread_path(tid))
-            if tid in called:
-                trace.names[known[str(tid)]] = called[tid]
-        entities.append(known[str(tid)])
-    return entities
+def batches_of(trace: Trace, found: Records, keep: Callable[[str], bool] | None) -> Iterator[Batch]:
+    """Yield what records say, and declare its lanes; threads that are not kept are left out."""
+    if not len(found.rows):
+        return
+    made = _Making(trace, found, keep)
+    yield from made.scheduling()
+    yield from made.lasting()
+    yield from made.requests()
+
+
+class _Making:
+    """Makes batches of records."""
+
+    def __init__(self, trace: Trace, found: Records, keep: Callable[[str], bool] | None) -> None:
+        self._trace = trace
+        self._found = found
+        rows = found.rows
+        self._states = scheduling_of(rows, found.tids, found.names, len(found.cpus))
+        self._name = [self._name_of(code) for code in range(len(found.tids))]
+        self._kept = np.array([keep is None or keep(name) for name in self._name], np.bool_)
+        cpu_kept = [keep is None or keep(f"CPU {cpu}") for cpu in found.cpus.tolist()]
+        self._cpu_kept = np.array(cpu_kept, np.bool_)
+        self._thread = np.full(len(found.tids), -1, np.int32)
+        self._status = np.full(len(found.tids), -1, np.int32)
+
+    def _name_of(self, thread: int) -> str:
+        code, tid = int(self._states.name[thread]), int(self._found.tids[thread])
+        if code >= 0:
+            return self._found.names[code]
+        return self._found.called.get(tid, str(tid))
+
+    def _title(self, thread: int) -> str:
+        """Return a thread's name with its id."""
+        tid = int(self._found.tids[thread])
+        return f"{self._name[thread]} ({tid})" if self._name[thread] != str(tid) else str(tid)
+
+    def _enter(self, threads: Int32s, *, status: bool) -> None:
+        """Add the paths of threads, and of their states."""
+        trace, codes = self._trace, self._found.paths
+        known = self._known_paths()
+        for thread in np.unique(threads).tolist():
+            tid = int(self._found.tids[thread])
+            path = known.get(str(tid), thread_path(tid))
+            self._thread[thread] = entity = codes.code(path)
+            name = self._name[thread]
+            if name not in {NO_NAME, str(tid)}:
+                trace.names[entity] = name
+            if status:
+                self._status[thread] = codes.code((*path, STATUS))
+
+    def _known_paths(self) -> dict[str, tuple[str, ...]]:
+        return {path[-1]: path for path in self._trace.paths if path[-2:-1] == (THREADS,)}
+
+    def scheduling(self) -> Iterator[Batch]:
+        states, trace = self._states, self._trace
+        threads = states.threads[self._kept[states.threads["thread"]]]
+        cpus = states.cpus[self._cpu_kept[states.cpus["cpu"]]]
+        if len(threads):
+            self._enter(threads["thread"], status=True)
+        lost = states.lost[self._cpu_kept[states.lost["cpu"]]]
+        trace.lost.extend(zip(lost["from_ns"].tolist(), lost["to_ns"].tolist(), strict=True))
+        trace.anomalies.add("lost_switch", int(np.count_nonzero(lost["was_told"] == 0)))
+        first_tag = len(trace.tags)
+        trace.tags.extend(self._tags(states))
+        parts = [self._thread_changes(threads, first_tag), *self._cpu_changes(cpus)]
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        # those of one entity keep their order
+        order = np.argsort(columns[0], kind="stable")
+        time_ns, entity, state, tag = (column[order] for column in columns)
+        if len(time_ns):
+            yield StateChanges(time_ns, entity, state, tag)
+        yield from self._wakes()
+
+    def _thread_changes(self, rows: npt.NDArray[np.void], first_tag: int) -> _Columns:
+        codes = np.full(258, -1, np.int32)
+        met = np.flatnonzero(np.bincount(rows["state"] + 1, minlength=259)[1:]).tolist()
+        names = [state_name(code) or "" for code in met]
+        codes[met] = [self._found.values.code(name) for name in names]
+        ordered = [name for name in THREAD_STATES if name in names]
+        legend = tuple(State(name, value) for value, name in enumerate(ordered))
+        if len(rows):
+            below = {
+                len(self._trace.paths[each])
+                for each in np.unique(self._thread).tolist()
+                if each >= 0
+            }
+            for parts, pattern in ((2, "Threads/*/Status"), (4, "Processes/*/Threads/*/Status")):
+                if parts in below:
+                    self._trace.lanes.append(
+                        LaneDeclaration(pattern, entity_kind="Thread", states=legend)
+                    )
+        tag = np.where(rows["tag"] < 0, -1, rows["tag"] + first_tag).astype(np.int32)
+        state = np.where(rows["state"] < 0, -1, codes[rows["state"]]).astype(np.int32)
+        return rows["time_ns"].copy(), self._status[rows["thread"]], state, tag
+
+    def _cpu_changes(self, rows: npt.NDArray[np.void]) -> list[_Columns]:
+        found, lanes = self._found, self._trace.lanes
+        if not len(rows):
+            return []
+        status = np.array(
+            [found.paths.code((*cpu_path(cpu), STATUS)) for cpu in found.cpus.tolist()], np.int32
+        )
+        lane = np.array(
+            [found.paths.code((*cpu_path(cpu), "Thread")) for cpu in found.cpus.tolist()], np.int32
+        )
+        met = set(np.unique(rows["state"]).tolist())
+        legend = [
+            State(name, value, _CPU_COLORS[value])
+            for value, name in enumerate(CPU_STATES)
+            if value in met
+        ]
+        lanes.insert(0, LaneDeclaration("CPUs/*/Status", entity_kind="CPU", states=tuple(legend)))
+        lanes.append(LaneDeclaration("CPUs/*/Thread", entity_kind="CPU", label="Threads on CPUs"))
+        codes = np.array([*map(found.values.code, CPU_STATES), -1], np.int32)
+        none = np.full(len(rows), -1, np.int32)
+        of_status = (rows["time_ns"].copy(), status[rows["cpu"]], codes[rows["state"]], none)
+        came = rows[rows["thread"] != _SAME_THREAD]
+        pairs = (came["thread"].astype(np.int64) << 32) | came["name"].astype(np.int64)
+        pairs[came["thread"] < 0] = -1
+        distinct, which = np.unique(pairs, return_inverse=True)
+        values = np.array([self._value_of(pair) for pair in distinct.tolist()], np.int32)
+        of_thread = (
+            came["time_ns"].copy(),
+            lane[came["cpu"]],
+            values[which.reshape(-1)],
+            none[: len(came)],
+        )
+        return [of_status, of_thread]
+
+    def _value_of(self, pair: int) -> int:
+        """Return the code of a thread with a name, -1 for none."""
+        if pair < 0:
+            return -1
+        tid, name = int(self._found.tids[pair >> 32]), self._found.names[pair & 0xFFFFFFFF]
+        return self._found.values.code("idle" if tid == 0 else f"{name} ({tid})")
+
+    def _tags(self, states: Scheduling) -> Iterator[dict[str, Any]]:
+        cpus, names = self._found.cpus, self._found.names
+        for cpu, priority, name, waker in states.tags.tolist():
+            fields: dict[str, Any] = {"cpu": int(cpus[cpu]) if waker == _RUNS else cpu}
+            fields |= {"priority": priority, "name": names[name]}
+            if waker != _RUNS:
+                fields["waker"] = "an interrupt" if waker < 0 else self._title(waker)
+            yield fields
+
+    def _wakes(self) -> Iterator[Batch]:
+        rows = self._found.rows[self._states.wakes]
+        rows = rows[rows["thread"] >= 0]
+        rows = rows[(self._found.tids != 0)[rows["thread"]]]
+        rows = rows[self._kept[rows["thread"]] & self._kept[rows["other"]]]
+        if not len(rows):
+            return
+        self._enter(np.concatenate([rows["thread"], rows["other"]]), status=True)
+        time_ns = rows["time_ns"].copy()
+        name = np.full(len(rows), self._found.values.code("wakes"), np.int32)
+        yield Flows(
+            self._status[rows["thread"]], time_ns, self._status[rows["other"]], time_ns, name
+        )
+
+    def lasting(self) -> Iterator[Batch]:
+        """Yield system calls on their threads, and interrupts on their CPUs."""
+        found, trace = self._found, self._trace
+        kind = found.rows["kind"]
+        calls = found.rows[kind == perf.CALL]
+        calls = calls[self._kept[calls["thread"]]]
+        irqs = found.rows[(kind == perf.IRQ) | (kind == perf.SOFTIRQ)]
+        irqs = irqs[self._cpu_kept[irqs["cpu"]]]
+        if len(calls):
+            self._enter(calls["thread"], status=False)
+            trace.lanes.append(
+                LaneDeclaration("Threads/*/Stack", kind="stack", entity_kind="Depth", label="Calls")
+            )
+            values = [f"syscall {name}" if name.isdecimal() else name for name in found.names]
+            yield self._spans(calls, self._thread[calls["thread"]], values, _CALL_GROUP)
+        if len(irqs):
+            path = [found.paths.code(cpu_path(cpu)) for cpu in found.cpus.tolist()]
+            trace.lanes.append(
+                LaneDeclaration(
+                    "CPUs/*/Stack", kind="stack", entity_kind="Depth", label="Interrupts"
+                )
+            )
+            yield self._spans(irqs, np.array(path, np.int32)[irqs["cpu"]], found.names, _IRQ_GROUP)
+
+    def _spans(
+        self, rows: npt.NDArray[np.void], thread: Int32s, names: Sequence[str], group: str
+    ) -> Spans:
+        used, which = np.unique(rows["name"], return_inverse=True)
+        codes = np.array([self._found.values.code(names[name]) for name in used.tolist()], np.int32)
+        categories = self._trace.categories
+        if group not in categories:
+            categories.append(group)
+        unfinished = rows["value"] < 0
+        self._trace.anomalies.add("unfinished_span", int(np.count_nonzero(unfinished)))
+        end_ns = np.where(
+            unfinished, np.maximum(self._found.end_ns, rows["time_ns"]), rows["value"]
+        )
+        return Spans(
+            rows["time_ns"].copy(),
+            end_ns,
+            thread,
+            codes[which.reshape(-1)],
+            np.full(len(rows), categories.index(group), np.int32),
+            np.zeros(len(rows), np.int32),
+            np.where(unfinished, np.uint8(SpanFlag.UNFINISHED), np.uint8(0)),
+        )
+
+    def requests(self) -> Iterator[Batch]:
+        """Yield the requests of block devices, each in the first row that is free then."""
+        found = self._found
+        kind = found.rows["kind"]
+        rows = found.rows[(kind == perf.ISSUE) | (kind == perf.COMPLETE)]
+        if not len(rows):
+            return
+        rows = rows[np.argsort(rows["time_ns"], kind="stable")]
+        is_issue = (rows["kind"] == perf.ISSUE).tolist()
+        begun: dict[tuple[int, int], tuple[int, int]] = {}
+        free: dict[int, list[int]] = {}
+        used: dict[int, int] = {}
+        changes: list[tuple[int, int, int]] = []
+        unmatched = 0
+        columns = (rows["time_ns"], rows["name"], rows["value"], rows["other"])
+        for issued, time_ns, device, sector, how in zip(
+            is_issue, *(column.tolist() for column in columns), strict=True
+        ):
+            before = begun.pop((device, sector), None)
+            if before is not None:
+                changes.append((time_ns, before[0], -1))
+                free[device].append(before[1])
+            if not issued:
+                unmatched += before is None
+                continue
+            waiting = free.setdefault(device, [])
+            slot = min(waiting, default=used.get(device, 0))
+            if waiting:
+                waiting.remove(slot)
+            else:
+                used[device] = slot + 1
+            path = ("Disks", found.names[device], str(slot))
+            letter = found.names[how].lstrip("F")[:1]
+            name = _REQUESTS.get(letter, "flush")
+            entity = found.paths.code(path)
+            changes.append((time_ns, entity, found.values.code(name)))
+            begun[device, sector] = (entity, slot)
+        self._trace.anomalies.add("end_without_begin", unmatched)
+        if not changes:
+            return
+        found_changes = np.array(changes, np.int64).T
+        self._trace.lanes.append(
+            LaneDeclaration("Disks/*/*", entity_kind="Request", label="Disks", short_lived=True)
+        )
+        yield StateChanges(
+            found_changes[0].copy(),
+            found_changes[1].astype(np.int32),
+            found_changes[2].astype(np.int32),
+            np.full(len(changes), -1, np.int32),
+        )
+
+
+_Columns = tuple["Int64s", "Int32s", "Int32s", "Int32s"]

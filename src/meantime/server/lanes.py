@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from meantime.attribute_paths import PROCESSES, THREADS
+from meantime.attribute_paths import PROCESSES, STATUS, THREADS
 from meantime.attributes import ANY_DEPTH, entity_name, format_path, parse_pattern
 from meantime.columns import Coded
 from meantime.history.spans import SpanTable
@@ -720,10 +720,12 @@ def _names(history: History, quarks: Int32s, pattern: str = "") -> list[str]:
         first, last = is_name.index(False), is_name[::-1].index(False)
     named = [entity_name(path[first : len(path) - last] or path) for path in paths]
     for index, (quark, path) in enumerate(zip(quarks.tolist(), paths, strict=True)):
-        if path[0] == PROCESSES and path[-2:-1] == (THREADS,):
-            named[index] = _full_title(history, quark)
-        elif quark in given:
-            named[index] = f"{given[quark]} {named[index]}"
+        # the states of a thread are an attribute below it
+        own, of = (attributes.parent(quark), path[:-1]) if path[-1] == STATUS else (quark, path)
+        if of[:1] == (PROCESSES,) and of[-2:-1] == (THREADS,):
+            named[index] = _full_title(history, own)
+        elif own in given:
+            named[index] = f"{given[own]} {named[index]}"
     return named
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import THREADS
+from meantime.attribute_paths import STATUS, THREADS
 from meantime.attributes import entity_name
 from meantime.columns import distinct
 from meantime.errors import MeantimeError
@@ -219,11 +219,17 @@ def _state_rows(history: History, quarks: Int32s) -> _Rows:
 
 def _row_names(history: History, quarks: Int32s) -> list[str]:
     """Return the names of entities; of threads that have names, these and their ids."""
-    paths = [history.attributes.path(quark) for quark in quarks.tolist()]
+    attributes = history.attributes
+    # the states of a CPU or a thread are an attribute below it
+    named = [
+        attributes.parent(quark) if attributes.name(quark) == STATUS else quark
+        for quark in quarks.tolist()
+    ]
+    paths = [attributes.path(quark) for quark in named]
     if all(path[-2:-1] == (THREADS,) for path in paths) and any(
-        quark in history.names for quark in quarks.tolist()
+        quark in history.names for quark in named
     ):
-        return [thread_title(thread_of(history, quark)) for quark in quarks.tolist()]
+        return [thread_title(thread_of(history, quark)) for quark in named]
     return [entity_name(path) for path in paths]
 
 

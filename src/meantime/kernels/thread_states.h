@@ -1,0 +1,260 @@
+/* The states of threads and CPUs, from records in order of time.
+ *
+ * Which thread came to a CPU is believed when the next switch there leaves it. So a thread's change
+ * to running is written at the next switch of its CPU, and nothing else is written for it in between:
+ * the changes of one thread are in order, those of several are not.
+ */
+#ifndef MEANTIME_THREAD_STATES_H
+#define MEANTIME_THREAD_STATES_H
+
+#include "intern.h"
+#include "tracepoint_text.h"
+
+enum {
+    STATE_NONE = -1,
+    STATE_RUNNING = 256, /* the others are the letters of perf */
+    STATE_DEAD = 257,
+    CPU_IRQ = 3, /* before these come the roles of threads */
+    CPU_SOFTIRQ = 4,
+    SAME_THREAD = -2,
+};
+
+typedef struct {
+    int64_t time_ns;
+    int32_t thread, state, tag, unused;
+} thread_change;
+
+typedef struct {
+    int64_t time_ns;
+    int32_t cpu, state, thread, name;
+    int64_t before; /* the row of this CPU before, if it belongs to the same switch; else -1 */
+} cpu_change;
+
+typedef struct {
+    int64_t from_ns, to_ns;
+    int32_t cpu, was_told; /* whether the tracer said so */
+} lost_stretch;
+
+typedef struct {
+    thread_change *threads;
+    cpu_change *cpus;
+    lost_stretch *lost;
+    int32_t *wakes;
+    int64_t thread_count, cpu_count, lost_count, wake_count;
+    intern_table *tags;
+} thread_states;
+
+typedef struct {
+    int64_t since_ns; /* the last switch, or where events were lost after it; -1 if there is none */
+    int64_t irq_ns, softirq_ns, told_to_ns; /* when these end, INT64_MAX if that is unknown; -1 if none */
+    int64_t row;
+    int32_t current, prio, name, base;
+} states_cpu;
+
+typedef struct {
+    int64_t last_ns;
+    int32_t state, cpu; /* the CPU that it is on, or -1 */
+} states_thread;
+
+static inline int32_t states_tag(thread_states *out, int32_t cpu, int32_t prio, int32_t name,
+                                 int32_t waker)
+{
+    int32_t fields[4] = {cpu, prio, name, waker};
+    intern_text text = intern_text_of((const char *)fields, sizeof fields);
+    int32_t code = intern_find(out->tags, &text, 0);
+    return code >= 0 ? code : intern_add(out->tags, &text, 0);
+}
+
+static inline void states_put(thread_states *out, states_thread *threads, int32_t thread,
+                              int64_t time_ns, int32_t state, int32_t tag)
+{
+    thread_change row = {time_ns, thread, state == STATE_DEAD ? STATE_NONE : state, tag, 0};
+    out->threads[out->thread_count++] = row;
+    threads[thread].last_ns = time_ns;
+    threads[thread].state = state;
+}
+
+static inline void states_cpu_row(thread_states *out, states_cpu *place, int32_t cpu,
+                                  int64_t time_ns, int32_t state, int32_t thread, int32_t name)
+{
+    cpu_change row = {time_ns, cpu, state, thread, name, place->row};
+    place->row = out->cpu_count;
+    out->cpus[out->cpu_count++] = row;
+}
+
+/* Writes the ends of interrupts until a time. */
+static inline void states_flush(thread_states *out, states_cpu *place, int32_t cpu, int64_t until_ns)
+{
+    while (1) {
+        int64_t irq_ns = place->irq_ns, softirq_ns = place->softirq_ns;
+        if (irq_ns >= 0 && irq_ns <= until_ns && (softirq_ns < 0 || irq_ns <= softirq_ns)) {
+            place->irq_ns = -1;
+            states_cpu_row(out, place, cpu, irq_ns, softirq_ns >= 0 ? CPU_SOFTIRQ : place->base,
+                           SAME_THREAD, -1);
+        } else if (softirq_ns >= 0 && softirq_ns <= until_ns) {
+            place->softirq_ns = -1;
+            if (irq_ns < 0)
+                states_cpu_row(out, place, cpu, softirq_ns, place->base, SAME_THREAD, -1);
+        } else {
+            return;
+        }
+    }
+}
+
+/* What ran since the last switch of this CPU is unknown: takes back what was written of it. */
+static inline void states_unknown(thread_states *out, states_cpu *place, states_thread *threads,
+                                  const uint8_t *role, int32_t cpu)
+{
+    int32_t thread = place->current;
+    for (int64_t row = place->row; row >= 0; row = out->cpus[row].before) {
+        if (out->cpus[row].state < CPU_IRQ)
+            out->cpus[row].state = STATE_NONE;
+        if (out->cpus[row].thread >= 0)
+            out->cpus[row].thread = -1;
+    }
+    place->base = STATE_NONE;
+    place->current = -1;
+    if (thread >= 0 && role[thread] && threads[thread].cpu == cpu) {
+        threads[thread].cpu = -1;
+        states_put(out, threads, thread, place->since_ns, STATE_NONE, -1);
+    }
+}
+
+static inline int thread_states_of(const trace_record *records, const int64_t *order, int64_t count,
+                                   const uint8_t *role, int64_t threads, int64_t cpus,
+                                   thread_states *out)
+{
+    states_cpu *places = calloc((size_t)cpus + 1, sizeof *places);
+    states_thread *of = calloc((size_t)threads + 1, sizeof *of);
+    if (!places || !of) {
+        free(places);
+        free(of);
+        return -1;
+    }
+    for (int64_t i = 0; i < cpus; i++)
+        places[i] = (states_cpu){-1, -1, -1, -1, -1, -1, 0, -1, STATE_NONE};
+    for (int64_t i = 0; i < threads; i++)
+        of[i] = (states_thread){INT64_MIN, STATE_NONE, -1};
+    for (int64_t i = 0; i < count; i++) {
+        const trace_record *record = &records[order[i]];
+        int64_t now = record->time_ns;
+        int32_t cpu = record->cpu;
+        if (cpu < 0 || cpu >= cpus)
+            continue;
+        states_cpu *place = &places[cpu];
+        int tag = 0;
+        switch (record->kind) {
+        case TRACE_SWITCH: {
+            int32_t leaving = record->thread, coming = record->other;
+            if (leaving < 0 || coming < 0 || leaving >= threads || coming >= threads)
+                break;
+            states_flush(out, place, cpu, now);
+            place->irq_ns = place->softirq_ns = -1;
+            if (place->since_ns >= 0 && place->current == leaving) {
+                if (role[leaving]) {
+                    tag = states_tag(out, cpu, place->prio, place->name, -2);
+                    states_put(out, of, leaving, place->since_ns, STATE_RUNNING, tag);
+                }
+            } else if (place->since_ns >= 0) {
+                int32_t elsewhere = of[leaving].cpu;
+                lost_stretch stretch = {place->since_ns, now, cpu, place->told_to_ns >= 0};
+                out->lost[out->lost_count++] = stretch;
+                states_unknown(out, place, of, role, cpu);
+                if (role[leaving] && elsewhere >= 0 && elsewhere != cpu)
+                    states_unknown(out, &places[elsewhere], of, role, elsewhere);
+                if (role[leaving] && of[leaving].state != STATE_NONE
+                    && of[leaving].last_ns < place->since_ns)
+                    states_put(out, of, leaving, place->since_ns, STATE_NONE, -1);
+            } else if (role[leaving] && of[leaving].cpu >= 0) {
+                int32_t elsewhere = of[leaving].cpu;
+                states_unknown(out, &places[elsewhere], of, role, elsewhere);
+            }
+            if (role[leaving]) {
+                int letter = record->number;
+                int is_dead = letter == 'X' || letter == 'Z' || letter == 'x';
+                of[leaving].cpu = -1;
+                states_put(out, of, leaving, now, is_dead ? STATE_DEAD : letter, -1);
+            }
+            if (role[coming]) {
+                if (of[coming].cpu >= 0)
+                    states_unknown(out, &places[of[coming].cpu], of, role, of[coming].cpu);
+                of[coming].cpu = cpu;
+            }
+            place->since_ns = now;
+            place->told_to_ns = -1;
+            place->current = coming;
+            place->prio = record->other_prio;
+            place->name = record->name;
+            place->base = role[coming];
+            place->row = -1;
+            states_cpu_row(out, place, cpu, now, place->base, coming, record->name);
+            break;
+        }
+        case TRACE_LOST:
+            states_flush(out, place, cpu, now);
+            place->irq_ns = place->softirq_ns = -1;
+            if (place->current >= 0 && role[place->current]) {
+                tag = states_tag(out, cpu, place->prio, place->name, -2);
+                states_put(out, of, place->current, place->since_ns, STATE_RUNNING, tag);
+                states_put(out, of, place->current, now, STATE_NONE, -1);
+                of[place->current].cpu = -1;
+            }
+            if (place->since_ns < 0 || place->current >= 0)
+                place->since_ns = now;
+            if (place->told_to_ns < record->value)
+                place->told_to_ns = record->value;
+            place->current = -1;
+            place->base = STATE_NONE;
+            place->row = -1;
+            states_cpu_row(out, place, cpu, now, STATE_NONE, -1, -1);
+            break;
+        case TRACE_WAKE:
+        case TRACE_NEW: {
+            int32_t woken = record->other;
+            if (woken < 0 || woken >= threads || !role[woken] || of[woken].cpu >= 0)
+                break;
+            int32_t state = of[woken].state;
+            if (state == 'R' || state == '+' || (state == STATE_DEAD && record->kind == TRACE_WAKE))
+                break;
+            tag = states_tag(out, record->number, record->other_prio, record->name, record->thread);
+            states_put(out, of, woken, now, 'R', tag);
+            out->wakes[out->wake_count++] = (int32_t)order[i];
+            break;
+        }
+        case TRACE_IRQ:
+        case TRACE_SOFTIRQ: {
+            int64_t until_ns = record->value < 0 ? INT64_MAX : record->value;
+            states_flush(out, place, cpu, now);
+            if (record->kind == TRACE_IRQ) {
+                place->irq_ns = until_ns;
+                states_cpu_row(out, place, cpu, now, CPU_IRQ, SAME_THREAD, -1);
+            } else {
+                place->softirq_ns = until_ns;
+                if (place->irq_ns < 0)
+                    states_cpu_row(out, place, cpu, now, CPU_SOFTIRQ, SAME_THREAD, -1);
+            }
+            break;
+        }
+        default:
+            break;
+        }
+        if (tag < 0) {
+            free(places);
+            free(of);
+            return -1;
+        }
+    }
+    for (int64_t i = 0; i < cpus; i++) {
+        states_flush(out, &places[i], (int32_t)i, INT64_MAX - 1);
+        if (places[i].told_to_ns >= 0) {
+            lost_stretch stretch = {places[i].since_ns, places[i].told_to_ns, (int32_t)i, 1};
+            out->lost[out->lost_count++] = stretch;
+        }
+        states_unknown(out, &places[i], of, role, (int32_t)i);
+    }
+    free(places);
+    free(of);
+    return 0;
+}
+
+#endif

@@ -1,0 +1,278 @@
+/* The text of tracepoints: the lines of ftrace, and the fields of the events from which the states of
+ * CPUs and threads follow, which perf and ftrace print alike.
+ *
+ *     line = comm-tid [(tgid)] [cpu] [flags] seconds.fraction: event: fields
+ */
+#ifndef MEANTIME_TRACEPOINT_TEXT_H
+#define MEANTIME_TRACEPOINT_TEXT_H
+
+#include "perf_text.h"
+
+#include <stdlib.h>
+
+/* What a record is; the first ones are points in time, the others have an end. */
+enum {
+    TRACE_SWITCH,
+    TRACE_WAKE,
+    TRACE_NEW, /* the first wake-up of a new thread */
+    TRACE_LOST,
+    TRACE_MARK,
+    TRACE_BEGIN, /* of a function */
+    TRACE_END,
+    TRACE_LEAF,
+    TRACE_ISSUE,
+    TRACE_COMPLETE,
+    TRACE_CALL,
+    TRACE_IRQ,
+    TRACE_SOFTIRQ,
+    /* ends, which complete a record instead of becoming one */
+    TRACE_CALL_END,
+    TRACE_IRQ_END,
+    TRACE_SOFTIRQ_END,
+    TRACE_OTHER,
+};
+
+/* One thing that happened. Threads, names and CPUs are codes; -1 is none. */
+typedef struct {
+    int64_t time_ns;
+    int64_t value;  /* the end of what lasts, -1 if it is not known; the sector of a request */
+    int32_t thread; /* of the line; of a switch the one that leaves */
+    int32_t other;  /* the thread that comes, or is woken */
+    int32_t name;   /* of the other thread, the system call, the interrupt, the device; a mark's text */
+    int32_t cpu;
+    int32_t number; /* the state's letter, the CPU of a wake-up, the interrupt, the sectors */
+    int32_t prio;
+    int32_t other_prio;
+    int32_t kind;
+} trace_record;
+
+static inline int trace_is(const char *at, uint32_t bytes, const char *text)
+{
+    return bytes == strlen(text) && !memcmp(at, text, bytes);
+}
+
+static inline int trace_begins(const char *at, uint32_t bytes, const char *text)
+{
+    return bytes > strlen(text) && !memcmp(at, text, strlen(text));
+}
+
+/* Returns what an event is, and where its name without the group begins. */
+static inline int trace_kind(const char *at, uint32_t bytes, int is_ftrace, const char **bare)
+{
+    const char *colon = memchr(at, ':', bytes);
+    if (colon) {
+        bytes -= (uint32_t)(colon + 1 - at);
+        at = colon + 1;
+    }
+    *bare = at;
+    if (trace_begins(at, bytes, "sched_")) {
+        if (trace_is(at, bytes, "sched_switch"))
+            return TRACE_SWITCH;
+        if (trace_is(at, bytes, "sched_waking") || trace_is(at, bytes, "sched_wakeup"))
+            return TRACE_WAKE;
+        return trace_is(at, bytes, "sched_wakeup_new") ? TRACE_NEW : TRACE_OTHER;
+    }
+    if (trace_begins(at, bytes, "sys_enter_") || trace_is(at, bytes, "sys_enter"))
+        return TRACE_CALL;
+    if (trace_begins(at, bytes, "sys_exit_") || trace_is(at, bytes, "sys_exit"))
+        return TRACE_CALL_END;
+    if (trace_is(at, bytes, "irq_handler_entry"))
+        return TRACE_IRQ;
+    if (trace_is(at, bytes, "irq_handler_exit"))
+        return TRACE_IRQ_END;
+    if (trace_is(at, bytes, "softirq_entry"))
+        return TRACE_SOFTIRQ;
+    if (trace_is(at, bytes, "softirq_exit"))
+        return TRACE_SOFTIRQ_END;
+    if (trace_is(at, bytes, "block_rq_issue"))
+        return TRACE_ISSUE;
+    if (trace_is(at, bytes, "block_rq_complete"))
+        return TRACE_COMPLETE;
+    if (trace_is(at, bytes, "tracing_mark_write") || trace_is(at, bytes, "print"))
+        return TRACE_MARK;
+    if (!is_ftrace)
+        return TRACE_OTHER;
+    if (trace_is(at, bytes, "0")) /* old kernels printed an empty name so */
+        return TRACE_MARK;
+    if (trace_is(at, bytes, "funcgraph_entry"))
+        return TRACE_BEGIN;
+    return trace_is(at, bytes, "funcgraph_exit") ? TRACE_END : TRACE_OTHER;
+}
+
+/* Reads a number of at most 18 digits; returns where it ends, `at` itself if there is none. */
+static inline const char *trace_number(const char *at, const char *end, int64_t *number)
+{
+    const char *digit = at;
+    *number = 0;
+    while (digit < end && perf_digit(*digit) && digit - at < 18)
+        *number = *number * 10 + (*digit++ - '0');
+    return digit;
+}
+
+/* Reads the time at `at`: seconds with 6 or 9 decimals. Returns what follows its colon, or NULL. */
+static inline const char *trace_time(const char *at, const char *end, int64_t *time_ns)
+{
+    int64_t seconds, fraction;
+    const char *dot = trace_number(at, end, &seconds);
+    if (dot == at || dot == end || *dot != '.')
+        return NULL;
+    const char *last = trace_number(dot + 1, end, &fraction);
+    if ((last - dot != 7 && last - dot != 10) || last == end || *last != ':')
+        return NULL;
+    if (last + 1 < end && !perf_blank(last[1]))
+        return NULL;
+    if (last - dot == 7)
+        fraction *= 1000;
+    *time_ns = seconds > 9223372035 ? -1 : seconds * 1000000000 + fraction;
+    return last + 1;
+}
+
+/* Reads the beginning of a line of ftrace. A comm can contain anything, but is too short to contain
+ * a CPU and a time, so the first of these are the line's. Returns 0 if there are none, and
+ * PERF_OTHER_FIELDS if the line has both and no thread before them. */
+static inline int trace_read_header(const char *line, const char *end, perf_header *header)
+{
+    const char *begin = perf_skip(line, end), *bracket = begin;
+    int kind = 0;
+    while ((bracket = memchr(bracket, '[', (size_t)(end - bracket)))) {
+        int64_t cpu, tid;
+        const char *open = bracket++, *at = trace_number(bracket, end, &cpu);
+        if (at - bracket < 3 || at - bracket > 9 || at == end || *at != ']' || open == begin)
+            continue;
+        const char *flags = perf_skip(at + 1, end);
+        const char *rest = trace_time(flags, end, &header->time_ns);
+        header->context = 0;
+        if (!rest) {
+            const char *after = flags;
+            while (after < end && !perf_blank(*after))
+                after++;
+            rest = trace_time(perf_skip(after, end), end, &header->time_ns);
+            if (!rest || after - flags > 12)
+                continue;
+            if (after - flags > 2)
+                header->context = flags[2] == 'h' || flags[2] == 'H' || flags[2] == 'Z' ? 'h'
+                    : flags[2] == 's' ? 's' : 0;
+        }
+        kind = PERF_OTHER_FIELDS;
+        const char *last = perf_back(begin, open);
+        if (last > begin && last[-1] == ')') { /* the process, or dashes */
+            const char *paren = last - 1;
+            while (paren > begin && *paren != '(')
+                paren--;
+            if (last - paren > 16)
+                continue;
+            last = perf_back(begin, paren);
+        }
+        const char *digits = perf_back_digits(begin, last);
+        if (digits == last || last - digits > 10 || digits - begin < 1 || digits[-1] != '-')
+            continue;
+        trace_number(digits, last, &tid);
+        header->begin = begin;
+        header->comm_bytes = (uint32_t)(digits - 1 - begin);
+        header->bytes = (uint32_t)(perf_back(begin, open) - begin);
+        header->cpu = (int32_t)cpu;
+        header->tid = tid;
+        header->rest = rest;
+        header->is_nanos = 0;
+        if (header->comm_bytes > 64)
+            continue;
+        return PERF_HEADER;
+    }
+    return kind;
+}
+
+/* Reads the event after a time. The kernel prints system calls as `sys_read(fd: 3)` and
+ * `sys_read -> 0x1`, and functions as `f <-caller`: these have no event, and `rest` is what they are. */
+static inline perf_counted trace_read_event(const char *rest, const char *end)
+{
+    perf_counted counted = {1, NULL, 0};
+    const char *at = perf_skip(rest, end), *last = at;
+    while (last < end && !perf_blank(*last) && *last != '(')
+        last++;
+    if (last > at && last[-1] == ':') {
+        counted.event = at;
+        counted.event_bytes = (uint32_t)(last - 1 - at);
+    }
+    return counted;
+}
+
+typedef struct {
+    int64_t tid, cpu, prio;
+    const char *comm;
+    uint32_t bytes;
+} trace_wake;
+
+/* Reads the fields of a wake-up, backwards as comms can contain anything:
+ *     comm=A pid=1 prio=120 [success=1] target_cpu=000
+ *     A:1 [120] [success=1] CPU:000
+ * Returns 0 if the text is something else. */
+static inline int trace_read_wake(const char *at, const char *end, trace_wake *found)
+{
+    static const char comm[] = "comm=";
+    int64_t success;
+    at = perf_skip(at, end);
+    end = perf_back(at, end);
+    const char *last = perf_back_number(at, end, " target_cpu=", &found->cpu), *before;
+    if (last) {
+        if ((before = perf_back_number(at, last, " success=", &success)))
+            last = before;
+        last = perf_back_number(at, last, " prio=", &found->prio);
+        if (last)
+            last = perf_back_number(at, last, " pid=", &found->tid);
+        if (!last || last - at < (long)sizeof comm - 1 || memcmp(at, comm, sizeof comm - 1))
+            return 0;
+        found->comm = at + sizeof comm - 1;
+    } else {
+        last = perf_back_number(at, end, " CPU:", &found->cpu);
+        if (!last)
+            return 0;
+        if ((before = perf_back_number(at, last, " success=", &success)))
+            last = before;
+        last = last > at && last[-1] == ']' ? perf_back_number(at, last - 1, " [", &found->prio) : NULL;
+        if (last)
+            last = perf_back_number(at, last, ":", &found->tid);
+        if (!last)
+            return 0;
+        found->comm = at;
+    }
+    found->bytes = (uint32_t)(last - found->comm);
+    return 1;
+}
+
+/* Returns the text after `before`, or NULL. */
+static inline const char *trace_after(const char *at, const char *end, const char *before)
+{
+    size_t size = strlen(before);
+    for (; (size_t)(end - at) >= size && at < end; at++)
+        if (!memcmp(at, before, size))
+            return at + size;
+    return NULL;
+}
+
+typedef struct {
+    const char *device, *kind;
+    uint32_t device_bytes, kind_bytes;
+    int64_t sector, sectors;
+} trace_request;
+
+/* Reads the fields of a block request: `254,0 WS 4096 () 30296144 + 32 [comm]`. */
+static inline int trace_read_request(const char *at, const char *end, trace_request *found)
+{
+    found->device = at = perf_skip(at, end);
+    while (at < end && (perf_digit(*at) || *at == ','))
+        at++;
+    found->device_bytes = (uint32_t)(at - found->device);
+    found->kind = at = perf_skip(at, end);
+    while (at < end && !perf_blank(*at))
+        at++;
+    found->kind_bytes = (uint32_t)(at - found->kind);
+    const char *plus = trace_after(at, end, " + ");
+    if (!plus || !found->device_bytes || !found->kind_bytes)
+        return 0;
+    const char *sector = perf_back_digits(at, plus - 3);
+    if (trace_number(sector, plus - 3, &found->sector) != plus - 3)
+        found->sector = -1; /* a flush has none: it is printed as 2^64 - 1 */
+    return sector < plus - 3 && trace_number(plus, end, &found->sectors) > plus;
+}
+
+#endif
