@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import ASYNC, THREADS, is_in_thread, process_id
+from meantime.attribute_paths import ASYNC, STATUS, THREADS, is_in_thread, process_id
 from meantime.attributes import entity_name
 from meantime.columns import distinct
 from meantime.errors import MeantimeError
@@ -83,6 +83,8 @@ def threads_of(history: History, quarks: Iterable[int]) -> list[Thread]:
             found.append(Thread(process[0], numbered(own), process[1], names.get(quark), None))
             continue
         path = attributes.path(quark)
+        # the states of a thread are an attribute below it
+        path = path[:-1] if path[-1] == STATUS and len(path) > 1 else path
         if len(path) >= 4 and (pid := process_id(path)) is not None:
             name = names.get(attributes.quark(*path[:2]))
             is_thread = is_in_thread(path)

@@ -21,7 +21,7 @@ from meantime.errors import InputError
 from meantime.kernels import perf
 from meantime.readers.marks import ClockSync, clock_of, marks_of
 from meantime.readers.perf import Reading, has_ids, text_of
-from meantime.readers.source import Source
+from meantime.readers.source import HEAD_BYTES, Source
 from meantime.readers.window import Window
 from meantime.trace import Trace
 
@@ -131,6 +131,7 @@ class _FtraceReading(Reading):
             head = head[found.start() :]
         if not _LINE.search(head):
             self._refuse(head)
+        head = head[:HEAD_BYTES]
         if found := _ENTRIES.search(head):
             self._overwritten = max(0, int(found[2]) - int(found[1]))
         self.trace.clock = self._clock(head)

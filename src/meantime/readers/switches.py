@@ -104,7 +104,9 @@ class _Making:
             if name not in {NO_NAME, str(tid)}:
                 trace.names[entity] = name
             if status:
-                self._status[thread] = codes.code((*path, STATUS))
+                self._status[thread] = own = codes.code((*path, STATUS))
+                if entity in trace.names:
+                    trace.names[own] = trace.names[entity]
 
     def _known_paths(self) -> dict[str, tuple[str, ...]]:
         return {path[-1]: path for path in self._trace.paths if path[-2:-1] == (THREADS,)}
@@ -202,18 +204,17 @@ class _Making:
             yield fields
 
     def _wakes(self) -> Iterator[Batch]:
-        rows = self._found.rows[self._states.wakes]
-        rows = rows[rows["thread"] >= 0]
-        rows = rows[(self._found.tids != 0)[rows["thread"]]]
-        rows = rows[self._kept[rows["thread"]] & self._kept[rows["other"]]]
-        if not len(rows):
+        rows, chosen = self._found.rows, self._states.wakes
+        waker, woken = rows["thread"][chosen], rows["other"][chosen]
+        # none is an interrupt, and so is whatever wakes others while a CPU is idle
+        wakes = np.append(self._kept & (self._found.tids != 0), False)
+        kept = np.flatnonzero(wakes[waker] & self._kept[woken])
+        if not len(kept):
             return
-        self._enter(np.concatenate([rows["thread"], rows["other"]]), status=True)
-        time_ns = rows["time_ns"].copy()
-        name = np.full(len(rows), self._found.values.code("wakes"), np.int32)
-        yield Flows(
-            self._status[rows["thread"]], time_ns, self._status[rows["other"]], time_ns, name
-        )
+        waker, woken, time_ns = waker[kept], woken[kept], rows["time_ns"][chosen[kept]]
+        self._enter(np.concatenate([waker, woken]), status=True)
+        name = np.full(len(kept), self._found.values.code("wakes"), np.int32)
+        yield Flows(self._status[waker], time_ns, self._status[woken], time_ns, name)
 
     def lasting(self) -> Iterator[Batch]:
         """Yield system calls on their threads, and interrupts on their CPUs."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import is_idle_task, process_id, process_path
+from meantime.attribute_paths import STATUS, is_idle_task, process_id, process_path
 from meantime.attributes import entity_name
 from meantime.columns import Coded, Interner, distinct, named
 from meantime.errors import UsageError
@@ -424,6 +424,8 @@ class _Gathering:
     def _thread_name(self, quark: int) -> str:
         path = self._history.attributes.path(quark)
         name = self._history.names.get(quark)
+        # the states of a thread are an attribute below it
+        path = path[:-1] if path[-1] == STATUS and len(path) > 1 else path
         return f"{name} {path[-1]}" if name else entity_name(path)
 
     def _process_name(self, quark: int) -> str:
