@@ -275,6 +275,8 @@ class _Making:
         begun: dict[tuple[int, int], tuple[int, int]] = {}
         free: dict[int, list[int]] = {}
         used: dict[int, int] = {}
+        entities: dict[tuple[int, int], int] = {}
+        kinds: dict[int, int] = {}
         changes: list[tuple[int, int, int]] = []
         unmatched = 0
         columns = (rows["time_ns"], rows["name"], rows["value"], rows["other"])
@@ -294,11 +296,14 @@ class _Making:
                 waiting.remove(slot)
             else:
                 used[device] = slot + 1
-            path = ("Disks", found.names[device], str(slot))
-            letter = found.names[how].lstrip("F")[:1]
-            name = _REQUESTS.get(letter, "flush")
-            entity = found.paths.code(path)
-            changes.append((time_ns, entity, found.values.code(name)))
+            entity = entities.get((device, slot), -1)
+            if entity < 0:
+                path = ("Disks", found.names[device], str(slot))
+                entity = entities[device, slot] = found.paths.code(path)
+            if how not in kinds:
+                letter = found.names[how].lstrip("F")[:1]
+                kinds[how] = found.values.code(_REQUESTS.get(letter, "flush"))
+            changes.append((time_ns, entity, kinds[how]))
             begun[device, sector] = (entity, slot)
         self._trace.anomalies.add("end_without_begin", unmatched)
         if not changes:

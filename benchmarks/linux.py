@@ -1,0 +1,89 @@
+"""What text of the Linux kernel's tracepoints costs: perf script and ftrace, with all that follows.
+
+python benchmarks/linux.py [PERF_TEXT [FTRACE_TEXT]]
+
+Without arguments both are made: 2 million events of two CPUs, a third of them switches.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from measure import best_cpu_s, header
+
+import meantime
+from meantime.readers import open_trace
+
+EVENTS = 2_000_000
+_FIELDS = {
+    "sched_switch": "prev_comm=app{0} prev_pid={0} prev_prio=120 prev_state=S ==>"
+    " next_comm=app{1} next_pid={1} next_prio=120",
+    "sched_waking": "comm=app{1} pid={1} prio=120 target_cpu=001",
+    "sys_enter_futex": "uaddr: 0x7f0012345678, op: 0x00000080, val: 0x00000000",
+    "sys_exit_futex": "0x0",
+    "softirq_entry": "vec=1 [action=TIMER]",
+    "softirq_exit": "vec=1 [action=TIMER]",
+}
+_GROUPS = {"sched": "sched:", "sys": "syscalls:", "softirq": "irq:"}
+_ORDER = (
+    "sys_enter_futex", "sched_switch", "sys_exit_futex", "sched_waking", "softirq_entry",
+    "softirq_exit",
+)  # fmt: skip
+
+
+def made(path: Path, *, is_perf: bool) -> Path:
+    """Write a text of events, in which each thread of a CPU runs after the other."""
+    with path.open("w") as file:
+        for first in range(0, EVENTS, 6000):
+            lines = []
+            for event in range(first, first + 6000):
+                name, turn = _ORDER[event % 6], event // 6
+                cpu, thread = turn % 2, 1000 + turn // 2 % 50 + 100 * (turn % 2)
+                # the first two events of a turn are of the thread that leaves
+                coming = 1000 + (turn // 2 + 1) % 50 + 100 * (turn % 2)
+                now = thread if event % 6 < 2 else coming
+                fields = _FIELDS[name].format(thread, coming)
+                time = f"{event // 10**6}.{event % 10**6:06}"
+                group = _GROUPS[name.split("_")[0]]
+                lines.append(
+                    f"app{now} {now} [{cpu:03}] {time}: {group}{name}: {fields}\n"
+                    if is_perf
+                    else f"  app{now}-{now} [{cpu:03}] d..2. {time}: {name}: {fields}\n"
+                )
+            file.writelines(lines)
+    return path
+
+
+def cost(kind: str, path: Path) -> None:
+    """Print what the history of a text costs, and the events of it alone."""
+
+    def read_events() -> None:
+        for _ in open_trace(path, events=True).batches:
+            pass
+
+    records = meantime.open(path).metadata.records
+    megabytes = path.stat().st_size / 1e6
+    took_s = best_cpu_s(lambda: meantime.open(path), times=3)
+    print(
+        f"{kind}, {records:,} events, {megabytes:.0f} MB to a history: {took_s:.2f} s,"
+        f" {records / took_s / 1e6:.2f} M events/s"
+    )
+    took_s = best_cpu_s(read_events, times=3)
+    print(f"{kind}, as events with fields: {took_s:.2f} s, {records / took_s / 1e6:.2f} M events/s")
+
+
+def main() -> None:
+    """Measure both kinds."""
+    print(header("text of tracepoints"))
+    given = [Path(each) for each in sys.argv[1:]]
+    with tempfile.TemporaryDirectory() as folder:
+        perf = given[0] if given else made(Path(folder, "perf.txt"), is_perf=True)
+        cost("perf script", perf)
+        ftrace = given[1] if len(given) > 1 else made(Path(folder, "trace.txt"), is_perf=False)
+        cost("ftrace", ftrace)
+
+
+if __name__ == "__main__":
+    main()
