@@ -13,11 +13,13 @@ if TYPE_CHECKING:
 _EXCEPTIONS = {
     # a pickled history is opened again where it is kept, so a History names what opens one
     ("meantime.history.history", "meantime.history.directory.open"),
-    # stats() and sql() are methods of a history for its users, and import their query when called
+    # stats(), sql() and view() are methods of a history for its users, and import what they need
+    # when called
     ("meantime.history.history", "meantime.query.durations"),
     ("meantime.history.history", "meantime.query.sql"),
     ("meantime.history.history", "meantime.query.statistics"),
     ("meantime.history.history", "meantime.query.threads"),
+    ("meantime.history.history", "meantime.server.view"),
     # records.py defines the type that the readers of each kind take, and calls them
     ("meantime.readers.chrome.records", "meantime.readers.chrome.asynchronous"),
     ("meantime.readers.chrome.records", "meantime.readers.chrome.counters"),

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from meantime.query.durations import SpanStatistics
     from meantime.query.sql import SqlTable
     from meantime.query.statistics import StateStatistics
+    from meantime.server.view import View
 
 __all__ = ["History"]
 
@@ -797,6 +798,20 @@ class History:
 
         threads = thread_quarks(self)
         return span_statistics(self, by, quarks=threads, start_ns=start_ns, end_ns=end_ns)
+
+    def view(self) -> View:
+        """Return the history on a page with lanes, statistics and what stands out.
+
+        A notebook shows it below the cell; `serve` opens it in the browser, and `save` writes it as
+        one file. `meantime.view` shows several histories or paths on one axis.
+
+        >>> from meantime.testing import history_from_picture
+        >>> history_from_picture("disk0  aab.").view()
+        <View of 'history'>
+        """
+        from meantime.server.view import view  # noqa: PLC0415 - as above
+
+        return view(self)
 
     def sql(self, statement: str) -> SqlTable:
         """Return the rows of an SQL statement, run by DuckDB from the extra `[sql]`.

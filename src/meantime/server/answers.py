@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 import numpy as np
 
 from meantime.errors import TimeRangeError, UsageError
+from meantime.kernels.calls import count_states
+from meantime.names import merged_names
 from meantime.query.durations import span_statistics
 from meantime.query.findings import findings
 from meantime.query.offsets.fold import Fold
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.columns import Int32s
     from meantime.history import History
     from meantime.query.offsets.map import Kind
     from meantime.server.lanes import LaneTree
@@ -196,19 +198,6 @@ def _sample_statistics(
     }
 
 
-def _buckets(length_ns: Int64s) -> npt.NDArray[np.int64]:
-    """Return the power of two at or below each duration; of none, 0.
-
-    >>> _buckets(np.array([0, 1, 2, 3, 2**53 + 1, 2**62 - 1])).tolist()
-    [0, 0, 1, 1, 53, 61]
-    """
-    # halves, so that no double is rounded up to the next power
-    high = length_ns >> 31
-    low = np.frexp((length_ns & (2**31 - 1)).astype(np.float64))[1]
-    exponent = np.where(high > 0, np.frexp(high.astype(np.float64))[1] + 31, low)
-    return np.asarray(np.maximum(exponent - 1, 0), np.int64)
-
-
 def _trimmed(counts: npt.NDArray[np.int64]) -> list[Any] | None:
     used = np.flatnonzero(counts)
     if not len(used):
@@ -216,22 +205,29 @@ def _trimmed(counts: npt.NDArray[np.int64]) -> list[Any] | None:
     return [int(used[0]), counts[used[0] : used[-1] + 1].tolist()]
 
 
-def _histograms(code: npt.NDArray[Any], length_ns: Int64s, codes: int) -> npt.NDArray[np.int64]:
-    """Return how many durations are in each power of two, by code."""
-    number = code.astype(np.int64) * _BUCKETS + _buckets(length_ns)
-    counts = np.bincount(number, minlength=codes * _BUCKETS).astype(np.int64)
-    return counts.reshape(codes, _BUCKETS)
-
-
 def _span_histograms(
     history: History, quarks: Int32s, start_ns: int, end_ns: int
 ) -> dict[str | None, Any]:
     spans = history.spans(quarks, start_ns=start_ns, end_ns=end_ns)
-    length_ns = np.minimum(spans.end_ns, end_ns) - np.maximum(spans.start_ns, start_ns)
-    codes, code = np.unique(spans.name.codes, return_inverse=True)
-    counts = _histograms(code, length_ns, len(codes))
-    names = [None if each < 0 else spans.name.names[each] for each in codes.tolist()]
-    return {name: _trimmed(counts[row]) for row, name in enumerate(names)}
+    names, codes = merged_names(spans.name.names, spans.name.codes)
+    counts = np.zeros((len(names), _BUCKETS + 1), np.int64)
+    count_states(
+        np.zeros(len(spans), np.int32),
+        spans.start_ns,
+        spans.end_ns,
+        codes,
+        np.arange(len(names), dtype=np.int32),
+        start_ns,
+        end_ns,
+        0,
+        np.zeros((len(names), 4), np.uint64),
+        counts,
+        np.zeros((0, 0), np.int64),
+        np.zeros(1, np.int64),
+    )
+    # durations of 0 and of 1 ns
+    counts[:, 1] += counts[:, 0]
+    return {name: _trimmed(counts[row, 1:]) for row, name in enumerate(names)}
 
 
 def flame(tree: LaneTree, asked: Asked) -> dict[str, Any]:
