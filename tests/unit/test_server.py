@@ -388,6 +388,12 @@ def test_a_statement_ends_when_its_page_goes(monkeypatch: pytest.MonkeyPatch) ->
     assert stopped
 
 
+def test_any_range_can_be_searched(spans: Page) -> None:
+    found = spans.get(f"/search?text=tick&from={1 - 2**63}&to={2**63 - 1}")
+
+    assert sum(found["bins"]) == found["count"] == 2
+
+
 def test_searching_finds_names_and_arguments(spans: Page, tmp_path: Path) -> None:
     found = spans.get("/search?file=0&text=TIC")
     assert found["count"] == 2

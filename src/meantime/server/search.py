@@ -56,7 +56,10 @@ class _Found:
         low_ns, high_ns = self._range_ns
         inside = start_ns[(start_ns >= low_ns) & (start_ns < high_ns)]
         step = -(-max(1, high_ns - low_ns) // _BINS)
-        self._bins += np.bincount((inside - low_ns) // step, minlength=_BINS)[:_BINS]
+        # a distance may not fit 63 bits
+        into = inside.astype(np.uint64) - np.uint64(low_ns % 2**64)
+        bins = (into // np.uint64(step)).astype(np.int64)
+        self._bins += np.bincount(bins, minlength=_BINS)[:_BINS]
         rows = np.arange(len(start_ns))
         if len(self._first) == self._limit:
             # of hits at one time, those that were added first are kept
