@@ -55,6 +55,7 @@ _TYPES = {
 }
 _MOST_TEXT = 1_000
 _MOST_LIMIT = 10_000
+_MOST_TAGS = 100_000
 # What was asked for and nobody waits for any more; nginx's status for it.
 _CLOSED = 499
 
@@ -325,6 +326,8 @@ class _Served:
         # and neither must what is under the pointer wait for a statistic
         self._short, self._long = Answers(2), Answers(2)
         self._statements = anyio.CapacityLimiter(1)
+        # the tags of tiles that were sent, by what identifies them in this session
+        self._tags: dict[str, str] = {}
 
     async def page(self, request: Request) -> Response:
         return await self._static(request, "viewer.html")
@@ -366,17 +369,18 @@ class _Served:
         file = self._file(asked["file"])
         shown = self._shown(file, asked["layout"])
         place = Place(asked["level"], _whole(asked, "index"))
-        address = (shown.version, asked["kind"], asked["block"], place.level, place.index)
-        # a finished history does not change, so the address identifies the content
-        etag = None
-        if shown.tree.history.built:
-            etag = self._etag("tile", file.index, *address)
-        else:
+        address = asked["kind"], asked["block"], place.level, place.index
+        # a finished history does not change
+        key: str | None = self._etag("tile", file.index, shown.version, *address)
+        if not shown.tree.history.built:
             stands = standing(shown.tree, asked["kind"], asked["block"], place)
-            if stands is not None:
-                etag = self._etag("stands", file.index, shown.layout, *address[1:], stands)
-        if etag is not None and _has(request, etag):
-            return self._unchanged(etag)
+            if stands is None:
+                key = None
+            else:
+                key = self._etag("stands", file.index, shown.layout, *address, stands)
+        known = None if key is None else self._tags.get(key)
+        if known is not None and _has(request, known):
+            return self._unchanged(known)
         # a group may be of all lanes
         limiter = self._answers if asked["kind"] == "group" else self._tiles
         data = await self._run(
@@ -386,9 +390,12 @@ class _Served:
         )
         if isinstance(data, Response):
             return data
-        if etag is None:
-            return self._tagged(request, data, "application/octet-stream")
-        return self._reply(data, "application/octet-stream", etag)
+        reply = self._tagged(request, data, "application/octet-stream")
+        if key is not None:
+            self._tags[key] = reply.headers["etag"]
+            if len(self._tags) > _MOST_TAGS:
+                self._tags.pop(next(iter(self._tags)))
+        return reply
 
     def answer(
         self, question: Callable[[LaneTree, Mapping[str, str]], Any]
