@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meantime.history import HistoryBuilder
+from meantime.server import tiles
 from meantime.server.lanes import LaneTree
 from meantime.server.tiles import BINS, Place, tile
 
@@ -41,8 +43,10 @@ def histories(draw: st.DrawFn) -> History:
 
 
 @settings(max_examples=15)
-@given(histories(), st.integers(0, 5), st.integers(0, 2))
-def test_tiles_are_the_exact_times_rounded(history: History, level: int, index: int) -> None:
+@given(histories(), st.integers(0, 5), st.integers(0, 2), st.sampled_from([4, -1]))
+def test_tiles_are_the_exact_times_rounded(
+    history: History, level: int, index: int, intervals: int
+) -> None:
     tree = LaneTree.of(history)
     place = Place(level, index)
     width = place.bin_ns
@@ -74,7 +78,12 @@ def test_tiles_are_the_exact_times_rounded(history: History, level: int, index: 
     assert ((rows > 0).sum(axis=2) == np.minimum((expected > 0).sum(axis=2), 3)).all()
 
     group = next(number for number, lane in enumerate(tree.lanes) if lane.kind == "group")
-    load = tile(tree, "group", group, place)
-    total = load.arrays["load"].sum(axis=0) * width
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiles, "_INTERVALS_OF_A_BIN", intervals)
+        load = tile(tree, "group", group, place)
     quarks = tree.quarks([group])
-    assert (np.abs(total - exact[quarks].sum(axis=(0, 2))) <= len(quarks) * 4 * width / 255).all()
+    of_group = dict(zip(load.members["states"], load.arrays["load"] * width, strict=True))
+    for code, state in enumerate(STATES):
+        times = exact[quarks, :, code].sum(axis=0)
+        assert np.allclose(of_group.pop(state, 0), times, atol=width / 10_000)
+    assert not of_group

@@ -324,7 +324,7 @@ class _Served:
         self._tiles = anyio.CapacityLimiter(max(2, os.cpu_count() or 1))
         self._answers = anyio.CapacityLimiter(2)
         # and neither must what is under the pointer wait for a statistic
-        self._short, self._long = Answers(2), Answers(2)
+        self._short, self._long = Answers(2, waits=False), Answers(2, waits=True)
         self._statements = anyio.CapacityLimiter(1)
         # the tags of tiles that were sent, by what identifies them in this session
         self._tags: dict[str, str] = {}
@@ -383,11 +383,12 @@ class _Served:
             return self._unchanged(known)
         # a group may be of all lanes
         limiter = self._answers if asked["kind"] == "group" else self._tiles
-        data = await self._run(
-            request,
-            lambda: tile(shown.tree, asked["kind"], asked["block"], place).data(),
-            limiter,
-        )
+        with self._long.behind():
+            data = await self._run(
+                request,
+                lambda: tile(shown.tree, asked["kind"], asked["block"], place).data(),
+                limiter,
+            )
         if isinstance(data, Response):
             return data
         reply = self._tagged(request, data, "application/octet-stream")

@@ -38,8 +38,10 @@ MOST_LEVEL = 53
 _MAGIC = b"MTT1"
 _ALIGNMENT = 8
 _NO_SPAN = 2**32 - 1
-# Attributes whose tiles are added up at once for a group: 8 MB of them.
-_AT_ONCE = 2048
+# Attributes whose bins are added up at once for a group.
+_AT_ONCE = 512
+# Beyond so many intervals, it takes longer to add them up than the bins of their attributes.
+_INTERVALS_OF_A_BIN = 4
 # The load of a group has so many names of spans.
 _MOST_NAMES = 32
 
@@ -433,10 +435,10 @@ def _group(tree: LaneTree, group: int, place: Place) -> Tile:
     start_ns = max(place.start_ns, tree.history.start_ns)
     end_ns = min(place.end_ns, tree.history.end_ns)
     if start_ns < end_ns:
-        # a bin costs about as much as an interval, and there are fewer of one or of the other
+        # a bin costs about as much as some intervals
         intervals = int(tree.history.count_at_most(quarks, start_ns, end_ns).sum())
-        if intervals > len(quarks) * BINS:
-            _add_cells(load, tree.history, quarks, place)
+        if intervals > _INTERVALS_OF_A_BIN * len(quarks) * BINS:
+            _add_shares(load, tree.history, quarks, (start_ns, end_ns), place)
         else:
             entities = np.concatenate([quarks, entities])
         _add_intervals(load, tree.history, entities, (start_ns, end_ns), place)
@@ -463,14 +465,32 @@ def _group(tree: LaneTree, group: int, place: Place) -> Tile:
     return Tile("group", place, [group], arrays, members)
 
 
-def _add_cells(load: _Load, history: History, quarks: Int32s, place: Place) -> None:
-    """Add the states of attributes by their tiles."""
+def _add_shares(
+    load: _Load, history: History, quarks: Int32s, range_ns: tuple[int, int], place: Place
+) -> None:
+    """Add the states of attributes by how they divide each bin, which is exact."""
+    start_ns, end_ns = range_ns
+    # bins at the ends of the history may be in it in part
+    first_ns = -(-start_ns // place.bin_ns) * place.bin_ns
+    last_ns = end_ns // place.bin_ns * place.bin_ns
+    if first_ns >= last_ns:
+        _add_intervals(load, history, quarks, range_ns, place)
+        return
+    for part_ns in ((start_ns, first_ns), (last_ns, end_ns)):
+        if part_ns[0] < part_ns[1]:
+            _add_intervals(load, history, quarks, part_ns, place)
+    bins = (last_ns - first_ns) // place.bin_ns
+    before = (first_ns - place.start_ns) // place.bin_ns
     for first in range(0, len(quarks), _AT_ONCE):
-        part = quarks[first : first + _AT_ONCE]
-        found = history.state_tile(part, place.start_ns, place.bin_ns, BINS)
-        names = [str(name) for name in named(found.states).to_list()]
-        bins = np.broadcast_to(np.arange(BINS), found.shares.shape[:2]).reshape(-1)
-        load.add(bins, found.shares.reshape(-1, 5), found.codes.reshape(-1, 3), names)
+        found = history.shares(quarks[first : first + _AT_ONCE], first_ns, last_ns, bins)
+        value = named(found.value)
+        sums = np.zeros((len(value.names) + 1) * BINS)
+        # no state is after all others
+        cell = np.where(value.codes < 0, len(value.names), value.codes) * BINS + before + found.bin
+        sums += np.bincount(cell, found.ns, len(sums))
+        rows = sums.reshape(-1, BINS)[:-1] / place.bin_ns
+        used = np.flatnonzero(rows.any(axis=1))
+        load.add_sums([value.names[code] for code in used.tolist()], rows[used])
 
 
 def _add_intervals(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.to_thread import run_sync
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from starlette.requests import Request
 
@@ -17,6 +18,9 @@ __all__ = ["Answers", "Progress", "StoppedError"]
 
 # Answers of so many bytes are kept.
 _KEPT_BYTES = 2**26
+# How long to wait for requests for tiles, and how often at most until these are answered.
+_ASKED_S = 0.02
+_MOST_WAITS = 250
 
 
 class StoppedError(Exception):
@@ -71,13 +75,25 @@ class Answers:
 
     Args:
         threads: How many are computed at once.
+        waits: Whether they wait for tiles that are asked for at the same time.
     """
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, *, waits: bool) -> None:
+        self._waits = waits
         self._limiter = anyio.CapacityLimiter(threads)
+        self._ahead = 0
         self._running: dict[str, _Running] = {}
         self._kept: OrderedDict[str, bytes] = OrderedDict()
         self._kept_bytes = 0
+
+    @contextmanager
+    def behind(self) -> Iterator[None]:
+        """Begin no answer meanwhile: what is drawn comes first."""
+        self._ahead += 1
+        try:
+            yield
+        finally:
+            self._ahead -= 1
 
     def progress(self) -> list[dict[str, Any]]:
         """Return what is being computed, and how far it is."""
@@ -138,6 +154,8 @@ class Answers:
             return work(running.progress)
 
         try:
+            if self._waits:
+                await self._let_ahead()
             running.result = await run_sync(begun, limiter=self._limiter)
             self._keep(key, running.result)
         except Exception as error:  # noqa: BLE001 - each of those that wait raises it
@@ -146,6 +164,14 @@ class Answers:
             if self._running.get(key) is running:
                 del self._running[key]
             running.done.set()
+
+    async def _let_ahead(self) -> None:
+        """Wait until nothing comes first, but not for ever."""
+        for _ in range(_MOST_WAITS):
+            # a page asks for tiles and answers at once
+            await anyio.sleep(_ASKED_S)
+            if not self._ahead:
+                return
 
     def _keep(self, key: str, data: bytes) -> None:
         self._kept_bytes += len(data) - len(self._kept.pop(key, b""))
