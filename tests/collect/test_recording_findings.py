@@ -167,3 +167,28 @@ def test_nothing_stands_out_in_a_steady_program(tmp_path: Path) -> None:
     kinds = {each.kind for each in findings_of(tmp_path, STEADY) if each.lost_ns >= 50 * MS}
 
     assert not kinds
+
+
+ALONE = """\
+import asyncio, time
+
+def render():
+    time.sleep(0.06)
+
+async def main():
+    for _ in range(4):
+        await asyncio.sleep(0.05)
+        render()
+    asyncio.get_running_loop().call_later(0.05, render)
+    await asyncio.sleep(0.2)
+
+asyncio.run(main())
+"""
+
+
+def test_each_block_counts_though_no_task_waited(tmp_path: Path) -> None:
+    found = [each for each in findings_of(tmp_path, ALONE) if each.kind == "block"]
+
+    assert [each.sentence.split(" blocked ")[0] for each in found] == ["render (app.py:4)"]
+    # a busy machine can keep the thread that takes stacks from doing so
+    assert 4 <= found[0].count <= 5

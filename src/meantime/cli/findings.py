@@ -95,11 +95,11 @@ def command(
         click.echo(f"\n{len(found) - limit:,} more; -n {len(found)} prints all")
 
 
-def headlines(history: History) -> list[str]:
-    """Return the first findings that are not about the input, as sentences."""
+def headlines(history: History) -> list[Finding]:
+    """Return the first findings that are not about the input."""
     from meantime.query.findings import findings  # noqa: PLC0415 - NumPy is not for --help
 
-    return [each.sentence for each in findings(history) if each.lost_ns][:_HEADLINES]
+    return [each for each in findings(history) if each.lost_ns][:_HEADLINES]
 
 
 def handle(finding: Finding) -> str:

@@ -158,7 +158,7 @@ def _findings(facts: dict[str, Any], history: History) -> list[str]:
         return [f"meantime findings {shlex.quote(facts['source'])} searches for what stands out"]
     from meantime.cli.findings import headlines  # noqa: PLC0415 - NumPy is not for --help
 
-    return headlines(history) or ["none"]
+    return [each.sentence for each in headlines(history)] or ["none"]
 
 
 def _instant(extent: Extent, time_ns: int) -> str:

@@ -13,6 +13,7 @@ from meantime.units import format_bytes, format_ns
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from meantime.query.findings import Finding
     from meantime.readers.recording.activity import Group
     from meantime.readers.recording.live import LiveActivity
 
@@ -73,28 +74,30 @@ def summary(path: str) -> Iterator[str]:
         f"meantime: recorded {format_ns(following.duration_ns)}, "
         f"{following.activity.changes:,} state changes, {format_bytes(size)} into {path}"
     )
+    found = _standing_out(path) if size <= _SEARCHED_BYTES else []
     yield from map("  {}".format, _where(following))
+    # the longest block is a longest step, and described better
+    if not any(each.kind == "block" for each in found):
+        yield from map("  {}".format, _longest(following))
     yield from problems
-    if size <= _SEARCHED_BYTES:
-        yield from _standing_out(path)
+    if found:
+        yield "what stands out:"
+        yield from (f"  {each.sentence}" for each in found)
     states = following.activity.changes > 0
     yield from _shown_by(path, states=states, sampled=following.is_sampled)
 
 
-def _standing_out(path: str) -> Iterator[str]:
-    """Yield what `meantime findings` would print first, without what is to be read with care."""
+def _standing_out(path: str) -> list[Finding]:
+    """Return what `meantime findings` would print first, without what is to be read with care."""
     from meantime.cli.findings import headlines  # noqa: PLC0415 - NumPy is not for --help
     from meantime.history_from_path import open_history  # noqa: PLC0415 - as above
 
     try:
         with open_history(path, lenient=True) as history:
-            lines = headlines(history)
+            return headlines(history)
     except MeantimeError:
         # what is wrong with the recording has been printed
-        return
-    if lines:
-        yield "what stands out:"
-        yield from map("  {}".format, lines)
+        return []
 
 
 def _unrecorded(path: Path) -> list[str]:
@@ -123,6 +126,9 @@ def _where(following: LiveActivity) -> Iterator[str]:
     yield from _busiest([group for group in groups if group.name[0] == "Tasks"])
     for name, lag in following.lags[:_MOST_LOOPS]:
         yield f"loop lag{'' if len(following.lags) == 1 else f' of {name}'}: {lag.text()}"
+
+
+def _longest(following: LiveActivity) -> Iterator[str]:
     if (longest := following.longest) is not None:
         waited = f" ({waits})" if (waits := longest.waits()) else ""
         yield f"longest step: {format_ns(longest.duration_ns)}{waited} in {longest.where()}"

@@ -2,9 +2,11 @@
 
 A block is a step of a task, or of callbacks, during which an event loop runs nothing else for at
 least `BLOCK_NS`: the limit from which asyncio's debug mode reports a slow callback
-(`loop.slow_callback_duration`, 0.1 s). A shorter one counts if a task was waiting, and if it took
-`_LONG_NS`, or `_SHORT_NS` and is an outlier among the steps of all tasks: where one step in a
-hundred is long, as those of an endpoint of a service, none is an outlier.
+(`loop.slow_callback_duration`, 0.1 s). A shorter one counts if it took `_LONG_NS` without what it
+waited for a processor, which is also how long a step of a recording takes until its stack is taken.
+If a task was waiting, that time counts too, and `_SHORT_NS` is enough for an outlier among the
+steps of all tasks: where one step in a hundred is long, as those of an endpoint of a service, none
+is an outlier.
 
 A task waited if it was `spawned` or `runnable` when the block ended, or if its wait ended before
 the loop had nothing left to do: what it waited for had happened during the block, but the loop
@@ -72,7 +74,7 @@ class _Block(NamedTuple):
 
     step: _Step
     waiting: int
-    name: str
+    code: Culprit
     cpu_wait_ns: int
 
 
@@ -105,12 +107,12 @@ def blocking_steps(scope: Scope) -> Iterator[Finding]:
         if step.duration_ns >= limit_ns
     ]
     groups: dict[tuple[int, str], list[_Block]] = defaultdict(list)
-    for key, block in _blocks(scope, loops, tasks, steps, states):
-        groups[key].append(block)
+    for block in _named_alike(list(_blocks(scope, loops, tasks, steps, states))):
+        groups[block.step.loop, block.code.key].append(block)
     for (loop, _), blocks in groups.items():
         total_ns = sum(block.step.duration_ns for block in blocks)
-        # one that is short and alone is what the operating system does to any program
-        is_chance = total_ns < BLOCK_NS and len(blocks) == 1 and blocks[0].step.task < 0
+        # one that is short, alone and of unknown code is what the system does to any program
+        is_chance = total_ns < BLOCK_NS and len(blocks) == 1 and not blocks[0].code.key
         if total_ns >= min(BLOCK_NS, scope.length_ns // _SHORT_SHARE) and not is_chance:
             where = "the event loop"
             if len(loops.quarks) > 1:
@@ -121,8 +123,8 @@ def blocking_steps(scope: Scope) -> Iterator[Finding]:
 
 def _blocks(
     scope: Scope, loops: Kind, tasks: Kind | None, steps: list[_Step], states: StateRows | None
-) -> Iterator[tuple[tuple[int, str], _Block]]:
-    """Yield the steps that count as blocks, each with its loop and what its code has in common."""
+) -> Iterator[_Block]:
+    """Yield the steps that count as blocks."""
     own = own_files(scope.history)
     for step in steps:
         waiting = _waiting(scope, loops, tasks, step, states)
@@ -130,14 +132,28 @@ def _blocks(
         if 2 * cpu_wait_ns > step.duration_ns:
             # the machine was busy with other programs
             continue
-        if step.duration_ns < BLOCK_NS and (not waiting or _is_unknown(scope, step)):
+        is_long = bool(waiting) or step.duration_ns - cpu_wait_ns >= _LONG_NS
+        if step.duration_ns < BLOCK_NS and (not is_long or _is_unknown(scope, step)):
             continue
         if 2 * _gil_wait_ns(scope, step) > step.duration_ns:
             # whatever the loop's thread was about to do, it could not
             code = Culprit("waiting for the GIL", "waiting for the GIL")
         else:
             code = culprit(scope, step.loop, step.task, step.range_ns, states, own)
-        yield (step.loop, code.key), _Block(step, waiting, code.name, cpu_wait_ns)
+        yield _Block(step, waiting, code, cpu_wait_ns)
+
+
+def _named_alike(blocks: list[_Block]) -> Iterator[_Block]:
+    """Yield blocks, those whose code nothing saw with that of others between the same waits."""
+    seen: dict[str, dict[str, Culprit]] = defaultdict(dict)
+    for block in blocks:
+        if block.code.key != block.code.between:
+            seen[block.code.between].setdefault(block.code.key, block.code)
+    for block in blocks:
+        known = list(seen[block.code.between].values())
+        # of several it could be any
+        is_same = block.code.key == block.code.between != "" and len(known) == 1
+        yield block._replace(code=known[0]) if is_same else block
 
 
 def _task_states(scope: Scope, tasks: Kind, busy: StateRows) -> StateRows:
@@ -288,7 +304,7 @@ def _finding(scope: Scope, loop: int, where: str, blocks: list[_Block], part: st
     blocks.sort(key=lambda block: -block.step.duration_ns)
     steps = [block.step for block in blocks]
     total_ns = sum(step.duration_ns for step in steps)
-    text = f"{blocks[0].name} blocked {where} for {text_of_ns(steps[0].duration_ns)}"
+    text = f"{blocks[0].code.name} blocked {where} for {text_of_ns(steps[0].duration_ns)}"
     if len(blocks) > 1:
         text += f", {times(len(blocks))} ({text_of_ns(total_ns)} in all)"
     cpu_wait_ns = sum(block.cpu_wait_ns for block in blocks)

@@ -51,11 +51,13 @@ class Culprit(NamedTuple):
 
     Attributes:
         name: Its function and location, as far as is known.
-        key: What is the same for all steps of that code.
+        key: What is the same for all steps of that code; empty if nothing is known.
+        between: What is the same for all steps of a task between the same waits; empty if unknown.
     """
 
     name: str
     key: str
+    between: str = ""
 
 
 def culprit(  # noqa: PLR0917 - what is known of a step
@@ -82,12 +84,13 @@ def culprit(  # noqa: PLR0917 - what is known of a step
         found = Culprit(served.function, served.name)
     if found is not None and served is not None:
         return found._replace(name=f"{found.name.rstrip(',')}, serving {served.name},")
-    if found is not None:
-        return found
     if task < 0:
-        return Culprit("a callback", "")
+        return found or Culprit("a callback", "")
     site = scope.history.attributes.path(task)[-2]
-    return Culprit(site, site) if states is None else _between(scope, task, range_ns, states)
+    if states is None:
+        return found or Culprit(site, site)
+    between = _between(scope, task, range_ns, states)
+    return found._replace(between=between.key) if found else between
 
 
 def _measured(scope: Scope, loop: int, range_ns: Range, own: frozenset[str]) -> Culprit | None:
@@ -129,13 +132,14 @@ def _between(scope: Scope, task: int, range_ns: Range, states: StateRows) -> Cul
     first, last = (str(each.get("location", "")) for each in (before, after))
     # where it went on says what ran; where it waited next depends on the rest
     key = f"{site} {first or last}"
+    name = f"{function}, before {last}," if last else site
     if first and first == last:
-        return Culprit(f"{function} ({first})", key)
-    if first and last:
-        return Culprit(f"{function}, between {first} and {last},", key)
-    if first:
-        return Culprit(f"{function}, after {first},", key)
-    return Culprit(f"{function}, before {last}," if last else site, key)
+        name = f"{function} ({first})"
+    elif first and last:
+        name = f"{function}, between {first} and {last},"
+    elif first:
+        name = f"{function}, after {first},"
+    return Culprit(name, key, key)
 
 
 def _neighbours(
