@@ -36,7 +36,7 @@ from reading import read
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-pytestmark = pytest.mark.usefixtures("no_running_loop")
+pytestmark = [pytest.mark.usefixtures("no_running_loop"), pytest.mark.in_child_process]
 
 SPAWN, START, WAIT, SAMPLE_STACK, PLACE = 1, 3, 5, 133, 131
 EXTREMES = [0, 1, 2**31, 2**32 - 1, 2**56 - 1, 2**56, 2**62, 2**63 - 1, 2**63, 2**64 - 1]

@@ -135,6 +135,7 @@ def test_it_gives_the_same_as_the_directory(tmp_path: Path, record: Any) -> None
     assert file.stat().st_size < whole / 2
 
 
+@pytest.mark.in_child_process
 def test_a_record_that_was_cut_off_is_counted_as_before(tmp_path: Path) -> None:
     with meantime.record(tmp_path / "run.mtr"):
         _recorder.emit_many(1, 100)

@@ -166,6 +166,7 @@ def test_what_a_thread_waits_for_is_its_state(tmp_path: Path) -> None:
     assert _times(recorded, "Threads", "MainThread")["sleeping"] >= 40
 
 
+@pytest.mark.in_child_process
 def test_quick_reads_leave_no_records(tmp_path: Path) -> None:
     with meantime.record(tmp_path / "run.mtr"):
         thread = threading.Thread(target=lambda: [Path(__file__).read_bytes() for _ in range(200)])
@@ -377,6 +378,7 @@ def test_a_socket_of_uvloop_is_the_reason_of_a_wait(tmp_path: Path) -> None:
     assert _reasons(read(tmp_path / "run.mtr"))["receive"] == ["waiting:io-read"]
 
 
+@pytest.mark.in_child_process
 def test_after_a_recording_no_thread_is_watched(tmp_path: Path) -> None:
     for name in ("first.mtr", "second.mtr"):
         with meantime.record(tmp_path / name, threads=True):
