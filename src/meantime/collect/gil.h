@@ -3,22 +3,9 @@
 #ifndef MEANTIME_GIL_H
 #define MEANTIME_GIL_H
 
-#include <Python.h>
-
-#ifndef Py_BUILD_CORE
-#define Py_BUILD_CORE 1
-#define MEANTIME_DEFINED_CORE
-#endif
-#undef _PyGC_FINALIZED /* the internal headers have their own */
-#include "internal/pycore_interp.h"
-#include "internal/pycore_runtime.h"
-#ifdef MEANTIME_DEFINED_CORE
-#undef Py_BUILD_CORE
-#undef MEANTIME_DEFINED_CORE
-#endif
-
 #include <sys/uio.h>
 
+#include "internals.h"
 #include "stream.h"
 
 /* Returns the id of the thread that has the GIL, for which the calling thread waits, or 0. That

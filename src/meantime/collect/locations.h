@@ -8,17 +8,7 @@
 #ifndef MEANTIME_LOCATIONS_H
 #define MEANTIME_LOCATIONS_H
 
-#include <Python.h>
-
-#ifndef Py_BUILD_CORE
-#define Py_BUILD_CORE 1
-#define MEANTIME_DEFINED_CORE
-#endif
-#include "internal/pycore_frame.h"
-#ifdef MEANTIME_DEFINED_CORE
-#undef Py_BUILD_CORE
-#endif
-
+#include "internals.h"
 #include "pools.h"
 #include "stream.h"
 
@@ -120,8 +110,8 @@ static uint32_t classify_code(PyCodeObject *code) {
     if (flags && ends_with(file, length, "/trio/_core/_run.py") &&
         PyUnicode_CompareWithASCIIString(code->co_qualname, "Deadlines.expire") == 0)
         flags |= CODE_DEADLINES;
-    if (flags && ends_with(file, length, "/asyncio/events.py") &&
-        PyUnicode_CompareWithASCIIString(code->co_qualname, "Handle._run") == 0)
+    if (flags && ends_with(file, length, "/asyncio/base_events.py") &&
+        PyUnicode_CompareWithASCIIString(code->co_qualname, "BaseEventLoop._run_once") == 0)
         flags |= CODE_HANDLE;
     if (flags && (ends_with(file, length, "/anyio/streams/memory.py") ||
                   (ends_with(file, length, "/asyncio/queues.py") &&

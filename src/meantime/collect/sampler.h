@@ -12,24 +12,11 @@
 #ifndef MEANTIME_SAMPLER_H
 #define MEANTIME_SAMPLER_H
 
-#include <Python.h>
-
-#ifndef Py_BUILD_CORE
-#define Py_BUILD_CORE 1
-#define MEANTIME_DEFINED_CORE
-#endif
-#undef _PyGC_FINALIZED /* the internal headers have their own */
-#include "internal/pycore_frame.h"
-#include "internal/pycore_interp.h"
-#ifdef MEANTIME_DEFINED_CORE
-#undef Py_BUILD_CORE
-#undef MEANTIME_DEFINED_CORE
-#endif
-
 #include <sched.h>
 #include <stddef.h>
 #include <sys/uio.h>
 
+#include "internals.h"
 #include "loops.h"
 #include "names.h"
 
