@@ -461,6 +461,57 @@ async def pending_task_is_destroyed() -> object:
     return told
 
 
+async def failures_of_callbacks_are_reported() -> object:
+    loop = asyncio.get_running_loop()
+    told: list[object] = []
+
+    def note(_: object, context: dict[str, Any]) -> None:
+        error = context["exception"]
+        message = context["message"].split(" at ")[0]
+        handle = str(context["handle"]).split(" at ")[0].split()[-1]
+        told.append((message, handle, type(error), _frames(error), repr(error.__context__)))
+
+    def fail(number: int) -> None:
+        NUMBER.set(number)
+        raise ValueError(number)
+
+    def cancel_and_fail() -> None:
+        handle.cancel()
+        fail(2)
+
+    loop.set_exception_handler(note)
+    loop.call_soon(fail, 1)
+    handle = loop.call_soon(cancel_and_fail)
+    try:
+        fail(3)
+    except ValueError:
+        loop.call_later(0.0001, fail, 4)
+    entered = contextvars.copy_context()
+    loop.call_soon(entered.run, lambda: loop.call_soon(NUMBER.set, 5, context=entered))
+    loop.call_soon(fail, 6, context=entered)
+    await asyncio.sleep(0.001)
+    loop.set_exception_handler(None)
+    return told, entered.get(NUMBER), NUMBER.get()
+
+
+async def callbacks_that_exit_end_the_loop() -> object:
+    def leave() -> None:
+        raise SystemExit(3)
+
+    def run() -> object:
+        loop = asyncio.new_event_loop()
+        loop.call_soon(leave)
+        try:
+            loop.run_forever()
+        except SystemExit as error:
+            return error.code, _frames(error)
+        finally:
+            loop.close()
+        return None
+
+    return await asyncio.to_thread(run)
+
+
 async def signature_of_create_task() -> object:
     loop = asyncio.get_running_loop()
     try:

@@ -27,12 +27,15 @@ cdef extern from "hooks.h":
         ASSIGN(future_type, future);
         ASSIGN(python_task_type, python_task);
     }
-    /* each of the last three is the class's descriptor of a slot */
-    static void set_handle_type(PyObject *timer, PyObject *when, PyObject *callback, PyObject *args) {
+    /* each from `when` to `context` is the class's descriptor of a slot */
+    static void set_handle_type(PyObject *timer, PyObject *when, PyObject *callback, PyObject *args,
+                                PyObject *context, int is_known) {
         ASSIGN(timer_type, timer);
         timer_when_offset = ((PyMemberDescrObject *)when)->d_member->offset;
         handle_callback_offset = ((PyMemberDescrObject *)callback)->d_member->offset;
         handle_args_offset = ((PyMemberDescrObject *)args)->d_member->offset;
+        handle_context_offset = ((PyMemberDescrObject *)context)->d_member->offset;
+        runs_callbacks = is_known;
     }
     static void set_label_variable(PyObject *variable) { ASSIGN(label_variable, variable); }
     static void set_of_trio(PyObject *coroutine) { ((proxy *)coroutine)->of_trio = 1; }
@@ -63,7 +66,7 @@ cdef extern from "hooks.h":
     void begin_polls()
     void note_present_wait()
     uint64_t cpu_waited_ns
-    void set_handle_type(object, object, object, object)
+    void set_handle_type(object, object, object, object, object, int)
     uint32_t (*location_of_callback)(PyObject *, PyObject *) noexcept
     PyObject *call_call_later(void *, PyObject **, size_t, PyObject *)
     PyObject *call_handle_run(void *, PyObject **, size_t, PyObject *)
@@ -432,10 +435,17 @@ def configure_handles(handle, timer):
     They must have the slots of the standard library's.
     """
     members = [timer.__dict__.get("_when"), handle.__dict__.get("_callback"),
-               handle.__dict__.get("_args")]
+               handle.__dict__.get("_args"), handle.__dict__.get("_context")]
     if any(type(member) is not MemberDescriptorType for member in members):
         return False
-    set_handle_type(timer, members[0], members[1], members[2])
+    code = getattr(handle._run, "__code__", None)
+    # what it does besides is for exceptions, which are left to it
+    is_known = (
+        code is not None
+        and code.co_names[:4] == ("_context", "run", "_callback", "_args")
+        and handle._run.__module__ == "asyncio.events"
+    )
+    set_handle_type(timer, members[0], members[1], members[2], members[3], is_known)
     return True
 
 

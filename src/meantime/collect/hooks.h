@@ -169,13 +169,6 @@ static PyObject *call_thread_begin(hook *h, PyObject *const *args, size_t nargsf
 
 static PyObject *text_coro, *text_next_send_fn;
 
-static int prepare_hooks(void) {
-    hook_type = (PyTypeObject *)PyType_FromSpec(&hook_spec);
-    text_coro = PyUnicode_InternFromString("coro");
-    text_next_send_fn = PyUnicode_InternFromString("_next_send_fn");
-    return hook_type ? 0 : -1;
-}
-
 static PyObject *new_hook(hook_call call, PyObject *wrapped) {
     hook *h = PyObject_GC_New(hook, hook_type);
     if (!h) return NULL;
@@ -303,7 +296,8 @@ static PyObject *call_call_later(hook *h, PyObject *const *args, size_t nargsf, 
 
 /* Handle._run(self), of a class: one step of a task, or a callback */
 
-static Py_ssize_t handle_callback_offset = 0, handle_args_offset = 0;
+static Py_ssize_t handle_callback_offset = 0, handle_args_offset = 0, handle_context_offset = 0;
+static int runs_callbacks = 0; /* whether _run is the standard library's, which is known */
 static uint32_t (*location_of_callback)(PyObject *callback, PyObject *args) = NULL;
 
 static PyObject *slot_of(PyObject *object, Py_ssize_t offset) {
@@ -326,6 +320,81 @@ static __attribute__((noinline)) void put_callback(PyObject *callback, PyObject 
     if (s) put_at(s, now_ns(), KIND_CALLBACK, location, (uint32_t)duration);
 }
 
+/* What a callback raised, and the handle's own members, which are replaced until that is raised. */
+typedef struct {
+    PyObject *type, *value, *traceback;
+    PyObject *handle, *callback, *args;
+} raised_exception;
+
+THREAD_LOCAL raised_exception *to_raise = NULL;
+
+static void replace_member(PyObject *object, Py_ssize_t offset, PyObject *stolen) {
+    PyObject **at = (PyObject **)((char *)object + offset), *old = *at;
+    *at = stolen;
+    Py_XDECREF(old);
+}
+
+static PyObject *raise_again(PyObject *self, PyObject *unused) {
+    raised_exception *r = to_raise;
+    if (r) {
+        to_raise = NULL;
+        replace_member(r->handle, handle_callback_offset, r->callback);
+        replace_member(r->handle, handle_args_offset, r->args);
+        PyErr_Restore(r->type, r->value, r->traceback);
+    } else {
+        PyErr_SetString(PyExc_RuntimeError, "nothing was raised");
+    }
+    return NULL;
+}
+
+static PyMethodDef raise_again_method = {"raise_again", raise_again, METH_NOARGS, NULL};
+static PyObject *raiser = NULL, *no_arguments = NULL;
+
+/* Lets _run treat what its callback has raised: _run calls a function that raises it again, so that
+   the traceback and the message are those of a call that is not recorded. */
+static __attribute__((noinline)) PyObject *run_raising(hook *h, PyObject *handle) {
+    raised_exception r = {.handle = handle};
+    PyErr_Fetch(&r.type, &r.value, &r.traceback);
+    r.callback = Py_XNewRef(slot_of(handle, handle_callback_offset));
+    r.args = Py_XNewRef(slot_of(handle, handle_args_offset));
+    to_raise = &r;
+    replace_member(handle, handle_callback_offset, Py_NewRef(raiser));
+    replace_member(handle, handle_args_offset, Py_NewRef(no_arguments));
+    PyObject *result = PyObject_Vectorcall(h->wrapped, &handle, 1, NULL);
+    if (to_raise == &r) {
+        /* it was not called */
+        to_raise = NULL;
+        replace_member(handle, handle_callback_offset, r.callback);
+        replace_member(handle, handle_args_offset, r.args);
+        Py_XDECREF(r.type);
+        Py_XDECREF(r.value);
+        Py_XDECREF(r.traceback);
+    }
+    return result;
+}
+
+/* Calls a handle's callback in its context, as _run does, without the frame of _run: a call of a
+   Python function from C costs as much as all records of a step. */
+static PyObject *run_callback(hook *h, PyObject *handle, PyObject *callback, PyObject *given) {
+    PyObject *context = slot_of(handle, handle_context_offset);
+    if (!runs_callbacks || !callback || !given || !PyTuple_CheckExact(given) || !context ||
+        !PyContext_CheckExact(context))
+        return PyObject_Vectorcall(h->wrapped, &handle, 1, NULL);
+    if (PyContext_Enter(context) < 0) {
+        /* it is entered already: _run gets, and reports, the same error */
+        PyErr_Clear();
+        return PyObject_Vectorcall(h->wrapped, &handle, 1, NULL);
+    }
+    Py_INCREF(context);
+    PyObject *result = PyObject_Vectorcall(callback, &PyTuple_GET_ITEM(given, 0),
+                                           (size_t)PyTuple_GET_SIZE(given), NULL);
+    if (PyContext_Exit(context) < 0) Py_CLEAR(result);
+    Py_DECREF(context);
+    if (unlikely(!result)) return run_raising(h, handle);
+    Py_DECREF(result);
+    return Py_NewRef(Py_None);
+}
+
 static PyObject *call_handle_run(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
     if (running_handle || current_task || PyVectorcall_NARGS(nargsf) != 1 ||
         loop_epoch != epoch)
@@ -339,7 +408,7 @@ static PyObject *call_handle_run(hook *h, PyObject *const *args, size_t nargsf, 
     handle_begin_ns = begin_ns;
     begin_outer_step(begin_ns);
     handle_cursor = my_stream ? my_stream->cursor : NULL;
-    PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    PyObject *result = run_callback(h, args[0], callback, given);
     running_handle = NULL;
     handle_begin_ns = 0;
     if (!handle_stepped && recording_on) {
@@ -351,6 +420,15 @@ static PyObject *call_handle_run(hook *h, PyObject *const *args, size_t nargsf, 
     Py_XDECREF(given);
     Py_XDECREF(callback);
     return result;
+}
+
+static int prepare_hooks(void) {
+    hook_type = (PyTypeObject *)PyType_FromSpec(&hook_spec);
+    text_coro = PyUnicode_InternFromString("coro");
+    text_next_send_fn = PyUnicode_InternFromString("_next_send_fn");
+    raiser = PyCFunction_New(&raise_again_method, NULL);
+    no_arguments = PyTuple_New(0);
+    return hook_type && raiser && no_arguments ? 0 : -1;
 }
 
 /* select(timeout), of a loop's selector */

@@ -40,6 +40,8 @@ _STANDARD = {
 }
 # The frames of the event loop itself; those inside them are of the step.
 _LOOP_FRAME = re.compile(r"((?:Timer)?Handle\._run|BaseEventLoop\._run_once|unrolled_run) \(")
+# What the loop calls besides steps.
+_POLLING = re.compile(r"(?:\w+Selector\.select|\w+EventLoop\._process_events) \(")
 # The tags of a long recording are those of requests, too.
 _MOST_TAGS = 10_000
 # A function is what blocked if it was in this share of a block's samples.
@@ -203,8 +205,7 @@ def _of_step(frames: Sequence[str]) -> list[str] | None:
     for index in range(len(frames) - 1, -1, -1):
         if _LOOP_FRAME.match(frames[index]):
             inside = list(frames[index + 1 :])
-            is_polling = "_run_once" in frames[index] and bool(inside)
-            return None if is_polling or not inside else inside
+            return None if not inside or _POLLING.match(inside[0]) else inside
     return list(frames)
 
 
