@@ -25,7 +25,7 @@ from meantime.history.finishing import finish
 from meantime.history.history import History
 from meantime.history.journal import Journal
 from meantime.history.lanes import lane_of
-from meantime.history.numbers import checked_time, quarks_of, times_of
+from meantime.history.numbers import checked_time, times_of
 from meantime.history.values import Strings, word_of, words_of
 from meantime.kernels.tail import DONE, Direct
 
@@ -247,7 +247,7 @@ class HistoryBuilder:
         """
         contents = self.contents
         times = times_of(times_ns)
-        where = contents.quark_column(quarks_of(quarks))
+        where = contents.quark_column(quarks)
         tag = None if tags is None else np.ascontiguousarray(tags, np.int32)
         columns = (times, where, values) if tag is None else (times, where, values, tag)
         if len({len(column) for column in columns}) != 1:

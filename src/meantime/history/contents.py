@@ -21,7 +21,7 @@ from meantime.errors import (
 from meantime.history.directory.segments import StoredSegment
 from meantime.history.event_summary import ThreadRanks, event_range, overlapping_spans, thread_ranks
 from meantime.history.events import EventStore
-from meantime.history.numbers import OUTSIDE, quark_of
+from meantime.history.numbers import OUTSIDE, quark_of, quarks_of
 from meantime.history.pyramid import Pyramids
 from meantime.history.sealed import SealedSegments
 from meantime.history.snapshot import Present, Snapshot
@@ -31,10 +31,12 @@ from meantime.history.values import KIND_NAMES
 from meantime.kernels.tail import BACKWARDS, NO_CODE, NO_QUARK, NO_TIME
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from meantime.attributes import Attributes
-    from meantime.columns import Int32s, Int64s
+    from meantime.columns import Int32s
     from meantime.history.catalogue import Catalogue
     from meantime.history.changes import TypedChanges
     from meantime.history.directory.loaded import LoadedHistory
@@ -251,13 +253,21 @@ class Contents:
             )
         return quark
 
-    def quark_column(self, quarks: Int64s) -> Int32s:
-        """Return quarks as 32 bits; the store rejects those of no attribute."""
-        if len(quarks):
-            for quark in (int(quarks.min()), int(quarks.max())):
+    def quark_column(self, quarks: Sequence[int] | Int32s) -> Int32s:
+        """Return quarks as contiguous 32 bits; the store rejects those of no attribute.
+
+        Raises:
+            QuarkError: If one does not fit.
+            TypeError: If one is a float or no number.
+        """
+        if isinstance(quarks, np.ndarray) and quarks.dtype == np.int32 and quarks.ndim == 1:
+            return np.ascontiguousarray(quarks)
+        numbers = quarks_of(quarks)
+        if len(numbers):
+            for quark in (int(numbers.min()), int(numbers.max())):
                 if not _INT32.min <= quark <= _INT32.max:
                     self.checked_quark(quark)
-        return quarks.astype(np.int32)
+        return numbers.astype(np.int32)
 
     def checked_tag(self, tag: int) -> int:
         """Return a tag.
