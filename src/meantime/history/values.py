@@ -112,7 +112,7 @@ def words_of(
     """Return the columns of what `word_of` returns for each value."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "if":
         if values.dtype.kind == "i":
-            words, kind = values.astype(np.int64), INT
+            words, kind = np.ascontiguousarray(values, np.int64), INT
         else:
             doubles = values.astype(np.float64) + 0.0
             words, kind = doubles.view(np.int64), FLOAT
