@@ -225,11 +225,13 @@ export class Answering {
     const { data } = this;
     const isSpans = by === "name";
     if (isSpans && !hasSpans(data)) return this.sampleStatistics(from, to, lanes);
-    const names = data.info.names.length;
+    const texts = isSpans ? data.merged.names : data.info.names;
+    const names = texts.length;
     const groups = isSpans ? spansByName(data, from, to, lanes) : new Map<number, Group>();
     // States of different kinds of entities are not added up: a task runs while its loop does.
     const existed = new Map<number, number>();
     const roots = new Map<number, number>();
+    const laneOf = new Map<number, number>();
     for (const row of isSpans ? [] : data.rows) {
       const kind = data.table.kind[row.lane];
       if ((kind !== "state" && kind !== "packed") || (lanes && !lanes.has(row.lane))) continue;
@@ -238,6 +240,7 @@ export class Answering {
         const [first, last] = [firsts[item]!, firsts[item + 1]!];
         const whose = by === "state" ? this.root(row.lane) : row.itemEntities ? data.table.count + row.itemEntities[item]! : row.lane;
         roots.set(whose, this.root(row.lane));
+        laneOf.set(whose, row.lane);
         // each exists from its first state to its last
         const lives = first < last ? Math.min(to, data.end(last - 1)) - Math.max(from, data.start[first]!) : 0;
         if (lives > 0) existed.set(whose, (existed.get(whose) ?? 0) + lives);
@@ -257,10 +260,10 @@ export class Answering {
       const rank = (part: number) => String(sorted[Math.max(0, Math.ceil((part * sorted.length) / 100) - 1)]);
       const whose = Math.floor(key / names);
       const made: StatisticsRow = {
-        key: data.info.names[key % names]!,
+        key: texts[key % names]!,
         count: sorted.length,
         total_ns: String(Math.round(total)),
-        mean_ns: String(Math.round(total / sorted.length)),
+        mean_ns: String(toEven(total / sorted.length)),
         median_ns: rank(50),
         p90_ns: rank(90),
         p99_ns: rank(99),
@@ -273,7 +276,7 @@ export class Answering {
       if (by === "state") made.kind = data.table.name[whose]!;
       else if (by === "entity") {
         made.kind = data.table.name[roots.get(whose)!]!;
-        made.entity = whose < data.table.count ? data.table.handle[whose]! : data.info.entities[whose - data.table.count]!;
+        made.entity = whose < data.table.count ? data.table.handle[whose]! : this.pathOf(laneOf.get(whose)!, data.info.entities[whose - data.table.count]!);
       }
       return made;
     });
@@ -298,6 +301,12 @@ export class Answering {
     });
     const sorted = [...rows.values()].sort((a, b) => b.self! - a.self! || b.total! - a.total!);
     return { by: "name", range_ns: [this.ns(from), this.ns(to)], rows: sorted.slice(0, MOST_ROWS), rest: Math.max(0, sorted.length - MOST_ROWS) };
+  }
+
+  /** The path of an entity of a packed lane: its name replaces the wildcard of the lane. */
+  private pathOf(lane: number, name: string): string {
+    const parts = (this.data.table.pattern[lane] ?? "").split("*");
+    return parts.length === 2 ? parts.join(name) : name;
   }
 
   /** The group at the top of the tree that a lane is in. */
@@ -427,4 +436,10 @@ function histogram(sorted: Float64Array): [number, number[]] | null {
   const counts = new Array<number>(power(positive.at(-1)!) - least + 1).fill(0);
   for (const ns of positive) counts[power(ns) - least]!++;
   return [least, counts];
+}
+
+/** Rounded as the command rounds: a half to the even number. */
+function toEven(value: number): number {
+  const rounded = Math.round(value);
+  return rounded - value === 0.5 && rounded % 2 ? rounded - 1 : rounded;
 }

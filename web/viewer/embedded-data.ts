@@ -1,5 +1,6 @@
 /** The columns inside a one-file page, decoded: boxes in rows, counters, samples, instants and arrows. */
 
+import { mergedNames } from "../shared/addresses";
 import type { Finding, LaneTable } from "./protocol";
 
 export interface ColumnInfo {
@@ -86,6 +87,8 @@ export class Data {
   readonly start: Float64Array;
   private readonly length: Numbers;
   readonly name: Numbers;
+  /** The names without addresses, as statistics have them. */
+  readonly merged: ReturnType<typeof mergedNames>;
   readonly rows: Row[] = [];
   /** By lane, its rows in order. */
   readonly ofLane = new Map<number, Row[]>();
@@ -105,6 +108,7 @@ export class Data {
     bytes: ReadonlyMap<string, Uint8Array>,
   ) {
     this.originNs = BigInt(info.origin_ns);
+    this.merged = mergedNames(info.names);
     this.start = new Float64Array(info.boxes);
     this.name = this.column("name", info.boxes);
     const gap = this.column("gap", info.boxes);

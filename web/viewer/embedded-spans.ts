@@ -19,8 +19,10 @@ export function hasSpans(data: Data): boolean {
 
 /** The rows of the spans of threads; operations count only if their lanes are chosen. */
 function wanted(data: Data, lanes: Set<number> | null): Row[] {
-  const { kind, estimated } = data.table;
-  return data.rows.filter(({ lane }) => !estimated[lane] && (lanes ? lanes.has(lane) && (kind[lane] === "stack" || kind[lane] === "async") : kind[lane] === "stack"));
+  const { kind, estimated, handle } = data.table;
+  // instants and samples are of the thread whose spans are beside them
+  const threads = lanes && new Set([...lanes].map((lane) => handle[lane]!).filter(Boolean));
+  return data.rows.filter(({ lane }) => !estimated[lane] && (threads ? (kind[lane] === "stack" && threads.has(handle[lane]!)) || (kind[lane] === "async" && lanes!.has(lane)) : kind[lane] === "stack"));
 }
 
 /** Boxes in the order in which they contain each other: by start, the longest first. */
@@ -32,12 +34,13 @@ function boxesIn(data: Data, row: Row, from: number, to: number, each: (box: num
   for (let box = data.firstEndingAfter(row, from); box < row.last && data.start[box]! < to; box++) each(box);
 }
 
-/** Statistics of the spans in a range, by the index of their name. Durations are clipped to it. */
+/** Statistics of the spans in a range, by the index of their merged name. Durations are clipped to it. */
 export function spansByName(data: Data, from: number, to: number, lanes: Set<number> | null): Map<number, Group> {
   const groups = new Map<number, Group>();
   const groupOf = (box: number) => {
-    let group = groups.get(data.name[box]!);
-    if (!group) groups.set(data.name[box]!, (group = { total: 0, self: 0, durations: [] }));
+    const name = data.merged.code[data.name[box]!]!;
+    let group = groups.get(name);
+    if (!group) groups.set(name, (group = { total: 0, self: 0, durations: [] }));
     return group;
   };
   const tangled: number[] = [];

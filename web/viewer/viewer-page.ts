@@ -1,5 +1,6 @@
 /** The page: bands around the lanes, and what hands and keys do. */
 
+import { withoutAddresses } from "../shared/addresses";
 import { button, h, shown } from "../shared/dom";
 import { UNIT_NS, duration, exact, grouped } from "../shared/format";
 import { listen as listenToHands } from "../shared/gestures";
@@ -645,16 +646,19 @@ export class ViewerPage {
 
   /** Lights a name and nothing else. */
   private lightName(name: string | null): void {
-    this.session.scene.light(name === null ? null : (each) => each === name);
+    this.session.scene.light(name === null ? null : (each) => withoutAddresses(each) === name);
     this.session.tree.invalidate();
     this.redraw();
     clearTimeout(this.searching);
-    void this.search
+    const { search } = this;
+    void search
       .look(name ?? "")
+      // the names that are searched have the addresses of objects
+      .then((isDone) => (isDone && !search.hits.length && name?.includes(">") ? search.look(name.slice(0, name.indexOf(">"))) : isDone))
       .then((isDone) => {
         if (!isDone) return;
         // the longest first
-        const exactly = this.search.hits.filter(({ hit }) => hit.name === name);
+        const exactly = this.search.hits.filter(({ hit }) => withoutAddresses(hit.name) === name);
         exactly.sort((a, b) => Number(BigInt(b.hit.end_ns) - BigInt(b.hit.start_ns) - (BigInt(a.hit.end_ns) - BigInt(a.hit.start_ns))));
         this.search.hits = exactly;
         this.field.report(name === null ? "" : `${grouped(exactly.length)} lit, the longest first`);
@@ -734,7 +738,7 @@ export class ViewerPage {
   private async goToLongest(name: string): Promise<void> {
     this.lightName(null);
     await this.search.look(name).catch(() => false);
-    const found = this.search.hits.filter(({ hit }) => hit.name === name);
+    const found = this.search.hits.filter(({ hit }) => withoutAddresses(hit.name) === name);
     let best = found[0];
     for (const each of found) if (BigInt(each.hit.end_ns) - BigInt(each.hit.start_ns) > BigInt(best!.hit.end_ns) - BigInt(best!.hit.start_ns)) best = each;
     void this.search.look("");
