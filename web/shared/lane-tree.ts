@@ -96,6 +96,8 @@ export class LaneTree {
       if (size.width === this.size.width && size.height === this.size.height) return;
       this.size = size;
       this.canvas.style.height = `${this.size.height}px`;
+      // on paper, the lanes are as high as the picture of them
+      this.element.style.setProperty("--drawn-height", `${this.size.height}px`);
       // how much may be pinned depends on the height
       this.arrange();
     });

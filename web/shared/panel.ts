@@ -25,8 +25,9 @@ export class Panel {
     for (const { id, content } of tabs) {
       content.id = `tab-${id}`;
       content.setAttribute("role", "tabpanel");
+      content.setAttribute("aria-labelledby", `tab-of-${id}`);
     }
-    const list = h("div", { class: "tabs", attributes: { role: "tablist" } }, ...this.buttons.values());
+    const list = h("div", { class: "tabs", attributes: { role: "tablist", "aria-label": "Answers" } }, ...this.buttons.values());
     list.addEventListener("keydown", (event) => this.step(event));
     this.element = h(
       "section",
@@ -58,7 +59,7 @@ export class Panel {
   }
 
   private button({ id, label, key }: Tab): HTMLButtonElement {
-    const made = h("button", { title: `${label} (${key})`, attributes: { role: "tab", "aria-controls": `tab-${id}`, "aria-label": label } }, label, h("span", { class: "key", attributes: { "aria-hidden": "true" } }, key.replace("Shift + ", "⇧")));
+    const made = h("button", { title: `${label} (${key})`, attributes: { id: `tab-of-${id}`, role: "tab", "aria-controls": `tab-${id}`, "aria-label": label } }, label, h("span", { class: "key", attributes: { "aria-hidden": "true" } }, key.replace("Shift + ", "⇧")));
     made.type = "button";
     made.addEventListener("click", () => this.open(id));
     return made;

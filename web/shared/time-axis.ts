@@ -56,7 +56,8 @@ export class TimeAxis {
     this.element.replaceChildren(
       ...marks
         .filter(({ x }) => x >= 0 && x < widthPx)
-        .map(({ x, label }) => h("span", { style: `left:${x.toFixed(1)}px` }, label)),
+        // of the width, which another one on paper has
+        .map(({ x, label }) => h("span", { style: `left:${((100 * x) / widthPx).toFixed(3)}%` }, label)),
       this.pill,
     );
     // a fifth of a step is marked at the foot
@@ -68,8 +69,8 @@ export class TimeAxis {
       const [from, to] = [range.from, range.to].map((time) => (typeof time === "bigint" ? time : BigInt(Math.round(time)))) as [bigint, bigint];
       const left = Math.max(0, view.ratio(from) * widthPx);
       const right = Math.min(widthPx, view.ratio(to) * widthPx);
-      this.pill.style.left = `${left}px`;
-      this.pill.style.width = `${Math.max(1, right - left)}px`;
+      this.pill.style.left = `${(100 * left) / widthPx}%`;
+      this.pill.style.width = `max(1px, ${(100 * (right - left)) / widthPx}%)`;
       this.pill.replaceChildren(h("b", {}, duration(to - from, 4)));
     }
     return marks;

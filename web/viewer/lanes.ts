@@ -219,12 +219,12 @@ export class StateLane extends TileLane {
   }
 
   /** The colours of the state that lasts from one place to another; null if several do. */
-  runAt(left: number, right: number): { color: string; ink: string } | null {
+  runAt(left: number, right: number): { color: string; ink: string; left: number } | null {
     const ratio = devicePixelRatio || 1;
     const run = this.runs.find(({ state, from, to }) => state !== OTHER && from / ratio <= left + 2 && to / ratio >= right - 2);
     if (!run) return null;
     const pixel = this.file.states.pixels[run.state]!;
-    return { color: css(pixel), ink: inkOn(pixel) };
+    return { color: css(pixel), ink: inkOn(pixel), left: run.from / ratio };
   }
 
   drawOver(context: CanvasRenderingContext2D, top: number): void {
@@ -704,6 +704,8 @@ class Bars {
   private readonly barNs: number;
   private isTime = false;
   private most = 0;
+  private samples = 0;
+  private weight = 0;
 
   constructor(image: LaneImage, spanNs: number) {
     this.barPx = Math.max(1, Math.round(BAR_PX * image.ratio));
@@ -714,6 +716,8 @@ class Bars {
   /** Adds a bin of a tile that has samples. */
   add(tile: Tile, at: number, left: number, right: number): void {
     this.isTime = tile.unit === "ns" || this.isTime;
+    this.samples += tile.columns.count![at]!;
+    this.weight += tile.columns.weight![at]!;
     const amount = this.isTime ? tile.columns.weight![at]! : tile.columns.count![at]!;
     const { barPx } = this;
     // a bin at the edge of two bars is divided between them
@@ -735,6 +739,8 @@ class Bars {
   /** What the highest bar stands for; empty without any. */
   get scale(): string {
     if (!this.most) return "";
+    // of bars shorter than a sample, a rate would be above the number of CPUs
+    if (this.isTime && this.weight > this.samples * this.barNs) return `to ${duration(BigInt(Math.round(this.most)))} of CPU`;
     if (this.isTime) return `to ${number(Number((this.most / this.barNs).toPrecision(2)))} CPU`;
     return `to ${number(Math.ceil(this.most))} in ${duration(BigInt(Math.max(1, Math.round(this.barNs))), 2)}`;
   }

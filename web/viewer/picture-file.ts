@@ -42,7 +42,7 @@ function drawing(session: Session, title: string, subtitle: string, legend: read
   ];
   const lines = [{ x: 0, y: HEAD_PX + AXIS_PX - 1, width: gutter + area.width, height: 1, color: themeColor("--line2") }];
   for (const mark of document.querySelectorAll<HTMLElement>(".time-axis > span")) {
-    const x = gutter + Number.parseFloat(mark.style.left);
+    const x = gutter + mark.offsetLeft;
     texts.push({ x: x + 4, y: HEAD_PX + AXIS_PX / 2, text: mark.textContent!, color: themeColor("--muted"), size: 11, bold: false, room: 110 });
     lines.push({ x, y: HEAD_PX, width: 1, height: AXIS_PX, color: themeColor("--line") });
   }

@@ -246,7 +246,8 @@ export class Picture {
     const room = context.measureText(text).width + 2 * PADDING_PX;
     if (right - left < room) return;
     context.fillStyle = run.color;
-    context.fillRect(left, top + 1, Math.max(room, Math.min(right - left, OLD_LABEL_PX)), lane.height() - 2);
+    // the name of the state begins where the state does
+    context.fillRect(run.left, top + 1, left - run.left + Math.max(room, Math.min(right - left, OLD_LABEL_PX)), lane.height() - 2);
     context.fillStyle = run.ink;
     context.textBaseline = "middle";
     context.fillText(text, left + PADDING_PX, top + lane.height() / 2);
