@@ -59,7 +59,7 @@ export class Panel {
   }
 
   private button({ id, label, key }: Tab): HTMLButtonElement {
-    const made = h("button", { title: `${label} (${key})`, attributes: { id: `tab-of-${id}`, role: "tab", "aria-controls": `tab-${id}`, "aria-label": label } }, label, h("span", { class: "key", attributes: { "aria-hidden": "true" } }, key.replace("Shift + ", "⇧")));
+    const made = h("button", { title: `${label} (${key})`, attributes: { id: `tab-of-${id}`, role: "tab", "aria-controls": `tab-${id}`, "aria-label": label } }, label, h("span", { class: "shortcut", attributes: { "aria-hidden": "true" } }, key.replace("Shift + ", "⇧")));
     made.type = "button";
     made.addEventListener("click", () => this.open(id));
     return made;
