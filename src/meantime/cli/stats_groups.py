@@ -23,6 +23,7 @@ __all__ = ["answer"]
 # Left out in this order on a terminal that is too narrow.
 _DROP = ("failed", "longest", "running")
 _MOST_REASONS = 3
+_MOST_BLOCKS = 2
 _LEAST_SHARE = 0.0005
 _MISSING = {
     "site": "there are no tasks of a recording for --by site",
@@ -64,6 +65,8 @@ def answer(  # noqa: PLR0917 - the options of the command
         click.echo(json.dumps(asdict(found)))
         return
     for kind in dict.fromkeys(row.kind for row in found.rows):
+        rows = [row for row in found.rows if row.kind == kind]
+        is_blocked = any(row.block_ns for row in rows)
         print_table(
             f"{kind} by {by} over {format_ns(found.range_ns[1] - found.range_ns[0])}",
             [
@@ -74,13 +77,14 @@ def answer(  # noqa: PLR0917 - the options of the command
                 ),
                 *(Column(name, numeric=True) for name in ("running", "runnable", "blocked")),
                 Column("waiting"),
+                *([Column("blocked the loop")] if is_blocked else []),
             ],
-            [_cells(row) for row in found.rows if row.kind == kind],
+            [_cells(row, blocks=is_blocked) for row in rows],
             drop=_DROP,
         )
 
 
-def _cells(row: Group) -> list[str]:
+def _cells(row: Group, *, blocks: bool) -> list[str]:
     waits = {
         name.partition(":")[2] or name: ns
         for name, ns in row.state_ns.items()
@@ -97,7 +101,14 @@ def _cells(row: Group) -> list[str]:
             for name, ns in list(waits.items())[:_MOST_REASONS]
             if ns >= _LEAST_SHARE * row.total_ns
         ),
+        *([_blocks(row)] if blocks else []),
     ]
+
+
+def _blocks(row: Group) -> str:
+    most = list(row.block_ns.items())[:_MOST_BLOCKS]
+    rest = [f"{len(row.block_ns) - len(most)} more"] if len(row.block_ns) > len(most) else []
+    return ", ".join([f"{code} {_share(row, ns)}" for code, ns in most] + rest)
 
 
 def _share(row: Group, ns: int) -> str:

@@ -7,7 +7,7 @@ for at least `BLOCKED_NS` is `blocked`. All other states are those of the record
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -18,11 +18,15 @@ from meantime.columns import named
 from meantime.errors import MeantimeError
 from meantime.names import without_addresses
 from meantime.query.filtering import matching
+from meantime.query.findings.blocks import blocking_code
+from meantime.query.findings.scope import Scope
 from meantime.query.lifetimes import has_state, intervals_between, lifetimes
 from meantime.query.processes import ProcessTree
 from meantime.query.state_durations import nearest_rank
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
@@ -61,6 +65,8 @@ class Group:
         max_ns: The longest.
         total_ns: Their time in the range.
         state_ns: The part of it in each state, most first.
+        block_ns: The part of it in steps that blocked an event loop, by their code, most first:
+            those that `findings` reports.
     """
 
     kind: str
@@ -72,6 +78,7 @@ class Group:
     max_ns: int
     total_ns: int
     state_ns: dict[str, int]
+    block_ns: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +133,16 @@ def group_statistics(
         finish_ns if end_ns is None else min(end_ns, finish_ns),
     )
     rows: list[Group] = []
+    blocks = None
     processes = ProcessTree(history)
     for kind, below in _KINDS.get(by, {REQUESTS: "*/*"}).items():
         quarks = history.quarks(f"{kind}/{below}")
         if by == "process":
             quarks = quarks[processes.owners(quarks) >= 0]
         if len(quarks) and range_ns[0] < range_ns[1]:
-            rows += _groups(history, kind, by, quarks, range_ns)
+            if blocks is None:
+                blocks = blocking_code(Scope(history, range_ns))
+            rows += _groups(history, kind, by, quarks, range_ns, blocks=blocks)
     if pattern is not None:
         matches = matching(pattern, [row.key for row in rows])
         kept = [row for row in rows if matches(row.key)]
@@ -143,7 +153,13 @@ def group_statistics(
 
 
 def _groups(
-    history: History, kind: str, by: Grouping, quarks: Int32s, range_ns: tuple[int, int]
+    history: History,
+    kind: str,
+    by: Grouping,
+    quarks: Int32s,
+    range_ns: tuple[int, int],
+    *,
+    blocks: Mapping[tuple[int, int], str],
 ) -> list[Group]:
     lived = lifetimes(history, quarks)
     keys = _Numbers()
@@ -155,7 +171,7 @@ def _groups(
         paths = (history.attributes.path(quark) for quark in quarks.tolist())
         names = [_key(path[1], kind, by) for path in paths]
     group = np.array([keys.of(name) for name in names], np.int64)
-    spent = _Spent(history, quarks, group, range_ns)
+    spent = _Spent(history, quarks, group, range_ns, blocks)
     duration_ns = lived.end_ns - lived.start_ns
     order = np.argsort(group, kind="stable")
     order = order[spent.exists[order]]
@@ -177,6 +193,7 @@ def _groups(
                 max_ns=int(lengths[-1]),
                 total_ns=sum(state_ns.values()),
                 state_ns=state_ns,
+                block_ns=spent.in_blocks(number),
             )
         )
     return sorted(made, key=lambda row: (-row.total_ns, row.key))
@@ -190,6 +207,7 @@ class _Spent:
         quarks: The entities.
         group: The group of each.
         range_ns: The range in question.
+        blocks: The code of steps that blocked an event loop, by when they ran.
 
     Attributes:
         exists: Which entities have a state in it.
@@ -197,13 +215,19 @@ class _Spent:
     """
 
     def __init__(
-        self, history: History, quarks: Int32s, group: Int64s, range_ns: tuple[int, int]
+        self,
+        history: History,
+        quarks: Int32s,
+        group: Int64s,
+        range_ns: tuple[int, int],
+        blocks: Mapping[tuple[int, int], str],
     ) -> None:
         self.exists = np.zeros(len(quarks), np.bool_)
         self.failed = np.zeros(len(quarks), np.bool_)
         self._group = group
         self._states = _Numbers()
         self._total: Counter[tuple[int, int]] = Counter()
+        self._in_blocks: dict[int, Counter[str]] = defaultdict(Counter)
         processes = _Numbers()
         paths = (history.attributes.path(quark) for quark in quarks.tolist())
         process = np.array([processes.of(task_process(path[-1])) for path in paths], np.int64)
@@ -225,6 +249,16 @@ class _Spent:
                 length_ns[own] -= covered_ns
                 self._add(row[own], np.full(len(own), self._states.of(_BLOCKED)), covered_ns)
             self._add(row, state, length_ns)
+            long = (state == self._states.of(_RUNNING)) & (end_ns - start_ns >= BLOCKED_NS)
+            ranges = zip(start_ns[long].tolist(), end_ns[long].tolist(), strict=True)
+            for number, range_ in zip(group[row[long]].tolist(), ranges, strict=True):
+                if code := blocks.get(range_):
+                    self._in_blocks[number][code] += range_[1] - range_[0]
+
+    def in_blocks(self, number: int) -> dict[str, int]:
+        """Return the time of a group in steps that blocked a loop, by their code, most first."""
+        found = self._in_blocks[number].items()
+        return dict(sorted(found, key=lambda item: (-item[1], item[0])))
 
     def of_group(self, number: int) -> dict[str, int]:
         """Return the time of a group by state, most first; the outcome of a task takes none."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from meantime.query.findings.finding import Range
     from meantime.query.findings.scope import Kind, Scope, StateRows
 
-__all__ = ["BLOCK_NS", "blocking_steps"]
+__all__ = ["BLOCK_NS", "blocking_code", "blocking_steps"]
 
 BLOCK_NS = 10**8
 _LONG_NS, _SHORT_NS = 5 * 10**7, 10**7
@@ -80,6 +80,21 @@ class _Block(NamedTuple):
 
 def blocking_steps(scope: Scope) -> Iterator[Finding]:
     """Yield a finding for each place in the code that blocked an event loop."""
+    for loop, where, blocks, part in _by_code(scope):
+        yield _finding(scope, loop, where, blocks, part)
+
+
+def blocking_code(scope: Scope) -> dict[Range, str]:
+    """Return the code of each step in these findings, by when it ran."""
+    return {
+        block.step.range_ns: blocks[0].code.name.partition(", serving ")[0].rstrip(",")
+        for _, _, blocks, _ in _by_code(scope)
+        for block in blocks
+    }
+
+
+def _by_code(scope: Scope) -> Iterator[tuple[int, str, list[_Block], str]]:
+    """Yield, for each code that blocked a loop, that, its name, the blocks, and a restriction."""
     loops, tasks = scope.kind("Loop"), scope.kind("Task")
     if loops is None:
         return
@@ -118,7 +133,8 @@ def blocking_steps(scope: Scope) -> Iterator[Finding]:
             if len(loops.quarks) > 1:
                 where += f" of {_thread(scope, loop)}"
             part = f"; of the {most:,} longest times the loop was busy" if is_part else ""
-            yield _finding(scope, loop, where, blocks, part)
+            blocks.sort(key=lambda block: -block.step.duration_ns)
+            yield loop, where, blocks, part
 
 
 def _blocks(
@@ -301,7 +317,6 @@ def _caught_up_ns(scope: Scope, loop: int, after_ns: int) -> int:
 
 
 def _finding(scope: Scope, loop: int, where: str, blocks: list[_Block], part: str) -> Finding:
-    blocks.sort(key=lambda block: -block.step.duration_ns)
     steps = [block.step for block in blocks]
     total_ns = sum(step.duration_ns for step in steps)
     text = f"{blocks[0].code.name} blocked {where} for {text_of_ns(steps[0].duration_ns)}"
