@@ -243,6 +243,31 @@ def test_a_task_names_its_site_its_wait_and_who_woke_it(tmp_path: Path) -> None:
     assert str(wait["function"]).endswith("sleeper")
 
 
+def test_tasks_that_are_created_by_their_type_are_recorded_once(tmp_path: Path) -> None:
+    async def step() -> int:
+        await asyncio.sleep(0.001)
+        return 7
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        tasks = [asyncio.Task(step(), loop=loop, name="by type"), loop.create_task(step())]
+        with pytest.raises(TypeError):
+            asyncio.Task(7, loop=loop)  # type: ignore[arg-type] # what is wrong stays wrong
+        assert await asyncio.gather(*tasks) == [7, 7]
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(main())
+    asyncio.run(main())
+
+    recorded = read(tmp_path / "run.mtr")
+    found = [rows for path, rows in recorded.changes.items() if ".step (" in path[1]]
+    assert "by type" in recorded.trace.names.values()
+    assert len(found) == 2
+    for rows in found:
+        assert [state for _, state, _ in rows][:3] == ["spawned", "running", "waiting:sleep"]
+        assert [state for _, state, _ in rows][-2:] == ["completed", None]
+
+
 def test_pool_items_lead_from_task_to_worker_and_back(tmp_path: Path) -> None:
     async def main() -> None:
         await asyncio.to_thread(sum, ())

@@ -108,6 +108,7 @@ cdef extern from "hooks.h":
     uint32_t LEAF_NAME
     object new_hook(hook_call, object)
     PyObject *call_create_task(void *, PyObject **, size_t, PyObject *)
+    void watch_task_init(object, int)
     PyObject *call_call_soon(void *, PyObject **, size_t, PyObject *)
     PyObject *call_select(void *, PyObject **, size_t, PyObject *)
     PyObject *call_run_forever(void *, PyObject **, size_t, PyObject *)
@@ -427,6 +428,11 @@ def configure_tasks(task, future, python_task, is_coroutine):
     """Set the types of asyncio's tasks."""
     set_task_types(task, future, python_task)
     set_is_coroutine(is_coroutine)
+
+
+def record_created(task, *, on):
+    """Record the tasks that are created by calling asyncio's type, from now on or no more."""
+    watch_task_init(task, on)
 
 
 def configure_handles(handle, timer):

@@ -225,6 +225,42 @@ static PyObject *call_create_task(hook *h, PyObject *const *args, size_t nargsf,
     return task;
 }
 
+/* Task(coro, ...), called by libraries themselves: the coroutine of a loop's create_task is wrapped
+   when it gets here. The type is immutable, but not its slots. */
+
+static initproc task_init = NULL;
+
+static int init_task(PyObject *task, PyObject *args, PyObject *names) {
+    Py_ssize_t count = PyTuple_GET_SIZE(args);
+    if (!count || !can_be_wrapped(PyTuple_GET_ITEM(args, 0))) return task_init(task, args, names);
+    PyObject *context = names && label_variable ? PyDict_GetItemString(names, "context") : NULL;
+    PyObject *replaced = PyTuple_New(count);
+    if (!replaced) return -1;
+    proxy *p = wrap_coroutine(PyTuple_GET_ITEM(args, 0), context == Py_None ? NULL : context);
+    if (!p) {
+        Py_DECREF(replaced);
+        return -1;
+    }
+    PyTuple_SET_ITEM(replaced, 0, Py_NewRef((PyObject *)p));
+    for (Py_ssize_t i = 1; i < count; i++)
+        PyTuple_SET_ITEM(replaced, i, Py_NewRef(PyTuple_GET_ITEM(args, i)));
+    int result = task_init(task, replaced, names);
+    if (!result) bind_task(p, task);
+    Py_DECREF(replaced);
+    Py_DECREF(p);
+    return result;
+}
+
+static void watch_task_init(PyObject *type, int on) {
+    PyTypeObject *tasks = (PyTypeObject *)type;
+    if (on && tasks->tp_init != init_task) {
+        task_init = tasks->tp_init;
+        tasks->tp_init = init_task;
+    } else if (!on && tasks->tp_init == init_task) {
+        tasks->tp_init = task_init; /* which a call in another thread may still need */
+    }
+}
+
 /* call_soon(callback, ...), of a loop: a task's step among the callbacks is a wake-up */
 
 static PyTypeObject *step_type = NULL;

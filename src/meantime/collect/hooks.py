@@ -118,6 +118,9 @@ class Hooks:
         self._replace(loop_class, "run_forever", "run_forever")
         if self._tasks:
             self._replace(loop_class, "create_task", "create_task")
+            if asyncio.Task is not python_task:
+                _recorder.record_created(asyncio.Task, on=True)
+                self._detach.append(lambda: _recorder.record_created(asyncio.Task, on=False))
         events = sys.modules["asyncio.events"]
         if _recorder.configure_handles(events.Handle, events.TimerHandle):
             self._replace(events.Handle, "_run", "handle_run")

@@ -8,7 +8,6 @@ that are expected, and an error in it never reaches the program.
 
 from __future__ import annotations
 
-import sys
 from _contextvars import ContextVar  # without the modules that contextvars imports
 from itertools import count
 
@@ -31,8 +30,6 @@ _REQUEST, _RESPONSE = _recorder.KINDS["REQUEST"], _recorder.KINDS["RESPONSE"]
 _REQUEST_END = _recorder.KINDS["REQUEST_END"]
 _MAX_TEXT = 500
 _MAX_FUNCTIONS = 10_000
-# aiohttp makes a task for each request, which the recorder sees up to 3.11
-_HAS_OWN_TASK = sys.version_info < (3, 12)
 
 _numbers = count(1)
 # the request that a task serves; tasks that it creates inherit it
@@ -136,7 +133,7 @@ def attach(module: ModuleType) -> Callable[[], None]:
         # another version, of which nothing is known
         return lambda: None
     replaced = []
-    for name in methods if _HAS_OWN_TASK else (*methods, "log_access"):
+    for name in methods:
         original = vars(owner).get(name)
         if original is not None:
             replacement = _REPLACEMENTS[name](original)
@@ -186,7 +183,7 @@ class _Handler:
 
     def __call__(self, request: Any) -> Any:
         try:  # noqa: SIM105 - as above
-            begin(request.method, request.path, whole=_HAS_OWN_TASK)
+            begin(request.method, request.path, whole=True)
         except Exception:  # noqa: BLE001,S110 - as above
             pass
         return self._handler(request)
@@ -234,19 +231,9 @@ def _finish_response(original: Any) -> Any:
     return finish_response
 
 
-def _log_access(original: Any) -> Any:
-    def log_access(*given: Any, **named: Any) -> Any:
-        if number := _request.get():
-            end(number)
-        return original(*given, **named)
-
-    return log_access
-
-
 _REPLACEMENTS: dict[str, Callable[[Any], Any]] = {
     "run_asgi": _run_asgi,
     "send": _send,
     "_handle_request": _handle_request,
     "finish_response": _finish_response,
-    "log_access": _log_access,
 }
