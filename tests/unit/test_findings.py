@@ -14,11 +14,12 @@ from meantime.attribute_paths import thread_path
 from meantime.cli import main
 from meantime.errors import TimeRangeError
 from meantime.history.ingest import build
+from meantime.providers.tasks import lane_of
 from meantime.query.findings import Finding, scope
 from meantime.query.findings.outliers import Usual
 from meantime.query.findings.ranking import ranked
 from meantime.testing import history_from_samples, history_from_spans
-from meantime.trace import Spans, Trace
+from meantime.trace import Spans, StateChanges, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -401,3 +402,28 @@ def test_steady_behaviour_is_reported_as_such(
 
     assert run(capsys, "findings", str(path)) == "nothing stands out\n"
     assert json.loads(run(capsys, "findings", str(path), "--json"))["findings"] == []
+
+
+def test_a_block_in_the_first_step_of_an_eager_task_is_that_of_the_task() -> None:
+    trace = Trace("run.mtr", "recording", iter(()))
+    trace.paths += [("Loops", "MainThread 7"), ("Tasks", "outer", "1"), ("Tasks", "inner", "2")]
+    trace.values += ["running", "parked"]
+    trace.lanes += [lane_of("Loops"), lane_of("Tasks")]
+    rows = [
+        *((0, 0, 0), (70, 0, 1), (900, 0, -1)),
+        *((1, 1, 0), (62, 1, -1)),
+        *((2, 2, 0), (62, 2, -1)),
+    ]
+    time_ns, entity, state = np.array(rows, np.int64).T
+    changes = StateChanges(
+        time_ns * 10**6,
+        entity.astype(np.int32),
+        state.astype(np.int32),
+        np.full(len(rows), -1, np.int32),
+    )
+    trace.batches = iter([changes])
+    trace.bounds = (0, 10**9)
+
+    (block,) = [each for each in meantime.findings(meantime.build(trace)) if each.kind == "block"]
+    assert block.ranges == ((2 * 10**6, 62 * 10**6),)
+    assert block.sentence.startswith("inner ")

@@ -112,7 +112,7 @@ def _by_code(scope: Scope) -> Iterator[tuple[int, str, list[_Block], str]]:
     busy = chosen(busy, np.sort(longest))
     if tasks is not None and states is None:
         states = _task_states(scope, tasks, busy)
-    running = None if states is None else _running(states)
+    running = None if states is None else _running(scope, loops, states)
     usual_ns = _usual_ns(running)
     limit_ns = min(usual_ns, _LONG_NS)
     steps = [
@@ -181,10 +181,22 @@ def _task_states(scope: Scope, tasks: Kind, busy: StateRows) -> StateRows:
     return joined(parts)
 
 
-def _running(states: StateRows) -> StateRows:
+def _running(scope: Scope, loops: Kind, states: StateRows) -> StateRows:
     """Return the steps of tasks in order of time."""
     rows = np.flatnonzero(np.isin(states.state, states.codes({_RUNNING})))
-    return chosen(states, rows[np.argsort(states.start_ns[rows], kind="stable")])
+    rows = rows[np.lexsort((-states.end_ns[rows], states.start_ns[rows]))]
+    start_ns, end_ns = states.start_ns[rows], states.end_ns[rows]
+    length_ns = end_ns - start_ns
+    # The first step of an eager task is inside that of the task that creates it: that is its time.
+    is_outer = (end_ns[1:] <= end_ns[:-1]) & (length_ns[1:] >= length_ns[:-1] // 10 * 9)
+    is_outer &= length_ns[:-1] >= _SHORT_NS
+    kept = np.ones(len(rows), np.bool_)
+    for index in np.flatnonzero(is_outer).tolist():
+        tasks = states.quark[rows[index : index + 2]].tolist()
+        on = [[_is_on(scope, task, loop) for loop in loops.quarks.tolist()] for task in tasks]
+        # steps of two loops of a process may be at the same time
+        kept[index] = on[0] != on[1] or sum(on[0]) > 1
+    return chosen(states, rows[kept])
 
 
 def _usual_ns(running: StateRows | None) -> float:
