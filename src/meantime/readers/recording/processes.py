@@ -59,8 +59,8 @@ def kinship_of(processes: Sequence[Process], facts: Sequence[Facts | None]) -> l
         parents.append(parent if parent != index else -1)
         words = process.facts.get("argv")
         words = [str(word) for word in words] if isinstance(words, list) else []
-        if words:
-            words[0] = PurePath(words[0]).name
+        # the interpreter and the script, whose directories say little
+        words[:2] = [PurePath(word).name if word.startswith("/") else word for word in words[:2]]
         commands.append(" ".join(words)[:_MAX_COMMAND])
     alike: dict[tuple[int, str], list[int]] = defaultdict(list)
     for index, (parent, command) in enumerate(zip(parents, commands, strict=True)):
