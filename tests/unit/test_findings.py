@@ -404,26 +404,41 @@ def test_steady_behaviour_is_reported_as_such(
     assert json.loads(run(capsys, "findings", str(path), "--json"))["findings"] == []
 
 
-def test_a_block_in_the_first_step_of_an_eager_task_is_that_of_the_task() -> None:
+def _recorded(*rows: tuple[int, int, int, int]) -> History:
+    """Return a recording of a loop and two tasks: times in ms, entities, states and tags."""
     trace = Trace("run.mtr", "recording", iter(()))
     trace.paths += [("Loops", "MainThread 7"), ("Tasks", "outer", "1"), ("Tasks", "inner", "2")]
-    trace.values += ["running", "parked"]
-    trace.lanes += [lane_of("Loops"), lane_of("Tasks")]
-    rows = [
-        *((0, 0, 0), (70, 0, 1), (900, 0, -1)),
-        *((1, 1, 0), (62, 1, -1)),
-        *((2, 2, 0), (62, 2, -1)),
+    trace.values += ["running", "parked", "waiting:sleep"]
+    trace.tags += [
+        {"function": "slow", "stack": "slow (a.py:3)"},
+        {"function": "outer", "location": "a.py:9"},
     ]
-    time_ns, entity, state = np.array(rows, np.int64).T
-    changes = StateChanges(
-        time_ns * 10**6,
-        entity.astype(np.int32),
-        state.astype(np.int32),
-        np.full(len(rows), -1, np.int32),
-    )
-    trace.batches = iter([changes])
-    trace.bounds = (0, 10**9)
+    trace.lanes += [lane_of("Loops"), lane_of("Tasks")]
+    time_ns, *columns = np.array(rows, np.int64).T
+    entity, state, tag = (column.astype(np.int32) for column in columns)
+    trace.batches = iter([StateChanges(time_ns * MS, entity, state, tag)])
+    trace.bounds = (0, S)
+    return meantime.build(trace)
 
-    (block,) = [each for each in meantime.findings(meantime.build(trace)) if each.kind == "block"]
-    assert block.ranges == ((2 * 10**6, 62 * 10**6),)
+
+def test_a_block_in_the_first_step_of_an_eager_task_is_that_of_the_task() -> None:
+    history = _recorded(
+        *((0, 0, 0, -1), (70, 0, 1, -1), (900, 0, -1, -1)),
+        *((1, 1, 0, -1), (62, 1, -1, -1)),
+        *((2, 2, 0, -1), (62, 2, -1, -1)),
+    )
+
+    (block,) = [each for each in meantime.findings(history) if each.kind == "block"]
+    assert block.ranges == ((2 * MS, 62 * MS),)
     assert block.sentence.startswith("inner ")
+
+
+def test_blocks_between_the_same_waits_are_of_the_code_that_was_seen_in_one() -> None:
+    history = _recorded(
+        *((0, 0, 1, -1), (100, 0, 0, 0), (160, 0, 1, -1), (300, 0, 0, -1), (365, 0, 1, -1)),
+        *((900, 0, -1, -1), (0, 1, 2, 1), (100, 1, 0, -1), (160, 1, 2, 1), (300, 1, 0, -1)),
+        *((365, 1, 2, 1), (900, 1, -1, -1)),
+    )
+
+    (block,) = [each for each in meantime.findings(history) if each.kind == "block"]
+    assert block.sentence.startswith("slow (a.py:3) blocked the event loop for 65 ms, twice")

@@ -163,12 +163,12 @@ def _named_alike(blocks: list[_Block]) -> Iterator[_Block]:
     """Yield blocks, those whose code nothing saw with that of others between the same waits."""
     seen: dict[str, dict[str, Culprit]] = defaultdict(dict)
     for block in blocks:
-        if block.code.key != block.code.between:
+        if block.code.is_seen:
             seen[block.code.between].setdefault(block.code.key, block.code)
     for block in blocks:
         known = list(seen[block.code.between].values())
         # of several it could be any
-        is_same = block.code.key == block.code.between != "" and len(known) == 1
+        is_same = not block.code.is_seen and block.code.between != "" and len(known) == 1
         yield block._replace(code=known[0]) if is_same else block
 
 

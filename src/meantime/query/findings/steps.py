@@ -54,12 +54,15 @@ class Culprit(NamedTuple):
     Attributes:
         name: Its function and location, as far as is known.
         key: What is the same for all steps of that code; empty if nothing is known.
-        between: What is the same for all steps of a task between the same waits; empty if unknown.
+        between: What is the same for all steps of tasks of one kind between the same waits; empty
+            if unknown.
+        is_seen: Whether it was seen to run, and not concluded from what was to run.
     """
 
     name: str
     key: str
     between: str = ""
+    is_seen: bool = True
 
 
 def culprit(  # noqa: PLR0917 - what is known of a step
@@ -83,16 +86,17 @@ def culprit(  # noqa: PLR0917 - what is known of a step
     served = None if task < 0 else request_of(scope, range_ns)
     found = _measured(scope, loop, range_ns, own)
     if found is None and served is not None and served.function:
-        found = Culprit(served.function, served.name)
+        found = Culprit(served.function, served.name, is_seen=False)
     if found is not None and served is not None:
-        return found._replace(name=f"{found.name.rstrip(',')}, serving {served.name},")
+        found = found._replace(name=f"{found.name.rstrip(',')}, serving {served.name},")
     if task < 0:
-        return found or Culprit("a callback", "")
+        return found or Culprit("a callback", "", is_seen=False)
     site = scope.history.attributes.path(task)[-2]
     if states is None:
-        return found or Culprit(site, site)
+        return found or Culprit(site, site, is_seen=False)
     between = _between(scope, task, range_ns, states)
-    return found._replace(between=between.key) if found else between
+    alike = between.key if served is None else f"{served.name} {between.key}"
+    return (found or between)._replace(between=alike)
 
 
 def _measured(scope: Scope, loop: int, range_ns: Range, own: frozenset[str]) -> Culprit | None:
@@ -141,7 +145,7 @@ def _between(scope: Scope, task: int, range_ns: Range, states: StateRows) -> Cul
         name = f"{function}, between {first} and {last},"
     elif first:
         name = f"{function}, after {first},"
-    return Culprit(name, key, key)
+    return Culprit(name, key, is_seen=False)
 
 
 def _neighbours(
