@@ -3,9 +3,9 @@
 python benchmarks/view.py --spans 5000000 --changes 100000000 --disk DIRECTORY
 
 The histories are built here and stored: nested calls on 8 threads with 200 names, and changes of
-1,000 attributes between 8 states at random. Each is then opened in a process of its own. The first
-tile is of everything, with all that has to be read for it; the page in one file is made from the
-stored history.
+1,000 attributes (`--lanes`) between 8 states at random. Each is then opened in a process of its
+own. The first tile is of everything, with all that has to be read for it; the page in one file is
+made from the stored history.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import json
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import measure
@@ -58,7 +59,15 @@ for part in (10, 1_000, 100_000):
     near = max(0, level - (part - 1).bit_length())
     place = Place(near, ((start_ns + end_ns) // 2 >> near) // BINS)
     zoomed[part] = cpu(lambda: tile(tree, kind, 0, place).data(), 3)[0]
-print(json.dumps([imported, opened, lanes, first, len(data), wide, group, zoomed]))
+from meantime.server import answers, moment
+whole = answers.Asked(None, None, None)
+by = "name" if kind == "stack" else "state"
+asked = {
+    "statistics": cpu(lambda: answers.statistics(tree, by, whole))[0],
+    "findings": cpu(lambda: answers.stands_out(tree, "", whole))[0],
+    "activity": cpu(lambda: moment.activity(tree, whole, None))[0],
+}
+print(json.dumps([imported, opened, lanes, first, len(data), wide, group, zoomed, asked]))
 """
 
 
@@ -67,13 +76,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--spans", type=int, default=5_000_000)
     parser.add_argument("--changes", type=int, default=10_000_000)
+    parser.add_argument("--lanes", type=int, default=ATTRIBUTES, help="attributes that change")
     parser.add_argument("--disk", type=Path, required=True, help="where histories are kept")
     arguments = parser.parse_args()
     print(measure.header("view"))
     random = np.random.default_rng(1)
     for what, count, store in (
         ("spans", arguments.spans, _store_spans),
-        ("changes", arguments.changes, _store_states),
+        ("changes", arguments.changes, partial(_store_states, lanes=arguments.lanes)),
     ):
         path = arguments.disk / f"view-{what}.mth"
         shutil.rmtree(path, ignore_errors=True)
@@ -88,13 +98,14 @@ def _ask(path: Path, what: str) -> None:
     printed = subprocess.run(
         [sys.executable, "-c", ASK, str(path)], capture_output=True, text=True, check=True
     ).stdout
-    imported, opened, lanes, first, size, wide, group, zoomed = json.loads(printed)
+    imported, opened, lanes, first, size, wide, group, zoomed, asked = json.loads(printed)
     print(
         f"{what}: import {imported * 1e3:.0f} ms, open {opened * 1e3:.0f} ms, lanes"
         f" {lanes * 1e3:.0f} ms, first tile {first * 1e3:.0f} ms ({size / 1e3:.0f} kB)"
     )
     near = ", ".join(f"1/{part} {cpu_s * 1e3:.2f} ms" for part, cpu_s in zoomed.items())
     print(f"  then the widest {wide * 1e3:.1f} ms, {near}; a group {group * 1e3:.1f} ms")
+    print("  of everything: " + ", ".join(f"{name} {cpu_s:.2f} s" for name, cpu_s in asked.items()))
 
 
 def _page(path: Path, page: Path) -> None:
@@ -137,17 +148,17 @@ def _nested(random: np.random.Generator, count: int, thread: int) -> Spans:
     )
 
 
-def _store_states(random: np.random.Generator, count: int, path: Path) -> None:
+def _store_states(random: np.random.Generator, count: int, path: Path, *, lanes: int) -> None:
     """Store changes at random times between random states."""
     builder = HistoryBuilder(path)
-    quarks = [builder.quark("CPUs", str(number)) for number in range(ATTRIBUTES)]
+    quarks = [builder.quark("CPUs", str(number)) for number in range(lanes)]
     names = [f"state{number}" for number in range(STATES)]
     now_ns = 0
     for first in range(0, count, BATCH_ROWS):
         rows = min(BATCH_ROWS, count - first)
         time_ns = now_ns + np.cumsum(random.integers(1, 4_000, rows))
         now_ns = int(time_ns[-1])
-        quark = np.array(quarks, np.int32)[random.integers(0, ATTRIBUTES, rows)]
+        quark = np.array(quarks, np.int32)[random.integers(0, lanes, rows)]
         state = Coded(random.integers(0, STATES, rows, dtype=np.int32), names)
         builder.modify_many(time_ns, quark, state)
     builder.close()
