@@ -340,7 +340,7 @@ def state_load(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int
 
     Of the part of an interval in [from_ns, to_ns), which is within the tile, what covers bins in
     part is added to `partly`, in bins; for the bins that it covers, `whole` is changed by 1 at the
-    first of them, and by -1 after the last. A code below 0 is no state. Both are by state, and
+    first of them, and by -1 after the last. A code below 0 stands for none. Both are by state, and
     `whole` has a bin more.
     """
     cdef Py_ssize_t i
