@@ -45,6 +45,7 @@ def main() -> None:
     count = parser.parse_args().spans
     print(measure.header("spans"))
     with tempfile.TemporaryDirectory() as folder:
+        started(Path(folder))
         for name, chunks in files(count).items():
             path = Path(folder) / name
             with path.open("wb") as file:
@@ -75,7 +76,26 @@ def opened(path: Path, count: int) -> None:
         f"open {path.name}: {path.stat().st_size / 1e6:.0f} MB, {cpu_s:.3f} s,"
         f" {count / cpu_s / 1e6:.1f} M spans/s, {(run.peak_bytes - base.peak_bytes) / count:.0f}"
         f" bytes a span at most; whole process {run.cpu_s:.3f} s, {run.peak_bytes / 1e6:.0f} MB"
+        f"; {limit(path)}"
     )
+
+
+def limit(path: Path) -> str:
+    """Return what finding no byte in a file costs: the least that any reader of it can take."""
+    content, absent = path.read_bytes().replace(b"\xfe", b" "), b"\xfe"
+    return f"memchr of it {measure.best_cpu_s(lambda: content.find(absent)) * 1e3:.0f} ms"
+
+
+def started(folder: Path) -> None:
+    """Print what commands cost before they read anything to speak of."""
+    path = folder / "empty.json"
+    path.write_text("[]")
+    for what, command in {
+        "import of NumPy": [sys.executable, "-c", "import numpy"],
+        "meantime.open of an empty trace": [sys.executable, "-c", OPEN, str(path)],
+        "info of an empty trace": [*MEANTIME, "info", str(path)],
+    }.items():
+        print(f"{what}: {measure.run(command, times=5).cpu_s:.3f} s")
 
 
 def asked(path: Path) -> None:
@@ -128,6 +148,8 @@ def whole_tree(history: History) -> list[int]:
 
 def converted(path: Path) -> None:
     """Print what converting a trace costs."""
+    read = measure.run([*MEANTIME, "info", str(path)])
+    print(f"reading {path.name} for these: {read.cpu_s:.3f} s; {limit(path)}")
     for name in ("x.spall", "x.chrome.json", "x.folded"):
         command = [*MEANTIME, "convert", str(path), str(path.parent / f"{path.stem}-{name}")]
         run = measure.run(command, times=1)
@@ -151,9 +173,11 @@ def corner(path: Path, chunks: Iterator[bytes]) -> None:
     """Print what statistics and the summary of an unusual trace cost."""
     with path.open("wb") as file:
         file.writelines(chunks)
-    runs = [measure.run([*MEANTIME, what, str(path)], times=1) for what in ("stats", "info")]
-    costs = (f"{run.cpu_s:.3f} s, {run.peak_bytes / 1e6:.0f} MB" for run in runs)
-    print(f"{path.name}: stats {next(costs)}; info {next(costs)}")
+    costs = []
+    for what in (["stats"], ["info"], ["info", "--json"]):
+        run = measure.run([*MEANTIME, *what, str(path)], times=1)
+        costs.append(f"{' '.join(what)} {run.cpu_s:.3f} s, {run.peak_bytes / 1e6:.0f} MB")
+    print(f"{path.name}: {'; '.join(costs)}; {limit(path)}")
     path.unlink()
 
 
