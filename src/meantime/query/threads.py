@@ -123,7 +123,7 @@ def thread_title(whose: Thread) -> str:
 
 def thread_quarks(history: History) -> Int32s:
     """Return the threads that have spans, in the order of the table; async operations are none."""
-    # threads are no derived attributes, and deriving those takes time
+    # no thread is a derived attribute, and deriving takes time
     attributes = history.without_derived().attributes
     threads = history.spans().threads
     return threads[are_in_threads(attributes, threads)]
