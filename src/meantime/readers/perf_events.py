@@ -125,6 +125,7 @@ def events_of(
     ids = np.array([_ids(trace.paths[each]) for each in threads.tolist()], np.int64)
     cpu, (pid, tid) = batch.cpu.astype(np.int64), ids[thread].T.copy()
     found = EventRows(len(rows))
+    name_of, texts = which.astype(np.int32), [name.encode() for name in names]
     done = 0
     while True:
         done = found.put_tracepoints(
@@ -132,8 +133,8 @@ def events_of(
             tail,
             rows,
             time_ns=batch.time_ns,
-            name=which.astype(np.int32),
-            names=[name.encode() for name in names],
+            name=name_of,
+            names=texts,
             cpu=cpu,
             pid=pid,
             tid=tid,
