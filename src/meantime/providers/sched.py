@@ -5,7 +5,7 @@ leaves there. If another thread leaves, switches in between were lost, and what 
 threads did is unknown, as it is after a CPU's last switch. A thread that does not run is in the
 state in which it left until it is woken; one that has exited is in none. The idle task, thread 0 of
 every CPU, has no states. A CPU serves an interrupt from its entry to its exit, and otherwise runs a
-thread of a program or of the kernel, which are told apart by their names.
+thread of a program or of the kernel, which their names distinguish.
 """
 
 from __future__ import annotations

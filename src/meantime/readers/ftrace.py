@@ -86,8 +86,8 @@ def read(
     are derived. A line that is not understood is counted, so `lenient` changes nothing.
 
     Raises:
-        InputError: From the batches, if a tracer is not read, the times are no seconds, or there
-            are no events at all.
+        InputError: From the batches, if the tracer is another one, the times are not seconds, or
+            the text has no events.
     """
     trace = Trace(source.name, FORMAT, iter(()))
     window = Window(source, progress=options.progress)

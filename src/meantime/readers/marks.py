@@ -183,7 +183,7 @@ class _Marks:
 
     def nested(self, begins: npt.NDArray[np.bool_], ends: npt.NDArray[np.bool_]) -> Iterator[Batch]:
         begun, ended = self._rows[begins], self._rows[ends]
-        # rows of marks and functions do not tell apart which of them a name belongs to
+        # a function that is all of its calls has its end
         is_leaf = begun["kind"] == perf.LEAF
         start_ns = begun["time_ns"].copy()
         end_ns = np.where(is_leaf, start_ns + begun["value"], start_ns)

@@ -104,8 +104,7 @@ def read(
     a time belongs to the sample before it, so `lenient` changes nothing.
 
     Raises:
-        InputError: From the batches, if it has no time stamps or relative ones, or no samples at
-            all.
+        InputError: From the batches, if it has no time stamps, relative ones, or no samples.
     """
     trace = Trace(source.name, FORMAT, iter(()))
     window = Window(source, progress=options.progress)
