@@ -58,7 +58,8 @@ def recordings() -> Path:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "in_child_process: run the test in a fork, without the threads of other tests"
+        "markers",
+        "in_child_process: run the test in a fork, without the threads and tasks of other tests",
     )
 
 
@@ -75,6 +76,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         child = os.fork()
     if child == 0:
         status = 1
+        # those of the browser's driver, whose loop is between two steps
+        for name in ("_all_tasks", "_scheduled_tasks"):
+            getattr(asyncio.tasks, name, set()).clear()
         try:
             pyfuncitem.obj(**arguments)
             status = 0

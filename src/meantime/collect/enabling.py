@@ -158,13 +158,29 @@ def _toggle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a h
     try:
         path = session.stop()
         if path is not None:
-            sys.stderr.write(f"meantime: recorded into {path}\n")
+            _print(f"recorded into {path}")
             return
         path = _free_name()
         session.begin(path, session.Options(**_options), fresh=True)
-        sys.stderr.write(f"meantime: recording into {path}\n")
+        _print(f"recording into {path}")
     except Exception as error:  # noqa: BLE001 - nothing may be raised into the program
-        sys.stderr.write(f"meantime: {error}\n")
+        _print(str(error))
+
+
+def _print(text: str) -> None:
+    """Write a line to standard error, from a signal handler: without raising anything."""
+    line = f"meantime: {text}\n"
+    try:
+        sys.stderr.write(line)
+    except RuntimeError:
+        # the signal interrupted a write of the program, and its buffer takes no second one
+        try:
+            os.write(sys.stderr.fileno(), line.encode("utf-8", "backslashreplace"))
+        except (OSError, ValueError, AttributeError):
+            return
+    except (OSError, ValueError, AttributeError):
+        # it is closed
+        return
 
 
 def _free_name() -> str:

@@ -403,6 +403,8 @@ def _parquet(data: memoryview, name: str) -> dict[str, _Column]:
             raise InputError(name, f"the column {each} cannot be read ({error})") from None
         del column, chunks
         pa.default_memory_pool().release_unused()
+    if len({_rows_of(column) for column in columns.values()}) > 1:
+        raise InputError(name, "malformed Parquet (its columns have different numbers of rows)")
     return columns
 
 
