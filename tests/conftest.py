@@ -63,6 +63,12 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:  # noqa: ARG001 - a hook's
+    # one more than there are processors: many tests wait for a browser, a program or a timer
+    return len(os.sched_getaffinity(0)) + 1
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run a marked test in a child process; its traceback is the message of a failure."""

@@ -85,9 +85,9 @@ def test_threads_run_as_long_as_their_switches_say(name: str) -> None:
 
     statistics = state_statistics(history, by="entity")
     running = {
-        str(row.entity).rpartition("/")[2]: row.total_ns
+        str(row.entity).removesuffix("/Status").rpartition("/")[2]: row.total_ns
         for row in statistics.rows
-        if row.key == "running"
+        if row.key == "running" and str(row.entity).endswith("/Status")
     }
     expected = {tid: fact["ns"] for tid, fact in truth["own"]["oncpu_ns_top"].items()}
     assert {tid: running[tid] for tid in expected} == expected
