@@ -40,6 +40,22 @@ print("ended")
 """
 
 
+# As if the signal arrived while the module is executed.
+IMPORTING = """
+import importlib.machinery, sys, time, types, meantime
+name = "concurrent.futures.thread"
+unfinished = types.ModuleType(name)
+unfinished.__spec__ = importlib.machinery.ModuleSpec(name, None)
+unfinished.__spec__._initializing = True
+sys.modules[name] = unfinished
+meantime.enable()
+print("ready", flush=True)
+time.sleep(0.2)
+del sys.modules[name]
+sys.stdin.read()
+"""
+
+
 @contextmanager
 def running(code: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
     """Run a program until it is ready; at the end it gets a line, and must end well."""
@@ -71,6 +87,13 @@ def refusal(*words: object) -> str:
     with pytest.raises(meantime.MeantimeError) as error:
         attach(*words)
     return str(error.value)
+
+
+def test_a_program_in_the_middle_of_an_import_is_recorded_after_it(tmp_path: Path) -> None:
+    with running(IMPORTING, tmp_path) as process:
+        attach(process.pid, "--for", "10ms", "-q", "-o", tmp_path / "run.mtr")
+
+    assert (tmp_path / "run.mtr").is_dir()
 
 
 def test_a_running_loop_is_recorded_as_often_as_asked(tmp_path: Path) -> None:

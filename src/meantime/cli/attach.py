@@ -21,6 +21,7 @@ from meantime.units import parse_size
 __all__ = ["command"]
 
 _ANSWERS_WITHIN_S = 5.0
+_ASKS_AGAIN_AFTER_S = 0.01
 _LOOKS_EVERY_S = 0.2
 
 
@@ -112,6 +113,7 @@ def _ask(pid: int, request: dict[str, object]) -> dict[str, str]:
             raise MeantimeError(_why_refused(pid)) from error
         ours.send(messages.encoded(request))
         until_s = time.monotonic() + _ANSWERS_WITHIN_S
+        importing = None
         while (left_s := until_s - time.monotonic()) > 0:
             ours.settimeout(left_s)
             try:
@@ -124,7 +126,16 @@ def _ask(pid: int, request: dict[str, object]) -> dict[str, str]:
             answer = messages.decoded(data)
             if "error" in answer:
                 raise MeantimeError(f"process {pid}: {answer['error']}")
-            return answer
+            importing = answer.get("again")
+            if importing is None:
+                return answer
+            time.sleep(_ASKS_AGAIN_AFTER_S)
+            ours.send(messages.encoded(request))
+    if importing is not None:
+        raise MeantimeError(
+            f"process {pid} has been importing {importing} for {_ANSWERS_WITHIN_S:.0f} s: nothing"
+            " is being recorded; ask again once it is imported"
+        )
     outcome = "nothing is" if request["do"] == "start" else "it may still be"
     raise MeantimeError(
         f"process {pid} has not answered for {_ANSWERS_WITHIN_S:.0f} s: its main thread is stopped,"

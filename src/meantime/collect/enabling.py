@@ -10,6 +10,7 @@ import os
 import sys
 
 from meantime.collect import messages, session
+from meantime.collect.imports import unfinished_import
 from meantime.errors import MeantimeError
 
 TYPE_CHECKING = False
@@ -149,6 +150,8 @@ def _done(request: dict[str, str]) -> dict[str, str]:
         return {"path": os.path.abspath(session.stop() or recorded)}  # noqa: PTH100 - no pathlib here
     if recorded is not None:
         return {"error": f"it is being recorded already, into {recorded}"}
+    if (name := unfinished_import()) is not None:
+        return {"again": name}
     options = session.Options.parsed({**session.Options(**_options).texts(), **request})
     session.begin(request["path"], options, fresh=True)
     return {"path": request["path"]}
@@ -159,6 +162,9 @@ def _toggle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a h
         path = session.stop()
         if path is not None:
             _print(f"recorded into {path}")
+            return
+        if (name := unfinished_import()) is not None:
+            _print(f"{name} is being imported: send the signal again")
             return
         path = _free_name()
         session.begin(path, session.Options(**_options), fresh=True)

@@ -11,7 +11,34 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-__all__ = ["ImportWatch"]
+__all__ = ["ImportWatch", "unfinished_import"]
+
+# whose modules the hooks change
+_PACKAGES = {
+    "aiohttp",
+    "anyio",
+    "asyncio",
+    "concurrent",
+    "distributed",
+    "multiprocessing",
+    "threading",
+    "trio",
+    "uvicorn",
+    "uvloop",
+}
+
+
+def unfinished_import() -> str | None:
+    """Return a module that hooks would change and that is being imported; None if there is none.
+
+    A signal may arrive in the middle of an import, when a module has only some of its parts.
+    """
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in _PACKAGES:
+            spec = getattr(module, "__spec__", None)
+            if getattr(spec, "_initializing", False):
+                return name
+    return None
 
 
 class ImportWatch:
