@@ -189,6 +189,8 @@ asyncio.run(main())
 def test_each_block_counts_though_no_task_waited(tmp_path: Path) -> None:
     found = [each for each in findings_of(tmp_path, ALONE) if each.kind == "block"]
 
-    assert [each.sentence.split(" blocked ")[0] for each in found] == ["render (app.py:4)"]
-    # a busy machine can keep the thread that takes stacks from doing so
-    assert 4 <= found[0].count <= 5
+    assert found[0].sentence.startswith("render (app.py:4) blocked ")
+    # a busy machine can keep the thread that takes stacks from doing so, or for too long: then the
+    # callback has the first line of its function
+    assert {each.sentence.partition(" (")[0] for each in found} == {"render"}
+    assert 4 <= sum(each.count for each in found) <= 5

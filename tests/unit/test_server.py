@@ -717,7 +717,9 @@ def test_the_demo_leads_to_the_cause_of_a_slow_request() -> None:
     page = Page(session=demo_session())
     session = page.get("/session.json")
     steps = session["tour"]["steps"]
-    lanes = [page.get(f"/lanes/{index}/1") for index in range(3)]
+    lanes = [
+        page.get(f"/lanes/{index}/{file['layout']}") for index, file in enumerate(session["files"])
+    ]
     (finding,) = page.get("/findings?file=0")["findings"]
 
     assert [each["aligned"] for each in session["files"]] == ["first", "utc", "utc"]
