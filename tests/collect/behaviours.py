@@ -463,13 +463,13 @@ async def pending_task_is_destroyed() -> object:
 
 async def failures_of_callbacks_are_reported() -> object:
     loop = asyncio.get_running_loop()
-    told: list[object] = []
+    results: list[object] = []
 
     def note(_: object, context: dict[str, Any]) -> None:
         error = context["exception"]
         message = context["message"].split(" at ")[0]
         handle = str(context["handle"]).split(" at ")[0].split()[-1]
-        told.append((message, handle, type(error), _frames(error), repr(error.__context__)))
+        results.append((message, handle, type(error), _frames(error), repr(error.__context__)))
 
     def fail(number: int) -> None:
         NUMBER.set(number)
@@ -491,7 +491,7 @@ async def failures_of_callbacks_are_reported() -> object:
     loop.call_soon(fail, 6, context=entered)
     await asyncio.sleep(0.001)
     loop.set_exception_handler(None)
-    return told, entered.get(NUMBER), NUMBER.get()
+    return results, entered.get(NUMBER), NUMBER.get()
 
 
 async def callbacks_that_exit_end_the_loop() -> object:

@@ -120,12 +120,26 @@ def test_private_fields_are_left_out(tmp_path: Path) -> None:
     assert json.loads(arguments) == {"trace_id": "1", "span_id": "2", "a": 1}
 
 
+def test_values_that_json_cannot_have_are_left_out_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "values.json"
+    tags = '[{"key": "a", "value": 1e999}, {"key": "b", "value": NaN}, {"key": "c", "value": [1]}]'
+    times = f'"startTime": {10**15}, "duration": 1'
+    path.write_text(f'[{{"traceID": "1", "spanID": "2", {times}, "tags": {tags}}}]')
+    history = meantime.open(path)
+    arguments = history.spans().arguments(0)
+    assert arguments is not None
+    assert json.loads(arguments) == {"trace_id": "1", "span_id": "2", "b": "NaN", "c": [1]}
+    assert history.anomalies["bad_metadata"] == 1
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"resourceSpans": [7]}', "line 1: it is not an export"),
+        ('{"resourceSpans": [7]}', "line 1 is not an export"),
         ('[{"traceID": "1", "spanID": "2", "duration": "long"}]', "its duration is not an integer"),
         ('[{"traceId": "1", "id": 2}]', "an id is not text"),
+        ('[{"traceID": "1", "spanID": "2", "startTime": 1}]', "it has no 'duration'"),
+        ('{"resourceSpans": [{"scopeSpans": [{"spans": [{"kind": 1e999}]}]}]}', "infinity"),
         ('[{"traceId": "1", "id": "2", "binaryAnnotations": []}]', "version 1"),
         ('{"resourceMetrics": [{}]}', "OpenTelemetry metrics"),
     ],

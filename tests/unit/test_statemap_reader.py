@@ -280,9 +280,9 @@ def test_values_of_one_time_in_two_batches_count_as_in_one(monkeypatch: pytest.M
         intervals = [values.start_ns.tolist(), values.end_ns.tolist(), values.value.to_list()]
         return dict(history.anomalies), intervals
 
-    told = found(1 << 18)
-    assert told == ({"zero_length_state": 2}, [[0, 10, 20], [10, 20, 31], [None, 1.5, 4.0]])
-    assert all(found(rows) == told for rows in range(1, len(data)))
+    whole = found(1 << 18)
+    assert whole == ({"zero_length_state": 2}, [[0, 10, 20], [10, 20, 31], [None, 1.5, 4.0]])
+    assert all(found(rows) == whole for rows in range(1, len(data)))
 
 
 def test_the_value_of_the_last_datum_of_a_time_counts() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import click
 
@@ -59,20 +59,7 @@ _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
 @click.argument("handle", metavar="[HANDLE]", required=False)
 @once(
     "--by",
-    type=click.Choice(
-        [
-            "state",
-            "entity",
-            "request",
-            "route",
-            "function",
-            "site",
-            "process",
-            "name",
-            "category",
-            "thread",
-        ]
-    ),
+    type=click.Choice(get_args(_By)),
     help="Group states by state or by entity, a recording's requests by request, route or function,"
     " its tasks by function or by the site of their spawn, these and its event loops by process,"
     " spans by name, category or thread, and samples by name.  [name if there are spans or samples,"

@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING, Any
 from meantime.errors import InputError
 from meantime.readers.contract import lazy_trace
 from meantime.readers.services.collect import Collected
-from meantime.readers.services.model import NO_ID, Record, Resource, ServiceSpan, time_of
-from meantime.readers.services.otlp import MALFORMED
+from meantime.readers.services.model import (
+    MALFORMED,
+    NO_ID,
+    Record,
+    Resource,
+    ServiceSpan,
+    end_after,
+    hexadecimal,
+    reason,
+    time_of,
+)
 from meantime.readers.services.text import documents
 
 if TYPE_CHECKING:
@@ -64,7 +73,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
                     if not options.lenient:
                         raise InputError(
                             source.name,
-                            f"span {number} of a trace is malformed ({error})",
+                            f"span {number} of a trace is malformed ({reason(error)})",
                             line=document.line if document.line > 1 else None,
                         ) from None
                     trace.anomalies.add("bad_record")
@@ -92,20 +101,17 @@ def _traces(value: Any, source: Source) -> Iterator[tuple[list[Any], dict[str, A
 
 
 def _span(span: dict[str, Any], processes: dict[str, Any], trace: Trace) -> ServiceSpan:
-    trace_id = _id(span["traceID"])
+    trace_id = hexadecimal(span["traceID"])
     fields = _fields(span.get("tags"))
     kind = str(fields.pop("span.kind", ""))
     process = span.get("process") or processes.get(str(span.get("processID"))) or {}
     of_process = _fields(process.get("tags"))
     instance = of_process.get("hostname") or of_process.get("ip") or ""
-    duration = span["duration"]
-    if isinstance(duration, bool) or not isinstance(duration, int):
-        raise TypeError("its duration is not an integer")
-    start_ns = time_of(span["startTime"], _US)
+    start_ns = time_of(span.get("startTime"), _US)
     parent, links = NO_ID, []
     follows = NO_ID
     for reference in span.get("references") or ():
-        other = _id(reference["traceID"]), _id(reference["spanID"])
+        other = hexadecimal(reference["traceID"]), hexadecimal(reference["spanID"])
         if other[0] != trace_id:
             links.append(other)
         elif reference.get("refType") == "CHILD_OF" and parent == NO_ID:
@@ -115,7 +121,7 @@ def _span(span: dict[str, Any], processes: dict[str, Any], trace: Trace) -> Serv
         else:
             links.append(other)
     if parent == NO_ID:
-        parent = follows or _id(span.get("parentSpanID") or "")
+        parent = follows or hexadecimal(span.get("parentSpanID") or "")
     elif follows != NO_ID:
         links.append((trace_id, follows))
     if warnings := span.get("warnings"):
@@ -124,13 +130,13 @@ def _span(span: dict[str, Any], processes: dict[str, Any], trace: Trace) -> Serv
     return ServiceSpan(
         resource=Resource(str(process.get("serviceName", "")), instance=str(instance)),
         trace_id=trace_id,
-        span_id=_id(span["spanID"]),
+        span_id=hexadecimal(span["spanID"]),
         parent_id=parent,
         name=str(span.get("operationName", "")),
         category=str(fields.get("otel.scope.name", fields.get("otel.library.name", ""))),
         kind=kind.lower(),
         start_ns=start_ns,
-        end_ns=None if start_ns is None else start_ns + duration * _US,
+        end_ns=end_after(start_ns, span["duration"]),
         is_error=_is_error(fields),
         thread=str(fields.get("thread.id", "")),
         fields=fields,
@@ -153,9 +159,3 @@ def _record(log: dict[str, Any]) -> Record:
 
 def _fields(tags: Any) -> dict[str, Any]:
     return {str(tag["key"]): tag.get("value") for tag in tags or ()}
-
-
-def _id(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError("an id is not text")
-    return value.lower() if value.strip("0") else NO_ID

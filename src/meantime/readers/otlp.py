@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from meantime.errors import InputError
 from meantime.readers.contract import lazy_trace
 from meantime.readers.services.collect import Collected
-from meantime.readers.services.otlp import MALFORMED, add_document
+from meantime.readers.services.model import MALFORMED, reason
+from meantime.readers.services.otlp import add_document
 from meantime.readers.services.protobuf import decode_export
 from meantime.readers.services.text import documents
 
@@ -68,16 +69,13 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
             add_document(value, collected, trace.anomalies)
         except MALFORMED as error:
             if not options.lenient:
-                raise InputError(source.name, f"{place}: {_reason(error)}") from None
+                raise InputError(
+                    source.name,
+                    f"{place} is not an export of OpenTelemetry traces ({reason(error)})",
+                ) from None
             trace.anomalies.add("bad_record")
     trace.anomalies.add("truncated", int(source.truncated))
     yield from collected.batches()
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, KeyError):
-        return f"{error} is missing, so it is not an export of OpenTelemetry traces"
-    return f"it is not an export of OpenTelemetry traces ({error})"
 
 
 def _json(source: Source, trace: Trace, options: ReadOptions) -> Iterator[tuple[Any, str]]:

@@ -47,6 +47,8 @@ _MOST_VALUES_PER_BYTE = 300
 _NUMBERS = {"time_ns", "weight", "start_ns", "end_ns"}
 _BOM = b"\xef\xbb\xbf"
 _LONGEST_HEAD = 1 << 17
+# What `changes` numbers with 32 bits.
+_MOST_ROWS = 2**31 - 1
 _REPLACE = "backslashreplace"
 _NOT_A_TIME = "not an integer of nanoseconds that fits into 64 bits"
 
@@ -198,6 +200,10 @@ class _Reading:
         Raises:
             InputError: If intervals of one path overlap.
         """
+        if len(starts) > _MOST_ROWS:
+            raise InputError(
+                self._trace.source, f"the table has more than {_MOST_ROWS:,} intervals: split it"
+            )
         found = changes(starts, ends, path, value, len(self._trace.paths))
         if found == -1:
             order = np.lexsort((ends, starts, path))

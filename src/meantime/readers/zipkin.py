@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING, Any
 from meantime.errors import InputError
 from meantime.readers.contract import lazy_trace
 from meantime.readers.services.collect import Collected
-from meantime.readers.services.model import NO_ID, Record, Resource, ServiceSpan, time_of
-from meantime.readers.services.otlp import MALFORMED
+from meantime.readers.services.model import (
+    MALFORMED,
+    NO_ID,
+    Record,
+    Resource,
+    ServiceSpan,
+    end_after,
+    hexadecimal,
+    reason,
+    time_of,
+)
 from meantime.readers.services.text import documents
 
 if TYPE_CHECKING:
@@ -30,7 +39,6 @@ FORMAT = "zipkin"
 _US = 1000
 _SPAN = re.compile(rb"\A\s*\[\s*(?:\[\s*)?\{")
 _IDS = re.compile(rb'"traceId"'), re.compile(rb'"id"')
-_VERSION_1 = re.compile(rb'"binaryAnnotations"')
 # A trace's id of 128 bits may be cut to its lower half by older programs.
 _SHORT_ID = 16
 
@@ -61,7 +69,9 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
                 _add(_span(span, source), merged, trace)
             except MALFORMED as error:
                 if not options.lenient:
-                    raise InputError(source.name, f"span {number} is malformed ({error})") from None
+                    raise InputError(
+                        source.name, f"span {number} is malformed ({reason(error)})"
+                    ) from None
                 trace.anomalies.add("bad_record")
             number += 1
     _complete(merged, trace)
@@ -88,16 +98,14 @@ def _span(span: dict[str, Any], source: Source) -> ServiceSpan:
             "this is Zipkin's JSON of version 1, which meantime does not read: ask the server for"
             " /api/v2/trace instead",
         )
-    trace_id, own = _id(span["traceId"])[-_SHORT_ID:], _id(span["id"])
-    parent = _id(span.get("parentId") or "")
+    trace_id, own = hexadecimal(span["traceId"])[-_SHORT_ID:], hexadecimal(span["id"])
+    parent = hexadecimal(span.get("parentId") or "")
     kind = str(span.get("kind") or "").lower()
     fields: dict[str, Any] = {str(key): value for key, value in (span.get("tags") or {}).items()}
     remote = _service(span.get("remoteEndpoint"))
     if remote:
         fields["peer.service"] = remote
-    start_ns, duration = time_of(span.get("timestamp"), _US), span.get("duration")
-    if duration is not None and (isinstance(duration, bool) or not isinstance(duration, int)):
-        raise TypeError("its duration is not an integer")
+    start_ns = time_of(span.get("timestamp"), _US)
     return ServiceSpan(
         resource=Resource(_service(span.get("localEndpoint")) or ""),
         trace_id=trace_id,
@@ -106,7 +114,7 @@ def _span(span: dict[str, Any], source: Source) -> ServiceSpan:
         name=str(span.get("name") or ""),
         kind=kind,
         start_ns=start_ns,
-        end_ns=None if start_ns is None or duration is None else start_ns + duration * _US,
+        end_ns=end_after(start_ns, span.get("duration")),
         is_error="error" in fields,
         fields=fields,
         records=[
@@ -163,9 +171,3 @@ def _complete(merged: dict[tuple[str, str, str], ServiceSpan], trace: Trace) -> 
             span.start_ns = min(times, default=None) or starts.get((span.trace_id, span.span_id))
             if span.start_ns is not None:
                 trace.anomalies.add("start_inferred")
-
-
-def _id(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError("an id is not text")
-    return value.lower() if value.strip("0") else NO_ID

@@ -31,7 +31,7 @@ class Progress:
     """How far an answer is; the work that computes it calls this now and then.
 
     Attributes:
-        question: What is asked, as it is in the address.
+        question: The query, as it is in the address.
         share: The part that is done, from 0 to 1.
     """
 

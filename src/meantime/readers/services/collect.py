@@ -45,7 +45,7 @@ _SERIES = "requests"
 _IDLE = "idle"
 _ENTERING = ("server", "consumer")
 _LEAVING = ("client", "producer")
-_ENCODER = json.JSONEncoder(ensure_ascii=False, default=str, separators=(",", ":"))
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=str, separators=(",", ":"))
 # Ids are repeated by the sides of a call, or by programs that are broken.
 _MOST_OF_AN_ID = 4
 _UNKNOWN_SERVICE = "unknown service"
@@ -192,8 +192,24 @@ class Collected:
     def _text(self, fields: dict[str, Any]) -> tuple[int, int]:
         if not fields:
             return 0, 0
-        data = _ENCODER.encode(fields).encode("utf-8", "replace")
+        try:
+            text = _ENCODER.encode(fields)
+        except (RecursionError, ValueError):
+            text = _ENCODER.encode(self._plain(fields))
+        data = text.encode("utf-8", "replace")
         return self._trace.text.add(data), len(data)
+
+    def _plain(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields that JSON can have; the others are counted."""
+        kept = {}
+        for key, value in fields.items():
+            try:
+                _ENCODER.encode(value)
+            except (RecursionError, ValueError):
+                self._trace.anomalies.add("bad_metadata")
+            else:
+                kept[key] = value
+        return kept
 
     def _process_ids(self) -> list[str]:
         """Return what each resource is called: as short as the others of the input allow."""

@@ -8,13 +8,20 @@ from typing import Any, Final, NamedTuple
 from meantime.units import MAX_NS
 
 __all__ = [
+    "MALFORMED",
     "NO_ID",
     "Record",
     "Resource",
     "ServiceSpan",
+    "end_after",
+    "hexadecimal",
     "is_private",
+    "reason",
     "time_of",
 ]
+
+# What reading a value of another type than the format says raises.
+MALFORMED = (ArithmeticError, AttributeError, KeyError, TypeError, ValueError)
 
 NO_ID: Final = ""
 # Fields with command lines, environments and headers of requests: people share pages without
@@ -124,3 +131,37 @@ def time_of(value: object, unit_ns: int = 1) -> int | None:
         return None
     time_ns = value * unit_ns
     return time_ns if 0 < time_ns < MAX_NS else None
+
+
+def end_after(start_ns: int | None, duration_us: object) -> int | None:
+    """Return when a span ends that lasts so many microseconds; None if one of both is unknown.
+
+    Raises:
+        TypeError: If the duration is neither an integer nor None.
+    """
+    if isinstance(duration_us, bool) or not isinstance(duration_us, (int, type(None))):
+        raise TypeError("its duration is not an integer")
+    return None if start_ns is None or duration_us is None else start_ns + duration_us * 1000
+
+
+def hexadecimal(value: object) -> str:
+    """Return an id in lower case; `NO_ID` for none, as zeros are too.
+
+    >>> hexadecimal("5B8EFFF798038103"), hexadecimal("0000000000000000")
+    ('5b8efff798038103', '')
+
+    Raises:
+        TypeError: If it is not text.
+    """
+    if not isinstance(value, str):
+        raise TypeError("an id is not text")
+    return value.lower() if value.strip("0") else NO_ID
+
+
+def reason(error: Exception) -> str:
+    """Return what is wrong with a record, by one of the errors `MALFORMED`.
+
+    >>> reason(KeyError("traceID"))
+    "it has no 'traceID'"
+    """
+    return f"it has no {error}" if isinstance(error, KeyError) else str(error)

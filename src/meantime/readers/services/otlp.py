@@ -10,16 +10,20 @@ import base64
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from meantime.readers.services.model import NO_ID, Record, Resource, ServiceSpan, time_of
+from meantime.readers.services.model import (
+    NO_ID,
+    Record,
+    Resource,
+    ServiceSpan,
+    hexadecimal,
+    time_of,
+)
 
 if TYPE_CHECKING:
     from meantime.anomalies import Anomalies
     from meantime.readers.services.collect import Collected
 
-__all__ = ["MALFORMED", "add_document"]
-
-# What reading a value of another type than the format says raises.
-MALFORMED = (AttributeError, KeyError, TypeError, ValueError)
+__all__ = ["add_document"]
 
 _KINDS = ("", "internal", "server", "client", "producer", "consumer")
 _OUTER = ("result", "trace", "data")
@@ -28,8 +32,9 @@ _LOGS = ("resourceLogs", "resource_logs")
 _METRICS = ("resourceMetrics", "resource_metrics")
 _ERROR_CODE = 2
 _DROPPED = ("Attributes", "Events", "Links")
-# Digits of ids in base64, and in hexadecimal.
-_BASE64 = {24: 32, 12: 16}
+_MOST_DROPPED = 2**32
+# How many digits ids of traces and of spans have in base64.
+_BASE64 = {24, 12}
 _DEEPEST = 20
 
 
@@ -51,7 +56,7 @@ def add_document(document: Any, collected: Collected, anomalies: Anomalies) -> N
     """Add the spans and logs of one export: a request, or a line of a file.
 
     Raises:
-        KeyError, TypeError, ValueError, AttributeError: If it is not one.
+        ArithmeticError, AttributeError, KeyError, TypeError, ValueError: If it is not one.
     """
     if not isinstance(document, dict):
         raise TypeError("not an object")
@@ -110,9 +115,7 @@ def _span(
 ) -> ServiceSpan:
     fields = _fields(span.get("attributes"))
     for what in _DROPPED:
-        dropped = _any(span, f"dropped{what}Count")
-        if dropped:
-            anomalies.add("fields_dropped", int(dropped))
+        _count_dropped(span, f"dropped{what}Count", anomalies)
     status = span.get("status") or {}
     code = status.get("code", 0)
     if message := status.get("message"):
@@ -145,9 +148,15 @@ def _span(
     )
 
 
+def _count_dropped(value: dict[str, Any], name: str, anomalies: Anomalies) -> None:
+    count = int(_any(value, name) or 0)
+    if not 0 <= count < _MOST_DROPPED:
+        raise ValueError(f"its {name} is not a 32-bit number")
+    anomalies.add("fields_dropped", count)
+
+
 def _event(event: dict[str, Any], anomalies: Anomalies) -> Record:
-    if dropped := _any(event, "droppedAttributesCount"):
-        anomalies.add("fields_dropped", int(dropped))
+    _count_dropped(event, "droppedAttributesCount", anomalies)
     return Record(
         time_of(_any(event, "timeUnixNano")),
         str(event.get("name", "")),
@@ -173,13 +182,9 @@ def _id(value: object) -> str:
     >>> _id("5B8EFFF798038103"), _id("AAAAAABkfZg="), _id("0000000000000000")
     ('5b8efff798038103', '0000000000647d98', '')
     """
-    if value is None or value == "":
-        return NO_ID
-    if not isinstance(value, str):
-        raise TypeError("an id is not text")
-    if len(value) in _BASE64 and value.endswith("="):
+    if isinstance(value, str) and len(value) in _BASE64 and value.endswith("="):
         value = base64.b64decode(value, validate=True).hex()
-    return value.lower() if value.strip("0") else NO_ID
+    return NO_ID if value is None else hexadecimal(value)
 
 
 def _fields(attributes: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ trace.proto, common.proto, resource.proto and logs.proto.
 from __future__ import annotations
 
 import struct
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -143,10 +144,12 @@ def _integer(value: Any) -> int:
     return int.from_bytes(value, "little")
 
 
-def _double(value: Any) -> float:
+def _double(value: Any) -> float | str:
     if isinstance(value, int) or len(value) != _DOUBLE.size:
         raise ValueError("a floating-point number has another size")
-    return float(_DOUBLE.unpack(value)[0])
+    number = float(_DOUBLE.unpack(value)[0])
+    # JSON has neither NaN nor infinity: it would be these texts
+    return number if isfinite(number) else str(number)
 
 
 def _text(value: Any) -> str:

@@ -92,7 +92,8 @@ def _has_lines(data: bytes) -> bool:
 
 def _parsed(text: bytes, name: str, line: int, *, last: bool, is_whole: bool) -> Any:
     try:
-        return json.loads(text.decode("utf-8", "replace"), strict=False)
+        # NaN and infinity, which JSON does not have, stay texts
+        return json.loads(text.decode("utf-8", "replace"), parse_constant=str, strict=False)
     except json.JSONDecodeError as error:
         if last:
             raise _TruncatedError from None
