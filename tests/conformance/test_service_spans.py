@@ -105,7 +105,7 @@ def test_open_requests_of_a_service_are_counted(tmp_path: Path) -> None:
     state = history.quark("Processes", "api")
     begin = start * 1000
     states = [history.state(state, begin + us * 1000).value for us in (0, 7, 12, 16)]
-    assert states == ["serving 1", "serving 2 to 3", "serving 1", "idle"]
+    assert states == ["serving 1", "serving 2-3", "serving 1", "idle"]
 
 
 def test_private_fields_are_left_out(tmp_path: Path) -> None:

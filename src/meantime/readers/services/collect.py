@@ -498,8 +498,8 @@ class Collected:
 def _serving(doubling: int) -> str:
     least = 2**doubling
     if doubling == _MOST_DOUBLINGS - 1:
-        return f"serving {least} or more"
-    return f"serving {least}" if doubling == 0 else f"serving {least} to {2 * least - 1}"
+        return f"serving {least}+"
+    return f"serving {least}" if doubling == 0 else f"serving {least}-{2 * least - 1}"
 
 
 def _open(start_ns: Int64s, end_ns: Int64s, extent_ns: tuple[int, int]) -> _Open:
