@@ -328,3 +328,9 @@ def test_events_have_typed_fields(tmp_path: Path) -> None:
     assert (event.name, event.cpu, event.tid) == ("sched_switch", 1, 3)
     assert event["next_pid"] == 8
     assert event["prev_state"] == "S"
+
+
+def test_a_line_as_long_as_its_file_is_searched_once(tmp_path: Path) -> None:
+    # with repetitions without a limit this takes hours
+    with pytest.raises(InputError):
+        read(tmp_path, b"# tracer: nop\n" + b"x-1 [000] " * 50_000)

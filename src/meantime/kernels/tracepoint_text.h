@@ -59,7 +59,8 @@ static inline int trace_begins(const char *at, uint32_t bytes, const char *text)
 /* Returns what an event is, and where its name without the group begins. */
 static inline int trace_kind(const char *at, uint32_t bytes, int is_ftrace, const char **bare)
 {
-    const char *colon = memchr(at, ':', bytes);
+    /* the event of a line may be missing: then there is no text, not even an empty one */
+    const char *colon = bytes ? memchr(at, ':', bytes) : NULL;
     if (colon) {
         bytes -= (uint32_t)(colon + 1 - at);
         at = colon + 1;

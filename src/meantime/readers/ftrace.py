@@ -38,16 +38,18 @@ __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "ftrace"
 
+# Every repetition has a limit, as a line of a hostile file may be as long as the file.
 _LINE = re.compile(
-    rb"[ ]*\S.*-\d+[ \t]+(?:\([ \d-]+\)[ \t]+)?\[\d{3,9}\][ \t]+(?:[^\s:]{1,12}[ \t]+)?"
-    rb"\d+\.\d{6}(?:\d{3})?:[ \t]+(?:[^\s:]+:(?:[ \t].*)?|\S+ <-.*|sys_\w+(?:\(| -> ).*)"
+    rb"\S.{0,80}-\d{1,10}[ \t]{1,40}(?:\([ \d-]{1,20}\)[ \t]{1,40})?\[\d{3,9}\][ \t]{1,40}"
+    rb"(?:[^\s:]{1,12}[ \t]{1,40})?\d{1,20}\.\d{6}(?:\d{3})?:[ \t]{1,40}"
+    rb"(?:[^\s:]+:(?:[ \t].*)?|\S+ <-.*|sys_\w+(?:\(| -> ).*)"
 )
 _TRACER = re.compile(rb"^# tracer: *(\S+)", re.MULTILINE)
 _ENTRIES = re.compile(rb"^# entries-in-buffer/entries-written: *(\d+)/(\d+)", re.MULTILINE)
 _CLOCK = re.compile(rb"^# (?:trace_)?clock: *(\w+)", re.MULTILINE)
 _CHOSEN_CLOCK = re.compile(r"\[([\w-]+)\]")
 _IDS = re.compile(rb"-(\d+)")
-_TICKS = re.compile(rb"^[^#\n]*-\d+ .*\[\d{3,}\] .*?\d{6,}: ", re.MULTILINE)
+_TICKS = re.compile(rb"^[^#\n]{0,100}-\d{1,10} .{0,60}\[\d{3,9}\] .{0,60}?\d{6,20}: ", re.MULTILINE)
 _TRACERS = {b"nop", b"function", b"function_graph"}
 _ENOUGH_LINES = 60
 # A page of systrace begins with its program; the text comes after some hundred kB.
@@ -70,7 +72,7 @@ def recognises(head: bytes, name: str) -> bool:
     if b"\0" in head[:4096] or b"# captured on" in head[:4096]:
         return False
     lines = [line.rstrip() for line in head.split(b"\n") if line.strip()][:_ENOUGH_LINES]
-    found = sum(bool(_LINE.fullmatch(line)) for line in lines)
+    found = sum(bool(_LINE.fullmatch(line.lstrip(b" "))) for line in lines)
     # perf separates the name of a thread and its id by blanks
     of_perf = sum(has_ids(line) for line in lines)
     return found > of_perf or (head.startswith(b"cpus=") and not of_perf)
