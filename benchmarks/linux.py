@@ -11,9 +11,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 from measure import best_cpu_s, header
 
 import meantime
+from meantime.columns import Coded
+from meantime.history import HistoryBuilder
 from meantime.readers import open_trace
 
 EVENTS = 2_000_000
@@ -74,8 +77,45 @@ def cost(kind: str, path: Path) -> None:
     print(f"{kind}, as events with fields: {took_s:.2f} s, {records / took_s / 1e6:.2f} M events/s")
 
 
+def critical_path_cost() -> None:
+    """Print what the critical path of a thread costs in a history of 10 million changes."""
+    threads, cycles, cycle_ns = 1000, 3333, 1_000_000
+    chance = np.random.default_rng(1)
+    builder = HistoryBuilder()
+    quarks = np.array(
+        [builder.quark("Threads", str(tid), "Status") for tid in range(threads)], np.int32
+    )
+    begins = np.arange(cycles, dtype=np.int64)[:, None] * cycle_ns
+    # woken, running and asleep, once in a cycle, by any thread
+    woken = begins + chance.integers(0, cycle_ns // 3, (cycles, threads))
+    runs = woken + chance.integers(1, cycle_ns // 3, (cycles, threads))
+    sleeps = runs + chance.integers(1, cycle_ns // 3, (cycles, threads))
+    times = np.stack([woken, runs, sleeps]).reshape(-1)
+    order = np.argsort(times, kind="stable")
+    who = np.broadcast_to(quarks, (3 * cycles, threads)).reshape(-1)
+    state = np.repeat(np.arange(3, dtype=np.int32), cycles * threads)
+    builder.modify_many(
+        times[order], who[order], Coded(state[order], ["runnable", "running", "sleeping"])
+    )
+    at = np.sort(woken.reshape(-1))
+    wakers = chance.permutation(who[: len(at)])
+    woken_of = who[: len(at)][np.argsort(woken.reshape(-1), kind="stable")]
+    builder.add_flows(wakers, at, woken_of, at, ["wakes"] * len(at))
+    history = builder.close(cycles * cycle_ns)
+    for range_ns in (100 * cycle_ns, 1000 * cycle_ns):
+        start = cycles // 2 * cycle_ns
+
+        def find(start: int = start, end: int = start + range_ns) -> int:
+            return len(meantime.critical_path(history, int(quarks[5]), start=start, end=end))
+
+        print(
+            f"critical path in {len(times):,} changes, {range_ns / 1e9:g} s, {find():,} parts:"
+            f" {best_cpu_s(find, times=3) * 1e3:.0f} ms"
+        )
+
+
 def main() -> None:
-    """Measure both kinds."""
+    """Measure both kinds, and the critical path."""
     print(header("text of tracepoints"))
     given = [Path(each) for each in sys.argv[1:]]
     with tempfile.TemporaryDirectory() as folder:
@@ -83,6 +123,7 @@ def main() -> None:
         cost("perf script", perf)
         ftrace = given[1] if len(given) > 1 else made(Path(folder, "trace.txt"), is_perf=False)
         cost("ftrace", ftrace)
+    critical_path_cost()
 
 
 if __name__ == "__main__":

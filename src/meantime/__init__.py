@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from meantime.history_from_path import open_history as open  # noqa: A004 - meantime.open(path)
     from meantime.history_from_trace import build as build
     from meantime.providers import StateProvider as StateProvider
+    from meantime.query.critical_path import critical_path as critical_path
     from meantime.query.findings import findings as findings
     from meantime.server.view import view as view
     from meantime.trace import LaneDeclaration as LaneDeclaration
@@ -43,6 +44,7 @@ __all__ = [
     "State",
     "StateProvider",
     "build",
+    "critical_path",
     "enable",
     "findings",
     "flame",
@@ -69,6 +71,7 @@ _HOMES = {
     "State": ("meantime.trace", "State"),
     "StateProvider": ("meantime.providers", "StateProvider"),
     "build": ("meantime.history_from_trace", "build"),
+    "critical_path": ("meantime.query.critical_path", "critical_path"),
     "enable": ("meantime.collect.enabling", "enable"),
     "findings": ("meantime.query.findings", "findings"),
     "flame": ("meantime.view_functions.flame", "flame"),

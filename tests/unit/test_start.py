@@ -26,6 +26,7 @@ READING = {
     "info": ["info", STATES],
     "findings": ["findings", SPANS],
     "stats": ["stats", SPANS],
+    "why": ["why", "examples/sched.perf.gz", "--thread", "pgbench"],
     "query": ["query", STATES, "at", "0.2s"],
     "dump": ["dump", STATES],
     "dump of intervals": ["dump", STATES, "--kind", "intervals"],

@@ -35,6 +35,7 @@ COMMANDS = {
     "info": "Show a summary of a trace: format, time range, entities, states and anomalies.",
     "findings": "Report what stands out: blocked loops, slow calls, long waits, stops, lost data.",
     "stats": "Show where the time went: by state or entity, or by name of spans or samples.",
+    "why": "Show why a thread took its time: what it waited for, and who woke it.",
     "query": "Query a history or a trace: states at a time, intervals, shares, events, attributes.",
     "sql": "Query a history or a trace with SQL.",
     "dump": "Print the content of a trace, one JSON object per line.",

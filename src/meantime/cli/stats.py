@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s
     from meantime.history.history import History
     from meantime.query.parts import Part
+    from meantime.query.scheduling import ThreadScheduling
     from meantime.query.statistics import StateStatistics, StatisticsRow
 
 __all__ = ["command"]
@@ -62,8 +63,8 @@ _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
     type=click.Choice(get_args(_By)),
     help="Group states by state or by entity, a recording's requests by request, route or function,"
     " its tasks by function or by the site of their spawn, these and its event loops by process,"
-    " spans by name, category or thread, and samples by name.  [name if there are spans or samples,"
-    " otherwise state]",
+    " spans by name, category or thread, the use of CPUs by thread, and samples by name.  [name if"
+    " there are spans or samples, otherwise state]",
 )
 @range_options
 @filter_option
@@ -139,15 +140,19 @@ def command(
         stats_groups.answer(file, history, by, from_, to, pattern, as_json=as_json)
         return
     if by != "state" and by != "entity":  # noqa: PLR1714 - mypy narrows by !=
-        if not threads.exist:
-            raise _no_names(file, by, question, chosen)
+        scheduling = chosen.scheduling(history, by)
+        if not threads.exist or (scheduling is not None and not _has_spans(history)):
+            _show_scheduling(
+                scheduling, _no_names(file, by, question, chosen), whole=whole, as_json=as_json
+            )
+            return
         from meantime.cli import stats_stacks  # noqa: PLC0415 - NumPy is not for --help
 
         other = compared_to and compared_to.part(
             history, pattern, lenient=lenient, strict=strict, provider=provider
         )
         part = chosen.part(history, threads)
-        stats_stacks.answer(part, by, question, other, whole=whole, as_json=as_json)
+        stats_stacks.answer(part, by, question, other, scheduling, whole=whole, as_json=as_json)
         return
     if whole:
         raise UsageError("--whole applies to spans; these are states")
@@ -201,6 +206,21 @@ class _Chosen(NamedTuple):
         stored = history.without_derived()
         return part_of(stored, self.from_, self.to, self.pattern, threads.quarks)
 
+    def scheduling(self, history: History, by: str) -> ThreadScheduling | None:
+        """Return how the chosen threads got the CPU; None if by something else or not known."""
+        if by != "thread":
+            return None
+        from meantime.query.handles import choose_lanes  # noqa: PLC0415 - NumPy is not for --help
+        from meantime.query.parts import given_range  # noqa: PLC0415 - as above
+        from meantime.query.scheduling import thread_scheduling  # noqa: PLC0415 - as above
+
+        start_ns, end_ns = given_range(history, self.from_, self.to)
+        quarks = choose_lanes(history, self.lanes) if self.lanes else None
+        found = thread_scheduling(
+            history, pattern=self.pattern, quarks=quarks, start_ns=start_ns, end_ns=end_ns
+        )
+        return found if found.rows else None
+
     def statistics(self, history: History, by: Literal["state", "entity"]) -> StateStatistics:
         """Return the time in states."""
         from meantime.query.handles import choose_lanes  # noqa: PLC0415 - NumPy is not for --help
@@ -221,6 +241,28 @@ class _Chosen(NamedTuple):
         if not statistics.rows and (self.from_ is not None or self.to is not None):
             raise extent_of(history).nothing(*range_of(history, self.from_, self.to))
         return statistics
+
+
+def _has_spans(history: History) -> bool:
+    from meantime.query.threads import thread_quarks  # noqa: PLC0415 - NumPy is not for --help
+
+    return len(thread_quarks(history)) > 0
+
+
+def _show_scheduling(
+    scheduling: ThreadScheduling | None, missing: InputError, *, whole: bool, as_json: bool
+) -> None:
+    """Print how threads got the CPU, of a trace without spans; without that, raise the error."""
+    if scheduling is None:
+        raise missing
+    if whole:
+        raise UsageError("--whole applies to spans; these are states")
+    from meantime.cli import stats_scheduling  # noqa: PLC0415 - NumPy is not for --help
+
+    if as_json:
+        click.echo(json.dumps({"by": "thread", **stats_scheduling.document(scheduling)}))
+    else:
+        stats_scheduling.show(scheduling)
 
 
 def _default_by(question: tuple[str, str] | None, threads: _Threads) -> Literal["name", "state"]:

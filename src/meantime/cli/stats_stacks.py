@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from meantime.cli import stats_scheduling
 from meantime.cli.stats_names import (
     Table,
     all_calls,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from meantime.extent import Extent
     from meantime.query.durations import Grouping
     from meantime.query.parts import Part
+    from meantime.query.scheduling import ThreadScheduling
 
 __all__ = ["answer"]
 
@@ -45,11 +47,14 @@ def answer(
     by: Grouping,
     question: tuple[str, str] | None,
     other: Part | None,
+    scheduling: ThreadScheduling | None,
     *,
     whole: bool,
     as_json: bool,
 ) -> None:
     """Print statistics, or the result of a question, as one JSON object or as a table.
+
+    The JSON object has also how threads got the CPU, if that is given.
 
     Raises:
         MeantimeError: If the name does not occur.
@@ -68,15 +73,23 @@ def answer(
         document, table = _span_statistics(part, by, whole=whole, most=most)
     else:
         document, table = _sample_statistics(part)
-    if not table.rows and not async_spans:
+    if not table.rows and not async_spans and scheduling is None:
         raise extent_of(part.history).nothing(part.start_ns, part.end_ns)
     document["range_ns"] = [part.start_ns, part.end_ns]
     if async_spans:
         document["async_spans"] = async_spans
     if as_json:
-        click.echo(json.dumps(document))
-        return
-    _print(table, extent_of(part.history))
+        more = {} if scheduling is None else stats_scheduling.document(scheduling)
+        click.echo(json.dumps(more | document))
+    else:
+        _show(part, table, async_spans, scheduling)
+
+
+def _show(part: Part, table: Table, async_spans: int, scheduling: ThreadScheduling | None) -> None:
+    if scheduling is not None:
+        stats_scheduling.show(scheduling)
+    if table.rows or scheduling is None:
+        _print(table, extent_of(part.history))
     if async_spans:
         click.echo(f"{_not_counted(async_spans)}; meantime dump --kind spans prints them")
 

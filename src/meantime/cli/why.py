@@ -1,0 +1,157 @@
+"""`meantime why`: what a thread waited for, and what that waited for."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import click
+
+from meantime.cli.inputs import load
+from meantime.cli.options import (
+    file_argument,
+    json_option,
+    lenient_option,
+    once,
+    output_option,
+    provider_option,
+    range_options,
+    reject,
+    strict_option,
+)
+from meantime.cli.tables import Column, print_table
+from meantime.units import format_ns
+
+if TYPE_CHECKING:
+    from meantime.history.history import History
+    from meantime.query.critical_path import CriticalPath
+
+__all__ = ["command"]
+
+_DEFAULT = 10
+
+
+@click.command("why", epilog="Example:  meantime why sched.txt --thread postgres --from 2s --to 3s")
+@file_argument("file", "FILE")
+@once(
+    "--thread",
+    metavar="THREAD",
+    required=True,
+    help="Id or name of the thread, or a regular expression that matches one `name (id)`.",
+)
+@range_options
+@once(
+    "-n",
+    "limit",
+    metavar="N",
+    type=click.IntRange(1),
+    default=_DEFAULT,
+    help=f"Number of rows of each table.  [{_DEFAULT}]",
+)
+@output_option("PATH.svg", "Draw the path: what each thread on it did for the thread.")
+@json_option
+@provider_option
+@lenient_option
+@strict_option
+def command(
+    *,
+    file: str,
+    thread: str,
+    from_: str | None,
+    to: str | None,
+    limit: int,
+    output: str | None,
+    as_json: bool,
+    provider: str | None,
+    lenient: bool,
+    strict: bool,
+) -> None:
+    """Show why a thread took its time: the critical path that ends where the range ends.
+
+    Where the thread waits, the path is on the thread that woke it, and on what that waited for.
+    The trace must have the scheduler's switches and wake-ups, as `perf sched record` and
+    `trace-cmd record -e sched` write them.
+    """
+    if as_json:
+        reject(("limit",), "--json, which prints the whole path")
+        if output == "-":
+            reject(("output",), "--json, which prints to standard output too")
+    history = load(file, lenient=lenient, strict=strict, provider=provider)
+    from meantime.query.critical_path import critical_path  # noqa: PLC0415 - NumPy is not for --help
+
+    path = critical_path(history, thread, start=from_, end=to)
+    if output is not None:
+        _draw(path, output)
+    if as_json:
+        click.echo(json.dumps(path.as_json()))
+    elif output != "-":
+        _print(history, path, limit)
+
+
+def _draw(path: CriticalPath, output: str) -> None:
+    from meantime.cli.output import write  # noqa: PLC0415 - only with -o
+    from meantime.view_functions.statemap import statemap  # noqa: PLC0415 - as above
+
+    title = f"Critical path of {path.titles[path.quark]}"
+    write(output, statemap(path.history(), title=title).render("svg"))
+
+
+def _print(history: History, path: CriticalPath, limit: int) -> None:
+    from meantime.query.parts import extent_of  # noqa: PLC0415 - NumPy is not for --help
+
+    start_ns, end_ns = path.range_ns
+    extent = extent_of(history)
+    shares = path.shares()
+    by_state: Counter[str] = Counter()
+    for row in shares:
+        by_state[row.state] += row.total_ns
+    print_table(
+        f"Why {path.titles[path.quark]} took {format_ns(end_ns - start_ns)}"
+        f" from {extent.text(start_ns)} to {extent.text(end_ns)}",
+        [
+            Column("thread"),
+            Column("state"),
+            *(Column(name, numeric=True) for name in ("share", "time", "parts", "longest")),
+            Column("because"),
+        ],
+        [
+            [
+                row.thread,
+                row.state,
+                f"{row.share:.1%}",
+                format_ns(row.total_ns),
+                f"{row.parts:,}",
+                format_ns(row.max_ns),
+                row.because,
+            ]
+            for row in shares[:limit]
+        ],
+        drop=("parts", "longest"),
+    )
+    if len(shares) > limit:
+        rest_ns = sum(row.total_ns for row in shares[limit:])
+        click.echo(f"{len(shares) - limit:,} more rows of {format_ns(rest_ns)} in all\n")
+    states = [f"{name} {ns / (end_ns - start_ns):.1%}" for name, ns in by_state.most_common()]
+    click.echo(f"the path in all: {', '.join(states)}\n")
+    longest = path.longest(limit)
+    print_table(
+        "The longest parts of the path",
+        [
+            Column("from", numeric=True),
+            Column("time", numeric=True),
+            Column("thread"),
+            Column("state"),
+            Column("because"),
+        ],
+        [
+            [
+                extent.text(int(path.start_ns[row])),
+                format_ns(int(path.end_ns[row] - path.start_ns[row])),
+                path.titles[int(path.thread[row])],
+                path.state[row] or "",
+                path.because[row] or "",
+            ]
+            for row in longest.tolist()
+        ],
+    )

@@ -1,0 +1,434 @@
+"""Why a thread took its time: what it waited for, who woke it, and what that thread did meanwhile.
+
+The critical path of a thread over a range says for each moment which thread had to go on for the
+range to end. Where the thread runs, or is ready to run, that is the thread itself. While it waits,
+it is the thread that ends the wait by waking it, with that thread's own waits followed in the same
+way, but no further back than to where the wait begins: Giraldeau and Dagenais, "Wait Analysis of
+Distributed Systems Using Kernel Tracing" (2016), the bounded form of Trace Compass. So the parts of
+a path follow each other without gap or overlap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from meantime.attribute_paths import CPUS, STATUS, THREADS
+from meantime.columns import Coded
+from meantime.errors import MeantimeError
+from meantime.history.builder import HistoryBuilder
+from meantime.query.filtering import matching
+from meantime.query.parts import range_of
+from meantime.query.threads import thread_of
+from meantime.tabular import Tabular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meantime.columns import Int32s, Int64s
+    from meantime.history.history import History
+    from meantime.history.results import Interval
+    from meantime.tabular import Column, Paths
+    from meantime.units import Time
+
+__all__ = ["CriticalPath", "PathShare", "critical_path", "scheduled_threads"]
+
+RUNNING = "running"
+READY = frozenset({"runnable", "preempted"})
+UNKNOWN = "unknown"
+WAKES = "wakes"
+_PATTERNS = (f"{THREADS}/*/{STATUS}", f"Processes/*/{THREADS}/*/{STATUS}")
+_INTERRUPT = "an interrupt"
+_CPU_UNKNOWN = "CPU use unknown"
+_MOST_LISTED = 5
+
+
+class PathShare(NamedTuple):
+    """What one thread did on a critical path, in one state for one reason.
+
+    Attributes:
+        quark: The thread's attribute that has its states.
+        thread: What the thread is called.
+        state: Its state; `unknown` where it has none.
+        because: What the state was due to: for a thread that was ready, which thread used its CPU;
+            for one that waited, what ended that; otherwise empty.
+        parts: How many parts of the path these are.
+        total_ns: Their time.
+        share: Their time over the length of the range.
+        max_ns: The longest.
+    """
+
+    quark: int
+    thread: str
+    state: str
+    because: str
+    parts: int
+    total_ns: int
+    share: float
+    max_ns: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CriticalPath(Tabular):
+    """The critical path of a thread: parts that cover the range, in order of time.
+
+    Attributes:
+        quark: The attribute of the thread in question.
+        range_ns: [start, end).
+        start_ns: int64, where each part begins; it ends where the next one begins.
+        end_ns: int64.
+        thread: int32, the attribute of the thread that the path is on.
+        state: Its state; `unknown` where it has none.
+        because: As in `PathShare`.
+        depth: int32: 0 is the thread in question, 1 what it waits for, and so on.
+    """
+
+    quark: int
+    range_ns: tuple[int, int]
+    start_ns: Int64s
+    end_ns: Int64s
+    thread: Int32s
+    state: Coded
+    because: Coded
+    depth: Int32s
+    titles: dict[int, str] = field(repr=False)
+    attributes: Paths | None = field(default=None, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    def __repr__(self) -> str:
+        start_ns, end_ns = self.range_ns
+        return (
+            f"<CriticalPath of {self.titles[self.quark]}: {len(self):,} parts"
+            f" in [{start_ns}, {end_ns}) ns>"
+        )
+
+    def columns(self) -> dict[str, Column]:
+        """Return start_ns, end_ns, quark, title, state, because and depth."""
+        codes = list(self.titles)
+        return {
+            "start_ns": self.start_ns,
+            "end_ns": self.end_ns,
+            "quark": self.thread,
+            "title": Coded(
+                np.array([codes.index(each) for each in self.thread.tolist()], np.int32),
+                list(self.titles.values()),
+            ),
+            "state": self.state,
+            "because": self.because,
+            "depth": self.depth,
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what the command prints with `--json`: names, times in ns, shares, the parts."""
+        return {
+            "thread": self.titles[self.quark],
+            "range_ns": list(self.range_ns),
+            "shares": [
+                {name: value for name, value in row._asdict().items() if name != "quark"}
+                for row in self.shares()
+            ],
+            "path": [
+                {
+                    "start_ns": start_ns,
+                    "end_ns": end_ns,
+                    "thread": self.titles[thread],
+                    "state": state,
+                    "because": because,
+                    "depth": depth,
+                }
+                for start_ns, end_ns, thread, state, because, depth in zip(
+                    self.start_ns.tolist(),
+                    self.end_ns.tolist(),
+                    self.thread.tolist(),
+                    self.state.to_list(),
+                    self.because.to_list(),
+                    self.depth.tolist(),
+                    strict=True,
+                )
+            ],
+        }
+
+    def longest(self, count: int) -> Int64s:
+        """Return the indices of the longest parts, the longest first."""
+        return np.argsort(self.start_ns - self.end_ns, kind="stable")[:count]
+
+    def history(self) -> History:
+        """Return the path as a history, with a lane for each thread: what it did on the path."""
+        builder = HistoryBuilder(start_ns=self.range_ns[0])
+        quarks = {quark: builder.quark(title) for quark, title in self.titles.items()}
+        builder.lanes("*", entity_kind="Thread")
+        before = -1
+        for start_ns, thread, state in zip(
+            self.start_ns.tolist(), self.thread.tolist(), self.state.to_list(), strict=True
+        ):
+            if before not in {-1, thread}:
+                builder.modify(start_ns, quarks[before], None)
+            builder.modify(start_ns, quarks[thread], state)
+            before = thread
+        return builder.close(self.range_ns[1])
+
+    def shares(self) -> list[PathShare]:
+        """Return the time by thread, state and reason, most first; the sum is the range."""
+        keys = np.stack([self.thread, self.state.codes, self.because.codes], axis=1)
+        distinct, which = np.unique(keys, axis=0, return_inverse=True)
+        which = which.reshape(-1)
+        length = self.end_ns - self.start_ns
+        total = np.zeros(len(distinct), np.int64)
+        np.add.at(total, which, length)
+        longest = np.zeros(len(distinct), np.int64)
+        np.maximum.at(longest, which, length)
+        count = np.bincount(which, minlength=len(distinct))
+        whole_ns = self.range_ns[1] - self.range_ns[0]
+        rows = [
+            PathShare(
+                quark,
+                self.titles[quark],
+                self.state.names[state],
+                self.because.names[because],
+                times,
+                total_ns,
+                total_ns / whole_ns,
+                max_ns,
+            )
+            for (quark, state, because), times, total_ns, max_ns in zip(
+                distinct.tolist(), count.tolist(), total.tolist(), longest.tolist(), strict=True
+            )
+        ]
+        return sorted(rows, key=lambda row: (-row.total_ns, row[:4]))
+
+
+def critical_path(
+    history: History, thread: int | str, *, start: Time | None = None, end: Time | None = None
+) -> CriticalPath:
+    """Return the critical path of a thread over a range.
+
+    A wait that goes on at the end of the range is followed to what ended it later, if the history
+    has that.
+
+    >>> from meantime.history import HistoryBuilder
+    >>> builder = HistoryBuilder()
+    >>> app, database = (builder.quark("Threads", tid, "Status") for tid in ("1", "2"))
+    >>> for time_ns, quark, state in [
+    ...     (0, app, "running"), (0, database, "sleeping"), (10, app, "sleeping"),
+    ...     (10, database, "running"), (40, database, "sleeping"), (40, app, "running"),
+    ... ]:
+    ...     builder.modify(time_ns, quark, state)
+    >>> builder.add_flows([database], [40], [app], [40], ["wakes"])
+    >>> for row in critical_path(builder.close(50), "1").shares():
+    ...     print(row.thread, row.state, row.total_ns)
+    2 running 30
+    1 running 20
+
+    Args:
+        history: A history with the states of threads and their wake-ups.
+        thread: The thread: the attribute of its states, its id, its name, or a filter that matches
+            one of `scheduled_threads`.
+        start: Where the range begins; None is where the thread begins to have states.
+        end: Where it ends; None is where the thread has its last state.
+
+    Raises:
+        MeantimeError: If there are no states of threads, or not exactly one is meant.
+        TimeRangeError: If the history does not overlap the range.
+    """
+    quark = thread if isinstance(thread, int) else _chosen(history, thread)
+    start_ns, end_ns = range_of(history, start, end)
+    if start is None or end is None:
+        known = history.intervals(quark, start_ns=start_ns, end_ns=end_ns)
+        has_state = [row for row, value in enumerate(known.value.to_list()) if value is not None]
+        if not has_state:
+            raise MeantimeError(f"{_title(history, quark)} has no state in this range")
+        if start is None:
+            start_ns = max(start_ns, int(known.start_ns[has_state[0]]))
+        if end is None:
+            end_ns = min(end_ns, int(known.end_ns[has_state[-1]]))
+    return _Walk(history, quark, start_ns, end_ns).path()
+
+
+def scheduled_threads(history: History) -> dict[int, str]:
+    """Return the threads that have states, by attribute: `name (id)`."""
+    quarks = [quark for pattern in _PATTERNS for quark in history.quarks(pattern).tolist()]
+    return {quark: _title(history, quark) for quark in quarks}
+
+
+def _used_by(thread: str) -> str:
+    return "CPU idle" if thread == "idle" else f"CPU used by {thread}"
+
+
+def _title(history: History, quark: int) -> str:
+    whose = thread_of(history, quark)
+    tid = str(whose.tid)
+    return f"{whose.name} ({tid})" if whose.name and whose.name != tid else tid
+
+
+def _chosen(history: History, text: str) -> int:
+    """Return the thread with an id or a name, or the only one that a filter matches."""
+    titles = scheduled_threads(history)
+    if not titles:
+        raise MeantimeError("there are no states of threads, as a trace of the scheduler has them")
+    threads = {quark: thread_of(history, quark) for quark in titles}
+    found = [quark for quark, each in threads.items() if str(each.tid) == text]
+    if not found:
+        found = [quark for quark, each in threads.items() if each.name == text]
+    if not found:
+        is_meant = matching(text, list(titles.values()))
+        found = [quark for quark, title in titles.items() if is_meant(title)]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise MeantimeError(f"no thread has the id or the name {text!r}")
+    listed = ", ".join(titles[quark] for quark in found[:_MOST_LISTED])
+    more = f" and {len(found) - _MOST_LISTED:,} more" if len(found) > _MOST_LISTED else ""
+    raise MeantimeError(f"{text!r} is {len(found):,} threads: {listed}{more}; give an id")
+
+
+def _is_wait(state: Interval) -> bool:
+    return state.value is not None and state.value != RUNNING and state.value not in READY
+
+
+class _Interrupts:
+    """What CPUs served as interrupts in a range."""
+
+    def __init__(self, history: History, start_ns: int, end_ns: int) -> None:
+        spans = history.spans(history.quarks(f"{CPUS}/*"), start_ns=start_ns, end_ns=end_ns)
+        self._offsets = spans.offsets.tolist()
+        self._start_ns, self._end_ns, self._name = spans.start_ns, spans.end_ns, spans.name
+
+    def at(self, time_ns: int) -> str | None:
+        """Return the only interrupt at a time, the innermost of its CPU; None if it is not one."""
+        found = set()
+        for first, last in pairwise(self._offsets):
+            row = first + int(self._start_ns[first:last].searchsorted(time_ns, side="right")) - 1
+            if row >= first and self._end_ns[row] >= time_ns:
+                found.add(self._name[row])
+        return found.pop() if len(found) == 1 else None
+
+
+class _Walk:
+    """Follows a thread back from the end of a range.
+
+    The stack has the thread in question and, above it, what each waits for: a thread, and where the
+    wait began that it ended. A thread that waits cannot wake another, so none is on it twice.
+    """
+
+    def __init__(self, history: History, quark: int, start_ns: int, end_ns: int) -> None:
+        # one moment of a growing history
+        self._history = history = history.snapshot()
+        self._quark = quark
+        self._start_ns, self._end_ns = start_ns, end_ns
+        self._titles: dict[int, str] = {}
+        self._found: list[tuple[int, int, int, str, str, int]] = []
+        last = history.state(quark, end_ns - 1)
+        self._last_ns = last.end_ns if _is_wait(last) else end_ns
+        self._wakes = history.flows(start_ns=start_ns, end_ns=self._last_ns + 1)
+        names = self._wakes.name.names
+        self._wake_code = names.index(WAKES) if WAKES in names else -1
+
+    def path(self) -> CriticalPath:
+        """Return the path."""
+        self._title(self._quark)
+        time_ns = self._last_ns
+        stack = [(self._quark, self._start_ns)]
+        while stack:
+            quark, low_ns = stack[-1]
+            if time_ns <= low_ns:
+                stack.pop()
+                continue
+            state = self._history.state(quark, time_ns - 1)
+            begin_ns = max(state.start_ns, low_ns)
+            if _is_wait(state) and state.end_ns == time_ns:
+                waker = self._waker(quark, time_ns)
+                if waker >= 0 and all(waker != each for each, _ in stack):
+                    stack.append((waker, begin_ns))
+                    continue
+            self._add(state, begin_ns, time_ns, len(stack) - 1)
+            time_ns = begin_ns
+        return self._result()
+
+    @cached_property
+    def _interrupts(self) -> _Interrupts:
+        return _Interrupts(self._history, self._start_ns, self._last_ns + 1)
+
+    def _title(self, quark: int) -> None:
+        if quark not in self._titles:
+            self._titles[quark] = _title(self._history, quark)
+
+    def _waker(self, quark: int, time_ns: int) -> int:
+        """Return the thread that wakes another at a time; -1 if that is unknown or an interrupt."""
+        rows = slice(*self._wakes.from_ns.searchsorted([time_ns, time_ns + 1]).tolist())
+        flows = self._wakes
+        for row in range(rows.start, rows.stop):
+            is_meant = int(flows.to_quark[row]) == quark and int(flows.to_ns[row]) == time_ns
+            if is_meant and int(flows.name.codes[row]) == self._wake_code:
+                return int(flows.from_quark[row])
+        return -1
+
+    def _add(self, state: Interval, start_ns: int, end_ns: int, depth: int) -> None:
+        """Add a part of the path; while a thread is ready, one for each that uses its CPU."""
+        start_ns, end_ns = max(start_ns, self._start_ns), min(end_ns, self._end_ns)
+        if start_ns >= end_ns:
+            return
+        quark, name = state.quark, UNKNOWN if state.value is None else str(state.value)
+        self._title(quark)
+        if name in READY:
+            cpu = self._cpu(state)
+            for first_ns, last_ns, user in self._users(cpu, start_ns, end_ns):
+                self._found.append((first_ns, last_ns, quark, name, user, depth))
+        else:
+            because = self._end_of_wait(state) if _is_wait(state) else ""
+            self._found.append((start_ns, end_ns, quark, name, because, depth))
+
+    def _end_of_wait(self, wait: Interval) -> str:
+        """Return what ended a wait that no thread ended, as far as that is known."""
+        if wait.end_ns >= self._history.end_ns:
+            return "still waits"
+        after = self._history.state(wait.quark, wait.end_ns)
+        waker = "" if after.tag is None else self._history.tags[after.tag].get("waker", "")
+        if waker != _INTERRUPT:
+            return "not known what ended it"
+        name = self._interrupts.at(wait.end_ns)
+        return f"interrupt {name}" if name else _INTERRUPT
+
+    def _cpu(self, ready: Interval) -> int | None:
+        """Return the CPU on whose queue a thread that is ready is: where it was woken or ran."""
+        tag = ready.tag
+        if tag is None and ready.start_ns > self._history.start_ns:
+            tag = self._history.state(ready.quark, ready.start_ns - 1).tag
+        cpu = None if tag is None else self._history.tags[tag].get("cpu")
+        return cpu if isinstance(cpu, int) else None
+
+    def _users(self, cpu: int | None, start_ns: int, end_ns: int) -> Iterator[tuple[int, int, str]]:
+        """Yield what used a CPU in a range, as parts that cover it, the last first."""
+        lane = None if cpu is None else self._history.find(CPUS, str(cpu), "Thread")
+        if lane is None:
+            yield start_ns, end_ns, _CPU_UNKNOWN
+            return
+        while end_ns > start_ns:
+            used = self._history.state(lane, end_ns - 1)
+            begin_ns = max(used.start_ns, start_ns)
+            user = _CPU_UNKNOWN if used.value is None else _used_by(str(used.value))
+            yield begin_ns, end_ns, user
+            end_ns = begin_ns
+
+    def _result(self) -> CriticalPath:
+        self._found.reverse()
+        start_ns, end_ns, thread, state, because, depth = (
+            zip(*self._found, strict=True) if self._found else ((),) * 6
+        )
+        return CriticalPath(
+            self._quark,
+            (self._start_ns, self._end_ns),
+            np.array(start_ns, np.int64),
+            np.array(end_ns, np.int64),
+            np.array(thread, np.int32),
+            Coded.of(list(state)),
+            Coded.of(list(because)),
+            np.array(depth, np.int32),
+            self._titles,
+            self._history.attributes,
+        )
