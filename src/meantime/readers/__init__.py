@@ -138,7 +138,13 @@ def open_trace(
         InputError: If the file cannot be read, or no reader recognises it.
     """
     if Path(path).is_dir():
-        # only recordings are directories
+        from meantime.readers.ctf_metadata import is_ctf  # noqa: PLC0415 - only for directories
+
+        if is_ctf(Path(path)):
+            options = ReadOptions(lenient, until_ns, keep, progress, position, events, start, end)
+            ctf = import_module("meantime.readers.ctf")
+            return cast("Trace", ctf.read(Path(path), options))
+        # all other directories are recordings
         reading = import_module("meantime.readers.recording")
         return cast("Trace", reading.read(path))
     source = open_source(path)

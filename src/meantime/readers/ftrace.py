@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from meantime.readers.switches import Records
     from meantime.trace import Batch
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "FtraceReading", "read", "recognises"]
 
 FORMAT = "ftrace"
 
@@ -93,12 +93,12 @@ def read(
     """
     trace = Trace(source.name, FORMAT, iter(()))
     window = Window(source, progress=options.progress)
-    reading = _FtraceReading(trace, window, options)
+    reading = FtraceReading(trace, window, options)
     trace.batches = reading.batches(with_stacks=stacks, with_switches=switches)
     return trace
 
 
-class _FtraceReading(Reading):
+class FtraceReading(Reading):
     """Reads one text of ftrace into a trace."""
 
     called = "ftrace text"

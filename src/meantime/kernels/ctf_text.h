@@ -1,0 +1,369 @@
+/* Lines of babeltrace2, rewritten as ftrace text, which `perf_text.h` scans.
+ *
+ *     [1457113582.794569892] sched_switch: { cpu_id = 5 }, { prev_comm = "a", prev_tid = 1, ... }
+ *
+ * becomes
+ *
+ *     b-7 [005] 1457113582.794569892: sched_switch: prev_comm=a prev_pid=1 ... ==> next_comm=b ...
+ *
+ * The braces have the contexts of the packet, the stream and the event, and at last its fields; the
+ * converter of perf writes one pair of braces, with its own names. A thread that no context has is
+ * the one that the CPU's last switch brought. Names are those of the kernel's own text: LTTng calls
+ * ids of threads `tid`, system calls `syscall_entry_X`, and prints masks as numbers.
+ */
+#ifndef MEANTIME_CTF_TEXT_H
+#define MEANTIME_CTF_TEXT_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CTF_CPUS = 4096, CTF_COMM = 64, CTF_FIELDS = 96, CTF_GROUPS = 8 };
+
+struct ctf_text {
+    const char *at;
+    size_t size;
+};
+
+struct ctf_field {
+    struct ctf_text key, value;
+};
+
+struct ctf_state {
+    long long tid[CTF_CPUS]; /* the thread on each CPU; -1 if unknown */
+    char comm[CTF_CPUS][CTF_COMM];
+    int is_old;              /* whether the masks of states are those before Linux 4.14 */
+    long long unread_lines;
+    long long dropped_fields; /* beyond CTF_FIELDS of an event */
+};
+
+static void ctf_begin(struct ctf_state *state, int is_old) {
+    memset(state, 0, sizeof *state);
+    for (int cpu = 0; cpu < CTF_CPUS; cpu++) state->tid[cpu] = -1;
+    state->is_old = is_old;
+}
+
+static int ctf_is(struct ctf_text text, const char *word) {
+    return text.size == strlen(word) && !memcmp(text.at, word, text.size);
+}
+
+static int ctf_begins(struct ctf_text text, const char *word) {
+    return text.size >= strlen(word) && !memcmp(text.at, word, strlen(word));
+}
+
+/* Return the end of a value that begins at `at`: before a comma or brace of its own level. */
+static const char *ctf_value_end(const char *at, const char *end) {
+    int depth = 0;
+    for (; at < end; at++) {
+        char c = *at;
+        if (c == '"') {
+            for (at++; at < end && *at != '"'; at++)
+                if (*at == '\\') at++;
+            if (at >= end) return end;
+        } else if (c == '{' || c == '[' || c == '(') {
+            depth++;
+        } else if (c == '}' || c == ']' || c == ')') {
+            if (!depth) return at;
+            depth--;
+        } else if (c == ',' && !depth) {
+            return at;
+        }
+    }
+    return end;
+}
+
+static struct ctf_text ctf_trimmed(const char *at, const char *end) {
+    while (at < end && *at == ' ') at++;
+    while (at < end && end[-1] == ' ') end--;
+    struct ctf_text text = {at, (size_t)(end - at)};
+    return text;
+}
+
+/* Read the fields between the braces at `at` into `fields`; return what follows, or NULL. */
+static const char *ctf_group(
+    const char *at, const char *end, struct ctf_field *fields, int *count, struct ctf_state *state
+) {
+    if (at >= end || *at != '{') return NULL;
+    at++;
+    for (;;) {
+        while (at < end && *at == ' ') at++;
+        if (at < end && *at == '}') return at + 1;
+        const char *stop = ctf_value_end(at, end);
+        if (stop >= end) return NULL;
+        const char *equals = at;
+        while (equals + 3 <= stop && memcmp(equals, " = ", 3)) equals++;
+        if (equals + 3 <= stop) {
+            if (*count < CTF_FIELDS) {
+                struct ctf_text key = {at, (size_t)(equals - at)};
+                fields[*count].key = key;
+                fields[*count].value = ctf_trimmed(equals + 3, stop);
+                (*count)++;
+            } else {
+                state->dropped_fields++;
+            }
+        }
+        at = *stop == ',' ? stop + 1 : stop;
+    }
+}
+
+/* Return the number that a value is, has as `container = N`, or `missing`. */
+static long long ctf_number(struct ctf_text value, long long missing) {
+    static const char container[] = "container = ";
+    const char *at = value.at, *end = at + value.size;
+    if (at < end && *at == '(') {
+        while (at + sizeof container - 1 < end && memcmp(at, container, sizeof container - 1)) at++;
+        at += sizeof container - 1;
+    }
+    char digits[24];
+    size_t size = 0;
+    while (at < end && size < sizeof digits - 1 && *at != ' ' && *at != ')') digits[size++] = *at++;
+    digits[size] = 0;
+    char *rest;
+    long long number = strtoll(digits, &rest, 0);
+    return size && !*rest ? number : missing;
+}
+
+struct ctf_out {
+    char *at, *end;
+};
+
+static void ctf_put(struct ctf_out *out, const char *at, size_t size) {
+    if (size > (size_t)(out->end - out->at)) size = (size_t)(out->end - out->at);
+    memcpy(out->at, at, size);
+    out->at += size;
+}
+
+static void ctf_word(struct ctf_out *out, const char *word) { ctf_put(out, word, strlen(word)); }
+
+static void ctf_integer(struct ctf_out *out, long long number) {
+    char text[24];
+    int size = snprintf(text, sizeof text, "%lld", number);
+    ctf_put(out, text, (size_t)size);
+}
+
+/* Write a value without quotes and escapes; what is not printable is a blank. */
+static void ctf_plain(struct ctf_out *out, struct ctf_text value) {
+    const char *at = value.at, *end = at + value.size;
+    int quoted = value.size >= 2 && *at == '"' && end[-1] == '"';
+    if (quoted) {
+        at++;
+        end--;
+    }
+    for (; at < end && out->at < out->end; at++) {
+        char c = *at;
+        if (quoted && c == '\\' && at + 1 < end) {
+            c = *++at;
+            if (c == 'n' || c == 't' || c == 'r') c = ' ';
+        }
+        if (!quoted && c == ' ') continue;
+        *out->at++ = (unsigned char)c < ' ' ? ' ' : c;
+    }
+}
+
+/* A letter of ps for the mask of a state: TASK_* of include/linux/sched.h. */
+static char ctf_state_letter(long long mask, int is_old) {
+    if (mask & 1) return 'S';
+    if (mask & 2) return mask & 0x400 ? 'I' : 'D';
+    if (mask & 4) return 'T';
+    if (mask & 8) return 't';
+    if (mask & 16) return 'X';
+    if (mask & 32) return 'Z';
+    if (mask & 64) return is_old ? 'X' : 'P';
+    if (mask & 128 && !is_old) return 'X';
+    if (mask & 512 && is_old) return 'P';
+    return mask & (is_old ? 1024 : 256) ? '+' : 'R';
+}
+
+static struct ctf_text ctf_find(const struct ctf_field *fields, int count, const char *key) {
+    for (int each = 0; each < count; each++)
+        if (ctf_is(fields[each].key, key)) return fields[each].value;
+    struct ctf_text none = {NULL, 0};
+    return none;
+}
+
+static void ctf_rw(struct ctf_out *out, long long mask) {
+    /* LTTng's bits: write, discard, read */
+    ctf_word(out, mask & 2 ? "D" : mask & 1 ? "W" : "R");
+}
+
+/* Write the fields of an event as the kernel's text has them. */
+static void ctf_fields(
+    struct ctf_out *out,
+    struct ctf_text event,
+    const struct ctf_field *fields,
+    int count,
+    const struct ctf_state *state
+) {
+    static const char *softirqs[] = {"HI",       "TIMER",   "NET_TX", "NET_RX",  "BLOCK",
+                                     "IRQ_POLL", "TASKLET", "SCHED",  "HRTIMER", "RCU"};
+    int is_switch = ctf_is(event, "sched_switch");
+    int is_sched = ctf_begins(event, "sched_");
+    if (ctf_begins(event, "block_rq_") && ctf_find(fields, count, "rwbs").at) {
+        long long dev = ctf_number(ctf_find(fields, count, "dev"), 0);
+        ctf_integer(out, dev >> 20);
+        ctf_word(out, ",");
+        ctf_integer(out, dev & 0xfffff);
+        ctf_word(out, " ");
+        ctf_rw(out, ctf_number(ctf_find(fields, count, "rwbs"), 0));
+        ctf_word(out, ctf_is(event, "block_rq_complete") ? " () " : " 0 () ");
+        ctf_integer(out, ctf_number(ctf_find(fields, count, "sector"), 0));
+        ctf_word(out, " + ");
+        ctf_integer(out, ctf_number(ctf_find(fields, count, "nr_sector"), 0));
+        ctf_word(out, " [0]");
+        return;
+    }
+    char *begin = out->at;
+    for (int each = 0; each < count; each++) {
+        struct ctf_text key = fields[each].key, value = fields[each].value;
+        if (key.size && *key.at == '_' && key.size > 1 && key.at[1] != '_') {
+            key.at++;
+            key.size--;
+        }
+        if (ctf_begins(key, "perf_") || ctf_begins(key, "common_")) continue;
+        if (out->at > begin) ctf_word(out, " ");
+        if (is_switch && ctf_is(key, "next_comm")) ctf_word(out, "==> ");
+        if (is_sched && ctf_is(key, "tid")) ctf_word(out, "pid");
+        else if (is_switch && ctf_is(key, "prev_tid")) ctf_word(out, "prev_pid");
+        else if (is_switch && ctf_is(key, "next_tid")) ctf_word(out, "next_pid");
+        else ctf_put(out, key.at, key.size);
+        ctf_word(out, "=");
+        if (is_switch && ctf_is(key, "prev_state")) {
+            char letter = ctf_state_letter(ctf_number(value, 0), state->is_old);
+            ctf_word(out, letter == '+' ? "R+" : (char[]){letter, 0});
+        } else if (ctf_is(key, "target_cpu")) {
+            char cpu[24];
+            snprintf(cpu, sizeof cpu, "%03lld", ctf_number(value, 0));
+            ctf_word(out, cpu);
+        } else {
+            ctf_plain(out, value);
+        }
+        if (ctf_is(key, "vec") && ctf_begins(event, "irq_softirq_")) {
+            long long vec = ctf_number(value, -1);
+            ctf_word(out, " [action=");
+            if (vec >= 0 && vec < 10) ctf_word(out, softirqs[vec]);
+            else ctf_integer(out, vec);
+            ctf_word(out, "]");
+        }
+    }
+}
+
+/* Rewrite one line; return whether it is one of an event. The output has room for it. */
+static int ctf_line(
+    const char *at, const char *end, struct ctf_out *out, struct ctf_state *state
+) {
+    struct ctf_field fields[CTF_FIELDS];
+    int first[CTF_GROUPS + 1] = {0}, groups = 0, count = 0;
+    if (at >= end || *at != '[') return 0;
+    const char *time = at + 1, *close = memchr(at, ']', (size_t)(end - at));
+    if (close == NULL || close + 2 >= end) return 0;
+    const char *name = close + 2, *brace = name;
+    while (brace + 3 <= end && memcmp(brace, ": {", 3)) brace++;
+    if (brace + 3 > end) return 0;
+    for (const char *each = name; each < brace; each++)
+        if (*each == ' ') name = each + 1;
+    at = brace + 2;
+    for (;;) {
+        if (groups == CTF_GROUPS) return 0;
+        first[groups++] = count;
+        at = ctf_group(at, end, fields, &count, state);
+        if (at == NULL) return 0;
+        if (at + 2 >= end || memcmp(at, ", {", 3)) break;
+        at += 2;
+    }
+    first[groups] = count;
+    struct ctf_text event = {name, (size_t)(brace - name)};
+    int is_perf = groups == 1 && ctf_find(fields, count, "perf_cpu").at != NULL;
+    const struct ctf_field *payload = fields + (is_perf ? 0 : first[groups - 1]);
+    int size = (int)(fields + count - payload), contexts = is_perf ? count : first[groups - 1];
+    if (is_perf && memchr(event.at, ':', event.size)) {
+        const char *colon = memchr(event.at, ':', event.size);
+        event.size -= (size_t)(colon + 1 - event.at);
+        event.at = colon + 1;
+    }
+    struct ctf_text cpu_text = ctf_find(fields, contexts, is_perf ? "perf_cpu" : "cpu_id");
+    long long cpu = cpu_text.at ? ctf_number(cpu_text, -1) : 0;
+    if (cpu < 0 || cpu >= CTF_CPUS) return 0;
+    static const char *ids[] = {"vtid", "tid", "perf_tid"};
+    long long tid = -1;
+    for (int each = 0; each < 3 && tid < 0; each++) {
+        struct ctf_text found = ctf_find(fields, contexts, ids[each]);
+        if (found.at) tid = ctf_number(found, -1);
+    }
+    if (tid > 0x7fffffff) return 0;
+    struct ctf_text comm = ctf_find(fields, contexts, "procname");
+    if (!comm.at) comm = ctf_find(fields, contexts, "_procname");
+    /* the name and the id of the thread, as the kernel prints them before the time */
+    if (tid < 0) tid = state->tid[cpu];
+    if (comm.at && comm.size > 2) ctf_plain(out, comm);
+    else if (tid >= 0 && tid == state->tid[cpu]) ctf_word(out, state->comm[cpu]);
+    else ctf_word(out, "<...>");
+    ctf_word(out, "-");
+    ctf_integer(out, tid < 0 ? 0 : tid);
+    char head[48];
+    snprintf(head, sizeof head, " [%03lld] ", cpu);
+    ctf_word(out, head);
+    ctf_put(out, time, (size_t)(close - time));
+    ctf_word(out, ": ");
+    if (ctf_is(event, "lttng_ust_cyg_profile:func_entry") ||
+        ctf_is(event, "lttng_ust_cyg_profile_fast:func_entry")) {
+        ctf_word(out, "tracing_mark_write: B|0|");
+        ctf_plain(out, ctf_find(payload, size, "addr"));
+    } else if (ctf_is(event, "lttng_ust_cyg_profile:func_exit") ||
+               ctf_is(event, "lttng_ust_cyg_profile_fast:func_exit")) {
+        ctf_word(out, "tracing_mark_write: E|0");
+    } else {
+        struct ctf_text rest = event;
+        if (ctf_begins(event, "syscall_entry_") || ctf_begins(event, "syscall_exit_")) {
+            int is_entry = ctf_begins(event, "syscall_entry_");
+            ctf_word(out, is_entry ? "sys_enter_" : "sys_exit_");
+            rest.at += is_entry ? 14 : 13;
+            rest.size -= is_entry ? 14 : 13;
+        } else if (ctf_begins(event, "irq_softirq_")) {
+            rest.at += 4;
+            rest.size -= 4;
+        }
+        for (size_t each = 0; each < rest.size; each++)
+            ctf_put(out, rest.at[each] == ':' ? "." : rest.at + each, 1);
+        ctf_word(out, ": ");
+        ctf_fields(out, event, payload, size, state);
+    }
+    ctf_word(out, "\n");
+    if (ctf_is(event, "sched_switch")) {
+        struct ctf_text next = ctf_find(payload, size, "next_tid");
+        if (!next.at) next = ctf_find(payload, size, "next_pid");
+        struct ctf_out kept = {state->comm[cpu], state->comm[cpu] + CTF_COMM - 1};
+        state->tid[cpu] = next.at ? ctf_number(next, -1) : -1;
+        ctf_plain(&kept, ctf_find(payload, size, "next_comm"));
+        *kept.at = 0;
+    }
+    return 1;
+}
+
+/* Rewrite the complete lines of a text; return how many of its bytes were used.
+ *
+ * A line becomes at most 4 times as long and 512 bytes; `*written` is the size of the output.
+ */
+static size_t ctf_rewrite(
+    const char *text, size_t size, char *output, size_t room, size_t *written,
+    struct ctf_state *state
+) {
+    struct ctf_out out = {output, output + room};
+    size_t used = 0;
+    while (used < size) {
+        const char *begin = text + used, *stop = memchr(begin, '\n', size - used);
+        if (stop == NULL) break;
+        size_t length = (size_t)(stop - begin);
+        if ((size_t)(out.end - out.at) < 4 * length + 512) break;
+        char *before = out.at;
+        if (!ctf_line(begin, stop, &out, state)) {
+            out.at = before;
+            state->unread_lines += length > 0;
+        }
+        used += length + 1;
+    }
+    *written = (size_t)(out.at - output);
+    return used;
+}
+
+#endif

@@ -1,0 +1,253 @@
+"""CTF traces: directories that LTTng, perf and barectf write, read through the program babeltrace2.
+
+Its text is rewritten as ftrace text, from which `ftrace` and all that follows are the same: states
+of threads and CPUs, wake-ups, system calls, interrupts. The entries and exits of functions that
+`lttng-ust-cyg-profile` instruments are spans. Any other event is a sample of its thread, or has its
+fields in `Events`. A trace is a directory with a file `metadata`, or with such directories below.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from shutil import which
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING
+
+from meantime.clocks import Clock
+from meantime.errors import InputError
+from meantime.kernels import perf
+from meantime.kernels.ctf import CtfText
+from meantime.readers.ctf_metadata import MAGIC_2, metadata_heads
+from meantime.readers.ftrace import FtraceReading
+from meantime.readers.source import Source
+from meantime.readers.window import Window
+from meantime.trace import Trace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from meantime.clocks import Kind
+    from meantime.readers.contract import ReadOptions
+
+__all__ = ["FORMAT", "BabeltraceText", "read", "read_text"]
+
+FORMAT = "ctf"
+
+_PROGRAM = "babeltrace2"
+_BLOCK_BYTES = 1 << 18
+_EXPANDED = 4  # a line becomes at most this many times as long, and _MORE_BYTES
+_MORE_BYTES = 512
+_MOST_LINE_BYTES = 1 << 26
+_MOST_REASON = 300
+_KERNEL = re.compile(rb'kernel_release = "(\d+)\.(\d+)')
+_HOST = re.compile(rb'hostname = "([^"\n]{1,255})"')
+_OLD_KERNEL = (4, 14)
+_VERSION = re.compile(r"(\d+)\.(\d+)")
+_READS_CTF_2 = (2, 1)
+_FIRST_TIME = re.compile(rb"\] (\d+)\.\d{9}: ")
+_EPOCH_S = 10**9  # a clock that shows more than 31 years counts from 1970
+_LOST = re.compile(
+    rb"Tracer (?:may have )?(discarded|lost)(?: (\d+))? (?:event|packet)\S* between"
+    rb" \[(?:[\d:]*?)(\d+)\.(\d{9})\] and \[(?:[\d:]*?)(\d+)\.(\d{9})\]"
+)
+
+
+def read(path: Path, options: ReadOptions) -> Trace:
+    """Return the trace in a directory; `options.lenient` changes nothing, as for ftrace text.
+
+    Raises:
+        InputError: If babeltrace2 is not installed, or too old for the trace; from the batches, if
+            it refuses the trace.
+    """
+    heads = list(metadata_heads(path))
+    program = which(_PROGRAM)
+    if program is None:
+        raise InputError(
+            str(path),
+            f"this is a CTF trace, which the program {_PROGRAM} reads: install it, for example"
+            " with `apt install babeltrace2` or `dnf install babeltrace2`",
+        )
+    if any(head.startswith(MAGIC_2) for head in heads) and _version(program) < _READS_CTF_2:
+        raise InputError(
+            str(path),
+            f"this is a CTF 2 trace: {_PROGRAM} 2.1 or later reads it, and {program} is"
+            f" {'.'.join(map(str, _version(program)))}",
+        )
+    kernels = [(int(found[1]), int(found[2])) for head in heads if (found := _KERNEL.search(head))]
+    hosts = {found[1] for head in heads if (found := _HOST.search(head))}
+    running = _Babeltrace(program, path, is_old=bool(kernels) and max(kernels) < _OLD_KERNEL)
+    host = hosts.pop().decode("utf-8", "replace") if len(hosts) == 1 else None
+    return read_text(running, options, host=host)
+
+
+def read_text(running: BabeltraceText, options: ReadOptions, *, host: str | None = None) -> Trace:
+    """Return the trace in the text of babeltrace2.
+
+    Args:
+        running: The text, rewritten.
+        options: The options of the reader.
+        host: The host that was traced, if known.
+    """
+    try:
+        source = Source(running.name, running)
+    except BaseException:
+        running.close()
+        raise
+    trace = Trace(source.name, FORMAT, iter(()))
+    reading = _CtfReading(trace, Window(source, progress=options.progress), options)
+    reading.running, reading.host = running, host
+    trace.batches = reading.batches(with_stacks=True, with_switches=True)
+    trace.input = source
+    return trace
+
+
+def _version(program: str) -> tuple[int, int]:
+    done = subprocess.run(  # noqa: S603 - the program that was found
+        [program, "--version"], capture_output=True, text=True, check=False
+    )
+    found = _VERSION.search(done.stdout)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+class BabeltraceText:
+    """The text of babeltrace2 as ftrace text, read like a file.
+
+    Args:
+        name: The name of the trace, for messages.
+        text: What babeltrace2 prints.
+        is_old: Whether the kernel is older than 4.14.
+
+    Attributes:
+        rewriting: What rewrites the text.
+        lost: Stretches without events: from_ns, to_ns, how many events; complete at the end.
+    """
+
+    def __init__(self, name: str, text: IO[bytes], *, is_old: bool) -> None:
+        self.name = name
+        self.rewriting = CtfText(is_old)
+        self.lost: list[tuple[int, int, int]] = []
+        self._text = text
+        self._rest = b""
+        self._ended = False
+        self._out = bytearray(_EXPANDED * _BLOCK_BYTES + _MORE_BYTES)
+        self._ready = memoryview(b"")
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Read the next bytes; 0 at the end.
+
+        Raises:
+            InputError: If a line is longer than 64 MiB, or babeltrace2 fails.
+        """
+        while not len(self._ready) and not self._ended:
+            self._refill()
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+    def close(self) -> None:
+        """Close the text."""
+        self._text.close()
+
+    def finish(self) -> None:
+        """Check how the text ended."""
+
+    def _refill(self) -> None:
+        block = self._text.read(_BLOCK_BYTES)
+        text = self._rest + block
+        if not block:
+            text += b"\n" if text else b""
+            self._ended = True
+        used, written = self.rewriting.rewrite(text, self._out)
+        if not used and text and (b"\n" in text or self._ended):
+            # its line needs more room than there is
+            if len(self._out) > _MOST_LINE_BYTES:
+                raise InputError(self.name, "an event is longer than 64 MiB")
+            self._out = bytearray(2 * len(self._out))
+            self._ended = False
+        self._rest = text[used:]
+        self._ended = self._ended and not self._rest
+        self._ready = memoryview(bytes(memoryview(self._out)[:written]))
+        if self._ended:
+            self.finish()
+
+
+class _Babeltrace(BabeltraceText):
+    """A running babeltrace2."""
+
+    def __init__(self, program: str, path: Path, *, is_old: bool) -> None:
+        self._messages = TemporaryFile()  # noqa: SIM115 - closed with the program
+        words = [
+            program,
+            "--clock-seconds",
+            "--no-delta",
+            "--fields=loglevel",
+            str(path.absolute()),
+        ]
+        self._process = subprocess.Popen(  # noqa: S603 - no shell reads the path
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._messages
+        )
+        assert self._process.stdout is not None
+        super().__init__(str(path), self._process.stdout, is_old=is_old)
+
+    def finish(self) -> None:
+        """Wait for the program, and read its messages.
+
+        Raises:
+            InputError: If it failed.
+        """
+        status = self._process.wait()
+        self._messages.seek(0)
+        text = self._messages.read(1 << 20)
+        for found in _LOST.finditer(text):
+            begin, end = (int(found[at]) * 10**9 + int(found[at + 1]) for at in (3, 5))
+            self.lost.append((begin, end, int(found[2] or 1)))
+        if status:
+            raise InputError(self.name, f"{_PROGRAM} cannot read it: {_reason(text, status)}")
+
+    def close(self) -> None:
+        """End the program if it runs."""
+        if self._process.poll() is None:
+            self._process.kill()
+        super().close()
+        self._process.wait()
+        self._messages.close()
+
+
+def _reason(messages: bytes, status: int) -> str:
+    """Return the sentence of the first cause: what is after the last heading, up to its details."""
+    text = messages.decode("utf-8", "replace")
+    _, found, cause = text.rpartition("CAUSED BY ")
+    lines = (cause if found else text).splitlines()[1 if found else 0 :]
+    sentence = " ".join(line.strip() for line in lines if line.strip())
+    return sentence.partition(": ")[0].rstrip(":")[:_MOST_REASON] or f"exit status {status}"
+
+
+class _CtfReading(FtraceReading):
+    """Reads the rewritten text."""
+
+    called = "CTF trace"
+    running: BabeltraceText
+    host: str | None
+
+    def layout(self) -> int:
+        """Return the layout that the text is rewritten in."""
+        window = self.window
+        while not window.end and window.more():
+            pass
+        head = bytes(window.block[window.start : window.end])
+        found = _FIRST_TIME.search(head)
+        is_utc = found is not None and int(found[1]) > _EPOCH_S
+        kind: Kind = "realtime" if is_utc else "monotonic"
+        self.trace.clock = Clock(kind, host=self.host, utc_at_origin_ns=0 if is_utc else None)
+        return perf.FTRACE
+
+    def ended(self, text: perf.PerfText) -> None:  # noqa: ARG002 - the base class uses it
+        """Add the stretches in which events were lost."""
+        trace, rewriting = self.trace, self.running.rewriting
+        trace.anomalies.add("unknown_line", rewriting.unread_lines)
+        trace.anomalies.add("unread_fields", rewriting.dropped_fields)
+        lost = self.running.lost
+        trace.anomalies.add("lost_events", sum(count for _, _, count in lost))
+        trace.lost.extend((begin, max(end, begin + 1)) for begin, end, _ in lost)
