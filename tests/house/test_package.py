@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-KERNEL = {".pyx", ".pxd", ".c", ".cpp", ".h"}
+KERNEL = {".pyx", ".pxd", ".pxi", ".c", ".cpp", ".h"}
 
 
 def files(folder: Path) -> set[str]:

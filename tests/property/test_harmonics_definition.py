@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.kernels.harmonics import add_harmonics, middle, squared, strengths
+from meantime.kernels.heat import add_harmonics, middle, squared, strengths
 from meantime.query.offsets.spectrum import Spectrum
 
 POSITIONS = st.lists(st.integers(0, 10**6), min_size=1, max_size=80, unique=True).map(

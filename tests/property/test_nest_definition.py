@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.kernels import nest, validate
+from meantime.kernels import nest, seal
 from meantime.kernels.span_search import parents_among
 from meantime.trace import SpanFlag
 
@@ -158,7 +158,7 @@ def test_spans_of_one_lane_and_depth_never_overlap(thread: list[Span]) -> None:
 
 def first_wrong(thread: list[Span], depth: Int32s, lane: Int32s, parent: Int32s) -> int:
     start_ns, end_ns, _, _ = columns(thread)
-    return validate.nested(np.array([0, len(thread)]), start_ns, end_ns, depth, lane, parent)
+    return seal.nested(np.array([0, len(thread)]), start_ns, end_ns, depth, lane, parent)
 
 
 @given(threads())

@@ -13,8 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from meantime.kernels import coalesce, rectangles
-from meantime.kernels.fidelity import pixel_error
-from meantime.kernels.rectangles import Columns, Tallies, Visible
+from meantime.kernels.rectangles import Columns, Tallies, Visible, pixel_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meantime.kernels import validate
+from meantime.kernels import seal
 
 
 def right(
@@ -76,7 +76,7 @@ def test_rows_agree_with_the_definition(data: st.DataObject) -> None:
     ]
     expected = good.index(False) if False in good else -1
 
-    found = validate.segment_rows(
+    found = seal.segment_rows(
         lasts_ns,
         width,
         code_bits,
@@ -117,5 +117,5 @@ def test_sums_agree_with_the_definition(
         for first, second in pairwise(blocks)
         for before, later in zip(first, second, strict=True)
     )
-    found = validate.sums_descend(value_offset, time_offset.astype(np.uint32), times, most)
+    found = seal.sums_descend(value_offset, time_offset.astype(np.uint32), times, most)
     assert found == (descend or bool((times > most).any()))

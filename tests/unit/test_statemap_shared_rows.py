@@ -13,7 +13,7 @@ import meantime
 from meantime import HistoryBuilder
 from meantime.cli import main
 from meantime.errors import UsageError
-from meantime.kernels.packing import first_free
+from meantime.kernels.nest import first_free
 from meantime.query.statistics import state_statistics
 from meantime.views.statemap import StatemapOptions, build, document
 from meantime.views.statemap.packed import blocks, head

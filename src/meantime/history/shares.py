@@ -11,8 +11,7 @@ import numpy as np
 from meantime.columns import Coded, Mixed
 from meantime.errors import TimeRangeError
 from meantime.history.results import listed, shown
-from meantime.kernels import aggregate
-from meantime.kernels.shares import Tally
+from meantime.kernels.shares import Tally, bin_edges
 from meantime.kernels.tail import INT, STR
 from meantime.tabular import Tabular
 
@@ -254,7 +253,7 @@ def shares(
             f"bins of {widest_ns} ns are too wide: times of 2^63 ns and more cannot be summed up;"
             " ask for more bins or a shorter range"
         )
-    edges_ns = aggregate.bin_edges(*range_ns, bins)
+    edges_ns = bin_edges(*range_ns, bins)
     kinds = snapshot.kinds[quarks]
     slots = Slots.of(snapshot, quarks, range_ns)
     cells = len(quarks) * bins

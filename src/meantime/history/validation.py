@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from meantime.history.numbers import AFTER_ALL, BEFORE_ALL
-from meantime.kernels import validate
-from meantime.kernels.seal import CODE, FLOAT_INLINE, INT_INLINE, STORED
+from meantime.kernels.seal import (
+    CODE,
+    FLOAT_INLINE,
+    INT_INLINE,
+    STORED,
+    segment_rows,
+    sums_descend,
+)
 from meantime.kernels.tail import FLOAT, INT, STR, UNTYPED
 
 if TYPE_CHECKING:
@@ -112,7 +118,7 @@ def rows_fault(segment: Segment, limits: Limits) -> str | None:
     if (fault := words_fault(*carry, of_carried, limits)) is not None:
         return f"carry: {fault}"
     most_code = _most_codes(segment, kinds, limits)
-    run = validate.segment_rows(
+    run = segment_rows(
         head.last_ns - head.base_ns,
         head.width,
         head.code_bits,
@@ -193,7 +199,7 @@ def _times_fault(
     ):
         return "time_offset"
     most = head.last_ns - head.base_ns
-    if validate.sums_descend(arrays["value_offset"], arrays["time_offset"], times, most):
+    if sums_descend(arrays["value_offset"], arrays["time_offset"], times, most):
         return "times"
     return None
 

@@ -41,27 +41,8 @@ from meantime.kernels.json_text cimport (
     json_string,
 )
 from meantime.kernels.shapes cimport shape_learn, shape_next, shape_node
-from meantime.kernels.statemap_payload cimport (
-    READ_END,
-    READ_ENTITY,
-    READ_EVENT,
-    READ_QUOTED_TIME,
-    READ_STATE,
-    READ_STATE_NAME,
-    READ_TAG,
-    READ_TARGET,
-    READ_TIME,
-    READ_VALUE,
-    SHAPE_CHANGE,
-    SHAPE_DEFINITION,
-    SHAPE_DESCRIPTION,
-    SHAPE_POINT,
-    Parser,
-    Record,
-    classify,
-    make_room,
-    parse,
-)
+
+include "statemap_payload.pxi"
 
 
 cpdef enum Stop:

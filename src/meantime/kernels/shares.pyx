@@ -41,7 +41,13 @@ cdef extern from *:
     static inline uint64_t wide_share(uint64_t ns, uint64_t width) {
         return (uint64_t)((unsigned __int128)ns * 255 / width);
     }
+    static inline int64_t bin_edge(int64_t start, uint64_t length, int64_t bins, int64_t index) {
+        unsigned __int128 scaled = (unsigned __int128)length * (uint64_t)index;
+        uint64_t edge = (uint64_t)((scaled + (uint64_t)bins - 1) / (uint64_t)bins);
+        return (int64_t)((uint64_t)start + edge);
+    }
     """
+    int64_t bin_edge(int64_t, uint64_t, int64_t, int64_t) noexcept nogil
     int lowest_bit(uint64_t) noexcept nogil
     void prefetch(const void*) noexcept nogil
     uint64_t hash_factor
@@ -2940,3 +2946,15 @@ cdef class Tally:
                 advance(w, stop, w.used)
         if w.failed:
             raise MemoryError
+
+
+def bin_edges(int64_t start_ns, int64_t end_ns, int64_t bins):
+    """Return the bins + 1 edges of the parts of a range, as `units.bin_edge` defines them."""
+    cdef int64_t i
+    edges_array = np.empty(bins + 1, np.int64)
+    cdef int64_t[::1] edges = edges_array
+    cdef uint64_t length = <uint64_t>end_ns - <uint64_t>start_ns
+    with nogil:
+        for i in range(bins + 1):
+            edges[i] = bin_edge(start_ns, length, bins, i)
+    return edges_array

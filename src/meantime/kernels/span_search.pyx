@@ -1,10 +1,18 @@
-"""Which spans of a table overlap a range of time, found without reading all of them."""
+"""Which spans of a table overlap a range of time, and spans as intervals of attributes.
 
-from libc.stdint cimport int32_t, int64_t
+An attribute is a depth of a thread's lane. Its spans do not overlap, and those without a length are
+left out, so that with the time between them they tile the history. In lane 0 of a thread, all
+depths from 0 to the deepest are attributes. In other lanes, which have few spans, only the depths
+with spans are; the rows of these spans are given with them.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
 import numpy as np
+
+from meantime.kernels.sampled cimport sampled
 
 cdef enum:
     # Rows of a block of the lowest level, and blocks of one of the next.
@@ -216,3 +224,213 @@ cdef nearest_above(const int32_t[::1] rows, const int32_t[::1] parent, found_arr
             known[above] = nearest
         found[i] = nearest
     return None
+
+
+def extents(const int64_t[::1] offsets, const int64_t[::1] elsewhere, const int32_t[::1] depth,
+            const int64_t[::1] start_ns, const int64_t[::1] end_ns):
+    """Return how many depths lane 0 of each thread has, and how many ever have a state, as int32.
+
+    `elsewhere` are the rows of other lanes, in ascending order.
+    """
+    cdef int64_t t, i, k = 0, threads = offsets.shape[0] - 1
+    depths_array = np.zeros(threads, np.int32)
+    held_array = np.zeros(threads, np.int32)
+    cdef int32_t[::1] depths = depths_array, held = held_array
+    with nogil:
+        for t in range(threads):
+            for i in range(offsets[t], offsets[t + 1]):
+                if k < elsewhere.shape[0] and elsewhere[k] == i:
+                    k += 1
+                    continue
+                if depth[i] >= depths[t]:
+                    depths[t] = depth[i] + 1
+                # what is around a span that lasts, lasts
+                if depth[i] >= held[t] and end_ns[i] > start_ns[i]:
+                    held[t] = depth[i] + 1
+    return depths_array, held_array
+
+
+cdef class StackIntervals:
+    """The intervals of attributes 0 to `attributes` - 1 over [`from_ns`, `to_ns`).
+
+    Attribute -1 is any that never has a state.
+    """
+
+    cdef const int64_t[::1] start, end
+    cdef const int32_t[::1] name
+    cdef int32_t[::1] rows
+    cdef int64_t[::1] first
+    cdef int64_t from_ns, to_ns
+
+    def __init__(self, const int64_t[::1] offsets, const int64_t[::1] zero,
+                 const int64_t[::1] elsewhere, const int64_t[::1] attribute_elsewhere,
+                 const int32_t[::1] depth, const int64_t[::1] start_ns,
+                 const int64_t[::1] end_ns, const int32_t[::1] name, int64_t attributes,
+                 int64_t from_ns, int64_t to_ns):
+        """Put the rows in order.
+
+        Depth 0 of lane 0 of thread t is attribute `zero[t]`; those of other lanes are given.
+        """
+        cdef int64_t t, i, a, k, n = 0
+        cdef int64_t[::1] next_row
+        self.start = start_ns
+        self.end = end_ns
+        self.name = name
+        self.from_ns = from_ns
+        self.to_ns = to_ns
+        self.first = np.zeros(attributes + 1, np.int64)
+        with nogil:
+            k = 0
+            for t in range(zero.shape[0]):
+                for i in range(offsets[t], offsets[t + 1]):
+                    a = zero[t] + depth[i]
+                    if k < elsewhere.shape[0] and elsewhere[k] == i:
+                        a = attribute_elsewhere[k]
+                        k += 1
+                    if end_ns[i] > start_ns[i]:
+                        self.first[a + 1] += 1
+            for a in range(attributes):
+                self.first[a + 1] += self.first[a]
+            n = self.first[attributes]
+        self.rows = np.empty(n, np.int32)
+        next_row = np.asarray(self.first).copy()
+        with nogil:
+            k = 0
+            for t in range(zero.shape[0]):
+                for i in range(offsets[t], offsets[t + 1]):
+                    a = zero[t] + depth[i]
+                    if k < elsewhere.shape[0] and elsewhere[k] == i:
+                        a = attribute_elsewhere[k]
+                        k += 1
+                    if end_ns[i] > start_ns[i]:
+                        self.rows[next_row[a]] = <int32_t>i
+                        next_row[a] += 1
+
+    @property
+    def size_bytes(self):
+        """The memory of the order."""
+        return 4 * self.rows.shape[0] + 8 * self.first.shape[0]
+
+    cdef int64_t ends_after(self, int32_t attribute, int64_t time_ns) noexcept nogil:
+        """The index of the first span that ends after a time, or behind the last."""
+        cdef int64_t low, high, middle
+        if attribute < 0:
+            return 0
+        low = self.first[attribute]
+        high = self.first[attribute + 1]
+        while low < high:
+            middle = (low + high) >> 1
+            if self.end[self.rows[middle]] > time_ns:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    cdef int32_t around(self, int32_t attribute, int64_t time_ns, int64_t* start,
+                        int64_t* end) noexcept nogil:
+        """The name at a time, -1 for none, and its interval."""
+        cdef int64_t index = self.ends_after(attribute, time_ns), begin
+        start[0] = self.from_ns
+        end[0] = self.to_ns
+        if attribute < 0:
+            return -1
+        if index > self.first[attribute]:
+            start[0] = self.end[self.rows[index - 1]]
+        if index == self.first[attribute + 1]:
+            return -1
+        begin = self.start[self.rows[index]]
+        if begin > time_ns:
+            end[0] = begin
+            return -1
+        start[0] = begin
+        end[0] = self.end[self.rows[index]]
+        return self.name[self.rows[index]]
+
+    def at(self, const int32_t[::1] attributes, const int64_t[::1] times_ns, int64_t[::1] start,
+           int64_t[::1] end, int64_t[::1] word, uint32_t[::1] meta):
+        """Write the interval of each row's attribute that contains its time, as `Segments.at` does."""
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(attributes.shape[0]):
+                word[i] = self.around(attributes[i], times_ns[i], &start[i], &end[i])
+                meta[i] = word[i] < 0
+
+    def sample(self, const int32_t[::1] attributes, const int64_t[::1] times_ns,
+               int64_t[::1] word, uint8_t[::1] null):
+        """Write the value of each attribute at each time, attribute after attribute.
+
+        A value that is null has the word 0.
+        """
+        cdef Py_ssize_t i, j, n = 0
+        cdef int64_t start, end
+        with nogil:
+            for i in range(attributes.shape[0]):
+                for j in range(times_ns.shape[0]):
+                    word[n] = self.around(attributes[i], times_ns[j], &start, &end)
+                    null[n] = word[n] < 0
+                    if null[n]:
+                        word[n] = 0
+                    n += 1
+
+    def count(self, const int32_t[::1] attributes, int64_t start_ns, int64_t end_ns,
+              int64_t[::1] counts):
+        """Write how many intervals of each attribute meet [start_ns, end_ns), at most."""
+        cdef Py_ssize_t i
+        cdef int64_t low, high
+        with nogil:
+            for i in range(attributes.shape[0]):
+                low = self.ends_after(attributes[i], start_ns)
+                high = self.ends_after(attributes[i], end_ns - 1)
+                if attributes[i] >= 0 and high < self.first[attributes[i] + 1]:
+                    high += 1
+                counts[i] = 2 * (high - low) + 1
+
+    def gather(self, const int32_t[::1] attributes, const int32_t[::1] quarks, int64_t start_ns,
+               int64_t end_ns, int64_t resolution_ns, int32_t[::1] out_quark,
+               int64_t[::1] out_start, int64_t[::1] out_end, int32_t[::1] out_code,
+               int64_t[::1] out_word, uint32_t[::1] out_meta, int32_t[::1] out_tag):
+        """Write the intervals that meet a range, as `Segments.gather` does; return how many."""
+        cdef Py_ssize_t i, n = 0
+        cdef int64_t index, last, time, begin, finish
+        cdef int32_t name
+        cdef bint coded = out_code is not None, tagged = out_tag is not None
+        with nogil:
+            for i in range(attributes.shape[0]):
+                index = self.ends_after(attributes[i], start_ns)
+                last = self.first[attributes[i] + 1] if attributes[i] >= 0 else 0
+                time = self.from_ns
+                if attributes[i] >= 0 and index > self.first[attributes[i]]:
+                    time = self.end[self.rows[index - 1]]
+                while time < end_ns:
+                    begin = time
+                    if index == last:
+                        finish = self.to_ns
+                        name = -1
+                    elif self.start[self.rows[index]] > time:
+                        finish = self.start[self.rows[index]]
+                        name = -1
+                    else:
+                        begin = self.start[self.rows[index]]
+                        finish = self.end[self.rows[index]]
+                        name = self.name[self.rows[index]]
+                        index += 1
+                    time = finish
+                    if finish <= start_ns:
+                        continue
+                    if begin >= finish:
+                        break
+                    if resolution_ns and not sampled(begin, finish, start_ns, end_ns,
+                                                     resolution_ns):
+                        continue
+                    out_quark[n] = quarks[i]
+                    out_start[n] = begin
+                    out_end[n] = finish
+                    if coded:
+                        out_code[n] = name
+                        if tagged:
+                            out_tag[n] = -1
+                    else:
+                        out_word[n] = name
+                        out_meta[n] = name < 0
+                    n += 1
+        return n

@@ -14,7 +14,7 @@ from meantime.attribute_paths import PROCESSES, STATUS, THREADS
 from meantime.attributes import ANY_DEPTH, entity_name, format_path, parse_pattern
 from meantime.columns import Coded
 from meantime.history.spans import SpanTable
-from meantime.kernels.packing import first_free
+from meantime.kernels.nest import first_free
 from meantime.query.lifetimes import lifetimes
 from meantime.query.processes import ProcessTree
 from meantime.query.threads import thread_of, thread_quarks, thread_title

@@ -17,7 +17,7 @@ from meantime.history.numbers import AFTER_ALL, fits
 from meantime.history.results import Flows, Points
 from meantime.history.samples import SampleTable
 from meantime.history.spans import SpanTable
-from meantime.kernels import validate
+from meantime.kernels import seal
 from meantime.stacks import StackTable
 from meantime.trace import ArgumentText
 
@@ -175,7 +175,7 @@ class _SpanColumns:
             raise columns.wrong("spans.start_ns: times do not fit")
         if len(start_ns) and int(end_ns.max()) - int(start_ns.min()) >= AFTER_ALL:
             raise columns.wrong("spans.end_ns: durations do not fit into 64 bits")
-        row = validate.nested(
+        row = seal.nested(
             columns.get("spans.offsets"),
             start_ns,
             end_ns,

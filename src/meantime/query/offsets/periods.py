@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.kernels.harmonics import middle, strengths
+from meantime.kernels.heat import middle, strengths
 from meantime.query.offsets.spectrum import FIRST_HARMONICS, HARMONICS, Spectrum
 
 if TYPE_CHECKING:

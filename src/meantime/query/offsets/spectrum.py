@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from meantime.kernels.harmonics import add_harmonics, squared
+from meantime.kernels.heat import add_harmonics, squared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from meantime.kernels import coalesce, rectangles
-from meantime.kernels.fidelity import pixel_error
+from meantime.kernels.rectangles import pixel_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ import numpy as np
 
 from meantime.attribute_paths import task_process
 from meantime.attributes import entity_name
-from meantime.kernels.packing import first_free
+from meantime.kernels.nest import first_free
 from meantime.kernels.rectangles import Columns, Visible
 from meantime.process_roles import role_in
 from meantime.query.lifetimes import lifetimes

@@ -1,3 +1,0 @@
-from meantime.columns import Int64s
-
-def bin_edges(start_ns: int, end_ns: int, bins: int) -> Int64s: ...

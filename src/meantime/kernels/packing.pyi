@@ -1,3 +1,0 @@
-from meantime.columns import Int32s, Int64s
-
-def first_free(start_ns: Int64s, end_ns: Int64s, offsets: Int64s) -> Int32s: ...
