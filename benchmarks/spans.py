@@ -170,14 +170,21 @@ def compressed(path: Path) -> None:
 
 
 def corner(path: Path, chunks: Iterator[bytes]) -> None:
-    """Print what statistics and the summary of an unusual trace cost."""
+    """Print what statistics, the summary and a conversion of an unusual trace cost."""
     with path.open("wb") as file:
         file.writelines(chunks)
     costs = []
-    for what in (["stats"], ["info"], ["info", "--json"]):
-        run = measure.run([*MEANTIME, *what, str(path)], times=1)
+    converted_to = path.with_suffix(".spall")
+    for what, to in (
+        (["stats"], []),
+        (["info"], []),
+        (["info", "--json"], []),
+        (["convert"], [str(converted_to)]),
+    ):
+        run = measure.run([*MEANTIME, *what, str(path), *to], times=1)
         costs.append(f"{' '.join(what)} {run.cpu_s:.3f} s, {run.peak_bytes / 1e6:.0f} MB")
     print(f"{path.name}: {'; '.join(costs)}; {limit(path)}")
+    converted_to.unlink()
     path.unlink()
 
 

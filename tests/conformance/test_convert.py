@@ -215,6 +215,20 @@ def test_what_overlaps_keeps_its_times_in_formats_that_nest(tmp_path: Path) -> N
     assert lost == {}
 
 
+def test_more_lanes_than_are_written_together_keep_their_spans(tmp_path: Path) -> None:
+    # every a crosses all others, and has a span in it
+    spans = [(f"a{row}", 2 * row, 20_000 + 2 * row) for row in range(5000)]
+    spans += [("b", 2 * row + 1, 2 * row + 2) for row in range(5000)]
+    history = history_from_spans({"1": spans, "2": [("c", 5, 9), ("d", 6, 12)]})
+    expected = sorted(row[1:4] for row in spans_of(history))
+
+    for target in ("spall", "spall1"):
+        copy, lost = again(history, target, tmp_path)
+        assert sorted(row[1:4] for row in spans_of(copy)) == expected
+        assert lost == {"lanes of overlapping spans, which became threads": 5000}
+        assert len(copy.spans().threads) == 5002
+
+
 @pytest.mark.parametrize("target", ["spall", "spall1"])
 def test_spall_keeps_the_ends_of_unfinished_spans(tmp_path: Path, target: str) -> None:
     events = [

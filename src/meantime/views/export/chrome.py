@@ -251,7 +251,7 @@ def _complete(spans: SpanTable, rows: Int32s, names: _Texts, tails: _Texts) -> I
 
 def _begun(spans: SpanTable, rows: Int32s, names: _Texts, tails: _Texts) -> Iterator[bytes]:
     """Yield B and E events of the spans of a lane, B events of unfinished ones."""
-    index, begins, time_ns = steps(spans, rows)
+    index, begins, time_ns = steps(spans, rows, spans.parent)
     kept = begins | ((spans.flags[index] & np.uint8(SpanFlag.UNFINISHED)) == 0)
     phase = np.where(begins, ord("B"), ord("E")).astype(np.uint8)
     yield from _in_columns(spans, index[kept], phase[kept], time_ns[kept], names, tails)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -32,10 +33,22 @@ _BUFFER = struct.Struct("<IIIQ")
 _MOST_BYTES = 255
 # How many steps are in a buffer, which may have 10 MB: each has at most 521 bytes.
 _STEPS = 1 << 14
+# By version, the size of an end, and of a begin without its name and arguments.
+_END_BYTES = {1: 17, 3: 9}
+_BEGIN_BYTES = {1: 20, 3: 11}
 _ASCII = 0x80
 _LARGEST_ID = 2**32 - 1
 _LARGEST_DOUBLE = 2**53
 _NEVER = -(2**63)
+
+
+class _Lane(NamedTuple):
+    """The spans of a thread of the file: a format's thread has one stack."""
+
+    pid: int
+    tid: int
+    head: bytes
+    rows: list[int]
 
 
 def write(history: History, lost: Counter[str], *, version: int) -> Iterator[bytes]:
@@ -43,25 +56,50 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
     # a tick is a nanosecond; version 1 stores its length in microseconds
     yield struct.pack("<QQdQ", _MAGIC, version, 1.0 if version == 3 else 0.001, 0)
     count_rest(history, lost, *_NOT_HELD)
-    ids = _Ids(history, lost)
     spans = history.spans()
     names = _Names(spans.name.names, lost)
+    # roots of a lane have parents in others
+    parent = np.where(spans.lane[spans.parent] == spans.lane, spans.parent, np.int32(-1))
+    for group in _groups(_lanes(history, lost, version=version)):
+        if version == 3:
+            yield from _buffers(spans, parent, group, names, lost)
+        else:
+            yield from _stream(spans, parent, group, names, lost)
+
+
+def _lanes(history: History, lost: Counter[str], *, version: int) -> Iterator[_Lane]:
+    ids = _Ids(history, lost)
+    spans = history.spans()
     for thread, quark in enumerate(spans.threads.tolist()):
         if thread_of(history, quark).tid is None:
             first, last = int(spans.offsets[thread]), int(spans.offsets[thread + 1])
             lost["async spans"] += last - first
             continue
         pid, tid = ids.of(quark)
+        process, name = ids.process(quark), ids.thread(quark)
         for lane, rows in lanes(spans, thread):
+            own = name
             if lane:
                 lost["lanes of overlapping spans, which became threads"] += 1
                 # a thread of the format has one stack, so each further lane becomes a thread
                 tid = ids.unused()
-            if version == 3:
-                head = _named(8, ids.process(quark)) + _named(9, ids.thread(quark, lane))
-                yield from _buffers(spans, rows, names, head, (pid, tid), lost)
-            else:
-                yield from _stream(spans, rows, names, (pid, tid), lost)
+                own = f"{name} (lane {lane})".strip()
+            head = _named(8, process) + _named(9, own) if version == 3 else b""
+            yield _Lane(pid, tid, head, rows)
+
+
+def _groups(lanes: Iterable[_Lane]) -> Iterator[list[_Lane]]:
+    """Yield lanes together that have few steps, since NumPy's calls take longer than these."""
+    group: list[_Lane] = []
+    steps = 0
+    for lane in lanes:
+        if group and steps + 2 * len(lane.rows) > _STEPS:
+            yield group
+            group, steps = [], 0
+        group.append(lane)
+        steps += 2 * len(lane.rows)
+    if group:
+        yield group
 
 
 class _Ids:
@@ -97,10 +135,9 @@ class _Ids:
         whose = thread_of(self._history, quark)
         return whose.process or (whose.pid if isinstance(whose.pid, str) else "")
 
-    def thread(self, quark: int, lane: int) -> str:
+    def thread(self, quark: int) -> str:
         whose = thread_of(self._history, quark)
-        name = whose.name or (whose.tid if isinstance(whose.tid, str) else "")
-        return f"{name} (lane {lane})".strip() if lane else name
+        return whose.name or (whose.tid if isinstance(whose.tid, str) else "")
 
 
 def _named(kind: int, name: str) -> bytes:
@@ -142,77 +179,109 @@ def _left_open(spans: SpanTable, rows: list[int], lost: Counter[str]) -> set[int
     return set(found)
 
 
+class _Steps(NamedTuple):
+    """Begins and ends of spans: a row, whether it begins, a time and the index of a lane each."""
+
+    row: Int32s
+    begins: npt.NDArray[np.bool_]
+    time_ns: Int64s
+    lane: npt.NDArray[np.intp]
+
+    def where(self, chosen: slice | npt.NDArray[np.bool_]) -> _Steps:
+        return _Steps(
+            self.row[chosen], self.begins[chosen], self.time_ns[chosen], self.lane[chosen]
+        )
+
+    def starts(self, lanes: int) -> Int64s:
+        """Return where the steps of each lane begin, and where those of the last one end."""
+        return np.searchsorted(self.lane, np.arange(lanes + 1))
+
+
 def _stream(
-    spans: SpanTable, rows: list[int], names: _Names, ids: tuple[int, int], lost: Counter[str]
+    spans: SpanTable, parent: Int32s, group: list[_Lane], names: _Names, lost: Counter[str]
 ) -> Iterator[bytes]:
-    left_open = _left_open(spans, rows, lost)
-    index, begins, time_ns = _written(spans, rows, left_open)
+    written = _written(spans, parent, group, [lane.rows for lane in group], lost)
+    time_ns = written.time_ns
     lost["times beyond 2^53 ns, which became inexact"] += int(
         np.count_nonzero((time_ns > _LARGEST_DOUBLE) | (time_ns < -_LARGEST_DOUBLE))
     )
-    for first in range(0, len(index), _STEPS):
-        part = slice(first, first + _STEPS)
-        yield _records(spans, index[part], begins[part], time_ns[part], names, (1, *ids), lost)
+    ids = np.array([(lane.pid, lane.tid) for lane in group], "<u4").view(np.uint8)
+    for first in range(0, len(time_ns), _STEPS):
+        part = written.where(slice(first, first + _STEPS))
+        records, offset = _records(spans, part, names, 1, lost)
+        # ids follow the kind, and in begins the category
+        where = (offset[:-1] + np.where(part.begins, 2, 1))[:, np.newaxis] + np.arange(8)
+        records[where] = ids[part.lane]
+        yield records.tobytes()
 
 
-def _buffers(  # noqa: PLR0917 - what all threads share
-    spans: SpanTable,
-    rows: list[int],
-    names: _Names,
-    head: bytes,
-    ids: tuple[int, int],
-    lost: Counter[str],
+def _buffers(
+    spans: SpanTable, parent: Int32s, group: list[_Lane], names: _Names, lost: Counter[str]
 ) -> Iterator[bytes]:
-    early = spans.start_ns[np.array(rows, np.int32)] < 0
-    lost["spans that begin before time 0"] += int(early.sum())
-    kept = np.array(rows, np.int32)[~early].tolist()
-    left_open = _left_open(spans, kept, lost)
-    index, begins, time_ns = _written(spans, rows, left_open)
-    late = spans.start_ns[index] >= 0
-    index, begins, time_ns = index[late], begins[late], time_ns[late]
-    for first in range(0, max(len(index), 1), _STEPS):
-        part = slice(first, first + _STEPS)
-        records = head + _records(
-            spans, index[part], begins[part], time_ns[part], names, (3, *ids), lost
-        )
-        if records:
-            first_ns = int(time_ns[first]) if len(index) else 0
-            yield _BUFFER.pack(len(records), ids[1], ids[0], first_ns) + records
-        head = b""
+    rows = [lane.rows for lane in group]
+    start_ns = spans.start_ns[np.fromiter(chain.from_iterable(rows), np.int32)]
+    if early := int((start_ns < 0).sum()):
+        lost["spans that begin before time 0"] += early
+        rows = [[row for row in each if spans.start_ns[row] >= 0] for each in rows]
+    written = _written(spans, parent, group, rows, lost)
+    if early:
+        written = written.where(spans.start_ns[written.row] >= 0)
+    heads = [lane.head for lane in group]
+    for first in range(0, max(len(written.row), 1), _STEPS):
+        part = written.where(slice(first, first + _STEPS))
+        records, offset = _records(spans, part, names, 3, lost)
+        text, starts = records.tobytes(), part.starts(len(group))
+        bounds = offset[starts].tolist()
+        first_ns = np.append(part.time_ns, 0)[starts[:-1]].tolist()
+        for index, lane in enumerate(group):
+            begin, end = bounds[index : index + 2]
+            content = heads[index] + text[begin:end]
+            if content:
+                time_ns = first_ns[index] if begin < end else 0
+                yield _BUFFER.pack(len(content), lane.tid, lane.pid, time_ns) + content
+        heads = [b""] * len(group)
 
 
 def _written(
-    spans: SpanTable, rows: list[int], left_open: set[int]
-) -> tuple[Int32s, npt.NDArray[np.bool_], Int64s]:
-    """Return the steps of a lane without the ends of spans that stay open."""
-    index, begins, time_ns = steps(spans, np.array(rows, np.int32))
-    if not left_open:
-        return index, begins, time_ns
-    kept = begins | ~np.isin(index, list(left_open))
-    return index[kept], begins[kept], time_ns[kept]
-
-
-def _records(  # noqa: PLR0917 - what all threads share
     spans: SpanTable,
-    index: Int32s,
-    begins: npt.NDArray[np.bool_],
-    time_ns: Int64s,
-    names: _Names,
-    head: tuple[int, int, int],
+    parent: Int32s,
+    group: list[_Lane],
+    kept: list[list[int]],
     lost: Counter[str],
-) -> bytes:
-    """Return the records of some steps; `head` is the version, the process and the thread."""
-    rows = index[begins]
+) -> _Steps:
+    """Return the steps of lanes without the ends of spans that stay open.
+
+    `kept` are the rows of each lane without those that cannot be written.
+    """
+    rows = np.fromiter(chain.from_iterable(lane.rows for lane in group), np.int32)
+    lane = np.repeat(np.arange(len(group)), [2 * len(lane.rows) for lane in group])
+    found = _Steps(*steps(spans, rows, parent), lane)
+    if not (spans.flags[rows] & np.uint8(SpanFlag.UNFINISHED)).any():
+        return found
+    left_open = {row for each in kept if each for row in _left_open(spans, each, lost)}
+    if not left_open:
+        return found
+    return found.where(found.begins | ~np.isin(found.row, list(left_open)))
+
+
+def _records(
+    spans: SpanTable, part: _Steps, names: _Names, version: int, lost: Counter[str]
+) -> tuple[npt.NDArray[np.uint8], Int64s]:
+    """Return the records of some steps without ids, and where each begins and the last one ends."""
+    begins = part.begins
+    rows = part.row[begins]
     offset, text, length = _arguments(spans, rows)
     lost[f"arguments over {_MOST_BYTES} bytes, which were cut"] += int((length > _MOST_BYTES).sum())
-    name, argument_length = np.zeros(len(index), np.int32), np.zeros(len(index), np.int32)
-    argument_offset = np.zeros(len(index), np.int64)
+    name, argument_length = np.zeros(len(begins), np.int32), np.zeros(len(begins), np.int32)
+    argument_offset = np.zeros(len(begins), np.int64)
     name[begins] = spans.name.codes[rows]
     argument_offset[begins], argument_length[begins] = offset, length
-    return span_records.spall(
-        *head,
+    records = span_records.spall(
+        version,
+        0,
+        0,
         begins.view(np.uint8),
-        time_ns,
+        part.time_ns,
         name,
         names.text,
         names.offset,
@@ -220,6 +289,14 @@ def _records(  # noqa: PLR0917 - what all threads share
         argument_offset,
         argument_length,
     )
+    size = np.full(len(begins), _END_BYTES[version], np.int64)
+    size[begins] = (
+        _BEGIN_BYTES[version]
+        + np.diff(names.offset)[name[begins]]
+        + np.minimum(length, _MOST_BYTES)
+    )
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(size)])
+    return np.frombuffer(bytearray(records), np.uint8), ends
 
 
 def _arguments(spans: SpanTable, rows: Int32s) -> tuple[Int64s, npt.NDArray[np.uint8], Int32s]:

@@ -39,14 +39,19 @@ def lanes(spans: SpanTable, thread: int) -> Iterator[tuple[int, list[int]]]:
 
 def walk(spans: SpanTable, rows: list[int]) -> Iterator[Step]:
     """Yield the begins and ends of the spans of one lane; unfinished ones end too."""
-    index, begins, time_ns = steps(spans, np.array(rows, np.int32))
+    index, begins, time_ns = steps(spans, np.array(rows, np.int32), spans.parent)
     for step in zip(begins.tolist(), index.tolist(), time_ns.tolist(), strict=True):
         yield Step(*step)
 
 
-def steps(spans: SpanTable, rows: Int32s) -> tuple[Int32s, npt.NDArray[np.bool_], Int64s]:
-    """Return the same as columns: rows, whether each begins, and the times."""
-    order = span_records.walk(rows, spans.parent)
+def steps(
+    spans: SpanTable, rows: Int32s, parent: Int32s
+) -> tuple[Int32s, npt.NDArray[np.bool_], Int64s]:
+    """Return the same as columns: rows, whether each begins, and the times.
+
+    Rows may be of several lanes, one after the other, if `parent` has no parents in other lanes.
+    """
+    order = span_records.walk(rows, parent)
     begins = order >= 0
     index = rows[np.where(begins, order, ~order)]
     return index, begins, np.where(begins, spans.start_ns[index], spans.end_ns[index])
