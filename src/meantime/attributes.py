@@ -371,7 +371,11 @@ class Attributes:
 
     def names(self, quarks: Iterable[int]) -> list[str]:
         """Return the last element of each attribute's path."""
-        return [self.name(int(quark)) for quark in quarks]
+        listed = [*map(int, quarks)]
+        if listed:
+            self._checked(min(listed))
+            self._checked(max(listed))
+        return [*map(self._tree.name, listed)]
 
     def parent(self, quark: int) -> int:
         """Return the quark of an attribute's parent; `ROOT` (-1) at the top, and of `ROOT`."""

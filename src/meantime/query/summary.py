@@ -101,27 +101,27 @@ def _span_facts(history: History, most_threads: int | None) -> dict[str, Any]:
         np.maximum.reduceat(column, first).astype(np.int64) + 1 if len(first) else first
         for column in (spans.depth, spans.lane)
     ]
-    size_of = dict(
-        zip(
-            spans.threads.tolist(),
-            zip(*(column.tolist() for column in sizes), strict=True),
-            strict=True,
-        )
-    )
-    quarks = np.array(list(dict.fromkeys([*size_of, *counted])), np.int32)
+    without_spans = sampled[~np.isin(sampled, spans.threads)]
+    quarks = np.concatenate([spans.threads, without_spans]).astype(np.int32)
     are_threads = are_in_threads(history.attributes, quarks)
-    of_spans = are_threads[: len(size_of)]
-    threads = quarks[are_threads]
+    of_spans = are_threads[: len(first)]
+    threads = np.flatnonzero(are_threads)
     more_threads = 0
-    if most_threads is not None and not counted and _are_in_processes(history, threads):
+    if most_threads is not None and not counted and _are_in_processes(history, quarks[threads]):
         more_threads = max(0, len(threads) - most_threads)
         threads = threads[:most_threads]
-    listed = threads.tolist()
-    for quark, whose in zip(listed, threads_of(history, listed), strict=True):
-        count, depth, lanes = size_of.get(quark, (0, 0, 0))
-        process = processes.setdefault(
-            whose.pid, {"pid": whose.pid, "name": whose.process, "threads": []}
-        )
+    listed = quarks[threads].tolist()
+    columns = [
+        np.append(column, np.zeros(len(without_spans), np.int64))[threads].tolist()
+        for column in sizes
+    ]
+    for quark, whose, count, depth, lanes in zip(
+        listed, threads_of(history, listed), *columns, strict=True
+    ):
+        process = processes.get(whose.pid)
+        if process is None:
+            process = {"pid": whose.pid, "name": whose.process, "threads": []}
+            processes[whose.pid] = process
         process["threads"].append(
             {
                 "tid": whose.tid,

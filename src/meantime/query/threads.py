@@ -59,9 +59,8 @@ def numbered(text: str) -> int | str:
     (7, -1, '07', 'GPU')
     """
     digits = text.removeprefix("-")
-    if digits.isascii() and digits.isdecimal() and len(digits) < 20:
-        number = int(text)
-        return number if digits[0] != "0" or text == "0" else text
+    if digits.isdecimal() and digits.isascii() and len(digits) < 20:
+        return int(text) if digits[0] != "0" or text == "0" else text
     return text
 
 
@@ -73,14 +72,15 @@ def thread_of(history: History, quark: int) -> Thread:
 def threads_of(history: History, quarks: Iterable[int]) -> list[Thread]:
     """Return the thread whose spans are at each of these attributes."""
     attributes, names = history.attributes, history.names
+    listed = [*quarks]
+    own = attributes.names(listed)  # checks them, which `parents` does not
+    above = attributes.parents(np.array(listed, np.int32)).tolist()
     processes: dict[int, tuple[int | str, str | None]] = {}
     found = []
-    for quark in quarks:
-        above = attributes.parent(quark)
-        if (process := processes.get(above)) is not None:
+    for quark, last, parent in zip(listed, own, above, strict=True):
+        if (process := processes.get(parent)) is not None:
             # most are threads of a process that others were of
-            own = attributes.name(quark)
-            found.append(Thread(process[0], numbered(own), process[1], names.get(quark), None))
+            found.append(Thread(process[0], numbered(last), process[1], names.get(quark), None))
             continue
         path = attributes.path(quark)
         # the states of a thread are an attribute below it
@@ -89,7 +89,7 @@ def threads_of(history: History, quarks: Iterable[int]) -> list[Thread]:
             name = names.get(attributes.quark(*path[:2]))
             is_thread = is_in_thread(path)
             if is_thread and len(path) == 4:
-                processes[above] = numbered(pid), name
+                processes[parent] = numbered(pid), name
             thread = Thread(
                 numbered(pid),
                 numbered(path[3]) if is_thread else None,
@@ -99,8 +99,8 @@ def threads_of(history: History, quarks: Iterable[int]) -> list[Thread]:
             )
         else:
             # outside a process, the whole path identifies an attribute
-            own = path[1] if len(path) == 2 and path[0] == THREADS else entity_name(path)
-            thread = Thread("", numbered(own), None, names.get(quark), None)
+            whole = path[1] if len(path) == 2 and path[0] == THREADS else entity_name(path)
+            thread = Thread("", numbered(whole), None, names.get(quark), None)
         found.append(thread)
     return found
 
