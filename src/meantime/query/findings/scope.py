@@ -193,7 +193,7 @@ class Scope:
     def kinds(self) -> list[Kind]:
         """The kinds of entities with states; lanes of one name are one kind."""
         found: dict[tuple[str, str, bool], list[Int32s]] = {}
-        for declaration, quarks in self.history.lanes:
+        for declaration, quarks in self.history.without_derived().lanes:
             if declaration.kind == "state" and len(quarks):
                 key = declaration.name, declaration.entity_kind or "", declaration.short_lived
                 found.setdefault(key, []).append(quarks)
