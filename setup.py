@@ -36,6 +36,7 @@ FASTER_WITH_O2 = {
     "perf",
     "scan_statemap",
     "spall",
+    "strace",
     "tail",
     "tasks",
     "text",

@@ -159,13 +159,19 @@ CATALOGUE: dict[str, str] = {
     "link_left_out": "links to spans that are not in the input, or begin later, are not drawn",
     "fields_dropped": ("the recorded program dropped attributes, events or links above its limits"),
     "private_field": (
-        "fields with command lines, environments or headers of requests were left out"
+        "fields with command lines, environments, headers of requests or what was read and written"
+        " were left out"
     ),
     "warned_span": "the tracing system warns of these spans; see their arguments",
     "reports_merged": "several reports of one span were merged",
     "start_inferred": (
         "spans without a time begin at their first event or child, the earliest that is known"
     ),
+    "call_without_end": (
+        "calls whose end is unknown are drawn as empty spans, and have no state; record with"
+        " `strace -T`"
+    ),
+    "stack_left_out": "lines of the stacks that `strace -k` prints were left out",
     "stack_unknown": (
         "stacks of samples could not be written when they were first seen; was the disk full?"
     ),

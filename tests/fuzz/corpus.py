@@ -354,6 +354,36 @@ _STACK = "\tffffffff8158e3e1 next_page+0xc1 ([kernel.kallsyms])\n\t  7f41 main+0
 
 
 @cache
+def _strace() -> list[Files]:
+    lines = [
+        '7 100000000.1 execve("/bin/sh", ["sh"], 0x7ffd /* 3 vars */) = 0 <0.000412>',
+        "7 100000000.2 clone(child_stack=NULL, flags=CLONE_THREAD|SIGCHLD <unfinished ...>",
+        '8 100000000.3 write(1, "a) = 3\\n", 7) = -1 EAGAIN (Resource unavailable) <0.1>',
+        "7 100000000.4 <... clone resumed>) = 8 <0.000010>",
+        "7 100000000.5 tgkill(7, 8, SIGTERM) = 0 <0.000001>",
+        "8 100000000.6 --- SIGTERM {si_signo=SIGTERM, si_code=SI_TKILL, si_pid=7} ---",
+        "8 100000000.7 +++ killed by SIGTERM +++",
+        "7 100000000.8 wait4(8, NULL, 0, NULL) = 8 <0.01>",
+        "7 100000000.9 --- SIGCHLD {si_signo=SIGCHLD, si_pid=8} ---",
+        "7 100000001.0 exit(0) = ?",
+        "7 100000001.1 +++ exited with 0 +++",
+    ]
+    text = "".join(line + "\n" for line in lines).encode()
+    alone = text.replace(b"\n7 ", b"\n")[2:]
+    return [
+        {"calls.txt": text},
+        {
+            "of-day.txt": text.replace(b"100000000.", b"23:59:59.").replace(
+                b"100000001.", b"00:00:00."
+            )
+        },
+        {"relative.txt": text.replace(b"100000000.", b"     0.0000").replace(b" <0.000", b" <0.1")},
+        {"terminal.txt": alone.replace(b"|SIGCHLD <", b"strace: Process 8 attached\n <")},
+        *_read(_SAMPLES / "strace" / "attach.txt"),
+    ]
+
+
+@cache
 def _ftrace() -> list[Files]:
     marks = ["B|5|draw", "E|5", "S|5|load|9", "F|5|load|9", "C|5|heap|12", "I|5|now"]
     lines = [f"  ui-7 ( 5) [000] ...1 1.00010{i}: 0: {mark}\n" for i, mark in enumerate(marks)]
@@ -731,6 +761,14 @@ FORMATS = {
         Format(
             "folded", _folded, (b";", b" ", b"\n", b";;", b"\0", b"\xff", b" 1e9", b"\t1"),
             reader="folded",
+        ),
+        Format(
+            "strace", _strace,
+            (
+                b" <unfinished ...>", b"<... clone resumed>", b"+++ ", b"--- SIG", b" = ? ",
+                b" <0.5>", b"[pid 9] ", b"+++ superseded by execve in pid 8 +++", b"99:99:99 ",
+                b"9999999999999999999.9 ", b"strace: Process 9 attached", b"clone(", b") = ",
+            ), reader="strace",
         ),
         Format(
             "ftrace", _ftrace,

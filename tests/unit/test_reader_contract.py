@@ -23,6 +23,7 @@ from meantime.readers import (
     spall,
     speedscope,
     statemap,
+    strace,
     table,
     zipkin,
 )
@@ -128,6 +129,21 @@ class TestSpall(ReaderContract):
         sample("spall", "v1.spall", {"Spans": 2}),
         sample("spall", "v3.spall", {"Spans": 3}),
     )
+
+
+class TestStrace(ReaderContract):
+    reader = strace
+    samples = (
+        sample(
+            "strace",
+            "calls.txt",
+            {"Spans": 6, "StateChanges": 13, "Points": 4, "Flows": 3},
+            {"private_field": 2},
+        ),
+    )
+
+    def large(self, rows: int) -> bytes:
+        return b"".join(b"7 %d.5 close(3) = 0 <0.1>\n" % n for n in range(rows))
 
 
 class TestStatemap(ReaderContract):

@@ -20,6 +20,9 @@ _OTLP_KEY = re.compile(rb'_?(?:[lL]ogs|[sS]pans)"')
 _FTRACE_TIME = re.compile(rb"-\d+ [^\n]*\[\d{3,}\] [^\n]*\d\.\d{6}(?:\d{3})?:")
 _FTRACE_WORDS = (b"# tracer:", b"TRACE:", b"ystem Trace", b"linuxPerfData", b"trace-data")
 _JSONL_LINES = 8
+_STRACE_LINE = re.compile(
+    rb"^[^{\n]{0,120}?(?:[a-z_0-9]\(|<\.\.\. \w+ resumed>|\+\+\+ |--- )", re.MULTILINE
+)
 
 
 def _text(head: bytes) -> bytes:
@@ -96,6 +99,13 @@ def _zipkin(head: bytes, _: str) -> bool:
     return b'"traceId"' in head and _text(head).startswith(b"[")
 
 
+def _strace(head: bytes, _: str) -> bool:
+    part = head[:8192]
+    return b"\0" not in part and (
+        _STRACE_LINE.search(part) is not None or b"usecs/call" in part or b"attached" in part
+    )
+
+
 # The modules of the formats. The first that recognises the beginning reads the input.
 SIGNATURES: dict[str, Callable[[bytes, str], bool]] = {
     "meantime.readers.packed": _packed,
@@ -104,6 +114,8 @@ SIGNATURES: dict[str, Callable[[bytes, str], bool]] = {
     "meantime.readers.zipkin": _zipkin,
     "meantime.readers.statemap": _json,
     "meantime.readers.spall": _spall,
+    # before perf, which takes a call in a line for the name of a thread
+    "meantime.readers.strace": _strace,
     "meantime.readers.speedscope": _speedscope,
     "meantime.readers.cpuprofile": _cpuprofile,
     "meantime.readers.table": _table,

@@ -49,11 +49,6 @@ _FORMATS = (
         "run async-profiler's `jfrconv -o collapsed {name} stacks.folded` and open stacks.folded",
     ),
     _format(
-        rb"(?:\[pid +\d+\] |\d+ +)?(?:\d\d:\d\d:\d\d(?:\.\d+)? |\d+\.\d+ +)[a-z_0-9]+\(",
-        "strace text",
-        "record with `strace -f -ttt`, and convert it with examples/strace_to_jsonl.py",
-    ),
-    _format(
         rb"SQLite format 3\0",
         "an SQLite database, as Nsight Systems exports",
         f"{_TABLE}, with `sqlite3 -csv -header`",
