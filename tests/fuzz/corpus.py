@@ -11,6 +11,7 @@ import gzip
 import io
 import json
 import lzma
+import sqlite3
 import struct
 import tempfile
 import zlib
@@ -351,6 +352,44 @@ def _folded() -> list[Files]:
 
 
 _STACK = "\tffffffff8158e3e1 next_page+0xc1 ([kernel.kallsyms])\n\t  7f41 main+0x2 (/usr/bin/p)\n\n"
+
+
+_NSYS = """
+PRAGMA page_size = 512;
+CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+INSERT INTO StringIds VALUES
+    (1, 'cudaLaunchKernel_v7000'), (2, 'gemm'), (3, 'main'), (4, 'libx.so');
+CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, correlationId, nameId);
+INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES
+    (10, 20, 117440520, 1, 1), (30, 35, 117440520, 2, 1);
+CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL
+    (start, end, deviceId, contextId, streamId, correlationId, globalPid, shortName);
+INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES
+    (15, 40, 0, 1, 7, 1, 117440512, 2), (50, 60, 0, 1, 7, 3, 117440512, 2);
+CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY
+    (start, end, deviceId, contextId, streamId, correlationId, globalPid, bytes, copyKind);
+INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (38, 45, 0, 1, 7, 2, 117440512, 64, 1);
+CREATE TABLE NVTX_EVENTS (start, end, eventType, text, globalTid, textId, domainId);
+INSERT INTO NVTX_EVENTS VALUES
+    (5, 50, 59, 'step', 117440520, NULL, 0), (7, NULL, 60, NULL, 117440520, 3, 4),
+    (8, NULL, 34, 'mark', 117440520, NULL, 0), (1, NULL, 75, 'mine', 117440520, NULL, 4);
+CREATE TABLE SCHED_EVENTS (start, cpu, isSchedIn, globalTid);
+INSERT INTO SCHED_EVENTS VALUES (4, 1, 1, 117440520), (44, 1, 0, 117440520);
+CREATE TABLE COMPOSITE_EVENTS (id INTEGER PRIMARY KEY, start, cpu, globalTid, cpuCycles);
+INSERT INTO COMPOSITE_EVENTS VALUES (1, 12, 1, 117440520, 5);
+CREATE TABLE SAMPLING_CALLCHAINS (id, symbol, module, stackDepth);
+INSERT INTO SAMPLING_CALLCHAINS VALUES (1, 9, 4, 0), (1, 3, 4, 1);
+"""
+
+
+@cache
+def _nsys() -> list[Files]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "small.sqlite")
+        connection = sqlite3.connect(path)
+        connection.executescript(_NSYS)
+        connection.close()
+        return [{"small.sqlite": path.read_bytes()}]
 
 
 @cache
@@ -761,6 +800,10 @@ FORMATS = {
         Format(
             "folded", _folded, (b";", b" ", b"\n", b";;", b"\0", b"\xff", b" 1e9", b"\t1"),
             reader="folded",
+        ),
+        Format(
+            "nsys", _nsys, (b"INTEGER", b"CREATE TABLE ", b"\x05\x00", b"\x0d\x00", b"globalTid"),
+            text=False, reader="nsys",
         ),
         Format(
             "strace", _strace,

@@ -16,6 +16,7 @@ from meantime.readers import (
     folded,
     jaeger,
     jsonl,
+    nsys,
     otlp,
     packed,
     perf,
@@ -119,6 +120,19 @@ class TestZipkin(ReaderContract):
         ),
     )
     damaged = b'[{"traceId": "1", "id": "2", "duration": "x"}]'
+
+
+class TestNsys(ReaderContract):
+    reader = nsys
+    unbounded = "a part has a fixed number of rows, and a database of a million takes long to write"
+    samples = (
+        sample(
+            "nsys",
+            "small.sqlite",
+            {"Spans": 7, "Points": 1, "Flows": 2, "StateChanges": 7, "Samples": 1},
+            {"flow_without_begin": 1, "unfinished_span": 1},
+        ),
+    )
 
 
 class TestSpall(ReaderContract):

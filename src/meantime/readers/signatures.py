@@ -99,6 +99,10 @@ def _zipkin(head: bytes, _: str) -> bool:
     return b'"traceId"' in head and _text(head).startswith(b"[")
 
 
+def _nsys(head: bytes, _: str) -> bool:
+    return head.startswith(b"SQLite format 3\0")
+
+
 def _strace(head: bytes, _: str) -> bool:
     part = head[:8192]
     return b"\0" not in part and (
@@ -113,6 +117,8 @@ SIGNATURES: dict[str, Callable[[bytes, str], bool]] = {
     "meantime.readers.jaeger": _jaeger,
     "meantime.readers.zipkin": _zipkin,
     "meantime.readers.statemap": _json,
+    # before spall, which has zeros near its beginning too
+    "meantime.readers.nsys": _nsys,
     "meantime.readers.spall": _spall,
     # before perf, which takes a call in a line for the name of a thread
     "meantime.readers.strace": _strace,

@@ -50,7 +50,7 @@ _FORMATS = (
     ),
     _format(
         rb"SQLite format 3\0",
-        "an SQLite database, as Nsight Systems exports",
+        "an SQLite database",
         f"{_TABLE}, with `sqlite3 -csv -header`",
     ),
     _format(rb"go 1\.\d+ trace\0", "a Go execution trace", "open it with `go tool trace {name}`"),
@@ -101,6 +101,8 @@ _JSON_FORMATS = (
     ),
 )
 _ENOUGH_BYTES = 4096
+# Their form is not published, so they are known by name.
+_NSYS_REPORTS = (".nsys-rep", ".qdrep", ".qdstrm")
 
 
 def advice(head: bytes, name: str) -> str | None:
@@ -110,6 +112,9 @@ def advice(head: bytes, name: str) -> str | None:
         head: The beginning of the input, decompressed.
         name: The name of the input.
     """
+    if name.endswith(_NSYS_REPORTS):
+        advised = f"run `nsys export -t sqlite {shlex.quote(name)}` and open the .sqlite file"
+        return f"this is a report of Nsight Systems, which only its own tools read: {advised}"
     part = head[:_ENOUGH_BYTES].removeprefix(b"\xef\xbb\xbf")
     found = None
     if part.lstrip()[:1] in {b"{", b"["} and b'"ph"' not in head and b'"traceEvents"' not in head:
