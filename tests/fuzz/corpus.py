@@ -382,6 +382,113 @@ INSERT INTO SAMPLING_CALLCHAINS VALUES (1, 9, 4, 0), (1, 3, 4, 1);
 """
 
 
+def _leb(value: int) -> bytes:
+    """Return an integer as flight recordings write it: 7 bits a byte, of the ninth all."""
+    found = bytearray()
+    while value > 127 and len(found) < 8:
+        found.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*found, value])
+
+
+# Of a flight recording: the types by number, with name, type, "pool" or "array" of each field.
+_JFR_TYPES: dict[int, tuple[str, list[tuple[str, int, str]]]] = {
+    2: ("long", []),
+    3: ("boolean", []),
+    4: ("float", []),
+    5: ("java.lang.String", []),
+    20: ("java.lang.Thread", [("osThreadId", 2, ""), ("javaName", 5, "")]),
+    21: ("jdk.types.StackTrace", [("truncated", 3, ""), ("frames", 22, "array")]),
+    22: ("jdk.types.StackFrame", [("method", 23, "pool")]),
+    23: ("jdk.types.Method", [("type", 24, "pool"), ("name", 25, "pool")]),
+    24: ("java.lang.Class", [("name", 25, "pool")]),
+    25: ("jdk.types.Symbol", [("string", 5, "")]),
+    26: ("jdk.types.ThreadState", [("name", 5, "")]),
+    40: (
+        "jdk.ExecutionSample",
+        [("startTime", 2, ""), ("sampledThread", 20, "pool"), ("stackTrace", 21, "pool"),
+         ("state", 26, "pool")],
+    ),
+    41: (
+        "jdk.JavaMonitorEnter",
+        [("startTime", 2, ""), ("duration", 2, ""), ("eventThread", 20, "pool"),
+         ("stackTrace", 21, "pool"), ("monitorClass", 24, "pool"), ("previousOwner", 20, "pool")],
+    ),
+    42: ("jdk.GarbageCollection", [("startTime", 2, ""), ("duration", 2, ""), ("name", 5, "")]),
+    43: ("jdk.CPULoad", [("startTime", 2, ""), ("jvmUser", 4, "")]),
+    44: ("jdk.InitialEnvironmentVariable", [("startTime", 2, ""), ("key", 5, "")]),
+    45: ("app.Request", [("startTime", 2, ""), ("eventThread", 20, "pool"), ("path", 5, "")]),
+}  # fmt: skip
+
+
+def jfr_chunk(start_ticks: int = 1000, *, is_finished: bool = True) -> bytes:
+    """Return a chunk of a flight recording, at 1 tick a nanosecond."""
+
+    def event(type_: int, *contents: bytes) -> bytes:
+        body = _leb(type_) + b"".join(contents)
+        return _leb(len(body) + (1 if len(body) < 127 else 2)) + body
+
+    def text(value: str) -> bytes:
+        return b"\x03" + _leb(len(value)) + value.encode()
+
+    strings: list[str] = []
+
+    def number(value: str) -> bytes:
+        if value not in strings:
+            strings.append(value)
+        return _leb(strings.index(value))
+
+    def element(name: str, attributes: dict[str, str], *children: bytes) -> bytes:
+        pairs = b"".join(number(key) + number(value) for key, value in attributes.items())
+        head = number(name) + _leb(len(attributes)) + pairs
+        return head + _leb(len(children)) + b"".join(children)
+
+    classes = []
+    for id_, (name, fields) in _JFR_TYPES.items():
+        of = []
+        for field_name, type_, how in fields:
+            own = {"name": field_name, "class": str(type_)}
+            own |= {"pool": {"constantPool": "true"}, "array": {"dimension": "1"}}.get(how, {})
+            of.append(element("field", own))
+        classes.append(element("class", {"name": name, "id": str(id_)}, *of))
+    root = element("root", {}, element("metadata", {}, *classes))
+    described = b"".join([_leb(len(strings)), *map(text, strings)]) + root
+    metadata = event(0, b"\1\0\1", described)
+    pools = {
+        20: {1: _leb(7) + text("main"), 2: _leb(8) + text("worker")},
+        21: {1: b"\0" + _leb(2) + _leb(2) + _leb(1)},
+        23: {1: _leb(1) + _leb(1), 2: _leb(1) + _leb(2)},
+        24: {1: _leb(3)},
+        25: {1: text("run"), 2: text("work"), 3: text("app/Main")},
+        26: {1: text("STATE_RUNNABLE")},
+    }
+    pool = b"".join(
+        _leb(type_) + _leb(len(values)) + b"".join(_leb(key) + each for key, each in values.items())
+        for type_, values in pools.items()
+    )
+    checkpoint = event(1, b"\0\0\0\0", _leb(len(pools)), pool)
+    at = [_leb(start_ticks + 100 * n) for n in range(6)]
+    events = [
+        event(40, at[0], b"\1\1\1"),
+        event(41, at[1], _leb(50), b"\2\1\1\1"),
+        event(42, at[2], _leb(20), text("G1New")),
+        event(43, at[3], struct.pack(">f", 0.5)),
+        event(44, at[4], text("SECRET")),
+        event(45, at[5], b"\1", text("/x")),
+    ]
+    contents = metadata + checkpoint + b"".join(events)
+    header = struct.pack(
+        ">4sHHqqqqqqqI", b"FLR\0", 2, 1, 68 + len(contents) if is_finished else 0, 0, 0,
+        1_700_000_000_000_000_000, 1000, start_ticks, 10**9, 1,
+    )  # fmt: skip
+    return header + contents
+
+
+@cache
+def _jfr() -> list[Files]:
+    return [{"one.jfr": jfr_chunk()}, {"two.jfr": jfr_chunk() + jfr_chunk(5000, is_finished=False)}]
+
+
 @cache
 def _nsys() -> list[Files]:
     with tempfile.TemporaryDirectory() as folder:
@@ -800,6 +907,10 @@ FORMATS = {
         Format(
             "folded", _folded, (b";", b" ", b"\n", b";;", b"\0", b"\xff", b" 1e9", b"\t1"),
             reader="folded",
+        ),
+        Format(
+            "jfr", _jfr, (b"FLR\0", b"\xff" * 9, b"\x80" * 8, b"true", b"dimension", b"\3\xff\x7f"),
+            text=False, reader="jfr",
         ),
         Format(
             "nsys", _nsys, (b"INTEGER", b"CREATE TABLE ", b"\x05\x00", b"\x0d\x00", b"globalTid"),

@@ -225,7 +225,6 @@ def test_a_range_is_printed_by_dump(run: Callable[..., tuple[object, str, str]])
     [
         (b"PERFILE2\x68\0\0\0", "a perf.data file", "perf script -i NAME"),
         (b"\x17\x08Dtracing6\0", "a trace-cmd file", "perf record -a"),
-        (b"FLR\0\0\2\0\0", "a Java flight recording", "jfrconv -o collapsed NAME"),
         (b"SQLite format 3\0", "an SQLite database", "sqlite3"),
         (b"go 1.19 trace\0\0\0", "a Go execution trace", "go tool trace NAME"),
         (b"H\xaa\xf9\xb2\xda\n\4\x08\1\x10\2\n\4", "a pprof profile", "pprof -raw NAME"),

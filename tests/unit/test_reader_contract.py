@@ -15,6 +15,7 @@ from meantime.readers import (
     cpuprofile,
     folded,
     jaeger,
+    jfr,
     jsonl,
     nsys,
     otlp,
@@ -120,6 +121,19 @@ class TestZipkin(ReaderContract):
         ),
     )
     damaged = b'[{"traceId": "1", "id": "2", "duration": "x"}]'
+
+
+class TestJfr(ReaderContract):
+    reader = jfr
+    unbounded = "a part has a fixed number of rows, and a recording of a million is long to write"
+    samples = (
+        sample(
+            "jfr",
+            "one.jfr",
+            {"Spans": 2, "Points": 1, "Flows": 1, "StateChanges": 2, "Samples": 1, "Counters": 1},
+            {"private_field": 1},
+        ),
+    )
 
 
 class TestNsys(ReaderContract):

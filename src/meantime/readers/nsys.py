@@ -19,7 +19,14 @@ from urllib.parse import quote
 
 import numpy as np
 
-from meantime.attribute_paths import STATUS, async_path, process_path, thread_path
+from meantime.attribute_paths import (
+    ASYNC_PATTERN,
+    STATUS,
+    async_path,
+    is_async,
+    process_path,
+    thread_path,
+)
 from meantime.clocks import Clock
 from meantime.columns import Interner
 from meantime.errors import InputError
@@ -788,6 +795,12 @@ class _Reading:
                     kind="stack",
                     entity_kind="Depth",
                     label="Synchronization",
+                )
+            )
+        if any(is_async(path) for path in self._trace.paths):
+            lanes.append(
+                LaneDeclaration(
+                    ASYNC_PATTERN, kind="async", label="NVTX ranges", entity_kind="Domain"
                 )
             )
         if self._statuses:

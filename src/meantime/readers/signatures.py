@@ -99,6 +99,10 @@ def _zipkin(head: bytes, _: str) -> bool:
     return b'"traceId"' in head and _text(head).startswith(b"[")
 
 
+def _jfr(head: bytes, _: str) -> bool:
+    return head.startswith(b"FLR\0")
+
+
 def _nsys(head: bytes, _: str) -> bool:
     return head.startswith(b"SQLite format 3\0")
 
@@ -117,6 +121,7 @@ SIGNATURES: dict[str, Callable[[bytes, str], bool]] = {
     "meantime.readers.jaeger": _jaeger,
     "meantime.readers.zipkin": _zipkin,
     "meantime.readers.statemap": _json,
+    "meantime.readers.jfr": _jfr,
     # before spall, which has zeros near its beginning too
     "meantime.readers.nsys": _nsys,
     "meantime.readers.spall": _spall,

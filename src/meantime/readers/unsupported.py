@@ -44,11 +44,6 @@ _FORMATS = (
         "run `perf script > perf.txt` on the perf.data it was made from and open perf.txt",
     ),
     _format(
-        rb"FLR\0",
-        "a Java flight recording",
-        "run async-profiler's `jfrconv -o collapsed {name} stacks.folded` and open stacks.folded",
-    ),
-    _format(
         rb"SQLite format 3\0",
         "an SQLite database",
         f"{_TABLE}, with `sqlite3 -csv -header`",

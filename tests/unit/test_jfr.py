@@ -1,0 +1,115 @@
+"""Reading Java flight recordings."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from corpus import jfr_chunk
+
+import meantime
+from meantime.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from meantime.history.history import History
+
+ORIGIN_NS = 1_700_000_000_000_000_000
+
+
+def read(tmp_path: Path, data: bytes, *, lenient: bool = False) -> History:
+    path = tmp_path / "app.jfr"
+    path.write_bytes(data)
+    return meantime.open(path, lenient=lenient)
+
+
+def test_samples_agree_with_what_the_jdk_prints(samples: Path) -> None:
+    facts = json.loads((samples / "jfr" / "facts.json").read_text())
+    history = meantime.open(samples / "jfr" / "kafka-cpu.jfr.gz")
+    found = history.samples()
+    own, total = Counter[str](), Counter[str]()
+    for stack in found.stack.tolist():
+        frames = found.stacks.frames_of(stack)
+        own[frames[-1]] += 1
+        total.update(set(frames))
+    for counts, expected in ((own, facts["execution_self"]), (total, facts["execution_total"])):
+        for name, count in expected.items():
+            # of native code there is no class, and a library may be a path
+            native = name[1:] if name.startswith(".") else name.replace("/", ".")
+            assert counts[native] == count, name
+    states = {
+        f"ExecutionSample {state}": count
+        for state, count in facts["execution_sample_states"].items()
+    }
+    assert Counter(found.event.to_list()) == states
+    threads = Counter(history.names[quark] for quark in found.thread.tolist())
+    assert {name: threads[name] for name in facts["threads"]} == facts["threads"]
+    # a description of types and of constants are no records
+    described = facts["by_type"]["jdk.Metadata"] + facts["by_type"]["jdk.CheckPoint"]
+    assert history.metadata.records == facts["events"] - described
+
+
+def test_events_become_what_they_mean(tmp_path: Path) -> None:
+    history = read(tmp_path, jfr_chunk())
+    worker = ("Processes", "java", "Threads", "8")
+    states = history.intervals([history.quark(*worker, "Status")], *history.bounds)
+    assert [
+        (each.start_ns - ORIGIN_NS, each.end_ns - ORIGIN_NS, each.value)
+        for each in states
+        if each.value
+    ] == [(100, 150, "blocked")]
+    spans = history.spans()
+    assert [
+        (history.attributes.path(int(spans.thread[row]))[-1], str(spans.name[row]), length)
+        for row, length in enumerate((spans.end_ns - spans.start_ns).tolist())
+    ] == [("8", "JavaMonitorEnter", 50), ("Garbage collection", "G1New", 20)]
+    arguments = json.loads(spans.arguments(0) or "")
+    assert arguments == {
+        "monitorClass": "app.Main",
+        "previousOwner": "main",
+        "stack": "app.Main.work; app.Main.run",
+    }
+    flows = history.flows()
+    assert flows.name.to_list() == ["unlock"]
+    sample = history.samples()
+    assert sample.event.to_list() == ["ExecutionSample STATE_RUNNABLE"]
+    assert sample.stacks.frames_of(int(sample.stack[0])) == ["app.Main.run", "app.Main.work"]
+    load = history.quark("Processes", "java", "Counters", "CPU load (share)", "jvmUser")
+    assert history.state(load, ORIGIN_NS + 300).value == 0.5
+    points = history.points()
+    assert points.name.to_list() == ["Request"]
+    assert json.loads(points.arguments(0) or "") == {"path": "/x"}
+    assert dict(history.anomalies) == {"private_field": 1}
+
+
+def test_chunks_have_times_and_constants_of_their_own(tmp_path: Path) -> None:
+    history = read(tmp_path, jfr_chunk(1000) + jfr_chunk(777))
+    assert history.facts["chunks"] == "2"
+    assert history.samples().time_ns.tolist() == [ORIGIN_NS, ORIGIN_NS]
+    assert not history.anomalies["truncated"]
+
+
+def test_a_recording_that_was_not_finished_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    whole = jfr_chunk(is_finished=False)
+    history = read(tmp_path, jfr_chunk() + whole[:-3])
+    assert history.metadata.records == 6 + 5
+    assert history.anomalies["truncated"] == 1
+    history = read(tmp_path, whole + bytes(100))
+    assert history.metadata.records == 6
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (jfr_chunk()[:300], "before the description of its types"),
+        (jfr_chunk()[:50], "header of this Java flight recording is cut"),
+        (b"FLR\0\0\1" + jfr_chunk()[6:], "version 1.1"),
+        (jfr_chunk()[:56] + bytes(8) + jfr_chunk()[64:], "the times"),
+    ],
+)
+def test_what_cannot_be_read_is_one_sentence(tmp_path: Path, data: bytes, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, data)
