@@ -133,6 +133,14 @@ CATALOGUE: dict[str, str] = {
         "damaged files of the recording, or parts of them, were skipped; copy the recording"
         " again if another copy is intact"
     ),
+    "segment_damaged": (
+        "segments of the history are damaged or missing; states in their time are unknown:"
+        " build the history again, or copy it again"
+    ),
+    "table_damaged": (
+        "tables of the history are damaged or missing: what is in them is left out; build the"
+        " history again, or copy it again"
+    ),
     "header_damaged": "headers of a process's files contradict each other; the majority was used",
     "description_damaged": (
         "descriptions of the recording or of a process cannot be read: commands, the host or"

@@ -53,7 +53,9 @@ def open_history(
         cache: Keep the history of a trace in `$XDG_CACHE_HOME/meantime`, or `~/.cache/meantime`,
             and use it again until the trace, the provider or its version changes.
         lenient: Skip records that cannot be read and count them as anomalies, instead of raising at
-            the first.
+            the first. Of a history's directory, answer from the intact rest: where a segment is
+            damaged, attributes have no state unless it is known, `History.lost` has the range, and
+            `History.damage` the file.
         strict: Fail if the input has any anomaly.
         until_ns: Skip what is later, in formats that allow it; not with `cache`.
         start: Only states that overlap the range from this time to `end` are needed. Others are
@@ -114,7 +116,8 @@ def _opened(
             )
         from meantime.history.directory.open import open_history as open_directory  # noqa: PLC0415 - 5 ms, not for traces
 
-        return open_directory(path)
+        # one that is damaged has anomalies
+        return open_directory(path, lenient=lenient)
     if (Path(path) / "segments").is_dir():
         raise InputError(
             fspath(path),

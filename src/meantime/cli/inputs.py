@@ -37,14 +37,16 @@ def load(
         InputError: If the trace cannot be read, or `strict` and it has an anomaly.
     """
     import_numpy()
-    from meantime.history_from_path import open_history  # noqa: PLC0415 - not for --help: NumPy
+    from meantime.history.directory import is_history  # noqa: PLC0415 - not for --help: NumPy
+    from meantime.history_from_path import open_history  # noqa: PLC0415 - as above
 
     with progress_bar(f"reading {path}") as progress:
         return open_history(
             path,
             provider=provider,
             cache=provider is not None,
-            lenient=lenient,
+            # what is damaged of a history is reported
+            lenient=lenient or (not strict and is_history(path)),
             strict=strict,
             until_ns=until_ns,
             start=start,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from meantime.attributes import Attributes, Pattern
     from meantime.clocks import Clock
     from meantime.columns import Int32s, Int64s, Value
+    from meantime.history.damage import Damage
     from meantime.history.lanes import Lane
     from meantime.history.results import Flows, Interval, Intervals, Points, Sample
     from meantime.history.samples import SampleTable
@@ -184,52 +185,61 @@ class History:
     @property
     def metadata(self) -> TraceMetadata:
         """The metadata of the trace and of its attributes, which are numbered by quark."""
-        return self._now().metadata
+        return self._now().known_metadata()
 
     @property
     def clock(self) -> Clock:
         """Which clock the times count."""
-        return self._now().metadata.clock
+        return self._now().known_metadata().clock
 
     @property
     def title(self) -> str | None:
         """The title of the trace, if it has one."""
-        return self._now().metadata.title
+        return self._now().known_metadata().title
 
     @property
     def descriptions(self) -> dict[int, str]:
         """By quark, the description of that attribute in the trace."""
-        return self._now().metadata.descriptions
+        return self._now().known_metadata().descriptions
 
     @property
     def names(self) -> dict[int, str]:
         """By quark, the name of that process, thread or task in the trace."""
-        return self._now().metadata.names
+        return self._now().known_metadata().names
 
     @property
     def sort_keys(self) -> dict[int, int]:
         """By quark, the sort key of that process, thread or task in the trace."""
-        return self._now().metadata.sort_keys
+        return self._now().known_metadata().sort_keys
 
     @property
     def facts(self) -> dict[str, str]:
         """Further metadata of the trace, by the trace's own names."""
-        return self._now().metadata.facts
+        return self._now().known_metadata().facts
 
     @property
     def lost(self) -> Sequence[tuple[int, int]]:
-        """Ranges [from_ns, to_ns) in which the tracer lost events."""
-        return self._now().metadata.lost
+        """Ranges [from_ns, to_ns) in which the tracer lost events, or whose segment is damaged."""
+        return self._now().known_metadata().lost
+
+    @property
+    def damage(self) -> list[Damage]:
+        """What of the history on disk was found damaged so far; see `meantime.open`.
+
+        The rows of a segment are read when a query first depends on them.
+        """
+        found = self._now().damage
+        return [] if found is None else [*found.found]
 
     @property
     def anomalies(self) -> Anomalies:
         """The oddities of the input, counted."""
-        return self._now().metadata.anomalies
+        return self._now().known_metadata().anomalies
 
     @property
     def provenance(self) -> dict[str, str]:
         """What it was built from: `source`, its `fingerprint`, `provider`; empty if unknown."""
-        return self._now().metadata.provenance
+        return self._now().known_metadata().provenance
 
     @property
     def start_ns(self) -> int:

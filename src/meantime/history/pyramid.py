@@ -83,7 +83,7 @@ class Pyramids:
         self._sealed = ref(sealed)
         self._segments = segments
         self._kinds = kinds
-        self._stored = stored
+        self._stored = self._all_stored = stored
         self._without = set(range(len(segments)))
         self._growing = growing
         self._totals: Totals | None = None
@@ -91,6 +91,14 @@ class Pyramids:
         self._rows_read = 0
         self._attached_bytes = 0
         self._rows = sum(segment.head.changes for segment in segments)
+
+    def anew(self) -> Pyramids:
+        """Return the pyramids of the same segments, of which one was replaced, not yet attached."""
+        sealed = self._sealed()
+        assert sealed is not None
+        return Pyramids(
+            sealed, self._segments, self._kinds, self._all_stored, growing=self._growing
+        )
 
     @property
     def _searched(self) -> Segments:
@@ -171,7 +179,11 @@ class Pyramids:
         if self._rows_read < self._rows:
             return
         for index in sorted(self._without):
-            arrays = build_pyramid(self._segments[index], self._kinds)
+            try:
+                arrays = build_pyramid(self._segments[index], self._kinds)
+            except InputError:
+                # queries that need the segment report it
+                continue
             if arrays is not None:
                 self._attach(index, arrays)
         self._without.clear()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.errors import InputError
 from meantime.history.extremes import Extremes
 from meantime.kernels import pyramid
 from meantime.kernels.search import Segments
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
+    from meantime.history.damage import DamageLog, LostSegment
     from meantime.history.pyramid import Pyramids
     from meantime.history.segment import Segment
     from meantime.history.segment_source import Measured
@@ -48,6 +50,8 @@ class SealedSegments:
         segments: The segments in order of time.
         start_ns: Where the history begins.
         end_ns: Where it ends.
+        damage: Receives what is found damaged, in place of which queries use what is known of it;
+            None raises.
 
     Attributes:
         segments: The segments in order of time.
@@ -57,7 +61,13 @@ class SealedSegments:
         pyramids: Makes answers about long ranges faster; None while the history is being built.
     """
 
-    def __init__(self, segments: Sequence[Segment], start_ns: int, end_ns: int) -> None:
+    def __init__(
+        self,
+        segments: Sequence[Segment],
+        start_ns: int,
+        end_ns: int,
+        damage: DamageLog | None = None,
+    ) -> None:
         self.segments = list(segments)
         self.start_ns = start_ns
         self.end_ns = end_ns
@@ -69,7 +79,10 @@ class SealedSegments:
         # Some adjacent segments, from the first up to the end, and how often they were others.
         self._nearby: tuple[int, int, Segments | None] = (0, 0, None)
         self._nearby_made = 0
-        self._lock = threading.Lock()
+        self._damage = damage
+        self._lost: dict[int, LostSegment] = {}
+        # losing a segment, and making what is searched, may find that others are damaged
+        self._lock = threading.RLock()
 
     @property
     def searched(self) -> Segments:
@@ -83,7 +96,7 @@ class SealedSegments:
             with self._lock:
                 searched = self._searched
                 if searched is None:
-                    searched = search_all(self.segments)
+                    searched = self._search_all()
                     searched.start_ns, searched.end_ns = self.start_ns, self.end_ns
                     self._searched = searched
         return searched
@@ -94,41 +107,124 @@ class SealedSegments:
         pyramids = self.pyramids.size_bytes if self.pyramids is not None else 0
         return pyramids + sum(segment.head.size_bytes() for segment in self.segments)
 
+    def _search_all(self) -> Segments:
+        if self._damage is not None:
+            for index, segment in enumerate(self.segments):
+                try:
+                    segment.sections  # noqa: B018 - reads the index
+                except InputError as error:
+                    self.lose(index, segment, error)
+        return search_all(self.segments)
+
+    def lose(self, index: int, segment: Segment, error: InputError) -> None:
+        """Do without a segment that is damaged.
+
+        Raises:
+            InputError: If damage is not to be collected.
+        """
+        if self._damage is None:
+            raise error
+        with self._lock:
+            if self.segments[index] is not segment:
+                return
+            from meantime.history.damage import without  # noqa: PLC0415 - for damaged files only
+
+            lost, known = without(self.segments, index, self.end_ns, error, self._damage)
+            # in this order: a thread that finds it gone finds what is known instead
+            self._lost[index] = lost
+            self.segments[index] = known
+            self._unloaded.discard(index)
+            self._searched, self._nearby = None, (0, 0, None)
+            if self.pyramids is not None:
+                self.pyramids = self.pyramids.anew()
+            self._damage.add(lost.damage())
+
     def _load(self, quarks: Int32s, start_ns: int, end_ns: int) -> None:
+        """Load what answers about a range depend on.
+
+        Raises:
+            InputError: If it is damaged, unless the intact rest is to be used.
+        """
+        self._load_around(quarks, start_ns, end_ns)
+        self._refuse(quarks, start_ns, end_ns)
+
+    def _load_around(self, quarks: Int32s, start_ns: int, end_ns: int) -> None:
         """Load the segments of a range, and those with the states around it of these attributes.
 
         Raises:
-            InputError: If one is damaged.
+            InputError: If one is damaged, and damage is not collected.
         """
         # Those that begin in the range. The one in which it starts has the state there only if the
         # attribute changes in it or is carried, so `sources` decides about it.
         first = bisect_right(self._bases_ns, start_ns)
-        needed = set(range(first, bisect_right(self._bases_ns, end_ns - 1)))
-        if self._unloaded - needed:
-            used = np.zeros(len(self.segments), np.uint8)
-            self.searched.sources(quarks, start_ns, end_ns, used)
-            needed.update(np.flatnonzero(used).tolist())
-        self._load_segments(sorted(needed))
+        begin = range(first, bisect_right(self._bases_ns, end_ns - 1))
+        while True:
+            needed = set(begin)
+            if self._unloaded - needed:
+                used = np.zeros(len(self.segments), np.uint8)
+                self.searched.sources(quarks, start_ns, end_ns, used)
+                needed.update(np.flatnonzero(used).tolist())
+            # without one of them, the state may be in others
+            if self._load_segments(sorted(needed)):
+                break
 
-    def _load_segments(self, indices: Iterable[int]) -> None:
+    def _refuse(self, quarks: Int32s, start_ns: int, end_ns: int) -> None:
+        """Raise the error of a lost segment if a state in a range is unknown without it.
+
+        An attribute has no state from where the segment begins until it is known again.
+        """
+        if self._damage is None or self._damage.skips:
+            return
+        for lost in [*self._lost.values()]:
+            hidden = lost.hidden(quarks, start_ns, end_ns)
+            if not len(hidden):
+                continue
+            self._load_around(hidden, lost.start_ns, lost.start_ns + 1)
+            known_ns, unused = np.empty((2, len(hidden)), np.int64)
+            times_ns = np.full(len(hidden), lost.start_ns)
+            meta = np.empty(len(hidden), np.uint32)
+            self.searched.at(hidden, times_ns, unused, known_ns, unused.copy(), meta)
+            if (known_ns > start_ns).any():
+                raise lost.error
+
+    def _load_segments(self, indices: Iterable[int]) -> bool:
+        """Load segments; return False if one was lost.
+
+        Raises:
+            InputError: If one is damaged, and damage is not collected.
+        """
+        whole = True
         for index in indices:
             if index not in self._unloaded:
                 continue
             segment = self.segments[index]
-            # A mapped segment is never done: its file may be cut before the next query.
-            segment.load()
+            try:
+                # A mapped segment is never done: its file may be cut before the next query.
+                segment.load()
+            except InputError as error:
+                self.lose(index, segment, error)
+                whole = False
+                continue
             if segment.loaded:
                 self._unloaded.discard(index)
+        return whole
 
     def _load_times(self, quarks: Int32s, times_ns: Int64s) -> None:
-        if len(times_ns):
-            self._load(quarks, int(times_ns.min()), int(times_ns.max()) + 1)
+        if not len(times_ns):
+            return
+        self._load_around(quarks, int(times_ns.min()), int(times_ns.max()) + 1)
+        for lost in [*self._lost.values()]:
+            inside = times_ns[(times_ns >= lost.start_ns) & (times_ns < lost.end_ns)]
+            if len(inside):
+                self._refuse(quarks, int(inside.min()), int(inside.max()) + 1)
 
     def point(self, quark: int, time_ns: int) -> tuple[int, int, int, int]:
         """Return start, end, word and meta of the interval that contains a time."""
-        if self._searched is None and (found := self._point_nearby(quark, time_ns)) is not None:
-            return found
-        if self._unloaded:
+        if self._searched is None and not self._lost:
+            found = self._point_nearby(quark, time_ns)
+            if found is not None:
+                return found
+        if self._unloaded or self._lost:
             self._load(np.array([quark], np.int32), time_ns, time_ns + 1)
         return self.searched.point(quark, time_ns)
 
@@ -146,15 +242,15 @@ class SealedSegments:
                 first, end, nearby = here, here + 1, None
             if nearby is None:
                 self._nearby_made += 1
-                for segment in self.segments[first:end]:
-                    segment.load()
+                if not self._load_segments(range(first, end)):
+                    return None
                 nearby = search_all(self.segments[first:end])
                 # No change has these times.
                 nearby.start_ns, nearby.end_ns = _INT64.min, _INT64.max
                 self._nearby = first, end, nearby
-            for segment in self.segments[first:end]:
-                # A mapped segment may be cut between two queries.
-                segment.load()
+            # A mapped segment may be cut between two queries.
+            if not self._load_segments(range(first, end)):
+                return None
             start_ns, end_ns, word, meta = nearby.point(quark, time_ns)
             if start_ns == _INT64.min and first and not self.segments[first].head.full:
                 first, nearby = first - 1, None
@@ -176,7 +272,7 @@ class SealedSegments:
         meta: npt.NDArray[np.uint32],
     ) -> None:
         """Write the interval of each row's attribute that contains the row's time."""
-        if self._unloaded:
+        if self._unloaded or self._lost:
             self._load_times(quarks, times_ns)
         self.searched.at(quarks, times_ns, start, end, word, meta)
 
@@ -184,13 +280,13 @@ class SealedSegments:
         self, quarks: Int32s, times_ns: Int64s, word: Int64s, null: npt.NDArray[np.uint8]
     ) -> None:
         """Write the value of each attribute at each time, attribute after attribute."""
-        if self._unloaded:
+        if self._unloaded or self._lost:
             self._load_times(quarks, times_ns)
         self.searched.sample(quarks, times_ns, word, null)
 
     def count(self, quarks: Int32s, start_ns: int, end_ns: int, counts: Int64s) -> None:
         """Write how many intervals of each attribute overlap a range."""
-        if self._unloaded:
+        if self._unloaded or self._lost:
             self._load(quarks, start_ns, end_ns)
         self.searched.count(quarks, start_ns, end_ns, counts)
 
@@ -209,7 +305,7 @@ class SealedSegments:
         out_tag: Int32s | None,
     ) -> int:
         """Write the intervals that overlap a range, quark by quark; return how many."""
-        if self._unloaded:
+        if self._unloaded or self._lost:
             self._load(quarks, start_ns, end_ns)
         return self.searched.gather(
             quarks,
@@ -256,13 +352,14 @@ class SealedSegments:
         end_ns: int,
     ) -> None:
         """Add how long each value of attributes of these types lasted in a range."""
-        if self._unloaded:
+        if self._unloaded or self._lost:
             self._load(quarks, start_ns, end_ns)
         totals = None
         first = max(0, bisect_right(self._bases_ns, start_ns) - 1)
         last = bisect_right(self._bases_ns, end_ns - 1) - 1
         if self.pyramids is not None and last - first + 1 >= _TOTALLED_SEGMENTS:
-            self._load_segments(range(first, last + 1))
+            while not self._load_segments(range(first, last + 1)):
+                pass
             totals = self.pyramids.totals(tally, quarks, kinds, first, last)
         tally.take_segments(self.searched, quarks, kinds, totals)
 
@@ -276,7 +373,7 @@ class SealedSegments:
         mean: npt.NDArray[np.float64],
     ) -> None:
         """Write extremes and means of the numbers of attributes in each bin."""
-        if self._unloaded:
+        if self._unloaded or self._lost:
             self._load(quarks, int(edges_ns[0]), int(edges_ns[-1]))
         if self.pyramids is not None:
             self.pyramids.use()
@@ -286,7 +383,7 @@ class SealedSegments:
 
     def measure(self, quark: int, kind: int, start_ns: int, end_ns: int) -> Measured:
         """Return the extremes and the integral of the numbers of an attribute in a range."""
-        if self._unloaded:
+        if self._unloaded or self._lost:
             self._load(np.array([quark], np.int32), start_ns, end_ns)
         if self.pyramids is not None:
             self.pyramids.use()

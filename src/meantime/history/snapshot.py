@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meantime.anomalies import Anomalies
 from meantime.columns import Coded, Mixed
 from meantime.errors import NotKeptError, QuarkError, TimeRangeError
 from meantime.history.numbers import quark_of, quarks_of, time_of, times_of
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from meantime.attributes import Attributes
     from meantime.columns import Int32s, Int64s, Values
+    from meantime.history.damage import DamageLog
     from meantime.history.segment_source import SegmentSource, StateSource
     from meantime.history.tables import Tables
     from meantime.metadata import TraceMetadata
@@ -176,6 +178,7 @@ class Snapshot(Present):
         tables: The event tables.
         metadata: The metadata of the trace.
         path: Where it is kept; None in memory.
+        damage: What of it was found damaged; None of one that is not kept, or not finished.
     """
 
     segments: SegmentSource
@@ -183,6 +186,20 @@ class Snapshot(Present):
     tables: Tables
     metadata: TraceMetadata
     path: Path | None = None
+    damage: DamageLog | None = None
+
+    def known_metadata(self) -> TraceMetadata:
+        """Return the metadata, with what was found damaged so far."""
+        found = self.damage.found if self.damage is not None else []
+        if not found:
+            return self.metadata
+        anomalies = Anomalies()
+        anomalies.update(self.metadata.anomalies)
+        for each in found:
+            anomalies.add(each.anomaly)
+        segments = [each for each in found if each.anomaly == "segment_damaged"]
+        lost = sorted([*self.metadata.lost, *((each.start_ns, each.end_ns) for each in segments)])
+        return replace(self.metadata, lost=lost, anomalies=anomalies)
 
     def sample(self, quarks: Sequence[int] | Int32s, times_ns: Sequence[int] | Int64s) -> Sample:
         """Return the value of each attribute at each time."""

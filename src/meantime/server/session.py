@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenFile", "Session", "Shown"]
 
+_MOST_DAMAGE = 3
 _MOST_LOST = 10_000
 # How often a file that is followed is looked at, and how much of the time may go into reading it.
 _LOOK_S = 1.0
@@ -119,7 +120,7 @@ class OpenFile:
             return self._history
         path = self.path
         if is_history(path) or (Path(path) / "segments").is_dir():
-            return open_history(path)
+            return open_history(path, lenient=True)
         builder = HistoryBuilder()
         next_s = time.monotonic() + _SNAPSHOT_S
 
@@ -191,6 +192,9 @@ class OpenFile:
     def document(self, reference: OpenFile) -> dict[str, Any]:
         """Return what a page needs to know of the file; the reference has the axis."""
         shown = self.shown
+        error = self.error
+        if error is None and shown is not None and (damage := shown.tree.history.damage):
+            error = "; ".join(map(str, damage[:_MOST_DAMAGE]))
         known: dict[str, Any] = {
             "name": self.name,
             "path": self.path,
@@ -198,7 +202,7 @@ class OpenFile:
             "status": self.status,
             "read_bytes": self.read_bytes,
             "total_bytes": self.total_bytes,
-            "error": self.error,
+            "error": error,
             "layout": None if shown is None else shown.layout,
             "version": 0 if shown is None else shown.version,
         }

@@ -15,6 +15,7 @@ from meantime.columns import Coded, named
 from meantime.errors import InputError, UsageError
 from meantime.kernels.gather import seen
 from meantime.kernels.pixel_columns import span_cells, state_cells, state_load
+from meantime.query.ranges import union
 from meantime.query.trees import sample_unit
 from meantime.units import MAX_NS
 from meantime.views.state_classes import class_of, rank
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s, Int64s
     from meantime.history import History
-    from meantime.history.tiles import StateTile
     from meantime.server.lanes import Block, LaneTree, PackedBlock, SpanBlock
 
     Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
@@ -42,6 +42,8 @@ _NO_SPAN = 2**32 - 1
 _AT_ONCE = 512
 # Beyond so many intervals, it takes longer to add them up than the bins of their attributes.
 _INTERVALS_OF_A_BIN = 4
+# Kinds of tiles of which damaged segments are a part.
+_OF_STATES = {"state", "counter", "packed", "group"}
 # The load of a group has so many names of spans.
 _MOST_NAMES = 32
 
@@ -150,9 +152,33 @@ def tile(tree: LaneTree, kind: str, block: int, place: Place) -> Tile:
             raise LookupError(f"there is no block {block} of {kind} lanes")
         content, lanes = blocks[block], blocks[block].lanes
     try:
-        return KINDS[kind](tree, content, place)
+        found = KINDS[kind](tree, content, place)
     except InputError as error:
         return Tile(kind, place, lanes, {}, {"damaged": str(error)})
+    if kind in _OF_STATES:
+        found.members.update(_damage(tree.history, place))
+    return found
+
+
+def _damage(history: History, place: Place) -> dict[str, Any]:
+    """Return what a tile says of damaged segments in it, and its bins in which they are."""
+    found = [
+        each
+        for each in history.damage
+        if each.anomaly == "segment_damaged"
+        and each.start_ns < place.end_ns
+        and place.start_ns < each.end_ns
+    ]
+    if not found:
+        return {}
+    bins = [
+        (
+            max(0, each.start_ns - place.start_ns >> place.level),
+            min(BINS, -(place.start_ns - each.end_ns >> place.level)),
+        )
+        for each in found
+    ]
+    return {"damaged": "; ".join(map(str, found)), "damaged_bins": union(bins)}
 
 
 def standing(tree: LaneTree, kind: str, block: int, place: Place) -> str | None:
@@ -190,68 +216,10 @@ def standing(tree: LaneTree, kind: str, block: int, place: Place) -> str | None:
 
 
 def _state(tree: LaneTree, block: Block, place: Place) -> Tile:
-    try:
-        found = tree.history.state_tile(block.quarks, place.start_ns, place.bin_ns, BINS)
-    except InputError as error:
-        return _around_damage(tree, block, place, error)
+    found = tree.history.state_tile(block.quarks, place.start_ns, place.bin_ns, BINS)
     names = [str(name) for name in named(found.states).to_list()]
     arrays: Arrays = {"shares": found.shares, "codes": found.codes}
     return Tile("state", place, block.lanes, arrays, _states(names))
-
-
-def _around_damage(tree: LaneTree, block: Block, place: Place, error: InputError) -> Tile:
-    """Return a tile of the bins that can be read.
-
-    Raises:
-        InputError: If there are none.
-    """
-    parts = _readable(tree.history, block.quarks, place, 0, BINS)
-    if not parts:
-        raise error
-    known = _Known()
-    shares = np.zeros((len(block.quarks), BINS, 5), np.uint8)
-    codes = np.zeros((len(block.quarks), BINS, 3), np.int32)
-    damaged = np.ones(BINS, bool)
-    for first, found in parts:
-        bins = slice(first, first + found.shares.shape[1])
-        table = known.codes(named(found.states).to_list())
-        shares[:, bins] = found.shares
-        codes[:, bins] = table[found.codes] if len(table) else 0
-        damaged[bins] = False
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], damaged, [False]]))).tolist()
-    more = {"damaged": str(error), "damaged_bins": list(zip(edges[::2], edges[1::2], strict=True))}
-    arrays: Arrays = {"shares": shares, "codes": codes}
-    return Tile("state", place, block.lanes, arrays, {**_states(known.names), **more})
-
-
-def _readable(
-    history: History, quarks: Int32s, place: Place, first: int, last: int
-) -> list[tuple[int, StateTile]]:
-    """Return the parts of some bins that can be read: the first bin of each, and its states."""
-    start_ns = place.start_ns + first * place.bin_ns
-    try:
-        return [(first, history.state_tile(quarks, start_ns, place.bin_ns, last - first))]
-    except InputError:
-        if last - first == 1:
-            return []
-        middle = (first + last) // 2
-        return [
-            *_readable(history, quarks, place, first, middle),
-            *_readable(history, quarks, place, middle, last),
-        ]
-
-
-class _Known:
-    """Names by code, of several tables."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def codes(self, names: Sequence[object]) -> Int32s:
-        """Return the code of each name of a table."""
-        texts = [str(name) for name in names]
-        self.names += [text for text in dict.fromkeys(texts) if text not in self.names]
-        return np.array([self.names.index(text) for text in texts], np.int32)
 
 
 def _states(names: Sequence[str]) -> dict[str, Any]:
@@ -398,8 +366,9 @@ def _packed(tree: LaneTree, block: PackedBlock, place: Place) -> Tile:
     begins = narrow[block.start_ns[narrow] >= place.start_ns]
     bin_ = (block.start_ns[begins] - place.start_ns) >> place.level
     begun = np.zeros(len(cell), np.uint32)
-    # an entity has a state in the bin where it begins, so the cell exists
-    np.add.at(begun, np.searchsorted(cell, block.row[begins].astype(np.int64) * BINS + bin_), 1)
+    number = block.row[begins].astype(np.int64) * BINS + bin_
+    # an entity has a state in the bin where it begins, unless that is damaged
+    np.add.at(begun, np.searchsorted(cell, number[np.isin(number, cell)]), 1)
     different = list(dict.fromkeys(block.names[index] for index in wide.tolist()))
     index_of = {name: index for index, name in enumerate(different)}
     name = np.array([index_of[block.names[index]] for index in wide.tolist()], np.uint32)

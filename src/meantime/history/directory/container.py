@@ -126,7 +126,7 @@ class ContainerFile:
         try:
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
-            raise self.error(f"cannot be read: {error}") from None
+            raise self.error(f"cannot be read: {error.strerror or error}") from None
         self.size_bytes = os.fstat(self._descriptor).st_size
 
     def close(self) -> None:
@@ -185,7 +185,7 @@ class ContainerFile:
             try:
                 count = os.preadv(self._descriptor, [buffer[done:].data], offset + done)
             except OSError as error:
-                raise self.error(f"cannot be read: {error}") from None
+                raise self.error(f"cannot be read: {error.strerror or error}") from None
             if not count:
                 raise self.error("is cut", os.fstat(self._descriptor).st_size)
             done += count

@@ -60,6 +60,7 @@ class LoadedHistory:
         event_sizes: By table, how many blocks it has, and how much of its log counts.
         version: The version of the format of the directory.
         limits: What codes in segments refer to.
+        lenient: Whether segments that cannot be opened are among `segments`.
     """
 
     path: Path
@@ -85,6 +86,7 @@ class LoadedHistory:
     event_sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
     version: int = VERSION
     limits: Limits = field(default_factory=lambda: Limits(np.zeros(0, np.uint8), 0, 0))
+    lenient: bool = False
 
     def set_limits(self) -> None:
         """Set `limits` from what was read so far, for all segments."""

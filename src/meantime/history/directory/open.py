@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meantime.errors import InputError
+from meantime.history.damage import DamageLog
 from meantime.history.directory import is_history
 from meantime.history.directory.event_files import StoredBlock
 from meantime.history.directory.read import fingerprint, read_directory
-from meantime.history.directory.segments import stored_pyramids
+from meantime.history.directory.segments import MissingSegment, stored_pyramids
 from meantime.history.directory.stored_tables import StoredTables
 from meantime.history.history import History
 from meantime.history.sealed import SealedSegments
@@ -21,29 +22,39 @@ if TYPE_CHECKING:
 
     from meantime.history.directory.loaded import LoadedHistory
     from meantime.history.directory.segments import StoredSegment
+    from meantime.history.tables import Tables
 
 __all__ = ["is_unfinished", "open_history"]
 
 
-def open_history(path: str | PathLike[str], *, salvage: bool = False) -> History:
+def open_history(
+    path: str | PathLike[str], *, salvage: bool = False, lenient: bool = False
+) -> History:
     """Return the history in a directory; one that is being built grows between queries.
+
+    Of a finished history, what is damaged is found when it is first needed. Without it, queries
+    about other times have the same answers, except that states end where it begins. With
+    `lenient`, queries about a damaged segment answer too: attributes have no state where it is
+    unknown. `History.damage` has what was found.
 
     Args:
         path: The directory.
         salvage: Use the intact part of a damaged history: all before the damage.
+        lenient: Answer queries about the intact part of a damaged history: all but the damage.
 
     Raises:
         InputError: If it is not a history, is of a later version, or is damaged.
     """
-    return History(_Source(Path(path), salvage=salvage))
+    return History(_Source(Path(path), salvage=salvage, lenient=lenient))
 
 
 class _Source:
     """Reads a directory again when more was written to it."""
 
-    def __init__(self, path: Path, *, salvage: bool) -> None:
+    def __init__(self, path: Path, *, salvage: bool, lenient: bool) -> None:
         self._path = path
         self._salvage = salvage
+        self._lenient = lenient
         # Opening a salvaged history again without salvaging would fail.
         self._kept_path = None if salvage else path
         self._opened: dict[int, StoredSegment] = {}
@@ -78,7 +89,11 @@ class _Source:
 
     def _read(self) -> LoadedHistory:
         loaded = read_directory(
-            self._path, salvage=self._salvage, opened=self._opened, blocks=self._blocks
+            self._path,
+            salvage=self._salvage,
+            lenient=self._lenient,
+            opened=self._opened,
+            blocks=self._blocks,
         )
         self._opened = {segment.checksum: segment for segment in loaded.segments}
         tables = loaded.events.tables.values() if loaded.events is not None else ()
@@ -96,10 +111,16 @@ class _Source:
             return replace(contents.snapshot(), path=self._kept_path)
         catalogue, closed = loaded.catalogue, loaded.closed
         catalogue.attributes.freeze()
-        segments = SealedSegments(loaded.segments, closed["start_ns"], closed["end_ns"])
+        range_ns = closed["start_ns"], closed["end_ns"]
+        damage = DamageLog(loaded.kinds, skips=self._lenient)
+        segments = SealedSegments(loaded.segments, *range_ns, damage)
         if loaded.extremes is not None:
             segments.extremes = loaded.extremes
-        segments.pyramids = stored_pyramids(segments, loaded.segments, loaded.limits)
+        segments.pyramids = stored_pyramids(segments, segments.segments, loaded.limits)
+        for index, segment in enumerate(loaded.segments):
+            if isinstance(segment, MissingSegment):
+                segments.lose(index, segment, segment.error)
+        tables: Tables = _stored_tables(loaded, damage)
         return Snapshot(
             segments,
             catalogue.attributes,
@@ -108,10 +129,23 @@ class _Source:
             True,
             None,
             catalogue.tags,
-            StoredTables(self._path / "tables", closed["tables"], catalogue),
+            tables,
             catalogue.final_metadata(loaded.replaced),
             path=self._kept_path,
+            damage=damage,
         )
+
+
+def _stored_tables(loaded: LoadedHistory, damage: DamageLog) -> Tables:
+    """Return the event tables of a finished history."""
+    closed = loaded.closed
+    assert closed is not None
+    path = loaded.path / "tables"
+    if not damage.skips:
+        return StoredTables(path, closed["tables"], loaded.catalogue)
+    from meantime.history.directory.intact_tables import IntactTables  # noqa: PLC0415 - 2 ms
+
+    return IntactTables(path, closed, loaded.catalogue, damage)
 
 
 def is_unfinished(path: Path) -> bool:

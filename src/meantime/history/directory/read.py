@@ -18,7 +18,7 @@ from meantime.history.directory.manifest import (
     read_lines,
     to_json,
 )
-from meantime.history.directory.segments import open_segment
+from meantime.history.directory.segments import MissingSegment, open_segment
 from meantime.history.directory.upgrade import missing_step, upgraded
 from meantime.history.numbers import AFTER_ALL, BEFORE_ALL
 
@@ -39,6 +39,7 @@ def read_directory(
     path: Path,
     *,
     salvage: bool = False,
+    lenient: bool = False,
     opened: Mapping[int, StoredSegment] | None = None,
     blocks: Mapping[Path, StoredBlock] | None = None,
     catalogue: Catalogue | None = None,
@@ -48,6 +49,8 @@ def read_directory(
     Args:
         path: The directory.
         salvage: Stop before the first damaged line or segment instead of raising.
+        lenient: Of a finished history, return a `MissingSegment` for each segment that cannot be
+            opened, instead of raising.
         opened: By checksum, segments of it that were opened earlier.
         blocks: By path, blocks of event tables that were opened earlier.
         catalogue: Receives the names and metadata; what the directory lacks stays unchanged.
@@ -57,6 +60,7 @@ def read_directory(
     """
     manifest = _manifest(path)
     loaded = LoadedHistory(path, Catalogue(0, Clock()) if catalogue is None else catalogue)
+    loaded.lenient = lenient
     try:
         _load(loaded, manifest, opened or {}, blocks or {}, salvage=salvage)
     except FileNotFoundError as error:
@@ -102,6 +106,9 @@ def _load(
         if salvage and lines.ends and lines.ends[-1] < manifest.stat().st_size:
             loaded.missing.append(f"{manifest}: byte {lines.ends[-1]}: the rest is damaged")
         if loaded.closed is None:
+            for segment in loaded.segments:
+                if isinstance(segment, MissingSegment):
+                    raise segment.error
             from meantime.history.directory.read_logs import load_unfinished  # noqa: PLC0415 - 4 ms, not for finished ones
 
             load_unfinished(loaded, manifest, before, blocks, salvage=salvage)
@@ -132,7 +139,12 @@ def _add(
         checksum = number_in(record, "checksum", most=2**32 - 1)
         boundary_ns = number_in(record, "boundary_ns", BEFORE_ALL, AFTER_ALL)
         replaced = number_in(record, "replaced")
-        segment = _open(segment_path, checksum, loaded, opened.get(checksum))
+        try:
+            segment = _open(segment_path, checksum, loaded, opened.get(checksum))
+        except InputError as error:
+            if not loaded.lenient:
+                raise
+            segment = _missing(loaded, segment_path, error)
         if salvage:
             segment.check_index()
         # Kernels search segments by bisection, so they must be in order and not overlap.
@@ -165,6 +177,17 @@ def _add(
     )
 
 
+def _missing(loaded: LoadedHistory, path: Path, error: InputError) -> MissingSegment:
+    """Return a segment that cannot be opened, which begins where the one before it ends."""
+    before = loaded.segments[-1] if loaded.segments else None
+    if before is None:
+        return MissingSegment(path, BEFORE_ALL + 1, error, None)
+    base_ns = before.head.last_ns + 1
+    if isinstance(before, MissingSegment):
+        base_ns = max(base_ns, loaded.boundary_ns)
+    return MissingSegment(path, base_ns, error, before)
+
+
 def _closing(loaded: LoadedHistory, closed: Any) -> dict[str, Any]:
     """Return the last line of a finished history, checked."""
     if not isinstance(closed, dict):
@@ -172,6 +195,8 @@ def _closing(loaded: LoadedHistory, closed: Any) -> dict[str, Any]:
     start_ns = number_in(closed, "start_ns", BEFORE_ALL + 1, AFTER_ALL)
     end_ns = number_in(closed, "end_ns", BEFORE_ALL + 1, AFTER_ALL)
     number_in(closed, "replaced")
+    if loaded.segments and isinstance(loaded.segments[0], MissingSegment):
+        loaded.segments[0].begin_at(start_ns)
     heads = [segment.head for segment in loaded.segments]
     if start_ns > end_ns or (
         heads and not start_ns <= heads[0].base_ns <= heads[-1].last_ns < end_ns

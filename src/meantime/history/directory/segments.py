@@ -43,12 +43,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from meantime.errors import InputError
     from meantime.history.pyramid import Arrays
     from meantime.history.sealed import SealedSegments
     from meantime.history.segment import Sections
     from meantime.history.validation import Limits
 
-__all__ = ["MOST_IN_MEMORY", "StoredSegment", "open_segment", "packed_segment", "stored_pyramids"]
+__all__ = [
+    "MOST_IN_MEMORY",
+    "MissingSegment",
+    "StoredSegment",
+    "open_segment",
+    "packed_segment",
+    "stored_pyramids",
+]
 
 # The rows of one history beyond so many bytes are mapped: that is 190 million changes of 5.6 bytes.
 MOST_IN_MEMORY = 2**30
@@ -240,11 +248,74 @@ class StoredSegment(Segment):
             check_pyramid(path, self, self.checksum, limits)
 
 
+class MissingSegment(StoredSegment):
+    """A segment whose file is not there, or so damaged that not even its header can be read.
+
+    Args:
+        path: The file.
+        base_ns: The earliest time at which it can begin.
+        error: Why it cannot be read.
+        before: The segment before it.
+    """
+
+    def __init__(  # pylint: disable=super-init-not-called
+        self, path: Path, base_ns: int, error: InputError, before: StoredSegment | None
+    ) -> None:
+        Segment.__init__(self, _no_rows(base_ns), {}, np.empty(0, np.uint8))
+        self.path = path
+        self.checksum = -1
+        self.limits = None
+        self.bytes_so_far = before.bytes_so_far if before is not None else 0
+        self.error = error
+
+    def begin_at(self, base_ns: int) -> None:
+        """Set when it begins."""
+        self.head = _no_rows(base_ns)
+
+    @property
+    def sections(self) -> Sections:
+        """Raise the error."""
+        raise self.error
+
+    @property
+    def loaded(self) -> bool:
+        """Return False."""
+        return False
+
+    def load(self) -> None:
+        """Raise the error."""
+        raise self.error
+
+
+def _no_rows(base_ns: int) -> Head:
+    return Head(
+        base_ns=base_ns,
+        last_ns=base_ns,
+        changes=0,
+        runs=0,
+        numbers=0,
+        width=1,
+        code_bits=0,
+        payload_bits=0,
+        wide=False,
+        numeric=False,
+        full=False,
+    )
+
+
 def stored_pyramids(
-    sealed: SealedSegments, segments: Sequence[StoredSegment], limits: Limits
+    sealed: SealedSegments, segments: Sequence[Segment], limits: Limits
 ) -> Pyramids:
-    """Return the pyramids of a history's segments, which are opened when they are first used."""
-    return Pyramids(sealed, segments, limits.kinds, lambda index: segments[index].pyramid(limits))
+    """Return the pyramids of a history's segments, which are opened when they are first used.
+
+    A segment that is damaged is replaced in the sequence by one that has no pyramid.
+    """
+
+    def stored(index: int) -> Arrays | None:
+        segment = segments[index]
+        return segment.pyramid(limits) if isinstance(segment, StoredSegment) else None
+
+    return Pyramids(sealed, segments, limits.kinds, stored)
 
 
 def open_segment(path: Path, before: StoredSegment | None = None) -> StoredSegment:

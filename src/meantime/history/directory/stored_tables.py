@@ -22,6 +22,7 @@ from meantime.stacks import StackTable
 from meantime.trace import ArgumentText
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     import numpy.typing as npt
@@ -30,23 +31,45 @@ if TYPE_CHECKING:
     from meantime.history.catalogue import Catalogue
     from meantime.history.directory.tables import Description
 
+    Found = Callable[[InputError], None]
+
 __all__ = ["StoredTables"]
 
 # Small enough to be in the second-level cache when the checksum is computed.
 _BLOCK_BYTES = 1 << 18
+# By column, what spans have that are without it, since it is damaged.
+_OPTIONAL = {
+    "category": (-1, np.int32),
+    "arguments_offset": (0, np.int64),
+    "arguments_length": (0, np.int32),
+}
 _STRUCTURE = ("start_ns", "end_ns", "depth", "lane", "parent")
 
 
 class StoredTables:
     """The event tables in a file, of a history with these names.
 
+    Args:
+        path: The file.
+        described: Its columns, from the manifest.
+        catalogue: The names of the history.
+        found: Receives the error where categories or arguments of spans are damaged, which are
+            then left out; None raises it.
+
     Raises:
         InputError: If the file is missing or cut, or its description is invalid; and when a table
             is used, if its columns are damaged or invalid.
     """
 
-    def __init__(self, path: Path, described: Description, catalogue: Catalogue) -> None:
+    def __init__(
+        self,
+        path: Path,
+        described: Description,
+        catalogue: Catalogue,
+        found: Found | None = None,
+    ) -> None:
         self._columns = _Columns(path, described)
+        self._found = found
         self._quarks = len(catalogue.attributes)
         self._strings = catalogue.strings.names
 
@@ -131,7 +154,7 @@ class StoredTables:
             raise columns.wrong("spans.offsets: do not part the spans by thread")
         return SpanTable(
             places=lambda: (threads, offsets),
-            column=_SpanColumns(columns, len(self._strings)).get,
+            column=_SpanColumns(columns, len(self._strings), self._found).get,
             strings=(self._strings, self._strings),
             text=ArgumentText(self._text("spans")),
             rows=columns.numbers if columns.has("spans.number") else None,
@@ -143,20 +166,30 @@ class StoredTables:
         return self
 
     def _text(self, table: str) -> _Text:
-        return _Text(self._columns, f"{table}.text")
+        return _Text(self._columns, f"{table}.text", self._found)
 
 
 class _SpanColumns:
     """The columns of spans; as part of `StoredTables` they would be in a cycle with its table."""
 
-    def __init__(self, columns: _Columns, strings: int) -> None:
+    def __init__(self, columns: _Columns, strings: int, found: Found | None) -> None:
         self._columns = columns
         self._strings = strings
+        self._found = found
 
     def get(self, name: str) -> npt.NDArray[Any]:
         """Return a column, or the codes of one."""
         if name in _STRUCTURE:
             return self._structure[name]
+        try:
+            return self._other(name)
+        except InputError as error:
+            if self._found is None or name not in _OPTIONAL:
+                raise
+            self._found(error)
+        return np.full(self._columns.rows("spans.start_ns"), *_OPTIONAL[name])
+
+    def _other(self, name: str) -> npt.NDArray[Any]:
         if name.startswith("arguments"):
             return self._columns.arguments("spans")[name == "arguments_length"]
         if name == "flags":
@@ -191,9 +224,10 @@ class _SpanColumns:
 class _Text:
     """A column of bytes that is read when some of them are used."""
 
-    def __init__(self, columns: _Columns, name: str) -> None:
+    def __init__(self, columns: _Columns, name: str, found: Found | None) -> None:
         self._columns = columns
         self._name = name
+        self._found = found
         self._length = columns.rows(name)
 
     def __len__(self) -> int:
@@ -204,7 +238,13 @@ class _Text:
 
     @cached_property
     def _bytes(self) -> memoryview:
-        return self._columns.get(self._name).data
+        try:
+            return self._columns.get(self._name).data
+        except InputError as error:
+            if self._found is None:
+                raise
+            self._found(error)
+        return memoryview(b"")
 
     def check(self) -> None:
         """Read it."""

@@ -21,6 +21,7 @@ _LOSSES = {
     "records_lost": "events",
     "records_rotated": "events",
     "lost_events": "events",
+    "segment_damaged": "states",
     "lost_switch": "events",
     "samples_skipped": "samples",
 }
