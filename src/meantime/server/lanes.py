@@ -17,7 +17,7 @@ from meantime.history.spans import SpanTable
 from meantime.kernels.nest import first_free
 from meantime.query.lifetimes import lifetimes
 from meantime.query.processes import ProcessTree
-from meantime.query.threads import thread_of, thread_quarks, thread_title
+from meantime.query.threads import thread_of, thread_quarks, thread_title, threads_of
 from meantime.query.trees import sample_unit
 from meantime.trace import ArgumentText
 from meantime.views.flame.events import process_title
@@ -30,9 +30,12 @@ from meantime.views.statemap.window import Window
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    import numpy.typing as npt
+
     from meantime.columns import Int32s, Int64s
     from meantime.history import History
     from meantime.history.lanes import Lane as Declared
+    from meantime.query.threads import Thread
 
 __all__ = ["Block", "LaneKind", "LaneTree", "PackedBlock", "SpanBlock", "SpanRows"]
 
@@ -42,6 +45,8 @@ LaneKind: TypeAlias = Literal[
 
 _BLOCK_LANES = 64
 _BLOCK_ROWS = 256
+# Threads with fewer spans each are not worth a call of NumPy.
+_FEW_SPANS = 1_000
 # The order of groups by a word in their names; the rest, and then spans and numbers, come last.
 _FIRST = ("loop", "cpu", "request", "task", "worker")
 _LOCATION = re.compile(r"(?P<name>.+?) \((?P<location>[^()]*:\d+)\)")
@@ -62,6 +67,14 @@ class LaneRow(NamedTuple):
     unit: str = ""
     estimated: bool = False
     pattern: str = ""
+
+    def in_block(self, block: int) -> LaneRow:
+        """Return the same lane in a block."""
+        # `_replace` takes five times as long, and there may be a million
+        return LaneRow(*self[:_BLOCK], block, *self[_BLOCK + 1 :])
+
+
+_BLOCK = LaneRow._fields.index("block")
 
 
 @dataclass(frozen=True, slots=True)
@@ -518,33 +531,59 @@ class LaneTree:
             return
         table = whole.by_index()
         spans = self.spans = SpanRows(table, np.zeros(len(table), np.int32), whole.rows)
-        threads = set(thread_quarks(history).tolist())
+        quarks = table.threads.tolist()
+        owners = threads_of(history, quarks)
+        is_thread = np.isin(table.threads, thread_quarks(history)).tolist()
+        begins = table.offsets[:-1]
+        counts = np.diff(table.offsets)
+        least, most = (
+            reduce(table.depth, begins) for reduce in (np.minimum.reduceat, np.maximum.reduceat)
+        )
+        one_lane = np.maximum.reduceat(table.lane, begins) == 0
+        rows_of = (most - least + 1).tolist()
+        spans_of, flat = counts.tolist(), one_lane.tolist()
         by_process: dict[str, list[int]] = {}
-        for index, quark in enumerate(table.threads.tolist()):
-            by_process.setdefault(process_title(history, quark), []).append(index)
+        for index, (quark, whose) in enumerate(zip(quarks, owners, strict=True)):
+            title = _process_title(whose) or process_title(history, quark)
+            by_process.setdefault(title, []).append(index)
+        # by thread with one lane, what to add to depths for rows of the block
+        shift = np.zeros(len(quarks), np.int32)
         for process, indices in by_process.items():
-            count = int(sum(table.offsets[i + 1] - table.offsets[i] for i in indices))
-            group = self._group(process or "Threads", count)
-            quarks = table.threads.tolist()
-            own = [i for i in indices if quarks[i] in threads]
-            pending = [each for i in own for each in self._thread_lanes(table, i, group)]
-            self._add_span_blocks("stack", pending, spans)
-            others = [i for i in indices if quarks[i] not in threads]
+            group = self._group(process or "Threads", sum(spans_of[i] for i in indices))
+            pending: list[_Pending] = []
+            for i in indices:
+                if not is_thread[i]:
+                    continue
+                title = _short_title(owners[i])
+                if flat[i]:
+                    row = LaneRow(
+                        "stack",
+                        group,
+                        title,
+                        rows=rows_of[i],
+                        quark=quarks[i],
+                        handle=self.handle(quarks[i]),
+                        entities=spans_of[i],
+                    )
+                    pending.append(_Pending(row, i, (quarks[i], i, None)))
+                else:
+                    pending += self._thread_lanes(table, i, group, title)
+            self._add_span_blocks("stack", pending, spans, shift)
+            others = [i for i in indices if not is_thread[i]]
             self._add_span_blocks("async", self._async_lanes(table, others, group), spans)
+        _set_rows(spans, shift - least, one_lane & np.array(is_thread))
 
-    def _thread_lanes(self, table: SpanTable, index: int, group: int) -> list[_Pending]:
-        """Return the lanes of a thread: several if spans of it partly overlap."""
+    def _thread_lanes(
+        self, table: SpanTable, index: int, group: int, title: str
+    ) -> list[_Pending]:
+        """Return the lanes of a thread of which spans partly overlap."""
         first, last = table.offsets[index : index + 2].tolist()
         quark = int(table.threads[index])
-        title = _own_title(self.history, quark)
         lane, depth = table.lane[first:last], table.depth[first:last]
         found = []
-        numbers = [0] if not lane.any() else np.flatnonzero(np.bincount(lane)).tolist()
-        for number in numbers:
-            rows = (
-                slice(first, last) if len(numbers) == 1 else np.flatnonzero(lane == number) + first
-            )
-            depths = depth if len(numbers) == 1 else depth[rows - first]
+        for number in np.flatnonzero(np.bincount(lane)).tolist():
+            rows = np.flatnonzero(lane == number) + first
+            depths = depth[rows - first]
             # a further lane may begin at any depth
             least = int(depths.min())
             count = int(depths.max()) - least + 1
@@ -581,8 +620,22 @@ class LaneTree:
         return found
 
     def _add_span_blocks(
-        self, kind: Literal["stack", "async"], pending: Sequence[_Pending], spans: SpanRows
+        self,
+        kind: Literal["stack", "async"],
+        pending: Sequence[_Pending],
+        spans: SpanRows,
+        shift: Int32s | None = None,
     ) -> None:
+        """Add lanes of spans.
+
+        Args:
+            kind: Their kind.
+            pending: The lanes.
+            spans: Receives the row of each span.
+            shift: Receives the first row of lanes that are all of a thread, by its index.
+        """
+        if not pending:
+            return
         blocks = self.blocks.setdefault(kind, [])
         for block in _in_blocks(pending):
             offsets = [0]
@@ -590,11 +643,17 @@ class LaneTree:
             threads = []
             for each in block:
                 quarks, rows, own = each.content
-                threads.append(np.atleast_1d(np.asarray(quarks, np.int32)))
-                spans.row[rows] = own + offsets[-1]
-                lanes.append(self._add(each.lane._replace(block=len(blocks))))
+                threads.append(np.array(quarks, np.int32, ndmin=1))
+                if own is None:
+                    assert shift is not None
+                    shift[rows] = offsets[-1]
+                else:
+                    spans.row[rows] = own + offsets[-1]
+                lanes.append(self._add(each.lane.in_block(len(blocks))))
                 offsets.append(offsets[-1] + each.rows)
-            all_threads = np.unique(np.concatenate(threads))
+            all_threads = np.concatenate(threads)
+            if len(threads) > 1:
+                all_threads = np.unique(all_threads)
             blocks.append(SpanBlock(lanes, offsets, all_threads, spans, threads))
 
     def _add_samples(self) -> None:
@@ -686,9 +745,31 @@ def _location(name: str) -> tuple[str, str]:
     return (found["name"], found["location"]) if found else (name, "")
 
 
+def _set_rows(spans: SpanRows, shift: Int32s, chosen: npt.NDArray[np.bool_]) -> None:
+    """Set the rows of the spans of some threads to their depths, shifted by a number by thread."""
+    offsets, depth = spans.table.offsets, spans.table.depth
+    if len(depth) < _FEW_SPANS * len(shift):
+        counts = np.diff(offsets)
+        rows = depth + np.repeat(shift, counts)
+        np.copyto(spans.row, rows, where=np.repeat(chosen, counts))
+        return
+    for index in np.flatnonzero(chosen).tolist():
+        part = slice(*offsets[index : index + 2].tolist())
+        np.add(depth[part], shift[index], out=spans.row[part])
+
+
+def _process_title(whose: Thread) -> str:
+    """Return the title of the process of a thread; empty if that is unknown."""
+    return f"{whose.process} {whose.pid}" if whose.process else str(whose.pid)
+
+
 def _own_title(history: History, quark: int) -> str:
+    """Return the title of a thread below its process."""
+    return _short_title(thread_of(history, quark))
+
+
+def _short_title(whose: Thread) -> str:
     """Return the title of a thread below its process; its id only where the name lacks it."""
-    whose = thread_of(history, quark)
     if whose.name is not None and re.search(rf"\b{re.escape(str(whose.tid))}\b", whose.name):
         return whose.name
     return thread_title(whose._replace(pid=""))

@@ -37,6 +37,7 @@ __all__ = ["StoredTables"]
 
 # Small enough to be in the second-level cache when the checksum is computed.
 _BLOCK_BYTES = 1 << 18
+_INDEX_ROWS = 1 << 14
 # By column, what spans have that are without it, since it is damaged.
 _OPTIONAL = {
     "category": (-1, np.int32),
@@ -286,7 +287,9 @@ class _Columns:
         """Return the number of each span, of which each is that of one span."""
         number: Int32s = self.codes("spans.number", 0, self.rows("spans.start_ns"))
         seen = np.zeros(self.rows("spans.start_ns"), np.bool_)
-        seen[number] = True
+        # indices are converted to 64 bits, which in parts stay in the cache
+        for first in range(0, len(number), _INDEX_ROWS):
+            seen[number[first : first + _INDEX_ROWS]] = True
         if len(number) != len(seen) or not seen.all():
             raise self.wrong("spans.number: is not each number once")
         return number
