@@ -21,7 +21,7 @@ from meantime.history.store import Store
 from meantime.query.durations import span_statistics
 from meantime.query.handles import choose_lanes
 from meantime.query.threads import thread_quarks
-from meantime.server import app, sql, tiles
+from meantime.server import app, span_overview, sql, tiles
 from meantime.server.app import application
 from meantime.server.demo import demo_session
 from meantime.server.session import Session
@@ -852,3 +852,48 @@ def test_times_of_104_days_and_of_3_ns_are_exact() -> None:
     assert arrays["shares"][0, :5, 1].tolist() == [255, 255, 255, 255, 0]
     item = page.get(f"/at?file=0&lane=1&time={late_ns}")["item"]
     assert (item["name"], item["start_ns"]) == ("y", str(late_ns))
+
+
+def test_tiles_of_many_spans_are_the_same_from_their_overview(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(7)
+    events = []
+    for thread in range(3):
+        ends = np.cumsum(random.integers(1, 40_000, 800))
+        for start, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
+            length = int(random.integers(0, end - start + 1))
+            inner = start + length // 3
+            for ts, dur in ((start, length), (inner, length // 5)):
+                events.append(
+                    {"ph": "X", "pid": 1, "tid": thread, "ts": ts / 1000, "dur": dur / 1000}
+                    | {"name": f"f{random.integers(0, 30)}"}
+                )
+    trace = tmp_path / "spans.json"
+    trace.write_text(json.dumps(events))
+    history = meantime.open(trace)
+    addresses = [
+        f"0/1/stack/0/{level}/{index}"
+        for level in range(12, 20)
+        for index in {-1, 0, 1, 2, (16_000_000 >> level + 9) + 1}
+    ]
+    plain = Page(history)
+    expected = {address: plain.tile(address) for address in addresses}
+    monkeypatch.setattr(span_overview, "_FEWEST_SPANS", 1)
+    monkeypatch.setattr(span_overview, "_SPANS_OF_A_CELL", 1)
+    page = Page(history)
+    levels = []
+    made = span_overview.SpanOverview.tile
+
+    def counted(self: span_overview.SpanOverview, *place: int) -> object:
+        levels.append(self.level)
+        return made(self, *place)
+
+    monkeypatch.setattr(span_overview.SpanOverview, "tile", counted)
+
+    for address, (directory, arrays) in expected.items():
+        found, found_arrays = page.tile(address)
+        assert found["names"] == directory["names"]
+        for name, column in arrays.items():
+            assert np.array_equal(found_arrays[name], column), (name, address)
+    assert 10 < len(levels) < len(addresses)

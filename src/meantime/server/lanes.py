@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import groupby
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,8 +18,9 @@ from meantime.history.spans import SpanTable
 from meantime.kernels.nest import first_free
 from meantime.query.lifetimes import lifetimes
 from meantime.query.processes import ProcessTree
-from meantime.query.threads import thread_of, thread_quarks, thread_title, threads_of
+from meantime.query.threads import Thread, thread_of, thread_quarks, thread_title, threads_of
 from meantime.query.trees import sample_unit
+from meantime.server.span_overview import Outermost, SpanOverview
 from meantime.trace import ArgumentText
 from meantime.views.flame.events import process_title
 from meantime.views.flame.sample_chart import sample_chart
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
     from meantime.history import History
     from meantime.history.lanes import Lane as Declared
-    from meantime.query.threads import Thread
 
 __all__ = ["Block", "LaneKind", "LaneTree", "PackedBlock", "SpanBlock", "SpanRows"]
 
@@ -71,7 +72,7 @@ class LaneRow(NamedTuple):
     def in_block(self, block: int) -> LaneRow:
         """Return the same lane in a block."""
         # `_replace` takes five times as long, and there may be a million
-        return LaneRow(*self[:_BLOCK], block, *self[_BLOCK + 1 :])
+        return LaneRow._make((*self[:_BLOCK], block, *self[_BLOCK + 1 :]))
 
 
 _BLOCK = LaneRow._fields.index("block")
@@ -223,6 +224,9 @@ class LaneTree:
     blocks: dict[str, list[Any]] = field(default_factory=dict)
     spans: SpanRows | None = None
     _lane_of: dict[int, int] | None = None
+    _overviews: dict[int, SpanOverview | None] = field(default_factory=dict)
+    _outermost: dict[int, Outermost] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
 
     @classmethod
     def of(cls, history: History) -> LaneTree:
@@ -230,6 +234,29 @@ class LaneTree:
         tree = cls(history)
         tree._add_all()
         return tree
+
+    def overview(self, block: SpanBlock) -> SpanOverview | None:
+        """Return the sums of a block's spans that wide tiles are made of, if that saves time.
+
+        A growing history has none: its next moment would need another one.
+        """
+        history = self.history
+        if not history.built:
+            return None
+        key = block.lanes[0]
+        with self._lock:
+            if key not in self._overviews:
+                range_ns = history.start_ns, history.end_ns
+                self._overviews[key] = SpanOverview.of(block, *range_ns)
+            return self._overviews[key]
+
+    def outermost(self, block: SpanBlock, *, nested: bool) -> Outermost:
+        """Return the outermost spans of a block; see `Outermost.of`."""
+        key = block.lanes[0]
+        with self._lock:
+            if key not in self._outermost:
+                self._outermost[key] = Outermost.of(block, nested=nested)
+            return self._outermost[key]
 
     def columns(self) -> dict[str, Any]:
         """Return the lanes as JSON values: a list for each property."""
@@ -573,9 +600,7 @@ class LaneTree:
             self._add_span_blocks("async", self._async_lanes(table, others, group), spans)
         _set_rows(spans, shift - least, one_lane & np.array(is_thread))
 
-    def _thread_lanes(
-        self, table: SpanTable, index: int, group: int, title: str
-    ) -> list[_Pending]:
+    def _thread_lanes(self, table: SpanTable, index: int, group: int, title: str) -> list[_Pending]:
         """Return the lanes of a thread of which spans partly overlap."""
         first, last = table.offsets[index : index + 2].tolist()
         quark = int(table.threads[index])
@@ -724,13 +749,15 @@ def _group_rank(lane: Declared) -> int:
 def _in_blocks(pending: Sequence[_Pending]) -> Iterator[list[_Pending]]:
     """Yield lanes in blocks that are not too large; a unit with many rows is alone."""
     block: list[_Pending] = []
+    rows = 0
     for _, grouped in groupby(pending, lambda each: each.unit):
         unit = list(grouped)
-        rows = sum(each.rows for each in block) + sum(each.rows for each in unit)
-        if block and (len(block) + len(unit) > _BLOCK_LANES or rows > _BLOCK_ROWS):
+        unit_rows = sum(each.rows for each in unit)
+        if block and (len(block) + len(unit) > _BLOCK_LANES or rows + unit_rows > _BLOCK_ROWS):
             yield block
-            block = []
+            block, rows = [], 0
         block += unit
+        rows += unit_rows
     if block:
         yield block
 
@@ -772,7 +799,7 @@ def _short_title(whose: Thread) -> str:
     """Return the title of a thread below its process; its id only where the name lacks it."""
     if whose.name is not None and re.search(rf"\b{re.escape(str(whose.tid))}\b", whose.name):
         return whose.name
-    return thread_title(whose._replace(pid=""))
+    return thread_title(Thread("", whose.tid, None, whose.name, whose.path))
 
 
 def _full_title(history: History, quark: int) -> str:

@@ -282,18 +282,24 @@ def _compact(codes: Int32s, names: Sequence[str]) -> tuple[npt.NDArray[np.uint32
 def _spans(tree: LaneTree, block: SpanBlock, place: Place) -> Tile:
     kind = tree.lanes[block.lanes[0]].kind
     table = block.spans.table
-    chosen = table.select(block.threads, start_ns=place.start_ns, end_ns=place.end_ns).rows
-    wide, cell, covered, begun, longest = span_cells(
-        table.start_ns,
-        table.end_ns,
-        block.spans.row,
-        table.name.codes,
-        chosen,
-        place.start_ns,
-        place.level,
-        BINS,
-        block.row_offsets[-1],
-    )
+    overview = tree.overview(block)
+    rows = block.row_offsets[-1]
+    if overview is not None and overview.level <= place.level:
+        wide, sums = overview.tile(place.start_ns, place.level, BINS, rows)
+        cell, covered, begun, longest = sums._replace(longest=table.name.codes[sums.longest])
+    else:
+        chosen = table.select(block.threads, start_ns=place.start_ns, end_ns=place.end_ns).rows
+        wide, cell, covered, begun, longest = span_cells(
+            table.start_ns,
+            table.end_ns,
+            block.spans.row,
+            table.name.codes,
+            chosen,
+            place.start_ns,
+            place.level,
+            BINS,
+            rows,
+        )
     wide = wide[np.argsort(block.spans.row[wide], kind="stable")]
     codes = np.concatenate([table.name.codes[wide], longest])
     name, names = _compact(codes, table.name.names)
@@ -413,7 +419,7 @@ def _group(tree: LaneTree, group: int, place: Place) -> Tile:
         _add_intervals(load, tree.history, entities, (start_ns, end_ns), place)
     for (kind, index), lanes in blocks.items():
         block = tree.blocks[kind][index]
-        cell, shares, codes, names = _outermost_cells(block, kind, place)
+        cell, shares, codes, names = _outermost_cells(tree, block, kind, place)
         spans.update(set(names) - {"", *load.names})
         which = np.searchsorted(block.row_offsets, cell // BINS, side="right") - 1
         here = np.isin(np.array(block.lanes)[which], list(lanes))
@@ -487,29 +493,23 @@ def _add_intervals(
 
 
 def _outermost_cells(
-    block: SpanBlock, kind: str, place: Place
+    tree: LaneTree, block: SpanBlock, kind: str, place: Place
 ) -> tuple[Int64s, npt.NDArray[np.uint8], Int32s, list[str]]:
     """Return how the outermost spans of lanes divide their cells, the most frequent by name."""
-    table, row = block.spans.table, block.spans.row
-    chosen = table.select(block.threads, start_ns=place.start_ns, end_ns=place.end_ns).rows
-    if kind == "stack":
-        is_outermost = np.zeros(block.row_offsets[-1], np.bool_)
-        is_outermost[block.row_offsets[:-1]] = True
-        chosen = chosen[is_outermost[row[chosen]]]
-    rows = row[chosen]
-    if len(rows) and (rows[1:] < rows[:-1]).any():
-        chosen = chosen[np.argsort(rows, kind="stable")]
-    codes = table.name.codes[chosen]
+    found = tree.outermost(block, nested=kind == "stack")
+    part = found.within(place.start_ns, place.end_ns)
+    codes = found.name[part]
     counts = np.bincount(codes, minlength=1)
     used = np.flatnonzero(counts)
     kept = used[np.argsort(-counts[used], kind="stable")[:_MOST_NAMES]]
     code_of = np.full(len(counts), len(kept), np.int32)
     code_of[kept] = np.arange(len(kept), dtype=np.int32)
-    names = [*(table.name.names[each] for each in kept.tolist()), ""]
+    all_names = block.spans.table.name.names
+    names = [*(all_names[each] for each in kept.tolist()), ""]
     cells = state_cells(
-        row[chosen],
-        table.start_ns[chosen],
-        table.end_ns[chosen],
+        found.row[part],
+        found.start_ns[part],
+        found.end_ns[part],
         code_of[codes],
         place.start_ns,
         place.level,
