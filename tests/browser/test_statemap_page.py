@@ -1011,7 +1011,7 @@ def test_a_thousand_rows_shrink_and_scroll_and_their_names_thin_out(open_page: O
     )
 
     assert names[0] == "row 0"
-    assert 30 < len(names) < 100
+    assert 15 < len(names) < 60
     assert min(b - a for a, b in pairwise(tops)) >= 9
 
 
@@ -1068,7 +1068,7 @@ def test_of_ten_thousand_rows_only_those_in_view_are_drawn(open_page: Open) -> N
 def test_rows_of_no_height_are_as_high_as_fits(open_page: Open) -> None:
     page = open_page(render(statemap(many(100), state_height_px=0)))
 
-    assert strip(page)["height"] == pytest.approx(100 * 6, abs=60)
+    assert strip(page)["height"] == pytest.approx(100 * 4, abs=100)
 
 
 # Stacks, events
@@ -1089,7 +1089,7 @@ def test_stacked_maps_share_a_legend_when_their_states_are_the_same(open_page: O
     ]
     assert "not aligned" in headings[2]
     assert len(tables) == 2
-    assert [row[1] for row in table(page, ".legend:nth-of-type(1)")] == ["37.50 %", "62.50 %"]
+    assert [row[1] for row in table(page, ".legend-of:nth-of-type(1) .legend")] == ["37.50 %", "62.50 %"]
 
 
 def test_a_selection_in_one_map_does_not_affect_others(open_page: Open) -> None:

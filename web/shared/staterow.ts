@@ -213,10 +213,16 @@ export function stackHeights(shares: ArrayLike<number>, noticed: ArrayLike<unkno
   let taken = 0;
   for (let layer = 0; layer < layers; layer++) taken += heights[layer]!;
   for (; taken > most; taken--) {
-    let smallest = -1;
-    for (let layer = 0; layer < layers; layer++) {
-      if (heights[layer]! > 0 && (smallest < 0 || shares[layer]! < shares[smallest]!)) smallest = layer;
-    }
-    heights[smallest]!--;
+    const smallest = smallestOf(shares, (layer) => heights[layer]! > (noticed[layer] ? 1 : 0));
+    heights[smallest < 0 ? smallestOf(shares, (layer) => heights[layer]! > 0) : smallest]!--;
   }
+}
+
+/** The layer with the smallest share of those that pass; -1 if none does. */
+function smallestOf(shares: ArrayLike<number>, passes: (layer: number) => boolean): number {
+  let smallest = -1;
+  for (let layer = 0; layer < shares.length; layer++) {
+    if (passes(layer) && (smallest < 0 || shares[layer]! < shares[smallest]!)) smallest = layer;
+  }
+  return smallest;
 }

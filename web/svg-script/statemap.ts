@@ -11,7 +11,7 @@ import { moves } from "./statemap/moves";
 import * as permalink from "./statemap/permalink";
 import { Session } from "./statemap/session";
 import { Side } from "./statemap/side";
-import { Stage, narrow } from "./statemap/stage";
+import { Stage } from "./statemap/stage";
 import style from "./statemap/statemap.css?inline";
 
 const ZOOM = 1.25;
@@ -26,7 +26,7 @@ function start(model: Model, body: HTMLElement): void {
   redraw = () => stage.draw();
   const command = new Command(session);
   const does = moves(session, stage, (text) => frame.say(text));
-  const side = new Side(session, does, command);
+  const side = new Side(session, does, command, stage.footer);
 
   const zoom = (factor: number) => {
     session.view.zoom(factor, session.anchor);
@@ -105,10 +105,6 @@ function start(model: Model, body: HTMLElement): void {
     found: (by) => does.found(by),
   });
   body.prepend(frame.element);
-  // a small screen has no room for notes below the map
-  const placeNotes = () => (narrow.matches ? side.element : stage.element).append(stage.footer);
-  narrow.addEventListener("change", placeNotes);
-  placeNotes();
   listen(keys);
 
   let timer = 0;

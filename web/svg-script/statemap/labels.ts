@@ -1,4 +1,4 @@
-/** The names of rows as labels: how wide they are, and what is shown of one that is too long. */
+/** The names of rows as labels: what is shown of one that is too long. */
 
 import { shown } from "../../shared/dom";
 import { elide, measureIn, withoutPrefix } from "../../shared/fit";
@@ -7,12 +7,12 @@ import type { Model, Panel } from "./model";
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif';
 const MOST_MEASURED = 500;
 const MOST_LETTERS = 200;
-/** This part of all names fits whole; a few that are far longer do not widen the column. */
+/** If this part of all names fits whole, a few that are far longer do not shorten all. */
 const WHOLE = 0.95;
 
 export class Labels {
-  /** The width that most names need, at 12 pixels. */
-  readonly widthPx: number;
+  /** The width that most names of each panel need, at 12 pixels. */
+  private readonly widthsPx: number[];
   private readonly measure = measureIn(`12px ${FONT}`);
   private readonly shorten: ((name: string) => string)[];
   private readonly known = new Map<string, string>();
@@ -20,17 +20,15 @@ export class Labels {
 
   constructor(model: Model) {
     const bold = measureIn(`600 12px ${FONT}`); // as the selected one is
-    const widths: number[] = [];
-    for (const panel of model.panels) {
-      const { shared } = panel;
-      const entities = shared ? shared.sites.map((site, i) => site + countOf(shared.rowsOf[i]!)) : panel.entities;
+    this.widthsPx = model.panels.map(({ entities }) => {
       const every = Math.ceil(entities.length / MOST_MEASURED);
+      const widths: number[] = [];
       for (let row = 0; row < entities.length; row += every) {
         widths.push(bold(shown(entities[row]!.slice(0, MOST_LETTERS))));
       }
-    }
-    widths.sort((a, b) => a - b);
-    this.widthPx = Math.max(12, widths[Math.ceil(widths.length * WHOLE) - 1] ?? 0);
+      widths.sort((a, b) => a - b);
+      return widths[Math.ceil(widths.length * WHOLE) - 1] ?? 0;
+    });
     this.shorten = model.panels.map(({ entities }) => withoutPrefix(entities));
   }
 
@@ -52,7 +50,7 @@ export class Labels {
     let label = this.known.get(key);
     if (label === undefined) {
       const name = panel.entities[row]!;
-      const part = this.widthPx > roomPx ? this.shorten[panel.index]!(name) : name;
+      const part = this.widthsPx[panel.index]! > roomPx ? this.shorten[panel.index]!(name) : name;
       label = elide(shown(part), roomPx, this.measure);
       this.known.set(key, label);
     }

@@ -31,9 +31,9 @@ interface Section {
   lines: Int32Array | null;
 }
 
-const HEADING_PX = 26;
+export const HEADING_PX = 26;
 /** Rows fill the height there is, up to this. */
-const ROOMY_PX = 120;
+const ROOMY_PX = 240;
 const TIGHT_PX = 2;
 /** Rows beside those that tasks share are this high, if they take no more than a part of the room. */
 const OWN_PX = 22;

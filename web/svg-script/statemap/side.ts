@@ -3,7 +3,7 @@
 import { button, h, name, replaceContent } from "../../shared/dom";
 import { icon } from "../../shared/icon";
 import { addGrip } from "../../shared/panel-grip";
-import { exact, short, utc } from "../../shared/format";
+import { duration, exact, range as timeRange, short, utc } from "../../shared/format";
 import { describe, percent } from "./describe";
 import type { Command } from "./command";
 import { type Panel, cssColor, mainState } from "./model";
@@ -35,8 +35,9 @@ export class Side {
     private readonly session: Session,
     private readonly moves: Moves,
     private readonly command: Command,
+    footer: HTMLElement,
   ) {
-    this.element = h("aside", { class: "side" }, this.selection, this.states, this.tags);
+    this.element = h("aside", { class: "side" }, this.selection, this.states, this.tags, footer);
     addGrip(this.element);
     session.onChange((change) => {
       // sums over everything in view wait until a zoom or a pan has come to rest
@@ -56,7 +57,7 @@ export class Side {
     this.drawSelection();
     replaceContent(
       this.states,
-      ...legends.flatMap((legend) => this.legend(legend)),
+      ...legends.map((legend) => this.legend(legend)),
     );
     this.drawTags();
     this.command.update(this.merged);
@@ -92,7 +93,14 @@ export class Side {
       const text = touch
         ? "Tap the map to mark a time and select a row."
         : "Click the map to mark a time and select a row. Shift-click measures from there.";
-      replaceContent(this.selection, h("p", { class: "muted" }, text));
+      const { start, end } = session.range;
+      replaceContent(
+        this.selection,
+        h("div", { class: "figure", title: exact(end - start) }, duration(end - start, 4)),
+        h("div", { class: "muted" }, timeRange(start + model.start, end + model.start)),
+        ...(model.origin === null ? [] : [h("div", { class: "muted" }, `from ${utc(model.origin + model.start + start)}`)]),
+        h("p", { class: "muted" }, text),
+      );
       return;
     }
     const made: Node[] = [];
@@ -139,7 +147,7 @@ export class Side {
     replaceContent(this.selection, ...made);
   }
 
-  private legend(legend: number): Node[] {
+  private legend(legend: number): HTMLElement {
     const { session } = this;
     const { model, lit, mark } = session;
     const panels = model.panels.filter((panel) => panel.legend === legend);
@@ -202,7 +210,7 @@ export class Side {
     const hidden = [...body.children].filter((row) => (row as HTMLElement).hidden).length;
     const title = many ? h("h2", {}, "States of ", ...joined(panels)) : h("h2", {}, "States");
     const more = hidden || this.isAllShown ? [this.absent(hidden)] : [];
-    return [title, this.scopeText(), table, ...more, ...(estimated ? [estimates()] : [])];
+    return h("div", { class: "legend-of" }, title, this.scopeText(), table, ...more, ...(estimated ? [estimates()] : []));
   }
 
   /** A button for the states that never occur. */

@@ -11,7 +11,7 @@ import { Labels } from "./labels";
 import { Marks } from "./marks";
 import { rectangleAt, rgb } from "./model";
 import { Picture } from "./picture";
-import { NAME_PX, type PlacedRow, type Row } from "./rows";
+import { HEADING_PX, NAME_PX, type PlacedRow, type Row } from "./rows";
 import type { Session } from "./session";
 import type { Tooltip } from "../../shared/tooltip";
 
@@ -19,9 +19,8 @@ const TICK_PX = 110;
 /** So near to an edge a label would be cut if nothing is beside the map. */
 const TICK_EDGE_PX = 16;
 const LABEL_PX = 13;
-const MOST_LABEL_SHARE = 0.28;
-const MOST_LABEL_PX = 238;
-const LABEL_GAP_PX = 10;
+/** What is beside a label in the gutter. */
+const LABEL_GAP_PX = 20;
 const PAN_PX = 50;
 const DOUBLE_CLICK_MS = 600;
 /** So high a map fits a page with its legend. */
@@ -78,7 +77,6 @@ export class Stage {
       { class: "stage" },
       h("div", { class: "head" }, this.base, this.axis),
       this.field,
-      this.footer,
     );
     this.canvas.setAttribute("aria-label", `Statemap: ${session.model.title}`);
     session.onChange(() => {
@@ -110,12 +108,8 @@ export class Stage {
   draw(): void {
     const { session } = this;
     const { rows, view } = session;
-    // a whole number, so that a pixel of the canvas is one of the screen
-    const most = Math.min(MOST_LABEL_PX, this.element.clientWidth * MOST_LABEL_SHARE);
-    this.gutterPx = narrow.matches ? 0 : Math.ceil(Math.min(this.names.widthPx, most)) + LABEL_GAP_PX;
-    this.element.style.setProperty("--gutter", `${this.gutterPx}px`);
-    const notes = this.element.contains(this.footer) ? this.footer.offsetHeight : 0;
-    const around = this.axis.parentElement!.offsetHeight + notes + 2;
+    this.gutterPx = narrow.matches ? 0 : this.base.offsetWidth;
+    const around = this.axis.parentElement!.offsetHeight + 2;
     const free = this.element.clientHeight - around;
     // on paper the height of the stage follows from that of the map
     const room = this.theme.printing ? PAPER_PX : free;
@@ -201,11 +195,14 @@ export class Stage {
             (this.isLabelled(placed, visible[i - 1]) &&
               chosen.every(({ y }) => Math.abs(y - placed.y) >= LABEL_PX - 2)),
         );
+    const { headings } = rows;
     let lastY = -Infinity;
     const made = shownRows.flatMap((placed) => {
       const { panel, row, y, heightPx } = placed;
       const isSpecial = special(placed);
       let top = narrow.matches ? y - NAME_PX / 2 : Math.max(LABEL_PX / 2, y + heightPx / 2);
+      const heading = headings.find((each) => each.panel === panel);
+      if (heading && !narrow.matches) top = Math.max(top, heading.y + HEADING_PX + LABEL_PX / 2 - 1);
       if (panel.shared && !isSpecial && !narrow.matches) {
         // anywhere beside the rows of the site
         top = Math.max(y + Math.max(heightPx, LABEL_PX) / 2, lastY + LABEL_PX - 1);
@@ -213,9 +210,9 @@ export class Stage {
         if (top > y + Math.max(LABEL_PX, rowsOf * heightPx)) return [];
       } else if (top < lastY + LABEL_PX - 2 && !isSpecial) return [];
       lastY = top;
-      const size = narrow.matches ? 12 : Math.max(9, Math.min(12, panel.shared ? LABEL_PX : heightPx - 2));
+      const size = narrow.matches ? 12 : Math.max(11, Math.min(12, panel.shared ? LABEL_PX : heightPx - 2));
       // names are measured at 12 pixels
-      const room = narrow.matches ? this.widthPx - 8 : ((this.gutterPx - LABEL_GAP_PX + 2) * 12) / size;
+      const room = narrow.matches ? this.widthPx - 8 : ((this.gutterPx - LABEL_GAP_PX) * 12) / size;
       const selected = isRow(session.row, placed) ? " selected" : "";
       const hovered = isRow(this.hovered, placed) ? " hovered" : "";
       const isSite = panel.shared !== null && (narrow.matches || !isSpecial);
@@ -232,15 +229,16 @@ export class Stage {
       label.dataset.row = `${panel.index}:${row}`;
       return [label];
     });
-    const headings = rows.headings.map(({ panel, y }) =>
+    const titles = headings.map(({ panel, y }) =>
       h("div", { class: "panel-title", style: `top:${y}px` }, name(panel.title)),
     );
-    this.labels.replaceChildren(...made, ...headings);
+    this.labels.replaceChildren(...made, ...titles);
   }
 
-  /** Whether a row has a label beside it: every so many rows, or the first in view of a site. */
+  /** Whether a row has a label beside it: the first of a panel or a site, and every so many rows. */
   private isLabelled(placed: PlacedRow, before: PlacedRow | undefined): boolean {
     const { panel, row, y, heightPx } = placed;
+    if (before && before.panel !== panel) return true;
     if (panel.shared) return before?.panel !== panel || panel.shared.site[before.row] !== panel.shared.site[row];
     const every = Math.ceil(LABEL_PX / heightPx);
     return !(Math.round((y + this.session.rows.scrollPx) / heightPx) % every);
