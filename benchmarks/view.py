@@ -1,6 +1,6 @@
 """What the server of `meantime view` and its one-file pages cost.
 
-python benchmarks/view.py --spans 5000000 --changes 100000000 --disk DIRECTORY
+python benchmarks/view.py --spans 5000000 --changes 100000000 --disk DIRECTORY [--browser]
 
 The histories are built here and stored: nested calls on 8 threads with 200 names, and changes of
 1,000 attributes (`--lanes`) between 8 states at random. Each is then opened in a process of its
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import measure
 import numpy as np
+from view_page import print_page
 
 from meantime.attribute_paths import thread_path
 from meantime.columns import Coded
@@ -78,6 +79,7 @@ def main() -> None:
     parser.add_argument("--changes", type=int, default=10_000_000)
     parser.add_argument("--lanes", type=int, default=ATTRIBUTES, help="attributes that change")
     parser.add_argument("--disk", type=Path, required=True, help="where histories are kept")
+    parser.add_argument("--browser", action="store_true", help="measure the pages in Chromium")
     arguments = parser.parse_args()
     print(measure.header("view"))
     random = np.random.default_rng(1)
@@ -91,6 +93,8 @@ def main() -> None:
         _ask(path, f"{count:,} {what}")
         if what == "spans":
             _page(path, arguments.disk / "view.html")
+        if arguments.browser:
+            print_page(path)
         shutil.rmtree(path)
 
 

@@ -3,9 +3,9 @@
 python benchmarks/view_page.py HISTORY...
 
 The first frame is CPU time of the renderer until all that is in view is drawn: of its main thread,
-and of the whole process with painting. A frame is what the page's own code does in it:
-the median of many, and the tenths of them, since other programs interrupt it; putting the image on the canvas is a part
-of it. Memory is what the renderer has for itself after zooming and panning through the trace.
+and of the whole process with painting. A frame is what the page's own code does in it: the median
+of many, and the tenths of them, since other programs interrupt it; putting the image on the canvas
+is a part of it. Memory is what the renderer has for itself after zooming and panning.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PAINTING = {
     "with WebGL2": ["--use-angle=swiftshader", "--enable-unsafe-swiftshader"],
     "without": ["--disable-gpu", "--disable-3d-apis"],
 }
-SIZE = {"width": 1920, "height": 1080}
+WIDTH, HEIGHT = 1920, 1080
 OPENINGS, STEPS = 5, 200
 AT_REST = "main[aria-busy=false]"
 
@@ -123,7 +123,7 @@ def print_page(path: Path) -> None:
 def _print_costs(browser: Browser, address: str, painting: str) -> None:
     opened = []
     for _ in range(OPENINGS):
-        page = browser.new_page(viewport=SIZE)
+        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
         opened.append(_opened(page, address))
         if len(opened) < OPENINGS:
             page.close()
@@ -167,7 +167,7 @@ def _opened(page: Page, address: str) -> Opened:
 
 
 def _boxes(response: Response) -> int:
-    if "/tile/" not in response.url or response.status != 200:  # noqa: PLR2004 - as in HTTP
+    if "/tile/" not in response.url or response.status != 200:
         return 0
     body = response.body()
     arrays = json.loads(body[8 : 8 + int.from_bytes(body[4:8], "little")])["arrays"]
