@@ -58,7 +58,7 @@ def test_a_click_selects_a_box_and_shows_what_it_took(open_page: Open) -> None:
 
     page.mouse.click(*box(page, 0.9, 1))
 
-    assert page.locator(".foot p").all_text_contents() == [
+    assert page.locator(".facts p").all_text_contents() == [
         "write",
         "25\u202fns (25.0\u202f%)",
         "itself 25\u202fns",
@@ -86,7 +86,7 @@ def test_enter_goes_from_match_to_match_the_widest_first(open_page: Open) -> Non
     selected = []
     for key in ("Enter", "Enter", "Enter", "Shift+Enter"):
         page.keyboard.press(key)
-        selected.append(page.locator(".foot strong").text_content())
+        selected.append(page.locator(".facts strong").text_content())
 
     assert selected == ["read", "write", "read", "write"]
     assert page.locator(".found").text_content() == "2 of 2 found, 100.0\u202f%"
@@ -116,7 +116,7 @@ def test_the_address_has_what_is_shown(open_page: Open) -> None:
     again = open_page(flame(), address)
 
     assert again.locator("input").evaluate("input => input.value") == "write"
-    assert again.locator(".foot strong").text_content() == "write"
+    assert again.locator(".facts strong").text_content() == "write"
 
 
 def test_a_name_has_the_colour_of_the_static_picture(open_page: Open) -> None:

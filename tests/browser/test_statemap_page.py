@@ -1082,6 +1082,7 @@ def test_stacked_maps_share_a_legend_when_their_states_are_the_same(open_page: O
     titles = page.locator(".states-section h2").all_text_contents()
     headings = page.locator(".panel-title").all_text_contents()
     tables = page.locator(".legend").all()
+    first_table = table(page, ".legend-of:nth-of-type(1) .legend")
 
     assert titles == [
         "States of one and two",
@@ -1089,7 +1090,7 @@ def test_stacked_maps_share_a_legend_when_their_states_are_the_same(open_page: O
     ]
     assert "not aligned" in headings[2]
     assert len(tables) == 2
-    assert [row[1] for row in table(page, ".legend-of:nth-of-type(1) .legend")] == ["37.50 %", "62.50 %"]
+    assert [row[1] for row in first_table] == ["37.50 %", "62.50 %"]
 
 
 def test_a_selection_in_one_map_does_not_affect_others(open_page: Open) -> None:

@@ -21,7 +21,8 @@ function* forms(name: string): Generator<string> {
   const typed = bare.replace(/^[^:]*: /, "");
   if (typed) yield typed;
   const last = /([\w~$<>-]+)(?:\([^()]*\))?\s*$/.exec(typed)?.[0];
-  if (last) yield last;
+  // a number alone says nothing
+  if (last && /\p{L}/u.test(last)) yield last;
 }
 
 export class BoxLabels {

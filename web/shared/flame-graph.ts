@@ -16,6 +16,8 @@ import { Tooltip } from "./tooltip";
 
 const MOST_ROW_PX = 25;
 const CLICK_PX = 4;
+/** Between a name and the share and value at the right end of its box. */
+const AMOUNT_GAP_PX = 12;
 /** Of a comparison: grew, shrank, neither. */
 const CHANGE = [[0xe9, 0x5a, 0x4f], [0x4f, 0x8f, 0xe9], [0xe9, 0xe9, 0xe9]] as const;
 
@@ -61,6 +63,8 @@ export class FlameGraph {
   private hovered = -1;
   private zoomedBox = -1;
   private matches: number[] = [];
+  /** The boxes of this frame whose share and value are drawn. */
+  private readonly withAmounts: number[] = [];
   private match = -1;
   private pending = 0;
 
@@ -236,17 +240,43 @@ export class FlameGraph {
     context.font = LABEL_FONT;
     context.textBaseline = "middle";
     lane.drawLabels(context, this.style, (box, roomPx) => this.label(box, roomPx));
+    this.drawAmounts(context, -scrollTop);
     this.outline(this.hovered, themeColor("--faint"), 1);
     this.outline(this.selectedBox, themeColor("--accent"), 2);
   }
 
-  /** The name, and at the right end its share and value if there is room. */
+  /** As much of the name as fits beside the share and the value, if these are drawn. */
   private label(box: number, roomPx: number): string {
     const name = shown(this.tree!.names[this.layout!.boxes.name[box]!]!);
+    const amount = this.amountWidth(box);
+    const left = roomPx - amount - AMOUNT_GAP_PX;
+    if (left > 0 && this.labels.fit(name, left) === name) this.withAmounts.push(box);
+    return this.labels.fit(name, roomPx);
+  }
+
+  private amountText(box: number): string {
     const value = this.layout!.boxes.length[box]!;
-    const whole = `${name}  ${share(value / this.layout!.width)} · ${this.options.amount(value)}`;
-    const full = this.labels.fit(whole, roomPx);
-    return full === whole ? full : this.labels.fit(name, roomPx);
+    return `${share(value / this.layout!.width)}  ${this.options.amount(value)}`;
+  }
+
+  private amountWidth(box: number): number {
+    return this.image.context.measureText(this.amountText(box)).width;
+  }
+
+  /** Draws the share and the value at the right end of boxes that have room for them. */
+  private drawAmounts(context: CanvasRenderingContext2D, top: number): void {
+    const { boxes } = this.layout!;
+    const scale = this.element.clientWidth / (this.to - this.from);
+    context.textAlign = "right";
+    context.globalAlpha = 0.72;
+    context.fillStyle = this.style.ink;
+    for (const box of this.withAmounts) {
+      const right = Math.min(this.element.clientWidth, (boxes.start[box]! + boxes.length[box]! - this.from) * scale);
+      context.fillText(this.amountText(box), right - AMOUNT_GAP_PX / 2, top + (boxes.rowOf(box) + 0.5) * this.rowPx);
+    }
+    context.globalAlpha = 1;
+    context.textAlign = "left";
+    this.withAmounts.length = 0;
   }
 
   private outline(box: number, color: string, width: number): void {

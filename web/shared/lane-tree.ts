@@ -502,9 +502,9 @@ export class LaneTree {
     gutter.addEventListener("pointercancel", end);
   }
 
-  /** The room for a lane's name above it. */
+  /** The room for a lane's name above it; an open group is nothing but its name. */
   private above(lane: Lane): number {
-    return NARROW.matches && lane.level > 1 ? NAME_PX : 0;
+    return NARROW.matches && lane.level > 1 && !(heads(lane) && lane.open) ? NAME_PX : 0;
   }
 
   private indexAt(y: number): number {

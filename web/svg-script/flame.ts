@@ -12,8 +12,10 @@ import { listen } from "../shared/keys";
 import { Help, Theme, openPage } from "../shared/page";
 import { Sandwich } from "../shared/sandwich";
 import { SearchField } from "../shared/search-field";
+import { StatusBar } from "../shared/statusbar";
 import { Tooltip } from "../shared/tooltip";
 import { readAddress, writeAddress } from "../shared/url-state";
+import panelStyle from "../shared/panel.css?inline";
 import style from "./flame/flame.css?inline";
 
 interface Head {
@@ -24,7 +26,11 @@ interface Head {
   frames: string[];
   /** Whether it compares two trees. */
   compared: boolean;
+  /** The command that draws it; null if there is none. */
+  command: string | null;
 }
+
+const MOST_CALLERS = 100;
 
 const head = readHead<Head>();
 const doubles = (name: string) => new Float64Array(readBlock(name).buffer);
@@ -44,11 +50,18 @@ function amount(value: number): string {
   return head.unit === "ns" ? duration(BigInt(Math.round(value)), 4) : `${grouped(value)} ${head.unit}`;
 }
 
+function fact(label: string, value: string): HTMLElement {
+  return h("div", { class: "fact" }, h("span", { class: "muted" }, label), h("span", {}, value));
+}
+
 function page(body: HTMLElement): void {
   const tooltip = new Tooltip(body);
   const place = h("output", { class: "place" });
-  const foot = h("footer", { class: "foot" });
-  const main = h("main");
+  const facts = h("aside", { class: "facts", attributes: { "aria-label": "Facts", "aria-live": "polite" } });
+  const picture = h("div", { class: "picture" });
+  const main = h("main", {}, facts, picture);
+  const status = new StatusBar();
+  status.show("Draws the same", head.command);
   let chosen: string | null = null;
   let sandwiched = false;
   let started = false;
@@ -97,18 +110,40 @@ function page(body: HTMLElement): void {
   }
 
   function describe(node: number | null): void {
-    const [name, ...facts] = node === null ? [null] : graph.facts(node);
-    foot.replaceChildren(
-      ...(name === null
-        ? head.notes.map((note) => h("p", {}, note))
-        : [h("p", {}, h("strong", {}, name)), ...facts.map((fact) => h("p", {}, fact))]),
+    if (node === null) {
+      facts.replaceChildren(
+        h("div", { class: "figure" }, amount(whole())),
+        fact("boxes", grouped(tree.parent.length)),
+        fact("functions", grouped(tree.names.length)),
+        ...head.notes.map((note) => h("p", { class: "muted" }, note)),
+      );
+      return;
+    }
+    const [name, ...lines] = graph.facts(node);
+    facts.replaceChildren(
+      h("div", { class: "figure" }, amount(tree.value[node]!)),
+      h("p", {}, h("strong", {}, name)),
+      ...lines.map((line) => h("p", {}, line)),
+      ...callers(node),
+      h("div", { class: "ways" }, button("Zoom to it", "Zoom to the selected box (F)", () => graph.zoom(node)), button("Show all", "Show all (0)", () => graph.zoom(null))),
     );
+  }
+
+  /** The callers of a box, the nearest first: each selects its box. */
+  function callers(node: number): Node[] {
+    const made: Node[] = [];
+    for (let at = tree.parent[node]!; at >= 0 && made.length < MOST_CALLERS; at = tree.parent[at]!) {
+      const caller = at;
+      const each = button(shown(tree.names[tree.name[caller]!]!), `Select the caller ${tree.names[tree.name[caller]!]!}`, () => graph.select(caller), { class: "bare" });
+      made.push(h("li", {}, each));
+    }
+    return made.length ? [h("h2", {}, "Called by"), h("ol", {}, ...made)] : [];
   }
 
   function toggle(on = !sandwiched): void {
     sandwiched = on;
     both.setAttribute("aria-pressed", String(on));
-    main.replaceChildren(on ? sandwich.element : graph.element);
+    picture.replaceChildren(on ? sandwich.element : graph.element);
     if (on) sandwich.show(tree, chosen);
     tooltip.hide();
     remember();
@@ -141,6 +176,7 @@ function page(body: HTMLElement): void {
     { keys: ["a"], label: "A", help: "to the left", action: () => graph.pan(-0.2) },
     { keys: ["d"], label: "D", help: "to the right", action: () => graph.pan(0.2) },
     { keys: ["c"], label: "C", help: "callers and callees", action: () => toggle() },
+    ...(head.command ? [{ keys: ["y"], label: "Y", help: "copy the command", action: () => status.copyCommand() }] : []),
     { keys: ["t"], label: "T", help: "light or dark", action: () => theme.toggle() },
     { keys: ["?"], help: "this list", action: () => keyHelp.toggle() },
   ];
@@ -153,7 +189,7 @@ function page(body: HTMLElement): void {
       h("nav", {}, search.element, place, reset, both, look, help),
     ),
     main,
-    foot,
+    h("footer", { class: "foot" }, status.element),
   );
   const keyHelp = new Help(body, keys, [
     { what: "wheel", help: "zoom at the pointer" },
@@ -165,7 +201,7 @@ function page(body: HTMLElement): void {
     { what: "Enter", help: "zoom to the selected box" },
   ]);
   listen(keys);
-  main.append(graph.element);
+  picture.append(graph.element);
   graph.show(tree);
   describe(null);
   reset.disabled = true;
@@ -182,4 +218,4 @@ function page(body: HTMLElement): void {
   started = true;
 }
 
-openPage(head.title, graphStyle + style, page);
+openPage(head.title, graphStyle + panelStyle + style, page);

@@ -164,7 +164,7 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
     compare.setAttribute("aria-pressed", String(state.before !== null));
     shape.textContent = state.shape === "band" ? "Selects a band" : "Selects a range of time";
     const command = selectionCommand(state);
-    status.show(command ? (isStates ? "Prints the same times" : "Draws the same flame graph") : "", command);
+    status.show(!command ? "" : !state.selection ? "Draws the same" : isStates ? "Prints the same times" : "Draws the same flame graph", command);
     remember();
   });
 
@@ -249,6 +249,7 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
     const fold = `each column ${length(model.periodNs)}, each of its ${model.rows} rows ${exact(model.offsetNs(1))}`;
     const colored = state.method === "rank" ? "by rank" : "in proportion";
     const text = model.isRefolded ? fold : shown(head.subtitle).replace(/by rank|in proportion/, colored);
+    subtitle.title = text;
     subtitle.textContent = group > 1 ? `${text}; ${group} columns are drawn as one` : text;
     const named = state.colored.size;
     legend.remark(named > hues && !head.cloud ? `The ${named.toLocaleString("en")} names share ${hues} colours.` : "");

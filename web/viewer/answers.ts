@@ -432,7 +432,7 @@ export class Answers {
       h("b", {}, amount),
       h("i", { class: "swatch", style: pixel === null ? "" : `background:${css(pixel)}` }),
       name(row.key, { class: "what" }),
-      h("span", { class: "muted" }, row.kind ? shown(row.kind) : more),
+      h("span", { class: row.kind ? "muted" : "muted more" }, row.kind ? shown(row.kind) : more),
     );
     made.type = "button";
     made.addEventListener("click", action);
@@ -476,7 +476,7 @@ export class Answers {
   }
 
   private legend(): HTMLElement | null {
-    const entries = this.states.map(({ name: text, color }) => h("span", {}, h("i", { class: "swatch", style: `background:${color}` }), name(text)));
+    const entries = this.states.map(({ name: text, color }) => h("span", text.includes(", ") ? { class: "several", title: text } : {}, h("i", { class: "swatch", style: `background:${color}` }), name(text)));
     return entries.length ? h("div", { class: "states" }, ...entries) : null;
   }
 
@@ -493,13 +493,29 @@ export class Answers {
         for (const state of lane.seen) if (state >= 0) seen.add(state);
       }
       const order = [...seen].sort((a, b) => file.states.ranks[a]! - file.states.ranks[b]! || a - b);
-      for (const state of order.slice(0, MOST_LEGEND)) {
-        entries.push({ name: file.states.names[state]!, color: css(file.states.pixels[state]!) });
+      // states of one colour cannot be told apart in the picture: they are one entry
+      const byColor = new Map<string, string[]>();
+      for (const state of order) {
+        const color = css(file.states.pixels[state]!);
+        const names = byColor.get(color);
+        if (names) names.push(file.states.names[state]!);
+        else byColor.set(color, [file.states.names[state]!]);
       }
-      if (order.length > MOST_LEGEND) entries.push({ name: `and ${order.length - MOST_LEGEND} more`, color: "transparent" });
+      const colors = [...byColor];
+      for (const [color, names] of colors.slice(0, MOST_LEGEND)) entries.push({ name: namesTogether(names), color });
+      const rest = colors.slice(MOST_LEGEND).reduce((sum, [, names]) => sum + names.length, 0);
+      if (rest) entries.push({ name: `and ${grouped(rest)} more`, color: "transparent" });
     }
     return entries;
   }
+}
+
+const MOST_TOGETHER = 3;
+
+/** Names of one colour: the first ones, and how many more there are. */
+function namesTogether(names: readonly string[]): string {
+  const rest = names.length - MOST_TOGETHER;
+  return names.slice(0, MOST_TOGETHER).join(", ") + (rest > 0 ? ` and ${grouped(rest)} more` : "");
 }
 
 /** A sentence with the micro sign that a terminal may lack. */

@@ -12,7 +12,7 @@ import type { Session, Thing } from "./session";
 const MOST_SHARES = 6;
 const MOST_POINTS = 8;
 const LONGEST_VALUE = 2000;
-const LONGEST_FACT = 60;
+const LONGEST_FACT = 160;
 const MOST_FACTS = 12;
 
 export function fact(label: string, value: string | Node, title = ""): HTMLElement {

@@ -24,8 +24,22 @@ const BAND_VEIL = 0.7;
 const LEAST_PERIOD_PX = 3;
 const BOLD_FONT = `600 ${LABEL_FONT}`;
 const PADDING_PX = 5;
+/** So many ends of arrows that are not in view have a chip at the edge. */
+const MOST_CHIPS = 8;
+const CHIP_PX = { height: 16, width: 140, gap: 2 };
 /** The name of a state that a label covers is at most so long. */
 const OLD_LABEL_PX = 80;
+
+/** A chip at the edge of the picture: it leads to the end of an arrow that is not in view. */
+interface Chip {
+  left: number;
+  top: number;
+  width: number;
+  file: FileModel;
+  lane: number;
+  row: number;
+  ns: bigint;
+}
 
 export class Picture {
   notes: readonly Note[] = [];
@@ -36,6 +50,7 @@ export class Picture {
   private readonly small: Scene;
   /** What was seen before the lanes were read again, and until when it is shown. */
   private held: { image: OffscreenCanvas; until: number } | null = null;
+  private readonly chips: Chip[] = [];
   private mapped: string | null = null;
   private mapLane: TileLane | null = null;
   private mapLanes: readonly Lane[] = [];
@@ -122,6 +137,7 @@ export class Picture {
       context.globalAlpha = 1;
     }
     this.drawNotes();
+    this.chips.length = 0;
     for (const flow of session.flows) this.arrow(flow);
     if (session.hovered) this.outline(session.hovered, scene.inks.faintText, 1);
     if (session.thing) this.outline(session.thing, scene.inks.accentText, 2);
@@ -170,6 +186,40 @@ export class Picture {
     context.globalAlpha = this.session.flows.length > 6 ? 0.55 : 0.9;
     drawFlowArrow(context, from, to, this.session.scene.inks.accentText, dip);
     context.globalAlpha = 1;
+    this.chip(flow.file, flow.from_lane, flow.from_row, BigInt(flow.from_ns), from);
+    this.chip(flow.file, flow.to_lane, flow.to_row, BigInt(flow.to_ns), to);
+  }
+
+  /** Draws a chip at the edge for an end of an arrow that is not in view. */
+  private chip(file: FileModel, index: number | null, row: number, ns: bigint, { x, y }: Spot): void {
+    const { tree, scene } = this.session;
+    const { context, widthPx, heightPx } = tree;
+    const isInside = x >= 0 && x <= widthPx && y >= 0 && y <= heightPx;
+    if (isInside || index === null || this.chips.length >= MOST_CHIPS) return;
+    const lane = this.session.laneOf(file, index);
+    const sign = x < 0 ? "←" : x > widthPx ? "→" : y < 0 ? "↑" : "↓";
+    const text = `${sign} ${scene.labels.fit(lane?.title ?? "", CHIP_PX.width)}`;
+    context.font = LABEL_FONT;
+    const width = context.measureText(text).width + 2 * PADDING_PX;
+    const left = Math.max(2, Math.min(widthPx - width - 2, x - width / 2));
+    const { height, gap } = CHIP_PX;
+    let top = Math.max(2, Math.min(heightPx - height - 2, y - height / 2));
+    const step = top > heightPx / 2 ? -height - gap : height + gap;
+    const isTaken = () => this.chips.some((each) => Math.abs(each.top - top) < height && each.left < left + width && left < each.left + each.width);
+    while (isTaken()) top += step;
+    context.fillStyle = scene.inks.accentText;
+    context.beginPath();
+    context.roundRect(left, top, width, height, 5);
+    context.fill();
+    context.fillStyle = css(scene.inks.background);
+    context.textBaseline = "middle";
+    context.fillText(text, left + PADDING_PX, top + height / 2 + 0.5);
+    this.chips.push({ left, top, width, file, lane: index, row, ns });
+  }
+
+  /** The chip at a point. */
+  chipAt(x: number, y: number): Chip | null {
+    return this.chips.find(({ left, top, width }) => x >= left && x <= left + width && y >= top && y <= top + CHIP_PX.height) ?? null;
   }
 
   /** Where an end of an arrow is: on its lane, or on the group in which that is closed. */

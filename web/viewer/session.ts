@@ -12,8 +12,11 @@ import type { Source } from "./source";
 import { TileStore } from "./tile-store";
 
 const MOVE_MS = 180;
-/** The groups of files with more lanes are closed at first. */
+/** The groups of files with more lanes are closed at first, */
 const MOST_OPEN = 200;
+/** except small ones at the top, while they have so many lanes together. */
+const SMALL_GROUP = 8;
+const MOST_IN_SMALL = 24;
 /** What is shown at the deepest zoom. */
 const FEWEST_NS = 20n;
 const BIG = /^(Loops|CPUs)\//;
@@ -237,12 +240,17 @@ export class Session {
       this.ofFile.set(file, made);
       const levels: number[] = [];
       const titles = shortTitles(file);
+      let inSmall = 0;
       for (let index = 0; index < table.count; index++) {
         const parent = table.parent[index]!;
         levels[index] = parent < 0 ? 2 : levels[parent]! + 1;
         const lane = this.make(file, index, levels[index]!);
         lane.title = titles[index]!;
-        if (lane instanceof GroupLane && table.count > MOST_OPEN) lane.open = false;
+        if (lane instanceof GroupLane && table.count > MOST_OPEN) {
+          const count = file.children[index]!.length;
+          lane.open = parent < 0 && count <= SMALL_GROUP && inSmall + count <= MOST_IN_SMALL;
+          if (lane.open) inSmall += count;
+        }
         const old = before.get(lane.key);
         if (old) lane.open = old.open;
         const open = this.toggled.get(lane.key);

@@ -558,6 +558,8 @@ export class ViewerPage {
 
   private async click(x: number, y: number, isFit = false): Promise<void> {
     const { session } = this;
+    const chip = this.picture.chipAt(x, y);
+    if (chip) return this.goToEnd(chip.file, chip.lane, chip.row, chip.ns);
     const found = session.tree.at(y);
     const lane = found?.lane ?? null;
     if (!(lane instanceof TileLane)) {
@@ -938,7 +940,7 @@ export class ViewerPage {
         },
         hover: (x, y) => {
           this.hover(x, y);
-          tree.canvas.style.cursor = this.edgeAt(x) === null ? "" : "ew-resize";
+          tree.canvas.style.cursor = this.picture.chipAt(x, y) ? "pointer" : this.edgeAt(x) === null ? "" : "ew-resize";
         },
         leave: () => {
           session.hovered = null;

@@ -147,7 +147,7 @@ _COLORS = {
     "idle": "#ebedf1",
     "gil-wait": "#9952ba",
     "gil-handoff": "#f08a5d",
-    "cpu-wait": "#e0705a",
+    "cpu-wait": "#f6b324",
     "lock-wait": "#9952ba",
     "polling": "#ebedf1",
     "lost": "#000000",

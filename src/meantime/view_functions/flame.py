@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -140,8 +142,12 @@ def flame(
     if not len(tree) and against is None and has_range:
         raise extent_of(history).nothing(part.start_ns, part.end_ns)
     chosen = counting.chosen(part if has_range else None)
+    words = None if provider is not None else _words(source, start, end, against, elided=elided)
+    command = (
+        None if words is None else shlex.join([*words, *counting.options(), "-o", "flame.svg"])
+    )
     if against is None:
-        return FlameView(tree, title=title, unit=unit, chosen=chosen)
+        return FlameView(tree, title=title, unit=unit, chosen=chosen, command=command)
     if isinstance(against, tuple):
         other = part_of(history, *against, filter)
         chosen.append(f"against {_range(other)}")
@@ -154,8 +160,10 @@ def flame(
         raise UsageError(f"cannot compare {unit} with {unit_before}; choose an event")
     both = difference(before, tree)
     if elided:
-        return FlameView(gone(both), title=f"{title}: gone", unit=unit, chosen=chosen)
-    return FlameView(both, title=title, unit=unit, chosen=chosen)
+        return FlameView(
+            gone(both), title=f"{title}: gone", unit=unit, chosen=chosen, command=command
+        )
+    return FlameView(both, title=title, unit=unit, chosen=chosen, command=command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +206,24 @@ class _Counting:
         chosen += [f"only {', '.join(self.isolated)}"] if self.isolated else []
         return [*chosen, f"without {', '.join(self.excluded)}"] if self.excluded else chosen
 
+    def options(self) -> list[str]:
+        """Return the same as options of the command."""
+        words = ["--whole"] if self.whole else []
+        if not self.names:
+            words.append("--no-names")
+        if self.filter is not None:
+            words += ["--filter", self.filter]
+        if self.event is not None:
+            words += ["--event", self.event]
+        if self.band_ns is not None:
+            low, high = self.band_ns
+            words += ["--band", f"{low}ns..{high}ns", "--period", f"{self.period_ns}ns"]
+        for option, names in (("--isolate", self.isolated), ("--exclude", self.excluded)):
+            if names:
+                words += [option, ",".join(name.replace(",", "\\,") for name in names)]
+                words += ["--by", self.by]
+        return words
+
     def tree(self, part: Part) -> tuple[CallTree, str]:
         """Return the call tree of a part, and the unit of its weights.
 
@@ -237,6 +263,34 @@ class _Counting:
         except UsageError as error:
             # Which names exist depends on the file, so this is not an error of the command line.
             raise InputError(self.label, str(error)) from None
+
+
+def _words(
+    source: Source,
+    start: Time | None,
+    end: Time | None,
+    against: Source | tuple[Time, Time] | None,
+    *,
+    elided: bool,
+) -> list[str] | None:
+    """Return the command for a path and what it is compared with; None if one is a history."""
+    if not isinstance(source, str | os.PathLike) or os.fspath(source) == "-":
+        return None
+    words = ["meantime", "flame", os.fspath(source)]
+    for option, time in (("--from", start), ("--to", end)):
+        if time is not None:
+            words += [option, _time(time)]
+    if isinstance(against, tuple):
+        words += ["--against", "..".join(map(_time, against))]
+    elif isinstance(against, str | os.PathLike):
+        words += ["--against", os.fspath(against)]
+    elif against is not None:
+        return None
+    return [*words, "--elided"] if elided else words
+
+
+def _time(time: Time) -> str:
+    return time if isinstance(time, str) else f"abs:{time}ns"
 
 
 def _range(part: Part) -> str:

@@ -33,7 +33,9 @@ _WAITING = r"(?:waiting[:\- ]?)?"
 # From the bottom of a stack to its top: what is active first.
 CLASSES = (
     StateClass("running", "#1d8759", "#42be90", r"running|on[\- ]?cpu|executing"),
-    StateClass("runnable", "#f6b324", "#efb822", r"runnable|ready|preempted|run[\- ]?queue"),
+    StateClass(
+        "runnable", "#f6b324", "#efb822", r"runnable|ready|preempted|cpu[\- ]?wait|run[\- ]?queue"
+    ),
     StateClass(
         "blocked", "#b90005", "#f2482c", r"blocked|disk[\- ]?wait|uninterruptible(?: sleep)?"
     ),

@@ -24,11 +24,29 @@ function offsets(model: Model, { from, to }: Selection, offsetNs: bigint): strin
   return periodNs === 1_000_000_000n ? band : [...band, "--period", seconds(periodNs)];
 }
 
-/** The command; null if no single one shows the same. */
+/** The command that draws the map; null if options are not known that it needs. */
+function mapCommand({ model, counted }: HeatState): string | null {
+  const command = model.head.command!;
+  if (command.kind === "states" || counted) return null;
+  const offsetNs = BigInt(command.offset_ns);
+  const [first, end] = command.bounds.map((ns) => `abs:${seconds(BigInt(ns) - offsetNs)}`) as [string, string];
+  const words = ["meantime", "heatmap", command.file, "--from", first, "--to", end, "--period", seconds(model.periodNs), "--rows", String(model.rows)];
+  // without it, columns begin at whole periods
+  const originNs = model.originNs - offsetNs;
+  if (originNs % model.periodNs) words.push("--origin", `abs:${seconds(originNs)}`);
+  if (command.by !== null) words.push("--by", command.by);
+  if (command.event !== null) words.push("--event", command.event);
+  if (command.filter !== null) words.push("--filter", command.filter);
+  if (command.provider !== null) words.push("--provider", command.provider);
+  return [...words.map(quoted), "-o", "heatmap.svg"].join(" ");
+}
+
+/** The command for the selection, or for the map; null if no single one shows the same. */
 export function selectionCommand(state: HeatState): string | null {
   const { model, selection, before } = state;
   const { command } = model.head;
-  if (!command || !selection) return null;
+  if (!command) return null;
+  if (!selection) return mapCommand(state);
   const bounds = command.bounds.map(BigInt) as [bigint, bigint];
   const offsetNs = BigInt(command.offset_ns);
   const range = (chosen: Selection): [string, string] | null => {

@@ -41,6 +41,7 @@ class Flame:
         before: int64, the part of each width from the range compared against; None without one.
         before_width: The part of `width` from that range.
         chosen: What was selected, for the subtitle.
+        command: The command that draws it; None if there is none.
     """
 
     title: str
@@ -58,6 +59,7 @@ class Flame:
     before: Int64s | None = None
     before_width: int = 0
     chosen: Sequence[str] = ()
+    command: str | None = None
 
     def __len__(self) -> int:
         return len(self.start)

@@ -74,6 +74,7 @@ def _head(flame: Flame, names: Sequence[str], notes: Sequence[str]) -> dict[str,
         "unit": flame.unit,
         "frames": names,
         "compared": flame.before is not None,
+        "command": flame.command,
     }
 
 

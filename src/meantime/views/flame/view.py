@@ -44,6 +44,7 @@ class FlameView(Picture):
         title: str,
         unit: str,
         chosen: Sequence[str] = (),
+        command: str | None = None,
     ) -> None:
         """Prepare a picture.
 
@@ -52,9 +53,11 @@ class FlameView(Picture):
             title: The title of the picture.
             unit: The unit of widths.
             chosen: What was selected, such as a range; the subtitle lists it.
+            command: The command that draws it; the page shows it.
         """
         self.data = data
         self._chosen = chosen
+        self._command = command
         self.title = title
         self.unit = unit
         self.lost = Counter[str]()
@@ -115,7 +118,7 @@ class FlameView(Picture):
                 drawn = graph(self.data, title=self.title, unit=self.unit)
             else:
                 drawn = compared(self.data, title=self.title, unit=self.unit)
-            return svg.page(replace(drawn, chosen=self._chosen))
+            return svg.page(replace(drawn, chosen=self._chosen, command=self._command))
         from meantime.views.flame import chart_page  # noqa: PLC0415 - only for a chart
 
         return chart_page.page(self.data)
