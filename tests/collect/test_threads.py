@@ -24,6 +24,8 @@ import pytest
 import trio
 
 import meantime
+from meantime.collect import _recorder
+from meantime.kernels.record_kinds import KINDS
 
 sys.path.insert(0, str(Path(__file__).parent))
 from reading import read
@@ -184,6 +186,8 @@ def test_the_lanes_of_a_thread_agree(tmp_path: Path) -> None:
         spinning.start()
         await asyncio.sleep(0.005)
         _spin(20_000_000)
+        # as if the thread had waited for a processor in this step
+        _recorder.emit(KINDS["CPU_WAIT"], 2_000_000)
         await asyncio.to_thread(time.sleep, 0.005)
         spinning.join()
 
@@ -197,9 +201,16 @@ def test_the_lanes_of_a_thread_agree(tmp_path: Path) -> None:
         for path, changes in recorded.changes.items()
         if path[0] == group and path[1].startswith("MainThread")
     )
-    both = [(loop[at], thread[at]) for at in loop.keys() & thread.keys()]
-    assert {("parked", "parked"), ("running", "running")} <= set(both)
-    assert all(ours == theirs for ours, theirs in both if ours != "stopped")
+    loop_state = thread_state = None
+    both = set()
+    for time_ns in sorted(loop.keys() | thread.keys()):
+        loop_state = loop.get(time_ns, loop_state)
+        thread_state = thread.get(time_ns, thread_state)
+        # the thread's lane begins with its first wait, and goes on after the loop's
+        if thread_state is not None and loop_state not in {None, "stopped"}:
+            both.add((loop_state, thread_state))
+    assert {("parked", "parked"), ("running", "running"), ("cpu-wait", "cpu-wait")} <= both
+    assert all(ours == theirs for ours, theirs in both)
     # it sleeps until a time that is set before it has given the GIL away
     slept = _times(recorded, "Workers", "asyncio_0")
     assert slept["sleeping"] + slept.get("gil-handoff", 0) >= 4

@@ -449,16 +449,34 @@ cdef class TaskStates:
         if s.code >= 0:
             code = s.code
         if loop >= 0:
-            # what the loop does from its latest change on lasts for a while, as on its thread's lane
-            wait_ns = max(wait_ns, (<Entity *>self.entities.data)[loop].latest_ns + 1)
-        if loop >= 0 and wait_ns < end_ns:
-            failed |= self.change(wait_ns, loop, self.state_of[KIND_CPU_WAIT], code)
-        if loop >= 0 and (waited_ns > 0 or code >= 0):
-            failed |= self.change(end_ns, loop, self.running, s.tag[E_LOOP])
+            if waited_ns > 0:
+                failed |= self.cpu_wait(s, wait_ns, end_ns, code)
+            if waited_ns > 0 or code >= 0:
+                failed |= self.change(end_ns, loop, self.running, s.tag[E_LOOP])
         s.waited_ns = 0
         s.code = -1
         failed |= self.block(s, begin_ns, end_ns, t, paused, waited_ns, code)
         self.forget_gil(s)
+        return failed
+
+    cdef int cpu_wait(
+        self, Stream *s, int64_t since_ns, int64_t until_ns, int32_t code
+    ) noexcept nogil:
+        # The thread of a loop waited for a processor: on the lanes of both.
+        cdef int what, failed = 0
+        for what in range(E_LOOP, E_THREAD + 1):
+            if s.entity[what] >= 0 and s.state[what] == self.running:
+                # the latest change lasts for a while, at the same time on both lanes
+                since_ns = max(
+                    since_ns, (<Entity *>self.entities.data)[s.entity[what]].latest_ns + 1
+                )
+        for what in range(E_LOOP, E_THREAD + 1):
+            if since_ns < until_ns and s.entity[what] >= 0 and s.state[what] == self.running:
+                failed |= self.change(
+                    since_ns, s.entity[what], self.state_of[KIND_CPU_WAIT],
+                    code if what == E_LOOP else s.tag[what],
+                )
+                failed |= self.change(until_ns, s.entity[what], self.running, s.tag[what])
         return failed
 
     cdef int loop_code(self, int64_t begin_ns, Stream *s, int32_t code) noexcept nogil:
@@ -1001,8 +1019,8 @@ cdef class TaskStates:
                 return 0
             tag = self.tag(s.process, ident)
             if aux:
-                return self.thread_change(stream, E_LOOP, time_ns, self.state_of[KIND_PARK], -1)
-            return self.thread_change(stream, E_LOOP, time_ns, self.running, tag)
+                return self.loop_change(time_ns, stream, self.state_of[KIND_PARK], -1)
+            return self.loop_change(time_ns, stream, self.running, tag)
         if KIND_SUBMIT <= kind <= KIND_ITEM_END:
             return self.item_record(time_ns, stream, kind, ident, aux)
         if kind == KIND_LOOP_BEGIN:

@@ -171,7 +171,10 @@ _COLORS = {
     "child-wait": "#adb0f4",
 }
 
-_THREAD_WAITS = (
+# the states of a thread, alike on its own lane, its loop's and its pool's
+_THREAD_STATES = (
+    "running",
+    "cpu-wait",
     "gil-wait",
     "gil-handoff",
     "lock-wait",
@@ -179,6 +182,9 @@ _THREAD_WAITS = (
     "sleeping",
     "io-wait",
     "child-wait",
+    "stopped",
+    "collector-stall",
+    "lost",
 )
 
 _LANES: dict[str, tuple[str, str, tuple[str, ...]]] = {
@@ -198,29 +204,9 @@ _LANES: dict[str, tuple[str, str, tuple[str, ...]]] = {
             "lost",
         ),
     ),
-    "Loops": (
-        "Loop",
-        "Event loops",
-        ("running", "cpu-wait", "parked", *_THREAD_WAITS, "stopped", "collector-stall", "lost"),
-    ),
-    "Workers": (
-        "Worker",
-        "Pool threads",
-        ("running", "idle", *_THREAD_WAITS, "stopped", "collector-stall", "lost"),
-    ),
-    "Threads": (
-        "Thread",
-        "Threads",
-        (
-            "running",
-            "parked",
-            "idle",
-            *_THREAD_WAITS,
-            "stopped",
-            "collector-stall",
-            "lost",
-        ),
-    ),
+    "Loops": ("Loop", "Event loops", (*_THREAD_STATES, "parked")),
+    "Workers": ("Worker", "Pool threads", (*_THREAD_STATES, "idle")),
+    "Threads": ("Thread", "Threads", (*_THREAD_STATES, "parked", "idle")),
 }
 
 
