@@ -38,6 +38,7 @@ cdef extern from "hooks.h":
         runs_callbacks = is_known;
     }
     static void set_label_variable(PyObject *variable) { ASSIGN(label_variable, variable); }
+    static void set_trio_checkpoint(PyObject *kind) { ASSIGN(trio_checkpoint, kind); }
     static void set_of_trio(PyObject *coroutine) { ((proxy *)coroutine)->of_trio = 1; }
     static void set_is_coroutine(PyObject *function) { ASSIGN(is_coroutine, function); }
     static void clear_library(void) {
@@ -87,6 +88,7 @@ cdef extern from "hooks.h":
     void stop_recording()
     uint32_t number_of(PyObject *)
     void set_of_trio(object)
+    void set_trio_checkpoint(object)
     PyObject *attach_coroutine(PyObject *, PyObject *, PyObject *, int)
     PyObject *detach_coroutine(PyObject *)
     int set_task_coroutine "set_coroutine"(object, object)
@@ -453,6 +455,11 @@ def configure_handles(handle, timer):
     )
     set_handle_type(timer, members[0], members[1], members[2], members[3], is_known)
     return True
+
+
+def configure_trio(checkpoint):
+    """Set what a task of trio yields to let others run while it is ready itself."""
+    set_trio_checkpoint(checkpoint)
 
 
 def configure_cancellation(types):

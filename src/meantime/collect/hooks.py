@@ -183,6 +183,8 @@ class Hooks:
     def _trio(self, trio: ModuleType) -> None:
         self._add_library(trio)
         self._add_cancellation(trio.Cancelled)
+        traps = sys.modules["trio._core._traps"]
+        _recorder.configure_trio(getattr(traps, "CancelShieldedCheckpoint", None))
         runner = sys.modules["trio._core._run"].Runner
         if self._tasks:
             self._replace(runner, "spawn_impl", "trio_spawn")

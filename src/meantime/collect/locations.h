@@ -123,7 +123,7 @@ static uint32_t classify_code(PyCodeObject *code) {
     return flags;
 }
 
-static uint32_t flags_of_code(PyObject *code) {
+static __attribute__((noinline)) uint32_t flags_of_new_code(PyObject *code) {
     if (unlikely(codes_used * 2 >= codes_capacity) && grow_codes() < 0) return 0;
     known_code *known = find_code(code);
     if (unlikely(!known->code)) {
@@ -132,6 +132,15 @@ static uint32_t flags_of_code(PyObject *code) {
         codes_used++;
     }
     return known->flags;
+}
+
+static inline uint32_t flags_of_code(PyObject *code) {
+    if (likely(codes_capacity)) {
+        /* most are where the search begins */
+        known_code *known = &codes[mix((uint64_t)code, 0, 0) & (codes_capacity - 1)];
+        if (likely(known->code == code)) return known->flags;
+    }
+    return flags_of_new_code(code);
 }
 
 static size_t append(char *text, size_t at, size_t size, const char *part, Py_ssize_t length) {
@@ -188,11 +197,18 @@ static void define_location(uint32_t id, PyObject *code, int lasti, PyObject *su
     PyErr_Restore(type, value, traceback);
 }
 
+static inline size_t location_hash(PyObject *code, int lasti, PyObject *subject, uint32_t leaf) {
+    return mix((uint64_t)code, (uint64_t)subject, (uint32_t)lasti * 4u + leaf);
+}
+
+static inline int is_location(const code_location *p, PyObject *code, int lasti,
+                              PyObject *subject, uint32_t leaf) {
+    return p->code == code && p->subject == subject && p->lasti == lasti && p->leaf == leaf;
+}
+
 static code_location *find_location(PyObject *code, int lasti, PyObject *subject, uint32_t leaf) {
-    size_t mask = locations_capacity - 1;
-    size_t i = mix((uint64_t)code, (uint64_t)subject, (uint32_t)lasti * 4u + leaf) & mask;
-    while (locations[i].id && !(locations[i].code == code && locations[i].subject == subject &&
-                             locations[i].lasti == lasti && locations[i].leaf == leaf))
+    size_t mask = locations_capacity - 1, i = location_hash(code, lasti, subject, leaf) & mask;
+    while (locations[i].id && !is_location(&locations[i], code, lasti, subject, leaf))
         i = (i + 1) & mask;
     return &locations[i];
 }
@@ -211,8 +227,8 @@ static int grow_locations(void) {
     return 0;
 }
 
-/* Returns the number of a location; 0 where there is none. `subject` is a code object or a type. */
-static uint32_t location_id(PyObject *code, int lasti, PyObject *subject, uint32_t leaf) {
+static __attribute__((noinline)) uint32_t add_location(PyObject *code, int lasti,
+                                                       PyObject *subject, uint32_t leaf) {
     if (!code && !subject) return 0;
     if (unlikely(locations_used * 2 >= locations_capacity) && grow_locations() < 0) return 0;
     code_location *p = find_location(code, lasti, subject, leaf);
@@ -225,6 +241,16 @@ static uint32_t location_id(PyObject *code, int lasti, PyObject *subject, uint32
     uint32_t id = p->id;
     define_location(id, code, lasti, subject, leaf);
     return id;
+}
+
+/* Returns the number of a location; 0 where there is none. `subject` is a code object or a type. */
+static inline uint32_t location_id(PyObject *code, int lasti, PyObject *subject, uint32_t leaf) {
+    if (likely(locations_capacity)) {
+        size_t at = location_hash(code, lasti, subject, leaf) & (locations_capacity - 1);
+        code_location *p = &locations[at];
+        if (likely(p->id && is_location(p, code, lasti, subject, leaf))) return p->id;
+    }
+    return add_location(code, lasti, subject, leaf);
 }
 
 /* Where a task is spawned */
@@ -338,8 +364,13 @@ static PyObject *code_of_wait_for(struct _PyInterpreterFrame *frame) {
 }
 #endif
 
+static PyObject *trio_checkpoint = NULL; /* what a task of trio yields that only lets others run */
+
+static inline int lets_others_run(PyObject *yielded) {
+    return yielded == Py_None || yielded == trio_checkpoint;
+}
+
 static uint32_t leaf_of(PyObject *yielded, int by_library) {
-    if (yielded == Py_None) return LEAF_NONE;
     if (task_type && Py_IS_TYPE(yielded, task_type)) return LEAF_TASK;
     if (!future_type || !PyObject_TypeCheck(yielded, future_type)) return LEAF_OTHER;
     if ((waited_item = item_of_future(yielded))) return LEAF_ITEM;
@@ -371,15 +402,19 @@ static uint32_t wait_location(PyObject *coroutine, PyObject *yielded) {
         PyObject *next = coroutine_await(at, NULL);
         if (!next || !PyCoro_CheckExact(next)) {
             if (!next) PyErr_Clear();
-            else if (next != Py_None && next != yielded) compiled = leaf_of_compiled(next);
+            else if (next != Py_None && next != yielded && !PyGen_CheckExact(next))
+                compiled = leaf_of_compiled(next);
             Py_XDECREF(next);
             break;
         }
         Py_DECREF(at);
         at = next;
     }
-    /* None is a checkpoint: the task is ready immediately, so it does not wait for the queue */
-    if (queue_code && yielded != Py_None) inner_code = queue_code;
+    if (lets_others_run(yielded)) {
+        Py_DECREF(at);
+        return location_id(user_code, user_lasti, inner_code, LEAF_NONE);
+    }
+    if (queue_code) inner_code = queue_code;
     uint32_t leaf = leaf_of(yielded, flags & CODE_LIBRARY);
     if (leaf == LEAF_FUTURE && compiled != LEAF_OTHER) leaf = compiled;
 #if PY_VERSION_HEX < 0x030C0000

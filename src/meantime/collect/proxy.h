@@ -122,8 +122,8 @@ THREAD_LOCAL PyObject *running_handle = NULL;
 THREAD_LOCAL int handle_stepped = 0;
 THREAD_LOCAL uint64_t handle_begin_ns = 0;
 THREAD_LOCAL slot *handle_cursor = NULL; /* the stream's cursor when it began */
-/* A task whose step ended with a bare yield: the interpreter schedules it again at once, so that
-   wake-up is not recorded. */
+/* A task whose step ended with a bare yield, or a checkpoint of trio: it is scheduled again at once,
+   so that wake-up is not recorded. */
 THREAD_LOCAL uint32_t yielded_task = 0;
 
 /* Returns when the step began; `before` is the task in whose step it is. */
@@ -190,7 +190,7 @@ static void suspend(proxy *p, PyObject *yielded, uint32_t before) {
     if (unlikely(waited_item)) put(KIND_ITEM_AWAITED, waited_item, p->id);
     put_end(kind, p->id, location, before);
     /* while it is being cancelled, the wake-up ends that state */
-    if (yielded == Py_None && !p->of_trio && kind == KIND_WAIT) yielded_task = p->id;
+    if (lets_others_run(yielded) && kind == KIND_WAIT) yielded_task = p->id;
 }
 
 /* A task that was running when the recording began. That step does not pass through the proxy, so
@@ -364,9 +364,13 @@ static PyObject *proxy_getattr(PyObject *self, PyObject *name) {
     /* trio looks up `send` when it schedules a task, and calls it later: this is the wake-up */
     if (p->of_trio && p->stepped && !p->finished && recording_on && name == text_send) {
         if (unlikely(unseen)) end_unseen();
-        /* what is due, trio ends after each poll, before any step */
-        if (!current_task && !stepped_since_poll) put_trio_due();
-        put(KIND_WAKE, p->id, current_task);
+        if (p->id == yielded_task) {
+            yielded_task = 0;
+        } else {
+            /* what is due, trio ends after each poll, before any step */
+            if (!current_task && !stepped_since_poll) put_trio_due();
+            put(KIND_WAKE, p->id, current_task);
+        }
     }
     PyObject *found = PyObject_GenericGetAttr(self, name);
     if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;

@@ -909,6 +909,7 @@ static void join_sampler(void) {
 /* Starts the thread that watches loops, if it is pending: called where a loop begins or polls, with
    or without the GIL. A program without loops has no such thread. */
 static void start_watcher(void) {
+    int error = errno;
     pthread_mutex_lock(&watch_mutex);
     if (watch_pending && recording_on) {
         watch_pending = 0;
@@ -916,6 +917,7 @@ static void start_watcher(void) {
         if (!sampler.running && open_memory() == 0) create_sampler();
     }
     pthread_mutex_unlock(&watch_mutex);
+    errno = error;
 }
 
 /* From 3.12 on, the interpreter warns of a fork in a process with several threads, so a thread that

@@ -125,10 +125,9 @@ static inline int is_loop_polling(void) {
     return loop_epoch == epoch && recording_on && !inside_stream;
 }
 
+/* What `end_poll` calls keeps errno. */
 static inline int poll_ended(int timeout_ms, int ready) {
-    int error = errno;
     end_poll(timeout_ms != 0, ready > 0 ? (uint32_t)ready : 0);
-    errno = error;
     return ready;
 }
 
