@@ -28,6 +28,9 @@ CATALOGUE: dict[str, str] = {
         "what comes after the end of the window cannot be read, and was left out unread"
     ),
     "zero_length_state": "an entity changed state twice at one time; the later state counts",
+    "interval_without_start": "intervals without a start were left out",
+    "interval_without_end": ("intervals without an end are drawn until the last time of the input"),
+    "step_of_job": "steps of batch jobs are within their job, and were left out",
     "unknown_line": "lines that are neither a sample nor part of one were skipped",
     "unread_event": (
         "lines with a time whose other fields differ from those of the first lines were"

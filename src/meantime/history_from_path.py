@@ -6,18 +6,19 @@ cache, or built into it; or it is built in memory.
 
 from __future__ import annotations
 
-from os import fspath
+import shlex
+from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from meantime.anomalies import check_strictness
-from meantime.errors import InputError
+from meantime.column_mapping import GUESSED, MappedPath, mapping_of
+from meantime.errors import InputError, UsageError
 from meantime.history.directory import is_history
 from meantime.units import parse_instant
 
 if TYPE_CHECKING:
-    from os import PathLike
-
+    from meantime.column_mapping import ColumnMapping, Columns
     from meantime.directory_build import Notify, ProgressCallback
     from meantime.history import History
     from meantime.providers.base import StateProvider
@@ -28,8 +29,9 @@ __all__ = ["open_history"]
 
 
 def open_history(
-    path: str | PathLike[str],
+    path: str | PathLike[str] | Any,
     *,
+    columns: Columns | None = None,
     provider: ProviderLike = None,
     cache: bool = False,
     lenient: bool = False,
@@ -48,7 +50,13 @@ def open_history(
     is of the trace's own clock.
 
     Args:
-        path: A history's directory, or a trace, which may be compressed; `-` is standard input.
+        path: A history's directory, or a trace, which may be compressed; `-` is standard input. Or
+            a table of pandas, polars, pyarrow or DuckDB: what has the Arrow C stream protocol.
+        columns: Which columns of a table, or fields of a log of JSON lines, are the times, entities
+            and states: `{"start": "Start", "end": "End", "entity": "Node", "state": "Job"}`, or a
+            text as of the option `--columns`. What is not given is guessed from the names. With
+            `pair` and `by`, events of a log become spans. Without it the file
+            `PATH.columns.toml` is used, if there is one.
         provider: Derives states from the events of a trace; see `meantime.build`.
         cache: Keep the history of a trace in `$XDG_CACHE_HOME/meantime`, or `~/.cache/meantime`,
             and use it again until the trace, the provider or its version changes.
@@ -63,18 +71,26 @@ def open_history(
             None if all were read. A state in the range keeps its beginning and its end, and what
             is not a state is never left out.
         end: The end of that range.
-        notify: Called with a sentence that gives the reason when a cached history is rebuilt.
+        notify: Called with a sentence that gives the reason when a cached history is rebuilt, or
+            says which columns were guessed.
         progress: Called with the bytes read and the bytes in all.
 
     Raises:
         InputError: If the file cannot be read, or `strict` and it has an anomaly.
         ProviderError: If the provider fails, or the file that declares it is wrong.
-        UsageError: If it is to be read both `lenient` and `strict`, or a text is not a time.
+        UsageError: If it is to be read both `lenient` and `strict`, a text is not a time, or the
+            columns cannot be understood.
     """
     check_strictness(lenient=lenient, strict=strict)
     start, end = (parse_instant(time) if isinstance(time, str) else time for time in (start, end))
+    mapping = mapping_of(columns)
+    if not isinstance(path, str | PathLike):
+        history = _of_table(path, mapping, _loaded(provider), lenient=lenient, until_ns=until_ns)
+        if strict:
+            history.anomalies.refuse(history.metadata.source)
+        return history
     history = _opened(
-        path,
+        path if mapping is None else MappedPath(fspath(path), mapping),
         _loaded(provider),
         cache=cache,
         lenient=lenient,
@@ -97,6 +113,33 @@ def _loaded(provider: ProviderLike) -> StateProvider | None:
     return provider_of(provider)
 
 
+def _of_table(
+    table: Any,
+    mapping: ColumnMapping | None,
+    provider: StateProvider | None,
+    *,
+    lenient: bool,
+    until_ns: int | None,
+) -> History:
+    """Return the history of a table of another library.
+
+    Raises:
+        UsageError: If it is none.
+    """
+    if not hasattr(table, "__arrow_c_stream__"):
+        raise UsageError(
+            f"cannot open {type(table).__name__}: give a path, or a table of pandas, polars,"
+            " pyarrow or DuckDB"
+        )
+    if provider is not None:
+        raise UsageError("a provider needs a log of events; this is a table")
+    from meantime.history.ingest import build  # noqa: PLC0415 - as below
+    from meantime.readers.contract import ReadOptions  # noqa: PLC0415 - as below
+    from meantime.readers.table import trace_of  # noqa: PLC0415 - as below
+
+    return build(trace_of(table, mapping, ReadOptions(lenient=lenient, until_ns=until_ns)))
+
+
 def _opened(
     path: str | PathLike[str],
     provider: StateProvider | None,
@@ -113,6 +156,10 @@ def _opened(
         if provider is not None:
             raise InputError(
                 fspath(path), "this is a finished history; a provider needs the original trace"
+            )
+        if isinstance(path, MappedPath):
+            raise InputError(
+                fspath(path), "this is a finished history; columns apply to tables and logs"
             )
         from meantime.history.directory.open import open_history as open_directory  # noqa: PLC0415 - 5 ms, not for traces
 
@@ -145,4 +192,7 @@ def _opened(
         start=None if provider is not None else start,
         end=None if provider is not None else end,
     )
-    return ingest(HistoryBuilder(), trace, provider)
+    history = ingest(HistoryBuilder(), trace, provider)
+    if notify is not None and (guessed := trace.facts.get(GUESSED)):
+        notify(f"{fspath(path)}: columns guessed: --columns {shlex.quote(guessed)}")
+    return history

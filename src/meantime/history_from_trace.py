@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+from meantime.column_mapping import MappedPath, mapping_of
 from meantime.directory_build import build_directory
 from meantime.errors import UsageError
 from meantime.events import Events
@@ -20,6 +21,7 @@ from meantime.trace import Trace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from meantime.column_mapping import Columns
     from meantime.directory_build import Notify, ProgressCallback
     from meantime.events import Event
     from meantime.history import History
@@ -35,6 +37,7 @@ def build(
     provider: ProviderLike = None,
     path: str | PathLike[str] | None = None,
     *,
+    columns: Columns | None = None,
     keep: Keep = "everything",
     lenient: bool = False,
     resume: bool = False,
@@ -48,6 +51,8 @@ def build(
         provider: A `StateProvider`, a class of it, or a TOML or Python file that defines one.
             Without a provider the history has the states of the trace itself.
         path: The directory to build it in, `NAME.mth`; None builds it in memory.
+        columns: Which columns of a table, or fields of a log of JSON lines, are the times and
+            states; see `meantime.open`.
         keep: `"everything"`; or `"ongoing"`: only the current state of each attribute; or
             `"checkpoints"`: queries are answered by replaying events from the nearest checkpoint.
         lenient: Skip records that cannot be read and count them as anomalies, instead of raising at
@@ -64,6 +69,10 @@ def build(
         UsageError: If arguments exclude each other.
     """
     chosen = provider_of(provider)
+    if (mapping := mapping_of(columns)) is not None:
+        if not isinstance(trace, str | PathLike):
+            raise UsageError("columns apply to a file; this is an open trace, or events")
+        trace = MappedPath(fspath(trace), mapping)
     if keep not in get_args(Keep):
         raise UsageError(f"unknown keep {keep!r}; choose one of: {', '.join(get_args(Keep))}")
     if keep != "everything" and path is not None:

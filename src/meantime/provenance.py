@@ -8,6 +8,7 @@ from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from meantime.column_mapping import mapping_for
 from meantime.errors import InputError
 from meantime.history.directory import is_history
 
@@ -26,6 +27,7 @@ _LABELS = {
     "provider": "the provider",
     "provider_version": "provider version",
     "lenient": "lenient",
+    "columns": "columns",
 }
 
 
@@ -48,6 +50,8 @@ def provenance_of(
         provenance["fingerprint"] = digest
     if lenient:
         provenance["lenient"] = "yes"
+    if (mapping := mapping_for(trace)) is not None:
+        provenance["columns"] = mapping.key
     if provider is not None:
         provenance["provider"] = provider.name
         provenance["provider_version"] = str(provider.version)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -111,16 +110,32 @@ def changes_of(table_rows: list[tuple[int, int, str, str]]) -> list[Any]:
                 raise ValueError
             by_path.setdefault(tuple(map(str, path)), []).append((start, end, value))
     changes: list[tuple[int, tuple[str, ...], str | None]] = []
-    for path, intervals in by_path.items():
-        intervals.sort(key=lambda interval: interval[:2])
-        if any(start < end for (_, end, _), (start, _, _) in itertools.pairwise(intervals)):
-            raise ValueError
+    for path, intervals in lanes_of(by_path).items():
         starts = {start for start, _, _ in intervals}
         for start, end, value in intervals:
             changes.append((start, path, value))
             if end not in starts:
                 changes.append((end, path, None))
     return sorted(changes, key=lambda change: change[0])
+
+
+def lanes_of(
+    by_path: dict[tuple[str, ...], list[tuple[int, int, str]]],
+) -> dict[tuple[str, ...], list[tuple[int, int, str]]]:
+    """Return the intervals of each path, or of its lanes if some overlap."""
+    found = {}
+    for path, intervals in by_path.items():
+        lanes: list[list[tuple[int, int, str]]] = []
+        for interval in sorted(intervals, key=lambda interval: interval[:2]):
+            free = next((lane for lane in lanes if lane[-1][1] <= interval[0]), None)
+            if free is None:
+                lanes.append([interval])
+            else:
+                free.append(interval)
+        for number, lane in enumerate(lanes, 1):
+            label = f"lane {number:0{len(str(len(lanes)))}}"
+            found[path if len(lanes) == 1 else (*path, label)] = lane
+    return found
 
 
 def read(data: bytes) -> Any:

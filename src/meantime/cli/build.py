@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from meantime.anomalies import check_strictness
-from meantime.cli.inputs import import_numpy, notify
+from meantime.cli.inputs import import_numpy, mapped, notify
 from meantime.cli.options import (
+    column_options,
     file_argument,
     force_option,
     json_option,
@@ -32,6 +33,7 @@ __all__ = ["command", "keep_history"]
 
 
 @click.command("build", epilog="Example:  meantime build disks.statemap.gz -o disks.mth")
+@column_options
 @file_argument("trace", "TRACE")
 @output_option("NAME.mth", "Directory to create.", required=True)
 @force_option
@@ -98,7 +100,7 @@ def keep_history(
         raise OutputError(f"{output}: the directory {path.parent} does not exist")
     with replacing(path if is_replaced else None), progress_bar(f"reading {trace}") as progress:
         history = build(
-            trace,
+            mapped(trace),
             provider,
             path,
             lenient=lenient,

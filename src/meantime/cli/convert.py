@@ -10,6 +10,7 @@ import click
 from meantime.cli.build import keep_history
 from meantime.cli.inputs import load
 from meantime.cli.options import (
+    column_options,
     file_argument,
     force_option,
     json_option,
@@ -27,6 +28,7 @@ _RECORDED = ("tasks", "workers")
 
 
 @click.command("convert", epilog="Example:  meantime convert trace.json.gz trace.spall")
+@column_options
 @file_argument("source", "IN")
 @file_argument("output", "OUT")
 @once(

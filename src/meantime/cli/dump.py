@@ -9,6 +9,7 @@ import click
 
 from meantime.cli.inputs import import_numpy, load
 from meantime.cli.options import (
+    column_options,
     file_argument,
     filter_option,
     lenient_option,
@@ -31,6 +32,7 @@ _OF_TRACE = {"changes", "events"}
 
 
 @click.command("dump", epilog="Example:  meantime dump pg.statemap.gz --kind intervals | head")
+@column_options
 @file_argument("file", "FILE")
 @once(
     "--kind",

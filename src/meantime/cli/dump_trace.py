@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from meantime.anomalies import check_strictness
 from meantime.attributes import entity_name
+from meantime.cli.inputs import mapped
 from meantime.errors import InputError
 from meantime.history.directory import is_history
 from meantime.readers import open_trace
@@ -30,7 +31,7 @@ def lines(file: str, kind: str, *, lenient: bool, strict: bool) -> Iterator[str]
     check_strictness(lenient=lenient, strict=strict)
     if is_history(file):
         raise InputError(file, "a history does not store changes and events; use --kind intervals")
-    trace = open_trace(file, lenient=lenient, events=kind == "events")
+    trace = open_trace(mapped(file), lenient=lenient, events=kind == "events")
     quoted = _Quoted(trace)
     for batch in trace.batches:
         if kind == "changes" and isinstance(batch, StateChanges):

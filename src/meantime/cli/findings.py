@@ -9,6 +9,7 @@ import click
 
 from meantime.cli.inputs import load
 from meantime.cli.options import (
+    column_options,
     file_argument,
     json_option,
     lenient_option,
@@ -35,6 +36,7 @@ _CARE = {"lost", "care"}
 
 
 @click.command("findings", epilog="Example:  meantime findings app.mtr --from 2s --to 10s")
+@column_options
 @file_argument("file", "FILE")
 @once(
     "-n",

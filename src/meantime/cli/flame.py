@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from meantime.cli.convert import report
-from meantime.cli.inputs import import_numpy, notify
+from meantime.cli.inputs import import_numpy, mapped, notify
 from meantime.cli.options import (
+    column_options,
     file_argument,
     filter_option,
     json_option,
@@ -37,6 +38,7 @@ _LINES = ("txt", "folded")
 @click.command(
     "flame", epilog="Example:  meantime flame trace.json.gz --from 1s --to 2s -o out.svg"
 )
+@column_options
 @file_argument("file", "FILE")
 @output_option("OUT", "Output file: .svg, .html, .json or .txt.")
 @range_options
@@ -112,7 +114,7 @@ def command(
     if compared_to is not None:
         other = compared_to.file or (compared_to.from_, compared_to.to)
     view = flame(
-        file,
+        mapped(file),
         start=from_,
         end=to,
         filter=pattern,

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from meantime.anomalies import check_strictness
-from meantime.cli.inputs import import_numpy, notify
+from meantime.cli.inputs import import_numpy, mapped, notify
 from meantime.cli.options import (
+    column_options,
     file_argument,
     filter_option,
     given,
@@ -68,6 +69,7 @@ _SEVERAL = ("assume_aligned", "jobs")
     "heatmap",
     epilog="Example:  meantime heatmap perf.txt.gz --highlight tick1s,tick2s -o perf.svg",
 )
+@column_options
 @file_argument("inputs", "INPUT...", nargs=-1, required=True)
 @output_option("FILE", "Output file: .svg, .html, .png or .json.  [the terminal]")
 @once(
@@ -196,7 +198,7 @@ def command(
     from meantime.view_functions.heatmap import heatmap  # noqa: PLC0415 - NumPy is not for --help
 
     view = heatmap(
-        inputs,
+        [mapped(each) for each in inputs],
         start=from_,
         end=to,
         value="weight" if weight else value,

@@ -11,6 +11,7 @@ import click
 from meantime.cli import SUGGESTS
 from meantime.cli.inputs import load
 from meantime.cli.options import (
+    column_options,
     file_argument,
     json_option,
     lenient_option,
@@ -37,6 +38,7 @@ _MOST_SEARCHED = 1_000_000
 
 
 @click.command("info", epilog="Example:  meantime info pg.statemap.gz")
+@column_options
 @file_argument("file", "FILE")
 @json_option
 @provider_option

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from meantime.history import History
     from meantime.units import Instant, Time
 
-__all__ = ["import_numpy", "is_statemap", "load", "notify"]
+__all__ = ["import_numpy", "is_statemap", "load", "mapped", "notify"]
 
 
 def load(
@@ -42,7 +42,7 @@ def load(
 
     with progress_bar(f"reading {path}") as progress:
         return open_history(
-            path,
+            mapped(path),
             provider=provider,
             cache=provider is not None,
             # what is damaged of a history is reported
@@ -54,6 +54,23 @@ def load(
             notify=notify,
             progress=progress,
         )
+
+
+def mapped(file: str) -> str | os.PathLike[str]:
+    """Return a file, with what `--columns` and `--pair` say about it.
+
+    Raises:
+        UsageError: If they cannot be understood.
+    """
+    given = click.get_current_context().meta
+    columns, pairs, by = (given.get(f"meantime.{name}") for name in ("columns", "pair", "pair_by"))
+    if not (columns or pairs or by):
+        return file
+    from meantime.column_mapping import MappedPath, mapping_of  # noqa: PLC0415 - few files need it
+
+    mapping = mapping_of(columns, pairs or (), by or ())
+    assert mapping is not None
+    return MappedPath(file, mapping)
 
 
 def is_statemap(file: str) -> bool:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Once",
+    "column_options",
     "file_argument",
     "filter_option",
     "force_option",
@@ -59,6 +60,51 @@ def once(*names: str, **attributes: Any) -> Callable[[F], F]:
 def file_argument(name: str, metavar: str, **attributes: Any) -> Callable[[F], F]:
     """Return a decorator for an argument whose value a shell completes as a file name."""
     return click.argument(name, metavar=metavar, type=click.Path(), **attributes)
+
+
+def column_options(function: F) -> F:
+    """Add the options that say what the columns of a table or the fields of a log are.
+
+    `cli.inputs.mapped` returns a file with what was given.
+    """
+    columns = once(
+        "--columns",
+        metavar="ROLE=NAME,...",
+        expose_value=False,
+        callback=_keep,
+        help="What columns of a table or log are: time, start, end, duration, entity, state, name.",
+    )
+    pair = click.option(
+        "--pair",
+        multiple=True,
+        metavar="BEGIN:END,...",
+        expose_value=False,
+        callback=_keep,
+        help="Make spans of these events of a log. Repeatable.",
+    )
+    # some commands group by something with --by
+    names = ("--pair-by",) if "--by" in _options_of(function) else ("--pair-by", "--by")
+    by = click.option(
+        *names,
+        "pair_by",
+        multiple=True,
+        metavar="FIELD,...",
+        expose_value=False,
+        callback=_keep,
+        help="Fields that are equal in begin and end of a --pair.",
+    )
+    return columns(pair(by(function)))
+
+
+def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:
+    """Keep a value in the context, for `cli.inputs.mapped`."""
+    if value:
+        context.meta[f"meantime.{option.name}"] = value
+
+
+def _options_of(function: Callable[..., object] | click.Command) -> set[str]:
+    options: list[click.Parameter] = getattr(function, "__click_params__", [])
+    return {name for option in options for name in option.opts}
 
 
 def output_option(metavar: str, text: str, **attributes: Any) -> Callable[[F], F]:

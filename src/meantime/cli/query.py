@@ -9,6 +9,7 @@ import click
 
 from meantime.cli.inputs import load
 from meantime.cli.options import (
+    column_options,
     file_argument,
     lenient_option,
     once,
@@ -60,6 +61,7 @@ class _Question(click.Choice):  # type: ignore[type-arg]  # click 8.1 has none
 
 
 @click.command("query", epilog="Example:  meantime query disks.mth intervals 'disks/*' --to 5ms")
+@column_options
 @file_argument("history", "HISTORY")
 @click.argument("question", type=_Question(list(_QUESTIONS)))
 @click.argument("words", metavar="[PATH|PATTERN|NUMBER] [TIME]", nargs=-1)

@@ -6,6 +6,7 @@ import click
 
 from meantime.cli.inputs import load
 from meantime.cli.options import (
+    column_options,
     file_argument,
     lenient_option,
     once,
@@ -22,6 +23,7 @@ __all__ = ["command"]
     epilog="Example:  meantime sql disks.mth"
     " 'select value, sum(end_ns - start_ns) ns from intervals group by value'",
 )
+@column_options
 @file_argument("history", "HISTORY")
 @click.argument("statement", metavar="STATEMENT")
 @once(

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from meantime.cli.inputs import import_numpy
-from meantime.cli.options import file_argument, once, output_option, reject
+from meantime.cli.inputs import import_numpy, mapped
+from meantime.cli.options import column_options, file_argument, once, output_option, reject
 from meantime.errors import UsageError
 from meantime.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from os import PathLike
 
     from meantime.server.view import View
 
@@ -23,6 +24,7 @@ __all__ = ["command"]
 @click.command(
     "view", epilog="Example:  meantime view server.mtr pg.statemap.gz --offset pg.statemap.gz=1.2s"
 )
+@column_options
 @file_argument("files", "FILE...", nargs=-1)
 @click.option("--demo", is_flag=True, help="Open recordings of a slow request, with a tour.")
 @once(
@@ -72,7 +74,7 @@ def command(
     import_numpy()
     from meantime.server.view import FIRST_PORT, view  # noqa: PLC0415 - NumPy is not for --help
 
-    page = _demo() if demo else view(files, offsets=offsets_ns, follow=follow)
+    page = _demo() if demo else view(_mapped(files), offsets=offsets_ns, follow=follow)
     page.serve(
         port=FIRST_PORT if port is None else port,
         browser=browser,
@@ -97,8 +99,12 @@ def _write(
     from meantime.server.view import view  # noqa: PLC0415 - as above
 
     limit = MOST_BYTES if most_bytes is None else most_bytes
-    shown = view(files, offsets=offsets_ns, most_bytes=limit) if files else _demo(limit)
+    shown = view(_mapped(files), offsets=offsets_ns, most_bytes=limit) if files else _demo(limit)
     write(output, shown.render("html"))
+
+
+def _mapped(files: Sequence[str]) -> list[str | PathLike[str]]:
+    return [mapped(file) for file in files]
 
 
 def _demo(*most_bytes: int) -> View:

@@ -5,6 +5,7 @@ from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memchr, memset
 
 import os
+from enum import IntEnum
 
 import numpy as np
 
@@ -18,8 +19,18 @@ from meantime.kernels.intern cimport (
     intern_text_of,
     texts_of,
 )
-from meantime.kernels.json_text cimport LIKELY, UNLIKELY, json_is_digit
+from meantime.kernels.json_text cimport LIKELY, UNLIKELY
 from meantime.kernels.memory cimport column
+from meantime.kernels.time_text cimport (
+    TIME_DECIMAL_3,
+    TIME_DECIMAL_6,
+    TIME_DECIMAL_9,
+    TIME_INTEGER,
+    TIME_NAIVE,
+    TIME_ODD,
+    TIME_ZONED,
+    time_parse,
+)
 
 cdef extern from "arrays.h":
     void* INT64_ITEMS(object, Py_ssize_t*) except NULL
@@ -33,12 +44,20 @@ cdef enum:
     LONGEST_FIELD = 131072
 
 
+# What the number of a time is; see `time_text.h`.
+TimeKind = IntEnum("TimeKind", {
+    "ODD": TIME_ODD, "INTEGER": TIME_INTEGER, "DECIMAL_9": TIME_DECIMAL_9,
+    "DECIMAL_6": TIME_DECIMAL_6, "DECIMAL_3": TIME_DECIMAL_3, "ZONED": TIME_ZONED, "NAIVE": TIME_NAIVE,
+})
+
+
 cdef struct Column:
     int64_t at  # which field of a row it is
     bint is_text
     int64_t *numbers
+    uint8_t *kinds  # of the numbers
     int32_t *codes
-    int64_t *odd_rows  # integers that need Python: their rows, and where their texts are
+    int64_t *odd_rows  # numbers that need Python: their rows, and where their texts are
     int64_t *odd_begins
     int64_t *odd_sizes
     int64_t odd_count
@@ -56,10 +75,8 @@ cdef bint widen(void **data, int64_t room, size_t width) noexcept nogil:
 
 cdef int put(Column *into, int64_t row, const char *at, int64_t size, int64_t offset) noexcept nogil:
     """Put a field into a column."""
-    cdef const char *digit = at
-    cdef const char *end = at + size
     cdef int64_t number = 0, room
-    cdef bint minus
+    cdef int kind
     cdef intern_text text
     cdef int32_t code
     if into.is_text:
@@ -71,14 +88,10 @@ cdef int put(Column *into, int64_t row, const char *at, int64_t size, int64_t of
                 return NO_MEMORY
         into.codes[row] = code
         return DONE
-    minus = size > 0 and at[0] == b"-"
-    digit += minus
-    if LIKELY(0 < end - digit <= 18):
-        while digit < end and json_is_digit(digit[0]):
-            number = number * 10 + (digit[0] - 48)
-            digit += 1
-    if LIKELY(digit == end and size > minus):
-        into.numbers[row] = -number if minus else number
+    kind = time_parse(at, at + size, &number)
+    into.kinds[row] = <uint8_t>kind
+    if LIKELY(kind != TIME_ODD):
+        into.numbers[row] = number
         return DONE
     into.numbers[row] = 0
     if into.odd_count == into.odd_room:
@@ -97,7 +110,7 @@ cdef int put(Column *into, int64_t row, const char *at, int64_t size, int64_t of
 
 
 cdef int read(const char *begin, const char *end, int64_t offset, Column *columns, int width,
-              int64_t *rows) noexcept nogil:
+              char delimiter, bint quoted, int64_t *rows) noexcept nogil:
     cdef const char *at = begin
     cdef const char *field
     cdef const char *stop
@@ -117,26 +130,29 @@ cdef int read(const char *begin, const char *end, int64_t offset, Column *column
                 if columns[each].is_text:
                     if not widen(<void**>&columns[each].codes, room, 4):
                         return NO_MEMORY
-                elif not widen(<void**>&columns[each].numbers, room, 8):
+                elif not (
+                    widen(<void**>&columns[each].numbers, room, 8)
+                    and widen(<void**>&columns[each].kinds, room, 1)
+                ):
                     return NO_MEMORY
         field_at = 0
         each = 0
         is_last = False
         while not is_last:
-            if at < end and at[0] == b'"':
+            if quoted and at < end and at[0] == b'"':
                 field = at + 1
                 stop = <const char*>memchr(field, b'"', <size_t>(end - field))
                 if stop == NULL:
                     return ODD
                 size = stop - field
                 at = stop + 1
-                if at < end and at[0] != b"," and at[0] != b"\n" and not (
+                if at < end and at[0] != delimiter and at[0] != b"\n" and not (
                     at[0] == b"\r" and end - at > 1 and at[1] == b"\n"
                 ):
                     return ODD
             else:
                 field = at
-                while at < end and at[0] != b"," and at[0] != b"\n" and at[0] != b"\r":
+                while at < end and at[0] != delimiter and at[0] != b"\n" and at[0] != b"\r":
                     at += 1
                 size = at - field
             if size > LONGEST_FIELD:
@@ -149,7 +165,7 @@ cdef int read(const char *begin, const char *end, int64_t offset, Column *column
             field_at += 1
             if at == end:
                 is_last = True
-            elif at[0] == b",":
+            elif at[0] == delimiter:
                 at += 1
             elif at[0] == b"\n":
                 at += 1
@@ -168,7 +184,7 @@ cdef int read(const char *begin, const char *end, int64_t offset, Column *column
     return DONE
 
 
-def read_rows(const uint8_t[::1] text, Py_ssize_t start, list wanted):
+def read_rows(const uint8_t[::1] text, Py_ssize_t start, list wanted, str delimiter=","):
     """Return columns of the rows from an offset of a text on.
 
     Args:
@@ -176,12 +192,15 @@ def read_rows(const uint8_t[::1] text, Py_ssize_t start, list wanted):
         start: Where the first row begins.
         wanted: By column, ascending: which field of a row it is, and whether it is text. Fields
             that a row lacks are empty.
+        delimiter: What is between fields, an ASCII character. Between `|` no field has quotes.
 
     Returns:
-        None if the text has quotes or line ends that need the module `csv`; or for each column its
-        integers, and those that need Python as row, begin and end in the text (their integers are
-        0); or its codes and the bytes by code.
+        None if the text has quotes or line ends that need the module `csv`; or for each column the
+        codes and the bytes by code; or its numbers with the `TimeKind` of each, and those that
+        need Python as row, begin and end in the text (their numbers are 0).
     """
+    cdef char separator = <char>ord(delimiter)
+    cdef bint quoted = delimiter != "|"
     cdef int width = <int>len(wanted), each = 0, status
     cdef Py_ssize_t size = text.shape[0]
     cdef int64_t rows = 0, i
@@ -204,7 +223,9 @@ def read_rows(const uint8_t[::1] text, Py_ssize_t start, list wanted):
                 raise MemoryError
             each += 1
         with nogil:
-            status = read(begin, begin + (size - start), start, columns, width, &rows)
+            status = read(
+                begin, begin + (size - start), start, columns, width, separator, quoted, &rows
+            )
         if status == NO_MEMORY:
             raise MemoryError
         if status == ODD:
@@ -220,11 +241,14 @@ def read_rows(const uint8_t[::1] text, Py_ssize_t start, list wanted):
                  columns[each].odd_begins[i] + columns[each].odd_sizes[i])
                 for i in range(columns[each].odd_count)
             ]
-            found.append((column(<void**>&columns[each].numbers, rows, np.int64), odd))
+            numbers = column(<void**>&columns[each].numbers, rows, np.int64)
+            kinds = column(<void**>&columns[each].kinds, rows, np.uint8)
+            found.append((numbers, kinds, odd))
         return found
     finally:
         for each in range(width):
             free(columns[each].numbers)
+            free(columns[each].kinds)
             free(columns[each].codes)
             free(columns[each].odd_rows)
             free(columns[each].odd_begins)
@@ -369,3 +393,86 @@ def changes(starts, ends, paths, values, Py_ssize_t path_count):
             of_path[k] = path[i]
             time[k] += <uint64_t>base
     return times, found, ongoing
+
+
+def first_fit(starts, ends, groups, Py_ssize_t group_count):
+    """Return the lane of each interval: the first of its group that is free when it starts.
+
+    Args:
+        starts: int64, ascending within a group; all arrays are of the same length.
+        ends: int64, not before the starts.
+        groups: int32, from 0 to below `group_count`.
+
+    Returns:
+        int32, the lane within the group, from 0.
+    """
+    cdef Py_ssize_t n, k, i, parent, child
+    cdef const int64_t *start = <const int64_t*>INT64_ITEMS(starts, &n)
+    cdef const int64_t *end = <const int64_t*>INT64_ITEMS(ends, NULL)
+    cdef const int32_t *group = <const int32_t*>INT32_ITEMS(groups, NULL)
+    place_array, order_array = np.zeros(group_count + 1, np.int64), np.empty(n, np.int32)
+    lane_array, until_array = np.empty(n, np.int32), np.empty(n + 1, np.int64)
+    busy_array, free_array = np.empty(n + 1, np.int32), np.empty(n + 1, np.int32)
+    cdef int64_t *places = <int64_t*>INT64_ITEMS(place_array, NULL)
+    cdef int32_t *order = <int32_t*>INT32_ITEMS(order_array, NULL)
+    cdef int32_t *lane = <int32_t*>INT32_ITEMS(lane_array, NULL)
+    # of each lane of the group, when its last interval ends; heaps of busy lanes by that, and of
+    # free lanes by their number
+    cdef int64_t *until = <int64_t*>INT64_ITEMS(until_array, NULL)
+    cdef int32_t *busy = <int32_t*>INT32_ITEMS(busy_array, NULL)
+    cdef int32_t *free_lanes = <int32_t*>INT32_ITEMS(free_array, NULL)
+    cdef Py_ssize_t busy_count = 0, free_count = 0
+    cdef int32_t lanes = 0, chosen, moved
+    with nogil:
+        by_path(group, n, places, order)
+        for k in range(n):
+            i = order[k]
+            if k and group[order[k - 1]] != group[i]:
+                busy_count = free_count = 0
+                lanes = 0
+            while busy_count and until[busy[0]] <= start[i]:
+                chosen = busy[0]
+                busy_count -= 1
+                moved = busy[busy_count]
+                parent = 0
+                while 2 * parent + 1 < busy_count:
+                    child = 2 * parent + 1
+                    if child + 1 < busy_count and until[busy[child + 1]] < until[busy[child]]:
+                        child += 1
+                    if until[moved] <= until[busy[child]]:
+                        break
+                    busy[parent] = busy[child]
+                    parent = child
+                busy[parent] = moved
+                child = free_count
+                free_count += 1
+                while child and free_lanes[(child - 1) // 2] > chosen:
+                    free_lanes[child] = free_lanes[(child - 1) // 2]
+                    child = (child - 1) // 2
+                free_lanes[child] = chosen
+            if free_count:
+                chosen = free_lanes[0]
+                free_count -= 1
+                moved = free_lanes[free_count]
+                parent = 0
+                while 2 * parent + 1 < free_count:
+                    child = 2 * parent + 1
+                    if child + 1 < free_count and free_lanes[child + 1] < free_lanes[child]:
+                        child += 1
+                    if moved <= free_lanes[child]:
+                        break
+                    free_lanes[parent] = free_lanes[child]
+                    parent = child
+                free_lanes[parent] = moved
+            else:
+                chosen = lanes
+                lanes += 1
+            lane[i] = chosen
+            until[chosen] = end[i]
+            child = busy_count
+            busy_count += 1
+            while child and until[busy[(child - 1) // 2]] > end[i]:
+                busy[child] = busy[(child - 1) // 2]
+                child = (child - 1) // 2
+            busy[child] = chosen
+    return lane_array

@@ -31,7 +31,14 @@ class EventRows:
     odd_offset: int
     late_ns: int
 
-    def __init__(self, room: int) -> None: ...
+    def __init__(
+        self,
+        room: int,
+        time_key: bytes = b"",
+        name_key: bytes = b"name",
+        unit_ns: int = 1,
+        naive: bool = True,
+    ) -> None: ...
     def __len__(self) -> int: ...
     def scan(
         self,

@@ -40,6 +40,14 @@ from meantime.kernels.json_text cimport (
     json_value,
 )
 
+from meantime.kernels.time_text cimport (
+    TIME_DECIMAL_9,
+    TIME_INTEGER,
+    TIME_NAIVE,
+    TIME_ZONED,
+    time_parse,
+)
+
 cdef extern from "arrays.h":
     void* INT64_ITEMS(object, Py_ssize_t*) except NULL
     void* INT32_ITEMS(object, Py_ssize_t*) except NULL
@@ -192,7 +200,17 @@ cdef inline const char *colon_name_end(const char *at, const char *end) noexcept
 
 
 cdef class EventRows:
-    """Events that wait to be taken; at most `room` of them."""
+    """Events that wait to be taken; at most `room` of them.
+
+    Args:
+        room: How many.
+        time_key: The member with the time of an event, a number or a date; empty for `time_ns` or
+            `ts` in whole nanoseconds.
+        name_key: The member with its name.
+        unit_ns: The unit of times that are numbers: 1, 1000, 10^6 or 10^9. Those of seconds may
+            have decimals.
+        naive: Whether dates without a zone are UTC; otherwise they are left to `put`.
+    """
 
     cdef Row *rows
     cdef Cell *cells
@@ -204,12 +222,24 @@ cdef class EventRows:
     cdef int64_t room, count, cell_count, cell_room, scratch_room, key_room
     cdef int64_t last_ns, events
     cdef int32_t first_key
-    cdef bint ordered
+    cdef bint ordered, is_mapped, naive
+    cdef int64_t unit_ns
+    cdef tuple members
     cdef readonly int64_t line, offset, odd_offset, late_ns
     cdef list key_list, text_list, objects
 
-    def __cinit__(self, int64_t room):
+    def __cinit__(
+        self, int64_t room, bytes time_key=b"", bytes name_key=b"name", int64_t unit_ns=1,
+        bint naive=True,
+    ):
+        self.naive = naive
         self.room = room
+        self.unit_ns = unit_ns
+        self.is_mapped = bool(time_key)
+        self.members = _MEMBERS
+        if self.is_mapped:
+            # no member is called as what is in place of `ts`
+            self.members = (time_key, b"\0", name_key, *_MEMBERS[CPU:])
         self.ordered = True
         self.last_ns = INT64_MIN
         seed = int.from_bytes(os.urandom(8), "little")
@@ -241,7 +271,7 @@ cdef class EventRows:
         self.first_key = 0
         if not (intern_grow(&self.keys) and intern_grow(&self.texts)):
             raise MemoryError
-        for member in _MEMBERS:
+        for member in self.members:
             code_of(&self.keys, member, len(member))
         if self._reserve_keys() < 0:
             raise MemoryError
@@ -436,6 +466,11 @@ cdef class EventRows:
                     read = NO_MEMORY
                     break
                 at += 1
+            elif self.is_mapped and key == TIME_NS:
+                at = self._time(at, end, &time_ns)
+                if at == NULL:
+                    break
+                timed = True
             else:
                 at = self._value(at, end, limit, &cell, &read)
                 if UNLIKELY(at == NULL):
@@ -483,6 +518,32 @@ cdef class EventRows:
             return READ
         self.cell_count = first
         return read
+
+    cdef const char *_time(self, const char *at, const char *end, int64_t *time_ns) noexcept nogil:
+        """Read a number or a date and return its end; NULL if Python has to."""
+        cdef json_fault fault
+        cdef const char *start = at
+        cdef bint escaped
+        cdef int kind
+        if at[0] == b'"':
+            start = at + 1
+            at = json_string(start, end, &escaped, &fault)
+            if at == NULL or escaped:
+                return NULL
+            kind = time_parse(start, at, time_ns)
+            return at + 1 if kind == TIME_ZONED or (kind == TIME_NAIVE and self.naive) else NULL
+        at = json_number(at, end, &fault)
+        if at == NULL:
+            return NULL
+        kind = time_parse(start, at, time_ns)
+        if kind == TIME_DECIMAL_9 and self.unit_ns == 1000000000:
+            return at
+        if kind != TIME_INTEGER or not (
+            -INT64_MAX // self.unit_ns < time_ns[0] < INT64_MAX // self.unit_ns
+        ):
+            return NULL
+        time_ns[0] *= self.unit_ns
+        return at
 
     cdef const char *_value(self, const char *at, const char *end, const char *limit, Cell *cell,
                             int *read) noexcept nogil:

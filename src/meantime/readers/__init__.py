@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from meantime.additions import READERS, additions, warn_about
+from meantime.column_mapping import mapping_for
 from meantime.errors import InputError
 from meantime.readers.contract import ReadOptions
 from meantime.readers.signatures import SIGNATURES
@@ -89,6 +90,30 @@ def recognise(source: Source) -> Reader:
     raise InputError(source.name, f"unknown format; meantime reads: {', '.join(formats)}")
 
 
+def _mapped(source: Source) -> Reader:
+    """Return the reader of an input whose columns or fields are given.
+
+    Raises:
+        InputError: If it is neither a table nor a log of JSON lines.
+    """
+    head = source.head()
+    if not head:
+        raise InputError(source.name, "the input is empty")
+    table = cast("Reader", import_module("meantime.readers.table"))
+    if SIGNATURES[table.__name__](head, source.name) and table.recognises(head, source.name):  # type: ignore[attr-defined] # a module
+        return table
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    first = text.split(b"\n", 1)[0].rstrip()
+    if first.startswith(b"{") and first.endswith(b"}") and b'"ph"' not in first:
+        return cast("Reader", import_module("meantime.readers.jsonl"))
+    if text.startswith((b"{", b"[", b"<")) or b"\0" in head[:4096]:
+        raise InputError(
+            source.name,
+            "columns and pairs apply to tables and to logs of JSON lines; this is neither",
+        )
+    return table
+
+
 def _is_other_json(reader: Reader, head: bytes, name: str) -> bool:
     """Whether an input is JSON of a known format that a reader accepts but cannot read."""
     if reader.FORMAT == "jsonl":
@@ -124,7 +149,8 @@ def open_trace(
 
     Args:
         path: The file; a recording is a directory, or the file it was packed into. Compressed
-            files (gzip, Zstandard, xz, bzip2) are recognised by their bytes.
+            files (gzip, Zstandard, xz, bzip2) are recognised by their bytes. A `MappedPath`, or a
+            file `PATH.columns.toml`, says what the columns of a table or the fields of a log are.
         lenient: Count bad records as anomalies and go on, instead of stopping at the first.
         until_ns: Leave out what is later than this, where the format allows that.
         keep: Called with each entity's name; entities for which it returns False are left out.
@@ -135,9 +161,13 @@ def open_trace(
         end: Leave out states after this time, in the same way.
 
     Raises:
-        InputError: If the file cannot be read, or no reader recognises it.
+        InputError: If the file cannot be read, or no reader recognises it, or columns are given
+            and it is neither a table nor a log.
     """
+    columns = mapping_for(path)
     if Path(path).is_dir():
+        if columns is not None:
+            raise InputError(str(path), "columns apply to tables and logs; this is a directory")
         from meantime.readers.ctf_metadata import is_ctf  # noqa: PLC0415 - only for directories
 
         if is_ctf(Path(path)):
@@ -150,8 +180,10 @@ def open_trace(
     source = open_source(path)
     # the reader closes the source from here on, unless it fails
     try:
-        reader = recognise(source)
-        options = ReadOptions(lenient, until_ns, keep, progress, position, events, start, end)
+        reader = recognise(source) if columns is None else _mapped(source)
+        options = ReadOptions(
+            lenient, until_ns, keep, progress, position, events, start, end, columns
+        )
         trace = reader.read(source, options)
     except BaseException:
         source.close()
@@ -162,7 +194,7 @@ def open_trace(
 
 @contextmanager
 def open_without_stacks(
-    path: str,
+    path: str | os.PathLike[str],
     *,
     lenient: bool = False,
     switches: bool = False,
@@ -186,9 +218,12 @@ def open_without_stacks(
     Raises:
         InputError: If the file cannot be read, or its format is unknown.
     """
+    columns = mapping_for(path)
     with open_source(path) as source:
-        reader = recognise(source)
-        options = ReadOptions(lenient=lenient, progress=progress, start=start, end=end)
+        reader = recognise(source) if columns is None else _mapped(source)
+        options = ReadOptions(
+            lenient=lenient, progress=progress, start=start, end=end, columns=columns
+        )
         if reader.FORMAT != "perf":
             yield reader.read(source, options), False
             return

@@ -12,6 +12,7 @@ from meantime.units import MAX_NS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from meantime.column_mapping import ColumnMapping
     from meantime.extent import Extent
     from meantime.readers.source import Source
     from meantime.trace import Batch
@@ -42,6 +43,7 @@ class ReadOptions:
             each entity its last change, and the history its end; then it sets `Trace.range_ns` and
             counts what it left out in `Trace.left_out`. None is the beginning.
         end: The end of that range; None is the end of the trace.
+        columns: Which columns of a table, or fields of a log, are the times and states.
     """
 
     lenient: bool = False
@@ -52,6 +54,7 @@ class ReadOptions:
     events: bool = False
     start: Time | Instant | None = None
     end: Time | Instant | None = None
+    columns: ColumnMapping | None = None
 
     def range_in(self, extent: Extent) -> tuple[int, int] | None:
         """Return the range of which states are needed; None if all are.

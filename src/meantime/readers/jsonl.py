@@ -1,6 +1,8 @@
 """JSON Lines: an event per line with `time_ns` or `ts`, `name`, and any other fields.
 
 Times are whole nanoseconds. `cpu`, `pid` and `tid` locate the event; all other members are fields.
+Other logs have the time and the name in other fields: `log_fields` decides in which. Lines that
+have a start and an end are a table.
 Fields keep their types; nested values, and integers beyond 64 bits, become text. Events out of
 order are sorted, unless they are more than 2^15 events late. Well-formed lines are read by
 `EventRows`, all others one at a time by `json`, which is lenient in the same way on every line, and
@@ -15,11 +17,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from meantime.column_mapping import GUESSED, UNITS_NS, ColumnMapping
 from meantime.columns import Interner
 from meantime.errors import InputError
 from meantime.events import Events
 from meantime.kernels.event_rows import EventRows, Stop
 from meantime.readers.contract import lazy_trace
+from meantime.readers.log_fields import LogFields, is_event, log_fields, time_ns_of
+from meantime.readers.log_pairs import paired
+from meantime.readers.table import batches_of_records
+from meantime.readers.table.guess import guess
 from meantime.readers.window import Window
 
 if TYPE_CHECKING:
@@ -27,7 +34,7 @@ if TYPE_CHECKING:
 
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Trace
+    from meantime.trace import Batch, Trace
 
 __all__ = ["FORMAT", "read", "recognises"]
 
@@ -39,6 +46,7 @@ _BATCH_EVENTS = 2**15
 _LATE_EVENTS = 2**15
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _SNIFFED_LINES = 8
+_LONGEST_SHOWN = 60
 _NESTED = {dict, list}
 
 # The C part of `JSONDecoder.raw_decode`: called directly, it saves a Python call per line.
@@ -63,12 +71,15 @@ def recognises(head: bytes, name: str) -> bool:
         except (ValueError, RecursionError):
             continue
         # an event with a phase is Chrome's, one per line
-        return isinstance(members, dict) and _is_event(members) and "ph" not in members
+        if not isinstance(members, dict) or "ph" in members or "traceEvents" in members:
+            return False
+        return is_event(members) or _is_interval(members)
     return False
 
 
-def _is_event(members: dict[str, Any]) -> bool:
-    return ("time_ns" in members or "ts" in members) and isinstance(members.get("name"), str)
+def _is_interval(members: dict[str, Any]) -> bool:
+    mapping = guess([*members]).mapping
+    return mapping is not None and bool({"start", "end"} & mapping.columns.keys())
 
 
 def read(source: Source, options: ReadOptions) -> Trace:
@@ -80,14 +91,76 @@ def read(source: Source, options: ReadOptions) -> Trace:
     return lazy_trace(source, FORMAT, _batches, options)
 
 
-def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Events]:
-    return _Reading(trace, Window(source, progress=options.progress), options).batches()
+def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
+    first = _first(source.head())
+    given = options.columns
+    fields = log_fields(first, given)
+    is_table = given is not None and bool({"start", "end", "duration"} & given.columns.keys())
+    if is_table or (fields is None and first and _is_interval(first)):
+        if given is not None and given.pairs:
+            source.close()
+            raise InputError(
+                source.name, "pairs are of events; columns with a start or an end are not"
+            )
+        return batches_of_records(source, trace, options)
+    if given is not None:
+        _check(given, fields, first, source)
+    reading = _Reading(trace, Window(source, progress=options.progress), options, fields)
+    if given is not None and given.pairs:
+        return paired(reading.batches(), given, trace, options)
+    return reading.batches()
+
+
+def _first(head: bytes) -> dict[str, Any]:
+    """Return the first object of an input; an empty one if there is none near its beginning."""
+    for line in head.removeprefix(_BOM).split(b"\n")[:_SNIFFED_LINES]:
+        try:
+            members = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(members, dict):
+            return members
+    return {}
+
+
+def _check(
+    given: ColumnMapping, fields: LogFields | None, first: dict[str, Any], source: Source
+) -> None:
+    """Check that the columns can be those of a log of events.
+
+    Raises:
+        InputError: If not.
+    """
+    named = [given.column(role) for role in ("time", "name")]
+    missing = next((name for name in named if name is not None and name not in first), None)
+    listed = ", ".join(first)
+    if missing is not None and not (given.pairs and missing == named[1]):
+        source.close()
+        raise InputError(source.name, f"there is no field {missing!r}; the first line has {listed}")
+    if fields is None:
+        source.close()
+        raise InputError(
+            source.name,
+            f"no field is known to be a time and another one a name; the first line has {listed}:"
+            " name them with --columns time=NAME,name=NAME",
+        )
+    unused = given.columns.keys() - {"time", "name", "entity"}
+    if not given.pairs:
+        unused |= given.columns.keys() & {"entity"}
+    if unused:
+        source.close()
+        raise InputError(
+            source.name,
+            f"{min(unused)} does not apply to a log of events; a provider makes states of events",
+        )
 
 
 class _Reading:
     """Reads one input into a trace."""
 
-    def __init__(self, trace: Trace, window: Window, options: ReadOptions) -> None:
+    def __init__(
+        self, trace: Trace, window: Window, options: ReadOptions, fields: LogFields | None
+    ) -> None:
         self._trace = trace
         self._window = window
         self._options = options
@@ -97,7 +170,18 @@ class _Reading:
         self._after = (_INT64_MIN, 0)
         self._known_to = 0
         self._range: tuple[int, int] | None = None
-        self._rows = EventRows(_BATCH_EVENTS + _LATE_EVENTS)
+        self._fields = fields = fields or LogFields()
+        self._rows = EventRows(
+            _BATCH_EVENTS + _LATE_EVENTS,
+            fields.time.encode(),
+            fields.name.encode(),
+            UNITS_NS[fields.unit],
+            naive=fields.zone in {"", "UTC"},
+        )
+        if fields.is_guess:
+            guessed = {"time": (fields.time,), "name": (fields.name,)}
+            units = {"time": fields.unit} if fields.is_number else {}
+            trace.facts[GUESSED] = ColumnMapping(guessed, units, fields.zone).text
         self._names = Interner(trace.values)
         self._name_of = np.empty(0, np.int32)
 
@@ -220,7 +304,7 @@ class _Reading:
             decoded = text.decode("utf-8", "replace")
             self._trace.anomalies.add("undecodable_text", int(line > self._known_to))
         try:
-            return _event(decoded)
+            return _event(decoded, self._fields)
         except _BadLineError as error:
             self._refuse(error, line, whole=stored.endswith(b"\n"))
             return None
@@ -246,9 +330,12 @@ class _Reading:
         self._trace.anomalies.add("late_event")
 
 
-def _event(line: str) -> _Fields:
+def _event(line: str, fields: LogFields) -> _Fields:
     """Return the event of a line."""
     members = _members(line)
+    if fields.time:
+        time_ns, name = _mapped(members, fields)
+        return _completed(line, members, time_ns, name)
     key = "time_ns" if "time_ns" in members else "ts"
     time_ns = members.pop(key, None)
     if type(time_ns) is not int or not _INT64_MIN < time_ns < _INT64_MAX - 1:
@@ -256,6 +343,28 @@ def _event(line: str) -> _Fields:
     name = members.pop("name", None)
     if type(name) is not str:
         raise _BadLineError('an event needs "name", a string')
+    return _completed(line, members, time_ns, name)
+
+
+def _mapped(members: dict[str, Any], fields: LogFields) -> tuple[int, str]:
+    """Remove and return the time and the name of an event in other fields."""
+    value = members.pop(fields.time, None)
+    time_ns = time_ns_of(value, fields)
+    if time_ns is None or not _INT64_MIN < time_ns < _INT64_MAX - 1:
+        raise _BadLineError(f'"{fields.time}" is {_short(value)}: it must be a date or a number')
+    name = members.pop(fields.name, None)
+    if type(name) is not str:
+        raise _BadLineError(f'"{fields.name}" is {_short(name)}: the name of an event is a string')
+    return time_ns, name
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+
+
+def _completed(line: str, members: dict[str, Any], time_ns: int, name: str) -> _Fields:
+    """Return an event whose time and name were taken out of the members."""
     cpu = _take_id(members, "cpu") if "cpu" in members else None
     pid = _take_id(members, "pid") if "pid" in members else None
     tid = _take_id(members, "tid") if "tid" in members else None

@@ -23,6 +23,12 @@ _JSONL_LINES = 8
 _STRACE_LINE = re.compile(
     rb"^[^{\n]{0,120}?(?:[a-z_0-9]\(|<\.\.\. \w+ resumed>|\+\+\+ |--- )", re.MULTILINE
 )
+# The first line of a table has the name of a time, and something between names.
+_HEADER = re.compile(
+    rb"(?=[^\n]*[,;|\t])[^\n{]*(?:time|date|start|begin|end|until|finish|stop|complet|from|_ns|ts)",
+    re.IGNORECASE,
+)
+_LONGEST_HEADER = 1 << 16
 
 
 def _text(head: bytes) -> bytes:
@@ -49,8 +55,14 @@ def _cpuprofile(head: bytes, name: str) -> bool:
     return b'"nodes"' in head or name.endswith(".cpuprofile")
 
 
-def _table(head: bytes, _: str) -> bool:
-    return head.startswith(b"PAR1") or b"_ns" in head.split(b"\n", 1)[0]
+def _table(head: bytes, name: str) -> bool:
+    if head.startswith((b"PAR1", b"ARROW1", b"\xff\xff\xff\xff", b"SQLite format 3\0")):
+        return True
+    return (
+        head[8:12] == b"DUCK"
+        or any(end in name.lower() for end in (".csv", ".tsv", ".psv"))
+        or _HEADER.match(head[:_LONGEST_HEADER]) is not None
+    )
 
 
 def _perf(head: bytes, _: str) -> bool:

@@ -105,6 +105,11 @@ class Source:
         """Whether compressed data ended too early; final once everything is read."""
         return self._decompressor is not None and self._decompressor.truncated
 
+    @property
+    def is_compressed(self) -> bool:
+        """Whether its bytes are decompressed while they are read."""
+        return self._decompressor is not None
+
     def head(self) -> bytes:
         """Return the first `HEAD_BYTES`, or all if there are fewer; `readinto` returns them again.
 

@@ -75,6 +75,7 @@ class OpenFile:
         self.given_ns = given_ns
         self.path = ""
         self._history: History | None = None
+        self._source = source
         if isinstance(source, str | os.PathLike):
             self.path = os.fspath(source)
             self.name = "standard input" if self.path == "-" else Path(self.path).name
@@ -118,7 +119,8 @@ class OpenFile:
     def _opened(self) -> History:
         if self._history is not None:
             return self._history
-        path = self.path
+        path = self._source
+        assert isinstance(path, str | os.PathLike)
         if is_history(path) or (Path(path) / "segments").is_dir():
             return open_history(path, lenient=True)
         builder = HistoryBuilder()

@@ -255,22 +255,22 @@ class _Task:
         whole = not first or bool(self.offset_ns)
         start, end = (None, None) if whole else (self.query.start, self.query.end)
         lenient, progress = self.reading.lenient, self.reading.progress
-        is_file = isinstance(self.given, str | os.PathLike) and not Path(path).is_dir()
-        if not is_file or self.reading.provider is not None:
+        file = self.given if isinstance(self.given, str | os.PathLike) else None
+        if file is None or Path(path).is_dir() or self.reading.provider is not None:
             yield HistorySource(history_of(self.given, self.reading, start, end), path)
             return
         if self.query.choice.stacks and not self.query.choice.states:
             from meantime.history import build  # noqa: PLC0415 - a third of the start-up time
 
             with progress(path) as report:
-                trace = open_trace(path, lenient=lenient, progress=report, start=start, end=end)
+                trace = open_trace(file, lenient=lenient, progress=report, start=start, end=end)
                 yield HistorySource(build(trace), path)
             return
         switches = bool(self.query.choice.states)
         with (
             progress(path) as report,
             open_without_stacks(
-                path, lenient=lenient, switches=switches, progress=report, start=start, end=end
+                file, lenient=lenient, switches=switches, progress=report, start=start, end=end
             ) as (trace, is_stream),
         ):
             # The time of the first sample of a stream is known only after it was mapped.

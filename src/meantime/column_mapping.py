@@ -1,0 +1,274 @@
+"""Which columns of a table, or fields of a log, are the times, entities and states.
+
+A mapping is written as on the command line, `start=Start,end=End,entity=Node,state=Job`; as a
+mapping in Python; or as TOML beside the data, in a file with its name and `.columns.toml`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from meantime.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    import os
+
+__all__ = [
+    "BESIDE",
+    "GUESSED",
+    "UNITS_NS",
+    "ColumnMapping",
+    "Columns",
+    "MappedPath",
+    "Pair",
+    "mapping_for",
+    "mapping_of",
+]
+
+# As `meantime.open` takes it.
+Columns: TypeAlias = "ColumnMapping | Mapping[str, str | Sequence[str]] | str"
+
+BESIDE = ".columns.toml"
+# The fact of a trace that says which columns were guessed.
+GUESSED = "columns"
+UNITS_NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
+_TIMES = ("time", "start", "end", "duration")
+_TEXTS = ("entity", "path", "state", "name", "weight")
+_ROLES = (*_TIMES, *_TEXTS)
+# Roles that several columns may have.
+_REPEATED = ("entity",)
+_LARGEST_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Events that begin something, and the events that end it.
+
+    Attributes:
+        begin: The name of the event that begins it.
+        ends: The names of those that end it.
+        by: The fields that are equal in its begin and its end.
+    """
+
+    begin: str
+    ends: tuple[str, ...]
+    by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMapping:
+    """Which columns have which role.
+
+    Attributes:
+        columns: By role, its columns: `time`, `start`, `end` and `duration` are times; `entity` is
+            what had the state, several columns one below the other; `path` is an entity written as
+            a path; `state`, `name` and `weight` are of intervals and events.
+        units: By role of a time, its unit (`ns`, `us`, `ms` or `s`) if it is given.
+        zone: The time zone of dates that name none: `UTC`, `Europe/Oslo`; empty for UTC.
+        table: Which table of a database it is about; empty if it has only one.
+        pairs: The events of a log that become spans.
+        is_guess: Whether names of columns decided it.
+    """
+
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+    zone: str = ""
+    table: str = ""
+    pairs: tuple[Pair, ...] = ()
+    is_guess: bool = False
+
+    def column(self, role: str) -> str | None:
+        """Return the only column of a role; None if it has none."""
+        names = self.columns.get(role)
+        return names[0] if names else None
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of all roles, each once."""
+        return list(dict.fromkeys(name for names in self.columns.values() for name in names))
+
+    @property
+    def text(self) -> str:
+        """The mapping as on the command line."""
+        parts = [
+            f"{role}={_quoted(name)}" + (f":{self.units[role]}" if role in self.units else "")
+            for role in _ROLES
+            for name in self.columns.get(role, ())
+        ]
+        rest = {"zone": self.zone, "table": self.table}
+        return ",".join(parts + [f"{key}={_quoted(name)}" for key, name in rest.items() if name])
+
+    @property
+    def key(self) -> str:
+        """All that decides what is read, as a text."""
+        return f"{self.text} {self.pairs}" if self.pairs else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class MappedPath:
+    """A path, and which columns of what is there have which role."""
+
+    path: str
+    mapping: ColumnMapping
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __str__(self) -> str:
+        return self.path
+
+
+def mapping_for(path: str | os.PathLike[str]) -> ColumnMapping | None:
+    """Return the mapping of a `MappedPath`, or the one in the file beside any other path.
+
+    Raises:
+        InputError: If that file cannot be read.
+    """
+    return path.mapping if isinstance(path, MappedPath) else _mapping_beside(path)
+
+
+def mapping_of(
+    columns: Columns | None = None, pairs: Sequence[str] = (), by: Sequence[str] = ()
+) -> ColumnMapping | None:
+    """Return the mapping that an argument describes; None if there is none.
+
+    Args:
+        columns: The roles: text, or names by role, with `pair`, `by` and `zone` as in TOML.
+        pairs: Texts such as `job_started:job_finished,job_failed`.
+        by: Fields that are equal in begin and end, separated by commas: one text for all pairs, or
+            one for each.
+
+    Raises:
+        UsageError: If it cannot be understood.
+    """
+    if isinstance(columns, ColumnMapping):
+        return columns
+    if isinstance(columns, Mapping):
+        rest = dict(columns)
+        pairs = [*_listed("pair", rest.pop("pair", ())), *pairs]
+        by = [*_listed("by", rest.pop("by", ())), *by]
+        given = [(role, name) for role, names in rest.items() for name in _listed(role, names)]
+    else:
+        given = [_role(part) for part in _split(columns or "") if part.strip()]
+        if columns is not None and not given:
+            raise UsageError(f"columns {columns!r} name no column: write start=NAME,end=NAME")
+    if not given and not pairs:
+        if by:
+            raise UsageError("by applies to pairs of events: name them with pair")
+        return None
+    return replace(_mapping(given), pairs=_pairs(pairs, by))
+
+
+def _mapping_beside(path: str | os.PathLike[str]) -> ColumnMapping | None:
+    """Return the mapping in the file `PATH.columns.toml`; None if there is none.
+
+    Raises:
+        InputError: If it cannot be read.
+    """
+    beside = Path(f"{Path(path)}{BESIDE}")
+    if str(path) == "-" or not beside.is_file():
+        return None
+    import tomllib  # noqa: PLC0415 - 5 ms, and few files have one
+
+    try:
+        with beside.open("rb") as file:
+            text = file.read(_LARGEST_BYTES + 1)
+        if len(text) > _LARGEST_BYTES:
+            raise InputError(str(beside), f"has more than {_LARGEST_BYTES:,} bytes")
+        return mapping_of(tomllib.loads(text.decode()))
+    except OSError as error:
+        raise InputError(str(beside), f"it cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(str(beside), f"it is not TOML ({error})") from None
+    except UsageError as error:
+        raise InputError(str(beside), str(error)) from None
+
+
+def _listed(role: str, names: Any) -> list[str]:
+    found = [names] if isinstance(names, str) else names
+    if not isinstance(found, Sequence) or not all(isinstance(name, str) for name in found):
+        raise UsageError(f"columns: {role} is {names!r}: it must be a name, or a list of names")
+    return list(found)
+
+
+def _split(text: str) -> list[str]:
+    r"""Return the parts between commas; `\,` is a comma in a name."""
+    parts, part, at = [], "", 0
+    while at < len(text):
+        if text[at] == "\\" and text[at + 1 : at + 2] == ",":
+            part += ","
+            at += 1
+        elif text[at] == ",":
+            parts.append(part)
+            part = ""
+        else:
+            part += text[at]
+        at += 1
+    return [*parts, part]
+
+
+def _quoted(name: str) -> str:
+    return name.replace(",", "\\,")
+
+
+def _role(part: str) -> tuple[str, str]:
+    role, equals, name = part.partition("=")
+    if not equals or not name:
+        raise UsageError(f"columns: {part!r} is not ROLE=COLUMN; roles are {', '.join(_ROLES)}")
+    return role.strip(), name
+
+
+def _mapping(given: Sequence[tuple[str, str]]) -> ColumnMapping:
+    columns: dict[str, tuple[str, ...]] = {}
+    units: dict[str, str] = {}
+    zone = table = ""
+    for role, given_name in given:
+        name = given_name
+        if role == "zone":
+            zone = _zone(name)
+            continue
+        if role == "table":
+            table = name
+            continue
+        if role not in _ROLES:
+            raise UsageError(
+                f"columns: unknown role {role!r}; roles are {', '.join(_ROLES)}, zone, table"
+            )
+        if role in columns and role not in _REPEATED:
+            raise UsageError(f"columns: {role} is given more than once")
+        head, colon, unit = name.rpartition(":")
+        if role in _TIMES and colon and head and unit in UNITS_NS:
+            name, units[role] = head, unit
+        columns[role] = (*columns.get(role, ()), name)
+    if "entity" in columns and "path" in columns:
+        raise UsageError("columns: entity and path are mutually exclusive")
+    return ColumnMapping(columns, units, zone, table)
+
+
+def _zone(name: str) -> str:
+    from zoneinfo import ZoneInfo  # noqa: PLC0415 - few tables name a zone
+
+    try:
+        ZoneInfo(name)
+    except (OSError, ValueError):
+        raise UsageError(f"columns: unknown time zone {name!r}; write UTC or Europe/Oslo") from None
+    return name
+
+
+def _pairs(texts: Sequence[str], by: Sequence[str]) -> tuple[Pair, ...]:
+    if by and not texts:
+        raise UsageError("by applies to pairs of events: name them with pair")
+    if len(by) not in {0, 1, len(texts)}:
+        raise UsageError(f"give by once, or once for each of the {len(texts)} pairs")
+    keys = [tuple(name.strip() for name in _split(each) if name.strip()) for each in by] or [()]
+    found = []
+    for number, text in enumerate(texts):
+        begin, colon, rest = text.partition(":")
+        ends = tuple(end for end in _split(rest) if end)
+        if not begin or not colon or not ends:
+            raise UsageError(f"pair {text!r} is not BEGIN:END or BEGIN:END,END")
+        found.append(Pair(begin, ends, keys[number if len(keys) > 1 else 0]))
+    return tuple(found)

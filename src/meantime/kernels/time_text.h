@@ -1,0 +1,149 @@
+/* Times in text: integers, decimals, and dates as ISO 8601 writes them.
+ *
+ * Only the forms that files have by the million are read here; for all others `time_parse` returns
+ * TIME_ODD, and the caller reads them with Python.
+ */
+#ifndef MEANTIME_TIME_TEXT_H
+#define MEANTIME_TIME_TEXT_H
+
+#include <stdint.h>
+
+/* What a value is. The decimals are scaled: units of 1e-9, 1e-6 or 1e-3. */
+enum {
+    TIME_ODD,
+    TIME_INTEGER,
+    TIME_DECIMAL_9,
+    TIME_DECIMAL_6,
+    TIME_DECIMAL_3,
+    TIME_ZONED,   /* ns since 1970 */
+    TIME_NAIVE, /* the same of a date without a zone, as if it were UTC */
+};
+
+static inline int time_is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* The number in `count` digits, or -1. */
+static inline int64_t time_digits(const char *at, const char *end, int count)
+{
+    int64_t number = 0;
+    if (end - at < count) return -1;
+    for (int i = 0; i < count; i++) {
+        if (!time_is_digit(at[i])) return -1;
+        number = number * 10 + (at[i] - '0');
+    }
+    return number;
+}
+
+/* `places` digits of a fraction, those behind them cut off, missing ones 0. */
+static inline const char *time_fraction(const char *at, const char *end, int places, int64_t *fraction)
+{
+    *fraction = 0;
+    for (int i = 0; i < places; i++) {
+        *fraction *= 10;
+        if (at < end && time_is_digit(*at)) *fraction += *at++ - '0';
+    }
+    while (at < end && time_is_digit(*at)) at++;
+    return at;
+}
+
+/* Days since 1970-01-01 of a date in the proleptic Gregorian calendar. */
+static inline int64_t time_days(int64_t year, int64_t month, int64_t day)
+{
+    year -= month <= 2;
+    int64_t era = year / 400, of_era = year - era * 400;
+    int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+    return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
+}
+
+static inline int time_date(const char *at, const char *end, int64_t *value)
+{
+    static const int days_of[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    int64_t year, month, day, hour = 0, minute = 0, second = 0, fraction = 0, zone = 0;
+    int kind = TIME_NAIVE;
+    if (end - at < 10 || at[4] != '-' || at[7] != '-') return TIME_ODD;
+    year = time_digits(at, end, 4);
+    month = time_digits(at + 5, end, 2);
+    day = time_digits(at + 8, end, 2);
+    /* years of which nanoseconds fit into 64 bits */
+    if (year < 1700 || year > 2200 || month < 1 || month > 12 || day < 1) return TIME_ODD;
+    if (day > days_of[month - 1]
+        && !(month == 2 && day == 29 && year % 4 == 0 && (year % 100 || year % 400 == 0)))
+        return TIME_ODD;
+    at += 10;
+    if (at < end) {
+        if (*at != 'T' && *at != ' ') return TIME_ODD;
+        if (end - at < 6 || at[3] != ':') return TIME_ODD;
+        hour = time_digits(at + 1, end, 2);
+        minute = time_digits(at + 4, end, 2);
+        at += 6;
+        if (at < end && *at == ':') {
+            second = time_digits(at + 1, end, 2);
+            if (second < 0) return TIME_ODD;
+            at += 3;
+            if (at < end && (*at == '.' || *at == ',')) {
+                if (++at == end || !time_is_digit(*at)) return TIME_ODD;
+                at = time_fraction(at, end, 9, &fraction);
+            }
+        }
+        if (hour < 0 || hour > 23 || minute < 0 || minute > 59 || second > 59) return TIME_ODD;
+    }
+    if (at < end && *at == 'Z') {
+        kind = TIME_ZONED;
+        at++;
+    } else if (at < end && (*at == '+' || *at == '-')) {
+        int64_t hours = time_digits(at + 1, end, 2), minutes = 0;
+        int is_west = *at == '-';
+        if (hours < 0) return TIME_ODD;
+        at += 3;
+        if (at < end) {
+            at += *at == ':';
+            minutes = time_digits(at, end, 2);
+            if (minutes < 0) return TIME_ODD;
+            at += 2;
+        }
+        if (hours > 23 || minutes > 59) return TIME_ODD;
+        zone = (hours * 60 + minutes) * (is_west ? -60 : 60);
+        kind = TIME_ZONED;
+    }
+    if (at != end) return TIME_ODD;
+    *value = (time_days(year, month, day) * 86400 + hour * 3600 + minute * 60 + second - zone)
+                 * 1000000000
+             + fraction;
+    return kind;
+}
+
+/* Return what the text in [at, end) is, and its value. */
+static inline int time_parse(const char *at, const char *end, int64_t *value)
+{
+    static const int64_t scales[] = {1000000000, 1000000, 1000};
+    static const int64_t limits[] = {9000000000, 9000000000000, 9000000000000000};
+    const char *digit = at;
+    int64_t number = 0, fraction;
+    int is_negative = at < end && *at == '-';
+    digit += is_negative;
+    const char *first = digit;
+    while (digit < end && digit - first < 18 && time_is_digit(*digit)) {
+        number = number * 10 + (*digit - '0');
+        digit++;
+    }
+    if (digit == first) return TIME_ODD;
+    if (digit == end) {
+        *value = is_negative ? -number : number;
+        return TIME_INTEGER;
+    }
+    if (*digit == '.') {
+        if (digit + 1 == end) return TIME_ODD;
+        for (int i = 0; i < 3; i++)
+            if (number < limits[i]) {
+                digit = time_fraction(digit + 1, end, 9 - 3 * i, &fraction);
+                if (digit != end) return TIME_ODD;
+                number = number * scales[i] + fraction;
+                *value = is_negative ? -number : number;
+                return TIME_DECIMAL_9 + i;
+            }
+        return TIME_ODD;
+    }
+    if (*digit == '-' && digit - first == 4 && !is_negative) return time_date(at, end, value);
+    return TIME_ODD;
+}
+
+#endif

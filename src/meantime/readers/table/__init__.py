@@ -1,0 +1,216 @@
+"""Tables of intervals, events or changes of state, with any columns.
+
+Read are CSV and the like, Parquet and Arrow files (with the extra `arrow`), and tables in SQLite
+and DuckDB databases. Which column is a time, an entity or a state is given by a `ColumnMapping`, or
+guessed from their names. A table with the columns `start_ns`, `end_ns`, `path` and `value`, or
+`time_ns`, `name` and perhaps `weight`, is meantime's own: its times are whole nanoseconds.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from meantime.column_mapping import GUESSED, ColumnMapping
+from meantime.errors import InputError
+from meantime.readers.contract import lazy_trace
+from meantime.readers.table import slurm
+from meantime.readers.table.delimited import header_of, read_delimited
+from meantime.readers.table.guess import guess
+from meantime.readers.table.rows import batches_of
+from meantime.trace import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from meantime.readers.contract import ReadOptions
+    from meantime.readers.source import Source
+    from meantime.readers.table.guess import Guess
+    from meantime.readers.table.rows import Part
+    from meantime.trace import Batch
+
+__all__ = ["FORMAT", "Chooser", "batches_of_records", "read", "recognises", "trace_of"]
+
+FORMAT = "table"
+
+_SQLITE = b"SQLite format 3\0"
+_PARQUET = b"PAR1"
+_ARROW = (b"ARROW1", b"\xff\xff\xff\xff")
+_DUCKDB = slice(8, 12), b"DUCK"
+_SUFFIXES = (".csv", ".tsv", ".psv")
+_COMPRESSED = (".gz", ".zst", ".xz", ".bz2")
+_TEXTS = ("entity", "path", "state", "name")
+
+
+def recognises(head: bytes, name: str) -> bool:
+    """Return whether an input is a table: a file of tables, or text whose first line names columns.
+
+    A text called `.csv` is one whatever its columns are, and an error says what they lack.
+    """
+    if _binary(head) is not None:
+        return True
+    header = header_of(head)
+    if len(header.names) < 2 or any("\0" in each for each in header.names):
+        return False
+    lower = name.lower()
+    for suffix in _COMPRESSED:
+        lower = lower.removesuffix(suffix)
+    if lower.endswith(_SUFFIXES):
+        return True
+    guessed = guess(header.names)
+    return guessed.mapping is not None or slurm.recognises(header.names)
+
+
+def read(source: Source, options: ReadOptions) -> Trace:
+    """Return the trace; its single batch reads the whole table.
+
+    Raises:
+        InputError: From the batches, if the columns cannot be guessed, a row has no time or ends
+            before it starts, unless `lenient`, or if a column occurs twice.
+        MissingExtraError: If it is Parquet, Arrow or DuckDB and the package is not installed.
+    """
+    return lazy_trace(source, FORMAT, _batches, options)
+
+
+def trace_of(table: Any, columns: ColumnMapping | None, options: ReadOptions) -> Trace:
+    """Return the trace in a table of pandas, polars, pyarrow or DuckDB.
+
+    Args:
+        table: What has the Arrow C stream protocol.
+        columns: Which column is what; None to guess.
+        options: How it is read.
+
+    Raises:
+        MissingExtraError: If pyarrow is not installed.
+    """
+    trace = Trace(type(table).__name__, FORMAT, iter(()))
+
+    def batches() -> Iterator[Batch]:
+        arrow = import_module("meantime.readers.table.arrow")
+        chooser = Chooser(trace, columns)
+        yield from batches_of(
+            arrow.stream_parts(table, trace.source, chooser), chooser.mapping, trace, options
+        )
+
+    trace.batches = batches()
+    return trace
+
+
+def _binary(head: bytes) -> str | None:
+    """Return the module that reads a file of tables; None for text."""
+    if head.startswith(_SQLITE):
+        return "sqlite"
+    if head.startswith((_PARQUET, *_ARROW)):
+        return "arrow"
+    if head[_DUCKDB[0]] == _DUCKDB[1]:
+        return "duckdb"
+    return None
+
+
+class Chooser:
+    """Decides which columns are read, once those that there are are known."""
+
+    def __init__(self, trace: Trace, given: ColumnMapping | None) -> None:
+        self._trace = trace
+        self._given = given or ColumnMapping()
+        self._chosen: ColumnMapping | None = None
+
+    @property
+    def table(self) -> str:
+        """The table of a database that is asked for."""
+        return self._given.table
+
+    @property
+    def mapping(self) -> ColumnMapping:
+        """What was chosen."""
+        assert self._chosen is not None
+        return self._chosen
+
+    def guess(self, names: Sequence[str], instants: Sequence[str] = ()) -> Guess:
+        """Return which columns of a table would be read."""
+        return guess(names, self._given, instants)
+
+    def __call__(self, names: Sequence[str], instants: Sequence[str] = ()) -> dict[str, bool]:
+        """Return the columns that are read, and whether each is a time.
+
+        Raises:
+            InputError: If that cannot be decided.
+        """
+        missing = [name for name in self._given.names if name not in names]
+        if missing:
+            raise InputError(
+                self._trace.source,
+                f"there is no column {missing[0]!r}; the columns are {', '.join(names)}",
+            )
+        guessed = self.guess(names, instants)
+        if guessed.mapping is None:
+            raise InputError(self._trace.source, guessed.problem)
+        return self.choose(guessed.mapping, names)
+
+    def has_all(self, names: Sequence[str]) -> bool:
+        """Return whether a table has the columns that are asked for."""
+        return set(self._given.names) <= set(names)
+
+    def choose(self, mapping: ColumnMapping, names: Sequence[str]) -> dict[str, bool]:
+        """Return the columns of a mapping, and whether each is a time."""
+        self._chosen = mapping
+        if mapping.is_guess:
+            self._trace.facts[GUESSED] = mapping.text
+        for name in mapping.names:
+            if list(names).count(name) > 1:
+                raise InputError(self._trace.source, f"the column {name} occurs twice")
+        texts = {name for role in _TEXTS for name in mapping.columns.get(role, ())}
+        return {name: name not in texts for name in mapping.names}
+
+
+def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
+    if options.columns is not None and options.columns.pairs:
+        raise InputError(source.name, "pairs of events are in logs of JSON lines; this is a table")
+    chooser = Chooser(trace, options.columns)
+    parts = _parts(source, trace, options, chooser)
+    # the columns are chosen before the first part
+    first = next(parts)
+    yield from batches_of(_chain(first, parts), chooser.mapping, trace, options)
+
+
+def batches_of_records(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
+    """Yield what is in lines of JSON objects, each a row of a table.
+
+    Raises:
+        InputError: If a line is not an object, unless `lenient`, or the columns cannot be chosen.
+    """
+    chooser = Chooser(trace, options.columns)
+    records = import_module("meantime.readers.table.records")
+    parts = records.record_parts(source, trace, options, chooser)
+    first = next(parts)
+    yield from batches_of(_chain(first, parts), chooser.mapping, trace, options)
+
+
+def _chain(first: Part, rest: Iterator[Part]) -> Iterator[Part]:
+    yield first
+    del first
+    yield from rest
+
+
+def _parts(source: Source, trace: Trace, options: ReadOptions, chooser: Chooser) -> Iterator[Part]:
+    head = source.head()
+    module = _binary(head)
+    if module in {"sqlite", "duckdb"}:
+        databases = import_module("meantime.readers.table.databases")
+        reading = databases.sqlite_parts if module == "sqlite" else databases.duckdb_parts
+        yield from reading(source, options, chooser)
+        return
+    is_slurm = (
+        options.columns is None and module is None and slurm.recognises(header_of(head).names)
+    )
+    with source:
+        data = source.whole()
+    options.report_progress(source.read_bytes, source.stored_bytes or 0)
+    trace.anomalies.add("truncated", int(source.truncated))
+    if module == "arrow":
+        arrow = import_module("meantime.readers.table.arrow")
+        yield from arrow.file_parts(data, source.name, chooser)
+    elif is_slurm:
+        yield slurm.part_of(data, trace, chooser)
+    else:
+        yield read_delimited(data, source.name, chooser)

@@ -1,0 +1,205 @@
+"""Tables in SQLite and DuckDB databases, read without writing anything beside them."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import numpy as np
+
+from meantime.columns import Coded
+from meantime.errors import InputError, MissingExtraError
+from meantime.kernels.csv_rows import TimeKind
+from meantime.readers.table.times import MISSING, TimeColumn, times_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from meantime.readers.contract import ReadOptions
+    from meantime.readers.source import Source
+    from meantime.readers.table import Chooser
+    from meantime.readers.table.rows import Part
+
+__all__ = ["duckdb_parts", "sqlite_parts"]
+
+_BATCH_ROWS = 1 << 16
+_MOST_LISTED = 12
+_EMPTY: tuple[Any, ...] = ()
+
+
+def sqlite_parts(source: Source, options: ReadOptions, choose: Chooser) -> Iterator[Part]:
+    """Yield the rows of a table of an SQLite database.
+
+    Raises:
+        InputError: If it is damaged or in use, or which table or columns are wanted is not known.
+    """
+    try:
+        with closing(_sqlite(source)) as database:
+            database.text_factory = lambda text: text.decode("utf-8", "replace")
+            # a view or a trigger of the file may do anything
+            database.execute("PRAGMA trusted_schema = OFF")
+            database.execute("PRAGMA cell_size_check = ON")
+            tables = {
+                name: [
+                    column[1] for column in database.execute(f"PRAGMA table_info({_quoted(name)})")
+                ]
+                for (name,) in database.execute(
+                    "SELECT name FROM sqlite_schema WHERE type = 'table'"
+                    " AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+                ).fetchall()
+            }
+            table = _table(source.name, tables, choose)
+            wanted = choose(tables[table])
+            listed = ", ".join(map(_quoted, wanted))
+            rows = database.execute(f"SELECT {listed} FROM {_quoted(table)}")  # noqa: S608 - names are quoted
+            yield from _parts(rows, wanted)
+    except (sqlite3.Error, OverflowError) as error:
+        raise InputError(source.name, f"the SQLite database cannot be read ({error})") from None
+    options.report_progress(source.stored_bytes or source.read_bytes, source.stored_bytes or 0)
+
+
+def _sqlite(source: Source) -> sqlite3.Connection:
+    """Return a connection that neither writes nor locks anything."""
+    if source.path is None or source.is_compressed:
+        with source:
+            data = source.whole()
+        database = sqlite3.connect(":memory:")
+        database.deserialize(bytes(data))
+        return database
+    source.close()
+    for suffix in ("-wal", "-journal"):
+        beside = Path(source.path + suffix)
+        if beside.is_file() and beside.stat().st_size:
+            raise InputError(
+                source.name,
+                f"another program is writing to it, or was killed while it did ({beside.name} has"
+                " rows that are not in it): close that program, or copy it with"
+                " `sqlite3 FILE '.backup COPY'`",
+            )
+    path = quote(str(Path(source.path).resolve()))
+    # immutable: no lock, and no files for shared memory beside it
+    return sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
+
+
+def duckdb_parts(source: Source, options: ReadOptions, choose: Chooser) -> Iterator[Part]:
+    """Yield the rows of a table of a DuckDB database.
+
+    Raises:
+        InputError: If it is damaged or in use, or which table or columns are wanted is not known.
+        MissingExtraError: If DuckDB is not installed.
+    """
+    source.close()
+    if source.path is None or source.is_compressed:
+        raise InputError(
+            source.name, "a DuckDB database is read from a file that is not compressed"
+        )
+    try:
+        duckdb = import_module("duckdb")
+    except ImportError:
+        raise MissingExtraError(
+            "a DuckDB database needs duckdb: python -m pip install duckdb"
+        ) from None
+    try:
+        safe = {"enable_external_access": "false", "autoload_known_extensions": "false"}
+        with closing(duckdb.connect(source.path, read_only=True, config=safe)) as database:
+            tables: dict[str, list[str]] = {}
+            types: dict[tuple[str, str], str] = {}
+            for table, column, kind in database.execute(
+                "SELECT table_name, column_name, data_type FROM duckdb_columns()"
+                " WHERE NOT internal AND schema_name = 'main' AND table_name IN"
+                " (SELECT table_name FROM duckdb_tables()) ORDER BY table_oid, column_index"
+            ).fetchall():
+                tables.setdefault(table, []).append(column)
+                types[table, column] = kind
+            table = _table(source.name, tables, choose)
+            instants = [
+                each for each in tables[table] if types[table, each].startswith("TIMESTAMP")
+            ]
+            wanted = choose(tables[table], instants)
+            kinds = [types[table, each] for each in wanted]
+            listed = ", ".join(map(_duckdb_column, wanted, kinds))
+            rows = database.execute(f"SELECT {listed} FROM {_quoted(table)}")  # noqa: S608 - names are quoted
+            dated = {each: kind for each, kind in zip(wanted, kinds, strict=True) if wanted[each]}
+            for part in _parts(rows, wanted):
+                yield {name: _dated(column, dated.get(name, "")) for name, column in part.items()}
+    except duckdb.Error as error:
+        reason = str(error).split("\n", 1)[0]
+        raise InputError(source.name, f"the DuckDB database cannot be read ({reason})") from None
+    options.report_progress(source.stored_bytes or 0, source.stored_bytes or 0)
+
+
+def _duckdb_column(name: str, kind: str) -> str:
+    if kind.startswith("TIMESTAMP") or kind == "DATE":
+        return f"epoch_ns({_quoted(name)})"
+    if kind.endswith("INT") or kind in {"INTEGER", "DOUBLE", "FLOAT", "VARCHAR"}:
+        return _quoted(name)
+    return f"CAST({_quoted(name)} AS VARCHAR)"
+
+
+def _dated(column: TimeColumn | Coded, kind: str) -> TimeColumn | Coded:
+    """Return a column whose numbers are the nanoseconds of dates, if its type says so."""
+    if isinstance(column, Coded) or not (kind.startswith("TIMESTAMP") or kind == "DATE"):
+        return column
+    of = TimeKind.ZONED if "TIME ZONE" in kind else TimeKind.NAIVE
+    kinds = np.where(column.kinds == MISSING, MISSING, of).astype(np.uint8)
+    return TimeColumn(column.values, kinds)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _table(source: str, tables: Mapping[str, Sequence[str]], choose: Chooser) -> str:
+    """Return the table that is asked for, or the only one whose columns can be guessed.
+
+    Raises:
+        InputError: If there is none, or several.
+    """
+    listed = ", ".join(list(tables)[:_MOST_LISTED]) or "none"
+    if choose.table:
+        if choose.table not in tables:
+            raise InputError(source, f"there is no table {choose.table!r}; it has: {listed}")
+        return choose.table
+    if len(tables) == 1:
+        return next(iter(tables))
+    fitting = [
+        name
+        for name, columns in tables.items()
+        if choose.has_all(columns) and choose.guess(columns).mapping is not None
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise InputError(
+            source,
+            f"several tables have times: {', '.join(fitting[:_MOST_LISTED])}; choose one with"
+            f" --columns table={fitting[0]}",
+        )
+    raise InputError(
+        source,
+        f"no table has columns that are known to be times; its tables are: {listed}. Name the table"
+        " and its columns with --columns table=NAME,start=NAME,end=NAME,entity=NAME,state=NAME",
+    )
+
+
+def _parts(rows: Any, wanted: Mapping[str, bool]) -> Iterator[Part]:
+    """Yield the rows of a cursor in batches; the first may be empty."""
+    while True:
+        batch = rows.fetchmany(_BATCH_ROWS)
+        columns = list(zip(*batch, strict=True)) or [_EMPTY] * len(wanted)
+        yield {
+            name: times_of(values) if is_time else Coded.of([_text(value) for value in values])
+            for (name, is_time), values in zip(wanted.items(), columns, strict=True)
+        }
+        if len(batch) < _BATCH_ROWS:
+            return
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

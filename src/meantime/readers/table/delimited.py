@@ -1,0 +1,146 @@
+"""Text with a row a line: CSV, and the same with tabs, semicolons or `|` between its fields.
+
+The kernel reads what has no quotes inside of fields and usual line ends; the module `csv` reads the
+rest.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from meantime.columns import Coded
+from meantime.errors import InputError
+from meantime.kernels.csv_rows import read_rows
+from meantime.readers.table.times import TimeColumn, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+__all__ = ["Header", "header_of", "read_delimited"]
+
+_BOM = b"\xef\xbb\xbf"
+_LONGEST_HEAD = 1 << 17
+_DELIMITERS = ",\t;|"
+_REPLACE = "backslashreplace"
+
+
+class Header(NamedTuple):
+    """The first line of a table.
+
+    Attributes:
+        names: The columns, without blanks around them.
+        delimiter: What is between fields.
+        end: The byte behind the line; 0 if only the module `csv` can tell.
+    """
+
+    names: list[str]
+    delimiter: str
+    end: int
+
+
+def header_of(head: bytes) -> Header:
+    """Return the header of a text from its beginning; without names if it has none."""
+    begin = len(_BOM) if head[:3] == _BOM else 0
+    end = head.find(b"\n", begin) + 1
+    line = head[begin : end or len(head)].decode("utf-8", _REPLACE).rstrip("\r\n")
+    delimiter = max(_DELIMITERS, key=line.count)
+    try:
+        # strict: a line that ends inside quotes is not the whole header
+        [names] = csv.reader([line], delimiter=delimiter, quoting=_quoting(delimiter), strict=True)
+    except (csv.Error, ValueError):
+        return Header([], delimiter, 0)
+    is_usual = end and "\r" not in line
+    return Header([each.strip() for each in names], delimiter, end if is_usual else 0)
+
+
+def read_delimited(
+    data: memoryview, name: str, choose: Callable[[Sequence[str]], Mapping[str, bool]]
+) -> dict[str, TimeColumn | Coded]:
+    """Return the chosen columns by name; fields missing at the end of a row are empty.
+
+    Args:
+        data: The text.
+        name: What the input is called.
+        choose: Returns for the names of all columns which are wanted, and whether each is a time.
+
+    Raises:
+        InputError: If it is not a table, or a wanted column occurs twice.
+    """
+    header = header_of(bytes(data[:_LONGEST_HEAD]))
+    if not header.end or not header.names:
+        return _odd(data, name, header.delimiter, choose)
+    wanted = choose(header.names)
+    check_once(header.names, wanted, name)
+    index = {each: header.names.index(each) for each in wanted}
+    ordered = sorted(index, key=lambda each: index[each])
+    fields = [(index[each], not wanted[each]) for each in ordered]
+    found = read_rows(data, header.end, fields, header.delimiter)
+    if found is None:
+        return _odd(data, name, header.delimiter, choose)
+    columns: dict[str, TimeColumn | Coded] = {}
+    for each, (values, *rest) in zip(ordered, found, strict=True):
+        if not wanted[each]:
+            texts = [str(text, "utf-8", _REPLACE) for text in rest[0]]
+            columns[each] = Coded(values, texts)
+            continue
+        kinds, others = rest
+        for row, a, b in others:
+            values[row], kinds[row] = parse(str(data[a:b], "utf-8", _REPLACE))
+        columns[each] = TimeColumn(values, kinds)
+    return columns
+
+
+def check_once(names: Sequence[str], wanted: Mapping[str, bool], source: str) -> None:
+    """Check that the wanted columns exist once.
+
+    Raises:
+        InputError: If not.
+    """
+    for each in wanted:
+        if names.count(each) != 1:
+            problem = "occurs twice" if each in names else f"is missing; it has {', '.join(names)}"
+            raise InputError(source, f"the column {each} {problem}")
+
+
+def _quoting(delimiter: str) -> Literal[0, 3]:
+    # what writes `|` between fields writes no quotes around them
+    return csv.QUOTE_NONE if delimiter == "|" else csv.QUOTE_MINIMAL
+
+
+def _odd(
+    data: memoryview,
+    name: str,
+    delimiter: str,
+    choose: Callable[[Sequence[str]], Mapping[str, bool]],
+) -> dict[str, TimeColumn | Coded]:
+    """Return the columns of any text, as the module `csv` reads it."""
+    # utf-8-sig removes the byte order mark that Excel writes
+    text = str(data, "utf-8-sig", _REPLACE)
+    rows = csv.reader(
+        io.StringIO(text, newline=""), delimiter=delimiter, quoting=_quoting(delimiter)
+    )
+    try:
+        names = [each.strip() for each in next(rows, [])]
+        wanted = choose(names)
+        check_once(names, wanted, name)
+        index = {each: names.index(each) for each in wanted}
+        columns: dict[str, list[str]] = {each: [] for each in wanted}
+        for row in rows:
+            if not row:
+                continue
+            for column, at in index.items():
+                columns[column].append(row[at] if at < len(row) else "")
+    except csv.Error as error:
+        raise InputError(name, f"malformed CSV ({error})", line=rows.line_num) from None
+    found: dict[str, TimeColumn | Coded] = {}
+    for each, texts in columns.items():
+        if wanted[each]:
+            parsed = np.array([parse(text) for text in texts], np.int64).reshape(-1, 2)
+            found[each] = TimeColumn(parsed[:, 0].copy(), parsed[:, 1].astype(np.uint8))
+        else:
+            found[each] = Coded.of(texts)
+    return found

@@ -1,0 +1,241 @@
+"""Which column is what, from their names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from meantime.column_mapping import ColumnMapping
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["EVENTS", "INTERVALS", "Guess", "guess"]
+
+# The names that a table of meantime's own has: whole nanoseconds.
+EVENTS = ("time_ns", "name")
+INTERVALS = ("start_ns", "end_ns", "path", "value")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# By role, names in order of preference: several columns of one group cannot be told apart.
+_TIMES: dict[str, tuple[frozenset[str], ...]] = {
+    "start": (
+        _words(
+            "start starttime startedat started starttimestamp startts startdate startdatetime begin"
+            " begintime beginat began begints begintimestamp begindate from tstart timestart"
+        ),
+    ),
+    "end": (
+        _words(
+            "end endtime endedat ended endtimestamp endts enddate enddatetime finish finishtime"
+            " finished finishedat stop stoptime stopped stoppedat complete completed completedat"
+            " completiontime completetime until to tend timeend"
+        ),
+    ),
+    "duration": (_words("duration dur elapsed elapsedtime runtime walltime took"),),
+    "time": (_words("time timestamp ts datetime eventtime logtime date asctime"),),
+}
+_TEXTS: dict[str, tuple[frozenset[str], ...]] = {
+    "state": (
+        _words("value"),
+        _words("job jobname task taskname step stepname activity operation op phase stage"),
+        _words("state"),
+        _words("name event label action"),
+        _words("status conclusion result type kind category"),
+    ),
+    "entity": (
+        _words("entity"),
+        _words(
+            "node nodelist nodename host hostname machine server worker workerid workername"
+            " resource thread threadname lane device instance runner runnername executor agent slot"
+        ),
+        _words("process pid tid service user queue partition pool cpu core"),
+        _words("name"),
+    ),
+}
+_UNITS = {
+    "ns": "ns", "nanos": "ns", "nanoseconds": "ns", "us": "us", "usec": "us", "micros": "us",
+    "microseconds": "us", "ms": "ms", "msec": "ms", "millis": "ms", "milliseconds": "ms",
+    "s": "s", "sec": "s", "secs": "s", "seconds": "s",
+}  # fmt: skip
+_UNIT = re.compile(rf"(.+?)(?:[ _.-]+|\s*[(\[])({'|'.join(_UNITS)})[)\]]?", re.IGNORECASE)
+_NOT_WORD = re.compile(r"[\W_]+")
+_MOST_LISTED = 12
+
+
+class Guess(NamedTuple):
+    """What the names of columns say.
+
+    Attributes:
+        mapping: Which column is what; None if that is not decided.
+        problem: Why not, and what to do.
+    """
+
+    mapping: ColumnMapping | None
+    problem: str = ""
+
+
+class _UndecidedError(Exception):
+    """What the names of columns leave open, and what to do."""
+
+
+def guess(
+    names: Sequence[str], given: ColumnMapping | None = None, instants: Sequence[str] = ()
+) -> Guess:
+    """Return which of the columns are times, entities and states.
+
+    Args:
+        names: The names of all columns.
+        given: What is known already: its roles, and its columns, are not guessed.
+        instants: The columns whose type is a time.
+    """
+    known = given or ColumnMapping()
+    if not known.columns and (own := _own(names, known)) is not None:
+        return Guess(own)
+    columns = {role: each[0] for role, each in known.columns.items()}
+    free = [name for name in names if name not in known.names]
+    try:
+        _add_times(columns, free, instants)
+        _settle_times(columns, names)
+        _add_texts(columns, free)
+        _settle_texts(columns, names)
+    except _UndecidedError as undecided:
+        return Guess(None, str(undecided))
+    units = {role: unit for role in _TIMES if role in columns and (unit := _unit(columns[role]))}
+    units |= {role: unit for role, unit in known.units.items() if role in columns}
+    if "time" in known.units and "start" in columns and "start" not in known.columns:
+        units["start"] = known.units["time"]
+    found: dict[str, tuple[str, ...]] = {role: (name,) for role, name in columns.items()}
+    found |= {role: each for role, each in known.columns.items() if role in columns}
+    is_guess = bool(columns.keys() - known.columns.keys())
+    return Guess(replace(known, columns=found, units=units, is_guess=is_guess))
+
+
+def _own(names: Sequence[str], known: ColumnMapping) -> ColumnMapping | None:
+    """Return the mapping of a table of meantime's own; None of any other."""
+    columns = {}
+    if set(INTERVALS) <= set(names):
+        columns = dict(zip(("start", "end", "path", "state"), INTERVALS, strict=True))
+    elif set(EVENTS) <= set(names):
+        columns = {"time": "time_ns", "name": "name"}
+        columns |= {"weight": "weight"} if "weight" in names else {}
+    if not columns:
+        return None
+    units = {str(role): "ns!" for role in ("start", "end", "time") if role in columns}
+    return replace(known, columns={role: (name,) for role, name in columns.items()}, units=units)
+
+
+def _add_times(columns: dict[str, str], free: Sequence[str], instants: Sequence[str]) -> None:
+    for role, groups in _TIMES.items():
+        if role not in columns and not _is_settled(role, columns):
+            found = _matching(free, groups, is_time=True)
+            if len(found) > 1:
+                raise _UndecidedError(_ambiguous(role, found))
+            columns.update({role: found[0]} if found else {})
+    if not columns.keys() & _TIMES.keys() and len(instants) == 1:
+        columns["time"] = instants[0]
+
+
+def _settle_times(columns: dict[str, str], names: Sequence[str]) -> None:
+    """Decide between times of events and of intervals."""
+    if not columns.keys() & _TIMES.keys():
+        raise _UndecidedError(f"no column is known to be a time{_listing(names)}")
+    if "time" in columns and columns.keys() & {"start", "end"}:
+        del columns["time"]
+    elif "time" in columns and "duration" in columns:
+        columns["start"] = columns.pop("time")
+    if len(columns.keys() & {"start", "end", "duration"}) == 1:
+        raise _UndecidedError(_incomplete(columns, names))
+
+
+def _add_texts(columns: dict[str, str], free: Sequence[str]) -> None:
+    for role, groups in _TEXTS.items():
+        if role in columns or {"state": "name", "entity": "path"}[role] in columns:
+            continue
+        rest = [name for name in free if name not in columns.values()]
+        found = _matching(rest, groups, is_time=False)
+        if len(found) > 1:
+            raise _UndecidedError(_ambiguous(role, found))
+        columns.update({role: found[0]} if found else {})
+    if "path" in free and "entity" not in columns:
+        columns["path"] = "path"
+
+
+def _settle_texts(columns: dict[str, str], names: Sequence[str]) -> None:
+    """Decide between states of entities and events."""
+    if "time" not in columns:
+        return
+    if "state" in columns and not columns.keys() & {"entity", "path"}:
+        columns["name"] = columns.pop("state")
+    if not columns.keys() & {"name", "state"}:
+        raise _UndecidedError(
+            f"{columns['time']} is a time, but no column is known to be a name or a state"
+            f"{_listing(names)}"
+        )
+
+
+def _is_settled(role: str, columns: Mapping[str, str]) -> bool:
+    """Whether a time need not be looked for, as others say it."""
+    if role == "time":
+        return bool(columns.keys() & {"start", "end"})
+    if "time" in columns and role != "duration":
+        return True
+    return len(columns.keys() & {"start", "end", "duration"}) > 1
+
+
+def _split_unit(name: str) -> tuple[str, str]:
+    """Return a name without its unit, and the unit; empty if it has none."""
+    match = _UNIT.fullmatch(name.strip())
+    return (match[1], _UNITS[match[2].lower()]) if match else (name, "")
+
+
+def _unit(name: str) -> str:
+    return _split_unit(name)[1]
+
+
+def _matching(
+    names: Sequence[str], groups: Sequence[frozenset[str]], *, is_time: bool
+) -> list[str]:
+    for group in groups:
+        found = [
+            name
+            for name in dict.fromkeys(names)
+            if _NOT_WORD.sub("", (_split_unit(name)[0] if is_time else name).lower()) in group
+        ]
+        if found:
+            return found
+    return []
+
+
+def _listing(names: Sequence[str]) -> str:
+    listed = ", ".join(name[:40] or "(empty)" for name in names[:_MOST_LISTED])
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    return (
+        f" (the columns are {listed}{more}): name them with"
+        " --columns start=NAME,end=NAME,entity=NAME,state=NAME"
+    )
+
+
+def _ambiguous(role: str, found: Sequence[str]) -> str:
+    return (
+        f"each of the columns {', '.join(found[:_MOST_LISTED])} may be the {role}: choose one with"
+        f" --columns {role}={found[0]}"
+    )
+
+
+def _incomplete(columns: Mapping[str, str], names: Sequence[str]) -> str:
+    missing = {
+        "start": "the end or the duration",
+        "end": "the start or the duration",
+        "duration": "the start",
+    }
+    [role] = columns.keys() & missing.keys()
+    return (
+        f"{columns[role]} is the {role} of intervals, but no column is known to be"
+        f" {missing[role]}{_listing(names)}"
+    )

@@ -1,0 +1,430 @@
+"""Rows of a table as states, changes of state, or samples.
+
+Intervals of one entity that overlap are in lanes below it: the first that is free. An interval
+without an end lasts until the last time of the table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.attributes import parse_pattern
+from meantime.clocks import Clock
+from meantime.columns import Coded, Interner
+from meantime.errors import InputError, UsageError
+from meantime.kernels.csv_rows import TimeKind, changes, first_fit
+from meantime.readers.table.times import Resolved, TimeColumn, joined, resolve
+from meantime.trace import LaneDeclaration, Samples, StateChanges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from meantime.attributes import Path
+    from meantime.column_mapping import ColumnMapping
+    from meantime.columns import Int32s, Int64s
+    from meantime.readers.contract import ReadOptions
+    from meantime.trace import Batch, Trace
+
+__all__ = ["Part", "batches_of"]
+
+# Some rows: columns by name.
+Part = dict[str, "TimeColumn | Coded"]
+
+_LIMIT = 2**63 - 1
+# What `changes` numbers with 32 bits.
+_MOST_ROWS = 2**31 - 1
+_NO_TEXT = "(none)"
+_ALL = "all"
+_ACTIVE = "active"
+
+
+def batches_of(
+    parts: Iterable[Part], mapping: ColumnMapping, trace: Trace, options: ReadOptions
+) -> Iterator[Batch]:
+    """Yield the rows of a table as a single batch.
+
+    Raises:
+        InputError: If a row has no time or ends before it starts, unless `lenient`.
+    """
+    table = _Table(mapping, trace, options)
+    for part in parts:
+        table.add(part)
+    if "start" in mapping.columns or "end" in mapping.columns:
+        yield table.intervals()
+    elif "state" in mapping.columns:
+        yield table.changes()
+    else:
+        yield table.samples()
+
+
+class _Texts:
+    """A column of texts that grows, coded."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._known = Interner(self._names)
+        self._parts: list[Int32s] = []
+
+    def add(self, column: Coded) -> None:
+        codes = self._known.codes([*column.names])
+        # null is -1, the last one
+        of = np.append(codes, np.int32(-1))
+        self._parts.append(of[column.codes])
+
+    def column(self) -> Coded:
+        codes = np.concatenate([np.empty(0, np.int32), *self._parts])
+        self._parts.clear()
+        if (codes < 0).any():
+            codes[codes < 0] = self._known.code(_NO_TEXT)
+        return Coded(codes, self._names)
+
+
+class _Table:
+    """Collects the columns of a table that have a role."""
+
+    def __init__(self, mapping: ColumnMapping, trace: Trace, options: ReadOptions) -> None:
+        self._mapping = mapping
+        self._trace = trace
+        self._lenient = options.lenient
+        self._until_ns = _LIMIT if options.until_ns is None else options.until_ns
+        self._keep = options.keep
+        self._values = Interner(trace.values)
+        self._paths = Interner(trace.paths)
+        self._times: dict[str, list[TimeColumn]] = {}
+        self._texts: dict[str, _Texts] = {}
+
+    def add(self, part: Mapping[str, TimeColumn | Coded]) -> None:
+        rows = 0
+        for name, column in part.items():
+            if isinstance(column, TimeColumn):
+                self._times.setdefault(name, []).append(column)
+                rows = len(column.values)
+            else:
+                self._texts.setdefault(name, _Texts()).add(column)
+                rows = len(column.codes)
+        self._trace.records += rows
+
+    def samples(self) -> Samples:
+        """Return events: each is a sample without a stack."""
+        [times] = self._resolved("time")
+        if "weight" in self._mapping.columns:
+            [weights] = self._resolved("weight", is_duration=True)
+        else:
+            ones, no = np.ones(len(times.time_ns), np.int64), np.zeros(len(times.bad), np.bool_)
+            weights = Resolved(ones, no, no, "")
+        rows = self._good(
+            (times.bad | times.missing | _outside(times), self._not_a_time("time")),
+            (weights.bad, "its weight is not an integer that fits into 64 bits"),
+        )
+        time_ns, weight = times.time_ns, weights.time_ns
+        names = self._text("name")
+        rows = self._kept(rows, time_ns, names)
+        used, _, which = _appearing(names.codes[rows], names.names)
+        texts = [names.names[code] for code in used]
+        name, thread = (
+            codes.take(which)
+            for codes in (
+                self._values.codes(texts),
+                self._paths.codes((text,) for text in texts),
+            )
+        )
+        if len(rows):
+            kept = time_ns[rows]
+            self._trace.bounds = (int(kept.min()), int(kept.max()) + 1)
+        return Samples(
+            time_ns=time_ns[rows],
+            thread=thread,
+            stack=np.full(len(rows), -1, np.int32),
+            weight=weight[rows],
+            event=np.full(len(rows), self._values.code("event"), np.int32),
+            name=name,
+        )
+
+    def changes(self) -> StateChanges:
+        """Return the changes of entities that stay in a state until their next row."""
+        [times] = self._resolved("time")
+        bad = times.bad | times.missing | _outside(times)
+        rows = self._good((bad, self._not_a_time("time")))
+        entity = self._entities()
+        rows = self._kept(rows, times.time_ns, entity)
+        states = self._text("state")
+        order = np.argsort(times.time_ns[rows], kind="stable")
+        rows = rows[order]
+        time_ns = times.time_ns[rows]
+        path = self._path_codes(entity, rows)
+        state = self._codes(states, rows)
+        state[state == self._nothing()] = -1
+        if len(rows):
+            self._trace.bounds = (int(time_ns[0]), int(time_ns[-1]) + 1)
+        self._trace.lanes.append(LaneDeclaration("**"))
+        return StateChanges(time_ns, path, state, np.full(len(rows), -1, np.int32))
+
+    def intervals(self) -> StateChanges:
+        """Return the changes of intervals, in order of time."""
+        starts, ends, rows = self._ranges()
+        entity = self._entities()
+        # a history cannot contain intervals of length 0
+        some = starts[rows] != ends[rows]
+        self._trace.anomalies.add("zero_length_state", len(rows) - int(np.count_nonzero(some)))
+        rows = self._kept(rows[some], starts, entity)
+        path = self._path_codes(entity, rows)
+        value = self._codes(self._text("state"), rows)
+        del some, entity
+        # this is where a table takes the most memory
+        self._texts.clear()
+        if len(rows) < len(starts):
+            starts, ends = starts[rows], ends[rows]
+        del rows
+        batch = self._changes(starts, ends, path, value)
+        if len(batch.time_ns):
+            self._trace.bounds = (int(batch.time_ns[0]), int(batch.time_ns[-1]))
+        self._trace.lanes.append(LaneDeclaration("**"))
+        return batch
+
+    def _ranges(self) -> tuple[Int64s, Int64s, Int64s]:
+        """Return when each interval starts and ends, and the rows that are good."""
+        columns = self._mapping.columns
+        roles = [role for role in ("start", "end") if role in columns]
+        found = dict(zip(roles, self._resolved(*roles), strict=True))
+        lasted = None
+        if "duration" in columns:
+            [lasted] = self._resolved("duration", is_duration=True)
+        if "start" in found and "end" in found:
+            start, end = found["start"], found["end"]
+        elif lasted is not None:
+            # the sum of two times of 62 bits fits
+            known = next(iter(found.values()))
+            wide = (np.abs(known.time_ns) | np.abs(lasted.time_ns)) >= 2**62
+            step = np.where(wide, 0, lasted.time_ns)
+            missing, bad = known.missing | lasted.missing, known.bad | lasted.bad | wide
+            if "start" in found:
+                start, end = known, Resolved(known.time_ns + step, missing, bad, "")
+            else:
+                start, end = Resolved(known.time_ns - step, missing, bad, ""), known
+        else:
+            raise InputError(self._trace.source, "intervals need start and end, or a duration")
+        bad_start, bad_end = start.bad | _outside(start), end.bad | _outside(end)
+        if self._is_own("start"):
+            bad_start |= start.missing
+        if self._is_own("end"):
+            bad_end |= end.missing
+        self._trace.anomalies.add("interval_without_start", int((start.missing & ~bad_start).sum()))
+        ends = end.time_ns
+        is_open = end.missing & ~start.missing & ~bad_start & ~bad_end
+        if is_open.any():
+            self._trace.anomalies.add("interval_without_end", int(is_open.sum()))
+            sound = ~(bad_start | bad_end)
+            known_ns = [start.time_ns[sound & ~start.missing], ends[sound & ~end.missing]]
+            last_ns = max(int(each.max()) for each in known_ns if len(each))
+            ends = np.where(is_open, last_ns, ends)
+        order = (ends < start.time_ns) & ~start.missing & ~end.missing
+        rows = self._good(
+            (bad_start, self._not_a_time("start")),
+            (bad_end, self._not_a_time("end" if "end" in columns else "duration")),
+            (order, self._wrong_order()),
+        )
+        return start.time_ns, ends, rows[~start.missing[rows]]
+
+    def _wrong_order(self) -> str:
+        columns = self._mapping.columns
+        if "start" in columns and "end" in columns:
+            return f"its {columns['end'][0]} is before its {columns['start'][0]}"
+        return f"its {columns['duration'][0]} is negative"
+
+    def _is_own(self, role: str) -> bool:
+        return self._mapping.units.get(role) == "ns!"
+
+    def _not_a_time(self, role: str) -> str:
+        name = self._mapping.columns[role][0]
+        if self._is_own(role):
+            return f"its {name} is not an integer of nanoseconds that fits into 64 bits"
+        return f"its {name} is not a time between 1678 and 2262: a number, or a date as in ISO 8601"
+
+    def _resolved(self, *roles: str, is_duration: bool = False) -> list[Resolved]:
+        mapping = self._mapping
+        columns = []
+        for role in roles:
+            parts = self._times.pop(mapping.columns[role][0], [])
+            columns.append(
+                joined(parts or [TimeColumn(np.empty(0, np.int64), np.empty(0, np.uint8))])
+            )
+        units = [mapping.units.get(role) for role in roles]
+        if roles == ("weight",):
+            units = ["ns!"]
+        found = resolve(columns, units, mapping.zone, is_duration=is_duration)
+        is_date = any(
+            bool(((each.kinds == TimeKind.ZONED) | (each.kinds == TimeKind.NAIVE)).any())
+            for each in columns
+        )
+        if is_date:
+            self._trace.clock = Clock("realtime", utc_at_origin_ns=0)
+        if not is_duration and not self._is_own(roles[0]):
+            self._trace.facts["times"] = "; ".join(
+                dict.fromkeys(each.unit for each in found if each.unit)
+            )
+        return found
+
+    def _text(self, role: str) -> Coded:
+        name = self._mapping.column(role)
+        if name is None:
+            rows = self._trace.records
+            return Coded(np.zeros(rows, np.int32), [_ACTIVE])
+        texts = self._texts.get(name)
+        return Coded(np.empty(0, np.int32), []) if texts is None else texts.column()
+
+    def _entities(self) -> Coded:
+        """Return what has the states; several columns are joined by a line feed."""
+        columns = self._mapping.columns
+        if "path" in columns:
+            return self._text("path")
+        names = columns.get("entity", ())
+        if not names:
+            return Coded(np.zeros(self._trace.records, np.int32), [_ALL])
+        if len(names) == 1:
+            return self._text("entity")
+        joint: Coded | None = None
+        for name in names:
+            texts = self._texts.get(name)
+            column = texts.column() if texts else Coded(np.empty(0, np.int32), [])
+            self._texts.pop(name, None)
+            if joint is None:
+                joint = column
+                continue
+            both = joint.codes.astype(np.int64) * max(len(column.names), 1) + column.codes
+            used, codes = np.unique(both, return_inverse=True)
+            pairs = [divmod(each, max(len(column.names), 1)) for each in used.tolist()]
+            joint = Coded(
+                codes.astype(np.int32),
+                [f"{joint.names[a]}\n{column.names[b]}" for a, b in pairs],
+            )
+        assert joint is not None
+        return joint
+
+    def _path_codes(self, entity: Coded, rows: Int64s) -> Int32s:
+        used, first, which = _appearing(entity.codes[rows], entity.names)
+        is_path = "path" in self._mapping.columns
+        several = len(self._mapping.columns.get("entity", ())) > 1
+        paths: list[Path] = []
+        for code, row in zip(used, rows[first].tolist(), strict=True):
+            text = entity.names[code]
+            if is_path:
+                paths.append(self._parsed(text, row))
+            else:
+                elements = text.split("\n") if several else [text]
+                paths.append(tuple(each or _NO_TEXT for each in elements))
+        return self._paths.codes(paths).take(which)
+
+    def _codes(self, column: Coded, rows: Int64s) -> Int32s:
+        used, _, which = _appearing(column.codes[rows], column.names)
+        codes = self._values.codes([column.names[code] for code in used])
+        return codes.take(which) if len(used) else np.empty(0, np.int32)
+
+    def _nothing(self) -> int:
+        values = self._trace.values
+        return values.index(_NO_TEXT) if _NO_TEXT in values else -1
+
+    def _changes(self, starts: Int64s, ends: Int64s, path: Int32s, value: Int32s) -> StateChanges:
+        """Return the changes of intervals, in order of time.
+
+        Raises:
+            InputError: If there are too many.
+        """
+        if len(starts) > _MOST_ROWS:
+            raise InputError(
+                self._trace.source, f"the table has more than {_MOST_ROWS:,} intervals: split it"
+            )
+        found = changes(starts, ends, path, value, len(self._trace.paths))
+        if isinstance(found, int):
+            order = np.lexsort((ends, starts, path))
+            starts, ends, path, value = starts[order], ends[order], path[order], value[order]
+            del order
+            found = changes(starts, ends, path, value, len(self._trace.paths))
+        if isinstance(found, int):
+            path = self._in_lanes(path, first_fit(starts, ends, path, len(self._trace.paths)))
+            found = changes(starts, ends, path, value, len(self._trace.paths))
+        assert not isinstance(found, int)
+        time_ns, entity, state = found
+        tag = np.full(len(time_ns), -1, np.int32)
+        return StateChanges(time_ns, entity, state, tag)
+
+    def _in_lanes(self, path: Int32s, lane: Int32s) -> Int32s:
+        """Return the path of each interval in its lane; an entity with one lane keeps its own."""
+        lanes = np.zeros(len(self._trace.paths), np.int64)
+        np.maximum.at(lanes, path, lane + 1)
+        several = np.flatnonzero(lanes > 1)
+        first = np.zeros(len(lanes), np.int64)
+        code = len(self._trace.paths)
+        taken = set(self._trace.paths)
+        for entity in several.tolist():
+            own, count = self._trace.paths[entity], int(lanes[entity])
+            digits = len(str(count))
+            label = "lane"
+            while (*own, f"{label} {1:0{digits}}") in taken:
+                label += " "
+            paths = [(*own, f"{label} {number:0{digits}}") for number in range(1, count + 1)]
+            first[entity] = code
+            code += count
+            self._trace.paths += paths
+        self._trace.facts["lanes"] = (
+            f"{len(several):,} entities have intervals that overlap, in up to"
+            f" {int(lanes.max()):,} lanes"
+        )
+        return np.where(lanes[path] > 1, first[path] + lane, path).astype(np.int32)
+
+    def _good(self, *faults: tuple[npt.NDArray[np.bool_], str]) -> Int64s:
+        """Return the rows without faults; each fault is a mask of rows and its reason.
+
+        Raises:
+            InputError: If a row has a fault, unless reading is lenient.
+        """
+        bad = np.logical_or.reduce([rows for rows, _ in faults])
+        wrong = np.flatnonzero(bad)
+        if len(wrong) and not self._lenient:
+            row = int(wrong[0])
+            reason = next(reason for rows, reason in faults if rows[row])
+            raise InputError(self._trace.source, f"row {row + 1}: {reason}")
+        self._trace.anomalies.add("bad_record", len(wrong))
+        return np.flatnonzero(~bad)
+
+    def _kept(self, rows: Int64s, times: Int64s, names: Coded) -> Int64s:
+        """Return the rows that are not after the last wanted time, and whose names are wanted."""
+        rows = rows[times[rows] <= self._until_ns]
+        if self._keep is None:
+            return rows
+        used, _, which = _appearing(names.codes[rows], names.names)
+        kept = np.array([self._keep(names.names[code]) for code in used], np.bool_)
+        return rows[kept[which]]
+
+    def _parsed(self, text: str, row: int) -> tuple[str, ...]:
+        try:
+            elements = parse_pattern(text)
+        except UsageError as error:
+            raise InputError(self._trace.source, f"row {row + 1}: {error}") from None
+        if not elements or not all(isinstance(element, str) for element in elements):
+            raise InputError(self._trace.source, f"row {row + 1}: {text!r} is not a path")
+        return tuple(str(element) for element in elements)
+
+
+def _outside(times: Resolved) -> npt.NDArray[np.bool_]:
+    """Return the rows whose time a history cannot contain."""
+    return (times.time_ns <= -_LIMIT - 1) | (times.time_ns >= _LIMIT - 1)
+
+
+def _appearing(codes: Int32s, names: Sequence[str]) -> tuple[list[int], Int64s, Int32s]:
+    """Return which codes occur, in order of first appearance.
+
+    Returns:
+        These codes; the first row of each; and for each row which of them it has.
+    """
+    rows = len(codes)
+    first = np.full(len(names), rows)
+    # of equal indices, the last assignment stays
+    first[codes[::-1]] = np.arange(rows - 1, -1, -1)
+    used = np.argsort(first, kind="stable")[: int(np.count_nonzero(first < rows))]
+    rank = np.empty(len(names), np.int32)
+    rank[used] = np.arange(len(used))
+    return used.tolist(), first[used], rank[codes]

@@ -1,0 +1,269 @@
+"""Columns of times: numbers, dates and durations of any form, as nanoseconds.
+
+The kernel reads the forms that files have by the million; `parse` reads all others, one at a time.
+A number is in the unit that its column is given, or in that which makes the largest one a date of
+this century: seconds below 10^11, milliseconds below 10^14, microseconds below 10^17.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from meantime.column_mapping import UNITS_NS
+from meantime.errors import UsageError
+from meantime.kernels.csv_rows import TimeKind
+from meantime.units import parse_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int64s
+
+__all__ = ["MISSING", "Resolved", "TimeColumn", "joined", "parse", "resolve", "times_of"]
+
+# Kinds that only Python reads: no value, and a length of time in nanoseconds.
+MISSING: Final = 100
+DURATION: Final = 101
+
+_LIMIT = 2**63 - 1
+_NOTHING = frozenset(
+    ("", "-", "null", "none", "nan", "nat", "na", "n/a", "unknown", "invalid", "\\n", "<na>")
+)
+_SCALES = {
+    TimeKind.INTEGER: 0,
+    TimeKind.DECIMAL_9: 9,
+    TimeKind.DECIMAL_6: 6,
+    TimeKind.DECIMAL_3: 3,
+}
+_LONGEST = 64
+_ZONE = re.compile(r"(?:Z|UTC|[+-]\d\d:?(?:\d\d)?)$", re.IGNORECASE)
+_CLOCK = re.compile(
+    r"(?:(\d{1,6})(?:-| days?,? ))?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,2})(?:[.,](\d{1,18}))?"
+)
+_PARTS = re.compile(r"(\d+(?:\.\d+)?) ?(ns|us|µs|ms|s|min|m|h|d)(?![a-z])")
+_PART_NS = UNITS_NS | {"µs": 10**3, "m": 60 * 10**9, "min": 60 * 10**9}
+_PART_NS |= {"h": 3600 * 10**9, "d": 86400 * 10**9}
+_HOUR_NS = 3600 * 10**9
+
+
+class TimeColumn(NamedTuple):
+    """A column of times as they are written.
+
+    Attributes:
+        values: int64: numbers, scaled by their kind, or nanoseconds.
+        kinds: uint8, of each: a `TimeKind`, `MISSING` or `DURATION`; `ODD` cannot be read.
+    """
+
+    values: Int64s
+    kinds: npt.NDArray[np.uint8]
+
+
+class Resolved(NamedTuple):
+    """A column of times in nanoseconds.
+
+    Attributes:
+        time_ns: int64; 0 where there is none.
+        missing: Which rows have none.
+        bad: Which rows have something else, or a time that does not fit into 64 bits.
+        unit: What they were read as, for a message.
+    """
+
+    time_ns: Int64s
+    missing: npt.NDArray[np.bool_]
+    bad: npt.NDArray[np.bool_]
+    unit: str
+
+
+def parse(text: str) -> tuple[int, int]:
+    """Return a value and its kind from any text.
+
+    >>> parse("1-02:00:00") == (93_600_000_000_000, DURATION), parse("Unknown") == (0, MISSING)
+    (True, True)
+    """
+    stripped = text.strip()
+    if stripped.lower() in _NOTHING:
+        return 0, MISSING
+    if len(stripped) > _LONGEST:
+        return 0, TimeKind.ODD
+    try:
+        number = int(stripped)
+    except ValueError:
+        return _parsed(stripped)
+    return (number, TimeKind.INTEGER) if -_LIMIT <= number <= _LIMIT else (0, TimeKind.ODD)
+
+
+def _parsed(text: str) -> tuple[int, int]:
+    """Return the value and kind of a text that is not an integer."""
+    try:
+        exact = Decimal(text)
+    except InvalidOperation:
+        pass
+    else:
+        return _of_decimal(exact)
+    if text[:4].isdecimal() and text[4:5] in {"-", "/"}:
+        iso = text.replace("/", "-").replace(",", ".").removesuffix(" UTC")
+        iso += "Z" if text.endswith(" UTC") else ""
+        iso = re.sub(r" (?=[+-]\d\d:?\d\d$)", "", iso)
+        try:
+            instant = parse_instant(iso)
+        except UsageError:
+            return 0, TimeKind.ODD
+        kind = TimeKind.ZONED if _ZONE.search(iso[10:]) else TimeKind.NAIVE
+        if instant.base == "utc" and -_LIMIT < instant.ns < _LIMIT:
+            return instant.ns, kind
+        return 0, TimeKind.ODD
+    return _duration(text)
+
+
+def _of_decimal(exact: Decimal) -> tuple[int, int]:
+    if exact.is_nan():
+        return 0, MISSING
+    if exact.is_finite() and exact.adjusted() < 16:
+        for kind, scale in list(_SCALES.items())[1:]:
+            number = int(exact.scaleb(scale))
+            if abs(number) < 9 * 10**18:
+                return number, kind
+    return 0, TimeKind.ODD
+
+
+def _duration(text: str) -> tuple[int, int]:
+    """Return a length of time: `1-02:03:04`, `2:03.5` or `1h 5m`."""
+    if match := _CLOCK.fullmatch(text):
+        days, hours, minutes, seconds, fraction = match.groups()
+        whole = ((int(days or 0) * 24 + int(hours or 0)) * 60 + int(minutes)) * 60 + int(seconds)
+        value = whole * 10**9 + int((fraction or "0")[:9].ljust(9, "0"))
+        return (value, DURATION) if value < _LIMIT else (0, TimeKind.ODD)
+    parts = _PARTS.findall(text)
+    if parts and not _PARTS.sub("", text).strip():
+        value = int(sum(Decimal(number) * _PART_NS[unit] for number, unit in parts))
+        return (value, DURATION) if value < _LIMIT else (0, TimeKind.ODD)
+    return 0, TimeKind.ODD
+
+
+def times_of(values: Iterable[Any]) -> TimeColumn:
+    """Return a column of Python values: numbers, texts, None."""
+    found, kinds = [], []
+    for value in values:
+        if type(value) is int and -_LIMIT <= value <= _LIMIT:
+            number, kind = value, int(TimeKind.INTEGER)
+        elif value is None:
+            number, kind = 0, MISSING
+        elif isinstance(value, str):
+            number, kind = parse(value)
+        elif isinstance(value, float):
+            # the shortest text of a float is what its writer meant
+            number, kind = _of_decimal(Decimal(repr(value)))
+        else:
+            number, kind = 0, int(TimeKind.ODD)
+        found.append(number)
+        kinds.append(kind)
+    return TimeColumn(np.array(found, np.int64), np.array(kinds, np.uint8))
+
+
+def joined(parts: Sequence[TimeColumn]) -> TimeColumn:
+    """Return one column of several parts."""
+    if len(parts) == 1:
+        return parts[0]
+    return TimeColumn(
+        np.concatenate([np.empty(0, np.int64), *(part.values for part in parts)]),
+        np.concatenate([np.empty(0, np.uint8), *(part.kinds for part in parts)]),
+    )
+
+
+def resolve(
+    columns: Sequence[TimeColumn],
+    units: Sequence[str | None],
+    zone: str,
+    *,
+    is_duration: bool = False,
+) -> list[Resolved]:
+    """Return columns in nanoseconds; those without a unit have the same one.
+
+    Args:
+        columns: The columns.
+        units: The unit of the numbers of each; None if it is not known. `ns!` is whole
+            nanoseconds and nothing else.
+        zone: The time zone of dates without one.
+        is_duration: Whether they are lengths of time: numbers of unknown unit are seconds.
+    """
+    guessed = (
+        "s"
+        if is_duration
+        else _unit_of([column for column, unit in zip(columns, units, strict=True) if unit is None])
+    )
+    return [
+        _resolved(column, unit or guessed, zone, is_duration=is_duration)
+        for column, unit in zip(columns, units, strict=True)
+    ]
+
+
+def _unit_of(columns: Sequence[TimeColumn]) -> str:
+    """Return the unit in which the largest number is nearest to our time."""
+    largest = 0
+    for values, kinds in columns:
+        for kind, scale in _SCALES.items():
+            rows = values[kinds == kind]
+            if len(rows):
+                whole = max(int(rows.max()), -int(rows.min())) // 10**scale
+                largest = max(largest, whole)
+    for unit, below in (("s", 10**11), ("ms", 10**14), ("us", 10**17)):
+        if largest < below:
+            return unit
+    return "ns"
+
+
+def _resolved(column: TimeColumn, unit: str, zone: str, *, is_duration: bool) -> Resolved:
+    values, kinds = column
+    if unit == "ns!":
+        bad = kinds != TimeKind.INTEGER
+        return Resolved(np.where(bad, 0, values), np.zeros(len(values), np.bool_), bad, "ns")
+    missing = kinds == MISSING
+    dated = (kinds == TimeKind.ZONED) | (kinds == TimeKind.NAIVE)
+    lasting = kinds == DURATION
+    bad = (kinds == TimeKind.ODD) | (dated if is_duration else lasting)
+    time_ns = np.where(dated | lasting, values, 0)
+    naive = kinds == TimeKind.NAIVE
+    if zone and naive.any():
+        time_ns[naive] -= _offsets(time_ns[naive], zone)
+    unit_ns = UNITS_NS[unit]
+    numeric = False
+    for kind, scale in _SCALES.items():
+        rows = np.flatnonzero(kinds == kind)
+        if not len(rows):
+            continue
+        numeric = True
+        numbers = values[rows]
+        factor, divisor = max(1, unit_ns // 10**scale), max(1, 10**scale // unit_ns)
+        fits = np.abs(numbers) <= _LIMIT // factor
+        bad[rows] |= ~fits
+        time_ns[rows] = np.where(fits, numbers, 0) * factor // divisor
+    what = []
+    if numeric:
+        what.append(f"numbers of {unit}")
+    if (kinds == TimeKind.ZONED).any():
+        what.append("dates")
+    if naive.any():
+        what.append(f"dates without a zone, read as {zone or 'UTC'}")
+    return Resolved(time_ns, missing, bad, " and ".join(what))
+
+
+def _offsets(local_ns: Int64s, zone: str) -> Int64s:
+    """Return how far a zone is ahead of UTC at local times."""
+    from datetime import datetime, timedelta  # noqa: PLC0415 - few tables name a zone
+    from zoneinfo import ZoneInfo  # noqa: PLC0415 - as above
+
+    known = ZoneInfo(zone)
+    # no zone changes its offset within an hour of local time, except at its beginning
+    hours, of_row = np.unique(local_ns // _HOUR_NS, return_inverse=True)
+    offsets = []
+    for hour in hours.tolist():
+        local = datetime(1970, 1, 1) + timedelta(hours=hour)  # noqa: DTZ001 - it is local time
+        offset = local.replace(tzinfo=known).utcoffset() or timedelta()
+        offsets.append((offset.days * 86400 + offset.seconds) * 10**9)
+    return np.array(offsets, np.int64)[of_row]
