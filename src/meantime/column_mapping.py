@@ -253,7 +253,7 @@ def _zone(name: str) -> str:
 
     try:
         ZoneInfo(name)
-    except (OSError, ValueError):
+    except (KeyError, OSError, ValueError):
         raise UsageError(f"columns: unknown time zone {name!r}; write UTC or Europe/Oslo") from None
     return name
 

@@ -577,9 +577,37 @@ _CSV = (
 )
 
 
+_TABLES = {
+    "jobs.csv": b"Start,End,Node,Job\n2024-01-01T10:00:00,2024-01-01 11:00:00.5Z,n1,a\n"
+    b"2024-01-01T10:30:00+02:00,,n1,b\n1704103200,1704103300.25,n2,a\n,,n3,c\n",
+    "steps.tsv": b"begin_ms\telapsed\tworker\tstep\n5\t1-02:00:00\tw\tx\n6\t1m 3s\tw\ty\n",
+    "sacct.psv": b"JobID|JobName|Start|End|NodeList\n1|a|2024-01-01T10:00:00|Unknown|n[1-3,7],x\n"
+    b"1.batch|batch|2024-01-01T10:00:00|Unknown|n1\n2|b|Unknown|Unknown|None assigned\n",
+    "changes.csv": b"time,host,state\n2024-01-01,a,up\n2024-01-02,a,\n2024-01-03,b,down\n",
+}
+
+
 @cache
 def _csv() -> list[Files]:
-    return [{f"table{number}.csv": text} for number, text in enumerate(_CSV)]
+    own = [{f"table{number}.csv": text} for number, text in enumerate(_CSV)]
+    return own + [{name: text} for name, text in _TABLES.items()]
+
+
+@cache
+def _sqlite() -> list[Files]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        database.execute("PRAGMA page_size = 512")
+        database.execute("CREATE TABLE runs (started_at, finished_at, host, job)")
+        rows = [(f"2024-01-01 10:0{n}", 1704103700 + n, f"h{n % 2}", None) for n in range(9)]
+        database.executemany("INSERT INTO runs VALUES (?, ?, ?, ?)", rows)
+        database.commit()
+        return [{"runs.db": bytes(database.serialize())}]
+
+
+@cache
+def _builds() -> list[Files]:
+    folder = _SAMPLES / "builds"
+    return _read(*sorted(path for path in folder.iterdir() if "LICENSE" not in path.name))
 
 
 @cache
@@ -931,8 +959,18 @@ FORMATS = {
         ),
         Format("perf", _perf, _PERF_TOKENS, reader="perf"),
         Format(
-            "csv", _csv, (b",", b'"', b"\n", b"\r", b"\0", b"/", b"\\", b"*", b'""', b"\xff"),
+            "csv", _csv, (
+                b",", b'"', b"\n", b"\r", b"\0", b"/", b"\\", b"*", b'""', b"\xff", b"|", b"\t",
+                b"Unknown", b"2024-01-01T00:00:00Z", b"9" * 18, b"1e300", b"NaN", b"-1", b"[0-9]",
+            ),
             reader="table",
+        ),
+        Format("sqlite", _sqlite, (b"SQLite format 3\0", b"runs"), text=False),
+        Format(
+            "builds", _builds, (
+                *_JSON_TOKENS, b'"startstops":[', b"\t", b"# ninja log v5\n", b"<testsuite>",
+                b"<testcase ", b"time='", b"&lt;", b"<!DOCTYPE x>", b'"steps":[', b'"jobs":[',
+            ),
         ),
         Format("parquet", _parquet, (b"PAR1",), text=False),
         Format(

@@ -13,11 +13,15 @@ from meantime.history.ingest import build
 from meantime.readers import (
     chrome,
     cpuprofile,
+    dask_tasks,
     folded,
+    github_jobs,
     jaeger,
     jfr,
     jsonl,
     nsys,
+    junit,
+    ninja,
     otlp,
     packed,
     perf,
@@ -191,6 +195,11 @@ class TestStatemap(ReaderContract):
         return b'{"start":[0,0],"states":{"a":{"value":0},"b":{"value":1}}}\n' + b"".join(changes)
 
 
+_JOBS = {"interval_without_end": 1, "interval_without_start": 1}
+_SACCT = {"step_of_job": 1, "interval_without_end": 5, "zero_length_state": 5}
+_SACCT |= {"interval_without_start": 1}
+
+
 class TestTable(ReaderContract):
     reader = table
     unbounded = "rows are in any order, and those of a path may not overlap"
@@ -198,6 +207,11 @@ class TestTable(ReaderContract):
         sample("csv", "table0.csv", {"StateChanges": 7}),
         sample("csv", "table1.csv", {"Samples": 4}),
         sample("parquet", "table0.parquet", {"StateChanges": 5}),
+        sample("csv", "jobs.csv", {"StateChanges": 6}, _JOBS),
+        sample("csv", "steps.tsv", {"StateChanges": 4}),
+        sample("csv", "sacct.psv", {"StateChanges": 0}, _SACCT),
+        sample("csv", "changes.csv", {"StateChanges": 3}),
+        sample("sqlite", "runs.db", {"StateChanges": 18}),
     )
     damaged = b"start_ns,end_ns,path,value\n0,5,a,x\nfive,9,a,y\n"
 
@@ -219,11 +233,54 @@ class TestPerf(ReaderContract):
 
 class TestJsonLines(ReaderContract):
     reader = jsonl
-    samples = (sample("jsonl", "few.jsonl", {"Events": 12}),)
+    samples = (
+        sample("jsonl", "few.jsonl", {"Events": 12}),
+        sample("builds", "structlog.jsonl", {"Events": 200}),
+    )
     damaged = b'{"time_ns": 1, "name": "start"}\n{"time_ns": 2}\n'
 
     def large(self, rows: int) -> bytes:
         return b'{"time_ns": 1, "name": "a"}\n' * rows
+
+
+class TestNinja(ReaderContract):
+    reader = ninja
+    unbounded = "commands are in order of their ends, and lanes need that of their starts"
+    samples = (sample("builds", "zlib.ninja_log", {"Spans": 50}),)
+    damaged = b"# ninja log v5\n1\t5\t0\ta.o\t1f\n9\t5\t0\tb.o\t1f\n"
+
+
+class TestJunit(ReaderContract):
+    reader = junit
+    unbounded = "a case takes more memory in its file than in its columns"
+    samples = (sample("builds", "pytest-serial.xml", {"Spans": 24, "Points": 3}),)
+    damaged = b'<testsuite name="a"><testcase name="b" time="1"/></testsuit>'
+
+
+class TestGithubJobs(ReaderContract):
+    reader = github_jobs
+    unbounded = "the file is JSON values, each read as a whole"
+    samples = (
+        sample(
+            "builds",
+            "in_progress.with-queued-steps.json",
+            {"Spans": 5},
+            {"span_without_end": 2, "span_without_start": 6},
+        ),
+        sample(
+            "builds",
+            "completed.failure.with-organization.json",
+            {"Spans": 14, "Points": 1},
+        ),
+    )
+    damaged = b'{"jobs": [{"name": 5, "steps": [], "started_at": null, "completed_at": null}]}'
+
+
+class TestDaskTasks(ReaderContract):
+    reader = dask_tasks
+    unbounded = "the file is one JSON value"
+    samples = (sample("builds", "task-stream.json", {"Spans": 123, "Points": 1}),)
+    damaged = b'[{"worker": "w", "thread": 1, "key": "a-1", "startstops": [{}]}]'
 
 
 class TestChrome(ReaderContract):

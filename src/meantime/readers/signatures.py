@@ -25,7 +25,7 @@ _STRACE_LINE = re.compile(
 )
 # The first line of a table has the name of a time, and something between names.
 _HEADER = re.compile(
-    rb"(?=[^\n]*[,;|\t])[^\n{]*(?:time|date|start|begin|end|until|finish|stop|complet|from|_ns|ts)",
+    rb"(?=[^\n]*[,;|\t])[^\n]*?(?:time|date|start|begin|end|until|finish|stop|complet|from|_ns|ts)",
     re.IGNORECASE,
 )
 _LONGEST_HEADER = 1 << 16
@@ -58,6 +58,8 @@ def _cpuprofile(head: bytes, name: str) -> bool:
 def _table(head: bytes, name: str) -> bool:
     if head.startswith((b"PAR1", b"ARROW1", b"\xff\xff\xff\xff", b"SQLite format 3\0")):
         return True
+    if _text(head).startswith((b"{", b"[", b"<")):
+        return False
     return (
         head[8:12] == b"DUCK"
         or any(end in name.lower() for end in (".csv", ".tsv", ".psv"))
@@ -124,6 +126,20 @@ def _strace(head: bytes, _: str) -> bool:
     return b"\0" not in part and (
         _STRACE_LINE.search(part) is not None or b"usecs/call" in part or b"attached" in part
     )
+def _ninja(head: bytes, _: str) -> bool:
+    return head.startswith(b"# ninja log")
+
+
+def _junit(head: bytes, _: str) -> bool:
+    return b"<testsuite" in head
+
+
+def _github_jobs(head: bytes, _: str) -> bool:
+    return b'"completed_at"' in head
+
+
+def _dask_tasks(head: bytes, _: str) -> bool:
+    return b'"startstops"' in head
 
 
 # The modules of the formats. The first that recognises the beginning reads the input.
@@ -132,6 +148,10 @@ SIGNATURES: dict[str, Callable[[bytes, str], bool]] = {
     "meantime.readers.otlp": _otlp,
     "meantime.readers.jaeger": _jaeger,
     "meantime.readers.zipkin": _zipkin,
+    "meantime.readers.ninja": _ninja,
+    "meantime.readers.junit": _junit,
+    "meantime.readers.github_jobs": _github_jobs,
+    "meantime.readers.dask_tasks": _dask_tasks,
     "meantime.readers.statemap": _json,
     "meantime.readers.jfr": _jfr,
     # before spall, which has zeros near its beginning too

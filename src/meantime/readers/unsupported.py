@@ -43,11 +43,6 @@ _FORMATS = (
         "a report of perf sched",
         "run `perf script > perf.txt` on the perf.data it was made from and open perf.txt",
     ),
-    _format(
-        rb"SQLite format 3\0",
-        "an SQLite database",
-        f"{_TABLE}, with `sqlite3 -csv -header`",
-    ),
     _format(rb"go 1\.\d+ trace\0", "a Go execution trace", "open it with `go tool trace {name}`"),
     _format(
         rb"(?s:.{0,48}?)\n[\x02-\x06]\x08[\x00-\x7f]\x10[\x00-\x7f]",
@@ -56,9 +51,6 @@ _FORMATS = (
     ),
     _format(_BINARY + rb"\n[\x80-\xff]*[\x00-\x7f][\x08-\xff]", "a Perfetto trace", _PERFETTO),
     _format(rb"(?:W\x1d\xd1u|\xc1\x1f\xfc\xc1|/\* CTF )", "a CTF stream", _TABLE),
-    _format(
-        rb"# ninja log", "a ninja log", "run `ninjatracing {name} > trace.json` and open trace.json"
-    ),
     _format(
         rb"# callgrind format|(?:version|creator|pid|cmd):.*?\nevents:",
         "a callgrind profile",

@@ -49,6 +49,8 @@ def recognises(head: bytes, name: str) -> bool:
     """
     if _binary(head) is not None:
         return True
+    if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"{", b"[", b"<")):
+        return False
     header = header_of(head)
     if len(header.names) < 2 or any("\0" in each for each in header.names):
         return False
@@ -88,9 +90,7 @@ def trace_of(table: Any, columns: ColumnMapping | None, options: ReadOptions) ->
     def batches() -> Iterator[Batch]:
         arrow = import_module("meantime.readers.table.arrow")
         chooser = Chooser(trace, columns)
-        yield from batches_of(
-            arrow.stream_parts(table, trace.source, chooser), chooser.mapping, trace, options
-        )
+        yield from _rows(arrow.stream_parts(table, trace.source, chooser), chooser, trace, options)
 
     trace.batches = batches()
     return trace
@@ -167,10 +167,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     if options.columns is not None and options.columns.pairs:
         raise InputError(source.name, "pairs of events are in logs of JSON lines; this is a table")
     chooser = Chooser(trace, options.columns)
-    parts = _parts(source, trace, options, chooser)
-    # the columns are chosen before the first part
-    first = next(parts)
-    yield from batches_of(_chain(first, parts), chooser.mapping, trace, options)
+    yield from _rows(_parts(source, trace, options, chooser), chooser, trace, options)
 
 
 def batches_of_records(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
@@ -181,15 +178,23 @@ def batches_of_records(source: Source, trace: Trace, options: ReadOptions) -> It
     """
     chooser = Chooser(trace, options.columns)
     records = import_module("meantime.readers.table.records")
-    parts = records.record_parts(source, trace, options, chooser)
+    yield from _rows(records.record_parts(source, trace, options, chooser), chooser, trace, options)
+
+
+def _rows(
+    parts: Iterator[Part], chooser: Chooser, trace: Trace, options: ReadOptions
+) -> Iterator[Batch]:
+    # the columns are chosen before the first part is there
     first = next(parts)
-    yield from batches_of(_chain(first, parts), chooser.mapping, trace, options)
 
+    def all_parts(first: list[Part]) -> Iterator[Part]:
+        # not kept here, as it may be the whole table
+        yield first.pop()
+        yield from parts
 
-def _chain(first: Part, rest: Iterator[Part]) -> Iterator[Part]:
-    yield first
+    pending = [first]
     del first
-    yield from rest
+    yield from batches_of(all_parts(pending), chooser.mapping, trace, options)
 
 
 def _parts(source: Source, trace: Trace, options: ReadOptions, chooser: Chooser) -> Iterator[Part]:

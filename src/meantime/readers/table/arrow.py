@@ -179,9 +179,16 @@ def _times(pa: Any, chunk: Any) -> TimeColumn:
             of = TimeKind.NAIVE if kind.tz is None else TimeKind.ZONED
         return _scaled(values, missing, _UNITS_NS[kind.unit], of)
     return times_of(
-        value if value is None or isinstance(value, str) else str(value)
+        value if value is None or isinstance(value, str) else _time_text(value)
         for value in chunk.to_pylist()
     )
+
+
+def _time_text(value: Any) -> str:
+    # months, days and nanoseconds, of DuckDB's intervals
+    if isinstance(value, tuple) and len(value) == 3 and not value[0]:
+        return f"{value[1]}d {value[2]}ns"
+    return str(value)
 
 
 def _of_integers(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_], kind: int) -> TimeColumn:

@@ -28,6 +28,8 @@ __all__ = ["duckdb_parts", "sqlite_parts"]
 
 _BATCH_ROWS = 1 << 16
 _MOST_LISTED = 12
+# The bytes of the header that say how it is written.
+_MODE = slice(18, 20)
 _EMPTY: tuple[Any, ...] = ()
 
 
@@ -66,7 +68,9 @@ def _sqlite(source: Source) -> sqlite3.Connection:
     """Return a connection that neither writes nor locks anything."""
     if source.path is None or source.is_compressed:
         with source:
-            data = source.whole()
+            data = bytearray(source.whole())
+        # what is in memory cannot have the mode of a write-ahead log
+        data[_MODE] = b"\1\1"
         database = sqlite3.connect(":memory:")
         database.deserialize(bytes(data))
         return database

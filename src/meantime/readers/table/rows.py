@@ -242,6 +242,8 @@ class _Table:
         name = self._mapping.columns[role][0]
         if self._is_own(role):
             return f"its {name} is not an integer of nanoseconds that fits into 64 bits"
+        if role == "duration":
+            return f"its {name} is not a length of time, such as 90, 1.5s or 1-02:00:00"
         return f"its {name} is not a time between 1678 and 2262: a number, or a date as in ISO 8601"
 
     def _resolved(self, *roles: str, is_duration: bool = False) -> list[Resolved]:

@@ -1,0 +1,389 @@
+"""Tables and logs with columns of any names."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+from contextlib import closing
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import meantime
+from meantime.cli import main
+from meantime.column_mapping import mapping_of
+from meantime.errors import InputError, UsageError
+from meantime.kernels.csv_rows import TimeKind, read_rows
+from meantime.readers.table.times import parse
+
+if TYPE_CHECKING:
+    from meantime.history import History
+
+SAMPLES = Path(__file__).resolve().parents[1] / "samples" / "builds"
+NOON_NS = 1_704_110_400_000_000_000  # 2024-01-01T12:00:00Z
+JOBS = (
+    "Begin,Until,Machine,Work,State\n"
+    "2024-01-01T12:00:00,2024-01-01T12:10:00,n1,fit,OK\n"
+    "2024-01-01T12:05:00,2024-01-01T12:20:00,n1,test,OK\n"
+    "2024-01-01T12:00:00,,n2,fit,RUNNING\n"
+)
+
+
+def states(history: History) -> list[tuple[str, int, int, object]]:
+    quarks = next(lane.quarks for lane in history.lanes)
+    return [
+        (history.attributes.text(row.quark), row.start_ns, row.end_ns, row.value)
+        for row in history.intervals(quarks, *history.bounds)
+        if row.value is not None
+    ]
+
+
+def read(tmp_path: Path, text: str, name: str = "jobs.csv", **options: Any) -> History:
+    path = tmp_path / name
+    path.write_text(text)
+    return meantime.open(path, **options)
+
+
+def minutes(start: float, end: float) -> tuple[int, int]:
+    return NOON_NS + int(start * 60e9), NOON_NS + int(end * 60e9)
+
+
+def test_columns_are_guessed_and_overlapping_intervals_are_in_lanes(tmp_path: Path) -> None:
+    said: list[str] = []
+    history = read(tmp_path, JOBS, columns={"state": "Work"}, notify=said.append)
+
+    assert states(history) == [
+        ("n1/lane 1", *minutes(0, 10), "fit"),
+        ("n1/lane 2", *minutes(5, 20), "test"),
+        ("n2", *minutes(0, 20), "fit"),
+    ]
+    assert dict(history.anomalies) == {"interval_without_end": 1}
+    assert history.facts["times"] == "dates without a zone, read as UTC"
+    assert said[0].endswith("--columns start=Begin,end=Until,entity=Machine,state=Work")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("start,duration,host,job\n10,5,a,x\n20.5,0.5,a,y\n", [(10, 15), (20.5, 21)]),
+        ("start_ms,end_ms,host,job\n1,2,a,x\n3,4,a,y\n", [(0.001, 0.002), (0.003, 0.004)]),
+        ("start,end,host,job\n0,1,a,x\n-5,-4,a,y\n", [(-5, -4), (0, 1)]),
+        (
+            "start,end,host,job\n1704110400000,1704110400500,a,x\n",
+            [(1704110400, 1704110400.5)],
+        ),
+        (
+            "start,end,host,job\n1704110400000000,1704110400500000,a,x\n",
+            [(1704110400, 1704110400.5)],
+        ),
+        (
+            "start;elapsed;host;job\n2024-01-01T14:00:00+02:00;1-00:00:01;a;x\n",
+            [(1704110400, 1704110400 + 86401)],
+        ),
+        (
+            'start,end,host,job\n"2024-01-01 12:00:00,250",2024-01-01T12:00:01Z,a,x\n',
+            [(1704110400.25, 1704110401)],
+        ),
+    ],
+)
+def test_times_of_any_form(tmp_path: Path, text: str, seconds: list[tuple[float, float]]) -> None:
+    found = [(start, end) for _, start, end, _ in states(read(tmp_path, text))]
+
+    assert found == [(round(a * 1000) * 10**6, round(b * 1000) * 10**6) for a, b in seconds]
+
+
+def test_a_zone_is_that_of_dates_without_one(tmp_path: Path) -> None:
+    text = "start,end,host,job\n2024-07-01T12:00,2024-07-01T13:00Z,a,x\n"
+    [(_, start, end, _)] = states(read(tmp_path, text, columns="zone=Europe/Oslo"))
+
+    assert end - start == 3 * 3600 * 10**9
+
+
+def test_changes_of_state_last_until_the_next_one(tmp_path: Path) -> None:
+    text = "time,host,state\n1,a,up\n2,b,up\n5,a,down\n7,b,\n9,a,up\n"
+    found = [(name, a // 10**9, b // 10**9, v) for name, a, b, v in states(read(tmp_path, text))]
+
+    assert found[:3] == [("a", 1, 5, "up"), ("a", 5, 9, "down"), ("a", 9, 9, "up")]
+    assert found[3][:3] == ("b", 2, 7)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "message"),
+    [
+        (
+            "start,host,job\n1,a,x\n",
+            None,
+            "start is the start of intervals, but no column is known",
+        ),
+        ("a,b,c\n1,2,3\n", None, r"no column is known to be a time \(the columns are a, b, c\)"),
+        ("start,begin,end,host\n1,1,2,a\n", None, "each of the columns start, begin may be the st"),
+        ("start,end,host,node\n1,2,a,b\n", None, "choose one with --columns entity=host"),
+        ("start,end,host\n1,2,a\n", "state=Job", "there is no column 'Job'; the columns are start"),
+        ("start,start,end,host\n1,1,2,a\n", None, "the column start occurs twice"),
+        ("start,end,host\n5,2,a\n", None, "row 1: its end is before its start"),
+        ("start,end,host\nsoon,2,a\n", None, "row 1: its start is not a time between 1678 and"),
+        ("start,duration,host\n1,-2,a\n", None, "row 1: its duration is negative"),
+        ("start,end,host\n1e300,2,a\n", None, "row 1: its start is not a time"),
+        ("start,end,host\n1,2,a\n", {"pair": "a:b"}, "pairs of events are in logs of JSON lines"),
+        ("time,level\n1,2\n", None, "time is a time, but no column is known to be a name"),
+    ],
+)
+def test_what_is_wrong_with_a_table(tmp_path: Path, text: str, columns: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, text, columns=columns)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("start", "is not ROLE=COLUMN"),
+        ("begin=x", "unknown role 'begin'"),
+        ("start=a,start=b", "start is given more than once"),
+        ("zone=Mars/Olympus", "unknown time zone"),
+        ("", "name no column"),
+        ({"pair": "a"}, "is not BEGIN:END"),
+        ({"by": "a"}, "by applies to pairs"),
+        ({"start": 5}, "it must be a name"),
+    ],
+)
+def test_what_is_wrong_with_a_mapping(columns: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        mapping_of(columns)
+
+
+def test_a_mapping_has_escaped_commas_and_units() -> None:
+    mapping = mapping_of(r"start=a\,b:ms,end=c,entity=x,entity=y")
+
+    assert mapping is not None
+    assert (mapping.columns["start"], mapping.units["start"]) == (("a,b",), "ms")
+    assert mapping.columns["entity"] == ("x", "y")
+    assert mapping_of(mapping.text) == mapping
+
+
+def test_the_mapping_beside_a_file_is_used(tmp_path: Path) -> None:
+    (tmp_path / "x.csv.columns.toml").write_text(
+        'start = "t0:s"\nend = "t1"\nentity = ["site", "box"]\nstate = "what"\n'
+    )
+    history = read(tmp_path, "t0,t1,site,box,what\n1,2,oslo,a,on\n1,2,rome,a,off\n", "x.csv")
+
+    assert [row[0] for row in states(history)] == ["oslo/a", "rome/a"]
+    (tmp_path / "x.csv.columns.toml").write_text("start = 5\n")
+    with pytest.raises(InputError, match=r"x\.csv\.columns\.toml: columns: start is 5"):
+        meantime.open(tmp_path / "x.csv")
+
+
+def test_columns_apply_to_tables_and_logs_only(tmp_path: Path) -> None:
+    chrome = tmp_path / "a.json"
+    chrome.write_text('{"traceEvents": [\n{"ph": "X", "ts": 1, "dur": 2, "name": "a"}]}')
+
+    with pytest.raises(InputError, match="columns and pairs apply to tables and to logs"):
+        meantime.open(chrome, columns="start=ts")
+    meantime.build(chrome, path=tmp_path / "a.mth")
+    with pytest.raises(InputError, match="this is a finished history; columns apply to"):
+        meantime.open(tmp_path / "a.mth", columns="start=ts")
+    with pytest.raises(UsageError, match="cannot open int: give a path, or a table"):
+        meantime.open(5)
+
+
+def test_commands_take_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(JOBS)
+    for command in (
+        ["stats"],
+        ["dump", "--kind", "changes"],
+        ["heatmap", "-o", f"{tmp_path}/a.svg"],
+    ):
+        with pytest.raises(SystemExit) as exit_:
+            main([*command, str(path), "--columns", "state=Work"])
+        out, err = capsys.readouterr()
+        assert exit_.value.code == 0, err
+        assert command[0] == "heatmap" or "fit" in out
+    with pytest.raises(SystemExit) as exit_:
+        main(["view", str(path), "--columns", "state=Nope", "-o", f"{tmp_path}/v.html"])
+    assert exit_.value.code == 1
+    assert "there is no column 'Nope'" in capsys.readouterr().err
+
+
+def test_pairs_of_a_log_are_spans_of_its_workers(tmp_path: Path) -> None:
+    lines: list[tuple[str, int, dict[str, Any]]] = [
+        ("begin", 1, {"job": "1", "worker": 7}),
+        ("step", 2, {"job": "1", "worker": 7, "part": "load"}),
+        ("done", 3, {"job": "1", "part": "load"}),
+        ("begin", 4, {"job": "2", "worker": 7}),
+        ("step", 5, {"job": "2", "worker": 7, "part": "store"}),
+        ("failed", 6, {"job": "2"}),
+        ("ended", 8, {"job": "1"}),
+        ("ended", 9, {"job": "3"}),
+        ("begin", 9, {"job": "4", "worker": 8}),
+    ]
+    path = tmp_path / "log.jsonl"
+    path.write_text(
+        "".join(json.dumps({"ts": t + 0.5, "event": e} | f) + "\n" for e, t, f in lines)
+    )
+    pairs = {"pair": ["begin:ended,failed", "step:done"], "by": ["job", "job,part"]}
+    history = meantime.open(path, columns=pairs | {"entity": "worker", "name": "part"})
+
+    spans = history.spans()
+    found = [
+        (name, start / 1e9, end / 1e9)
+        for name, start, end in zip(
+            spans.name.to_list(), spans.start_ns.tolist(), spans.end_ns.tolist(), strict=True
+        )
+    ]
+    assert sorted(found) == [
+        ("begin", 1.5, 8.5),
+        ("begin", 4.5, 6.5),
+        ("begin", 9.5, 9.5),
+        ("load", 2.5, 3.5),
+        ("store", 5.5, 6.5),
+    ]
+    assert history.anomalies["unfinished_span"] == 2
+    assert history.anomalies["end_without_begin"] == 1
+    with pytest.raises(InputError, match="no event is called 'start'; the log has begin, done"):
+        meantime.open(path, columns={"pair": "start:ended"})
+
+
+@pytest.mark.parametrize(
+    ("members", "time_ns"),
+    [
+        ({"timestamp": "2024-01-01T12:00:00.5Z", "event": "a"}, NOON_NS + 5 * 10**8),
+        ({"asctime": "2024-01-01 12:00:00,500", "message": "a"}, NOON_NS + 5 * 10**8),
+        (
+            {"created": 1704110400.5, "asctime": "2024-01-01 12:00:00", "message": "a"},
+            NOON_NS + 5 * 10**8,
+        ),
+        ({"@timestamp": "2024-01-01T13:00:00.5+0100", "message": "a"}, NOON_NS + 5 * 10**8),
+        ({"time": "2024-01-01T12:00:00.500000001Z", "log": "a"}, NOON_NS + 5 * 10**8 + 1),
+        ({"time": 1704110400500, "msg": "a", "name": "logger"}, NOON_NS + 5 * 10**8),
+        ({"ts": 1704110400.5, "msg": "a"}, NOON_NS + 5 * 10**8),
+        ({"ts": 7, "name": "a"}, 7),
+    ],
+)
+def test_fields_of_logs(tmp_path: Path, members: dict[str, Any], time_ns: int) -> None:
+    history = read(tmp_path, json.dumps(members) + "\n", "log")
+
+    assert history.metadata.format == "jsonl"
+    assert history.bounds == (time_ns, time_ns + 1)
+
+
+def test_lines_with_a_start_and_an_end_are_a_table(tmp_path: Path) -> None:
+    text = '{"start": 1, "end": 2.5, "worker": "w", "task": "x"}\n{"start": null, "worker": 3}\n'
+    history = read(tmp_path, text, "x.jsonl")
+
+    assert states(history) == [("w", 10**9, 25 * 10**8, "x")]
+    assert history.anomalies["interval_without_start"] == 1
+
+
+def test_a_database_is_read_without_a_trace(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("CREATE TABLE runs (id, started_at TEXT, ended_at, host, job)")
+        database.execute("CREATE TABLE notes (a, b)")
+        database.execute(
+            "INSERT INTO runs VALUES (1, '2024-01-01 12:00:00', 1704110401.5, 'h', NULL)"
+        )
+        database.commit()
+        with pytest.raises(InputError, match="another program is writing to it"):
+            meantime.open(path)
+    before = sorted(tmp_path.iterdir())
+    history = meantime.open(path)
+
+    assert states(history) == [("h", NOON_NS, NOON_NS + 1_500_000_000, "(none)")]
+    assert sorted(tmp_path.iterdir()) == before
+    with pytest.raises(InputError, match="there is no table 'x'; it has: runs, notes"):
+        meantime.open(path, columns="table=x")
+    packed = tmp_path / "runs.db.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert states(meantime.open(packed)) == states(history)
+
+
+def test_tables_of_other_libraries(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow", reason="the extra [arrow] is not installed")
+    timestamps = pa.array([NOON_NS, None], pa.timestamp("ns"))
+    table = pa.table(
+        {
+            "start": timestamps,
+            "end": pa.array([1704110401, 1704110402], pa.timestamp("s", "UTC")),
+            "host": pa.array(["a", "b"]).dictionary_encode(),
+            "job": [None, "x"],
+        }
+    )
+    expected = [("a", NOON_NS, NOON_NS + 10**9, "None")]
+    import_module("pyarrow.feather").write_feather(table, tmp_path / "x.arrow", "uncompressed")
+
+    for source in (table, tmp_path / "x.arrow"):
+        history = meantime.open(source)
+        assert states(history) == expected
+        assert history.anomalies["interval_without_start"] == 1
+    with pytest.raises(InputError, match="no column is known to be a time"):
+        meantime.open(table.select(["host"]))
+
+
+def test_slurm_draws_the_nodes_of_jobs_without_their_steps(tmp_path: Path) -> None:
+    text = (
+        "JobID|JobName|State|Start|End|NodeList\n"
+        "7|fit|COMPLETED|2024-01-01T12:00:00|2024-01-01T12:05:00|n[08-10]\n"
+        "7.batch|batch|COMPLETED|2024-01-01T12:00:00|2024-01-01T12:05:00|n08\n"
+        "8|wait|PENDING|Unknown|Unknown|None assigned\n"
+        "9|late|RUNNING|2024-01-01T12:04:00|Unknown|n11\n"
+    )
+    history = read(tmp_path, text, "sacct.txt")
+
+    assert states(history) == [
+        *((f"n{node}", *minutes(0, 5), "fit") for node in ("08", "09", "10")),
+        ("n11", *minutes(4, 5), "late"),
+    ]
+    assert history.anomalies["step_of_job"] == 1
+
+
+def test_the_commands_of_builds_have_lanes(tmp_path: Path) -> None:
+    history = meantime.open(SAMPLES / "zlib.ninja_log")
+    spans = history.spans()
+    own = {history.attributes.path(quark)[1] for quark in spans.thread.tolist()}
+
+    assert own == {"build 1", "build 2"}
+    # ninja -j2; 4 rows of outputs of one command each are one span
+    assert len(spans) == 50
+    assert len(set(spans.thread.tolist())) <= 5
+    path = tmp_path / "log"
+    path.write_bytes(b"# ninja log v4\n")
+    with pytest.raises(InputError, match="not one of 5, 6 and 7"):
+        meantime.open(path)
+
+
+def test_results_of_tests_have_their_lengths_and_outcomes() -> None:
+    history = meantime.open(SAMPLES / "pytest-serial.xml")
+    spans = history.spans()
+
+    assert int((spans.end_ns - spans.start_ns).sum()) == 376_000_000
+    assert "they follow each other" in history.facts["layout"]
+
+
+def test_document_types_of_xml_are_not_read(tmp_path: Path) -> None:
+    text = '<!DOCTYPE a [<!ENTITY x "y">]><testsuite><testcase name="&x;"/></testsuite>'
+    with pytest.raises(InputError, match="the XML has a document type"):
+        read(tmp_path, text, "x.xml")
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.one_of(
+        st.datetimes().map(str),
+        st.datetimes(timezones=st.timezones()).map(lambda each: each.isoformat()),
+        st.integers().map(str),
+        st.decimals(allow_nan=False, allow_infinity=False, places=4).map(str),
+        st.text("0123456789-:. TZ+,", max_size=24),
+    )
+)
+def test_the_kernel_reads_times_as_python_does(text: str) -> None:
+    found = read_rows(memoryview(f'"{text}"\n'.encode()), 0, [(0, False)])
+    assert found is not None
+    [(values, kinds, _)] = found
+    if kinds[0] != TimeKind.ODD:
+        assert (int(values[0]), int(kinds[0])) == parse(text)
