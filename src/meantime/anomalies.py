@@ -30,6 +30,10 @@ CATALOGUE: dict[str, str] = {
     "zero_length_state": "an entity changed state twice at one time; the later state counts",
     "interval_without_start": "intervals without a start were left out",
     "interval_without_end": ("intervals without an end are drawn until the last time of the input"),
+    "begin_without_end": (
+        "begins of pairs have no end: they last until the span that they are in ends, until the next"
+        " such begin, or until the end of the log"
+    ),
     "step_of_job": "steps of batch jobs are within their job, and were left out",
     "unknown_line": "lines that are neither a sample nor part of one were skipped",
     "unread_event": (

@@ -242,7 +242,7 @@ def test_pairs_of_a_log_are_spans_of_its_workers(tmp_path: Path) -> None:
         ("load", 2.5, 3.5),
         ("store", 5.5, 6.5),
     ]
-    assert history.anomalies["unfinished_span"] == 2
+    assert history.anomalies["begin_without_end"] == 2
     assert history.anomalies["end_without_begin"] == 1
     with pytest.raises(InputError, match="no event is called 'start'; the log has begin, done"):
         meantime.open(path, columns={"pair": "start:ended"})

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_SPAN_FORMATS = ("chrome", "spall")
+_SPAN_FORMATS = ("chrome", "spall", "ninja", "junit", "github-actions", "dask")
+# Formats whose facts say which columns were read, and how.
+_COLUMN_FORMATS = ("table", "jsonl")
 _MOST_THREADS = 60
 _MOST_FACTS = 12
 _MOST_PROCESSES = 20
@@ -73,12 +75,15 @@ def _facts(file: str, history: History, *, most_threads: int | None) -> dict[str
         "format": metadata.format,
         "records": metadata.records,
     }
-    return about | summary(
+    found = summary(
         history,
         spans=metadata.format in _SPAN_FORMATS,
         event_names=metadata.format == "jsonl",
         most_threads=most_threads,
     )
+    if history.facts and metadata.format in _COLUMN_FORMATS:
+        found["facts"] = history.facts
+    return about | found
 
 
 def _print(facts: dict[str, Any], history: History) -> None:

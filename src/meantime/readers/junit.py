@@ -171,7 +171,7 @@ class _Results:
         fields |= {key: attributes[key] for key in ("file", "line") if key in attributes}
         if self._message:
             fields["message"] = self._message
-        path = thread_path(suite.name)
+        path = thread_path(suite.name, "tests")
         name = f"{group}.{own}" if group else own
         self.spans.add(path, (start_ns, end_ns), name, self._outcome, fields)
         if self._outcome in {"failure", "error"}:

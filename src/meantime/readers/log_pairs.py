@@ -83,7 +83,7 @@ class _Pairs:
         self._open: dict[_Key, _Open] = {}
         self._values = Interner(trace.values)
         self._categories = Interner(trace.categories)
-        self._entities: list[str] = []
+        self._entities: list[tuple[str, str]] = []
         self._codes = Interner(self._entities)
         self._last_ns = 0
         self._seen: set[str] = set()
@@ -134,11 +134,13 @@ class _Pairs:
         opened = self._open[key] = _Open(row, key, parent)
         if parent is not None:
             parent.children[key] = opened
-        entity = [str(event.get(name)) for name in self._entity] or [_ALL]
+        above, own = [str(event.get(name)) for name in self._entity[:-1]], _ALL
+        if self._entity:
+            own = str(event.get(self._entity[-1]))
         name = event.get(self._name) if self._name is not None else None
         self._start.append(event.time_ns)
         self._end.append(event.time_ns)
-        self._of.append(self._codes.code(" ".join(entity)))
+        self._of.append(self._codes.code((" ".join(above) or _ALL, own)))
         self._label.append(
             self._values.code(name if isinstance(name, str) else self._titles[number])
         )
@@ -190,7 +192,7 @@ class _Pairs:
             self._fields[each.row] = None
             if each is not opened and end is not None:
                 fields["ended_by"] = end
-            self._trace.anomalies.add("unfinished_span", int(self._unfinished[each.row]))
+            self._trace.anomalies.add("begin_without_end", int(self._unfinished[each.row]))
             public = {key: value for key, value in fields.items() if not is_private(key)}
             self._trace.anomalies.add("private_field", len(fields) - len(public))
             if public:
@@ -217,6 +219,7 @@ class _Pairs:
         row_of[order] = np.arange(len(order))
         thread, level = np.zeros(len(order), np.int32), np.zeros(len(order), np.int32)
         paths = Interner(self._trace.paths)
+        title = self._entity[-1] if self._entity else "log"
         sorted_of, sorted_parent = of[order], parent[order]
         inside = sorted_parent >= 0
         sorted_parent[inside] = row_of[sorted_parent[inside]]
@@ -224,7 +227,7 @@ class _Pairs:
         edges = np.searchsorted(sorted_of[groups], np.arange(len(self._entities) + 1))
         # the last one is of those without a parent
         local = np.full(len(order) + 1, -1, np.int64)
-        for code, name in enumerate(self._entities):
+        for code, (process, name) in enumerate(self._entities):
             rows = groups[edges[code] : edges[code + 1]]
             local[rows] = np.arange(len(rows))
             lanes, level[rows] = lanes_of(
@@ -233,11 +236,11 @@ class _Pairs:
             local[rows] = -1
             count = int(lanes.max()) + 1
             codes = [
-                paths.code(
-                    thread_path(name) if count == 1 else thread_path(f"{name} lane {lane + 1}")
-                )
+                paths.code(thread_path(name if count == 1 else f"{name}.{lane + 1}", process))
                 for lane in range(count)
             ]
+            for lane_code in codes:
+                self._trace.names[lane_code] = title
             thread[rows] = np.array(codes, np.int32)[lanes]
         flags = SpanFlag.STRUCTURED | np.where(
             np.array(self._unfinished, np.bool_), SpanFlag.UNFINISHED, 0

@@ -78,6 +78,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
         for lane, time_ns, outputs in zip(lanes(times).tolist(), times, groups, strict=True):
             fields = {"outputs": [row.output for row in outputs[:_MOST_OUTPUTS]]}
             path = thread_path(lane + 1, f"build {number}")
+            spans.name_thread(path, "lane", lane)
             spans.add(path, time_ns, outputs[0].output, "command", fields)
             after_ns = max(after_ns, time_ns[1])
     if after_ns > _FIRST_NS:

@@ -73,6 +73,12 @@ class SpanRows:
             )
         )
 
+    def name_thread(self, path: Path, name: str, rank: int) -> None:
+        """Set the name of a thread, and its rank among those of its process."""
+        code = self._paths.code(path)
+        self._trace.names[code] = name
+        self._trace.sort_keys[code] = rank
+
     def point(
         self, path: Path, time_ns: int, name: str, fields: Mapping[str, Any] | None = None
     ) -> None:

@@ -160,7 +160,7 @@ class _Table:
         state[state == self._nothing()] = -1
         if len(rows):
             self._trace.bounds = (int(time_ns[0]), int(time_ns[-1]) + 1)
-        self._trace.lanes.append(LaneDeclaration("**"))
+        self._trace.lanes.append(LaneDeclaration("**", entity_kind=self._mapping.column("entity")))
         return StateChanges(time_ns, path, state, np.full(len(rows), -1, np.int32))
 
     def intervals(self) -> StateChanges:
@@ -182,7 +182,7 @@ class _Table:
         batch = self._changes(starts, ends, path, value)
         if len(batch.time_ns):
             self._trace.bounds = (int(batch.time_ns[0]), int(batch.time_ns[-1]))
-        self._trace.lanes.append(LaneDeclaration("**"))
+        self._trace.lanes.append(LaneDeclaration("**", entity_kind=self._mapping.column("entity")))
         return batch
 
     def _ranges(self) -> tuple[Int64s, Int64s, Int64s]:
