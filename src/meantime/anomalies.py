@@ -187,6 +187,25 @@ CATALOGUE: dict[str, str] = {
         " `strace -T`"
     ),
     "stack_left_out": "lines of the stacks that `strace -k` prints were left out",
+    "packet_without_state": (
+        "packets that refer to definitions which were lost, or are before the beginning of the"
+        " trace, were left out; give the tracer larger buffers"
+    ),
+    "packets_lost": "the tracer lost packets; give it larger buffers",
+    "packet_not_shown": (
+        "packets of kinds that are not drawn were left out; the fact packets_not_shown lists them"
+    ),
+    "unknown_packet": "fields of the file that are no packets were skipped",
+    "argument_not_shown": (
+        "arguments whose type the trace does not describe were left out; the fact"
+        " arguments_not_shown lists them"
+    ),
+    "undefined_number": "numbers of names that the trace does not define are shown without a name",
+    "too_deep": "arguments nested too deeply were left out",
+    "event_without_clock": (
+        "events whose clock no snapshot relates to that of the trace were left out"
+    ),
+    "sample_without_thread": "samples of threads that the trace does not describe were left out",
     "stack_unknown": (
         "stacks of samples could not be written when they were first seen; was the disk full?"
     ),

@@ -23,7 +23,9 @@ from meantime.attribute_paths import (
 from meantime.clocks import Clock
 from meantime.kernels import nest, perf
 from meantime.readers.matching import Begins, Ends, close_spans
+from meantime.readers.switches import thread_paths_of
 from meantime.trace import Counters, LaneDeclaration, Points, SpanFlag, Spans
+
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -167,9 +169,10 @@ class _Marks:
     def _threads(self, rows: npt.NDArray[np.void]) -> npt.NDArray[np.int32]:
         """Return the entity of each row's thread."""
         codes = np.full(len(self._found.tids) + 1, -1, np.int32)
+        known = thread_paths_of(self._trace)
         for thread in np.unique(rows["thread"]).tolist():
             tid = int(self._found.tids[thread]) if thread >= 0 else 0
-            codes[thread] = self._found.paths.code(thread_path(tid))
+            codes[thread] = self._found.paths.code(known.get(str(tid), thread_path(tid)))
         return np.asarray(codes[rows["thread"]], np.int32)
 
     def _names(self, rows: npt.NDArray[np.void]) -> npt.NDArray[np.int32]:

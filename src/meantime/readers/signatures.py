@@ -105,6 +105,11 @@ def _otlp(head: bytes, _: str) -> bool:
     return head[:1] == b"\n" or (head[:1] == b"\0" and head[4:5] == b"\n")
 
 
+def _perfetto(head: bytes, _: str) -> bool:
+    # a message in field 1: a packet
+    return head[:1] == b"\n" and head[:64].strip() != b""
+
+
 def _jaeger(head: bytes, _: str) -> bool:
     return b'"traceID"' in head or b'"spanID"' in head
 
@@ -152,6 +157,7 @@ SIGNATURES: dict[str, Callable[[bytes, str], bool]] = {
     "meantime.readers.junit": _junit,
     "meantime.readers.github_jobs": _github_jobs,
     "meantime.readers.dask_tasks": _dask_tasks,
+    "meantime.readers.perfetto": _perfetto,
     "meantime.readers.statemap": _json,
     "meantime.readers.jfr": _jfr,
     # before spall, which has zeros near its beginning too

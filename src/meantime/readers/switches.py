@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from meantime.attributes import Path
     from meantime.columns import Int32s, Int64s, Interner
     from meantime.providers.sched import Scheduling
     from meantime.trace import Batch, Trace
 
-__all__ = ["Records", "batches_of"]
+__all__ = ["Records", "batches_of", "thread_paths_of"]
 
 _RUNS = -2
 _SAME_THREAD = -2
@@ -66,6 +67,11 @@ def batches_of(trace: Trace, found: Records, keep: Callable[[str], bool] | None)
     yield from made.requests()
 
 
+def thread_paths_of(trace: Trace) -> dict[str, Path]:
+    """Return the paths of threads that a trace has already, by the text of their id."""
+    return {path[-1]: path for path in trace.paths if path[-2:-1] == (THREADS,)}
+
+
 class _Making:
     """Makes batches of records."""
 
@@ -95,7 +101,7 @@ class _Making:
     def _enter(self, threads: Int32s, *, status: bool) -> None:
         """Add the paths of threads, and of their states."""
         trace, codes = self._trace, self._found.paths
-        known = self._known_paths()
+        known = thread_paths_of(trace)
         for thread in np.unique(threads).tolist():
             tid = int(self._found.tids[thread])
             path = known.get(str(tid), thread_path(tid))
@@ -107,9 +113,6 @@ class _Making:
                 self._status[thread] = own = codes.code((*path, STATUS))
                 if entity in trace.names:
                     trace.names[own] = trace.names[entity]
-
-    def _known_paths(self) -> dict[str, tuple[str, ...]]:
-        return {path[-1]: path for path in self._trace.paths if path[-2:-1] == (THREADS,)}
 
     def scheduling(self) -> Iterator[Batch]:
         states, trace = self._states, self._trace

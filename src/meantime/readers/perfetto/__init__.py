@@ -1,0 +1,50 @@
+"""Perfetto traces in protobuf: `.pftrace`, `.perfetto-trace`, as Android, Chrome and SDKs write.
+
+Read are track events with their interned data, clocks, counters, flows and arguments; the events of
+ftrace with the scheduler, and what programs wrote to its marker as atrace does; names of processes
+and threads; samples of perf. Other packets are counted by their name. Definition:
+https://perfetto.dev/docs/reference/trace-packet-proto
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from meantime.readers.contract import lazy_trace
+from meantime.readers.perfetto.messages import plausible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meantime.readers.contract import ReadOptions
+    from meantime.readers.source import Source
+    from meantime.trace import Batch, Trace
+
+__all__ = ["FORMAT", "read", "recognises"]
+
+FORMAT = "perfetto"
+
+
+def recognises(head: bytes, name: str) -> bool:
+    """Return whether an input begins with packets of a trace."""
+    del name
+    return head[:1] == b"\n" and plausible(head)
+
+
+def read(source: Source, options: ReadOptions) -> Trace:
+    """Return the trace; its batches come when all is read, since descriptions may be anywhere.
+
+    Raises:
+        InputError: From the batches, if a packet is malformed.
+    """
+    return lazy_trace(source, FORMAT, _batches, options)
+
+
+def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
+    # only when an input is read: recognising one needs no NumPy
+    from meantime.readers.perfetto.reading import Reading  # noqa: PLC0415 - as above
+
+    reading = Reading(source, trace, options)
+    with source:
+        reading.scan()
+    yield from reading.batches()

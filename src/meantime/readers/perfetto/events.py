@@ -1,0 +1,367 @@
+"""Track events as spans, points, flows and counters.
+
+Events are sorted by time, as the sequences of packets of one track may be written one after the
+other. An end closes the latest open begin of its track.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from meantime.attribute_paths import (
+    ASYNC_PATTERN,
+    COUNTER_PATTERN,
+    async_path,
+)
+from meantime.kernels import nest
+from meantime.readers.chrome.spans import add_end_arguments
+from meantime.readers.contract import MOST_BATCH_ROWS
+from meantime.readers.matching import Begins, Ends, close_spans
+from meantime.trace import (
+    Arguments,
+    ArgumentText,
+    Counters,
+    Flows,
+    LaneDeclaration,
+    Points,
+    SpanFlag,
+    Spans,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s, Interner
+    from meantime.readers.perfetto.tracks import Tracks
+    from meantime.trace import Batch, Trace
+
+__all__ = ["TrackEvents"]
+
+_Rows = "npt.NDArray[np.void]"
+_BEGIN, _END, _INSTANT, _NEITHER, _COMPLETE, _FLOW = 1, 2, 3, 0, 5, 6
+_THREAD_TRACK = 1
+# Phases of Chrome's trace events, which old writers put into track events.
+_PHASES: Final = {
+    **dict.fromkeys("BbS", _BEGIN),
+    **dict.fromkeys("EeF", _END),
+    **dict.fromkeys("iIRnTp", _INSTANT),
+    "X": _COMPLETE,
+    **dict.fromkeys("stf", _FLOW),
+}
+_ASYNC = frozenset(map(ord, "bneSTpF"))
+_PROCESS_SCOPE, _GLOBAL_SCOPE = 1, 0
+_IN, _OUT, _INOUT = 1, 2, 3
+_LOCAL_ID = 2
+_GLOBAL_PROCESS = "global"
+
+
+class TrackEvents:
+    """The events of all tracks of a trace."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        tables: dict[str, npt.NDArray[Any]],
+        names: list[str],
+        tracks: Tracks,
+        paths: Interner[Any],
+        values: Interner[str],
+    ) -> None:
+        self._trace = trace
+        self._names = names
+        self._tracks = tracks
+        self._paths = paths
+        self._values = values
+        self._events = tables["events"]
+        self._counts = tables["counts"]
+        self._flows = tables["flows"]
+        self._legacy = tables["legacy"]
+        self._track_keys = tables["tracks"]
+        kind = self._events["kind"].copy()
+        # by row of the events: what it is, the entity, where a span ends that says so itself
+        self._kind: npt.NDArray[np.int32] = kind
+        self._duration_ns: dict[int, int] = {}
+
+    def batches(self, texts: tuple[bytes, Int64s]) -> Iterator[Batch]:
+        """Yield everything; `texts` are those of arguments, and where each begins."""
+        trace = self._trace
+        trace.text = ArgumentText(texts[0])
+        if len(self._events):
+            yield from self._event_batches(texts[1])
+        if len(self._counts):
+            yield from self._counter_batches()
+
+    def _event_batches(self, offsets: Int64s) -> Iterator[Batch]:
+        events, trace = self._events, self._trace
+        entity = self._entities()
+        self._read_legacy(entity)
+        trace.anomalies.add("unknown_phase", int(np.count_nonzero(self._kind == _NEITHER)))
+        in_time = np.argsort(events["time_ns"], kind="stable")
+        kind = self._kind[in_time]
+        name = self._codes(events["name"], empty=True)
+        category = self._categories(events["category"])
+        args = events["args"]
+        # -1, none, is the last one
+        sizes = np.append(np.diff(offsets), 0).astype(np.int32)
+        offset, length = offsets[args], sizes[args]
+
+        rows = in_time[(kind == _BEGIN) | (kind == _COMPLETE)]
+        ending = in_time[kind == _END]
+        is_open = self._kind[rows] == _BEGIN
+        time_ns = events["time_ns"]
+        start_ns = time_ns[rows]
+        end_ns = start_ns.copy()
+        for place in np.flatnonzero(~is_open).tolist():
+            end_ns[place] += self._duration_ns.get(int(rows[place]), 0)
+        flags = np.where(is_open, np.uint8(nest.OPEN), np.uint8(0)) | np.uint8(SpanFlag.STRUCTURED)
+        level = np.zeros(len(rows), np.int32)
+        thread = entity[rows]
+        last_ns = np.zeros(len(trace.paths), np.int64)
+        np.maximum.at(last_ns, entity, time_ns)
+        np.maximum.at(last_ns, thread, end_ns)
+        begun = (kind == _BEGIN) | (kind == _COMPLETE)
+        position = np.cumsum(begun, dtype=np.int32)[kind == _END]
+        closed = close_spans(
+            Begins(start_ns, end_ns, thread, name[rows], flags),
+            level,
+            Ends(time_ns[ending], entity[ending], np.full(len(ending), -1, np.int32), position),
+            last_ns=last_ns,
+            backwards=np.zeros(len(trace.paths), np.bool_),
+            anomalies=trace.anomalies,
+        )
+        # an event is on the span that it begins or ends
+        at_ns = time_ns.copy()
+        at_ns[ending[closed >= 0]] = start_ns[closed[closed >= 0]]
+        arguments = Arguments(offset[rows], length[rows])
+        add_end_arguments(arguments, Arguments(offset[ending], length[ending]), closed, trace.text)
+        flags &= ~np.uint8(nest.OPEN)
+        self._declare(entity[in_time[kind != _FLOW]])
+        for first in range(0, len(rows), MOST_BATCH_ROWS):
+            part = slice(first, first + MOST_BATCH_ROWS)
+            yield Spans(
+                start_ns[part],
+                end_ns[part],
+                thread[part],
+                name[rows[part]],
+                category[rows[part]],
+                level[part],
+                flags[part],
+                Arguments(arguments.offset[part], arguments.length[part]),
+            )
+        points = in_time[kind == _INSTANT]
+        for first in range(0, len(points), MOST_BATCH_ROWS):
+            chosen = points[first : first + MOST_BATCH_ROWS]
+            yield Points(
+                time_ns[chosen],
+                entity[chosen],
+                name[chosen],
+                np.full(len(chosen), -1, np.int32),
+                Arguments(offset[chosen], length[chosen]),
+            )
+        yield from self._flow_batches(entity, at_ns, name)
+
+    def _declare(self, entities: Int32s) -> None:
+        """Declare the lanes of the entities that have events."""
+        trace = self._trace
+        kinds = {trace.paths[each][-2] for each in np.unique(entities).tolist()}
+        if kinds - {"Threads"}:
+            lane = LaneDeclaration(ASYNC_PATTERN, kind="async", label="Tracks", entity_kind="Id")
+            trace.lanes.append(lane)
+
+    def _codes(self, column: Int32s, *, empty: bool) -> Int32s:
+        """Return the trace's codes of the scanner's names."""
+        used = np.unique(column)
+        codes = np.full(len(self._names) + 1, -1, np.int32)
+        for code in used.tolist():
+            if code >= 0:
+                codes[code] = self._values.code(self._names[code])
+            elif empty:
+                codes[-1] = self._values.code("")
+        return codes[column]
+
+    def _categories(self, column: Int32s) -> Int32s:
+        codes = np.full(len(self._names) + 1, -1, np.int32)
+        for code in np.unique(column).tolist():
+            if code >= 0:
+                codes[code] = len(self._trace.categories)
+                self._trace.categories.append(self._names[code])
+        return codes[column]
+
+    def _entities(self) -> Int32s:
+        """Return the entity of each event."""
+        track = self._events["track"]
+        names = self._events["name"]
+        used, first = np.unique(track, return_index=True)
+        codes = np.full(len(self._track_keys), -1, np.int32)
+        keys, kinds = self._track_keys["key"], self._track_keys["kind"]
+        for code, row in zip(used.tolist(), first.tolist(), strict=True):
+            key = int(keys[code])
+            if kinds[code] == _THREAD_TRACK:
+                path = self._thread_path(key)
+            else:
+                name = int(names[row])
+                path = self._tracks.path(key, self._names[name] if name >= 0 else "")
+            codes[code] = self._paths.code(path)
+        return codes[track]
+
+    def _thread_path(self, key: int) -> tuple[str, ...]:
+        pid, tid = key >> 32, key & 0xFFFFFFFF
+        from meantime.attribute_paths import thread_path
+
+        return thread_path(tid, pid)
+
+    def _read_legacy(self, entity: Int32s) -> None:
+        """Take what events say in the way of Chrome's trace events."""
+        left_out = 0
+        events = self._events
+        for row in self._legacy.tolist():
+            event, duration_ns, id_, _, phase, id_kind, scope, *_, instant_scope, pid, _ = row
+            if self._kind[event] != _NEITHER or not phase:
+                continue
+            kind = _PHASES.get(chr(phase))
+            if kind is None:
+                left_out += 1
+                self._kind[event] = _FLOW
+                continue
+            self._kind[event] = kind
+            if kind == _COMPLETE:
+                self._duration_ns[event] = max(duration_ns, 0)
+            track = events["track"][event]
+            if phase in _ASYNC:
+                category = int(events["category"][event])
+                name = int(events["name"][event])
+                group = self._names[scope] if scope >= 0 else ""
+                group = group or (self._names[name] if name >= 0 else "")
+                group = group or (self._names[category] if category >= 0 else "async")
+                process = str(pid) if id_kind == _LOCAL_ID and pid >= 0 else _GLOBAL_PROCESS
+                if id_kind == _LOCAL_ID and pid < 0:
+                    owner = self._tracks.owner(int(self._track_keys["key"][track]))[0]
+                    process = str(owner) if owner >= 0 else _GLOBAL_PROCESS
+                entity[event] = self._paths.code(async_path(process, group, f"{id_:#x}"))
+            elif kind == _INSTANT and instant_scope in {_PROCESS_SCOPE, 2} and phase == ord("I"):
+                pass
+        self._trace.anomalies.add("phase_not_shown", left_out)
+
+    def _flow_batches(self, entity: Int32s, at_ns: Int64s, name: Int32s) -> Iterator[Batch]:
+        """Yield the links between events with the same id of a flow."""
+        event, id_ = self._flows["event"].copy(), self._flows["id"].copy()
+        last = self._flows["is_last"] != 0
+        yield from self._links(
+            event, id_, np.ones(len(event), np.bool_), ~last, entity, at_ns, name
+        )
+        legacy = self._legacy
+        bound = legacy[legacy["direction"] > 0]
+        if len(bound):
+            way = bound["direction"]
+            yield from self._links(
+                bound["event"].copy(),
+                bound["bind_id"].copy(),
+                (way == _IN) | (way == _INOUT),
+                (way == _OUT) | (way == _INOUT),
+                entity,
+                at_ns,
+                name,
+            )
+        old = legacy[np.isin(legacy["phase"], [*b"stf"])]
+        if len(old):
+            phase = old["phase"]
+            yield from self._links(
+                old["event"].copy(), old["id"].copy(), phase != ord("s"), phase != ord("f"),
+                entity, at_ns, name,
+            )  # fmt: skip
+
+    def _links(
+        self,
+        event: Int64s,
+        id_: npt.NDArray[np.uint64],
+        arrives: npt.NDArray[np.bool_],
+        leaves: npt.NDArray[np.bool_],
+        entity: Int32s,
+        at_ns: Int64s,
+        name: Int32s,
+    ) -> Iterator[Batch]:
+        """Yield a link from the latest departure of a flow to each arrival."""
+        order = np.lexsort((np.arange(len(event)), self._events["time_ns"][event], id_))
+        event, id_, arrives, leaves = event[order], id_[order], arrives[order], leaves[order]
+        rows = np.arange(len(event))
+        # what only arrives ends the flow: the next event with its id begins another one
+        stays = np.where(leaves | ~arrives, -1, rows)
+        ended = np.concatenate([[-1], np.maximum.accumulate(stays)[:-1]]) if len(rows) else rows
+        latest = np.maximum.accumulate(np.where(leaves, rows, -1))
+        before = np.concatenate([[-1], latest[:-1]]) if len(rows) else rows
+        linked = arrives & (before >= 0) & (before > ended)
+        linked[linked] &= id_[before[linked]] == id_[linked]
+        origin, target = event[before[linked]], event[linked]
+        # a flow goes forward in time, whichever of its spans ended first
+        swapped = at_ns[origin] > at_ns[target]
+        origin, target = np.where(swapped, target, origin), np.where(swapped, origin, target)
+        for first in range(0, len(origin), MOST_BATCH_ROWS):
+            causes = origin[first : first + MOST_BATCH_ROWS]
+            effects = target[first : first + MOST_BATCH_ROWS]
+            yield Flows(
+                entity[causes], at_ns[causes], entity[effects], at_ns[effects], name[causes]
+            )
+
+    def _counter_batches(self) -> Iterator[Batch]:
+        """Yield counters: those of integers, then those of others."""
+        counts = self._counts
+        used, which = np.unique(counts["track"], return_inverse=True)
+        described = [self._tracks.track(int(self._track_keys["key"][code])) for code in used]
+        entities = np.array(
+            [
+                self._paths.code(self._tracks.counter_path(int(self._track_keys["key"][code])))
+                for code in used
+            ],
+            np.int32,
+        )
+        doubled = np.zeros(len(self._trace.paths), np.bool_)
+        doubled[entities[which[counts["is_double"] != 0]]] = True
+        entity = entities[which]
+        is_double = doubled[entity]
+        value = counts["value"].copy()
+        number = np.where(counts["is_double"] != 0, value.view(np.float64), value)
+        scale = np.array([each.multiplier for each in described], np.int64)[which]
+        incremental = np.array([each.is_incremental for each in described], np.bool_)[which]
+        for chosen, dtype in ((~is_double, np.int64), (is_double, np.float64)):
+            rows = np.flatnonzero(chosen)
+            if not len(rows):
+                continue
+            numbers = (value if dtype is np.int64 else number)[rows].astype(dtype)
+            with np.errstate(over="ignore", invalid="ignore"):
+                numbers *= scale[rows]
+            summed = rows[incremental[rows]]
+            if len(summed):
+                numbers[incremental[rows]] = _running(
+                    which[summed], counts["group"][summed], numbers[incremental[rows]]
+                )
+            finite = np.isfinite(numbers)
+            self._trace.anomalies.add("bad_counter", int(np.count_nonzero(~finite)))
+            rows, numbers = rows[finite], numbers[finite]
+            time_ns = counts["time_ns"][rows]
+            in_time = np.argsort(time_ns, kind="stable")
+            for first in range(0, len(rows), MOST_BATCH_ROWS):
+                part = in_time[first : first + MOST_BATCH_ROWS]
+                yield Counters(time_ns[part], entity[rows[part]], numbers[part])
+        self._trace.lanes.append(LaneDeclaration(COUNTER_PATTERN, kind="counter", label="Counters"))
+
+
+def _running(
+    track: npt.NDArray[np.intp], group: Int32s, numbers: npt.NDArray[Any]
+) -> npt.NDArray[Any]:
+    """Return the running sums of differences, which begin again with each state of a sequence.
+
+    >>> _running(np.array([0, 1, 0]), np.array([1, 1, 1]), np.array([1, 10, 2])).tolist()
+    [1, 10, 3]
+    """
+    order = np.lexsort((np.arange(len(track)), group, track))
+    first = np.ones(len(order), np.bool_)
+    first[1:] = (np.diff(track[order]) != 0) | (np.diff(group[order]) != 0)
+    sums = np.cumsum(numbers[order])
+    before = (sums - numbers[order])[first]
+    found = np.empty_like(numbers)
+    found[order] = sums - before[np.cumsum(first) - 1]
+    return found

@@ -1,0 +1,317 @@
+"""Reads the packets of a trace, and makes batches of what was found."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from meantime.attribute_paths import process_path
+from meantime.columns import Interner
+from meantime.errors import InputError
+from meantime.kernels import perf, perfetto
+from meantime.readers.perfetto.clocks import Clocks
+from meantime.readers.perfetto.events import TrackEvents
+from meantime.readers.perfetto.kernel import KernelEvents
+from meantime.readers.perfetto.messages import BYTES, VARINT, fields, text_of
+from meantime.readers.perfetto.names import PACKETS, TYPED_ARGUMENTS, name_of
+from meantime.readers.perfetto.samples import PerfSamples
+from meantime.readers.perfetto.tracks import GLOBAL, Tracks
+from meantime.readers.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from meantime.readers.contract import ReadOptions
+    from meantime.readers.source import Source
+    from meantime.trace import Batch, Trace
+
+__all__ = ["Reading"]
+
+_KINDS = 1024
+_SNAPSHOT = 6
+(
+    _PROCESS_TREE,
+    _INTERNED_DATA,
+    _PROCESS_DESCRIPTOR,
+    _THREAD_DESCRIPTOR,
+    _SYSTEM_INFO,
+    _STREAMING_PROFILE,
+    _DEFAULTS,
+    _TRACK_DESCRIPTOR,
+    _PERF_SAMPLE,
+    _SERVICE_EVENT,
+) = 2, 12, 43, 44, 45, 54, 59, 60, 66, 69
+_READ: Final = (
+    _PROCESS_TREE,
+    _PROCESS_DESCRIPTOR,
+    _SYSTEM_INFO,
+    _STREAMING_PROFILE,
+    _TRACK_DESCRIPTOR,
+    _PERF_SAMPLE,
+    _SERVICE_EVENT,
+)
+# These say how the trace was made, and nothing of what happened.
+_ABOUT_THE_TRACE = frozenset({5, 33, 34, 35, 51, 69, 72, 89, 124})
+# Deflate packs at most this much into a byte; more than this of packets is a zip bomb.
+_MOST_EXPANDED = 300
+_EXPANDED_FREELY = 1 << 16
+_ODDITIES = (
+    "packet_without_state",
+    "packets_lost",
+    "undefined_number",
+    "time_out_of_range",
+    "too_deep",
+    "lost_events",
+    "unknown_packet",
+    "bad_counter",
+)
+
+
+class Reading:
+    """Reads one trace."""
+
+    def __init__(self, source: Source, trace: Trace, options: ReadOptions) -> None:
+        self._source = source
+        self._trace = trace
+        self._options = options
+        wanted = bytearray(_KINDS)
+        for number in _READ:
+            wanted[number] = 1
+        self._scanner = perfetto.PerfettoScanner(bytes(wanted), options.lenient)
+        self._clocks = Clocks(self._scanner)
+        self._tracks = Tracks()
+        self._samples = PerfSamples()
+        self._release = ""
+        self._started_ns = 0
+        # where in the input the block begins, for messages
+        self._block_offset = 0
+
+    def scan(self) -> None:
+        """Read all packets.
+
+        Raises:
+            InputError: If one is malformed.
+        """
+        window = Window(self._source, progress=self._options.progress)
+        more = True
+        while more:
+            more = window.more()
+            self._block_offset = window.offset(0)
+            result = self._scan(window.block, window.start, window.end, last=not more)
+            window.start = self._scanner.position
+            if result == perfetto.BAD:
+                break
+            if result == perfetto.FULL:
+                raise InputError(self._source.name, "the trace has more than 2^31 events")
+            if result == perfetto.TRUNCATED:
+                self._trace.anomalies.add("truncated")
+        self._trace.anomalies.add("truncated", int(self._source.truncated))
+
+    def _scan(
+        self, block: bytes | bytearray, start: int, end: int, *, last: bool, packed: bool = False
+    ) -> int:
+        """Scan what is at [start, end) of a block; return what ended it."""
+        scanner = self._scanner
+        while True:
+            result = scanner.scan_block(block, start, end, last)
+            start = scanner.position
+            with memoryview(block) as view:
+                self._read_others(view)
+                if result == perfetto.BAD:
+                    self._refuse(scanner.fault_offset, packed=packed)
+                if result != perfetto.STOP:
+                    return result
+                number, offset, length, sequence = scanner.stopped
+                message = view[offset : offset + length]
+                try:
+                    if number == _SNAPSHOT:
+                        self._clocks.add(message, sequence)
+                    elif packed:
+                        raise ValueError("compressed packets are inside compressed packets")
+                    else:
+                        inner = _inflated(message)
+                        if self._scan(inner, 0, len(inner), last=True, packed=True) != 0:
+                            raise ValueError("compressed packets are cut")
+                except ValueError as error:
+                    self._refuse(offset, str(error), packed=packed)
+                finally:
+                    message.release()
+
+    def _refuse(self, offset: int, reason: str = "", *, packed: bool) -> None:
+        """Reject what is malformed at an offset of the block, or count it.
+
+        Raises:
+            InputError: Unless reading is lenient.
+        """
+        if self._options.lenient:
+            self._trace.anomalies.add("bad_record")
+            return
+        what = "a packet is malformed" + (f" ({reason})" if reason else "")
+        if packed:
+            raise InputError(self._source.name, f"{what}, in a compressed packet")
+        raise InputError(self._source.name, what, offset=self._block_offset + offset)
+
+    def _read_others(self, block: memoryview) -> None:
+        """Read the packets that the scanner listed."""
+        for row in self._scanner.take_others().tolist():
+            time_ns, offset, length, number, sequence, generation, _ = row
+            message = block[offset : offset + length]
+            try:
+                self._read(number, message, time_ns, (sequence, generation))
+            except ValueError as error:
+                self._refuse(offset, str(error), packed=False)
+            finally:
+                message.release()
+
+    def _read(self, number: int, message: memoryview, time_ns: int, state: tuple[int, int]) -> None:
+        tracks = self._tracks
+        if number == _TRACK_DESCRIPTOR:
+            tracks.add_descriptor(message)
+        elif number == _PROCESS_TREE:
+            tracks.add_tree(message)
+        elif number == _PROCESS_DESCRIPTOR:
+            tracks.add_process(message)
+        elif number == _THREAD_DESCRIPTOR:
+            self._samples.set_thread(state, tracks.add_thread(message), message)
+        elif number == _INTERNED_DATA:
+            self._samples.add_interned(state, message)
+        elif number == _DEFAULTS:
+            self._samples.add_defaults(state, message)
+        elif number == _PERF_SAMPLE:
+            self._samples.add(state, time_ns, message)
+        elif number == _STREAMING_PROFILE:
+            self._samples.add_streaming(state, message)
+        elif number == _SYSTEM_INFO:
+            self._read_system(message)
+        elif number == _SERVICE_EVENT:
+            if any(field[0] == 2 and field[2] for field in fields(message)):
+                self._started_ns = time_ns
+
+    def _read_system(self, message: memoryview) -> None:
+        for number, wire, _, content in fields(message):
+            if number != 1 or wire != BYTES:
+                continue
+            for inner, kind, _, text in fields(content):
+                if inner == 3 and kind == BYTES:
+                    self._release = text_of(text)
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield what was found."""
+        scanner, trace = self._scanner, self._trace
+        tables: dict[str, npt.NDArray[Any]] = scanner.tables(perf.RECORD_TYPE)
+        names = [text_of(name) for name in scanner.names()]
+        trace.records = scanner.packets
+        trace.clock = self._clocks.clock()
+        self._count_oddities(names)
+        for name in ("events", "counts"):
+            tables[name] = self._converted(tables, name)
+        paths, values = Interner(trace.paths), Interner(trace.values)
+        kernel = KernelEvents(
+            trace, tables, names, scanner.cpus(), self._tracks, self._release, self._started_ns
+        )
+        times = [
+            tables[name]["time_ns"]
+            for name in ("events", "counts", "records", "kernel_counts", "kernel_points")
+        ]
+        times.append(np.array(self._samples.times(), np.int64))
+        if ends := [(int(each.min()), int(each.max())) for each in times if len(each)]:
+            trace.bounds = min(first for first, _ in ends), max(last for _, last in ends) + 1
+        self._name(paths)
+        events = TrackEvents(trace, tables, names, self._tracks, paths, values)
+        yield from events.batches(scanner.texts())
+        yield from kernel.batches(paths, values)
+        yield from self._samples.batches(trace, self._tracks, paths, values)
+        self._name(paths)
+
+    def _name(self, paths: Interner[Any]) -> None:
+        """Name the processes and threads."""
+        trace = self._trace
+        known = {path: code for code, path in enumerate(trace.paths)}
+        for path, name in self._tracks.named().items():
+            code = known.get(path)
+            if code is None and len(path) == 2 and known:
+                code = paths.code(path)
+            if code is not None:
+                trace.names[code] = name
+        if any(path[:2] == process_path(GLOBAL) for path in trace.paths):
+            trace.names[paths.code(process_path(GLOBAL))] = "Global"
+
+    def _count_oddities(self, names: list[str]) -> None:
+        trace, scanner = self._trace, self._scanner
+        for oddity, count in zip(_ODDITIES, scanner.oddities(), strict=True):
+            trace.anomalies.add(oddity, count)
+        trace.anomalies.add("bad_record", scanner.bad_packets)
+        trace.anomalies.add("undecodable_text", sum("\ufffd" in name for name in names))
+        left_out = {
+            number: count
+            for number, count in scanner.kinds().items()
+            if number not in _READ and number not in _ABOUT_THE_TRACE
+        }
+        if left_out:
+            trace.anomalies.add("packet_not_shown", sum(left_out.values()))
+            trace.facts["packets_not_shown"] = _listed(left_out, PACKETS)
+        if typed := scanner.fields():
+            trace.anomalies.add("argument_not_shown", sum(typed.values()))
+            trace.facts["arguments_not_shown"] = _listed(typed, TYPED_ARGUMENTS)
+        if self._release:
+            trace.facts["system_release"] = self._release
+
+    def _converted(self, tables: dict[str, npt.NDArray[Any]], name: str) -> npt.NDArray[Any]:
+        """Convert the times that no snapshot before them related to the trace's clock."""
+        table = tables[name]
+        clock = table["clock"]
+        waiting = np.flatnonzero(clock >= 0)
+        if not len(waiting):
+            return table
+        scanner = self._scanner
+        # nothing has the trace's clock: the one that all times count is as good
+        is_alone = len(waiting) == len(table) and len(np.unique(clock)) == 1
+        kept = np.ones(len(table), np.bool_)
+        for row in waiting.tolist():
+            time_ns = scanner.converted(int(clock[row]), int(table["time_ns"][row]))
+            if time_ns is not None:
+                table["time_ns"][row] = time_ns
+            elif not is_alone:
+                kept[row] = False
+        if kept.all():
+            return table
+        self._trace.anomalies.add("event_without_clock", int(np.count_nonzero(~kept)))
+        if name == "events":
+            tables["flows"] = _renumbered(tables["flows"], kept)
+            tables["legacy"] = _renumbered(tables["legacy"], kept)
+        return table[kept]
+
+
+def _renumbered(table: npt.NDArray[Any], kept: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    table = table[kept[table["event"]]]
+    table["event"] = (np.cumsum(kept) - 1)[table["event"]]
+    return table
+
+
+def _listed(counts: dict[int, int], table: str) -> str:
+    names = name_of(table)
+    ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    return ", ".join(
+        f"{names.get(number, f'field {number}')} {count:,}" for number, count in ordered
+    )
+
+
+def _inflated(message: memoryview) -> bytes:
+    """Return compressed packets.
+
+    Raises:
+        ValueError: If they are damaged, or expand to more than packets can.
+    """
+    most = _MOST_EXPANDED * len(message) + _EXPANDED_FREELY
+    try:
+        stream = zlib.decompressobj()
+        data = stream.decompress(message, most)
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    if not stream.eof:
+        raise ValueError("compressed packets expand to too much, or are cut")
+    return data

@@ -1,0 +1,198 @@
+"""Samples of stacks: those of perf, and those that programs take of their own threads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from meantime.readers.perfetto.messages import (
+    BYTES,
+    VARINT,
+    fields,
+    integers,
+    signed,
+    text_of,
+)
+from meantime.stacks import StackTableBuilder
+from meantime.trace import Samples
+from meantime.units import MAX_NS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meantime.columns import Interner
+    from meantime.readers.perfetto.tracks import Tracks
+    from meantime.trace import Batch, Trace
+
+__all__ = ["PerfSamples"]
+
+_State = tuple[int, int]
+_COUNTERS = {
+    1: "cpu-clock",
+    2: "page-faults",
+    3: "task-clock",
+    4: "context-switches",
+    5: "cpu-migrations",
+    6: "minor-faults",
+    7: "major-faults",
+    8: "alignment-faults",
+    9: "emulation-faults",
+    10: "cpu-cycles",
+    11: "instructions",
+    12: "cache-references",
+    13: "cache-misses",
+    14: "branch-instructions",
+    15: "branch-misses",
+    16: "bus-cycles",
+    17: "stalled-cycles-frontend",
+    18: "stalled-cycles-backend",
+    19: "ref-cycles",
+    20: "dummy",
+}
+_FUNCTIONS, _FRAMES, _CALLSTACKS, _PATHS, _MAPPINGS = 5, 6, 7, 17, 19
+_DEEPEST = 1024
+
+
+class PerfSamples:
+    """The samples of a trace, and the stacks that their sequences defined."""
+
+    def __init__(self) -> None:
+        # what numbers mean until the sequence's state is cleared
+        self._interned: dict[_State, dict[tuple[int, int], Any]] = {}
+        self._event: dict[_State, str] = {}
+        self._threads: dict[int, tuple[int, int, int]] = {}
+        self._rows: list[tuple[int, int, int, int, int, int, str]] = []
+        self._stacks = StackTableBuilder()
+        self._unknown = 0
+
+    def times(self) -> list[int]:
+        """Return the times of all samples."""
+        return [row[0] for row in self._rows]
+
+    def set_thread(self, state: _State, ids: tuple[int, int], message: memoryview) -> None:
+        """Take the thread that a sequence belongs to, and its reference time."""
+        reference_us = next(
+            (value for number, wire, value, _ in fields(message) if (number, wire) == (6, VARINT)),
+            0,
+        )
+        self._threads[state[0]] = (*ids, reference_us * 1000)
+
+    def add_defaults(self, state: _State, message: memoryview) -> None:
+        """Take the event that a sequence samples."""
+        for number, wire, _, content in fields(message):
+            if number != 12 or wire != BYTES:
+                continue
+            for inner, kind, _, timebase in fields(content):
+                if inner != 1 or kind != BYTES:
+                    continue
+                name = ""
+                for field, how, value, text in fields(timebase):
+                    if field == 10 and how == BYTES:
+                        name = text_of(text)
+                    elif field == 4 and how == VARINT:
+                        name = name or _COUNTERS.get(value, "")
+                    elif field == 3 and how == BYTES:
+                        names = [
+                            text_of(part) for n, w, _, part in fields(text) if (n, w) == (1, BYTES)
+                        ]
+                        name = name or (names[0] if names else "")
+                self._event[state] = name or "sample"
+
+    def add_interned(self, state: _State, message: memoryview) -> None:
+        """Take the stacks that a sequence defines."""
+        known = self._interned.setdefault(state, {})
+        for number, wire, _, content in fields(message):
+            if wire != BYTES or number not in {_FUNCTIONS, _FRAMES, _CALLSTACKS, _PATHS, _MAPPINGS}:
+                continue
+            iid, text, numbers, parts = 0, "", {}, []
+            for field in fields(content):
+                inner, kind, value, part = field
+                if inner == 1 and kind == VARINT:
+                    iid = value
+                elif kind == VARINT and number != _CALLSTACKS:
+                    numbers[inner] = value
+                    if number == _MAPPINGS and inner == 7:
+                        parts.append(value)
+                elif inner == 2 and kind == BYTES and number in {_FUNCTIONS, _PATHS}:
+                    text = text_of(part)
+                elif (inner == 2 and number == _CALLSTACKS) or (inner == 7 and number == _MAPPINGS):
+                    parts += integers(field)
+            if number in {_FUNCTIONS, _PATHS}:
+                known[number, iid] = text
+            elif number == _FRAMES:
+                known[number, iid] = (numbers.get(2, 0), numbers.get(3, 0), numbers.get(4, 0))
+            else:
+                known[number, iid] = parts[:_DEEPEST]
+
+    def add(self, state: _State, time_ns: int, message: memoryview) -> None:
+        """Take a sample of perf."""
+        numbers: dict[int, int] = {}
+        for number, wire, value, _ in fields(message):
+            if wire == VARINT:
+                numbers[number] = value
+        # the sampler skipped these, or says something of itself
+        if 18 in numbers or (3 not in numbers and 2 not in numbers and 4 not in numbers):
+            return
+        pid, tid = (min(numbers.get(number, 0), 2**31 - 1) for number in (2, 3))
+        weight = min(numbers.get(6, 1), MAX_NS)
+        event = self._event.get(state, "cpu-clock")
+        stack = self._stack(state, numbers.get(4, 0))
+        cpu = min(numbers.get(1, 0), 2**31 - 1)
+        self._rows.append((time_ns, pid, tid, cpu, stack, weight, event))
+
+    def add_streaming(self, state: _State, message: memoryview) -> None:
+        """Take samples that a program took of its own thread."""
+        found = list(fields(message))
+        stacks = [iid for field in found if field[0] == 1 for iid in integers(field)]
+        deltas = [signed(us) for field in found if field[0] == 2 for us in integers(field)]
+        if state[0] not in self._threads:
+            self._unknown += len(stacks)
+            return
+        pid, tid, time_ns = self._threads[state[0]]
+        for iid, delta_us in zip(stacks, deltas, strict=False):
+            time_ns += delta_us * 1000
+            if not 0 <= time_ns <= MAX_NS:
+                self._unknown += 1
+                break
+            self._rows.append((time_ns, pid, tid, -1, self._stack(state, iid), 1, "sample"))
+            self._threads[state[0]] = (pid, tid, time_ns)
+
+    def _stack(self, state: _State, iid: int) -> int:
+        known = self._interned.get(state, {})
+        frames = known.get((_CALLSTACKS, iid))
+        if frames is None:
+            return -1
+        return self._stacks.add(self._frame(known, each) for each in frames)
+
+    @staticmethod
+    def _frame(known: dict[tuple[int, int], Any], iid: int) -> str:
+        function, mapping, address = known.get((_FRAMES, iid), (0, 0, 0))
+        if name := known.get((_FUNCTIONS, function)):
+            return str(name)
+        path = "/".join(
+            known.get((_PATHS, part), "") for part in known.get((_MAPPINGS, mapping), ())
+        )
+        file = path.rpartition("/")[2]
+        return f"[{file}]" if file else f"{address:#x}"
+
+    def batches(
+        self, trace: Trace, tracks: Tracks, paths: Interner[Any], values: Interner[str]
+    ) -> Iterator[Batch]:
+        """Yield the samples in order of time."""
+        trace.anomalies.add("sample_without_thread", self._unknown)
+        if not self._rows:
+            return
+        trace.stacks = self._stacks.build()
+        rows = sorted(self._rows, key=lambda row: row[0])
+        for _, pid, tid, *_ in rows:
+            tracks.process_of.setdefault(tid, pid)
+        thread = paths.codes([tracks.thread_path(row[2]) for row in rows])
+        yield Samples(
+            time_ns=np.array([row[0] for row in rows], np.int64),
+            thread=thread,
+            stack=np.array([row[4] for row in rows], np.int32),
+            weight=np.array([row[5] for row in rows], np.int64),
+            event=values.codes([row[6] for row in rows]),
+            cpu=np.array([row[3] for row in rows], np.int32),
+        )
