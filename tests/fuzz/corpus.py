@@ -13,6 +13,7 @@ import json
 import lzma
 import sqlite3
 import struct
+import tarfile
 import tempfile
 import zlib
 from dataclasses import dataclass, field
@@ -329,10 +330,33 @@ def _otlp() -> list[Files]:
 
 
 def _message(number: int, content: bytes) -> bytes:
-    """Return a field of protobuf with up to 127 bytes, or 16,383."""
-    size = len(content)
-    length = bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])
-    return bytes([number << 3 | 2]) + length + content
+    """Return a field of protobuf with up to 16,383 bytes."""
+
+    def varint(value: int) -> bytes:
+        return bytes([value]) if value < 128 else bytes([value & 127 | 128, value >> 7])
+
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+@cache
+def _perfetto() -> list[Files]:
+    archive = zstandard.ZstdDecompressor().decompressobj()
+    data = archive.decompress((_SAMPLES / "perfetto" / "diff-tests.tar.zst").read_bytes())
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        found = [
+            {Path(each.name).name: file.read()}
+            for each in tar.getmembers()
+            if (file := tar.extractfile(each)) is not None
+        ]
+    # packets of all kinds of times: of a clock of the sequence that counts from the packet before,
+    # and all of it compressed
+    clock = _message(1, b"\x08\x40\x10\x07\x18\x01\x20\xe8\x07") + _message(1, b"\x08\x06\x10\x09")
+    begin = b"\x40\x05\x50\x07" + _message(11, b"\x48\x01\x58\x09" + _message(23, b"x"))
+    end = b"\x40\x05\x50\x07" + _message(11, b"\x48\x02\x58\x09")
+    packets = _message(1, b"\x50\x07\x68\x01" + _message(6, clock) + _message(59, b"\xd0\x03\x40"))
+    packets += _message(1, begin) + _message(1, end)
+    packed = _message(1, _message(50, zlib.compress(packets)))
+    return [{"packed.pftrace": packed + packets}, *found]
 
 
 @cache
@@ -920,6 +944,12 @@ FORMATS = {
                 *_JSON_TOKENS, b'"traceId":"', b'"parentSpanId":"', b'"spans":[', b'"value":{',
                 b'"startTimeUnixNano":"0"', b"\x0a\x10", b"\x12\x08", b"\xff" * 10,
             ), reader="otlp",
+        ),
+        Format(
+            "perfetto", _perfetto, (
+                b"\x0a", b"\x5a\x02\x48\x01", b"\x68\x01", b"\x68\x02", b"\xff" * 9 + b"\x01",
+                b"\x92\x03", b"\xe2\x03", b"\x08\x40", b"\x20\xff\xff\xff\xff\xff\xff\xff\x7f",
+            ), text=False, reader="perfetto",
         ),
         Format(
             "jaeger", _jaeger, (

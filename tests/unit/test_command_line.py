@@ -228,7 +228,6 @@ def test_a_range_is_printed_by_dump(run: Callable[..., tuple[object, str, str]])
         (b"SQLite format 3\0", "an SQLite database", "sqlite3"),
         (b"go 1.19 trace\0\0\0", "a Go execution trace", "go tool trace NAME"),
         (b"H\xaa\xf9\xb2\xda\n\4\x08\1\x10\2\n\4", "a pprof profile", "pprof -raw NAME"),
-        (b"\n\x1f\x32\x5a\0\x08\1", "a Perfetto trace", "traceconv json NAME"),
         (b"# ninja log v5\n", "a ninja log", "ninjatracing NAME"),
         (b"PK\3\4\x14\0", "a zip archive", "unpack"),
         (b'{\n "resourceMetrics": [', "OpenTelemetry metrics", "CSV"),

@@ -25,6 +25,7 @@ from meantime.readers import (
     otlp,
     packed,
     perf,
+    perfetto,
     readers,
     spall,
     speedscope,
@@ -98,6 +99,32 @@ class TestOtlp(ReaderContract):
         ),
     )
     damaged = b'{"resourceSpans": []}\n{"resourceSpans": [7]}\n'
+
+
+class TestPerfetto(ReaderContract):
+    reader = perfetto
+    samples = (
+        sample("perfetto", "packed.pftrace", {"Spans": 2}),
+        sample(
+            "perfetto",
+            "tables-tests-test_flow_direction_corrected_by_timestamp.pftrace",
+            {"Spans": 2, "Flows": 1},
+        ),
+        sample(
+            "perfetto",
+            "parser-profiling-tests-test_perf_sample_timebase_count.pftrace",
+            {"Samples": 2},
+        ),
+        sample(
+            "perfetto",
+            "stdlib-slices-tests_stack-test_slice_stack_id_computed.pftrace",
+            {"Spans": 2},
+        ),
+    )
+    damaged = b"\x0a\x02\x50\x07\x0a\x03\x5a\x05\x48"
+
+    def large(self, rows: int) -> bytes:
+        return b"\x0a\x08\x40\x01\x50\x01\x5a\x02\x48\x03" * rows
 
 
 class TestJaeger(ReaderContract):

@@ -1,8 +1,8 @@
 """What programs write to `trace_marker` in the way of atrace, and the calls of function_graph.
 
 A mark is `B|PID|NAME` and `E` around what a thread does, `S|PID|NAME|COOKIE` and `F` around what
-may begin and end anywhere, `C|PID|NAME|VALUE` for a counter, and `I|PID|NAME` for a moment. Other
-text is a moment too.
+may begin and end anywhere, `G|PID|TRACK|NAME|COOKIE` and `H|PID|TRACK|COOKIE` for such on a track,
+`C|PID|NAME|VALUE` for a counter, and `I|PID|NAME` for a moment. Other text is a moment too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from meantime.kernels import nest, perf
 from meantime.readers.matching import Begins, Ends, close_spans
 from meantime.readers.switches import thread_paths_of
 from meantime.trace import Counters, LaneDeclaration, Points, SpanFlag, Spans
-
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,6 +53,7 @@ class _Mark(NamedTuple):
     pid: str
     name: str
     value: str
+    track: str = ""
 
 
 @dataclass(slots=True)
@@ -134,9 +134,10 @@ def marks_of(
 def _parsed(text: str) -> _Mark:
     """Return a mark; of a text that is none, a moment with its text as the name.
 
-    >>> _parsed("B|7|draw"), _parsed("C|7|heap|12"), _parsed("E"), _parsed("hello").kind
-    (_Mark(kind='B', pid='7', name='draw', value=''), _Mark(kind='C', pid='7', name='heap', \
-value='12'), _Mark(kind='E', pid='', name='', value=''), 'I')
+    >>> _parsed("C|7|heap|12")
+    _Mark(kind='C', pid='7', name='heap', value='12', track='')
+    >>> _parsed("G|7|net|load|3").track, _parsed("B|7|draw").name, _parsed("hello").kind
+    ('net', 'draw', 'I')
     """
     parts = text.split("|")
     kind, pid = parts[0], parts[1] if len(parts) > 1 else ""
@@ -144,15 +145,22 @@ value='12'), _Mark(kind='E', pid='', name='', value=''), 'I')
         return _Mark("E", pid, "", "")
     if not pid.isdecimal() or len(parts) < 3:
         return _Mark("I", "", text, "")
+    rest = "|".join(parts[2:])
+    found = _Mark("I", pid, text, "")
     if kind in {"B", "I"}:
-        return _Mark(kind, pid, "|".join(parts[2:]), "")
-    if kind in {"S", "F", "C"} and len(parts) >= _WITH_COOKIE:
-        value = parts[3] if kind == "C" else parts[-1]
-        name = parts[2] if kind == "C" else "|".join(parts[2:-1])
-        if kind != "C" or _NUMBER.fullmatch(value):
-            return _Mark(kind, pid, name, value)
-    # a moment on a track of its own
-    return _Mark("I", pid, "|".join(parts[2:]) if kind == "N" else text, "")
+        found = _Mark(kind, pid, rest, "")
+    elif kind == "N":
+        # a moment on a track of its own
+        found = _Mark("I", pid, "|".join(parts[3:]) or rest, "")
+    elif kind == "C" and len(parts) >= _WITH_COOKIE and _NUMBER.fullmatch(parts[3]):
+        found = _Mark(kind, pid, parts[2], parts[3])
+    elif kind in {"S", "F"} and len(parts) >= _WITH_COOKIE:
+        found = _Mark(kind, pid, "|".join(parts[2:-1]), parts[-1])
+    elif kind == "G" and len(parts) > _WITH_COOKIE:
+        found = _Mark("S", pid, "|".join(parts[3:-1]), parts[-1], parts[2])
+    elif kind == "H" and len(parts) >= _WITH_COOKIE:
+        found = _Mark("F", pid, "", parts[-1], parts[2])
+    return found
 
 
 class _Marks:
@@ -228,22 +236,26 @@ class _Marks:
 
     def asynchronous(self, chosen: npt.NDArray[np.bool_]) -> Iterator[Batch]:
         found = self._found
-        waiting: dict[tuple[str, str, str], list[int]] = {}
+        waiting: dict[tuple[str, str, str], list[tuple[int, str]]] = {}
         spans: list[tuple[int, int, int, int, int]] = []
         unmatched = 0
         rows = self._rows[chosen]
         for time_ns, code in zip(rows["time_ns"].tolist(), rows["name"].tolist(), strict=True):
             mark = self._parsed[code]
-            key = mark.pid, mark.name, mark.value
+            key = mark.pid, mark.track or mark.name, mark.value
             if mark.kind == "S":
-                waiting.setdefault(key, []).append(time_ns)
+                waiting.setdefault(key, []).append((time_ns, mark.name))
             elif waiting.get(key):
-                spans.append((waiting[key].pop(), time_ns, *self._track(key), 0))
+                begun_ns, name = waiting[key].pop()
+                spans.append((begun_ns, time_ns, *self._track(key, name), 0))
             else:
                 unmatched += 1
         for key, begun in waiting.items():
             unfinished = int(SpanFlag.UNFINISHED)
-            spans += [(each, found.end_ns, *self._track(key), unfinished) for each in begun]
+            spans += [
+                (begun_ns, found.end_ns, *self._track(key, name), unfinished)
+                for begun_ns, name in begun
+            ]
             self._trace.anomalies.add("unfinished_span", len(begun))
         self._trace.anomalies.add("end_without_begin", unmatched)
         if not spans:
@@ -262,9 +274,8 @@ class _Marks:
             columns[4].astype(np.uint8),
         )
 
-    def _track(self, key: tuple[str, str, str]) -> tuple[int, int]:
-        pid, name, cookie = key
-        return self._found.paths.code(async_path(pid, name, cookie)), self._found.values.code(name)
+    def _track(self, key: tuple[str, str, str], name: str) -> tuple[int, int]:
+        return self._found.paths.code(async_path(*key)), self._found.values.code(name)
 
     def counters(self, chosen: npt.NDArray[np.bool_]) -> Iterator[Batch]:
         rows = self._rows[chosen]

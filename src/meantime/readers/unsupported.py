@@ -11,7 +11,6 @@ __all__ = ["advice"]
 # Text does not contain these.
 _BINARY = rb"(?=.{0,512}?[\x00-\x08])"
 _TABLE = "write what it contains as CSV with the columns start_ns, end_ns, path and value"
-_PERFETTO = "run `traceconv json {name} trace.json` and open trace.json"
 
 
 class _Format(NamedTuple):
@@ -49,7 +48,6 @@ _FORMATS = (
         "a pprof profile",
         "run `pprof -raw {name} | stackcollapse-go.pl > stacks.folded` and open stacks.folded",
     ),
-    _format(_BINARY + rb"\n[\x80-\xff]*[\x00-\x7f][\x08-\xff]", "a Perfetto trace", _PERFETTO),
     _format(rb"(?:W\x1d\xd1u|\xc1\x1f\xfc\xc1|/\* CTF )", "a CTF stream", _TABLE),
     _format(
         rb"# callgrind format|(?:version|creator|pid|cmd):.*?\nevents:",
@@ -57,7 +55,7 @@ _FORMATS = (
         "run `gprof2dot` or KCachegrind",
     ),
     _format(
-        rb"\*version\n", "an Android method trace", "record with Perfetto, and run `traceconv json`"
+        rb"\*version\n", "an Android method trace", "record with Perfetto, and open its trace"
     ),
     _format(rb"\s*<(?:\?xml|!DOCTYPE|html|svg)", "XML or a web page", "open the trace itself"),
     _format(rb"PK\x03\x04", "a zip archive", "unpack it and open what it contains"),

@@ -117,7 +117,9 @@ class TrackEvents:
         end_ns = start_ns.copy()
         for place in np.flatnonzero(~is_open).tolist():
             end_ns[place] += self._duration_ns.get(int(rows[place]), 0)
-        flags = np.where(is_open, np.uint8(nest.OPEN), np.uint8(0)) | np.uint8(SpanFlag.STRUCTURED)
+        # the depth of others follows from their times
+        begun_flags = np.uint8(nest.OPEN | SpanFlag.STRUCTURED)
+        flags = np.where(is_open, begun_flags, np.uint8(0))
         level = np.zeros(len(rows), np.int32)
         thread = entity[rows]
         last_ns = np.zeros(len(trace.paths), np.int64)
@@ -233,9 +235,7 @@ class TrackEvents:
             track = events["track"][event]
             if phase in _ASYNC:
                 category = int(events["category"][event])
-                name = int(events["name"][event])
                 group = self._names[scope] if scope >= 0 else ""
-                group = group or (self._names[name] if name >= 0 else "")
                 group = group or (self._names[category] if category >= 0 else "async")
                 process = str(pid) if id_kind == _LOCAL_ID and pid >= 0 else _GLOBAL_PROCESS
                 if id_kind == _LOCAL_ID and pid < 0:

@@ -1,4 +1,4 @@
-"""The events of ftrace: the scheduler, marks of programs, frequencies, and other events as points."""
+"""The events of ftrace: the scheduler, marks of programs, frequencies; others are points."""
 
 from __future__ import annotations
 
@@ -155,10 +155,7 @@ class KernelEvents:
         lane = LaneDeclaration(COUNTER_PATTERN, kind="counter", label="Counters")
         if lane not in self._trace.lanes:
             self._trace.lanes.append(lane)
-        value = counts["value"].copy()
-        # an idle state of all ones is none
-        value[(counts["kind"] == _IDLE) & (value == 2**32 - 1)] = -1
-        return Counters(counts["time_ns"].copy(), codes[which], value)
+        return Counters(counts["time_ns"].copy(), codes[which], counts["value"].copy())
 
     def _other(self, paths: Interner[Any], values: Interner[str]) -> Points:
         points = self._points
