@@ -11,7 +11,7 @@ import tarfile
 from collections import Counter
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -20,7 +20,10 @@ import zstandard
 from meantime.readers import perfetto
 from meantime.readers.contract import ReadOptions
 from meantime.readers.source import Source
-from meantime.trace import Counters, Flows, Points, Samples, SpanFlag, Spans, StateChanges, Trace
+from meantime.trace import Counters, Flows, Points, Samples, SpanFlag, Spans, StateChanges
+
+if TYPE_CHECKING:
+    from meantime.trace import Trace
 
 FOLDER = Path(__file__).parents[1] / "samples" / "perfetto"
 # These are what programs and the kernel wrote. The other tracks of trace_processor are made of

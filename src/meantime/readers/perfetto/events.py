@@ -6,7 +6,7 @@ other. An end closes the latest open begin of its track.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from meantime.attribute_paths import (
     ASYNC_PATTERN,
     COUNTER_PATTERN,
     async_path,
+    thread_path,
 )
 from meantime.kernels import nest
 from meantime.readers.chrome.spans import add_end_arguments
@@ -36,12 +37,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s, Interner
+    from meantime.readers.perfetto.scanned import Scanned
     from meantime.readers.perfetto.tracks import Tracks
     from meantime.trace import Batch, Trace
 
 __all__ = ["TrackEvents"]
 
-_Rows = "npt.NDArray[np.void]"
 _BEGIN, _END, _INSTANT, _NEITHER, _COMPLETE, _FLOW = 1, 2, 3, 0, 5, 6
 _THREAD_TRACK = 1
 # Phases of Chrome's trace events, which old writers put into track events.
@@ -53,10 +54,26 @@ _PHASES: Final = {
     **dict.fromkeys("stf", _FLOW),
 }
 _ASYNC = frozenset(map(ord, "bneSTpF"))
-_PROCESS_SCOPE, _GLOBAL_SCOPE = 1, 0
 _IN, _OUT, _INOUT = 1, 2, 3
 _LOCAL_ID = 2
 _GLOBAL_PROCESS = "global"
+
+
+class _Ends(NamedTuple):
+    """The events on flows: the row of each, its flow, whether that arrives there or leaves."""
+
+    event: Int64s
+    id: npt.NDArray[np.uint64]
+    arrives: npt.NDArray[np.bool_]
+    leaves: npt.NDArray[np.bool_]
+
+
+class _Places(NamedTuple):
+    """By row of the events: the entity, the beginning of its span, and the name."""
+
+    entity: Int32s
+    at_ns: Int64s
+    name: Int32s
 
 
 class TrackEvents:
@@ -65,14 +82,15 @@ class TrackEvents:
     def __init__(
         self,
         trace: Trace,
-        tables: dict[str, npt.NDArray[Any]],
-        names: list[str],
+        scanned: Scanned,
         tracks: Tracks,
         paths: Interner[Any],
         values: Interner[str],
     ) -> None:
+        tables = scanned.tables
         self._trace = trace
-        self._names = names
+        self._names = scanned.names
+        self._texts, self._offsets = scanned.texts, scanned.offsets
         self._tracks = tracks
         self._paths = paths
         self._values = values
@@ -86,16 +104,15 @@ class TrackEvents:
         self._kind: npt.NDArray[np.int32] = kind
         self._duration_ns: dict[int, int] = {}
 
-    def batches(self, texts: tuple[bytes, Int64s]) -> Iterator[Batch]:
-        """Yield everything; `texts` are those of arguments, and where each begins."""
-        trace = self._trace
-        trace.text = ArgumentText(texts[0])
+    def batches(self) -> Iterator[Batch]:
+        """Yield everything."""
+        self._trace.text = ArgumentText(self._texts)
         if len(self._events):
-            yield from self._event_batches(texts[1])
+            yield from self._event_batches()
         if len(self._counts):
             yield from self._counter_batches()
 
-    def _event_batches(self, offsets: Int64s) -> Iterator[Batch]:
+    def _event_batches(self) -> Iterator[Batch]:
         events, trace = self._events, self._trace
         entity = self._entities()
         self._read_legacy(entity)
@@ -106,8 +123,8 @@ class TrackEvents:
         category = self._categories(events["category"])
         args = events["args"]
         # -1, none, is the last one
-        sizes = np.append(np.diff(offsets), 0).astype(np.int32)
-        offset, length = offsets[args], sizes[args]
+        sizes = np.append(np.diff(self._offsets), 0).astype(np.int32)
+        offset, length = self._offsets[args], sizes[args]
 
         rows = in_time[(kind == _BEGIN) | (kind == _COMPLETE)]
         ending = in_time[kind == _END]
@@ -164,7 +181,7 @@ class TrackEvents:
                 np.full(len(chosen), -1, np.int32),
                 Arguments(offset[chosen], length[chosen]),
             )
-        yield from self._flow_batches(entity, at_ns, name)
+        yield from self._flow_batches(_Places(entity, at_ns, name))
 
     def _declare(self, entities: Int32s) -> None:
         """Declare the lanes of the entities that have events."""
@@ -198,30 +215,25 @@ class TrackEvents:
         track = self._events["track"]
         names = self._events["name"]
         used, first = np.unique(track, return_index=True)
-        codes = np.full(len(self._track_keys), -1, np.int32)
+        codes: Int32s = np.full(len(self._track_keys), -1, np.int32)
         keys, kinds = self._track_keys["key"], self._track_keys["kind"]
         for code, row in zip(used.tolist(), first.tolist(), strict=True):
             key = int(keys[code])
             if kinds[code] == _THREAD_TRACK:
-                path = self._thread_path(key)
+                path = thread_path(key & 0xFFFFFFFF, key >> 32)
             else:
                 name = int(names[row])
                 path = self._tracks.path(key, self._names[name] if name >= 0 else "")
             codes[code] = self._paths.code(path)
-        return codes[track]
-
-    def _thread_path(self, key: int) -> tuple[str, ...]:
-        pid, tid = key >> 32, key & 0xFFFFFFFF
-        from meantime.attribute_paths import thread_path
-
-        return thread_path(tid, pid)
+        found: Int32s = codes[track]
+        return found
 
     def _read_legacy(self, entity: Int32s) -> None:
         """Take what events say in the way of Chrome's trace events."""
         left_out = 0
         events = self._events
         for row in self._legacy.tolist():
-            event, duration_ns, id_, _, phase, id_kind, scope, *_, instant_scope, pid, _ = row
+            event, duration_ns, id_, _, phase, id_kind, scope, *_, pid, _ = row
             if self._kind[event] != _NEITHER or not phase:
                 continue
             kind = _PHASES.get(chr(phase))
@@ -232,8 +244,8 @@ class TrackEvents:
             self._kind[event] = kind
             if kind == _COMPLETE:
                 self._duration_ns[event] = max(duration_ns, 0)
-            track = events["track"][event]
             if phase in _ASYNC:
+                track = events["track"][event]
                 category = int(events["category"][event])
                 group = self._names[scope] if scope >= 0 else ""
                 group = group or (self._names[category] if category >= 0 else "async")
@@ -242,68 +254,60 @@ class TrackEvents:
                     owner = self._tracks.owner(int(self._track_keys["key"][track]))[0]
                     process = str(owner) if owner >= 0 else _GLOBAL_PROCESS
                 entity[event] = self._paths.code(async_path(process, group, f"{id_:#x}"))
-            elif kind == _INSTANT and instant_scope in {_PROCESS_SCOPE, 2} and phase == ord("I"):
-                pass
         self._trace.anomalies.add("phase_not_shown", left_out)
 
-    def _flow_batches(self, entity: Int32s, at_ns: Int64s, name: Int32s) -> Iterator[Batch]:
+    def _flow_batches(self, places: _Places) -> Iterator[Batch]:
         """Yield the links between events with the same id of a flow."""
-        event, id_ = self._flows["event"].copy(), self._flows["id"].copy()
-        last = self._flows["is_last"] != 0
+        flows, legacy = self._flows, self._legacy
+        every = np.ones(len(flows), np.bool_)
         yield from self._links(
-            event, id_, np.ones(len(event), np.bool_), ~last, entity, at_ns, name
+            _Ends(flows["event"].copy(), flows["id"].copy(), every, flows["is_last"] == 0), places
         )
-        legacy = self._legacy
         bound = legacy[legacy["direction"] > 0]
-        if len(bound):
-            way = bound["direction"]
-            yield from self._links(
+        way = bound["direction"]
+        yield from self._links(
+            _Ends(
                 bound["event"].copy(),
                 bound["bind_id"].copy(),
                 (way == _IN) | (way == _INOUT),
                 (way == _OUT) | (way == _INOUT),
-                entity,
-                at_ns,
-                name,
-            )
+            ),
+            places,
+        )
         old = legacy[np.isin(legacy["phase"], [*b"stf"])]
-        if len(old):
-            phase = old["phase"]
-            yield from self._links(
-                old["event"].copy(), old["id"].copy(), phase != ord("s"), phase != ord("f"),
-                entity, at_ns, name,
-            )  # fmt: skip
+        phase = old["phase"]
+        yield from self._links(
+            _Ends(old["event"].copy(), old["id"].copy(), phase != ord("s"), phase != ord("f")),
+            places,
+        )
 
-    def _links(
-        self,
-        event: Int64s,
-        id_: npt.NDArray[np.uint64],
-        arrives: npt.NDArray[np.bool_],
-        leaves: npt.NDArray[np.bool_],
-        entity: Int32s,
-        at_ns: Int64s,
-        name: Int32s,
-    ) -> Iterator[Batch]:
+    def _links(self, ends: _Ends, places: _Places) -> Iterator[Batch]:
         """Yield a link from the latest departure of a flow to each arrival."""
-        order = np.lexsort((np.arange(len(event)), self._events["time_ns"][event], id_))
-        event, id_, arrives, leaves = event[order], id_[order], arrives[order], leaves[order]
-        rows = np.arange(len(event))
+        if not len(ends.event):
+            return
+        rows = np.arange(len(ends.event))
+        order = np.lexsort((rows, self._events["time_ns"][ends.event], ends.id))
+        event, id_, arrives, leaves = (column[order] for column in ends)
         # what only arrives ends the flow: the next event with its id begins another one
         stays = np.where(leaves | ~arrives, -1, rows)
-        ended = np.concatenate([[-1], np.maximum.accumulate(stays)[:-1]]) if len(rows) else rows
+        ended = np.concatenate([[-1], np.maximum.accumulate(stays)[:-1]])
         latest = np.maximum.accumulate(np.where(leaves, rows, -1))
-        before = np.concatenate([[-1], latest[:-1]]) if len(rows) else rows
+        before = np.concatenate([[-1], latest[:-1]])
         linked = arrives & (before >= 0) & (before > ended)
         linked[linked] &= id_[before[linked]] == id_[linked]
         origin, target = event[before[linked]], event[linked]
         # a flow goes forward in time, whichever of its spans ended first
-        swapped = at_ns[origin] > at_ns[target]
+        swapped = places.at_ns[origin] > places.at_ns[target]
         origin, target = np.where(swapped, target, origin), np.where(swapped, origin, target)
         for first in range(0, len(origin), MOST_BATCH_ROWS):
             causes = origin[first : first + MOST_BATCH_ROWS]
             effects = target[first : first + MOST_BATCH_ROWS]
             yield Flows(
-                entity[causes], at_ns[causes], entity[effects], at_ns[effects], name[causes]
+                places.entity[causes],
+                places.at_ns[causes],
+                places.entity[effects],
+                places.at_ns[effects],
+                places.name[causes],
             )
 
     def _counter_batches(self) -> Iterator[Batch]:
@@ -345,7 +349,8 @@ class TrackEvents:
             in_time = np.argsort(time_ns, kind="stable")
             for first in range(0, len(rows), MOST_BATCH_ROWS):
                 part = in_time[first : first + MOST_BATCH_ROWS]
-                yield Counters(time_ns[part], entity[rows[part]], numbers[part])
+                chosen_numbers: Any = numbers[part]
+                yield Counters(time_ns[part], entity[rows[part]], chosen_numbers)
         self._trace.lanes.append(LaneDeclaration(COUNTER_PATTERN, kind="counter", label="Counters"))
 
 

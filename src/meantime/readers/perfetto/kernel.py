@@ -17,9 +17,8 @@ from meantime.trace import Counters, LaneDeclaration, Points
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy.typing as npt
-
     from meantime.columns import Int32s, Interner
+    from meantime.readers.perfetto.scanned import Scanned
     from meantime.readers.perfetto.tracks import Tracks
     from meantime.trace import Batch, Trace
 
@@ -40,23 +39,14 @@ _MARK = re.compile(r"[BESFCIGHN]\|(\d{1,9})(?:\||$)")
 class KernelEvents:
     """The events of ftrace in a trace."""
 
-    def __init__(
-        self,
-        trace: Trace,
-        tables: dict[str, npt.NDArray[Any]],
-        names: list[str],
-        cpus: list[tuple[int, int]],
-        tracks: Tracks,
-        release: str,
-        started_ns: int,
-    ) -> None:
+    def __init__(self, trace: Trace, scanned: Scanned, tracks: Tracks, release: str) -> None:
+        tables, cpus = scanned.tables, scanned.cpus
         self._trace = trace
-        self._names = names
+        self._names = scanned.names
         self._tracks = tracks
         self._cpus = np.array([cpu for cpu, _ in cpus], np.int32)
         # before this the buffer of some CPU had been overwritten
         from_ns = max([first_ns for _, first_ns in cpus], default=-1)
-        del started_ns
         for name in ("records", "kernel_counts", "kernel_points"):
             rows = tables[name]
             kept = rows["time_ns"] >= from_ns

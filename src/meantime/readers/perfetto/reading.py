@@ -14,9 +14,10 @@ from meantime.kernels import perf, perfetto
 from meantime.readers.perfetto.clocks import Clocks
 from meantime.readers.perfetto.events import TrackEvents
 from meantime.readers.perfetto.kernel import KernelEvents
-from meantime.readers.perfetto.messages import BYTES, VARINT, fields, text_of
+from meantime.readers.perfetto.messages import BYTES, fields, text_of
 from meantime.readers.perfetto.names import PACKETS, TYPED_ARGUMENTS, name_of
 from meantime.readers.perfetto.samples import PerfSamples
+from meantime.readers.perfetto.scanned import Scanned
 from meantime.readers.perfetto.tracks import GLOBAL, Tracks
 from meantime.readers.window import Window
 
@@ -43,8 +44,7 @@ _SNAPSHOT = 6
     _DEFAULTS,
     _TRACK_DESCRIPTOR,
     _PERF_SAMPLE,
-    _SERVICE_EVENT,
-) = 2, 12, 43, 44, 45, 54, 59, 60, 66, 69
+) = 2, 12, 43, 44, 45, 54, 59, 60, 66
 _READ: Final = (
     _PROCESS_TREE,
     _PROCESS_DESCRIPTOR,
@@ -52,7 +52,6 @@ _READ: Final = (
     _STREAMING_PROFILE,
     _TRACK_DESCRIPTOR,
     _PERF_SAMPLE,
-    _SERVICE_EVENT,
 )
 # These say how the trace was made, and nothing of what happened.
 _ABOUT_THE_TRACE = frozenset({5, 33, 34, 35, 51, 69, 72, 89, 124})
@@ -86,7 +85,6 @@ class Reading:
         self._tracks = Tracks()
         self._samples = PerfSamples()
         self._release = ""
-        self._started_ns = 0
         # where in the input the block begins, for messages
         self._block_offset = 0
 
@@ -130,16 +128,24 @@ class Reading:
                 try:
                     if number == _SNAPSHOT:
                         self._clocks.add(message, sequence)
-                    elif packed:
-                        raise ValueError("compressed packets are inside compressed packets")
                     else:
-                        inner = _inflated(message)
-                        if self._scan(inner, 0, len(inner), last=True, packed=True) != 0:
-                            raise ValueError("compressed packets are cut")
+                        self._read_packed(message, packed=packed)
                 except ValueError as error:
                     self._refuse(offset, str(error), packed=packed)
                 finally:
                     message.release()
+
+    def _read_packed(self, message: memoryview, *, packed: bool) -> None:
+        """Read compressed packets.
+
+        Raises:
+            ValueError: If they are malformed.
+        """
+        if packed:
+            raise ValueError("compressed packets are inside compressed packets")
+        inner = _inflated(message)
+        if self._scan(inner, 0, len(inner), last=True, packed=True) != perfetto.MORE:
+            raise ValueError("compressed packets are cut")
 
     def _refuse(self, offset: int, reason: str = "", *, packed: bool) -> None:
         """Reject what is malformed at an offset of the block, or count it.
@@ -168,28 +174,27 @@ class Reading:
                 message.release()
 
     def _read(self, number: int, message: memoryview, time_ns: int, state: tuple[int, int]) -> None:
-        tracks = self._tracks
-        if number == _TRACK_DESCRIPTOR:
-            tracks.add_descriptor(message)
-        elif number == _PROCESS_TREE:
-            tracks.add_tree(message)
+        tracks, samples = self._tracks, self._samples
+        if number == _THREAD_DESCRIPTOR:
+            samples.set_thread(state, tracks.add_thread(message), message)
+        elif number == _PERF_SAMPLE:
+            samples.add(state, time_ns, message)
+        elif number in {_INTERNED_DATA, _DEFAULTS, _STREAMING_PROFILE}:
+            take = {
+                _INTERNED_DATA: samples.add_interned,
+                _DEFAULTS: samples.add_defaults,
+                _STREAMING_PROFILE: samples.add_streaming,
+            }[number]
+            take(state, message)
         elif number == _PROCESS_DESCRIPTOR:
             tracks.add_process(message)
-        elif number == _THREAD_DESCRIPTOR:
-            self._samples.set_thread(state, tracks.add_thread(message), message)
-        elif number == _INTERNED_DATA:
-            self._samples.add_interned(state, message)
-        elif number == _DEFAULTS:
-            self._samples.add_defaults(state, message)
-        elif number == _PERF_SAMPLE:
-            self._samples.add(state, time_ns, message)
-        elif number == _STREAMING_PROFILE:
-            self._samples.add_streaming(state, message)
-        elif number == _SYSTEM_INFO:
-            self._read_system(message)
-        elif number == _SERVICE_EVENT:
-            if any(field[0] == 2 and field[2] for field in fields(message)):
-                self._started_ns = time_ns
+        else:
+            describe = {
+                _TRACK_DESCRIPTOR: tracks.add_descriptor,
+                _PROCESS_TREE: tracks.add_tree,
+                _SYSTEM_INFO: self._read_system,
+            }[number]
+            describe(message)
 
     def _read_system(self, message: memoryview) -> None:
         for number, wire, _, content in fields(message):
@@ -202,17 +207,16 @@ class Reading:
     def batches(self) -> Iterator[Batch]:
         """Yield what was found."""
         scanner, trace = self._scanner, self._trace
-        tables: dict[str, npt.NDArray[Any]] = scanner.tables(perf.RECORD_TYPE)
+        tables = scanner.tables(perf.RECORD_TYPE)
         names = [text_of(name) for name in scanner.names()]
+        scanned = Scanned(tables, names, scanner.cpus(), *scanner.texts())
         trace.records = scanner.packets
         trace.clock = self._clocks.clock()
         self._count_oddities(names)
         for name in ("events", "counts"):
             tables[name] = self._converted(tables, name)
         paths, values = Interner(trace.paths), Interner(trace.values)
-        kernel = KernelEvents(
-            trace, tables, names, scanner.cpus(), self._tracks, self._release, self._started_ns
-        )
+        kernel = KernelEvents(trace, scanned, self._tracks, self._release)
         times = [
             tables[name]["time_ns"]
             for name in ("events", "counts", "records", "kernel_counts", "kernel_points")
@@ -221,8 +225,7 @@ class Reading:
         if ends := [(int(each.min()), int(each.max())) for each in times if len(each)]:
             trace.bounds = min(first for first, _ in ends), max(last for _, last in ends) + 1
         self._name(paths)
-        events = TrackEvents(trace, tables, names, self._tracks, paths, values)
-        yield from events.batches(scanner.texts())
+        yield from TrackEvents(trace, scanned, self._tracks, paths, values).batches()
         yield from kernel.batches(paths, values)
         yield from self._samples.batches(trace, self._tracks, paths, values)
         self._name(paths)

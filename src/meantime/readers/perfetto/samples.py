@@ -105,19 +105,12 @@ class PerfSamples:
         for number, wire, _, content in fields(message):
             if wire != BYTES or number not in {_FUNCTIONS, _FRAMES, _CALLSTACKS, _PATHS, _MAPPINGS}:
                 continue
-            iid, text, numbers, parts = 0, "", {}, []
-            for field in fields(content):
-                inner, kind, value, part = field
-                if inner == 1 and kind == VARINT:
-                    iid = value
-                elif kind == VARINT and number != _CALLSTACKS:
-                    numbers[inner] = value
-                    if number == _MAPPINGS and inner == 7:
-                        parts.append(value)
-                elif inner == 2 and kind == BYTES and number in {_FUNCTIONS, _PATHS}:
-                    text = text_of(part)
-                elif (inner == 2 and number == _CALLSTACKS) or (inner == 7 and number == _MAPPINGS):
-                    parts += integers(field)
+            found = list(fields(content))
+            numbers = {inner: value for inner, wire, value, _ in found if wire == VARINT}
+            iid = numbers.get(1, 0)
+            repeated = 2 if number == _CALLSTACKS else 7
+            parts = [part for each in found if each[0] == repeated for part in integers(each)]
+            text = "".join(text_of(part) for inner, _, _, part in found if inner == 2)
             if number in {_FUNCTIONS, _PATHS}:
                 known[number, iid] = text
             elif number == _FRAMES:
@@ -127,10 +120,7 @@ class PerfSamples:
 
     def add(self, state: _State, time_ns: int, message: memoryview) -> None:
         """Take a sample of perf."""
-        numbers: dict[int, int] = {}
-        for number, wire, value, _ in fields(message):
-            if wire == VARINT:
-                numbers[number] = value
+        numbers = {number: value for number, wire, value, _ in fields(message) if wire == VARINT}
         # the sampler skipped these, or says something of itself
         if 18 in numbers or (3 not in numbers and 2 not in numbers and 4 not in numbers):
             return

@@ -14,6 +14,7 @@ from meantime.readers.perfetto.messages import BYTES, VARINT, fields, signed, te
 
 if TYPE_CHECKING:
     from meantime.attributes import Path
+    from meantime.readers.perfetto.messages import Field
 
 __all__ = ["Descriptor", "Tracks"]
 
@@ -126,25 +127,19 @@ class Tracks:
         for number, wire, _, content in fields(message):
             if wire != BYTES:
                 continue
+            found = list(fields(content))
+            own, owner = (_integer(found, wanted) for wanted in (1, 3))
             if number == 1:
-                pid, line = -1, ""
-                for inner, kind, value, part in fields(content):
-                    if inner == 1 and kind == VARINT:
-                        pid = signed(value)
-                    elif inner == 3 and kind == BYTES and not line:
-                        line = text_of(part)
-                self._name_process(pid, _program(line))
-                self.process_of[pid] = pid
+                line = next(
+                    (part for inner, kind, _, part in found if (inner, kind) == (3, BYTES)), b""
+                )
+                self._name_process(own, _program(text_of(line)))
+                self.process_of[own] = own
             elif number == 2:
-                tid, pid, name = -1, -1, ""
-                for inner, kind, value, part in fields(content):
-                    if inner == 1 and kind == VARINT:
-                        tid = signed(value)
-                    elif inner == 3 and kind == VARINT:
-                        pid = signed(value)
-                    elif inner == 2 and kind == BYTES:
-                        name = text_of(part)
-                self.add_name(pid, tid, name)
+                name = next(
+                    (part for inner, kind, _, part in found if (inner, kind) == (2, BYTES)), b""
+                )
+                self.add_name(owner, own, text_of(name))
 
     def _name_process(self, pid: int, name: str) -> None:
         if pid >= 0:
@@ -204,6 +199,20 @@ class Tracks:
         for (pid, tid), name in self.thread_names.items():
             found[thread_path(tid, pid if pid >= 0 else self.process_of.get(tid))] = name
         return found
+
+
+def _integer(message: list[Field], number: int) -> int:
+    """Return a field of a message, or -1."""
+    return next(
+        (signed(value) for each, wire, value, _ in message if (each, wire) == (number, VARINT)), -1
+    )
+
+
+def _text(message: list[Field], number: int) -> str:
+    """Return the first of a field's texts, or an empty one."""
+    return next(
+        (text_of(part) for each, wire, _, part in message if (each, wire) == (number, BYTES)), ""
+    )
 
 
 def _counter(track: Descriptor, message: bytes | memoryview) -> None:
