@@ -33,6 +33,8 @@ enum {
 };
 enum { PF_DEEPEST = 24, PF_KINDS = 1024, PF_CHAIN = 8 };
 enum { PF_BEGIN = 1, PF_END = 2, PF_INSTANT = 3, PF_COUNTER = 4, PF_NEITHER = 0 };
+/* Half of the range, so that the sum of two times fits. */
+#define PF_MOST_NS ((int64_t)1 << 62)
 enum { PF_BOOTTIME = 6, PF_MONOTONIC_RAW = 5, PF_FIRST_OF_SEQUENCE = 64 };
 
 typedef struct {
@@ -568,14 +570,14 @@ static int pf_to_root(const pf_scan *s, int32_t clock, int64_t *time_ns)
         clock = row->parent;
     }
     *time_ns = time;
-    return time >= 0 ? 1 : -1;
+    return time >= 0 && time <= PF_MOST_NS ? 1 : -1;
 }
 
 /* The time of a packet: 1; 0 if it does not fit. `clock` is -1, or the clock that it still counts. */
 static int pf_time(pf_scan *s, int32_t sequence, uint64_t id, uint64_t stamp, int64_t *time_ns, int32_t *clock)
 {
     *clock = -1;
-    if (id == 0 && stamp <= INT64_MAX) {
+    if (id == 0 && stamp <= PF_MOST_NS) {
         *time_ns = (int64_t)stamp;
         return 1;
     }
@@ -584,8 +586,9 @@ static int pf_time(pf_scan *s, int32_t sequence, uint64_t id, uint64_t stamp, in
         return 0;
     pf_clock *row = PF_AT(&s->clocks, pf_clock, code);
     int64_t scaled;
-    if (stamp > INT64_MAX || __builtin_mul_overflow((int64_t)stamp, row->unit_ns, &scaled)
-        || (row->is_incremental && __builtin_add_overflow(scaled, row->last_ns, &scaled))) {
+    if (stamp > PF_MOST_NS || __builtin_mul_overflow((int64_t)stamp, row->unit_ns, &scaled)
+        || (row->is_incremental && __builtin_add_overflow(scaled, row->last_ns, &scaled))
+        || scaled > PF_MOST_NS) {
         s->odd[PF_NO_TIME]++;
         return 0;
     }
@@ -1058,7 +1061,7 @@ static int pf_track_event(pf_scan *s, int32_t sequence, int64_t time_ns, int32_t
         int64_t scaled;
         if (__builtin_mul_overflow(has_delta ? delta_us : absolute_us, 1000, &scaled)
             || (has_delta && (!q->has_event_ns || __builtin_add_overflow(q->event_ns, scaled, &scaled)))
-            || scaled < 0) {
+            || scaled < 0 || scaled > PF_MOST_NS) {
             s->odd[PF_NO_TIME]++;
             return 1;
         }

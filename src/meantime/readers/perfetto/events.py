@@ -56,6 +56,7 @@ _PHASES: Final = {
 _ASYNC = frozenset(map(ord, "bneSTpF"))
 _IN, _OUT, _INOUT = 1, 2, 3
 _LOCAL_ID = 2
+_LONGEST_NS = 2**62 - 1
 _GLOBAL_PROCESS = "global"
 
 
@@ -133,7 +134,7 @@ class TrackEvents:
         start_ns = time_ns[rows]
         end_ns = start_ns.copy()
         for place in np.flatnonzero(~is_open).tolist():
-            end_ns[place] += self._duration_ns.get(int(rows[place]), 0)
+            end_ns[place] += min(self._duration_ns.get(int(rows[place]), 0), _LONGEST_NS)
         # the depth of others follows from their times
         begun_flags = np.uint8(nest.OPEN | SpanFlag.STRUCTURED)
         flags = np.where(is_open, begun_flags, np.uint8(0))
@@ -152,6 +153,8 @@ class TrackEvents:
             backwards=np.zeros(len(trace.paths), np.bool_),
             anomalies=trace.anomalies,
         )
+        if len(rows) and trace.bounds is not None:
+            trace.bounds = trace.bounds[0], max(trace.bounds[1], int(end_ns.max()))
         # an event is on the span that it begins or ends
         at_ns = time_ns.copy()
         at_ns[ending[closed >= 0]] = start_ns[closed[closed >= 0]]

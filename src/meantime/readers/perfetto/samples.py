@@ -52,6 +52,7 @@ _COUNTERS = {
 }
 _FUNCTIONS, _FRAMES, _CALLSTACKS, _PATHS, _MAPPINGS = 5, 6, 7, 17, 19
 _DEEPEST = 1024
+_LAST_NS = 2**62
 
 
 class PerfSamples:
@@ -142,7 +143,7 @@ class PerfSamples:
         pid, tid, time_ns = self._threads[state[0]]
         for iid, delta_us in zip(stacks, deltas, strict=False):
             time_ns += delta_us * 1000
-            if not 0 <= time_ns <= MAX_NS:
+            if not 0 <= time_ns <= _LAST_NS:
                 self._unknown += 1
                 break
             self._rows.append((time_ns, pid, tid, -1, self._stack(state, iid), 1, "sample"))
