@@ -34,6 +34,7 @@ FASTER_WITH_O2 = {
     "_recorder",
     "coalesce",
     "perf",
+    "perfetto",
     "scan_statemap",
     "spall",
     "strace",

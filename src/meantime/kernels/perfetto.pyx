@@ -58,8 +58,8 @@ FULL = PF_FULL
 # The rows of the tables; the header explains them.
 _I4 = np.int32
 _I8 = np.int64
-EVENT = np.dtype([("time_ns", _I8)] + [(name, _I4) for name in
-                 ("track", "name", "category", "args", "clock", "kind")])
+EVENT = np.dtype([("time_ns", _I8), ("end_ns", _I8)] + [(name, _I4) for name in
+                 ("track", "name", "category", "args", "clock", "kind", "level", "partner")])
 COUNT = np.dtype([("time_ns", _I8), ("value", _I8)] + [(name, _I4) for name in
                  ("track", "group", "clock", "is_double")])
 FLOW = np.dtype([("event", _I8), ("id", np.uint64), ("is_last", _I4), ("unused", _I4)])
@@ -70,7 +70,8 @@ OTHER = np.dtype([("time_ns", _I8), ("offset", _I8), ("length", _I8)] + [(name, 
                  ("number", "sequence", "generation", "clock")])
 KERNEL_COUNT = np.dtype([("time_ns", _I8), ("value", _I8), ("kind", _I4), ("cpu", _I4)])
 KERNEL_POINT = np.dtype([("time_ns", _I8), ("tid", _I4), ("kind", _I4)])
-TRACK = np.dtype([("key", np.uint64), ("kind", _I4), ("unused", _I4)])
+TRACK = np.dtype([("key", np.uint64), ("last_ns", _I8)] + [(name, _I4) for name in
+                 ("kind", "is_odd", "top", "depth", "unmatched", "unused")])
 
 
 cdef object taken(pf_table *table, object dtype):

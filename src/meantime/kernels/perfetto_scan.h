@@ -37,9 +37,11 @@ enum { PF_BEGIN = 1, PF_END = 2, PF_INSTANT = 3, PF_COUNTER = 4, PF_NEITHER = 0 
 #define PF_MOST_NS ((int64_t)1 << 62)
 enum { PF_BOOTTIME = 6, PF_MONOTONIC_RAW = 5, PF_FIRST_OF_SEQUENCE = 64 };
 
+/* Of a begin: its end, -1 while there is none, and how many spans are open on its track then. */
 typedef struct {
-    int64_t time_ns;
+    int64_t time_ns, end_ns;
     int32_t track, name, category, args, clock, kind; /* clock: of times that are not converted yet */
+    int32_t level, partner; /* the begin around a begin, or of an end; -1 for none */
 } pf_event;
 
 typedef struct {
@@ -77,9 +79,12 @@ typedef struct {
     int32_t tid, kind;
 } pf_kernel_point;
 
+/* A track, and what is open on it; `is_odd` if its events are not matched here: they go back in
+ * time, have a clock that is not known yet, or say in another way what they are. */
 typedef struct {
     uint64_t key;
-    int32_t kind, unused;
+    int64_t last_ns;
+    int32_t kind, is_odd, top, depth, unmatched, unused;
 } pf_track;
 
 typedef struct {
@@ -104,7 +109,8 @@ typedef struct {
     pf_list extra, extra_doubles; /* the tracks of counters in events that do not name them */
     int64_t event_ns;             /* of the old times that are relative to the event before */
     uint32_t id, generation;
-    int32_t pid, tid, thread;
+    uint64_t last_uuid, last_clock_id;
+    int32_t pid, tid, thread, last_track, last_clock; /* those of the event before; -1 for none */
     uint8_t is_valid, has_default_track, has_event_ns;
 } pf_sequence;
 
@@ -150,7 +156,7 @@ typedef struct {
     int64_t kinds[PF_KINDS], fields[PF_KINDS];
     int64_t odd[PF_ODDITIES];
     int64_t packets, bad, position, stop_offset, stop_length, fault_offset, latest_ns;
-    int32_t stop_number, stop_sequence, root_clock, no_memory, lenient;
+    int32_t stop_number, stop_sequence, root_clock, no_memory, lenient, last_sequence;
     uint32_t generations;
 } pf_scan;
 
@@ -177,6 +183,7 @@ static inline int pf_next(const uint8_t **from, const uint8_t *end, pf_field *fi
         return -1;
     field->number = (uint32_t)(tag >> 3);
     field->wire = tag & 7;
+    field->data = NULL;
     switch (field->wire) {
     case 0:
         at = pf_varint(at, end, &field->value);
@@ -434,9 +441,12 @@ static inline int32_t pf_interned(pf_scan *s, int32_t sequence, int kind, uint64
 
 static inline int32_t pf_sequence_of(pf_scan *s, uint32_t id)
 {
+    if (LIKELY(s->sequences.count
+               && PF_AT(&s->sequences, pf_sequence, s->last_sequence)->id == id))
+        return s->last_sequence;
     int32_t code = pf_code(s, PF_SEQUENCE, id);
     if (LIKELY(code >= 0))
-        return code;
+        return s->last_sequence = code;
     code = (int32_t)s->sequences.count;
     pf_sequence *row = code < 1 << 26 ? PF_ADD(s, &s->sequences, pf_sequence) : NULL;
     if (!row) {
@@ -445,7 +455,7 @@ static inline int32_t pf_sequence_of(pf_scan *s, uint32_t id)
     }
     memset(row, 0, sizeof *row);
     row->id = id;
-    row->thread = -1;
+    row->thread = row->last_track = row->last_clock = -1;
     row->generation = ++s->generations;
     pf_set(s, pf_space(-1, PF_SEQUENCE), id, code, 0);
     return code;
@@ -461,9 +471,8 @@ static inline int32_t pf_track_of(pf_scan *s, int kind, uint64_t key)
     pf_track *row = PF_ADD(s, &s->tracks, pf_track);
     if (!row)
         return -1;
-    row->key = key;
-    row->kind = kind;
-    row->unused = 0;
+    pf_track fresh = {key, 0, kind, 0, -1, 0, 0, 0};
+    *row = fresh;
     pf_set(s, pf_space(-1, space), key, code, 0);
     return code;
 }
@@ -581,7 +590,13 @@ static int pf_time(pf_scan *s, int32_t sequence, uint64_t id, uint64_t stamp, in
         *time_ns = (int64_t)stamp;
         return 1;
     }
-    int32_t code = pf_clock_of(s, sequence, id);
+    pf_sequence *q = PF_AT(&s->sequences, pf_sequence, sequence);
+    int32_t code = q->last_clock;
+    if (UNLIKELY(code < 0 || q->last_clock_id != id)) {
+        code = pf_clock_of(s, sequence, id);
+        q->last_clock_id = id;
+        q->last_clock = code;
+    }
     if (code < 0)
         return 0;
     pf_clock *row = PF_AT(&s->clocks, pf_clock, code);
@@ -967,6 +982,29 @@ static int pf_legacy_event(pf_scan *s, const uint8_t *at, const uint8_t *end, pf
     return got == 0;
 }
 
+/* Begins a span, or ends the one that began last. */
+static inline void pf_match(pf_scan *s, pf_track *track, pf_event *row, int64_t event)
+{
+    if (row->kind == PF_NEITHER || row->clock >= 0 || row->time_ns < track->last_ns)
+        track->is_odd = 1;
+    if (track->is_odd)
+        return;
+    track->last_ns = row->time_ns;
+    if (row->kind == PF_BEGIN) {
+        row->level = track->depth++;
+        row->partner = track->top;
+        track->top = (int32_t)event;
+    } else if (row->kind == PF_END && track->top >= 0) {
+        pf_event *begun = PF_AT(&s->events, pf_event, track->top);
+        begun->end_ns = row->time_ns;
+        row->partner = track->top;
+        track->top = begun->partner;
+        track->depth--;
+    } else if (row->kind == PF_END) {
+        track->unmatched++;
+    }
+}
+
 /* The code of all categories of an event: their names with commas between them. */
 static int32_t pf_joined_categories(pf_scan *s)
 {
@@ -1108,8 +1146,12 @@ static int pf_track_event(pf_scan *s, int32_t sequence, int64_t time_ns, int32_t
     int32_t track;
     if (has_thread == 3 || (has_thread && q->thread >= 0))
         track = pf_thread_track(s, has_thread & 1 ? pid : q->pid, has_thread & 2 ? tid : q->tid);
-    else if (uuid)
-        track = pf_track_of(s, PF_TRACK_UUID, uuid);
+    else if (uuid && q->last_track >= 0 && q->last_uuid == uuid)
+        track = q->last_track;
+    else if (uuid) {
+        track = q->last_track = pf_track_of(s, PF_TRACK_UUID, uuid);
+        q->last_uuid = uuid;
+    }
     else if (fallback && q->thread >= 0)
         track = q->thread;
     else
@@ -1117,11 +1159,13 @@ static int pf_track_event(pf_scan *s, int32_t sequence, int64_t time_ns, int32_t
     int32_t name_code = name ? pf_intern(s, &s->names, name, name_size)
         : name_iid ? pf_interned(s, sequence, PF_NAME, name_iid)
         : legacy_name ? pf_interned(s, sequence, PF_NAME, legacy_name) : -1;
-    pf_event *row = PF_ADD(s, &s->events, pf_event);
+    pf_event *row = track < 0 ? NULL : PF_ADD(s, &s->events, pf_event);
     if (!row)
         return 1;
-    pf_event full = {time_ns, track, name_code, category, args, clock, type <= PF_INSTANT ? (int32_t)type : PF_NEITHER};
+    pf_event full = {time_ns, -1, track, name_code, category, args, clock,
+                     type <= PF_INSTANT ? (int32_t)type : PF_NEITHER, 0, -1};
     *row = full;
+    pf_match(s, PF_AT(&s->tracks, pf_track, track), row, event);
     for (int64_t i = 0; i < s->ids.count + s->last_ids.count; i++) {
         pf_flow *flow = PF_ADD(s, &s->flows, pf_flow);
         if (!flow)

@@ -70,11 +70,31 @@ class _Ends(NamedTuple):
 
 
 class _Places(NamedTuple):
-    """By row of the events: the entity, the beginning of its span, and the name."""
+    """By row of the events the entity, and the beginning of its span; the codes of names."""
 
     entity: Int32s
     at_ns: Int64s
-    name: Int32s
+    names: Int32s
+
+
+class _Matched(NamedTuple):
+    """Spans, by the rows of their begins, and the spans that ends belong to.
+
+    Attributes:
+        rows: The row of each span's begin.
+        end_ns: The end of each.
+        level: How many spans were open on its track.
+        flags: `SpanFlag`.
+        ends: The rows of ends.
+        closed: Which of the spans each of these ended, or -1.
+    """
+
+    rows: Int64s
+    end_ns: Int64s
+    level: Int32s
+    flags: npt.NDArray[np.uint8]
+    ends: Int64s
+    closed: Int64s
 
 
 class TrackEvents:
@@ -92,6 +112,7 @@ class TrackEvents:
         self._trace = trace
         self._names = scanned.names
         self._texts, self._offsets = scanned.texts, scanned.offsets
+        self._sizes: Int32s = np.append(np.diff(scanned.offsets), 0).astype(np.int32)
         self._tracks = tracks
         self._paths = paths
         self._values = values
@@ -99,10 +120,11 @@ class TrackEvents:
         self._counts = tables["counts"]
         self._flows = tables["flows"]
         self._legacy = tables["legacy"]
-        self._track_keys = tables["tracks"]
-        kind = self._events["kind"].copy()
-        # by row of the events: what it is, the entity, where a span ends that says so itself
-        self._kind: npt.NDArray[np.int32] = kind
+        self._tracks_rows = tables["tracks"]
+        # by row of the events: what it is, its track and time, how long a complete one lasts
+        self._kind: Int32s = self._events["kind"].copy()
+        self._track: Int32s = self._events["track"].copy()
+        self._time_ns: Int64s = self._events["time_ns"].copy()
         self._duration_ns: dict[int, int] = {}
 
     def batches(self) -> Iterator[Batch]:
@@ -114,24 +136,77 @@ class TrackEvents:
             yield from self._counter_batches()
 
     def _event_batches(self) -> Iterator[Batch]:
-        events, trace = self._events, self._trace
-        entity = self._entities()
+        trace = self._trace
+        entities = self._track_entities()
+        entity = entities[self._track]
         self._read_legacy(entity)
         trace.anomalies.add("unknown_phase", int(np.count_nonzero(self._kind == _NEITHER)))
-        in_time = np.argsort(events["time_ns"], kind="stable")
-        kind = self._kind[in_time]
-        name = self._codes(events["name"], empty=True)
-        category = self._categories(events["category"])
-        args = events["args"]
-        # -1, none, is the last one
-        sizes = np.append(np.diff(self._offsets), 0).astype(np.int32)
-        offset, length = self._offsets[args], sizes[args]
+        is_odd = self._odd_tracks(entities)[self._track]
+        begun, ended = self._matched(entity, is_odd), self._sorted(entity, is_odd)
+        spans = _Matched(*(np.concatenate(pair) for pair in zip(begun, ended, strict=True)))
+        # positions of the second part follow those of the first
+        spans.closed[len(begun.ends) :][ended.closed >= 0] += len(begun.rows)
+        if len(spans.rows) and trace.bounds is not None:
+            trace.bounds = trace.bounds[0], max(trace.bounds[1], int(spans.end_ns.max()))
+        yield from self._spans(spans, entity)
+        points = np.flatnonzero(self._kind == _INSTANT)
+        if is_odd.any():
+            points = points[np.argsort(self._time_ns[points], kind="stable")]
+        names = self._codes(self._events["name"])
+        for first in range(0, len(points), MOST_BATCH_ROWS):
+            chosen = points[first : first + MOST_BATCH_ROWS]
+            yield Points(
+                self._time_ns[chosen],
+                entity[chosen],
+                names[self._events["name"][chosen]],
+                np.full(len(chosen), -1, np.int32),
+                self._arguments(chosen),
+            )
+        if len(self._flows) or len(self._legacy):
+            # an event is on the span that it begins or ends
+            at_ns = self._time_ns.copy()
+            closed = spans.closed >= 0
+            at_ns[spans.ends[closed]] = self._time_ns[spans.rows[spans.closed[closed]]]
+            yield from self._flow_batches(_Places(entity, at_ns, names))
 
-        rows = in_time[(kind == _BEGIN) | (kind == _COMPLETE)]
-        ending = in_time[kind == _END]
+    def _odd_tracks(self, entities: Int32s) -> npt.NDArray[np.bool_]:
+        """Return of which tracks begins and ends are to be matched by their times."""
+        shared = np.bincount(entities[entities >= 0], minlength=1) > 1
+        odd: npt.NDArray[np.bool_] = (self._tracks_rows["is_odd"] != 0) | shared[entities]
+        return odd
+
+    def _matched(self, entity: Int32s, is_odd: npt.NDArray[np.bool_]) -> _Matched:
+        """Return the spans of tracks whose begins and ends the scanner has matched."""
+        events, anomalies = self._events, self._trace.anomalies
+        rows = np.flatnonzero((self._kind == _BEGIN) & ~is_odd)
+        end_ns = events["end_ns"][rows]
+        is_open = end_ns < 0
+        last_ns = self._tracks_rows["last_ns"]
+        end_ns[is_open] = last_ns[self._track[rows[is_open]]]
+        flags = np.full(len(rows), np.uint8(SpanFlag.STRUCTURED))
+        flags[is_open] |= np.uint8(SpanFlag.UNFINISHED)
+        anomalies.add("unfinished_span", int(np.count_nonzero(is_open)))
+        is_end = (self._kind == _END) & ~is_odd
+        # only of ends that have more to say the span is needed
+        needed = is_end & (events["args"] >= 0)
+        needed[self._flows["event"]] |= is_end[self._flows["event"]]
+        needed[self._legacy["event"]] |= is_end[self._legacy["event"]]
+        ends = np.flatnonzero(needed)
+        partner = events["partner"][ends].astype(np.int64)
+        closed = np.where(partner < 0, -1, np.searchsorted(rows, partner))
+        unmatched = int(np.count_nonzero(is_end & (events["partner"] < 0)))
+        anomalies.add("end_without_begin", unmatched)
+        return _Matched(rows, end_ns, events["level"][rows], flags, ends, closed)
+
+    def _sorted(self, entity: Int32s, is_odd: npt.NDArray[np.bool_]) -> _Matched:
+        """Return the spans of other tracks, matched in order of time."""
+        in_time = np.flatnonzero(is_odd)
+        in_time = in_time[np.argsort(self._time_ns[in_time], kind="stable")]
+        kind = self._kind[in_time]
+        begun = (kind == _BEGIN) | (kind == _COMPLETE)
+        rows, ends = in_time[begun], in_time[kind == _END]
         is_open = self._kind[rows] == _BEGIN
-        time_ns = events["time_ns"]
-        start_ns = time_ns[rows]
+        start_ns = self._time_ns[rows]
         end_ns = start_ns.copy()
         for place in np.flatnonzero(~is_open).tolist():
             end_ns[place] += min(self._duration_ns.get(int(rows[place]), 0), _LONGEST_NS)
@@ -140,96 +215,95 @@ class TrackEvents:
         flags = np.where(is_open, begun_flags, np.uint8(0))
         level = np.zeros(len(rows), np.int32)
         thread = entity[rows]
-        last_ns = np.zeros(len(trace.paths), np.int64)
-        np.maximum.at(last_ns, entity, time_ns)
+        last_ns = np.zeros(len(self._trace.paths), np.int64)
+        np.maximum.at(last_ns, entity[in_time], self._time_ns[in_time])
         np.maximum.at(last_ns, thread, end_ns)
-        begun = (kind == _BEGIN) | (kind == _COMPLETE)
-        position = np.cumsum(begun, dtype=np.int32)[kind == _END]
         closed = close_spans(
-            Begins(start_ns, end_ns, thread, name[rows], flags),
+            Begins(start_ns, end_ns, thread, np.zeros(len(rows), np.int32), flags),
             level,
-            Ends(time_ns[ending], entity[ending], np.full(len(ending), -1, np.int32), position),
+            Ends(
+                self._time_ns[ends],
+                entity[ends],
+                np.full(len(ends), -1, np.int32),
+                np.cumsum(begun, dtype=np.int32)[kind == _END],
+            ),
             last_ns=last_ns,
-            backwards=np.zeros(len(trace.paths), np.bool_),
-            anomalies=trace.anomalies,
+            backwards=np.zeros(len(self._trace.paths), np.bool_),
+            anomalies=self._trace.anomalies,
         )
-        if len(rows) and trace.bounds is not None:
-            trace.bounds = trace.bounds[0], max(trace.bounds[1], int(end_ns.max()))
-        # an event is on the span that it begins or ends
-        at_ns = time_ns.copy()
-        at_ns[ending[closed >= 0]] = start_ns[closed[closed >= 0]]
-        arguments = Arguments(offset[rows], length[rows])
-        add_end_arguments(arguments, Arguments(offset[ending], length[ending]), closed, trace.text)
         flags &= ~np.uint8(nest.OPEN)
-        self._declare(entity[in_time[kind != _FLOW]])
+        return _Matched(rows, end_ns, level, flags, ends, closed.astype(np.int64))
+
+    def _spans(self, spans: _Matched, entity: Int32s) -> Iterator[Batch]:
+        events, rows = self._events, spans.rows
+        self._declare(entity)
+        arguments, of_ends = self._arguments(rows), self._arguments(spans.ends)
+        add_end_arguments(arguments, of_ends, spans.closed.astype(np.int32), self._trace.text)
+        names = self._codes(events["name"])
+        categories = self._category_codes()
         for first in range(0, len(rows), MOST_BATCH_ROWS):
             part = slice(first, first + MOST_BATCH_ROWS)
+            chosen = rows[part]
             yield Spans(
-                start_ns[part],
-                end_ns[part],
-                thread[part],
-                name[rows[part]],
-                category[rows[part]],
-                level[part],
-                flags[part],
+                self._time_ns[chosen],
+                spans.end_ns[part],
+                entity[chosen],
+                names[events["name"][chosen]],
+                categories[events["category"][chosen]],
+                spans.level[part],
+                spans.flags[part],
                 Arguments(arguments.offset[part], arguments.length[part]),
             )
-        points = in_time[kind == _INSTANT]
-        for first in range(0, len(points), MOST_BATCH_ROWS):
-            chosen = points[first : first + MOST_BATCH_ROWS]
-            yield Points(
-                time_ns[chosen],
-                entity[chosen],
-                name[chosen],
-                np.full(len(chosen), -1, np.int32),
-                Arguments(offset[chosen], length[chosen]),
-            )
-        yield from self._flow_batches(_Places(entity, at_ns, name))
 
-    def _declare(self, entities: Int32s) -> None:
+    def _arguments(self, rows: Int64s) -> Arguments:
+        args = self._events["args"][rows]
+        # -1, none, is the last one
+        return Arguments(self._offsets[args], self._sizes[args])
+
+    def _declare(self, entity: Int32s) -> None:
         """Declare the lanes of the entities that have events."""
         trace = self._trace
-        kinds = {trace.paths[each][-2] for each in np.unique(entities).tolist()}
-        if kinds - {"Threads"}:
+        used = np.zeros(len(trace.paths), np.bool_)
+        used[entity] = True
+        if {trace.paths[each][-2] for each in np.flatnonzero(used).tolist()} - {"Threads"}:
             lane = LaneDeclaration(ASYNC_PATTERN, kind="async", label="Tracks", entity_kind="Id")
             trace.lanes.append(lane)
 
-    def _codes(self, column: Int32s, *, empty: bool) -> Int32s:
-        """Return the trace's codes of the scanner's names."""
-        used = np.unique(column)
-        codes = np.full(len(self._names) + 1, -1, np.int32)
-        for code in used.tolist():
-            if code >= 0:
-                codes[code] = self._values.code(self._names[code])
-            elif empty:
-                codes[-1] = self._values.code("")
-        return codes[column]
+    def _codes(self, column: Int32s) -> Int32s:
+        """Return the trace's code of each of the scanner's names; -1, none, is the last one."""
+        used = np.zeros(len(self._names) + 1, np.bool_)
+        used[column] = True
+        codes = np.full(len(used), -1, np.int32)
+        for code in np.flatnonzero(used).tolist():
+            codes[code] = self._values.code("" if code == len(self._names) else self._names[code])
+        return codes
 
-    def _categories(self, column: Int32s) -> Int32s:
-        codes = np.full(len(self._names) + 1, -1, np.int32)
-        for code in np.unique(column).tolist():
-            if code >= 0:
-                codes[code] = len(self._trace.categories)
-                self._trace.categories.append(self._names[code])
-        return codes[column]
+    def _category_codes(self) -> Int32s:
+        used = np.zeros(len(self._names) + 1, np.bool_)
+        used[self._events["category"]] = True
+        found = np.flatnonzero(used[:-1])
+        codes = np.full(len(used), -1, np.int32)
+        categories = self._trace.categories
+        codes[found] = np.arange(len(categories), len(categories) + len(found))
+        categories += [self._names[code] for code in found.tolist()]
+        return codes
 
-    def _entities(self) -> Int32s:
-        """Return the entity of each event."""
-        track = self._events["track"]
-        names = self._events["name"]
-        used, first = np.unique(track, return_index=True)
-        codes: Int32s = np.full(len(self._track_keys), -1, np.int32)
-        keys, kinds = self._track_keys["key"], self._track_keys["kind"]
-        for code, row in zip(used.tolist(), first.tolist(), strict=True):
-            key = int(keys[code])
-            if kinds[code] == _THREAD_TRACK:
+    def _track_entities(self) -> Int32s:
+        """Return the entity of each track that has events, -1 of others."""
+        tracks, events = self._tracks_rows, self._events
+        first = np.full(len(tracks), -1, np.int64)
+        # of several rows the last one that is assigned stays: the first
+        first[self._track[::-1]] = np.arange(len(events) - 1, -1, -1)
+        codes = np.full(len(tracks), -1, np.int32)
+        for code in np.flatnonzero(first >= 0).tolist():
+            key = int(tracks["key"][code])
+            if tracks["kind"][code] == _THREAD_TRACK:
                 path = thread_path(key & 0xFFFFFFFF, key >> 32)
             else:
-                name = int(names[row])
+                name = int(events["name"][first[code]])
                 path = self._tracks.path(key, self._names[name] if name >= 0 else "")
             codes[code] = self._paths.code(path)
-        found: Int32s = codes[track]
-        return found
+        return codes
 
     def _read_legacy(self, entity: Int32s) -> None:
         """Take what events say in the way of Chrome's trace events."""
@@ -248,13 +322,13 @@ class TrackEvents:
             if kind == _COMPLETE:
                 self._duration_ns[event] = max(duration_ns, 0)
             if phase in _ASYNC:
-                track = events["track"][event]
+                track = self._track[event]
                 category = int(events["category"][event])
                 group = self._names[scope] if scope >= 0 else ""
                 group = group or (self._names[category] if category >= 0 else "async")
                 process = str(pid) if id_kind == _LOCAL_ID and pid >= 0 else _GLOBAL_PROCESS
                 if id_kind == _LOCAL_ID and pid < 0:
-                    owner = self._tracks.owner(int(self._track_keys["key"][track]))[0]
+                    owner = self._tracks.owner(int(self._tracks_rows["key"][track]))[0]
                     process = str(owner) if owner >= 0 else _GLOBAL_PROCESS
                 entity[event] = self._paths.code(async_path(process, group, f"{id_:#x}"))
         self._trace.anomalies.add("phase_not_shown", left_out)
@@ -289,7 +363,7 @@ class TrackEvents:
         if not len(ends.event):
             return
         rows = np.arange(len(ends.event))
-        order = np.lexsort((rows, self._events["time_ns"][ends.event], ends.id))
+        order = np.lexsort((rows, self._time_ns[ends.event], ends.id))
         event, id_, arrives, leaves = (column[order] for column in ends)
         # what only arrives ends the flow: the next event with its id begins another one
         stays = np.where(leaves | ~arrives, -1, rows)
@@ -310,17 +384,17 @@ class TrackEvents:
                 places.at_ns[causes],
                 places.entity[effects],
                 places.at_ns[effects],
-                places.name[causes],
+                places.names[self._events["name"][causes]],
             )
 
     def _counter_batches(self) -> Iterator[Batch]:
         """Yield counters: those of integers, then those of others."""
         counts = self._counts
         used, which = np.unique(counts["track"], return_inverse=True)
-        described = [self._tracks.track(int(self._track_keys["key"][code])) for code in used]
+        described = [self._tracks.track(int(self._tracks_rows["key"][code])) for code in used]
         entities = np.array(
             [
-                self._paths.code(self._tracks.counter_path(int(self._track_keys["key"][code])))
+                self._paths.code(self._tracks.counter_path(int(self._tracks_rows["key"][code])))
                 for code in used
             ],
             np.int32,

@@ -28,6 +28,7 @@ _INNER: Final = {
 }
 _PROCESS: Final = {1: VARINT, 2: VARINT, 3: BYTES, **dict.fromkeys((5, 7, 8, 9), VARINT)}
 _LAST_PACKET_FIELD = 1000
+_ENOUGH_PACKETS = 24
 
 Field = tuple[int, int, int, "bytes | memoryview"]
 
@@ -106,8 +107,8 @@ def text_of(data: bytes | memoryview) -> str:
 
 def plausible(head: bytes) -> bool:
     """Return whether bytes begin with packets of a trace, as far as their fields tell."""
-    at = found = 0
-    while at < len(head):
+    at = found = packets = 0
+    while at < len(head) and packets < _ENOUGH_PACKETS:
         if head[at] != 0x0A:
             return False
         try:
@@ -120,6 +121,7 @@ def plausible(head: bytes) -> bool:
         if known is None:
             return False
         found += known
+        packets += 1
         at = begin + length
     return found > 0
 

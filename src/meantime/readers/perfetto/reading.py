@@ -284,6 +284,8 @@ class Reading:
             return table
         self._trace.anomalies.add("event_without_clock", int(np.count_nonzero(~kept)))
         if name == "events":
+            rows = np.append(np.cumsum(kept) - 1, -1)
+            table["partner"] = rows[table["partner"]]
             tables["flows"] = _renumbered(tables["flows"], kept)
             tables["legacy"] = _renumbered(tables["legacy"], kept)
         return table[kept]
