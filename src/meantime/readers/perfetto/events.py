@@ -142,17 +142,16 @@ class TrackEvents:
         self._read_legacy(entity)
         trace.anomalies.add("unknown_phase", int(np.count_nonzero(self._kind == _NEITHER)))
         is_odd = self._odd_tracks(entities)[self._track]
-        begun, ended = self._matched(entity, is_odd), self._sorted(entity, is_odd)
-        spans = _Matched(*(np.concatenate(pair) for pair in zip(begun, ended, strict=True)))
-        # positions of the second part follow those of the first
-        spans.closed[len(begun.ends) :][ended.closed >= 0] += len(begun.rows)
+        spans = self._matched(is_odd)
+        if is_odd.any():
+            spans = _joined(spans, self._sorted(entity, is_odd))
         if len(spans.rows) and trace.bounds is not None:
             trace.bounds = trace.bounds[0], max(trace.bounds[1], int(spans.end_ns.max()))
-        yield from self._spans(spans, entity)
+        names = self._codes(self._events["name"])
+        yield from self._spans(spans, entity, names)
         points = np.flatnonzero(self._kind == _INSTANT)
         if is_odd.any():
             points = points[np.argsort(self._time_ns[points], kind="stable")]
-        names = self._codes(self._events["name"])
         for first in range(0, len(points), MOST_BATCH_ROWS):
             chosen = points[first : first + MOST_BATCH_ROWS]
             yield Points(
@@ -175,7 +174,7 @@ class TrackEvents:
         odd: npt.NDArray[np.bool_] = (self._tracks_rows["is_odd"] != 0) | shared[entities]
         return odd
 
-    def _matched(self, entity: Int32s, is_odd: npt.NDArray[np.bool_]) -> _Matched:
+    def _matched(self, is_odd: npt.NDArray[np.bool_]) -> _Matched:
         """Return the spans of tracks whose begins and ends the scanner has matched."""
         events, anomalies = self._events, self._trace.anomalies
         rows = np.flatnonzero((self._kind == _BEGIN) & ~is_odd)
@@ -186,16 +185,17 @@ class TrackEvents:
         flags = np.full(len(rows), np.uint8(SpanFlag.STRUCTURED))
         flags[is_open] |= np.uint8(SpanFlag.UNFINISHED)
         anomalies.add("unfinished_span", int(np.count_nonzero(is_open)))
-        is_end = (self._kind == _END) & ~is_odd
         # only of ends that have more to say the span is needed
-        needed = is_end & (events["args"] >= 0)
-        needed[self._flows["event"]] |= is_end[self._flows["event"]]
-        needed[self._legacy["event"]] |= is_end[self._legacy["event"]]
-        ends = np.flatnonzero(needed)
+        needed = np.zeros(len(events), np.bool_)
+        for table in (self._flows, self._legacy):
+            needed[table["event"]] = True
+        needed |= events["args"] >= 0
+        ends = np.flatnonzero(needed & (self._kind == _END) & ~is_odd)
         partner = events["partner"][ends].astype(np.int64)
         closed = np.where(partner < 0, -1, np.searchsorted(rows, partner))
-        unmatched = int(np.count_nonzero(is_end & (events["partner"] < 0)))
-        anomalies.add("end_without_begin", unmatched)
+        tracks = np.unique(self._track[~is_odd]) if is_odd.any() else slice(None)
+        unmatched = self._tracks_rows["unmatched"][tracks].sum()
+        anomalies.add("end_without_begin", int(unmatched))
         return _Matched(rows, end_ns, events["level"][rows], flags, ends, closed)
 
     def _sorted(self, entity: Int32s, is_odd: npt.NDArray[np.bool_]) -> _Matched:
@@ -234,12 +234,11 @@ class TrackEvents:
         flags &= ~np.uint8(nest.OPEN)
         return _Matched(rows, end_ns, level, flags, ends, closed.astype(np.int64))
 
-    def _spans(self, spans: _Matched, entity: Int32s) -> Iterator[Batch]:
+    def _spans(self, spans: _Matched, entity: Int32s, names: Int32s) -> Iterator[Batch]:
         events, rows = self._events, spans.rows
         self._declare(entity)
         arguments, of_ends = self._arguments(rows), self._arguments(spans.ends)
         add_end_arguments(arguments, of_ends, spans.closed.astype(np.int32), self._trace.text)
-        names = self._codes(events["name"])
         categories = self._category_codes()
         for first in range(0, len(rows), MOST_BATCH_ROWS):
             part = slice(first, first + MOST_BATCH_ROWS)
@@ -429,6 +428,14 @@ class TrackEvents:
                 chosen_numbers: Any = numbers[part]
                 yield Counters(time_ns[part], entity[rows[part]], chosen_numbers)
         self._trace.lanes.append(LaneDeclaration(COUNTER_PATTERN, kind="counter", label="Counters"))
+
+
+def _joined(first: _Matched, second: _Matched) -> _Matched:
+    pairs: Any = zip(first, second, strict=True)
+    spans = _Matched(*(np.concatenate(pair) for pair in pairs))
+    # positions in the second part follow those in the first
+    spans.closed[len(first.ends) :][second.closed >= 0] += len(first.rows)
+    return spans
 
 
 def _running(
