@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from meantime.attribute_paths import process_path
 from meantime.columns import Interner
 from meantime.errors import InputError
 from meantime.kernels import perf, perfetto
@@ -18,7 +17,7 @@ from meantime.readers.perfetto.messages import BYTES, fields, text_of
 from meantime.readers.perfetto.names import PACKETS, TYPED_ARGUMENTS, name_of
 from meantime.readers.perfetto.samples import PerfSamples
 from meantime.readers.perfetto.scanned import Scanned
-from meantime.readers.perfetto.tracks import GLOBAL, Tracks
+from meantime.readers.perfetto.tracks import Tracks
 from meantime.readers.window import Window
 
 if TYPE_CHECKING:
@@ -240,8 +239,6 @@ class Reading:
                 code = paths.code(path)
             if code is not None:
                 trace.names[code] = name
-        if any(path[:2] == process_path(GLOBAL) for path in trace.paths):
-            trace.names[paths.code(process_path(GLOBAL))] = "Global"
 
     def _count_oddities(self, names: list[str]) -> None:
         trace, scanner = self._trace, self._scanner

@@ -92,7 +92,7 @@ class Tracks:
                 name = text_of(content)
             elif number == 2 and wire == BYTES and not line:
                 line = text_of(content)
-        self._name_process(pid, name or _program(line))
+        self._name_process(pid, name or line)
         return pid
 
     def add_thread(self, message: bytes | memoryview) -> tuple[int, int]:
@@ -130,21 +130,18 @@ class Tracks:
             found = list(fields(content))
             own, owner = (_integer(found, wanted) for wanted in (1, 3))
             if number == 1:
-                line = next(
-                    (part for inner, kind, _, part in found if (inner, kind) == (3, BYTES)), b""
-                )
-                self._name_process(own, _program(text_of(line)))
+                self._name_process(own, _text(found, 3))
                 self.process_of[own] = own
             elif number == 2:
-                name = next(
-                    (part for inner, kind, _, part in found if (inner, kind) == (2, BYTES)), b""
-                )
-                self.add_name(owner, own, text_of(name))
+                self.add_name(owner, own, _text(found, 2))
 
     def _name_process(self, pid: int, name: str) -> None:
+        """Take a process's name; of a command line only the program, unless there is a name."""
         if pid >= 0:
             self.process_of.setdefault(pid, pid)
-        if name:
+        if name.startswith("/"):
+            self.process_names.setdefault(pid, _program(name))
+        elif name:
             self.process_names[pid] = name
 
     def thread_path(self, tid: int) -> Path:
@@ -233,10 +230,9 @@ def _counter(track: Descriptor, message: bytes | memoryview) -> None:
 
 
 def _program(line: str) -> str:
-    """Return the name of the program of a command line's first word.
+    """Return the name of the program of a command line.
 
-    >>> _program("/usr/bin/python3.11"), _program("com.android.chrome"), _program("[kthreadd]")
-    ('python3.11', 'com.android.chrome', '[kthreadd]')
+    >>> _program("/usr/lib/chromium/chromium --type=renderer")
+    'chromium'
     """
-    word = line.split(" ", 1)[0] if line.startswith("/") else line
-    return word.rsplit("/", 1)[-1] if word.startswith("/") else word
+    return line.split(" ", 1)[0].rpartition("/")[2]
