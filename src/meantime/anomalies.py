@@ -206,6 +206,10 @@ CATALOGUE: dict[str, str] = {
         "events whose clock no snapshot relates to that of the trace were left out"
     ),
     "sample_without_thread": "samples of threads that the trace does not describe were left out",
+    "negative_weight": (
+        "weights are below 0, as in the difference of two profiles: statistics add them up, and"
+        " flame graphs draw only the increases"
+    ),
     "stack_unknown": (
         "stacks of samples could not be written when they were first seen; was the disk full?"
     ),

@@ -78,6 +78,9 @@ class TraceMetadata:
         names: By entity, the trace's name for that process, thread or task.
         sort_keys: By entity, its rank among its siblings; 0 if the trace has none.
         facts: All other metadata of the trace, by the trace's own names.
+        sample_units: By event of samples, the unit of its weights: `ns`, `bytes`, `count`. Given
+            for samples that have a weight in each of several units, of which one is counted at a
+            time: the first, if no other is chosen.
         lost: Ranges [from_ns, to_ns) in which the tracer lost some events.
         anomalies: Oddities of the input, counted.
         records: How many records the input had, beside those that describe the whole trace.
@@ -98,6 +101,7 @@ class TraceMetadata:
     names: dict[int, str] = field(default_factory=dict, metadata=_BY_ENTITY)
     sort_keys: dict[int, int] = field(default_factory=dict, metadata=_BY_ENTITY)
     facts: dict[str, str] = field(default_factory=dict)
+    sample_units: dict[str, str] = field(default_factory=dict)
     lost: list[tuple[int, int]] = field(default_factory=list)
     anomalies: Anomalies = field(default_factory=Anomalies)
     records: int = 0

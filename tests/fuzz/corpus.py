@@ -886,6 +886,38 @@ def _packed() -> list[Files]:
         return found
 
 
+def _field(number: int, content: int | bytes) -> bytes:
+    """Return a field of a message of protobuf, below 128 in number and length."""
+    if isinstance(content, int):
+        return bytes([number << 3, content])
+    return bytes([number << 3 | 2, len(content)]) + content
+
+
+@cache
+def _pprof() -> list[Files]:
+    texts = (b"", b"cpu", b"nanoseconds", b"main", b"malloc", b"key", b"value", b"a.so", b"mall.*")
+    profile = b"".join(
+        [
+            _field(1, _field(1, 1) + _field(2, 2)),
+            _field(1, _field(1, 3)),
+            _field(
+                2, _field(1, b"\2\1") + _field(2, b"\5\6") + _field(3, _field(1, 5) + _field(2, 6))
+            ),
+            _field(2, _field(1, 3) + _field(1, 1) + _field(2, b"\7" + b"\xff" * 9 + b"\1")),
+            _field(2, _field(2, b"\0\0") + _field(3, _field(1, 5) + _field(3, 9))),
+            _field(3, _field(1, 1) + _field(5, 7)),
+            _field(4, _field(1, 1) + _field(4, _field(1, 1))),
+            _field(4, _field(1, 2) + _field(4, _field(1, 2)) + _field(4, _field(1, 1))),
+            _field(4, _field(1, 3) + _field(2, 1) + _field(3, 77)),
+            _field(5, _field(1, 1) + _field(2, 3)),
+            _field(5, _field(1, 2) + _field(2, 4)),
+            *(_field(6, text) for text in texts),
+            _field(7, 8) + _field(9, 5) + _field(10, 6) + _field(12, 1) + _field(13, b"\3"),
+        ]
+    )
+    return [{"small.pb": profile}, *_read(_SAMPLES / "profiles" / "node-wall.pb.gz")]
+
+
 _JSON_TOKENS = (
     *(b"{", b"}", b"[", b"]", b",", b":", b'"', b"\\", b'\\u0000"', b"\xff", b"\xef\xbb\xbf"),
 )
@@ -961,6 +993,12 @@ FORMATS = {
             "zipkin", _zipkin, (
                 *_JSON_TOKENS, b'"id":"', b'"parentId":"', b'"shared":true', b'"timestamp":',
             ), reader="zipkin",
+        ),
+        Format(
+            "pprof", _pprof, (
+                b"\x0a\x04\x08\x01\x10\x02", b"\x12\x02\x0a\x00", b"\x22\x00", b"\x2a\x00",
+                b"\x38\x01", b"\x0a\x01", b"\xff" * 9 + b"\x01", b"\x80", b"\x00",
+            ), text=False, reader="pprof",
         ),
         Format(
             "folded", _folded, (b";", b" ", b"\n", b";;", b"\0", b"\xff", b" 1e9", b"\t1"),

@@ -25,6 +25,7 @@ FACTS: dict[str, Any] = {
     "names": {1: "named"},
     "sort_keys": {0: 3, 1: 4},
     "facts": {"program": "x"},
+    "sample_units": {"alloc": "bytes"},
     "lost": [(1, 2)],
     "records": 7,
 }

@@ -26,6 +26,7 @@ from meantime.readers import (
     packed,
     perf,
     perfetto,
+    pprof,
     readers,
     spall,
     speedscope,
@@ -178,6 +179,10 @@ class TestNsys(ReaderContract):
             {"flow_without_begin": 1, "unfinished_span": 1},
         ),
     )
+class TestPprof(ReaderContract):
+    reader = pprof
+    samples = (sample("pprof", "small.pb", {"Samples": 5}, {"negative_weight": 1}),)
+    unbounded = "a profile is one message, whose strings may be at its end"
 
 
 class TestSpall(ReaderContract):

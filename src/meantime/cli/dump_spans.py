@@ -10,6 +10,7 @@ import numpy as np
 
 from meantime.attribute_paths import PROCESSES
 from meantime.attributes import format_path
+from meantime.history.samples import ALL_EVENTS
 from meantime.query.threads import numbered, thread_of
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def samples(
     history: History, threads: Int32s, start_ns: int | None, end_ns: int | None
 ) -> Iterator[str]:
     """Yield a line per sample, in order of time."""
-    table = history.samples(threads, start_ns=start_ns, end_ns=end_ns)
+    table = history.samples(threads, start_ns=start_ns, end_ns=end_ns, event=ALL_EVENTS)
     frames: dict[int, str] = {}
     for row in range(len(table)):
         stack = int(table.stack[row])

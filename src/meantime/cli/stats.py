@@ -85,6 +85,7 @@ _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
     metavar="FROM..TO|FILE",
     help="Compare with this range, or with another trace: states, or spans or samples by name.",
 )
+@once("--event", metavar="NAME", help="Count only samples of this event.")
 @click.option("--tree", is_flag=True, help="Print the call tree, heaviest calls first.")
 @once("--callers", metavar="NAME", help="Print the callers of this function.")
 @once("--callees", metavar="NAME", help="Print the functions called by this function.")
@@ -109,6 +110,7 @@ def command(
     lanes: tuple[str, ...],
     whole: bool,
     against: str | None,
+    event: str | None,
     tree: bool,
     as_json: bool,
     provider: str | None,
@@ -132,7 +134,8 @@ def command(
     history = load(file, lenient=lenient, strict=strict, provider=provider, start=start, end=end)
     chosen = _named(history, handle, _Chosen(from_, to, pattern, lanes))
     threads = chosen.threads(history)
-    by = by or _default_by(question, threads)
+    by = by or _default_by(question, threads, event)
+    _check_event(by, event)
     if (
         by == "request" or by == "route" or by == "function" or by == "site" or by == "process"  # noqa: PLR1714 - mypy narrows by ==
     ):
@@ -154,7 +157,9 @@ def command(
             history, pattern, lenient=lenient, strict=strict, provider=provider
         )
         part = chosen.part(history, threads)
-        stats_stacks.answer(part, by, question, other, scheduling, whole=whole, as_json=as_json)
+        stats_stacks.answer(
+            part, by, question, other, scheduling, whole=whole, event=event, as_json=as_json
+        )
         return
     if whole:
         raise UsageError("--whole applies to spans; these are states")
@@ -171,6 +176,15 @@ def command(
         raise InputError(file, "there are no states, spans or samples for --against")
     before = _Chosen(compared_to.from_, compared_to.to, pattern, ()).statistics(compared, by)
     stats_compared.show(before, statistics, as_json=as_json)
+
+
+def _check_event(by: str, event: str | None) -> None:
+    """Reject options that do not apply to the samples of an event."""
+    if event is None:
+        return
+    if by != "name":
+        raise UsageError(f"--event applies to samples by name; leave out --by {by}")
+    reject(("whole",), "--event, which counts samples")
 
 
 class _Threads(NamedTuple):
@@ -267,9 +281,11 @@ def _show_scheduling(
         stats_scheduling.show(scheduling)
 
 
-def _default_by(question: tuple[str, str] | None, threads: _Threads) -> Literal["name", "state"]:
+def _default_by(
+    question: tuple[str, str] | None, threads: _Threads, event: str | None
+) -> Literal["name", "state"]:
     is_of_names = question is not None and question[0] != "against"
-    return "name" if threads.exist or is_of_names else "state"
+    return "name" if threads.exist or is_of_names or event is not None else "state"
 
 
 def _no_names(file: str, by: str, question: tuple[str, str] | None, chosen: _Chosen) -> InputError:

@@ -53,21 +53,28 @@ class Table(NamedTuple):
     more: int = 0
 
 
-def tree_of(part: Part, *, whole: bool) -> tuple[CallTree, str]:
-    """Return the call tree of a part, and its unit."""
+def tree_of(part: Part, *, whole: bool, event: str | None) -> tuple[CallTree, str]:
+    """Return the call tree of a part, and its unit; with an event, that of its samples."""
     return call_tree(
-        part.history, part.threads, start_ns=part.start_ns, end_ns=part.end_ns, whole=whole
+        part.history,
+        part.threads,
+        start_ns=part.start_ns,
+        end_ns=part.end_ns,
+        whole=whole,
+        event=event,
     )
 
 
-def compared(part: Part, other: Part, *, whole: bool) -> tuple[dict[str, Any], Table]:
+def compared(
+    part: Part, other: Part, *, whole: bool, event: str | None
+) -> tuple[dict[str, Any], Table]:
     """Return each name's weights in both parts, ordered by the change of its own weight.
 
     Raises:
         UsageError: If the units differ.
     """
-    after, unit = tree_of(part, whole=whole)
-    before, unit_before = tree_of(other, whole=whole)
+    after, unit = tree_of(part, whole=whole, event=event)
+    before, unit_before = tree_of(other, whole=whole, event=event)
     if unit != unit_before and len(after) and len(before):
         raise UsageError(f"cannot compare {unit} with {unit_before}")
     sides = [{row.name: row for row in by_name(tree)} for tree in (before, after)]

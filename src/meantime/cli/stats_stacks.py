@@ -21,7 +21,9 @@ from meantime.cli.stats_names import (
 from meantime.cli.tables import Column, print_table
 from meantime.columns import distinct
 from meantime.errors import MeantimeError, UsageError
+from meantime.history.samples import ALL_EVENTS
 from meantime.query.durations import span_statistics
+from meantime.query.offsets.gather import events
 from meantime.query.parts import extent_of
 from meantime.query.threads import thread_quarks
 from meantime.query.trees import amount, by_name
@@ -50,29 +52,35 @@ def answer(
     scheduling: ThreadScheduling | None,
     *,
     whole: bool,
+    event: str | None,
     as_json: bool,
 ) -> None:
     """Print statistics, or the result of a question, as one JSON object or as a table.
 
     The JSON object has also how threads got the CPU, if that is given.
+    With an event, they are of its samples, even if there are spans.
 
     Raises:
-        MeantimeError: If the name does not occur.
+        MeantimeError: If the name does not occur, or there are no samples of the event.
         UsageError: If an option does not apply to samples.
     """
     async_spans = _count_async_spans(part)
     what, _ = question or ("", "")
-    if not len(thread_quarks(part.history)) and len(part.history.samples()):
+    has_spans = len(thread_quarks(part.history)) > 0 and event is None
+    if event is not None and event not in (counts := events(part.history)):
+        named = f"; choose one of {', '.join(counts)}" if counts else ""
+        raise MeantimeError(f"there are no samples of the event {event!r}{named}")
+    if not has_spans and len(part.history.samples(event=ALL_EVENTS)):
         _reject_for_samples(by, what, whole=whole)
     if other is not None:
-        document, table = compared(part, other, whole=whole)
+        document, table = compared(part, other, whole=whole, event=event)
     elif question is not None:
-        document, table = _about(part, question, async_spans, whole=whole)
-    elif len(thread_quarks(part.history)) or not len(part.history.samples()):
+        document, table = _about(part, question, async_spans, whole=whole, event=event)
+    elif has_spans or not len(part.history.samples(event=ALL_EVENTS)):
         most = None if as_json else _MOST_ROWS
         document, table = _span_statistics(part, by, whole=whole, most=most)
     else:
-        document, table = _sample_statistics(part)
+        document, table = _sample_statistics(part, event)
     if not table.rows and not async_spans and scheduling is None:
         raise extent_of(part.history).nothing(part.start_ns, part.end_ns)
     document["range_ns"] = [part.start_ns, part.end_ns]
@@ -106,7 +114,12 @@ def _reject_for_samples(by: str, what: str, *, whole: bool) -> None:
 
 
 def _about(
-    part: Part, question: tuple[str, str], async_spans: int, *, whole: bool
+    part: Part,
+    question: tuple[str, str],
+    async_spans: int,
+    *,
+    whole: bool,
+    event: str | None,
 ) -> tuple[dict[str, Any], Table]:
     """Return the document and table of a call tree, or of a single name."""
     what, name = question
@@ -116,7 +129,7 @@ def _about(
             spans = spans.clipped(part.start_ns, part.end_ns)
         _check(name, spans.name.names, distinct(spans.name.codes), async_spans)
         return (longest if what == "longest" else histogram)(part, spans, name)
-    tree, unit = tree_of(part, whole=whole)
+    tree, unit = tree_of(part, whole=whole, event=event)
     if what == "tree":
         return all_calls(tree, unit)
     _check(name, tree.stacks.frames, distinct(tree.stacks.frame), async_spans)
@@ -201,8 +214,8 @@ def _span_statistics(
     )
 
 
-def _sample_statistics(part: Part) -> tuple[dict[str, Any], Table]:
-    tree, unit = tree_of(part, whole=False)
+def _sample_statistics(part: Part, event: str | None) -> tuple[dict[str, Any], Table]:
+    tree, unit = tree_of(part, whole=False, event=event)
     own, total = amount("self", unit), amount("total", unit)
     everything = max(1, int(tree.own.sum()))
     rows = [

@@ -12,6 +12,7 @@ from meantime.history import attribute_queries, searching
 from meantime.history.lanes import drawable_lanes
 from meantime.history.numbers import quarks_of, time_of
 from meantime.history.results import IntervalBatches, TextPaths
+from meantime.history.samples import ALL_EVENTS
 from meantime.history.selecting import many, one
 from meantime.history.shares import shares
 from meantime.history.span_attributes import with_span_attributes
@@ -713,11 +714,25 @@ class History:
         *,
         start_ns: int | None = None,
         end_ns: int | None = None,
+        event: str | None = None,
     ) -> SampleTable:
-        """Return the samples of these threads in [start_ns, end_ns), by default of all threads."""
+        """Return the samples of these threads in [start_ns, end_ns), by default of all threads.
+
+        Args:
+            quarks: The threads.
+            start_ns: The beginning of the range.
+            end_ns: The end of the range.
+            event: Only samples of this event; `*` is all events. By default these are all events,
+                or the first of `metadata.sample_units`, as the units of these cannot be added up.
+        """
         now = self._now()
         tables = now.tables.within(start_ns, end_ns)
         table = tables.samples.select(**self._selected(quarks, start_ns, end_ns))
+        table.units = now.metadata.sample_units
+        if event is None:
+            event = next(iter(table.units), None)
+        if event is not None and event != ALL_EVENTS:
+            table = table.of_event(event)
         table.attributes = now.attributes
         return table
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from meantime.columns import Coded
 from meantime.tabular import Tabular
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from meantime.stacks import StackTable
     from meantime.tabular import Column
 
-__all__ = ["SampleTable", "sample_table"]
+__all__ = ["ALL_EVENTS", "SampleTable", "sample_table"]
+
+# Selects samples of all events, also where the history counts one at a time.
+ALL_EVENTS: Final = "*"
+
+_NO_UNITS: Mapping[str, str] = {}
 
 
 class SampleTable(Tabular):
@@ -33,6 +38,7 @@ class SampleTable(Tabular):
         name: The name of the thread at that time; None if unknown.
         cpu: int32, where it ran; -1 where unknown.
         stacks: The stacks, shared by all samples.
+        units: By event, the unit of its weights, where the trace gives one.
     """
 
     def __init__(
@@ -46,6 +52,7 @@ class SampleTable(Tabular):
         name: Coded,
         cpu: Int32s,
         stacks: StackTable,
+        units: Mapping[str, str] = _NO_UNITS,
     ) -> None:
         self.time_ns = time_ns
         self.thread = thread
@@ -55,6 +62,7 @@ class SampleTable(Tabular):
         self.name = name
         self.cpu = cpu
         self.stacks = stacks
+        self.units = units
 
     def columns(self) -> dict[str, Column]:
         """Return the columns by name; an unknown stack or processor is null."""
@@ -85,6 +93,15 @@ class SampleTable(Tabular):
         if quarks is not None:
             wanted = np.isin(self.thread[rows], np.asarray(quarks, np.int32))
             rows = np.flatnonzero(wanted) + first
+        return self.rows(rows)
+
+    def of_event(self, event: str) -> SampleTable:
+        """Return the samples of one event."""
+        codes = [code for code, name in enumerate(self.event.names) if name == event]
+        return self.rows(np.flatnonzero(np.isin(self.event.codes, codes)))
+
+    def rows(self, rows: slice | Int64s) -> SampleTable:
+        """Return these samples."""
         return SampleTable(
             time_ns=self.time_ns[rows],
             thread=self.thread[rows],
@@ -94,6 +111,7 @@ class SampleTable(Tabular):
             name=Coded(self.name.codes[rows], self.name.names),
             cpu=self.cpu[rows],
             stacks=self.stacks,
+            units=self.units,
         )
 
     def __repr__(self) -> str:

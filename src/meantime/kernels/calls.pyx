@@ -90,6 +90,15 @@ def spread(const int32_t[::1] parent, int64_t[::1] weight):
                 weight[parent[i]] += weight[i]
 
 
+def descend(const int32_t[::1] parent, int64_t[::1] value):
+    """Add every caller's value to those of the stacks that it called, in place."""
+    cdef int64_t i
+    with nogil:
+        for i in range(parent.shape[0]):
+            if parent[i] >= 0:
+                value[i] += value[parent[i]]
+
+
 cdef int64_t select(int64_t* values, int64_t low, int64_t high, int64_t rank,
                     uint64_t* seed) noexcept nogil:
     """Partition values[low:high + 1] so that the value of this rank is at its sorted index."""

@@ -1,10 +1,16 @@
 import numpy as np
 import numpy.typing as npt
 
-from meantime.columns import Int64s
+from meantime.columns import Int32s, Int64s
 
 def encoded(column: Int64s | npt.NDArray[np.uint64]) -> bytes: ...
 def running(
     data: npt.NDArray[np.uint8], count: int, least: int, step: int
 ) -> npt.NDArray[np.uint32]: ...
 def decoded(data: npt.NDArray[np.uint8], count: int) -> npt.NDArray[np.uint64]: ...
+def fields(
+    data: npt.NDArray[np.uint8], messages: Int64s
+) -> tuple[Int32s, npt.NDArray[np.uint32], Int64s]: ...
+def numbers_of(
+    data: npt.NDArray[np.uint8], ranges: Int64s
+) -> tuple[npt.NDArray[np.uint64], Int64s]: ...

@@ -1,7 +1,7 @@
-"""Columns of numbers as LEB128, for files; see `varint.h`."""
+"""Columns of numbers as LEB128, for files, and the fields of protobuf messages; see `varint.h`."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.stdint cimport INT32_MAX, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 import numpy as np
 
@@ -91,3 +91,138 @@ def decoded(const uint8_t[::1] data, Py_ssize_t count):
     if at != end:
         raise ValueError(f"a column of {count} numbers is damaged")
     return numbers_array
+
+
+cdef const uint8_t* field_end(const uint8_t* at, const uint8_t* end, uint64_t* tag,
+                              const uint8_t** begin) noexcept nogil:
+    """Read a field of a message; return what follows it, or NULL if it is malformed or cut."""
+    cdef uint64_t size = 0
+    at = get_varint(at, end, tag)
+    if at == NULL or tag[0] >> 3 == 0 or tag[0] >> 32:
+        return NULL
+    begin[0] = at
+    if tag[0] & 7 == 0:
+        return get_varint(at, end, &size)
+    if tag[0] & 7 == 2:
+        at = get_varint(at, end, &size)
+        begin[0] = at
+    elif tag[0] & 7 == 1:
+        size = 8
+    elif tag[0] & 7 == 5:
+        size = 4
+    else:
+        return NULL
+    if at == NULL or size > <uint64_t>(end - at):
+        return NULL
+    return at + size
+
+
+def fields(const uint8_t[::1] data, const int64_t[:, ::1] messages):
+    """Return the fields of protobuf messages, in order: message, tag, where each begins and ends.
+
+    Args:
+        data: The bytes that the messages are in.
+        messages: By message, where it begins and ends.
+
+    Returns:
+        The index of the message as int32; the tag, number << 3 | wire type, as uint32; and
+        int64 [begin, end) of the content, which of a number is the bytes of the number.
+
+    Raises:
+        ValueError: If a message is malformed; the argument is the offset of that field.
+    """
+    cdef Py_ssize_t i, count = 0, n = messages.shape[0]
+    cdef uint64_t tag = 0
+    cdef const uint8_t* first = &data[0] if data.shape[0] else NULL
+    cdef const uint8_t* at
+    cdef const uint8_t* end
+    cdef const uint8_t* following
+    cdef const uint8_t* begin = NULL
+    cdef int64_t bad = 0
+    cdef bint failed = False
+    with nogil:
+        for i in range(n):
+            if not 0 <= messages[i, 0] <= messages[i, 1] <= data.shape[0]:
+                bad = messages[i, 0]
+                failed = True
+                break
+            at = first + messages[i, 0]
+            end = first + messages[i, 1]
+            while at < end:
+                following = field_end(at, end, &tag, &begin)
+                if following == NULL:
+                    bad = at - first
+                    failed = True
+                    break
+                at = following
+                count += 1
+            if failed:
+                break
+    if failed:
+        raise ValueError(bad)
+    message_array = np.empty(count, np.int32)
+    tag_array = np.empty(count, np.uint32)
+    range_array = np.empty((count, 2), np.int64)
+    cdef int32_t[::1] message = message_array
+    cdef uint32_t[::1] tags = tag_array
+    cdef int64_t[:, ::1] ranges = range_array
+    count = 0
+    with nogil:
+        for i in range(n):
+            at = first + messages[i, 0]
+            end = first + messages[i, 1]
+            while at < end:
+                at = field_end(at, end, &tag, &begin)
+                message[count] = <int32_t>i
+                tags[count] = <uint32_t>tag
+                ranges[count, 0] = begin - first
+                ranges[count, 1] = at - first
+                count += 1
+    return message_array, tag_array, range_array
+
+
+def numbers_of(const uint8_t[::1] data, const int64_t[:, ::1] ranges):
+    """Return the numbers in ranges of bytes, as uint64, and how many each range has, as int64.
+
+    Raises:
+        ValueError: If a range is not whole numbers; the argument is its offset.
+    """
+    cdef Py_ssize_t i, j, count = 0, n = ranges.shape[0]
+    cdef const uint8_t* at
+    cdef const uint8_t* end
+    cdef int64_t bad = 0
+    cdef bint failed = False
+    size_array = np.zeros(n, np.int64)
+    cdef int64_t[::1] sizes = size_array
+    with nogil:
+        for i in range(n):
+            if not 0 <= ranges[i, 0] <= ranges[i, 1] <= data.shape[0]:
+                bad = ranges[i, 0]
+                failed = True
+                break
+            for j in range(ranges[i, 0], ranges[i, 1]):
+                sizes[i] += data[j] < 128
+            count += sizes[i]
+    if failed:
+        raise ValueError(bad)
+    number_array = np.empty(count, np.uint64)
+    cdef uint64_t[::1] numbers = number_array
+    count = 0
+    with nogil:
+        for i in range(n):
+            if ranges[i, 0] == ranges[i, 1]:
+                continue
+            at = &data[ranges[i, 0]]
+            end = at + (ranges[i, 1] - ranges[i, 0])
+            while at < end:
+                at = get_varint(at, end, &numbers[count])
+                if at == NULL:
+                    bad = ranges[i, 0]
+                    failed = True
+                    break
+                count += 1
+            if failed:
+                break
+    if failed:
+        raise ValueError(bad)
+    return number_array, size_array

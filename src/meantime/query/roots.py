@@ -85,6 +85,7 @@ def with_roots(samples: SampleTable, roots: Coded) -> SampleTable:
         stacks=StackTable(
             parent.astype(np.int32), frame.astype(np.int32), [*table.frames, *roots.names]
         ),
+        units=samples.units,
     )
 
 

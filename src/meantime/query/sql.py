@@ -15,6 +15,7 @@ import numpy as np
 
 from meantime.columns import Coded
 from meantime.errors import UsageError
+from meantime.history.samples import ALL_EVENTS
 from meantime.tabular import ColumnBatches, Tabular, need
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def tables(history: History) -> dict[str, Tabular]:
         "tags": _tags(history),
         "states": _states(history),
         "spans": _plain(history.spans()),
-        "samples": _plain(history.samples()),
+        "samples": _plain(history.samples(event=ALL_EVENTS)),
         "points": _plain(history.points()),
         "flows": _plain(history.flows()),
     }

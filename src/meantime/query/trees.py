@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from meantime.columns import distinct
 from meantime.names import merged_names
 from meantime.query.stacks import CallTree, left_heavy, sample_tree, span_tree
 from meantime.query.threads import thread_quarks
@@ -40,6 +41,7 @@ def call_tree(
     start_ns: int | None = None,
     end_ns: int | None = None,
     whole: bool = False,
+    event: str | None = None,
 ) -> tuple[CallTree, str]:
     """Return the call tree of some threads in a range, and the unit of its weights.
 
@@ -49,6 +51,7 @@ def call_tree(
         start_ns: The beginning of the range.
         end_ns: The end of the range.
         whole: Count the full duration of spans that cross the range's edges.
+        event: Count samples of this event, also if there are spans.
 
     >>> from meantime.testing import history_from_spans
     >>> tree, unit = call_tree(history_from_spans({"main": [("a", 0, 9)]}), start_ns=4)
@@ -56,19 +59,23 @@ def call_tree(
     ([5], 'ns')
     """
     threads = thread_quarks(history)
-    if len(threads):
+    if len(threads) and event is None:
         chosen = threads if quarks is None else quarks
         spans = history.spans(chosen, start_ns=start_ns, end_ns=end_ns)
         if whole:
             return span_tree(spans), "ns"
         return span_tree(spans, start_ns=start_ns, end_ns=end_ns), "ns"
-    samples = history.samples(quarks, start_ns=start_ns, end_ns=end_ns)
+    samples = history.samples(quarks, start_ns=start_ns, end_ns=end_ns, event=event)
     return sample_tree(samples), sample_unit(samples)
 
 
 def sample_unit(samples: SampleTable) -> str:
-    """Return the unit of the weights of samples: `ns`, or the names of their events."""
-    events = set(samples.event.to_list())
+    """Return the unit of the weights of samples: as the trace says, `ns`, or names of events."""
+    used = distinct(samples.event.codes)
+    events = {None if code < 0 else samples.event.names[code] for code in used.tolist()}
+    if samples.units and len(units := {samples.units.get(str(event), "") for event in events}) == 1:
+        (unit,) = units
+        return unit
     # perf appends the requested precision to the event: cpu-clock:ppp
     in_time = {str(event).partition(":")[0] for event in events} <= _IN_TIME
     return "ns" if in_time else "/".join(sorted(map(str, events)))

@@ -29,6 +29,8 @@ _HEADER = re.compile(
     re.IGNORECASE,
 )
 _LONGEST_HEADER = 1 << 16
+# Of the fields of a pprof profile.
+_PPROF_TAGS = {bytes([tag]) for tag in b'\n\x12\x1a"*28@HPZ`hjpx'}
 
 
 def _text(head: bytes) -> bytes:
@@ -68,7 +70,8 @@ def _table(head: bytes, name: str) -> bool:
 
 
 def _perf(head: bytes, _: str) -> bool:
-    if b"\0" in head[:4096]:
+    # stacks of Go have the form of perf's
+    if b"\0" in head[:4096] or head.startswith(b"goroutine "):
         return False
     # a command's name may begin with a bracket
     return not head.startswith((b"{", b"[", b"<")) or _PERF_TIME.search(head) is not None
@@ -108,6 +111,9 @@ def _otlp(head: bytes, _: str) -> bool:
 def _perfetto(head: bytes, _: str) -> bool:
     # a message in field 1: a packet
     return head[:1] == b"\n" and head[:64].strip() != b""
+def _pprof(head: bytes, _: str) -> bool:
+    # any field may be the first; text has no tags of numbers
+    return head[:1] in _PPROF_TAGS and (b"\x08" in head[:512] or b"\x10" in head[:512])
 
 
 def _jaeger(head: bytes, _: str) -> bool:
@@ -150,6 +156,7 @@ def _dask_tasks(head: bytes, _: str) -> bool:
 # The modules of the formats. The first that recognises the beginning reads the input.
 SIGNATURES: dict[str, Callable[[bytes, str], bool]] = {
     "meantime.readers.packed": _packed,
+    "meantime.readers.pprof": _pprof,
     "meantime.readers.otlp": _otlp,
     "meantime.readers.jaeger": _jaeger,
     "meantime.readers.zipkin": _zipkin,

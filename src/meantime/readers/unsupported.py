@@ -44,9 +44,16 @@ _FORMATS = (
     ),
     _format(rb"go 1\.\d+ trace\0", "a Go execution trace", "open it with `go tool trace {name}`"),
     _format(
-        rb"(?s:.{0,48}?)\n[\x02-\x06]\x08[\x00-\x7f]\x10[\x00-\x7f]",
-        "a pprof profile",
-        "run `pprof -raw {name} | stackcollapse-go.pl > stacks.folded` and open stacks.folded",
+        rb"heap profile: |--- (?:heap|contention|mutex|thread|growth)z|MAPPED_LIBRARIES:"
+        rb"|\x00{4}(?:\x00{4})?\x03\x00{3}(?:\x00{4})?\x00{4}"
+        rb"|\x00{4}(?:\x00{4})?(?:\x00{4})?\x00{3}\x03\x00{4}",
+        "a legacy pprof profile",
+        "run `go tool pprof -proto {name} > profile.pb.gz` and open profile.pb.gz",
+    ),
+    _format(
+        rb"goroutine (?:profile: total )?\d+",
+        "a text dump of goroutines",
+        "fetch /debug/pprof/goroutine without debug= and open what it returns",
     ),
     _format(rb"(?:W\x1d\xd1u|\xc1\x1f\xfc\xc1|/\* CTF )", "a CTF stream", _TABLE),
     _format(

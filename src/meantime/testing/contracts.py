@@ -399,5 +399,5 @@ def _contents(history: History) -> tuple[Any, ...]:
         [dict(tag) for tag in history.tags],
         (history.names, history.descriptions, history.sort_keys, history.facts),
         dict(history.anomalies),
-        [repr(table.columns()) for table in (history.spans(), history.samples())],
+        [repr(table.columns()) for table in (history.spans(), history.samples(event="*"))],
     )

@@ -7,9 +7,11 @@ import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from meantime.errors import InputError, UsageError
-from meantime.query.offsets.band import samples_in_band, samples_of_event, samples_of_names
-from meantime.query.offsets.gather import grouped
+from meantime.query.offsets.band import samples_in_band, samples_of_names
+from meantime.query.offsets.gather import events, grouped
 from meantime.query.parts import extent_of, part_of
 from meantime.query.roots import sample_names, with_roots
 from meantime.query.stacks import difference, gone, sample_tree
@@ -138,10 +140,10 @@ def flame(
     title = title or history.title or title_of(source)
     if chart:
         return _chart(part, title, label, label_arg, has_range=has_range)
-    tree, unit = counting.tree(part)
+    tree, unit, left_out = counting.tree(part)
     if not len(tree) and against is None and has_range:
         raise extent_of(history).nothing(part.start_ns, part.end_ns)
-    chosen = counting.chosen(part if has_range else None)
+    chosen = counting.chosen(part if has_range else None) + left_out
     words = None if provider is not None else _words(source, start, end, against, elided=elided)
     command = (
         None if words is None else shlex.join([*words, *counting.options(), "-o", "flame.svg"])
@@ -155,7 +157,7 @@ def flame(
         compared = history_of(against, reading)
         other = part_of(compared, None, None, filter)
         chosen.append(f"against {title_of(against)}")
-    before, unit_before = counting.tree(other)
+    before, unit_before, _ = counting.tree(other)
     if unit != unit_before and len(tree) and len(before):
         raise UsageError(f"cannot compare {unit} with {unit_before}; choose an event")
     both = difference(before, tree)
@@ -224,8 +226,8 @@ class _Counting:
                 words += ["--by", self.by]
         return words
 
-    def tree(self, part: Part) -> tuple[CallTree, str]:
-        """Return the call tree of a part, and the unit of its weights.
+    def tree(self, part: Part) -> tuple[CallTree, str, list[str]]:
+        """Return the call tree of a part, the unit of its weights, and what is left out, in words.
 
         Raises:
             InputError: If an event or offsets are selected, and no sample is left.
@@ -240,18 +242,27 @@ class _Counting:
         if not is_selected and len(thread_quarks(history)):
             if not self.names:
                 raise UsageError("no-names applies to samples, and these are spans")
-            return call_tree(history, threads, start_ns=start_ns, end_ns=end_ns, whole=self.whole)
-        samples = history.samples(threads, start_ns=start_ns, end_ns=end_ns)
-        if self.event is not None:
-            samples = samples_of_event(samples, self.event)
+            return (
+                *call_tree(history, threads, start_ns=start_ns, end_ns=end_ns, whole=self.whole),
+                [],
+            )
+        samples = history.samples(threads, start_ns=start_ns, end_ns=end_ns, event=self.event)
         if self.band_ns is not None:
             samples = samples_in_band(samples, self.band_ns, self.period_ns)
         if not len(samples) and is_selected:
-            raise InputError(self.label, "no samples match these options")
+            raise InputError(self.label, f"no samples match these options{_events(history)}")
         samples = self._named(history, samples)
         if self.names:
             samples = with_roots(samples, sample_names(history, samples))
-        return sample_tree(samples), sample_unit(samples)
+        unit, left_out = sample_unit(samples), []
+        negative = samples.weight < 0
+        if negative.any():
+            # a box cannot be narrower than nothing: the increases are drawn
+            less = format_ns if unit == "ns" else "{:,}".format
+            total = less(-int(samples.weight[negative].sum()))
+            left_out.append(f"without {int(negative.sum()):,} decreases, {total} in all")
+            samples = samples.rows(np.flatnonzero(~negative))
+        return sample_tree(samples), unit, left_out
 
     def _named(self, history: History, samples: SampleTable) -> SampleTable:
         names = self.isolated or self.excluded
@@ -291,6 +302,11 @@ def _words(
 
 def _time(time: Time) -> str:
     return time if isinstance(time, str) else f"abs:{time}ns"
+
+
+def _events(history: History) -> str:
+    names = list(events(history))
+    return f"; the events are {', '.join(names)}" if len(names) > 1 else ""
 
 
 def _range(part: Part) -> str:

@@ -179,8 +179,8 @@ def _recall_facts(catalogue: Catalogue, facts: Any) -> None:
     unreadable = []
     for name, fact in _FACTS.items():
         try:
-            # `found` and `provenance` came later than the others
-            if name in facts or name not in {"found", "provenance"}:
+            # these came later than the others
+            if name in facts or name not in {"found", "provenance", "sample_units"}:
                 fact.recall(catalogue, facts[name])
         except (AttributeError, IndexError, KeyError, TypeError, ValueError, UsageError):
             unreadable.append(name)
@@ -308,6 +308,7 @@ _FACTS: dict[str, _Fact] = {
     **_field_by_quark("names", _text),
     **_field_by_quark("sort_keys", _number),
     **_field("facts", _texts),
+    **_field("sample_units", _texts),
     **_field("lost", lambda ranges: [_range(pair) for pair in ranges]),
     "anomalies": _Fact(lambda catalogue: dict(catalogue.metadata.anomalies), _recall_anomalies),
     "found": _Fact(lambda catalogue: catalogue.found, _recall_found),

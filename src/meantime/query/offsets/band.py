@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import Coded
 from meantime.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy.typing as npt
-
+    from meantime.columns import Coded
     from meantime.history.samples import SampleTable
     from meantime.query.ranges import Range
 
@@ -36,13 +34,13 @@ def samples_in_band(samples: SampleTable, band_ns: Range, period_ns: int) -> Sam
     # np.mod is never negative, so times before the origin have offsets in the period too
     offset_ns = np.mod(samples.time_ns, period_ns)
     after, before = offset_ns >= low_ns, offset_ns < high_ns
-    return _chosen(samples, after & before if low_ns < high_ns else after | before)
+    inside = after & before if low_ns < high_ns else after | before
+    return samples.rows(np.flatnonzero(inside))
 
 
 def samples_of_event(samples: SampleTable, event: str) -> SampleTable:
     """Return the samples of one event."""
-    codes = [code for code, name in enumerate(samples.event.names) if name == event]
-    return _chosen(samples, np.isin(samples.event.codes, codes))
+    return samples.of_event(event)
 
 
 def samples_of_names(
@@ -68,17 +66,5 @@ def samples_of_names(
                 f"unknown name {name!r}; the most frequent names are: {some or 'none'}"
             )
     chosen = [code for code, name in enumerate(groups.names) if name in names]
-    return _chosen(samples, np.isin(groups.codes, chosen, invert=are_left_out))
-
-
-def _chosen(samples: SampleTable, rows: npt.NDArray[np.bool_]) -> SampleTable:
-    return type(samples)(
-        time_ns=samples.time_ns[rows],
-        thread=samples.thread[rows],
-        stack=samples.stack[rows],
-        weight=samples.weight[rows],
-        event=Coded(samples.event.codes[rows], samples.event.names),
-        name=Coded(samples.name.codes[rows], samples.name.names),
-        cpu=samples.cpu[rows],
-        stacks=samples.stacks,
-    )
+    is_chosen = np.isin(groups.codes, chosen, invert=are_left_out)
+    return samples.rows(np.flatnonzero(is_chosen))

@@ -12,6 +12,7 @@ from meantime.attribute_paths import STATUS, is_idle_task, process_id, process_p
 from meantime.attributes import entity_name
 from meantime.columns import Coded, Interner, distinct, named
 from meantime.errors import UsageError
+from meantime.history.samples import ALL_EVENTS
 from meantime.query.offsets.cells import CellsBuilder
 from meantime.query.offsets.interval_stacks import IntervalStacks, segments_of
 from meantime.query.offsets.map import OffsetMap, Source
@@ -104,7 +105,7 @@ def kind_of(history: History, choice: Choice) -> Kind:
 
 def events(history: History) -> dict[str, int]:
     """Return how many samples there are of each event, the most frequent first."""
-    event = history.samples().event
+    event = history.samples(event=ALL_EVENTS).event
     codes, counts = np.unique(event.codes, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     return {
@@ -262,6 +263,7 @@ class _Gathering:
             self._filtered(self._history.samples().thread),
             start_ns=self._window[0],
             end_ns=self._window[1],
+            event=None if self._choice.event is None else ALL_EVENTS,
         )
         chosen: slice | Int64s = slice(None)
         if self._choice.event is not None:

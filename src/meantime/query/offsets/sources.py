@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from meantime.columns import distinct
 from meantime.errors import InputError, UsageError
 from meantime.extent import Extent
+from meantime.history.samples import ALL_EVENTS
 from meantime.query.offsets.gather import events, kind_of, of_event, offset_map
 from meantime.query.offsets.streaming import SampleStream
 from meantime.query.parts import extent_of
@@ -85,7 +86,7 @@ class HistorySource:
             raise InputError(path, "there are no samples and no spans for --event")
         counts = events(history) if kind == "samples" else {}
         if kind == "samples" and choice.event is not None and choice.event not in counts:
-            called = int(of_event(history.samples(), choice.event).sum())
+            called = int(of_event(history.samples(event=ALL_EVENTS), choice.event).sum())
             counts |= {choice.event: called} if called else {}
         if kind == "spans" and choice.event is not None:
             spans = history.spans().name

@@ -41,6 +41,7 @@ TARGETS = {
     "spall1": Target(".spall", "spall", 1),
     "speedscope": Target(".speedscope.json", "speedscope"),
     "folded": Target(".folded", "folded"),
+    "pprof": Target(".pb.gz", "pprof"),
     "statemap": Target(".statemap", "statemap", has_states=True),
     "tasks": Target(".statemap", "tokio", 1, has_states=True),
     "workers": Target(".statemap", "tokio", 2, has_states=True),

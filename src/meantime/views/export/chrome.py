@@ -13,6 +13,7 @@ import numpy as np
 
 from meantime import attribute_paths as tree
 from meantime.history.argument_texts import joined_texts
+from meantime.history.samples import ALL_EVENTS
 from meantime.kernels import span_records
 from meantime.query.threads import numbered, thread_of
 from meantime.trace import SpanFlag
@@ -433,7 +434,7 @@ def _objects(history: History) -> Iterator[str]:
 
 
 def _samples(history: History) -> Iterator[str]:
-    samples = history.samples()
+    samples = history.samples(event=ALL_EVENTS)
     if not len(samples):
         return
     table = samples.stacks

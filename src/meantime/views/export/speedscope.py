@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.columns import Interner
+from meantime.history.samples import ALL_EVENTS
 from meantime.query.stacks import check_expansion_limit
 from meantime.query.threads import thread_of
 from meantime.views.export.rest import count_rest
@@ -113,7 +114,7 @@ def _evented(
 
 
 def _sampled(history: History, frames: Interner[str]) -> Iterator[dict[str, Any]]:
-    samples = history.samples()
+    samples = history.samples(event=ALL_EVENTS)
     for quark in np.unique(samples.thread).tolist():
         part = samples.select([quark])
         for code in np.unique(part.event.codes).tolist():

@@ -56,8 +56,10 @@ def sample_chart(
     known = np.flatnonzero(samples.stack >= 0)
     for quark in distinct(samples.thread[known]).tolist():
         chosen = known[samples.thread[known] == quark]
-        begin = samples.time_ns[chosen]
-        end = _ends(begin, samples.weight[chosen] if is_time else None, end_ns)
+        begin, weight = samples.time_ns[chosen], samples.weight[chosen]
+        # profiles without times have the sum of the weights before in their place
+        is_length = is_time or np.array_equal(np.diff(begin), np.abs(weight[:-1]))
+        end = _ends(begin, weight if is_length else None, end_ns)
         drawn = _boxes(samples.stacks, depth, samples.stack[chosen], begin, end)
         parts.append(drawn)
         name = thread_title(thread_of(history, quark))

@@ -1,0 +1,220 @@
+"""pprof's `profile.proto`: stacks with weights; of spans, the time in which each was innermost.
+
+Format: https://github.com/google/pprof/blob/main/proto/profile.proto
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from meantime.columns import Interner, distinct
+from meantime.history.samples import ALL_EVENTS
+from meantime.kernels import calls, nest
+from meantime.query.stacks import CallTree, check_expansion_limit
+from meantime.query.threads import thread_of, thread_quarks
+from meantime.query.trees import sample_unit
+from meantime.stacks import StackTable
+from meantime.views.export.rest import count_rest
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable, Iterator
+
+    from meantime.columns import Int32s, Int64s
+    from meantime.history.history import History
+
+__all__ = ["write"]
+
+_NOT_HELD = ("categories", "arguments", "points", "flows", "counter series", "objects")
+_VARINT, _BYTES = 0, 2
+_GZIP = 16 + zlib.MAX_WBITS
+_UNITS = {"ns": "nanoseconds"}
+_UNKNOWN_UNIT = "count"
+_LOCATED = re.compile(r"(.+) \((.+):(\d{1,9})\)", re.DOTALL)
+# so many bytes are compressed at a time
+_ENOUGH = 1 << 16
+_BYTE = [bytes([value]) for value in range(128)]
+
+
+def write(history: History, lost: Counter[str], *, version: int) -> Iterator[bytes]:
+    """Yield the file, compressed with gzip.
+
+    Raises:
+        MeantimeError: If its stacks, written out one by one, are too long for any file.
+    """
+    del version
+    spans = history.spans(thread_quarks(history))
+    lost["times of spans"] += len(spans)
+    lost["times of samples"] += len(history.samples())
+    lost["async spans"] += len(history.spans()) - len(spans)
+    count_rest(history, lost, *_NOT_HELD)
+    compressor = zlib.compressobj(wbits=_GZIP)
+    ready = bytearray()
+    for field in _profile(history):
+        ready += field
+        if len(ready) >= _ENOUGH:
+            yield compressor.compress(ready)
+            ready.clear()
+    yield compressor.compress(ready) + compressor.flush()
+
+
+class _Part(NamedTuple):
+    """Stacks with weights of one kind or several: by row, the thread, the stack and weights."""
+
+    stacks: StackTable
+    thread: Int64s
+    stack: Int64s
+    weights: Int64s
+    types: list[tuple[str, str]]
+
+
+def _profile(history: History) -> Iterator[bytes]:
+    parts = [part for part in (_of_samples(history), _of_spans(history)) if part is not None]
+    strings: list[str] = [""]
+    text = Interner(strings).code
+    width = sum(len(part.types) for part in parts)
+    for part in parts:
+        for name, unit in part.types:
+            yield _message(1, _number(1, text(name)) + _number(2, text(unit)))
+    names: list[str] = []
+    function = Interner(names).code
+    first = 0
+    for part in parts:
+        codes = np.array([function(name) for name in part.stacks.frames], np.int64)
+        labels = {
+            thread: _labels(history, thread, text) for thread in distinct(part.thread).tolist()
+        }
+        before, after = bytes(first), bytes(width - first - len(part.types))
+        ids = _packed_locations(part.stacks, codes)
+        for thread, stack, weights in zip(
+            part.thread.tolist(), part.stack.tolist(), part.weights.tolist(), strict=True
+        ):
+            values = b"".join(_varint(weight % 2**64) for weight in weights)
+            yield _message(
+                2, _message(1, ids(stack)) + _message(2, before + values + after) + labels[thread]
+            )
+        first += len(part.types)
+    yield from _functions(names, text)
+    start_ns, end_ns = history.bounds
+    if (utc_ns := history.clock.utc_at_origin_ns) is not None and utc_ns + start_ns > 0:
+        yield _number(9, utc_ns + start_ns)
+    if not history.metadata.sample_units:
+        yield _number(10, end_ns - start_ns)
+    if parts:
+        yield _number(14, text(parts[0].types[0][0]))
+    yield _number(13, text("converted by meantime"))
+    for string in strings:
+        yield _message(6, string.encode("utf-8", "replace"))
+
+
+def _functions(names: list[str], text: Callable[[str], int]) -> Iterator[bytes]:
+    """Yield a location and a function for each name; one that ends in (FILE:LINE) has these."""
+    for number, name in enumerate(names, 1):
+        found = _LOCATED.fullmatch(name)
+        line = _number(1, number) + (_number(2, int(found[3])) if found else b"")
+        called = _number(1, number) + _number(2, text(found[1] if found else name))
+        if found:
+            called += _number(4, text(found[2]))
+        yield _message(4, _number(1, number) + _message(4, line))
+        yield _message(5, called)
+
+
+def _of_samples(history: History) -> _Part | None:
+    samples = history.samples(event=ALL_EVENTS)
+    if not len(samples):
+        return None
+    units = history.metadata.sample_units
+    used = {samples.event.names[code] for code in distinct(samples.event.codes).tolist()}
+    events = [event for event in units if event in used] + sorted(used - units.keys())
+    key, row = _rows(samples.thread, samples.stack, len(samples.stacks))
+    weights = np.zeros((len(key), len(events)), np.int64)
+    types = []
+    for column, event in enumerate(events):
+        chosen = np.isin(samples.event.codes, [samples.event.names.index(event)])
+        np.add.at(weights[:, column], row[chosen], samples.weight[chosen])
+        unit = sample_unit(samples.of_event(event))
+        types.append((event, _UNITS.get(unit, unit if event in units else _UNKNOWN_UNIT)))
+    return _checked(_Part(samples.stacks, *_thread_and_stack(key, samples.stacks), weights, types))
+
+
+def _of_spans(history: History) -> _Part | None:
+    spans = history.spans(thread_quarks(history))
+    if not len(spans):
+        return None
+    stack, parent, frame = calls.stacks(spans.parent, spans.name.codes)
+    table = StackTable(parent, frame, spans.name.names)
+    own = nest.innermost_time(spans.start_ns, spans.end_ns, spans.offsets)
+    key, row = _rows(spans.thread, stack, len(table))
+    weights = np.zeros((len(key), 2), np.int64)
+    np.add.at(weights[:, 0], row, own)
+    np.add.at(weights[:, 1], row, 1)
+    types = [("wall", "nanoseconds"), ("spans", "count")]
+    return _checked(_Part(table, *_thread_and_stack(key, table), weights, types))
+
+
+def _rows(thread: Int32s, stack: Int32s, stacks: int) -> tuple[Int64s, Int64s]:
+    """Return the different pairs of a thread and a stack as numbers, and the pair of each row."""
+    key, row = np.unique(thread.astype(np.int64) * (stacks + 1) + stack + 1, return_inverse=True)
+    return key, row.reshape(-1)
+
+
+def _thread_and_stack(key: Int64s, table: StackTable) -> tuple[Int64s, Int64s]:
+    thread, stack = np.divmod(key, len(table) + 1)
+    return thread, stack - 1
+
+
+def _checked(part: _Part) -> _Part:
+    own = np.zeros(len(part.stacks), np.int64)
+    own[part.stack[part.stack >= 0]] = 1
+    check_expansion_limit(CallTree(part.stacks, own, own, own))
+    return part
+
+
+def _packed_locations(stacks: StackTable, codes: Int64s) -> Callable[[int], bytes]:
+    """Return what gives the locations of a stack, from the innermost frame outwards."""
+    parent = stacks.parent.tolist()
+    encoded = [_varint(code + 1) for code in codes[stacks.frame].tolist()]
+
+    def locations(stack: int) -> bytes:
+        found = []
+        while stack >= 0:
+            found.append(encoded[stack])
+            stack = parent[stack]
+        return b"".join(found)
+
+    return locations
+
+
+def _labels(history: History, quark: int, text: Callable[[str], int]) -> bytes:
+    """Return the labels of a thread's samples: its name and that of its process."""
+    whose = thread_of(history, quark)
+    texts = {
+        "thread": whose.name or whose.path or str(whose.tid),
+        "process": whose.process or str(whose.pid),
+    }
+    return b"".join(
+        _message(3, _number(1, text(key)) + _number(2, text(value))) for key, value in texts.items()
+    )
+
+
+def _message(number: int, content: bytes) -> bytes:
+    return _varint(number << 3 | _BYTES) + _varint(len(content)) + content
+
+
+def _number(number: int, value: int) -> bytes:
+    return _varint(number << 3 | _VARINT) + _varint(value)
+
+
+def _varint(value: int) -> bytes:
+    if value < 128:
+        return _BYTE[value]
+    found = bytearray()
+    while value > 127:
+        found.append(value & 127 | 128)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
