@@ -206,6 +206,9 @@ CATALOGUE: dict[str, str] = {
         "events whose clock no snapshot relates to that of the trace were left out"
     ),
     "sample_without_thread": "samples of threads that the trace does not describe were left out",
+    "unplaced_marker": (
+        "markers were left out: their times and those of the samples have different origins"
+    ),
     "negative_weight": (
         "weights are below 0, as in the difference of two profiles: statistics add them up, and"
         " flame graphs draw only the increases"

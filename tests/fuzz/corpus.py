@@ -918,6 +918,72 @@ def _pprof() -> list[Files]:
     return [{"small.pb": profile}, *_read(_SAMPLES / "profiles" / "node-wall.pb.gz")]
 
 
+@cache
+def _firefox() -> list[Files]:
+    """Return a profile of two processes with all kinds of markers, in columns and in rows."""
+    thread: dict[str, Any] = {
+        "name": "Main", "pid": "7", "tid": 8, "processName": "web",
+        "samples": {
+            "length": 3, "stack": [1, None, 0], "timeDeltas": [1, 1.5, 1], "weight": [1, 1, 2],
+            "weightType": "samples", "threadCPUDelta": [None, 5, 6],
+        },
+        "stackTable": {"length": 2, "prefix": [None, 0], "frame": [0, 1]},
+        "frameTable": {"length": 2, "func": [0, 1], "category": [0, 1], "inlineDepth": [0, 1]},
+        "funcTable": {"length": 2, "name": [0, 1], "resource": [-1, 0]},
+        "resourceTable": {"length": 1, "name": [2], "lib": [0]},
+        "markers": {
+            "length": 6, "name": [3, 3, 3, 3, 3, 3], "phase": [0, 1, 2, 3, 1, 0],
+            "startTime": [1, 2, 2.5, None, 2, 1], "endTime": [None, 3, None, 4, 2.5, None],
+            "category": [0, 1, 1, 1, 0, 0],
+            "data": [
+                {"type": "Text", "name": "said"},
+                {
+                    "type": "Network", "URI": "https://me:secret@host/path?key=1",
+                    "requestHeaders": "Cookie: 1", "cause": {"stack": 1},
+                },
+                {"type": "IPC", "direction": "sending", "messageSeqno": 1, "otherPid": "9",
+                 "messageType": "M"},
+                None,
+                {"type": "UserTiming", "name": "measure"},
+                {"type": "CompositorScreenshot", "url": 1},
+            ],
+        },
+        "stringArray": ["main", "0x10", "lib.so", "Marker"],
+    }  # fmt: skip
+    counter = {
+        "name": "malloc", "category": "Memory", "pid": "7",
+        "samples": {"length": 2, "time": [1, 2], "count": [5, -2], "number": [1, 1]},
+    }  # fmt: skip
+    rows = {
+        "name": "Child", "processType": "tab", "pid": 9, "tid": 1,
+        "samples": {"schema": {"stack": 0, "time": 1}, "data": [[0, 1], [None, 2]]},
+        "stackTable": {"schema": {"prefix": 0, "frame": 1}, "data": [[None, 0]]},
+        "frameTable": {"schema": {"location": 0, "category": 1}, "data": [[0, 1]]},
+        "markers": {
+            "schema": {"name": 0, "time": 1, "data": 2},
+            "data": [
+                [1, 1, {"type": "tracing", "interval": "start"}],
+                [1, 2, {"type": "tracing", "interval": "end"}],
+                [1, 2, {"startTime": 0.5, "endTime": 2}],
+                [1, 4, {"type": "IPC", "direction": "receiving", "messageSeqno": 1,
+                        "otherPid": "7", "messageType": "M"}],
+            ],
+        },
+        "stringTable": ["fn (file.js:1)", "Paint"],
+    }  # fmt: skip
+    meta = {
+        "startTime": 1500000000000.25, "interval": 1, "stackwalk": 1, "version": 30,
+        "categories": [{"name": "Other"}, {"name": "JavaScript"}],
+    }  # fmt: skip
+    child = {"meta": {**meta, "startTime": 1500000000001.25}, "threads": [rows], "libs": []}
+    whole = {"meta": meta, "threads": [thread], "counters": [counter], "processes": [child]}
+    nested = {"meta": meta, "threads": [rows, json.dumps(child)]}
+    return [
+        {"columns.json": json.dumps(whole).encode()},
+        {"rows.json": json.dumps(nested).encode()},
+    ]
+
+
 _JSON_TOKENS = (
     *(b"{", b"}", b"[", b"]", b",", b":", b'"', b"\\", b'\\u0000"', b"\xff", b"\xef\xbb\xbf"),
 )
@@ -999,6 +1065,13 @@ FORMATS = {
                 b"\x0a\x04\x08\x01\x10\x02", b"\x12\x02\x0a\x00", b"\x22\x00", b"\x2a\x00",
                 b"\x38\x01", b"\x0a\x01", b"\xff" * 9 + b"\x01", b"\x80", b"\x00",
             ), text=False, reader="pprof",
+        ),
+        Format(
+            "firefox", _firefox, (
+                *_JSON_TOKENS, b'"stackTable":', b'"prefix":[0,1]', b'"length":', b'"time":[',
+                b'"schema":{', b'"data":[[', b'"phase":[3]', b'"weight":[', b'"processes":[',
+                b'"startTime":', b'"frame":[-1]', b'"timeDeltas":[',
+            ), reader="firefox",
         ),
         Format(
             "folded", _folded, (b";", b" ", b"\n", b";;", b"\0", b"\xff", b" 1e9", b"\t1"),

@@ -14,6 +14,7 @@ from meantime.readers import (
     chrome,
     cpuprofile,
     dask_tasks,
+    firefox,
     folded,
     github_jobs,
     jaeger,
@@ -183,6 +184,21 @@ class TestPprof(ReaderContract):
     reader = pprof
     samples = (sample("pprof", "small.pb", {"Samples": 5}, {"negative_weight": 1}),)
     unbounded = "a profile is one message, whose strings may be at its end"
+
+
+class TestFirefox(ReaderContract):
+    reader = firefox
+    unbounded = "the file is one JSON value"
+    samples = (
+        sample(
+            "firefox",
+            "columns.json",
+            {"Samples": 8, "StateChanges": 7, "Spans": 5, "Points": 2, "Counters": 2, "Flows": 1},
+            {"private_field": 1, "record_skipped": 1},
+        ),
+        sample("firefox", "rows.json", {"Samples": 4, "StateChanges": 6, "Spans": 4, "Points": 2}),
+    )
+    damaged = b'{"meta": {"stackwalk": 1}, "threads": [7]}'
 
 
 class TestSpall(ReaderContract):

@@ -11,7 +11,7 @@ from meantime.errors import InputError
 if TYPE_CHECKING:
     from meantime.readers.source import Source
 
-__all__ = ["exact", "load_object"]
+__all__ = ["exact", "load_object", "parse_object"]
 
 # Python's limit for integers: the time of converting more grows with their square.
 _MAX_DIGITS = 4300
@@ -46,17 +46,26 @@ def load_object(source: Source) -> dict[str, Any]:
     """
     with source:
         text = bytes(source.whole()).decode("utf-8-sig", "replace")
+    return parse_object(source.name, text)
+
+
+def parse_object(name: str, text: str) -> dict[str, Any]:
+    """Return the JSON object in a text, its decimals as `Decimal`.
+
+    Raises:
+        InputError: If it is not JSON, or another value than an object.
+    """
     try:
         value = json.loads(text, parse_float=exact, parse_constant=Decimal, strict=False)
     except json.JSONDecodeError as error:
         offset = len(text[: error.pos].encode())
         raise InputError(
-            source.name, f"{error.msg} (byte {offset})", line=error.lineno, offset=offset
+            name, f"{error.msg} (byte {offset})", line=error.lineno, offset=offset
         ) from None
     except (ArithmeticError, ValueError) as error:
-        raise InputError(source.name, f"a number cannot be read: {_reason(error)}") from None
+        raise InputError(name, f"a number cannot be read: {_reason(error)}") from None
     except RecursionError:
-        raise InputError(source.name, "the JSON is nested too deeply to be a profile") from None
+        raise InputError(name, "the JSON is nested too deeply to be a profile") from None
     if not isinstance(value, dict):
-        raise InputError(source.name, "a profile is a JSON object, but this is another value")
+        raise InputError(name, "a profile is a JSON object, but this is another value")
     return value

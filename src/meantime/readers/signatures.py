@@ -116,6 +116,10 @@ def _pprof(head: bytes, _: str) -> bool:
     return head[:1] in _PPROF_TAGS and (b"\x08" in head[:512] or b"\x10" in head[:512])
 
 
+def _firefox(head: bytes, _: str) -> bool:
+    return b'"meta"' in head or b'"stackTable"' in head or b'"libs"' in head
+
+
 def _jaeger(head: bytes, _: str) -> bool:
     return b'"traceID"' in head or b'"spanID"' in head
 
@@ -157,6 +161,7 @@ def _dask_tasks(head: bytes, _: str) -> bool:
 SIGNATURES: dict[str, Callable[[bytes, str], bool]] = {
     "meantime.readers.packed": _packed,
     "meantime.readers.pprof": _pprof,
+    "meantime.readers.firefox": _firefox,
     "meantime.readers.otlp": _otlp,
     "meantime.readers.jaeger": _jaeger,
     "meantime.readers.zipkin": _zipkin,

@@ -83,9 +83,9 @@ _JSON_FORMATS = (
         "download the trace as JSON from Jaeger's user interface",
     ),
     _format(
-        rb'"preprocessedProfileVersion"|"geckoProfile"|"meta".*"interval"',
-        "a Firefox or samply profile",
-        "open it with profiler.firefox.com",
+        rb'"profileJSON"',
+        "a profile of Cleopatra, before 2016",
+        "load it at profiler.firefox.com, and save it from there",
     ),
     _format(rb'"recording".*"displayName"', "a Safari recording", "open it with Safari"),
     _format(

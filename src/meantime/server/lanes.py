@@ -840,7 +840,7 @@ def _names(history: History, quarks: Int32s, pattern: str = "") -> list[str]:
 def _sampled_stacks(history: History) -> tuple[dict[int, tuple[int, int]], SpanRows | None]:
     """Return the stacks that samples show as spans, and the rows of each thread among them."""
     samples = history.samples()
-    if len(history.spans()) or not (samples.stack >= 0).any():
+    if len(thread_quarks(history)) or not (samples.stack >= 0).any():
         return {}, None
     end_ns = max(history.bounds[1], int(samples.time_ns[-1]) + 1)
     chart = sample_chart(
