@@ -31,8 +31,8 @@ CATALOGUE: dict[str, str] = {
     "interval_without_start": "intervals without a start were left out",
     "interval_without_end": ("intervals without an end are drawn until the last time of the input"),
     "begin_without_end": (
-        "begins of pairs have no end: they last until the span that they are in ends, until the next"
-        " such begin, or until the end of the log"
+        "begins of pairs have no end: they last until the span that they are in ends, until the"
+        " next such begin, or until the end of the log"
     ),
     "step_of_job": "steps of batch jobs are within their job, and were left out",
     "unknown_line": "lines that are neither a sample nor part of one were skipped",

@@ -224,16 +224,12 @@ def test_a_range_is_printed_by_dump(run: Callable[..., tuple[object, str, str]])
     ("head", "called", "advised"),
     [
         (b"PERFILE2\x68\0\0\0", "a perf.data file", "perf script -i NAME"),
-        (b"\x17\x08Dtracing6\0", "a trace-cmd file", "perf record -a"),
-        (b"SQLite format 3\0", "an SQLite database", "sqlite3"),
+        (b"\x17\x08Dtracing6\0", "a trace-cmd file", "trace-cmd report -i NAME"),
         (b"go 1.19 trace\0\0\0", "a Go execution trace", "go tool trace NAME"),
-        (b"H\xaa\xf9\xb2\xda\n\4\x08\1\x10\2\n\4", "a pprof profile", "pprof -raw NAME"),
-        (b"# ninja log v5\n", "a ninja log", "ninjatracing NAME"),
         (b"PK\3\4\x14\0", "a zip archive", "unpack"),
         (b'{\n "resourceMetrics": [', "OpenTelemetry metrics", "CSV"),
         (b'{"trace_id": "0x1"}\n', "the output of OpenTelemetry's console exporter", "OTLP"),
         (b'{"traceId": "AA==", "refType": 0', "Jaeger's model in protobuf's JSON", "download"),
-        (b'{"meta": {"interval": 1', "a Firefox or samply profile", "profiler.firefox.com"),
         (b"<?xml version", "XML or a web page", "the trace itself"),
     ],
 )

@@ -20,9 +20,9 @@ from meantime.readers import (
     jaeger,
     jfr,
     jsonl,
-    nsys,
     junit,
     ninja,
+    nsys,
     otlp,
     packed,
     perf,
@@ -180,6 +180,8 @@ class TestNsys(ReaderContract):
             {"flow_without_begin": 1, "unfinished_span": 1},
         ),
     )
+
+
 class TestPprof(ReaderContract):
     reader = pprof
     samples = (sample("pprof", "small.pb", {"Samples": 5}, {"negative_weight": 1}),)

@@ -67,9 +67,10 @@ def command(
     lenient: bool,
     strict: bool,
 ) -> None:
-    """Show why a thread took its time: the critical path that ends where the range ends.
+    """Show why a thread took its time: what it waited for, and who woke it.
 
-    Where the thread waits, the path is on the thread that woke it, and on what that waited for.
+    This is the critical path that ends where the range ends: where the thread waits, the path is on
+    the thread that woke it, and on what that waited for.
     The trace must have the scheduler's switches and wake-ups, as `perf sched record` and
     `trace-cmd record -e sched` write them.
     """

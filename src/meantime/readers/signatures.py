@@ -111,6 +111,8 @@ def _otlp(head: bytes, _: str) -> bool:
 def _perfetto(head: bytes, _: str) -> bool:
     # a message in field 1: a packet
     return head[:1] == b"\n" and head[:64].strip() != b""
+
+
 def _pprof(head: bytes, _: str) -> bool:
     # any field may be the first; text has no tags of numbers
     return head[:1] in _PPROF_TAGS and (b"\x08" in head[:512] or b"\x10" in head[:512])
@@ -141,6 +143,8 @@ def _strace(head: bytes, _: str) -> bool:
     return b"\0" not in part and (
         _STRACE_LINE.search(part) is not None or b"usecs/call" in part or b"attached" in part
     )
+
+
 def _ninja(head: bytes, _: str) -> bool:
     return head.startswith(b"# ninja log")
 

@@ -35,7 +35,7 @@ _FORMATS = (
     _format(
         rb"\x17\x08Dtracing",
         "a trace-cmd file",
-        "record with `perf record -a -e 'sched:*'`, and open the text of `perf script`",
+        "run `trace-cmd report -i {name} > trace.txt` and open trace.txt",
     ),
     _format(
         rb"(?:[^\n]*\n){0,3} +time +cpu +task name|\s*-{20,}\n +Task ",
@@ -55,15 +55,13 @@ _FORMATS = (
         "a text dump of goroutines",
         "fetch /debug/pprof/goroutine without debug= and open what it returns",
     ),
-    _format(rb"(?:W\x1d\xd1u|\xc1\x1f\xfc\xc1|/\* CTF )", "a CTF stream", _TABLE),
+    _format(rb"(?:W\x1d\xd1u|\xc1\x1f\xfc\xc1|/\* CTF )", "a part of a CTF trace", "open its directory"),
     _format(
         rb"# callgrind format|(?:version|creator|pid|cmd):.*?\nevents:",
         "a callgrind profile",
         "run `gprof2dot` or KCachegrind",
     ),
-    _format(
-        rb"\*version\n", "an Android method trace", "record with Perfetto, and open its trace"
-    ),
+    _format(rb"\*version\n", "an Android method trace", "record with Perfetto, and open its trace"),
     _format(rb"\s*<(?:\?xml|!DOCTYPE|html|svg)", "XML or a web page", "open the trace itself"),
     _format(rb"PK\x03\x04", "a zip archive", "unpack it and open what it contains"),
     _format(rb"BZh[1-9]", "compressed with bzip2", "run `bunzip2 {name}` first"),
