@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+import meantime
 from meantime.anomalies import Anomalies
 from meantime.testing.statemaps import events, panel, panel_of, statemap
 from meantime.views.statemap.bands import bands
@@ -54,6 +55,19 @@ def test_the_picture_has_title_rows_legend_axis_and_footer_without_any_script() 
         *("disk0", "disk1"),
         "3 rectangles of 3 intervals",
     ]
+
+
+def test_a_legend_of_very_many_states_has_those_with_the_most_time() -> None:
+    builder = meantime.HistoryBuilder()
+    time_ns = 0
+    for number in range(100):
+        builder.modify(time_ns, builder.quark("cpu"), f"thread-{number}")
+        time_ns += 1 if number < 60 else 1_000
+
+    drawn = meantime.statemap(builder.close(time_ns)).data
+
+    names = [each for each in texts(render(drawn)) if each.startswith(("thread", "and"))]
+    assert names == [*(f"thread-{number}" for number in range(60, 100)), "and 60 others"]
 
 
 def test_a_row_has_one_path_for_each_colour() -> None:

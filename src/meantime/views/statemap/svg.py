@@ -34,6 +34,8 @@ _MOST_HEIGHT_PX = 4000
 _MOST_LABEL_PX = 210
 # So many rectangles are likely to be in all states, so that the others need not be looked at.
 _SOME = 1 << 16
+# A legend of more names is not read.
+_MOST_STATES = 40
 _EVENT_APART_PX = 4  # closer together, on average, they hide the states
 
 
@@ -50,7 +52,7 @@ def parts(statemap: Statemap) -> list[bytes]:
     last_states: tuple[StateRow, ...] | None = None
     for number, panel in enumerate(statemap.panels):
         if panel.states != last_states:
-            markup, height = _legend(_occurring(statemap.panels[number:]), top)
+            markup, height = _legend(*_occurring(statemap.panels[number:]), top)
             picture.append(markup.encode())
             top += height
             last_states = panel.states
@@ -138,10 +140,21 @@ class _Layout:
         return self.left_px + self.strip_px * ratio
 
 
-def _occurring(panels: Sequence[StatemapPanel]) -> list[StateRow]:
-    """Return the states that occur in those of the panels that share the legend of the first."""
+def _occurring(panels: Sequence[StatemapPanel]) -> tuple[list[StateRow], int]:
+    """Return the states in the panels that share the legend of the first, and how many others.
+
+    Of very many, those with the most time.
+    """
     states = panels[0].states
     sharing = takewhile(lambda panel: panel.states == states, panels)
+    if len(states) > _MOST_STATES:
+        total_ns = np.zeros(len(states))
+        for panel in sharing:
+            columns = panel.rectangles
+            total_ns += np.bincount(columns.state_index, columns.state_ns, len(states))
+        longest = np.argsort(-total_ns, kind="stable")[:_MOST_STATES]
+        shown = np.sort(longest[total_ns[longest] > 0]).tolist()
+        return [states[index] for index in shown], int((total_ns > 0).sum()) - len(shown)
     occur = np.zeros(len(states), np.bool_)
     for panel in sharing:
         index = panel.rectangles.state_index
@@ -149,10 +162,10 @@ def _occurring(panels: Sequence[StatemapPanel]) -> list[StateRow]:
             occur[index[first : first + _SOME]] = True
             if occur.all():
                 break
-    return [states[index] for index in np.flatnonzero(occur).tolist()]
+    return [states[index] for index in np.flatnonzero(occur).tolist()], 0
 
 
-def _legend(states: Sequence[StateRow], top: float) -> tuple[str, float]:
+def _legend(states: Sequence[StateRow], others: int, top: float) -> tuple[str, float]:
     parts: list[str] = []
     x, y = float(MARGIN_PX), top
     for state in states:
@@ -164,6 +177,11 @@ def _legend(states: Sequence[StateRow], top: float) -> tuple[str, float]:
         parts.append(element("rect", {**box, "fill": state.color}))
         parts.append(element("text", {"class": "ink", "x": x + 18, "y": y + 10.5}, text=name))
         x += width
+    if others:
+        text = f"and {others:,} others"
+        if x + width_px(text, 12) > _WIDTH_PX - MARGIN_PX:
+            x, y = float(MARGIN_PX), y + _LEGEND_LINE_PX
+        parts.append(element("text", {"class": "muted", "x": x, "y": y + 10.5}, text=text))
     return "".join(parts) + "\n", y - top + _LEGEND_LINE_PX + 4
 
 
