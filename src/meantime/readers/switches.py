@@ -29,6 +29,8 @@ _SAME_THREAD = -2
 _IRQ_GROUP, _CALL_GROUP = "interrupts", "system calls"
 # of `CPU_STATES`
 _CPU_COLORS = ("#ebedf1", "#659cd3", "#124a74", "#841c58", "#9952ba")
+# Between running and blocked, unlike them and unlike runnable.
+_THREAD_COLORS = {"preempted": "#e58a5b"}
 _REQUESTS = {"R": "read", "W": "write", "D": "discard"}
 
 
@@ -140,7 +142,9 @@ class _Making:
         names = [state_name(code) or "" for code in met]
         codes[met] = [self._found.values.code(name) for name in names]
         ordered = [name for name in THREAD_STATES if name in names]
-        legend = tuple(State(name, value) for value, name in enumerate(ordered))
+        legend = tuple(
+            State(name, value, _THREAD_COLORS.get(name)) for value, name in enumerate(ordered)
+        )
         if len(rows):
             below = {
                 len(self._trace.paths[each])
