@@ -897,3 +897,21 @@ def test_tiles_of_many_spans_are_the_same_from_their_overview(
         for name, column in arrays.items():
             assert np.array_equal(found_arrays[name], column), (name, address)
     assert 10 < len(levels) < len(addresses)
+
+
+def test_counters_are_called_by_what_differs_in_their_paths() -> None:
+    def names(*paths: tuple[str, ...]) -> list[str]:
+        builder = HistoryBuilder()
+        for path in paths:
+            builder.modify(0, builder.quark("Processes", *path), 3_000)
+        table = Page(builder.close()).get("/lanes/0/1")
+        lanes = zip(table["kind"], table["name"], strict=True)
+        return [name for kind, name in lanes if kind == "counter"]
+
+    requests = ("Counters", "Open requests", "requests")
+    assert names(("shop", *requests), ("cart", *requests)) == ["cart", "shop"]
+    assert names(("1", "Counters", "memory", "heap"), ("1", "Counters", "memory", "free")) == [
+        "free",
+        "heap",
+    ]
+    assert names(("1", "Counters", "memory", "heap")) == ["heap"]

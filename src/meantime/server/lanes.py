@@ -442,11 +442,14 @@ class LaneTree:
         quarks = quarks[history.has_values(quarks)]
         if not len(quarks):
             return
-        names = _names(history, quarks, lane.declaration.pattern)
+        title = lane.declaration.name or ("Numbers" if kind == "counter" else "States")
+        if kind == "counter":
+            names = _counter_names(history, quarks, title)
+        else:
+            names = _names(history, quarks, lane.declaration.pattern)
         if prefix:
             names = [name.removeprefix(prefix) for name in names]
         order = natural_order(names)
-        title = lane.declaration.name or ("Numbers" if kind == "counter" else "States")
         # counters have no statistics for which the group could be chosen
         pattern = "" if kind == "counter" or above >= 0 else lane.declaration.pattern
         group = self._group(title, len(quarks), pattern, above)
@@ -835,6 +838,29 @@ def _names(history: History, quarks: Int32s, pattern: str = "") -> list[str]:
         elif own in given:
             named[index] = f"{given[own]} {named[index]}"
     return named
+
+
+def _counter_names(history: History, quarks: Int32s, title: str) -> list[str]:
+    """Return what counters below a title are called: the names in their paths that differ.
+
+    The counters of processes are called by these, by their names and by their series.
+    """
+    attributes, given = history.attributes, history.names
+    paths = [attributes.path(quark) for quark in quarks.tolist()]
+    if len({len(path) for path in paths}) > 1 or len(paths[0]) == 1:
+        return _names(history, quarks)
+    columns: list[Sequence[str]] = [*zip(*paths, strict=True)]
+    if len(columns) > 1 and set(columns[0]) == {PROCESSES}:
+        numbers = dict.fromkeys(columns[1])
+        for number in numbers:
+            name = given.get(attributes.quark(PROCESSES, number))
+            numbers[number] = f"{name} {number}" if name else number
+        columns[1] = [numbers[number] or "" for number in columns[1]]
+    different = [column for column in columns if len(set(column)) > 1]
+    if not different:
+        # one counter: the last name that is not above it already
+        different = [column for column in columns if column[0] != title][-1:] or columns[-1:]
+    return ["/".join(names) for names in zip(*different, strict=True)]
 
 
 def _sampled_stacks(history: History) -> tuple[dict[int, tuple[int, int]], SpanRows | None]:
