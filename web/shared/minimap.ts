@@ -4,11 +4,17 @@ import { h } from "./dom";
 import { LaneImage } from "./lane-image";
 import type { Viewport } from "./viewport";
 
+/** A press of an arrow key moves at least by this fraction. */
+const LEAST_STEP = 1e-4;
+
 export class Minimap {
   readonly element: HTMLElement;
   private readonly window = h("div", { class: "window" });
   private readonly image: LaneImage;
   private readonly canvas = h("canvas");
+
+  /** The part in view, as fractions of the whole. */
+  private part = { from: 0, to: 1 };
 
   /** The width in CSS pixels. */
   widthPx = 0;
@@ -21,7 +27,7 @@ export class Minimap {
   constructor(move: (middle: number) => void, resized: () => void) {
     this.element = h(
       "div",
-      { class: "minimap", attributes: { role: "slider", "aria-label": "Part in view", tabindex: "-1" } },
+      { class: "minimap", attributes: { role: "slider", "aria-label": "Part in view", "aria-valuemin": "0", "aria-valuemax": "100", tabindex: "0" } },
       this.canvas,
       this.window,
     );
@@ -38,6 +44,16 @@ export class Minimap {
     this.element.addEventListener("pointerdown", (event) => {
       this.element.setPointerCapture(event.pointerId);
       go(event);
+    });
+    this.element.addEventListener("keydown", (event) => {
+      const { from, to } = this.part;
+      const step = Math.max(LEAST_STEP, (to - from) / 4);
+      const places: Record<string, number> = { ArrowLeft: (from + to) / 2 - step, ArrowRight: (from + to) / 2 + step, Home: 0, End: 1 };
+      const place = places[event.key];
+      if (place === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      event.stopPropagation();
+      move(Math.max(0, Math.min(1, place)));
     });
     this.element.addEventListener("pointermove", (event) => {
       if (this.element.hasPointerCapture(event.pointerId)) go(event);
@@ -90,5 +106,9 @@ export class Minimap {
     this.window.style.left = `${from * 100}%`;
     this.window.style.width = `${Math.max(0.1, (to - from) * 100)}%`;
     this.window.hidden = view.isWhole;
+    this.part = { from, to };
+    const percent = (part: number) => `${Number((part * 100).toPrecision(3))} %`;
+    this.element.setAttribute("aria-valuenow", String(Math.round(((from + to) / 2) * 100)));
+    this.element.setAttribute("aria-valuetext", view.isWhole ? "all" : `${percent(from)} to ${percent(to)}`);
   }
 }

@@ -215,8 +215,8 @@ export class Answers {
       this.table.show(found, compared);
     } else if (tab === "flame") {
       const found = isEmpty ? null : await session.source.ask("flame", range, signal);
-      this.setCommand(file, range.lanes, "flame", " -o flame.svg");
-      if (!found?.parent.length) return this.fail("flame", file.info.counts.spans || file.info.counts.samples ? "No spans or samples are in this range. Select a longer one, or press 0." : "A flame graph needs spans or samples; this trace has neither.");
+      if (found?.parent.length) this.setCommand(file, range.lanes, "flame", " -o flame.svg");
+      else return this.fail("flame", file.info.counts.spans || file.info.counts.samples ? "No spans or samples are in this range. Select a longer one, or press 0." : "A flame graph needs spans or samples; this trace has neither.");
       this.flameUnit = found.unit;
       const tree: CallTree = {
         names: found.names,
@@ -243,8 +243,11 @@ export class Answers {
         this.heat.about = mainLane.title;
       } else this.heat.about = "";
       const found = isEmpty ? null : await session.source.ask("heat", { ...range, period, rows: this.heat.rows }, signal);
-      this.setCommand(file, range.lanes, "heatmap", ` --period ${plain(period)} -o heatmap.svg`);
-      if (found) this.heat.show(found, file);
+      if (found) {
+        const states = (found.states ?? []).map((each) => ` --state ${quoted(each)}`).join("");
+        this.setCommand(file, range.lanes, "heatmap", `${states} --period ${plain(period)} --rows ${found.rows} --origin abs:${found.origin_ns}ns -o heatmap.svg`);
+        this.heat.show(found, file);
+      }
     } else if (tab === "moment") {
       this.command = null;
       await this.moment.show(session.moment, signal);
@@ -264,6 +267,8 @@ export class Answers {
   }
 
   private fail(tab: string, text: string): void {
+    this.command = null;
+    this.changed();
     if (tab === "stats") this.table.message("Nothing to show", text);
     else if (tab === "flame") {
       this.graph.element.hidden = this.sandwich.element.hidden = true;

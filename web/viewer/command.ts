@@ -25,7 +25,8 @@ const THREAD = /^Processes\/([^/]+)\/Threads\/([^/]+)$/;
 
 /** The options that restrict a command to a lane and those below it; null if there are none. */
 export function laneOptions(file: FileModel, lane: number, name: string): string | null {
-  const { pattern, handle } = file.table!;
+  const { pattern, handle, kind } = file.table!;
+  if (name === "heatmap" && kind[lane] === "state") return ` --filter ${quoted(handle[lane]!)}`;
   const below = (each: number): number[] => [each, ...file.children[each]!.flatMap(below)];
   let patterns = [pattern[lane]!];
   if (!pattern[lane]) patterns = below(lane).filter((each) => each !== lane && !file.children[each]!.length).map((each) => handle[each]!);

@@ -574,6 +574,7 @@ export class PackedLane extends BoxLane {
       const y = Math.round((top + 2 + row * this.rowPx) * ratio);
       const tall = Math.round((this.rowPx - 2) * ratio);
       columns.draw(image, y, tall, file.states, this.seen, scene.inks.line2, scene.inks.background, 1, this.lit);
+      if (scene.lit) this.drawLit(image, pieces, row, y, tall);
       let done = -Infinity;
       for (const { tile, from, origin } of pieces) {
         const firstRow = this.firstRow(tile);
@@ -593,6 +594,27 @@ export class PackedLane extends BoxLane {
         }
       }
     }
+  }
+
+  /** Draws entities whose own names are lit in full colour. */
+  private drawLit(image: LaneImage, pieces: readonly Piece[], row: number, y: number, tall: number): void {
+    const { scene, file } = this;
+    const scale = image.width / scene.spanNs;
+    let any = false;
+    columns.begin(image.width);
+    for (const { tile, from, to, origin } of pieces) {
+      const first = this.firstRow(tile);
+      if (first < 0) continue;
+      const { start, end, name } = tile.columns;
+      const at = first + row;
+      for (let box = lowerBound(end!, tile.boxStart[at]!, tile.boxStart[at + 1]!, from - origin); box < tile.boxStart[at + 1]!; box++) {
+        if (origin + start![box]! >= to) break;
+        if (!scene.isLit(file, tile.nameIds[name![box]!]!)) continue;
+        any = true;
+        this.addCells(tile, at, Math.max(from, origin + start![box]!), Math.min(to, origin + end![box]!), origin, scale);
+      }
+    }
+    if (any) columns.draw(image, y, tall, file.states, this.seen, scene.inks.line2, scene.inks.background, 1, null);
   }
 
   drawOver(context: CanvasRenderingContext2D, top: number): void {

@@ -10,6 +10,10 @@ const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-se
 const HEAD_PX = 34;
 const AXIS_PX = 24;
 const FOOT_PX = 24;
+/** The height of a line of the legend, the room for a colour, and the most for a name. */
+const LEGEND_PX = 18;
+const SWATCH_PX = 15;
+const MOST_NAME_PX = 260;
 
 interface Text {
   x: number;
@@ -55,16 +59,24 @@ function drawing(session: Session, title: string, subtitle: string, legend: read
     texts.push({ x: place.left, y, text: elide(name.textContent!, gutter - place.left - 12, measure), color: themeColor("--text"), size: 12, bold: row.classList.contains("heads"), room: gutter - place.left - 8 });
   }
   const top = HEAD_PX + AXIS_PX;
+  const small = measureIn(`11px ${FONT}`);
+  const end = gutter + area.width;
   let x = gutter;
+  let y = top + area.height + FOOT_PX / 2;
   for (const { name, color } of legend) {
-    if (x > gutter + area.width - 60) break;
-    lines.push({ x, y: top + area.height + 7, width: 10, height: 10, color });
-    texts.push({ x: x + 15, y: top + area.height + 12, text: name, color: themeColor("--muted"), size: 11, bold: false, room: 160 });
-    x += 30 + Math.min(160, name.length * 6.2);
+    const text = elide(shown(name), MOST_NAME_PX, small);
+    const room = small(text);
+    if (x > gutter && x + SWATCH_PX + room > end) {
+      x = gutter;
+      y += LEGEND_PX;
+    }
+    lines.push({ x, y: y - 5, width: 10, height: 10, color });
+    texts.push({ x: x + SWATCH_PX, y, text, color: themeColor("--muted"), size: 11, bold: false, room: room + 4 });
+    x += SWATCH_PX + room + 16;
   }
   return {
-    width: gutter + area.width,
-    height: top + area.height + FOOT_PX,
+    width: end,
+    height: y + FOOT_PX / 2,
     background: themeColor("--bg"),
     texts,
     lines,

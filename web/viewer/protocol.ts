@@ -195,6 +195,8 @@ export interface Heat {
   cells: [number, number, number][];
   recorded: [number, number][];
   lost_ns: [Ns, Ns][];
+  /** The states that are counted; none for spans and samples. */
+  states?: string[];
 }
 
 export interface Hit {
