@@ -404,7 +404,7 @@ def test_digits_and_a_unit_show_exactly_that_long(open_page: Open) -> None:
     page = open_page(render(statemap(simple())))
 
     for keys, span_ns in (
-        ("s", S),
+        ("1s", S),
         ("m", MS),
         ("u", US),
         ("3s", 3 * S),
@@ -428,7 +428,7 @@ def test_a_half_typed_number_is_shown_and_can_be_taken_back(open_page: Open) -> 
     page.keyboard.press("Escape")
     assert not typed.is_visible()
 
-    assert view(press(page, "s")).span_ns == S
+    assert view(press(page, "m")).span_ns == MS
 
 
 def test_arrows_and_buttons_move_by_50_pixels(open_page: Open) -> None:

@@ -16,6 +16,8 @@ import style from "./statemap/statemap.css?inline";
 
 const ZOOM = 1.25;
 const LINK_MS = 120;
+/** A key moves by so many steps of the buttons. */
+const PAN_STEPS = 4;
 
 function start(model: Model, body: HTMLElement): void {
   const session = new Session(model);
@@ -57,17 +59,20 @@ function start(model: Model, body: HTMLElement): void {
   };
 
   const keys: Key[] = [
-    { keys: ["+", "="], label: "+", help: "zoom in at the mark, or at the middle", action: () => zoom(1 / ZOOM) },
-    { keys: ["-"], label: "-", help: "zoom out", action: () => zoom(ZOOM) },
+    { keys: ["w", "+", "="], label: "w / +", help: "zoom in at the mark, or at the middle", action: () => zoom(1 / ZOOM) },
+    { keys: ["-"], label: "s / -", help: "zoom out", action: () => zoom(ZOOM) },
+    { keys: ["a", "d"], label: "a / d", help: "to the left, to the right", action: (key) => stage.pan(key === "a" ? -PAN_STEPS : PAN_STEPS) },
     {
       keys: [..."0123456789"],
       label: "digits then s / m / u / n",
       help: "show that many s, ms, μs or ns",
-      action: (key) => type(digits + key),
+      // no number begins with 0
+      action: (key) => (digits || key !== "0" ? type(digits + key) : reset()),
     },
-    { keys: [..."smun"].filter((key) => key !== "n"), label: "s / m / u", help: "show 1 s, 1 ms, 1 μs", action: exactly },
-    { keys: ["r", "Home"], label: "r / Home", help: "show everything", action: reset },
-    { keys: ["z"], help: "zoom to the selected range or state", action: does.zoomToChoice },
+    { keys: ["s"], label: "1 s", help: "show 1 s", action: () => (digits ? exactly("s") : zoom(ZOOM)) },
+    { keys: ["m", "u"], label: "m / u", help: "show 1 ms, 1 μs", action: exactly },
+    { keys: ["r", "Home"], label: "0 / r / Home", help: "show everything", action: reset },
+    { keys: ["z", "f"], label: "f / z", help: "zoom to the selected range or state", action: does.zoomToChoice },
     { keys: ["ArrowLeft", "ArrowRight"], label: "← / →", help: "move in time", action: (key) => stage.pan(key === "ArrowLeft" ? -1 : 1) },
     { keys: ["ArrowUp", "ArrowDown"], label: "↑ / ↓", help: "scroll the rows", action: (key) => does.scroll(key === "ArrowUp" ? -1 : 1) },
     { keys: ["PageUp", "PageDown"], label: "PageUp / PageDown", help: "scroll by a screen", action: (key) => does.scroll(key === "PageUp" ? -20 : 20) },
@@ -77,6 +82,7 @@ function start(model: Model, body: HTMLElement): void {
     { keys: ["[", "]"], label: "[ / ]", help: "flatter, taller rows", action: (key) => resize(key === "]" ? 1.3 : 1 / 1.3) },
     { keys: ["e"], help: "show or hide events", action: toggleEvents },
     { keys: ["/"], help: "search the rows, and tasks that share one: Enter goes to the next", action: () => frame.search() },
+    { keys: ["c"], help: "copy the command", action: () => command.copy() },
     { keys: ["t"], help: "switch between light and dark", action: () => theme.toggle() },
     { keys: ["?"], help: "show this help", action: () => help.toggle() },
     { keys: ["Escape"], label: "Esc", help: "clear, in this order: number, second mark, mark, highlighted state, filter", action: () => (digits ? type("") : does.back()) },

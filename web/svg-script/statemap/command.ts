@@ -17,6 +17,10 @@ export class Command {
     this.element.hidden = !commands || (!commands.figures && !isMerged);
   }
 
+  copy(): void {
+    this.bar.copyCommand();
+  }
+
   /** Shows the command for the range; in full detail if `merged` rectangles are in it. */
   update(merged: number): void {
     const { model, range, row, filter } = this.session;
