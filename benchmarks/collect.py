@@ -1,24 +1,30 @@
 """What recording costs a program, and how fast a recording is read.
 
-    python benchmarks/collect.py
+    python benchmarks/collect.py [PART OF A WORKLOAD'S NAME]
 
-Each workload runs unrecorded and recorded in turn, in this process, and the mean CPU time of the
-faster half of each counts. One connection at a time: with several, slower steps make larger
-batches of events, and a recorded server can come out faster than an unrecorded one.
+Each workload runs unrecorded and recorded in turn, each time in a process of its own, and the mean
+CPU time of the faster half of each counts. In one process, each start and stop of a recording
+makes the interpreter specialise its bytecode again, which can cost more than recording does. One
+connection at a time: with several, slower steps make larger batches of events, and a recorded
+server can come out faster than an unrecorded one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import shutil
+import socket
+import subprocess
+import sys
 import tempfile
 import threading
 import time
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure import best_cpu_s, header
 
@@ -30,7 +36,7 @@ from meantime.readers.recording.packing import pack
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ROUNDS = 24
+ROUNDS = 16
 WAIT = 5
 done = threading.Event()
 
@@ -119,25 +125,106 @@ async def trio_steps(count: int) -> None:
         await trio.lowlevel.checkpoint()
 
 
-def compare(name: str, unit: str, run: Callable[[], object], count: int) -> None:
+async def uvicorn_requests(count: int) -> None:
+    """Ask uvicorn, one request at a time on one connection."""
+    uvicorn = import_module("uvicorn")
+
+    async def app(_scope: object, _receive: object, send: Callable[[object], Any]) -> None:
+        headers = [(b"content-length", b"5")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"hello"})
+
+    listening = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(app, lifespan="off", log_level="warning", access_log=False)
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server._serve([listening]))  # noqa: SLF001 - serve() would handle signals
+    reader, writer = await asyncio.open_connection(*listening.getsockname())
+    for _ in range(count):
+        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await reader.readuntil(b"hello")
+    writer.close()
+    server.should_exit = True
+    await serving
+
+
+def on_asyncio(run: Callable[[int], Any]) -> Callable[[int], object]:
+    """Return what runs a workload on a loop of asyncio."""
+    return lambda count: asyncio.run(run(count))
+
+
+def on_uvloop(run: Callable[[int], Any]) -> Callable[[int], object]:
+    """Return what runs a workload on a loop of uvloop."""
+
+    def runs(count: int) -> None:
+        new: Any = import_module("uvloop").new_event_loop
+        with asyncio.Runner(loop_factory=new) as runner:
+            runner.run(run(count))
+
+    return runs
+
+
+def on_trio(run: Callable[[int], Any]) -> Callable[[int], object]:
+    """Return what runs a workload in trio."""
+    return lambda count: import_module("trio").run(run, count)
+
+
+class Workload(NamedTuple):
+    """Something to measure: what it counts, what runs that many, and what must be installed."""
+
+    unit: str
+    run: Callable[[int], object]
+    size: int
+    needs: tuple[str, ...] = ()
+
+
+WORKLOADS = {
+    "asyncio, sleep(0)": Workload("step", on_asyncio(steps), 100_000),
+    "10,000 tasks with queues": Workload("task", on_asyncio(many_tasks), 10_000),
+    "gather of 10,000": Workload("task", on_asyncio(gathered), 10_000),
+    "streams echo": Workload("request", on_asyncio(echo), 8_000),
+    "uvloop, sleep(0)": Workload("step", on_uvloop(steps), 200_000, ("uvloop",)),
+    "trio, checkpoint()": Workload("step", on_trio(trio_steps), 60_000, ("trio",)),
+    "aiohttp": Workload("request", on_asyncio(aiohttp_requests), 1_500, ("aiohttp",)),
+    "uvicorn": Workload("request", on_asyncio(uvicorn_requests), 2_000, ("uvicorn",)),
+    "uvicorn on uvloop": Workload(
+        "request", on_uvloop(uvicorn_requests), 3_000, ("uvicorn", "uvloop")
+    ),
+}
+
+
+def cost_ns(name: str, *, recorded: bool) -> float:
+    """Return what one unit of a workload costs, in this process."""
+    run, count = WORKLOADS[name].run, WORKLOADS[name].size
+    folder = Path(tempfile.mkdtemp())
+    if recorded:
+        meantime.start(folder / "cost.mtr")
+    # the interpreter specialises bytecode that has run for a while
+    run(max(1, count // 20))
+    gc.collect()
+    begin_ns = time.process_time_ns()
+    run(count)
+    end_ns = time.process_time_ns()
+    meantime.stop()
+    shutil.rmtree(folder)
+    return (end_ns - begin_ns) / count
+
+
+def compare(name: str) -> None:
     """Print what one unit of a workload costs, unrecorded and recorded."""
     cost: dict[bool, list[float]] = {False: [], True: []}
-    folder = Path(tempfile.mkdtemp())
     for number in range(ROUNDS):
+        # the same order of sets and dictionaries in both
+        environment = {**os.environ, "PYTHONHASHSEED": str(number)}
         # neither always runs first, on caches that the other has left
         for recorded in (False, True) if number % 2 else (True, False):
-            gc.collect()
-            if recorded:
-                meantime.start(folder / f"{number}.mtr")
-            begin_ns = time.process_time_ns()
-            run()
-            cost[recorded].append((time.process_time_ns() - begin_ns) / count)
-            if recorded:
-                meantime.stop()
-    shutil.rmtree(folder)
+            command = [sys.executable, __file__, "--cost", name, str(int(recorded))]
+            done = subprocess.run(
+                command, env=environment, check=True, stdout=subprocess.PIPE, text=True
+            )
+            cost[recorded].append(float(done.stdout))
     # the mean of the faster half: the least of all is luck on a machine that others use
     without, recorded_ns = (sum(sorted(each)[: ROUNDS // 2]) * 2 / ROUNDS for each in cost.values())
-    added = recorded_ns - without
+    added, unit = recorded_ns - without, WORKLOADS[name].unit
     print(f"{name:28} {without:10,.0f} ns a {unit:8} {added:+8,.0f} ns {added / without:+7.1%}")
 
 
@@ -226,30 +313,18 @@ def sampler() -> None:
 
 
 def main() -> None:
-    """Print everything."""
+    """Print everything, or what the workloads whose name contains the argument cost."""
+    if sys.argv[1:2] == ["--cost"]:
+        print(cost_ns(sys.argv[2], recorded=sys.argv[3] == "1"))
+        return
+    part = sys.argv[1] if len(sys.argv) > 1 else ""
     print(header("collect"))
-    events_and_reading()
-    sampler()
-    compare("asyncio, sleep(0)", "step", lambda: asyncio.run(steps(20_000)), 20_000)
-    compare("10,000 tasks with queues", "task", lambda: asyncio.run(many_tasks(10_000)), 10_000)
-    compare("gather of 10,000", "task", lambda: asyncio.run(gathered(10_000)), 10_000)
-    compare("streams echo", "request", lambda: asyncio.run(echo(4_000)), 4_000)
-    if find_spec("uvloop"):
-        import uvloop  # noqa: PLC0415 - not needed to run the rest
-
-        new: Any = uvloop.new_event_loop
-
-        def on_uvloop() -> None:
-            with asyncio.Runner(loop_factory=new) as runner:
-                runner.run(steps(20_000))
-
-        compare("uvloop, sleep(0)", "step", on_uvloop, 20_000)
-    if find_spec("trio"):
-        import trio  # noqa: PLC0415 - not needed to run the rest
-
-        compare("trio, checkpoint()", "step", lambda: trio.run(trio_steps, 20_000), 20_000)
-    if find_spec("aiohttp"):
-        compare("aiohttp", "request", lambda: asyncio.run(aiohttp_requests(1_000)), 1_000)
+    if not part:
+        events_and_reading()
+        sampler()
+    for name, workload in WORKLOADS.items():
+        if part in name and all(find_spec(module) for module in workload.needs):
+            compare(name)
 
 
 if __name__ == "__main__":
