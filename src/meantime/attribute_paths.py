@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ASYNC",
     "ASYNC_PATTERN",
+    "CALLBACKS",
     "COUNTER_PATTERN",
     "GLOBAL",
     "OBJECTS",
@@ -29,6 +30,7 @@ __all__ = [
     "VALUE",
     "async_path",
     "async_paths",
+    "callback_path",
     "counter_path",
     "cpu_path",
     "is_async",
@@ -53,6 +55,7 @@ COUNTERS: Final = "Counters"
 OBJECTS: Final = "Objects"
 TASKS: Final = "Tasks"
 REQUESTS: Final = "Requests"
+CALLBACKS: Final = "Callbacks"
 STACK: Final = "Stack"
 STATUS: Final = "Status"
 VALUE: Final = "value"
@@ -103,6 +106,15 @@ def task_path(site: str, number: int, process: str | None) -> Path:
     ('Tasks', 'main (app.py:3)', '1203.7')
     """
     return (TASKS, site, str(number) if process is None else f"{process}.{number}")
+
+
+def callback_path(site: str, number: int, process: str | None) -> Path:
+    """Return the path of a recorded callback; its process is given if there are several.
+
+    >>> callback_path("flush (app.py:30)", 7, None)
+    ('Callbacks', 'flush (app.py:30)', '7')
+    """
+    return (CALLBACKS, site, str(number) if process is None else f"{process}.{number}")
 
 
 def request_path(kind: str, number: int, process: str | None) -> Path:

@@ -189,6 +189,32 @@ def test_the_middleware_records_requests_of_other_servers(tmp_path: Path) -> Non
         assert list(states)[:3] == ["running", "waiting:sleep", "runnable"]
 
 
+def test_a_class_of_views_answers_by_its_method(tmp_path: Path) -> None:
+    class Orders:
+        async def get(self) -> None:
+            raise NotImplementedError
+
+        async def post(self) -> None:
+            raise NotImplementedError
+
+    async def app(scope: Any, _: Any, send: Any) -> None:
+        scope["endpoint"] = Orders
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def send(_: Any) -> None:
+        await asyncio.sleep(0)
+
+    scope = {"type": "http", "method": "POST", "path": "/orders", "headers": []}
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(RequestTags(app)(scope, None, send))  # type: ignore[arg-type] # as above
+
+    with meantime.open(tmp_path / "run.mtr") as history:
+        rows = group_statistics(history, by="function").rows
+    (found,) = (row.key for row in rows if row.kind == "Requests")
+    line = Orders.post.__code__.co_firstlineno
+    assert found == f"{Orders.post.__qualname__} (test_requests.py:{line})"
+
+
 def test_the_command_prints_a_table_and_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -64,7 +64,7 @@ _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
     "--by",
     type=click.Choice(get_args(_By)),
     help="Group states by state or by entity, a recording's requests by request, route or function,"
-    " its tasks by function or by the site of their spawn, these and its event loops by process,"
+    " its tasks and callbacks by function or by site, these and its event loops by process,"
     " spans by name, category or thread, the use of CPUs by thread, and samples by name.  [name if"
     " there are spans or samples, otherwise state]",
 )

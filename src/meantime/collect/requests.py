@@ -76,7 +76,8 @@ def answer_asgi(number: int, scope: Any, message: Any) -> None:
     else:
         return
     endpoint = scope.get("endpoint")
-    _answer(number, status, _route(scope, endpoint), endpoint)
+    route = _route(scope, endpoint)
+    _answer(number, status, route, _answering(endpoint, scope.get("method", "")))
 
 
 def _route(scope: Any, endpoint: object) -> str:
@@ -100,6 +101,11 @@ def _route(scope: Any, endpoint: object) -> str:
             # a parameter of several parts
             parts = "/".join(parts).replace(text.strip("/"), f"{{{name}}}", 1).split("/")
     return "/".join(parts)
+
+
+def _answering(endpoint: object, method: str) -> object:
+    """Return what answers a method: of a class of views, its own method of that name."""
+    return getattr(endpoint, method.lower(), endpoint) if isinstance(endpoint, type) else endpoint
 
 
 def _answer(number: int, status: int, route: str, endpoint: object) -> None:
@@ -223,7 +229,8 @@ def _finish_response(original: Any) -> Any:
                 resource = getattr(getattr(found, "route", None), "resource", None)
                 route = "" if resource is None else str(resource.canonical)
                 handler = None if resource is None else getattr(found, "handler", None)
-                _answer(number, int(getattr(response, "status", 500)), route, handler)
+                status = int(getattr(response, "status", 500))
+                _answer(number, status, route, _answering(handler, request.method))
         except Exception:  # noqa: BLE001,S110 - the response must be sent
             pass
         return original(protocol, request, response, *more)

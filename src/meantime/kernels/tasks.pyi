@@ -16,6 +16,7 @@ REQUEST: int
 LAG: int
 TEST: int
 COUNTER: int
+CALLBACK: int
 _Figures: TypeAlias = tuple[int, int, int, int]
 
 class TaskStates:

@@ -24,10 +24,11 @@ cdef enum:
 # what an entity is
 cdef enum:
     E_TASK = 0, E_LOOP = 1, E_WORKER = 2, E_THREAD = 3, E_PROCESS = 4, E_SAMPLED = 5
-    E_LAG = 6, E_COUNTER = 9, E_REQUEST = 10, E_TEST = 11
+    E_LAG = 6, E_COUNTER = 9, E_REQUEST = 10, E_TEST = 11, E_CALLBACK = 12
 
-TASK, LOOP, WORKER, THREAD, PROCESS, SAMPLED, REQUEST, TEST, LAG, COUNTER = (
-    E_TASK, E_LOOP, E_WORKER, E_THREAD, E_PROCESS, E_SAMPLED, E_REQUEST, E_TEST, E_LAG, E_COUNTER
+TASK, LOOP, WORKER, THREAD, PROCESS, SAMPLED, REQUEST, TEST, LAG, COUNTER, CALLBACK = (
+    E_TASK, E_LOOP, E_WORKER, E_THREAD, E_PROCESS, E_SAMPLED, E_REQUEST, E_TEST, E_LAG, E_COUNTER,
+    E_CALLBACK,
 )
 
 # A poll that is shorter found what was ready when it began. A time in which an event may have been
@@ -209,6 +210,7 @@ cdef class TaskStates:
 
     cdef Stream *streams
     cdef Py_ssize_t stream_count, process_count
+    cdef int32_t callback_count
     cdef Table *task_tables
     cdef Table *item_tables
     cdef Table *location_tables
@@ -514,6 +516,7 @@ cdef class TaskStates:
         self, int64_t time_ns, Stream *s, uint32_t ident, uint32_t aux
     ) noexcept nogil:
         cdef int64_t duration_ns = aux, begin_ns
+        cdef int32_t code, entity
         cdef Stream before
         cdef int failed = 0
         if s.task >= 0 or s.free_ns < 0:
@@ -530,9 +533,14 @@ cdef class TaskStates:
             failed = self.end_step(s, s.free_ns, begin_ns, NULL, -1, -1)
             s[0] = before
         s.free_ns = time_ns
-        return failed | self.end_step(
-            s, begin_ns, time_ns, NULL, -1, self.tag(s.process, ident)
-        )
+        code = self.tag(s.process, ident)
+        self.callback_count += 1
+        entity = self.new_entity(E_CALLBACK, s.process, self.callback_count, code)
+        if entity < 0:
+            return -1
+        failed |= self.change(begin_ns, entity, self.running, code)
+        failed |= self.change(time_ns, entity, S_NONE, -1)
+        return failed | self.end_step(s, begin_ns, time_ns, NULL, -1, code)
 
     cdef int blocked_record(
         self, int64_t time_ns, int32_t process, uint32_t tid, uint32_t stack
@@ -1292,7 +1300,7 @@ cdef class TaskStates:
                 new_entity[tasks[i].entity] = -1
         self.tasks.used = kept
         for i in range(self.entities.used):
-            if E_LOOP <= entity[i].what <= E_THREAD:
+            if E_LOOP <= entity[i].what <= E_THREAD or entity[i].what == E_CALLBACK:
                 new_entity[i] = -1
         for i in range(self.stream_count):
             for j in range(4):

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.kernels.record_kinds import KINDS
-from meantime.kernels.tasks import LAG, LOOP, REQUEST, TASK, TEST, THREAD, WORKER, TaskStates
+from meantime.kernels.tasks import (
+    CALLBACK,
+    LAG,
+    LOOP,
+    REQUEST,
+    TASK,
+    TEST,
+    THREAD,
+    WORKER,
+    TaskStates,
+)
 from meantime.providers.tests import TESTS
 from meantime.trace import LaneDeclaration, State
 
@@ -128,6 +138,7 @@ GROUPS = {
     REQUEST: "Requests",
     WORKER: "Workers",
     THREAD: "Threads",
+    CALLBACK: "Callbacks",
     TASK: "Tasks",
 }
 
@@ -207,6 +218,7 @@ _LANES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "Loops": ("Loop", "Event loops", (*_THREAD_STATES, "parked")),
     "Workers": ("Worker", "Pool threads", (*_THREAD_STATES, "idle")),
     "Threads": ("Thread", "Threads", (*_THREAD_STATES, "parked", "idle")),
+    "Callbacks": ("Callback", "Callbacks", ("running",)),
 }
 
 
@@ -233,14 +245,14 @@ def lane_of(group: str) -> LaneDeclaration:
         return LaneDeclaration(f"{LAGS}/*", kind="counter", label=LAGS, unit="ns")
     if group == "Tests":
         return TESTS
-    is_short = group in {"Tasks", "Requests"}
-    kind, label, names = _LANES["Tasks" if is_short else group]
+    is_short = group in {"Tasks", "Requests", "Callbacks"}
+    kind, label, names = _LANES["Tasks" if group == "Requests" else group]
     if group == "Requests":
         kind, label = "Request", group
     states = tuple(
         State(name, number, _COLORS[name])
         for number, name in enumerate(STATES)
-        if name in names or (is_short and name.startswith("waiting"))
+        if name in names or ("spawned" in names and name.startswith("waiting"))
     )
     pattern = f"{group}/*/*" if is_short else f"{group}/*"
     return LaneDeclaration(

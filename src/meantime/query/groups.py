@@ -1,8 +1,9 @@
-"""Requests and tasks in groups: how many, how long they took, and where their time went.
+"""Requests, tasks and callbacks in groups: how many, how long they took, and in which states.
 
 The time of a request is that of the task that served it. It is `running`, or `runnable`: ready, but
-the event loop ran something else. The part of that in which one step of another task kept the loop
-for at least `BLOCKED_NS` is `blocked`. All other states are those of the recording.
+the event loop ran something else. The part of that in which one step of another task, or one
+callback, kept the loop for at least `BLOCKED_NS` is `blocked`. All other states are those of the
+recording.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from meantime.attribute_paths import REQUESTS, TASKS, task_process
+from meantime.attribute_paths import CALLBACKS, REQUESTS, TASKS, task_process
 from meantime.columns import named
 from meantime.errors import MeantimeError
 from meantime.names import without_addresses
@@ -44,19 +45,19 @@ _FAILED = "failed"
 _LOOPS = "Loops"
 # By grouping, what is grouped, as patterns of paths; other groupings are of requests.
 _KINDS = {
-    "site": {TASKS: "*/*"},
-    "function": {REQUESTS: "*/*", TASKS: "*/*"},
-    "process": {_LOOPS: "*", REQUESTS: "*/*", TASKS: "*/*"},
+    "site": {TASKS: "*/*", CALLBACKS: "*/*"},
+    "function": {REQUESTS: "*/*", TASKS: "*/*", CALLBACKS: "*/*"},
+    "process": {_LOOPS: "*", REQUESTS: "*/*", TASKS: "*/*", CALLBACKS: "*/*"},
 }
 _OUTCOMES = {"completed", "failed", "cancelled", "dropped"}
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Requests or tasks of one kind.
+    """Requests, tasks or callbacks of one kind.
 
     Attributes:
-        kind: `Requests`, `Tasks` or, by process, `Loops`.
+        kind: `Requests`, `Tasks`, `Callbacks` or, by process, `Loops`.
         key: The method and route, the route, the function, the place of the spawn, or the process.
         count: How many existed in the range.
         failed: How many of them failed in it: a status of 500 or more, or an exception.
@@ -104,11 +105,12 @@ def group_statistics(
     start_ns: int | None = None,
     end_ns: int | None = None,
 ) -> GroupStatistics:
-    """Return how long requests, tasks and loops took, by what they have in common.
+    """Return how long requests, tasks, callbacks and loops took, by what they have in common.
 
     `request` is the method and route of requests, `route` only their route, `site` where tasks were
-    spawned, and `function` what answered requests and what tasks run. Addresses of objects are left
-    out of names. `process` is the process of requests, tasks and event loops; they have none if
+    spawned and where callbacks are defined, and `function` what answered requests and what tasks
+    and callbacks run. Callbacks are recorded from 0.1 ms on. Addresses of objects are left out of
+    names. `process` is the process of requests, tasks and event loops; they have none if
     only one was recorded.
 
     >>> from meantime.testing import history_from_picture
@@ -289,7 +291,7 @@ def _key(name: str, kind: str, by: Grouping) -> str:
     name = without_addresses(name)
     if by == "route":
         return name.partition(" ")[2]
-    return name.partition(" (")[0] if by == "function" and kind == TASKS else name
+    return name.partition(" (")[0] if by == "function" and kind != REQUESTS else name
 
 
 def _functions(history: History, quarks: Int32s, start_ns: Int64s) -> list[str]:
@@ -325,17 +327,17 @@ class _Numbers:
 
 
 class _Held:
-    """When single steps of tasks kept an event loop of a process for long.
+    """When single steps of tasks, or callbacks, kept an event loop of a process for long.
 
     Args:
         history: The recording.
-        process: The process, as in the paths of its tasks.
+        process: The process, as in the paths of its tasks and callbacks.
         range_ns: The range in question.
     """
 
     def __init__(self, history: History, process: str, range_ns: tuple[int, int]) -> None:
         start_ns, end_ns = [], []
-        quarks = history.quarks(f"{TASKS}/*/*")
+        quarks = np.concatenate([history.quarks(f"{each}/*/*") for each in (TASKS, CALLBACKS)])
         if process:
             own = [task_process(history.attributes.path(q)[-1]) == process for q in quarks.tolist()]
             quarks = quarks[np.array(own, np.bool_)]

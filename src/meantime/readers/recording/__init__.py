@@ -2,8 +2,9 @@
 
 The format is specified in docs/reference/recording-format.md. Tasks become `Tasks/<site>/<id>`,
 loops `Loops/<thread>`, pool threads `Workers/<thread>`, other threads `Threads/<thread>`, requests
-`Requests/<method and route>/<id>`, tests of pytest `Tests/<file>/<test>`. How a task ended is a
-state of one nanosecond, after which it has none. Who woke, spawned or submitted whom are flows.
+`Requests/<method and route>/<id>`, callbacks of at least 0.1 ms `Callbacks/<function>/<id>`, tests
+of pytest `Tests/<file>/<test>`. How a task ended is a state of one nanosecond, after which it has
+none. Who woke, spawned or submitted whom are flows.
 """
 
 from __future__ import annotations

@@ -6,7 +6,13 @@ from collections import Counter
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from meantime.attribute_paths import counter_path, process_path, task_path, thread_path
+from meantime.attribute_paths import (
+    callback_path,
+    counter_path,
+    process_path,
+    task_path,
+    thread_path,
+)
 from meantime.kernels.record_kinds import KINDS
 from meantime.kernels.tasks import COUNTER, PROCESS, SAMPLED
 from meantime.providers.tasks import GROUPS, lane_of
@@ -89,6 +95,10 @@ class Entities:
                 continue
             if group == "Tasks":
                 trace.paths.append(task_path(self._site(tag), name, self.process_of(number)))
+            elif group == "Callbacks":
+                code = self._replay.locations.all[tag].code if tag >= 0 else ""
+                site = code or "unknown"
+                trace.paths.append(callback_path(site, name, self.process_of(number)))
             else:
                 path = (group, self._thread(number, name))
                 self._paths[path] += 1

@@ -13,7 +13,7 @@ import numpy as np
 from meantime.anomalies import Anomalies
 from meantime.kernels.record_kinds import KINDS
 from meantime.kernels.records import count
-from meantime.kernels.tasks import TASK
+from meantime.kernels.tasks import CALLBACK, TASK
 from meantime.providers.tasks import GROUPS
 from meantime.readers.recording.activity import Activity
 from meantime.readers.recording.blocks import Block
@@ -272,11 +272,15 @@ class LiveActivity:
         what, owner, ident, location = self._replay.states.entities_since(self._entities)
         self._entities += len(what)
         groups = np.empty(len(what), np.int64)
-        tasks = what == TASK
-        for tag in np.unique(location[tasks]).tolist():
-            site = self._replay.locations.all[tag].site if tag >= 0 else "unknown"
-            groups[tasks & (location == tag)] = self.activity.group(("Tasks", site))
-        for row in np.flatnonzero(~tasks).tolist():
+        by_site = (what == TASK) | (what == CALLBACK)
+        for kind in (TASK, CALLBACK):
+            of_kind = what == kind
+            for tag in np.unique(location[of_kind]).tolist():
+                known = self._replay.locations.all[tag] if tag >= 0 else None
+                site = "" if known is None else known.site if kind == TASK else known.code
+                group = self.activity.group((GROUPS[kind], site or "unknown"))
+                groups[of_kind & (location == tag)] = group
+        for row in np.flatnonzero(~by_site).tolist():
             stream, tid = int(owner[row]), int(ident[row])
             name = self._replay.thread_of(stream, tid)
             if len(self._processes) > 1:
