@@ -10,6 +10,7 @@ import os
 import sys
 
 from meantime.collect import messages, session
+from meantime.collect.hooks import CHANGED_MODULES
 from meantime.collect.imports import unfinished_import
 from meantime.errors import MeantimeError
 
@@ -150,7 +151,7 @@ def _done(request: dict[str, str]) -> dict[str, str]:
         return {"path": os.path.abspath(session.stop() or recorded)}  # noqa: PTH100 - no pathlib here
     if recorded is not None:
         return {"error": f"it is being recorded already, into {recorded}"}
-    if (name := unfinished_import()) is not None:
+    if (name := unfinished_import(CHANGED_MODULES)) is not None:
         return {"again": name}
     options = session.Options.parsed({**session.Options(**_options).texts(), **request})
     session.begin(request["path"], options, fresh=True)
@@ -163,7 +164,7 @@ def _toggle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a h
         if path is not None:
             _print(f"recorded into {path}")
             return
-        if (name := unfinished_import()) is not None:
+        if (name := unfinished_import(CHANGED_MODULES)) is not None:
             _print(f"{name} is being imported: send the signal again")
             return
         path = _free_name()

@@ -7,7 +7,7 @@ import sys
 
 from meantime.collect import _recorder
 from meantime.collect.imports import ImportWatch
-from meantime.collect.pools import PoolHooks, watch_threads
+from meantime.collect.pools import POOL_MODULES, PoolHooks, watch_threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-__all__ = ["Hooks"]
+__all__ = ["CHANGED_MODULES", "Hooks"]
 
 _MISSING = object()
 # what has its requests recorded by `requests`
@@ -62,19 +62,14 @@ class Hooks:
         _recorder.configure_loops(self._loop_begins, self._loop_ends, workers=workers)
         callbacks: dict[str, Callable[[ModuleType], None]] = {}
         if tasks or workers or errors:
-            callbacks = {
-                "asyncio": self._asyncio,
-                "uvloop": self._uvloop,
-                "trio": self._trio,
-                "anyio": self._add_library,
-            }
+            callbacks = {name: _bound(change, self) for name, change in _LIBRARIES.items()}
         self._pools = PoolHooks(self._replace)
         if workers:
             callbacks.update(self._pools.callbacks())
         if errors:
             self._replace(sys, "excepthook", "unhandled")
         if threads or errors or workers:
-            callbacks["threading"] = self._threads
+            callbacks[_THREADING] = self._threads
         # A ring of each thread would take memory that nobody asked for.
         self._awaits_threads = workers and not waits and not errors
         self.waits_recorded = waits and watch_threads()
@@ -244,6 +239,23 @@ class Hooks:
             _unhook_instance(loop, "call_soon")
             _unhook_instance(loop, "call_later")
             _unhook_instance(hooked[1], "select")
+
+
+# what to call when modules of libraries have been imported
+_LIBRARIES = {
+    "asyncio": Hooks._asyncio,  # noqa: SLF001 - of this module
+    "uvloop": Hooks._uvloop,  # noqa: SLF001 - as above
+    "trio": Hooks._trio,  # noqa: SLF001 - as above
+    "anyio": Hooks._add_library,  # noqa: SLF001 - as above
+}
+_THREADING = "threading"
+CHANGED_MODULES = (*_LIBRARIES, _THREADING, *POOL_MODULES, *_SERVERS)
+
+
+def _bound(
+    change: Callable[[Hooks, ModuleType], None], hooks: Hooks
+) -> Callable[[ModuleType], None]:
+    return lambda module: change(hooks, module)
 
 
 # Neither reads the object's __dict__: up to 3.12, that alone makes all its attributes slower, since

@@ -6,35 +6,22 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
     from typing import Any
 
 __all__ = ["ImportWatch", "unfinished_import"]
 
-# whose modules the hooks change
-_PACKAGES = {
-    "aiohttp",
-    "anyio",
-    "asyncio",
-    "concurrent",
-    "distributed",
-    "multiprocessing",
-    "threading",
-    "trio",
-    "uvicorn",
-    "uvloop",
-}
 
-
-def unfinished_import() -> str | None:
-    """Return a module that hooks would change and that is being imported; None if there is none.
+def unfinished_import(names: Iterable[str]) -> str | None:
+    """Return a module that is being imported, of the packages of these; None if there is none.
 
     A signal may arrive in the middle of an import, when a module has only some of its parts.
     """
+    packages = {name.partition(".")[0] for name in names}
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] in _PACKAGES:
+        if name.partition(".")[0] in packages:
             spec = getattr(module, "__spec__", None)
             if getattr(spec, "_initializing", False):
                 return name

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-__all__ = ["PoolHooks"]
+__all__ = ["POOL_MODULES", "PoolHooks", "watch_threads"]
 
 # extension modules in which threads block, besides the interpreter itself
 _BLOCKING = ("_socket", "select", "_ssl", "_multiprocessing")
@@ -30,15 +30,8 @@ class PoolHooks:
 
     def callbacks(self) -> dict[str, Callable[[ModuleType], None]]:
         """Return what to call when modules of pools have been imported."""
-        return {
-            "concurrent.futures.thread": self._executor,
-            # Dask's own copy of that module
-            "distributed._concurrent_futures_thread": self._executor,
-            "multiprocessing.pool": self._thread_pool,
-            "trio._core._thread_cache": self._trio,
-            "anyio._backends._asyncio": self._anyio,
-            **dict.fromkeys(_BLOCKING, _recorder.watch_calls),
-        }
+        pools = {name: _bound(change, self) for name, change in _POOLS.items()}
+        return pools | dict.fromkeys(_BLOCKING, _recorder.watch_calls)
 
     def threads(self, threading: ModuleType) -> None:
         """Record threads from the first on that the program starts, or now, if there are some."""
@@ -64,6 +57,24 @@ class PoolHooks:
     def _anyio(self, backend: ModuleType) -> None:
         _recorder.add_pool("anyio", 0)
         self._replace(backend.AsyncIOBackend, "run_sync_in_worker_thread", "anyio_thread")
+
+
+# what to call when modules of pools have been imported
+_POOLS = {
+    "concurrent.futures.thread": PoolHooks._executor,  # noqa: SLF001 - of this module
+    # Dask's own copy of that module
+    "distributed._concurrent_futures_thread": PoolHooks._executor,  # noqa: SLF001 - as above
+    "multiprocessing.pool": PoolHooks._thread_pool,  # noqa: SLF001 - as above
+    "trio._core._thread_cache": PoolHooks._trio,  # noqa: SLF001 - as above
+    "anyio._backends._asyncio": PoolHooks._anyio,  # noqa: SLF001 - as above
+}
+POOL_MODULES = tuple(_POOLS)
+
+
+def _bound(
+    change: Callable[[PoolHooks, ModuleType], None], hooks: PoolHooks
+) -> Callable[[ModuleType], None]:
+    return lambda module: change(hooks, module)
 
 
 def watch_threads() -> bool:

@@ -205,7 +205,8 @@ def _run_asgi(original: Any) -> Any:
 def _send(original: Any) -> Any:
     def send(cycle: Any, message: Any) -> Any:
         try:
-            if number := _request.get():
+            # most messages are parts of the body
+            if message["type"] != "http.response.body" and (number := _request.get()):
                 answer_asgi(number, cycle.scope, message)
         except Exception:  # noqa: BLE001,S110 - the original says what is wrong with the message
             pass
