@@ -408,7 +408,7 @@ def _recorded(*rows: tuple[int, int, int, int]) -> History:
     """Return a recording of a loop and two tasks: times in ms, entities, states and tags."""
     trace = Trace("run.mtr", "recording", iter(()))
     trace.paths += [("Loops", "MainThread 7"), ("Tasks", "outer", "1"), ("Tasks", "inner", "2")]
-    trace.values += ["running", "parked", "waiting:sleep"]
+    trace.values += ["running", "parked", "waiting:sleep", "cpu-wait"]
     trace.tags += [
         {"function": "slow", "stack": "slow (a.py:3)"},
         {"function": "outer", "location": "a.py:9"},
@@ -431,6 +431,19 @@ def test_a_block_in_the_first_step_of_an_eager_task_is_that_of_the_task() -> Non
     (block,) = [each for each in meantime.findings(history) if each.kind == "block"]
     assert block.ranges == ((2 * MS, 62 * MS),)
     assert block.sentence.startswith("inner ")
+
+
+@pytest.mark.parametrize(("own_ms", "found"), [(60, ["slow (a.py:3)"]), (20, [])])
+def test_a_block_on_a_busy_machine_counts_if_its_own_time_is_long(
+    own_ms: int, found: list[str]
+) -> None:
+    history = _recorded(
+        *((0, 0, 1, -1), (100, 0, 0, 0), (100 + own_ms, 0, 3, 0), (400, 0, 1, -1)),
+        *((900, 0, -1, -1), (0, 1, 2, 1), (100, 1, 0, -1), (400, 1, 2, 1), (900, 1, -1, -1)),
+    )
+
+    blocks = [each.sentence for each in meantime.findings(history) if each.kind == "block"]
+    assert [sentence.partition(" blocked ")[0] for sentence in blocks] == found
 
 
 def test_blocks_between_the_same_waits_are_of_the_code_that_was_seen_in_one() -> None:

@@ -145,10 +145,11 @@ def _blocks(
     for step in steps:
         waiting = _waiting(scope, loops, tasks, step, states)
         cpu_wait_ns = _time_in(scope, step.loop, _CPU_WAIT, step.range_ns)
-        if 2 * cpu_wait_ns > step.duration_ns:
+        is_own = step.duration_ns - cpu_wait_ns >= _LONG_NS
+        if 2 * cpu_wait_ns > step.duration_ns and not is_own:
             # the machine was busy with other programs
             continue
-        is_long = bool(waiting) or step.duration_ns - cpu_wait_ns >= _LONG_NS
+        is_long = bool(waiting) or is_own
         if step.duration_ns < BLOCK_NS and (not is_long or _is_unknown(scope, step)):
             continue
         if 2 * _gil_wait_ns(scope, step) > step.duration_ns:
