@@ -405,15 +405,19 @@ def test_steady_behaviour_is_reported_as_such(
 
 
 def _recorded(*rows: tuple[int, int, int, int]) -> History:
-    """Return a recording of a loop and two tasks: times in ms, entities, states and tags."""
+    """Return a recording of a loop, two tasks, and two threads.
+
+    Each row is a time in ms, an entity, a state and a tag.
+    """
     trace = Trace("run.mtr", "recording", iter(()))
     trace.paths += [("Loops", "MainThread 7"), ("Tasks", "outer", "1"), ("Tasks", "inner", "2")]
-    trace.values += ["running", "parked", "waiting:sleep", "cpu-wait"]
+    trace.paths += [("Threads", "MainThread 7"), ("Threads", "hog 8")]
+    trace.values += ["running", "parked", "waiting:sleep", "cpu-wait", "gil-wait"]
     trace.tags += [
         {"function": "slow", "stack": "slow (a.py:3)"},
         {"function": "outer", "location": "a.py:9"},
     ]
-    trace.lanes += [lane_of("Loops"), lane_of("Tasks")]
+    trace.lanes += [lane_of("Loops"), lane_of("Tasks"), lane_of("Threads")]
     time_ns, *columns = np.array(rows, np.int64).T
     entity, state, tag = (column.astype(np.int32) for column in columns)
     trace.batches = iter([StateChanges(time_ns * MS, entity, state, tag)])
@@ -444,6 +448,18 @@ def test_a_block_on_a_busy_machine_counts_if_its_own_time_is_long(
 
     blocks = [each.sentence for each in meantime.findings(history) if each.kind == "block"]
     assert [sentence.partition(" blocked ")[0] for sentence in blocks] == found
+
+
+def test_a_block_that_waits_for_the_gil_names_the_thread_that_had_it() -> None:
+    history = _recorded(
+        *((0, 0, 1, -1), (100, 0, 0, -1), (101, 0, 4, -1), (300, 0, 1, -1), (900, 0, -1, -1)),
+        *((0, 1, 2, 1), (100, 1, 0, -1), (300, 1, 2, 1), (900, 1, -1, -1)),
+        *((0, 3, 1, -1), (100, 3, 4, -1), (300, 3, 1, -1), (900, 3, -1, -1)),
+        *((50, 4, 0, -1), (300, 4, -1, -1)),
+    )
+
+    (block,) = [each for each in meantime.findings(history) if each.kind == "block"]
+    assert block.sentence.startswith("waiting for the GIL, which hog 8 had, blocked the event loop")
 
 
 def test_blocks_between_the_same_waits_are_of_the_code_that_was_seen_in_one() -> None:

@@ -24,6 +24,7 @@ from meantime.query.findings.finding import FILE, Finding, several, text_of_ns, 
 from meantime.query.findings.outliers import Usual
 from meantime.query.findings.scope import chosen, joined
 from meantime.query.findings.steps import Culprit, culprit, own_files
+from meantime.query.processes import ProcessTree
 from meantime.query.ranges import clipped
 
 if TYPE_CHECKING:
@@ -154,7 +155,8 @@ def _blocks(
             continue
         if 2 * _gil_wait_ns(scope, step) > step.duration_ns:
             # whatever the loop's thread was about to do, it could not
-            code = Culprit("waiting for the GIL", "waiting for the GIL")
+            name = f"waiting for the GIL{_gil_holder(scope, step)}"
+            code = Culprit(name, name)
         else:
             code = culprit(scope, step.loop, step.task, step.range_ns, states, own)
         yield _Block(step, waiting, code, cpu_wait_ns)
@@ -301,9 +303,22 @@ def _gil_wait_ns(scope: Scope, step: _Step) -> int:
     return 0 if thread is None else _time_in(scope, thread, _GIL_WAIT, step.range_ns)
 
 
-def _thread(scope: Scope, loop: int) -> str:
-    """Return the thread of a loop: `MainThread 17`, or with processes `17 MainThread 17`."""
-    process, _, thread = scope.history.attributes.path(loop)[-1].partition(" ")
+def _gil_holder(scope: Scope, step: _Step) -> str:
+    """Return the thread that had the GIL for most of a step, as a clause; empty if unknown."""
+    threads = scope.history.quarks("Threads/*")
+    owners = ProcessTree(scope.history).owners(np.append(threads, np.int32(step.loop)))
+    own = scope.history.attributes.path(step.loop)[-1]
+    for thread in threads[owners[:-1] == owners[-1]].tolist():
+        name = scope.history.attributes.path(thread)[-1]
+        ran_ns = 0 if name == own else _time_in(scope, thread, _RUNNING, step.range_ns)
+        if 2 * ran_ns > step.duration_ns:
+            return f", which {_thread(scope, thread)} had,"
+    return ""
+
+
+def _thread(scope: Scope, quark: int) -> str:
+    """Return the name of a thread, from the path of its lane or its loop's, with its process."""
+    process, _, thread = scope.history.attributes.path(quark)[-1].partition(" ")
     if process.isdecimal() and " " in thread:
         return f"{thread} in process {process}"
     return f"{process} {thread}".strip()
