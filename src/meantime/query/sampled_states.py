@@ -91,10 +91,11 @@ def with_sampled_states(history: History) -> History:
 
 def has_sampled_states(history: History) -> bool:
     """Return whether samples are all that shows what threads did over time."""
+    samples = history.samples()
+    if not len(samples):
+        return False  # before `lanes`, which take time to derive where there are many threads
     drawn = any(lane.declaration.kind != "counter" and len(lane.quarks) for lane in history.lanes)
-    if drawn or not len(samples := history.samples()):
-        return False
-    return bool(_is_sampled(samples).any())
+    return not drawn and bool(_is_sampled(samples).any())
 
 
 def stretches(history: History) -> Stretches | None:
