@@ -2,7 +2,7 @@
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memchr, memcmp, memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 import os
 
@@ -66,6 +66,7 @@ cdef extern from "tracepoint_text.h" nogil:
     )
     perf_counted perf_read_counted(const char *rest, const char *end)
     int perf_read_frame(const char *line, const char *end, perf_frame *frame)
+    const char *perf_line(const char *line, const char *end, bint last, const char **line_end)
     const char *perf_skip(const char *at, const char *end)
     const char *perf_back(const char *begin, const char *at)
     const char *perf_back_digits(const char *begin, const char *at)
@@ -341,16 +342,9 @@ cdef class PerfText:
         cdef perf_counted counted
         cdef const char *tail
         while line < end:
-            line_end = <const char*>memchr(line, b"\n", <size_t>(end - line))
-            if line_end == NULL:
-                if not last:
-                    break
-                line_end = end
-                next_line = end
-            else:
-                next_line = line_end + 1
-            if line_end > line and (line_end - 1)[0] == b"\r":
-                line_end -= 1
+            next_line = perf_line(line, end, last, &line_end)
+            if next_line == NULL:
+                break
             kind = 0
             if line_end > line and line[0] != b"\t":
                 kind = perf_read_header(line, line_end, self.layout, self.last_ns, &header)
@@ -413,16 +407,9 @@ cdef class PerfText:
         cdef int kind
         cdef perf_header header
         while line < end:
-            line_end = <const char*>memchr(line, b"\n", <size_t>(end - line))
-            if line_end == NULL:
-                if not last:
-                    break
-                line_end = end
-                next_line = end
-            else:
-                next_line = line_end + 1
-            if line_end > line and (line_end - 1)[0] == b"\r":
-                line_end -= 1
+            next_line = perf_line(line, end, last, &line_end)
+            if next_line == NULL:
+                break
             # in a page of systrace the text may be a literal of JavaScript
             if line_end - line > 2 and memcmp(line_end - 3, b"\\n\\", 3) == 0:
                 line_end -= 3

@@ -47,6 +47,20 @@ static inline int perf_hex(char c)
     return perf_digit(c) || (unsigned char)((c | 32) - 'a') < 6;
 }
 
+/* Where the line after this one begins, and where this one ends; NULL if it is not complete. */
+static inline const char *perf_line(const char *line, const char *end, int last,
+                                    const char **line_end)
+{
+    const char *found = memchr(line, '\n', (size_t)(end - line));
+    const char *next = found ? found + 1 : end;
+    if (!found) {
+        if (!last) return NULL;
+        found = end;
+    }
+    *line_end = found > line && found[-1] == '\r' ? found - 1 : found;
+    return next;
+}
+
 static inline const char *perf_skip(const char *at, const char *end)
 {
     while (at < end && perf_blank(*at))

@@ -1577,6 +1577,51 @@ cdef inline void place_edge(const Stop* stop, uint64_t since, Plan* plan) noexce
     fetch_rows(stop, plan)
 
 
+cdef inline Py_ssize_t sum_rows_after(
+    const Stop* stop, const uint8_t* index_of, Py_ssize_t row, uint64_t packed, uint64_t at,
+    uint64_t relative, uint64_t* ns,
+) noexcept nogil:
+    """Extend sums up to `at`, which is in the row before `row`, to a later time.
+
+    `packed` is the row before. Returns the first row that does not begin before the time.
+    """
+    cdef const Segment* s = stop.s
+    cdef int shift = s.payload_bits, width = s.width
+    cdef uint64_t after, row_mask = s.row_mask
+    cdef const uint8_t* rows = s.rows
+    while row < stop.end:
+        after = load_row(rows, row, width, row_mask)
+        if after >> shift >= relative:
+            break
+        ns[index_of[row_field(s, row - 1, packed)]] += (after >> shift) - at
+        packed = after
+        at = after >> shift
+        row += 1
+    ns[index_of[row_field(s, row - 1, packed)]] += relative - at
+    return row
+
+
+cdef inline Py_ssize_t sum_rows_before(
+    const Stop* stop, const uint8_t* index_of, Py_ssize_t row, uint64_t at, uint64_t relative,
+    uint64_t* ns,
+) noexcept nogil:
+    """Reduce sums up to `at`, before which `row` is the first that does not begin, to a time before.
+
+    Returns the same as `sum_rows_after`.
+    """
+    cdef const Segment* s = stop.s
+    cdef int shift = s.payload_bits, width = s.width
+    cdef uint64_t packed, after = at, row_mask = s.row_mask
+    cdef const uint8_t* rows = s.rows
+    while after >= relative and row > stop.begin:
+        row -= 1
+        packed = load_row(rows, row, width, row_mask)
+        at = packed >> shift
+        ns[index_of[row_field(s, row, packed)]] -= after - (at if at > relative else relative)
+        after = at
+    return row + 1 if after < relative else row
+
+
 cdef inline Py_ssize_t edge_sums(
     const Stop* stop, const uint8_t* index_of, const uint64_t* base, int values, uint64_t relative,
     const Plan* plan, uint64_t* ns,
@@ -1588,7 +1633,7 @@ cdef inline Py_ssize_t edge_sums(
     cdef const Segment* s = stop.s
     cdef Py_ssize_t row = plan.block, first = stop.sums + (plan.block - 1) * stop.values
     cdef int i, shift = s.payload_bits
-    cdef uint64_t packed, at, after
+    cdef uint64_t packed
     if row == 0:
         for i in range(values):
             ns[i] = base[i]
@@ -1607,28 +1652,10 @@ cdef inline Py_ssize_t edge_sums(
             )
     row = stop.begin + (row << stop.step)
     packed = load_row(s.rows, row, s.width, s.row_mask)
-    at = packed >> shift
-    if not plan.before:
-        # Sums that do not match the rows give wrong times, but no row outside the run.
-        after = at
-        while after >= relative and row > stop.begin:
-            row -= 1
-            packed = load_row(s.rows, row, s.width, s.row_mask)
-            at = packed >> shift
-            ns[index_of[row_field(s, row, packed)]] -= after - (at if at > relative else relative)
-            after = at
-        return row + 1 if after < relative else row
-    row += 1
-    while row < stop.end:
-        after = load_row(s.rows, row, s.width, s.row_mask)
-        if after >> shift >= relative:
-            break
-        ns[index_of[row_field(s, row - 1, packed)]] += (after >> shift) - at
-        packed = after
-        at = after >> shift
-        row += 1
-    ns[index_of[row_field(s, row - 1, packed)]] += relative - at
-    return row
+    if plan.before:
+        return sum_rows_after(stop, index_of, row + 1, packed, packed >> shift, relative, ns)
+    # Sums that do not match the rows give wrong times, but no row outside the run.
+    return sum_rows_before(stop, index_of, row, packed >> shift, relative, ns)
 
 
 cdef inline void number_codes(Work* w, const LaneTotals* totals, const Stop* stop) noexcept nogil:
@@ -1733,34 +1760,16 @@ cdef inline Py_ssize_t near_sums(
     """Do as `edge_sums`, modulo 2^32, from where a cell of an overview begins."""
     cdef const Segment* s = stop.s
     cdef Py_ssize_t row = plan.block
-    cdef int shift = s.payload_bits, i
-    cdef int width = s.width
-    cdef uint64_t packed, row_mask = s.row_mask, at, after
-    cdef const uint8_t* rows = s.rows
+    cdef int i
+    cdef uint64_t packed, at
     cdef const uint32_t* sums = near.ns32 + plan.cell * near.stride
     at = <uint64_t>((near.first + plan.cell) << near.shift) - <uint64_t>s.base_ns
     for i in range(values):
         ns[i] = sums[i]
     if plan.before:
-        packed = load_row(rows, row - 1, width, row_mask)
-        while row < stop.end:
-            after = load_row(rows, row, width, row_mask)
-            if after >> shift >= relative:
-                break
-            ns[index_of[row_field(s, row - 1, packed)]] += (after >> shift) - at
-            packed = after
-            at = after >> shift
-            row += 1
-        ns[index_of[row_field(s, row - 1, packed)]] += relative - at
-        return row
-    after = at
-    while after >= relative and row > stop.begin:
-        row -= 1
-        packed = load_row(rows, row, width, row_mask)
-        at = packed >> shift
-        ns[index_of[row_field(s, row, packed)]] -= after - (at if at > relative else relative)
-        after = at
-    return row + 1 if after < relative else row
+        packed = load_row(s.rows, row - 1, s.width, s.row_mask)
+        return sum_rows_after(stop, index_of, row, packed, at, relative, ns)
+    return sum_rows_before(stop, index_of, row, at, relative, ns)
 
 
 cdef bint sum_edges(
