@@ -13,6 +13,7 @@ import re
 import sqlite3
 import tempfile
 from contextlib import closing, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
@@ -28,7 +29,7 @@ from meantime.attribute_paths import (
     thread_path,
 )
 from meantime.clocks import Clock
-from meantime.columns import Interner
+from meantime.columns import Interner, ranked
 from meantime.errors import InputError
 from meantime.readers.contract import MOST_BATCH_ROWS, lazy_trace
 from meantime.stacks import NO_STACK, StackTableBuilder
@@ -46,8 +47,6 @@ from meantime.trace import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    import numpy.typing as npt
 
     from meantime.attributes import Path as AttributePath
     from meantime.columns import Int32s, Int64s
@@ -248,21 +247,12 @@ class _Reading:
         self._declare()
 
     def _rows(
-        self, table: str, wanted: Sequence[str], *, more: str = "", order: str = ""
+        self, table: str, wanted: Sequence[str], *, order: str = ""
     ) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield the columns of a table in parts: those wanted, `_MISSING` where there is none.
-
-        `more` is a further expression, of text.
-        """
-        if (have := self._columns.get(table)) is None:
+        """Yield the rows of a table in parts, if it has all these columns."""
+        if not set(wanted) <= self._columns.get(table, set()):
             return
-        named = [
-            f"ifnull({_name(column)}, {_MISSING})" if column in have else str(_MISSING)
-            for column in wanted
-        ]
-        if more:
-            named.append(more)
-        query = f"SELECT {', '.join(named)} FROM {_name(table)}{order}"  # noqa: S608 - own names
+        query = f"SELECT {', '.join(map(_name, wanted))} FROM {_name(table)}{order}"  # noqa: S608 - own names
         with closing(self._connection.cursor()) as cursor:
             cursor.arraysize = _PART_ROWS
             cursor.execute(query)
@@ -270,30 +260,42 @@ class _Reading:
                 self._rows_left -= len(rows)
                 if self._rows_left < 0:
                     raise sqlite3.DatabaseError("it has more rows than fit into it")
-                yield [*zip(*rows, strict=True)]
+                yield rows
 
     def _numbers(
-        self, table: str, wanted: Sequence[str], *, more: str = ""
+        self, table: str, wanted: Sequence[str], *, text: str = ""
     ) -> Iterator[tuple[list[Int64s], tuple[Any, ...]]]:
-        """Yield the columns of a table with a time first, as arrays, and the further one."""
-        for columns in self._rows(table, wanted, more=more):
-            numbers = [_integers(column) for column in columns[: len(wanted)]]
+        """Yield the columns of a table with a time first, as arrays, and one of texts."""
+        have = self._columns.get(table, set())
+        present = [column for column in wanted if column in have]
+        if wanted[0] not in present:
+            return
+        with_text = text in have
+        asked = [*present, text] if with_text else present
+        for rows in self._rows(table, asked):
+            texts: tuple[Any, ...] = ()
+            if with_text:
+                *columns, texts = zip(*rows, strict=True)
+                found = [_integers(column) for column in columns]
+            else:
+                found = _columns_of(rows, len(present))
+            missing = np.full(len(rows), _MISSING)
+            by_name = dict(zip(present, found, strict=True))
+            numbers = [by_name.get(column, missing) for column in wanted]
             usual = (numbers[0] > -_LAST_NS) & (numbers[0] < _LAST_NS)
             if wanted[1:2] == ["end"]:
                 ends = numbers[1]
                 usual &= (ends == _MISSING) | ((ends > -_LAST_NS) & (ends < _LAST_NS))
-            further = columns[-1] if more else ()
             if not usual.all():
                 self._trace.anomalies.add("time_out_of_range", int((~usual).sum()))
                 numbers = [column[usual] for column in numbers]
-                if more:
-                    further = tuple(
-                        value for value, kept in zip(further, usual.tolist(), strict=True) if kept
-                    )
+                texts = tuple(
+                    value for value, kept in zip(texts, usual.tolist(), strict=False) if kept
+                )
             if len(numbers[0]):
                 self._trace.records += len(numbers[0])
                 self._last_ns = max(self._last_ns, int(numbers[0].max()))
-                yield numbers, further
+                yield numbers, texts
 
     def _facts(self) -> None:
         """Add the versions and the clock, and which tables with times are not read."""
@@ -304,9 +306,9 @@ class _Reading:
                 if name in wanted:
                     trace.facts[wanted[name]] = str(value)[:80]
         utc_ns = None
-        for (values,) in self._rows("TARGET_INFO_SESSION_START_TIME", ["utcEpochNs"]):
-            if isinstance(values[0], int) and 0 < values[0] < _LAST_NS * 2:
-                utc_ns = values[0]
+        for rows in self._rows("TARGET_INFO_SESSION_START_TIME", ["utcEpochNs"]):
+            if isinstance(rows[0][0], int) and 0 < rows[0][0] < _LAST_NS * 2:
+                utc_ns = rows[0][0]
         trace.clock = Clock(utc_at_origin_ns=utc_ns)
         known = {
             *_CALLS, *_OVERHEADS, _KERNELS, _COPIES, _FILLS, _SYNCS, "NVTX_EVENTS", "SCHED_EVENTS",
@@ -344,15 +346,15 @@ class _Reading:
         return code
 
     def _names(self, ids: Int64s) -> Int32s:
-        distinct, which = np.unique(ids, return_inverse=True)
+        distinct, which = _distinct(ids)
         codes = [
             self._values.code("unnamed") if id_ == _MISSING else self._string(id_)
             for id_ in distinct.tolist()
         ]
-        return np.array(codes, np.int32)[which.reshape(-1)]
+        return np.array(codes, np.int32)[which]
 
     def _thread_codes(self, global_tids: Int64s, below: str = "") -> Int32s:
-        distinct, which = np.unique(global_tids, return_inverse=True)
+        distinct, which = _distinct(global_tids)
         codes = []
         for each in distinct.tolist():
             code = self._threads.get(each, -1)
@@ -362,7 +364,7 @@ class _Reading:
                 code = self._paths.code((*self._trace.paths[code], below))
                 self._trace.names[code] = below.lower()
             codes.append(code)
-        return np.array(codes, np.int32)[which.reshape(-1)]
+        return np.array(codes, np.int32)[which]
 
     def _spans(  # noqa: PLR0917 - columns of one table, in its order
         self,
@@ -371,19 +373,13 @@ class _Reading:
         entity: Int32s,
         name: Int32s,
         category: str,
-        texts: Sequence[str] = (),
+        arguments: Arguments | None = None,
     ) -> Spans:
         backwards = end < start
         self._trace.anomalies.add("negative_duration", int(backwards.sum()))
         end = np.where(backwards, start, end)
         if len(end):
             self._last_ns = max(self._last_ns, int(end.max()))
-        arguments = None
-        if texts:
-            encoded = [text.encode("utf-8", "replace") for text in texts]
-            length = np.fromiter(map(len, encoded), np.int32, len(encoded))
-            first = self._trace.text.add(b"".join(encoded))
-            arguments = Arguments(first + np.cumsum(length, dtype=np.int64) - length, length)
         rows = len(start)
         return Spans(
             start_ns=start,
@@ -414,9 +410,8 @@ class _Reading:
         columns = self._columns.get("NVTX_EVENTS", set())
         self._find_domains(columns)
         wanted = ["start", "end", "globalTid", "eventType", "textId", "domainId"]
-        text = "text" if "text" in columns else "NULL"
         for (start, end, tid, kind, text_id, domain), texts in self._numbers(
-            "NVTX_EVENTS", wanted, more=text
+            "NVTX_EVENTS", wanted, text="text"
         ):
             name = self._names(text_id)
             own = [row for row, each in enumerate(texts) if isinstance(each, str)]
@@ -486,10 +481,10 @@ class _Reading:
     def _stream_codes(
         self, device: Int64s, context: Int64s, stream: Int64s, pid: Int64s, *, is_sync: bool = False
     ) -> Int32s:
-        keys = np.stack([device, pid, context, stream])
-        distinct, which = np.unique(keys, axis=1, return_inverse=True)
+        columns = (device, pid, context, stream)
+        first, which = _combinations(columns)
         codes = []
-        for key in distinct.T.tolist():
+        for key in zip(*(column[first].tolist() for column in columns), strict=True):
             known = (*key, is_sync)
             if known not in self._streams:
                 number, process, of, id_ = (0 if each == _MISSING else each for each in key)
@@ -503,66 +498,68 @@ class _Reading:
                     path = (*path[:3], f"{path[3]} context {of}")
                 self._streams[known] = self._paths.code(path)
             codes.append(self._streams[known])
-        return np.array(codes, np.int32)[which.reshape(-1)]
+        return np.array(codes, np.int32)[which]
 
     def _on_device(
-        self, table: str, kind: int, more: str, extra: Sequence[str]
-    ) -> Iterator[tuple[list[Int64s], Int32s, tuple[Any, ...]]]:
-        wanted = [
-            "start", "end", "deviceId", "contextId", "streamId", "globalPid", "correlationId",
-            *extra,
-        ]  # fmt: skip
-        for numbers, texts in self._numbers(table, wanted, more=more):
+        self, table: str, kind: int, extra: Sequence[str]
+    ) -> Iterator[tuple[list[Int64s], Int32s]]:
+        """Yield begin, end and the extra columns of what ran on streams, and its streams."""
+        wanted = ["start", "end", "deviceId", "contextId", "streamId", "globalPid", "correlationId"]
+        for numbers, _ in self._numbers(table, [*wanted, *extra]):
             start, end, device, context, stream, pid, correlation = numbers[:7]
-            end[:] = np.where(end == _MISSING, start, end)
+            end = np.where(end == _MISSING, start, end)
             entity = self._stream_codes(device, context, stream, pid)
             key = _key(pid >> 24, correlation)
             if "globalPid" not in self._columns[table]:
                 key = _key(np.full(len(pid), _MISSING), correlation)
             self._devices.append(_Device(start, np.maximum(start, end), entity, key, kind))
-            yield numbers, entity, texts
+            yield [start, end, *numbers[7:]], entity
 
     def _kernels(self) -> Iterator[Batch]:
         have = self._columns.get(_KERNELS, set())
         sizes = [f"{part}{axis}" for part in ("grid", "block") for axis in "XYZ"]
-        more = ""
-        if {*sizes, "correlationId"} <= have:
-            more = (
-                """printf('{"grid":"%dx%dx%d","block":"%dx%dx%d","correlation":%d}', """
-                + ", ".join((*sizes, "correlationId"))
-                + ")"
+        extra = ["shortName" if "shortName" in have else "demangledName", *sizes]
+        with_sizes = set(sizes) <= have
+        for (start, end, name, *size), entity in self._on_device(_KERNELS, 0, extra):
+            arguments = (
+                self._arguments(size, '{"grid":"%dx%dx%d","block":"%dx%dx%d"}')
+                if with_sizes
+                else None
             )
-        for numbers, entity, texts in self._on_device(
-            _KERNELS, 0, more, ["shortName" if "shortName" in have else "demangledName"]
-        ):
-            start, end = numbers[:2]
-            yield self._spans(start, end, entity, self._names(numbers[7]), "kernel", texts)
+            yield self._spans(start, end, entity, self._names(name), "kernel", arguments)
 
     def _copies(self) -> Iterator[Batch]:
         for table, kind, extra in ((_COPIES, 1, "copyKind"), (_FILLS, 2, "value")):
             category = _DEVICE_STATES[kind][0]
-            more = (
-                """printf('{"bytes":%d}', bytes)"""
-                if "bytes" in self._columns.get(table, ())
-                else ""
-            )
-            for numbers, entity, texts in self._on_device(table, kind, more, [extra]):
-                if kind == 2:
-                    name = np.full(len(entity), self._values.code(category), np.int32)
-                else:
-                    name = self._kinds(numbers[7], category, _COPY_KINDS)
-                start, end = numbers[:2]
-                yield self._spans(start, end, entity, name, category, texts)
+            with_bytes = "bytes" in self._columns.get(table, ())
+            for (start, end, how, size), entity in self._on_device(table, kind, [extra, "bytes"]):
+                name = (
+                    self._kinds(how, category, _COPY_KINDS)
+                    if table == _COPIES
+                    else np.full(len(entity), self._values.code(category), np.int32)
+                )
+                arguments = self._arguments([size], '{"bytes":%d}') if with_bytes else None
+                yield self._spans(start, end, entity, name, category, arguments)
+
+    def _arguments(self, columns: Sequence[Int64s], form: str) -> Arguments:
+        """Return arguments of rows: each combination of values is one text."""
+        first, which = _combinations(columns)
+        offsets, lengths = [], []
+        for values in zip(*(column[first].tolist() for column in columns), strict=True):
+            text = (form % values).encode()
+            offsets.append(self._trace.text.add(text))
+            lengths.append(len(text))
+        return Arguments(np.array(offsets, np.int64)[which], np.array(lengths, np.int32)[which])
 
     def _kinds(self, kinds: Int64s, called: str, names: Sequence[str]) -> Int32s:
-        distinct, which = np.unique(kinds, return_inverse=True)
+        distinct, which = _distinct(kinds)
         codes = [
             self._values.code(
                 f"{called} {names[kind]}".strip() if 0 <= kind < len(names) else called
             )
             for kind in distinct.tolist()
         ]
-        return np.array(codes, np.int32)[which.reshape(-1)]
+        return np.array(codes, np.int32)[which]
 
     def _syncs(self) -> Iterator[Batch]:
         wanted = ["start", "end", "deviceId", "contextId", "streamId", "globalPid", "syncType"]
@@ -716,10 +713,10 @@ class _Reading:
             found[id_] = known[key]
             chain.clear()
 
-        for columns in self._rows(
+        for rows in self._rows(
             "SAMPLING_CALLCHAINS", ["id", "symbol", "module"], order=" ORDER BY id, stackDepth"
         ):
-            ids, symbols, modules = (_integers(column).tolist() for column in columns)
+            ids, symbols, modules = (column.tolist() for column in _columns_of(rows, 3))
             for id_, symbol, module in zip(ids, symbols, modules, strict=True):
                 if id_ != current:
                     if current is not None:
@@ -742,14 +739,14 @@ class _Reading:
         """Name the processes, threads and GPUs that have events."""
         trace = self._trace
         of_process = {each >> 24: each for each in self._threads}
-        for pids, names in self._rows("PROCESSES", ["globalPid", "name"]):
-            for pid, name in zip(pids, names, strict=True):
+        for rows in self._rows("PROCESSES", ["globalPid", "name"]):
+            for pid, name in rows:
                 if isinstance(pid, int) and pid >> 24 in of_process and isinstance(name, str):
                     path = process_path(pid >> 24 & 0xFFFFFF)
                     trace.names[self._paths.code(path)] = name
         gpus = {path[1] for path in trace.paths if path[0] == "GPUs"}
-        for ids, names in self._rows("TARGET_INFO_GPU", ["id", "name"]):
-            for id_, name in zip(ids, names, strict=True):
+        for rows in self._rows("TARGET_INFO_GPU", ["id", "name"]):
+            for id_, name in rows:
                 if str(id_) in gpus and isinstance(name, str):
                     trace.names[self._paths.code(("GPUs", str(id_)))] = name
         self._name_threads()
@@ -758,8 +755,8 @@ class _Reading:
         """Name threads as they did last: by the name of the highest priority."""
         trace = self._trace
         best: dict[int, int] = {}
-        for columns in self._rows("ThreadNames", ["globalTid", "nameId", "priority"]):
-            tids, ids, priorities = (_integers(column).tolist() for column in columns)
+        for rows in self._rows("ThreadNames", ["globalTid", "nameId", "priority"]):
+            tids, ids, priorities = (column.tolist() for column in _columns_of(rows, 3))
             for tid, id_, priority in zip(tids, ids, priorities, strict=True):
                 code = self._threads.get(tid)
                 if code is not None and id_ != _MISSING and priority >= best.get(tid, priority):
@@ -815,16 +812,44 @@ def _name(name: str) -> str:
     return '"' + str(name).replace('"', '""') + '"'
 
 
-def _integers(column: Sequence[Any]) -> Int64s:
-    """Return a column of a database, in which any value may be of any type, as integers."""
+def _columns_of(rows: Sequence[tuple[Any, ...]], columns: int) -> list[Int64s]:
+    """Return the columns of rows of integers, in which any value may be of any type."""
     try:
-        found: npt.NDArray[Any] = np.array(column)
-        if found.dtype == np.int64:
-            return found
-    except (ValueError, TypeError, OverflowError):
-        pass
-    whole = [each if isinstance(each, int) else _MISSING for each in column]
+        flat = np.fromiter(chain.from_iterable(rows), np.int64, len(rows) * columns)
+    except (TypeError, ValueError, OverflowError):
+        return [_integers(column) for column in zip(*rows, strict=True)]
+    return [*np.ascontiguousarray(flat.reshape(len(rows), columns).T)]
+
+
+def _integers(column: Sequence[Any]) -> Int64s:
+    """Return a column as integers, `_MISSING` for any other value."""
+    last = 2**63
+    whole = [
+        each if isinstance(each, int) and -last <= each < last else _MISSING for each in column
+    ]
     return np.array(whole, np.int64)
+
+
+def _distinct(column: Int64s) -> tuple[Int64s, Int64s]:
+    """Return the different values of a column, and the index of each row's."""
+    if len(column) and (column == column[0]).all():
+        return column[:1], np.zeros(len(column), np.int64)
+    if len(column) and int(column.min()) > -_LAST_NS and int(column.max()) < _LAST_NS:
+        return ranked(column)
+    different, which = np.unique(column, return_inverse=True)
+    return different, which.reshape(-1)
+
+
+def _combinations(columns: Sequence[Int64s]) -> tuple[Int64s, Int64s]:
+    """Return a row of each combination of values, and the index of each row's combination."""
+    which = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        values, own = _distinct(column)
+        # fewer than 2**15 of each, as a part has no more rows
+        which = _distinct(which * len(values) + own)[1]
+    first = np.zeros(int(which.max()) + 1, np.int64)
+    first[which] = np.arange(len(which))
+    return first, which
 
 
 def _path_of(global_tid: int) -> AttributePath:
