@@ -221,6 +221,7 @@ class _Reading:
         self._threads: dict[int, int] = {}
         self._statuses: dict[int, int] = {}
         self._streams: dict[tuple[int, int, int, int, bool], int] = {}
+        self._stream_paths: set[AttributePath] = set()
         self._domains: dict[tuple[int, int], str] = {}
         self._devices: list[_Device] = []
         self._launches: list[tuple[Int64s, Int64s, Int32s]] = []
@@ -492,10 +493,11 @@ class _Reading:
                 called = "all" if id_ == _ALL_STREAMS else str(id_)
                 path: AttributePath = ("GPUs", str(number), group, called)
                 # ids are those of a context of a process
-                if path in self._trace.paths:
+                if path in self._stream_paths:
                     path = (*path[:3], f"{called} of {process >> 24 & 0xFFFFFF}")
-                if path in self._trace.paths:
+                if path in self._stream_paths:
                     path = (*path[:3], f"{path[3]} context {of}")
+                self._stream_paths.add(path)
                 self._streams[known] = self._paths.code(path)
             codes.append(self._streams[known])
         return np.array(codes, np.int32)[which]

@@ -8,6 +8,8 @@ All options that give lines a time are read. A call's end is known if strace pri
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -305,21 +307,30 @@ class _Making:
             own.setdefault(int(events["thread"][row]), []).append(
                 (int(events["time_ns"][row]), name)
             )
-        called = []
-        for number in range(len(self._threads)):
-            names = own.get(number)
-            before_ns = 0
-            above = number
-            # without a name of its own, it has that of its parent then
-            for _ in range(len(self._threads)):
-                if names:
-                    break
-                before_ns, above = self._threads[above, 6], int(self._threads[above, 1])
-                if above < 0:
-                    break
-                names = [each for each in own.get(above, ()) if each[0] <= before_ns]
-            called.append(names[-1][1] if names else self._tid[number])
-        return called
+        for names in own.values():
+            names.sort(key=itemgetter(0))
+        columns = self._threads.T.tolist()
+        parents, cloned_ns = columns[1], columns[6]
+        # what a thread was called when it was made: as its parent then
+        first: list[str | None] = [None] * len(parents)
+        is_done = [False] * len(parents)
+        for number in range(len(parents)):
+            chain = []
+            at = number
+            while at >= 0 and not is_done[at]:
+                is_done[at] = True
+                chain.append(at)
+                at = parents[at]
+            for thread in reversed(chain):
+                above = parents[thread]
+                if above >= 0:
+                    names = own.get(above, [])
+                    before = bisect_right(names, cloned_ns[thread], key=itemgetter(0))
+                    first[thread] = names[before - 1][1] if before else first[above]
+        return [
+            own[number][-1][1] if number in own else name or self._tid[number]
+            for number, name in enumerate(first)
+        ]
 
     def _enter(self, called: list[str]) -> None:
         """Add the paths and names of threads, and their lanes."""

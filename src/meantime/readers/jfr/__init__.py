@@ -444,11 +444,13 @@ class _Reading:
             self._flows.add(owner, time_ns, entity, time_ns, self._values.code(name))
 
     def _tag(self, fields: dict[str, Any]) -> int:
+        # of what is in nearly every event another number, there would be too many
+        fields = {key: value for key, value in fields.items() if isinstance(value, str)}
         text = json.dumps(fields, default=str, allow_nan=False)
         known = len(self._trace.tags)
         tag = self._tags.code(text)
         if tag == known:
-            self._trace.tags.append(dict(fields))
+            self._trace.tags.append(fields)
         return tag
 
     def _text(self, fields: dict[str, Any]) -> tuple[int, int]:

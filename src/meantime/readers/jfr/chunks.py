@@ -109,6 +109,7 @@ class Chunk:
         self._pools: dict[int, dict[int, Any]] = {}
         self.is_cut = False
         self.bad_pools = 0
+        self._strings = -1
         self._integer = _compressed if header.is_compressed else _long
         self._walk()
         for at in self.events.pop(_METADATA, []):
@@ -191,6 +192,8 @@ class Chunk:
                         )
                     )
             self.types[number] = type_
+            if type_.name == _STRING:
+                self._strings = number
         self._readers.clear()
 
     def _element(
@@ -344,10 +347,7 @@ class Chunk:
     def text(self, value: Any) -> str:
         """Return a string that may be in the pool of strings."""
         if isinstance(value, int):
-            for number, type_ in self.types.items():
-                if type_.name == _STRING:
-                    found = self.constant(number, value)
-                    return found if isinstance(found, str) else ""
+            value = self.constant(self._strings, value)
         return value if isinstance(value, str) else ""
 
     # Events
