@@ -30,11 +30,11 @@ _DAY_ROWS = 86_400_000
 
 
 def _date(millisecond: int) -> str:
-    second, thousandth = divmod(millisecond % _DAY_ROWS, 1000)
+    day, millisecond = divmod(millisecond, _DAY_ROWS)
+    second, thousandth = divmod(millisecond, 1000)
     minute, second = divmod(second, 60)
     hour, minute = divmod(minute, 60)
-    day = 1 + millisecond // _DAY_ROWS
-    return f"2024-01-{day:02}T{hour:02}:{minute:02}:{second:02}.{thousandth:03}Z"
+    return f"2024-01-{1 + day:02}T{hour:02}:{minute:02}:{second:02}.{thousandth:03}Z"
 
 
 def _intervals() -> Iterator[tuple[str, str, str, str]]:

@@ -158,7 +158,7 @@ _ONE_SECOND = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC) - datetime(1970, 1, 1, t
 
 
 def _split_fraction(text: str) -> tuple[str, str, str]:
-    match = re.fullmatch(r"([^.,]+)(?:[.,](\d+))?(.*)", text)
+    match = re.fullmatch(r"([^.,]+)(?:[.,](\d+))?(.*)", text, re.DOTALL)
     assert match is not None
     return match[1], match[2] or "", match[3]
 

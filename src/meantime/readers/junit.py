@@ -68,7 +68,8 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
             parser.Parse(b"", True)
     except _DoctypeError:
         raise InputError(source.name, "the XML has a document type, which is not read") from None
-    except (expat.ExpatError, ValueError) as error:
+    # an encoding that Python does not know is a LookupError
+    except (expat.ExpatError, LookupError, ValueError) as error:
         if not options.lenient:
             line = getattr(error, "lineno", None)
             raise InputError(source.name, f"malformed XML ({error})", line=line) from None

@@ -59,7 +59,7 @@ def sqlite_parts(source: Source, options: ReadOptions, choose: Chooser) -> Itera
             listed = ", ".join(map(_quoted, wanted))
             rows = database.execute(f"SELECT {listed} FROM {_quoted(table)}")  # noqa: S608 - names are quoted
             yield from _parts(rows, wanted)
-    except (sqlite3.Error, OverflowError) as error:
+    except (sqlite3.Error, OverflowError, UnicodeError) as error:
         raise InputError(source.name, f"the SQLite database cannot be read ({error})") from None
     options.report_progress(source.stored_bytes or source.read_bytes, source.stored_bytes or 0)
 
