@@ -1,6 +1,9 @@
 from enum import IntEnum
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from meantime.columns import Int32s, Int64s
 
 class TimeKind(IntEnum):
@@ -18,4 +21,5 @@ def read_rows(
 def changes(
     starts: Int64s, ends: Int64s, paths: Int32s, values: Int32s, path_count: int
 ) -> tuple[Int64s, Int32s, Int32s] | int: ...
+def parse_times(values: list[Any]) -> tuple[Int64s, npt.NDArray[np.uint8]]: ...
 def first_fit(starts: Int64s, ends: Int64s, groups: Int32s, group_count: int) -> Int32s: ...

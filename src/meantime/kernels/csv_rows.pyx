@@ -35,6 +35,11 @@ from meantime.kernels.time_text cimport (
 cdef extern from "arrays.h":
     void* INT64_ITEMS(object, Py_ssize_t*) except NULL
     void* INT32_ITEMS(object, Py_ssize_t*) except NULL
+    void* UINT8_ITEMS(object, Py_ssize_t*) except NULL
+
+cdef extern from "Python.h":
+    const char* PyUnicode_AsUTF8AndSize(object, Py_ssize_t*) except NULL
+    long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
 
 cdef enum:
     DONE = 0
@@ -255,6 +260,36 @@ def read_rows(const uint8_t[::1] text, Py_ssize_t start, list wanted, str delimi
             free(columns[each].odd_sizes)
             intern_free(&columns[each].table)
         free(columns)
+
+
+def parse_times(list values):
+    """Return the times in integers and texts, as `read_rows` does.
+
+    Returns:
+        int64, their numbers; uint8, the `TimeKind` of each: `ODD` for all that need Python.
+    """
+    cdef Py_ssize_t n = len(values), i, size
+    cdef int overflow, kind
+    cdef int64_t number
+    cdef const char *text
+    numbers, kinds = np.zeros(n, np.int64), np.zeros(n, np.uint8)
+    cdef int64_t *number_of = <int64_t*>INT64_ITEMS(numbers, NULL)
+    cdef uint8_t *kind_of = <uint8_t*>UINT8_ITEMS(kinds, NULL)
+    for i in range(n):
+        value = values[i]
+        if type(value) is str:
+            if not value.isascii():
+                continue
+            text = PyUnicode_AsUTF8AndSize(value, &size)
+            number = 0
+            kind = time_parse(text, text + size, &number)
+            if kind != TIME_ODD:
+                number_of[i], kind_of[i] = number, <uint8_t>kind
+        elif type(value) is int:
+            number = PyLong_AsLongLongAndOverflow(value, &overflow)
+            if not overflow:
+                number_of[i], kind_of[i] = number, TIME_INTEGER
+    return numbers, kinds
 
 
 cdef enum:

@@ -15,7 +15,7 @@ import numpy as np
 
 from meantime.column_mapping import UNITS_NS
 from meantime.errors import UsageError
-from meantime.kernels.csv_rows import TimeKind
+from meantime.kernels.csv_rows import TimeKind, parse_times
 from meantime.units import parse_instant
 
 if TYPE_CHECKING:
@@ -148,22 +148,18 @@ def _duration(text: str) -> tuple[int, int]:
 
 def times_of(values: Iterable[Any]) -> TimeColumn:
     """Return a column of Python values: numbers, texts, None."""
-    found, kinds = [], []
-    for value in values:
-        if type(value) is int and -_LIMIT <= value <= _LIMIT:
-            number, kind = value, int(TimeKind.INTEGER)
-        elif value is None:
-            number, kind = 0, MISSING
+    listed = list(values)
+    numbers, kinds = parse_times(listed)
+    for row in np.flatnonzero(kinds == TimeKind.ODD).tolist():
+        value = listed[row]
+        if value is None:
+            kinds[row] = MISSING
         elif isinstance(value, str):
-            number, kind = parse(value)
+            numbers[row], kinds[row] = parse(value)
         elif isinstance(value, float):
             # the shortest text of a float is what its writer meant
-            number, kind = _of_decimal(Decimal(repr(value)))
-        else:
-            number, kind = 0, int(TimeKind.ODD)
-        found.append(number)
-        kinds.append(kind)
-    return TimeColumn(np.array(found, np.int64), np.array(kinds, np.uint8))
+            numbers[row], kinds[row] = _of_decimal(Decimal(repr(value)))
+    return TimeColumn(numbers, kinds)
 
 
 def joined(parts: Sequence[TimeColumn]) -> TimeColumn:
