@@ -6,6 +6,7 @@ counts. A clock of a sequence of packets may count from the packet before.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from meantime.clocks import Clock
@@ -68,17 +69,16 @@ class Clocks:
             code = scanner.clock(sequence, id_)
             scanner.set_clock(code, unit_ns, is_incremental, time_ns)
             times[code] = time_ns
-            if id_ == _REALTIME and self._utc_at_origin_ns is None:
-                now_ns = next((each for each in read if each[0] == self._root), None)
-                if now_ns is not None:
-                    self._utc_at_origin_ns = time_ns - now_ns[1] * now_ns[3]
+        if self._utc_at_origin_ns is None and (now_ns := times.get(scanner.root_clock)) is not None:
+            utc_ns = times.get(scanner.clock(0, _REALTIME))
+            self._utc_at_origin_ns = None if utc_ns is None else utc_ns - now_ns
         self._relate(times)
 
     def _relate(self, times: dict[int, int]) -> None:
         """Relate the clocks of a snapshot, and those of earlier ones that they lead to."""
-        open_ = [times]
+        open_ = deque([times])
         while open_:
-            times = open_.pop()
+            times = open_.popleft()
             via = self._scanner.root_clock
             if via not in times:
                 via = next((code for code in times if code in self._attached), -1)
@@ -91,8 +91,11 @@ class Clocks:
                 if parent is None and code not in self._attached:
                     parent = self._parent[code] = via
                     self._attached.add(code)
-                    # the earlier ones first: segments are in order of time
-                    open_ += [each for each in self._waiting.pop(code, []) if each is not times]
+                    # each is in the list of all its clocks
+                    earlier = [each for each in self._waiting.pop(code, []) if each]
+                    open_ += [each.copy() for each in earlier if each is not times]
+                    for each in earlier:
+                        each.clear()
                 if parent is not None and parent in times:
                     self._scanner.add_segment(code, parent, time_ns, times[parent] - time_ns)
 

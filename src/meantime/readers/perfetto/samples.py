@@ -60,11 +60,12 @@ class PerfSamples:
 
     def __init__(self) -> None:
         # what numbers mean until the sequence's state is cleared
-        self._interned: dict[_State, dict[tuple[int, int], Any]] = {}
+        self._interned: dict[int, tuple[int, dict[tuple[int, int], Any]]] = {}
         self._event: dict[_State, str] = {}
         self._threads: dict[int, tuple[int, int, int]] = {}
         self._rows: list[tuple[int, int, int, int, int, int, str]] = []
         self._stacks = StackTableBuilder()
+        self._rows_of_stacks: dict[tuple[int, int, int], int] = {}
         self._unknown = 0
 
     def times(self) -> list[int]:
@@ -102,7 +103,9 @@ class PerfSamples:
 
     def add_interned(self, state: _State, message: memoryview) -> None:
         """Take the stacks that a sequence defines."""
-        known = self._interned.setdefault(state, {})
+        known = self._known(state)
+        # what they were before may have changed
+        self._rows_of_stacks.clear()
         for number, wire, _, content in fields(message):
             if wire != BYTES or number not in {_FUNCTIONS, _FRAMES, _CALLSTACKS, _PATHS, _MAPPINGS}:
                 continue
@@ -150,11 +153,21 @@ class PerfSamples:
             self._threads[state[0]] = (pid, tid, time_ns)
 
     def _stack(self, state: _State, iid: int) -> int:
-        known = self._interned.get(state, {})
-        frames = known.get((_CALLSTACKS, iid))
-        if frames is None:
-            return -1
-        return self._stacks.add(self._frame(known, each) for each in frames)
+        row = self._rows_of_stacks.get((*state, iid))
+        if row is None:
+            known = self._known(state)
+            frames = known.get((_CALLSTACKS, iid), ())
+            row = self._stacks.add(self._frame(known, each) for each in frames)
+            self._rows_of_stacks[*state, iid] = row
+        return row
+
+    def _known(self, state: _State) -> dict[tuple[int, int], Any]:
+        """Return what a sequence has defined since its state was cleared."""
+        sequence, generation = state
+        found = self._interned.get(sequence)
+        if found is None or found[0] != generation:
+            found = self._interned[sequence] = (generation, {})
+        return found[1]
 
     @staticmethod
     def _frame(known: dict[tuple[int, int], Any], iid: int) -> str:
