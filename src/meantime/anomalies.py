@@ -195,7 +195,7 @@ CATALOGUE: dict[str, str] = {
     "packet_not_shown": (
         "packets of kinds that are not drawn were left out; the fact packets_not_shown lists them"
     ),
-    "unknown_packet": "fields of the file that are no packets were skipped",
+    "unknown_packet": "fields of the file other than packets were skipped",
     "argument_not_shown": (
         "arguments whose type the trace does not describe were left out; the fact"
         " arguments_not_shown lists them"

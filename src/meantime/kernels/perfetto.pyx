@@ -221,7 +221,7 @@ cdef class PerfettoScanner:
         }
 
     def cpus(self):
-        """Return the number of each CPU, and when its first bundle says that it begins, or -1."""
+        """Return the number of each CPU, and the time at which its first bundle begins, or -1."""
         cdef int64_t i
         cdef pf_cpu *rows
         found = []

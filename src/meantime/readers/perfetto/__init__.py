@@ -34,6 +34,8 @@ def recognises(head: bytes, name: str) -> bool:
 def read(source: Source, options: ReadOptions) -> Trace:
     """Return the trace; its batches come when all is read, since descriptions may be anywhere.
 
+    Of the options, `lenient` and `progress` are used.
+
     Raises:
         InputError: From the batches, if a packet is malformed.
     """

@@ -185,7 +185,7 @@ class TrackEvents:
         flags = np.full(len(rows), np.uint8(SpanFlag.STRUCTURED))
         flags[is_open] |= np.uint8(SpanFlag.UNFINISHED)
         anomalies.add("unfinished_span", int(np.count_nonzero(is_open)))
-        # only of ends that have more to say the span is needed
+        # the span is needed only of ends with arguments or flows
         needed = np.zeros(len(events), np.bool_)
         for table in (self._flows, self._legacy):
             needed[table["event"]] = True
@@ -305,7 +305,7 @@ class TrackEvents:
         return codes
 
     def _read_legacy(self, entity: Int32s) -> None:
-        """Take what events say in the way of Chrome's trace events."""
+        """Read the phases and ids of Chrome's trace events."""
         left_out = 0
         events = self._events
         for row in self._legacy.tolist():

@@ -14,8 +14,8 @@ __all__ = ["Field", "fields", "integers", "plausible", "signed", "text_of", "var
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _MOST_VARINT_BYTES = 10
-# By wire type, for messages near the beginning: what tells a packet of a trace from the messages of
-# other formats that begin with the same byte.
+# The wire types of fields that are near the beginning of a trace. Messages of other formats begin
+# with the same byte, and have other types.
 _PACKET: Final = {
     **dict.fromkeys((3, 8, 10, 13, 41, 42, 58, 79, 87, 98), VARINT),
     **dict.fromkeys((1, 2, 4, 5, 6, 7, 9, 11, 12, 36, 50, 59, 60), BYTES),
@@ -106,7 +106,7 @@ def text_of(data: bytes | memoryview) -> str:
 
 
 def plausible(head: bytes) -> bool:
-    """Return whether bytes begin with packets of a trace, as far as their fields tell."""
+    """Return whether all fields of the first packets have the types that those of a trace have."""
     at = found = packets = 0
     while at < len(head) and packets < _ENOUGH_PACKETS:
         if head[at] != 0x0A:

@@ -52,7 +52,7 @@ _READ: Final = (
     _TRACK_DESCRIPTOR,
     _PERF_SAMPLE,
 )
-# These say how the trace was made, and nothing of what happened.
+# These describe how the trace was made, not what happened.
 _ABOUT_THE_TRACE = frozenset({5, 33, 34, 35, 51, 69, 72, 89, 124})
 # Deflate packs at most this much into a byte; more than this of packets is a zip bomb.
 _MOST_EXPANDED = 300

@@ -125,7 +125,7 @@ class PerfSamples:
     def add(self, state: _State, time_ns: int, message: memoryview) -> None:
         """Take a sample of perf."""
         numbers = {number: value for number, wire, value, _ in fields(message) if wire == VARINT}
-        # the sampler skipped these, or says something of itself
+        # a sample that was skipped, or an event of the sampler itself
         if 18 in numbers or (3 not in numbers and 2 not in numbers and 4 not in numbers):
             return
         pid, tid = (min(numbers.get(number, 0), 2**31 - 1) for number in (2, 3))

@@ -18,7 +18,7 @@ class Scanned(NamedTuple):
     Attributes:
         tables: The rows by kind; see `kernels/perfetto_scan.h`.
         names: The names by code.
-        cpus: The number of each CPU, and when its first bundle says that it begins, or -1.
+        cpus: The number of each CPU, and the time at which its first bundle begins, or -1.
         texts: The texts of arguments, one after the other.
         offsets: Where the text of each code begins, and where the last one ends.
     """
