@@ -36,7 +36,7 @@ READING = {
 }
 # DuckDB and a server have threads of their own, and a recording is needed for the others, or none
 # is read.
-NOT_READING = {"sql", "view", "attach", "record", "top", "pack", "completion"}
+NOT_READING = {"sql", "view", "attach", "record", "top", "pack", "formats", "completion"}
 REPORT = """
 import os, sys
 from meantime.cli import main

@@ -46,6 +46,7 @@ COMMANDS = {
     "build": "Turn a trace into a history on disk, which every command can read.",
     "convert": "Convert a trace to another format, and report what that format cannot represent.",
     "check": "Check a history on disk, or recover the intact part of a damaged one.",
+    "formats": "List the formats that are read, how each is recognised, and how to make one.",
     "completion": "Print the script that completes commands, options and file names in a shell.",
 }
 # The first command of each group of the help, in the order of COMMANDS.

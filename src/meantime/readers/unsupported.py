@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-__all__ = ["advice"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["advice", "refused"]
 
 # Text does not contain these.
 _BINARY = rb"(?=.{0,512}?[\x00-\x08])"
@@ -61,7 +64,29 @@ _FORMATS = (
         "a callgrind profile",
         "run `gprof2dot` or KCachegrind",
     ),
-    _format(rb"\*version\n", "an Android method trace", "record with Perfetto, and open its trace"),
+    _format(
+        rb"\*version\n|SLOW", "an Android method trace", "record with Perfetto, and open its trace"
+    ),
+    _format(
+        rb"SIMPLEPERF",
+        "a report of simpleperf",
+        "run `gecko_profile_generator.py -i perf.data > profile.json` and open profile.json",
+    ),
+    _format(
+        rb"[^\n]*Weight\t[^\n]*Self Weight\t",
+        "a call tree of Instruments",
+        "open it at speedscope.app, export it from there, and open the .speedscope.json",
+    ),
+    _format(
+        rb"@ [\w.]+ \[\d+ samples\]",
+        "a report of pmcstat",
+        "run `pmcstat -R FILE -z 32 -G stacks.txt` and `stackcollapse-pmc.pl stacks.txt`",
+    ),
+    _format(
+        rb"\w+ log opened \(PC\)",
+        "a log of Papyrus",
+        "open it at speedscope.app, export it from there, and open the .speedscope.json",
+    ),
     _format(rb"\s*<(?:\?xml|!DOCTYPE|html|svg)", "XML or a web page", "open the trace itself"),
     _format(rb"PK\x03\x04", "a zip archive", "unpack it and open what it contains"),
     _format(rb"BZh[1-9]", "compressed with bzip2", "run `bunzip2 {name}` first"),
@@ -85,7 +110,27 @@ _JSON_FORMATS = (
         "a profile of Cleopatra, before 2016",
         "load it at profiler.firefox.com, and save it from there",
     ),
-    _format(rb'"recording".*"displayName"', "a Safari recording", "open it with Safari"),
+    _format(
+        rb'"recording".*"displayName"',
+        "a Safari recording",
+        "open it at speedscope.app, export it from there, and open the .speedscope.json",
+    ),
+    _format(
+        rb'\A\s*\{\s*"head"\s*:',
+        "a V8 heap profile",
+        "write pprof with @datadog/pprof's heap profiler and open the .pb.gz file",
+    ),
+    _format(
+        rb'"mode"\s*:\s*"(?:wall|cpu|object|custom)"',
+        "a stackprof profile",
+        "run `stackprof --stackcollapse FILE.dump > stacks.folded` and open stacks.folded",
+    ),
+    _format(rb'"dhatFileVersion"', "a DHAT profile", "open it with dh_view.html of Valgrind"),
+    _format(
+        rb'"program".*"rts_arguments"',
+        "a GHC profile",
+        "open it at speedscope.app, export it from there, and open the .speedscope.json",
+    ),
     _format(
         rb'\A\s*\{\s*"snapshot"\s*:', "a V8 heap snapshot", "open it with the DevTools of Chrome"
     ),
@@ -93,6 +138,12 @@ _JSON_FORMATS = (
 _ENOUGH_BYTES = 4096
 # Their form is not published, so they are known by name.
 _NSYS_REPORTS = (".nsys-rep", ".qdrep", ".qdstrm")
+
+
+def refused() -> Iterator[tuple[str, str]]:
+    """Yield what each format that is not read is called, and what to do with one."""
+    for each in (*_FORMATS, *_JSON_FORMATS):
+        yield each.called, each.advised.format(name="FILE")
 
 
 def advice(head: bytes, name: str) -> str | None:

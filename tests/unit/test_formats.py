@@ -1,0 +1,63 @@
+"""The table of formats, against the readers and the documents that it is about."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import meantime
+from meantime.cli import main
+from meantime.errors import InputError
+from meantime.readers import readers
+from meantime.readers.formats import FORMATS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_every_reader_is_in_the_table_and_in_the_documents(root: Path) -> None:
+    listed = [each.format for each in FORMATS]
+    # these are directories, which no reader recognises by its bytes
+    assert sorted(listed) == sorted([*(reader.FORMAT for reader in readers()), "ctf", "history"])
+    page = (root / "docs" / "formats.md").read_text()
+    assert [each.called for each in FORMATS if each.called not in page] == []
+
+
+def test_formats_are_listed_within_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["formats", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert {"format": "pprof"}.items() <= next(
+        each for each in found["read"] if each["format"] == "pprof"
+    ).items()
+    assert any("go tool pprof" in each["advice"] for each in found["refused"])
+
+    monkeypatch.setattr("meantime.cli.tables.width_of", lambda _: 80)
+    with pytest.raises(SystemExit):
+        main(["formats"])
+    lines = capsys.readouterr().out.splitlines()
+    assert any("pprof" in line for line in lines)
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("data", "called"),
+    [
+        (b"SIMPLEPERF\1\0\x59\0\0\0", "a report of simpleperf"),
+        (b"*version\n3\n", "an Android method trace"),
+        (b"Weight\tSelf Weight\tSymbol Names\n1 s\t1 s\tmain\n", "a call tree of Instruments"),
+        (b'{"head": {"callFrame": {"functionName": "f"}}}', "a V8 heap profile"),
+        (b'{"version":1.2,"mode":"wall","frames":{}}', "a stackprof profile"),
+        (b'{"version":1,"recording":{"displayName":"r"}}', "a Safari recording"),
+    ],
+)
+def test_profiles_that_are_not_read_are_refused_by_name(
+    tmp_path: Path, data: bytes, called: str
+) -> None:
+    (tmp_path / "some").write_bytes(data)
+    with pytest.raises(InputError, match=called):
+        meantime.open(tmp_path / "some")
