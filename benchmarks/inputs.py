@@ -14,6 +14,7 @@ import tempfile
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 from measure import best_cpu_s, header
@@ -142,7 +143,77 @@ def log(folder: Path) -> None:
     _cost("log with dates, as pairs", MappedPath(str(path), mapping), rows)
 
 
-FORMATS = {each.__name__: each for each in (csv, overlapping, parquet, sqlite, log)}
+def _number(value: int) -> bytes:
+    """Return a number of protobuf, of up to 14 bits."""
+    return bytes([value]) if value < 128 else bytes([value & 127 | 128, value >> 7])
+
+
+def _field(number: int, content: int | bytes) -> bytes:
+    """Return a field of a message of protobuf."""
+    if isinstance(content, int):
+        return _number(number << 3) + _number(content)
+    return _number(number << 3 | 2) + _number(len(content)) + content
+
+
+def pprof(folder: Path) -> None:
+    """Measure pprof: samples of 2,000 stacks of 30 functions, with labels."""
+    samples, functions, stacks, depth = 400_000, 3000, 2000, 30
+    random = Random(7)  # noqa: S311 - the same input every time
+    chosen = [
+        b"".join(
+            _number(1 + (random.randrange(functions) if at < 8 else at)) for at in range(depth)
+        )
+        for _ in range(stacks)
+    ]
+    label = [_field(3, _field(1, 1) + _field(2, 2 + each)) for each in range(4)]
+    texts = ["", "cpu", "a", "b", "c", "d", *(f"package.function{n}" for n in range(functions))]
+    path = folder / "cpu.pb"
+    with path.open("wb") as file:
+        file.write(_field(1, _field(1, 1) + _field(2, 2)))
+        for row in range(samples):
+            stack = _field(1, chosen[row * 7 % stacks]) + _field(2, _number(100))
+            file.write(_field(2, stack + label[row % 4]))
+        for each in range(functions):
+            file.write(_field(4, _field(1, each + 1) + _field(4, _field(1, each + 1))))
+            file.write(_field(5, _field(1, each + 1) + _field(2, each + 6)))
+        for text in texts:
+            file.write(_field(6, text.encode()))
+    _cost("pprof", path, samples)
+
+
+def firefox(folder: Path) -> None:
+    """Measure a processed profile of Firefox with one thread."""
+    samples, stacks = 400_000, 20_000
+    thread = {
+        "name": "GeckoMain",
+        "pid": "1",
+        "tid": 1,
+        "samples": {
+            "length": samples,
+            "stack": [row * 7 % stacks for row in range(samples)],
+            "time": [row + 0.125 for row in range(samples)],
+        },
+        "stackTable": {
+            "length": stacks,
+            "prefix": [None if row % 20 == 0 else row - 1 for row in range(stacks)],
+            "frame": [row % 500 for row in range(stacks)],
+        },
+        "frameTable": {
+            "length": 500,
+            "func": [*range(500)],
+            "category": [n % 2 for n in range(500)],
+        },
+        "funcTable": {"length": 500, "name": [*range(500)]},
+        "stringArray": [f"function{n}" for n in range(500)],
+    }
+    categories = [{"name": "Other"}, {"name": "JavaScript"}]
+    meta = {"interval": 1, "startTime": 0, "stackwalk": 1, "categories": categories}
+    path = folder / "profile.json"
+    path.write_text(json.dumps({"meta": meta, "threads": [thread]}))
+    _cost("Firefox profile", path, samples)
+
+
+FORMATS = {each.__name__: each for each in (csv, overlapping, parquet, sqlite, log, pprof, firefox)}
 
 
 def main() -> None:

@@ -140,6 +140,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
         trace.sample_units[types[row].name] = types[row].unit
     frames = _Frames(messages, profile, texts)
     table, stack = _stacks(messages, frames, samples)
+    stack = stack[samples.listed]
     labels = _Labels(messages, samples, texts)
     trace.facts |= _facts(messages, profile, texts, frames) | labels.facts()
     lane, lanes = labels.lanes()
@@ -335,10 +336,20 @@ def _types(messages: _Messages, profile: _Parts, texts: _Texts) -> list[_Type]:
 
 
 class _SampleColumns(NamedTuple):
-    """The samples: locations from the innermost, how many of each, weights, where labels are."""
+    """The samples, and the lists of locations that they have.
+
+    Attributes:
+        location: The locations of all lists, each from the innermost one.
+        sizes: How many locations each list has.
+        listed: By sample, its list.
+        weight: By sample, its weight in each sample type.
+        labels: Where each label is.
+        label_of: By label, its sample.
+    """
 
     location: Uint64s
     sizes: Int64s
+    listed: Int64s
     weight: Int64s
     labels: Int64s
     label_of: Int32s
@@ -346,7 +357,7 @@ class _SampleColumns(NamedTuple):
 
 def _samples(messages: _Messages, profile: _Parts, types: list[_Type]) -> _SampleColumns:
     parts = messages.parts(profile.ranges_of(2))
-    location, sizes = parts.repeated(1)
+    location, sizes, listed = _location_lists(messages, parts)
     value, value_sizes = parts.repeated(2)
     whole = value_sizes == len(types)
     if not whole.all():
@@ -355,9 +366,8 @@ def _samples(messages: _Messages, profile: _Parts, types: list[_Type]) -> _Sampl
             f"sample {first:,} has {value_sizes[first]} values, but there are {len(types)} types",
             int((~whole).sum()),
         )
-        location = location[np.repeat(whole, sizes)]
         value = value[np.repeat(whole, value_sizes)]
-        sizes = sizes[whole]
+        listed = listed[whole]
     weight = value.view(np.int64).reshape(-1, len(types)).copy()
     for row, each in enumerate(types):
         # a float is exact enough for the sum of what is far below its limit
@@ -370,10 +380,34 @@ def _samples(messages: _Messages, profile: _Parts, types: list[_Type]) -> _Sampl
     return _SampleColumns(
         location,
         sizes,
+        listed,
         weight,
         parts.ranges_of(3)[has_place],
         index[owners[has_place]].astype(np.int32),
     )
+
+
+def _location_lists(messages: _Messages, parts: _Parts) -> tuple[Uint64s, Int64s, Int64s]:
+    """Return the locations of different lists, how many each has, and the list of each sample."""
+    owners, ranges = parts.owners_of(1), parts.ranges_of(1)
+    if (parts.tag == 1 << 3).any() or not (owners[1:] > owners[:-1]).all():
+        location, sizes = parts.repeated(1)
+        return location, sizes, np.arange(parts.size)
+    # most samples have the bytes of another: only different ones are looked at
+    different, code = _different(messages, np.append(ranges, np.zeros((1, 2), np.int64), axis=0))
+    listed = np.full(parts.size, code[-1], np.int64)
+    listed[owners] = code[:-1]
+    return *messages.numbers(different), listed
+
+
+def _different(messages: _Messages, ranges: Int64s) -> tuple[Int64s, Int32s]:
+    """Return the ranges of different bytes, and which of these each range is equal to."""
+    data = messages.data.data
+    texts: list[bytes] = []
+    code = Interner(texts).codes([bytes(data[low:high]) for low, high in ranges.tolist()])
+    first = np.empty(len(texts), np.int64)
+    first[code[::-1]] = np.arange(len(code))[::-1]
+    return ranges[first], code
 
 
 class _Index:
@@ -458,7 +492,7 @@ class _Frames:
 def _stacks(
     messages: _Messages, frames: _Frames, samples: _SampleColumns
 ) -> tuple[StackTable, Int32s]:
-    """Return the table of stacks, and the stack of each sample."""
+    """Return the table of stacks, and the stack of each list of locations."""
     row = frames.index.rows(samples.location)
     if len(missing := np.flatnonzero(row < 0)):
         number = samples.location[missing[0]]
@@ -541,12 +575,13 @@ class _Labels:
     """The labels of samples, of which those with few values divide samples into lanes."""
 
     def __init__(self, messages: _Messages, samples: _SampleColumns, texts: _Texts) -> None:
-        parts = messages.parts(samples.labels)
+        labels, same = _different(messages, samples.labels)
+        parts = messages.parts(labels)
         self._samples = len(samples.weight)
         self._of = samples.label_of
         columns = [parts.numbers(number) for number in (1, 2, 3)]
         different, code = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
-        self._code = code.reshape(-1)
+        self._code = code.reshape(-1)[same]
         self._keys: list[str] = []
         self._texts: list[str] = []
         self._values: dict[str, int] = {}
