@@ -404,7 +404,9 @@ def _different(messages: _Messages, ranges: Int64s) -> tuple[Int64s, Int32s]:
     """Return the ranges of different bytes, and which of these each range is equal to."""
     data = messages.data.data
     texts: list[bytes] = []
-    code = Interner(texts).codes([bytes(data[low:high]) for low, high in ranges.tolist()])
+    # without a list or tuple for each, which the garbage collector would look at
+    slices = map(slice, ranges[:, 0].tolist(), ranges[:, 1].tolist())
+    code = Interner(texts).codes(list(map(bytes, map(data.__getitem__, slices))))
     first = np.empty(len(texts), np.int64)
     first[code[::-1]] = np.arange(len(code))[::-1]
     return ranges[first], code
