@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from measure import best_cpu_s, header
 
+import meantime
 from meantime.column_mapping import MappedPath, mapping_of
 from meantime.readers import open_trace
 
@@ -144,14 +145,19 @@ def log(folder: Path) -> None:
 
 
 def _number(value: int) -> bytes:
-    """Return a number of protobuf, of up to 14 bits."""
-    return bytes([value]) if value < 128 else bytes([value & 127 | 128, value >> 7])
+    """Return a number of protobuf."""
+    found = b""
+    while value > 127:
+        found += bytes([value & 127 | 128])
+        value >>= 7
+    return found + bytes([value])
 
 
-def _field(number: int, content: int | bytes) -> bytes:
-    """Return a field of a message of protobuf."""
-    if isinstance(content, int):
-        return _number(number << 3) + _number(content)
+def _field(number: int, *parts: int | bytes) -> bytes:
+    """Return a field of a message of protobuf: a number, or the parts of a message."""
+    if len(parts) == 1 and isinstance(parts[0], int):
+        return _number(number << 3) + _number(parts[0])
+    content = b"".join(part for part in parts if isinstance(part, bytes))
     return _number(number << 3 | 2) + _number(len(content)) + content
 
 
@@ -213,7 +219,131 @@ def firefox(folder: Path) -> None:
     _cost("Firefox profile", path, samples)
 
 
-FORMATS = {each.__name__: each for each in (csv, overlapping, parquet, sqlite, log, pprof, firefox)}
+def _perfetto_trace(spans: int) -> bytes:
+    """Return a trace as the SDK writes it: interned names, times from the packet before."""
+    own = _field(10, 7)
+    clock = _field(1, _field(1, 64), _field(2, 0), _field(3, 1), _field(4, 1))
+    boot = _field(1, _field(1, 6), _field(2, 10**12))
+    names = [_field(2, _field(1, n), _field(2, b"function_%d" % n)) for n in range(1, 101)]
+    interned = [_field(1, _field(1, 1), _field(2, b"category")), *names]
+    interned.append(_field(3, _field(1, 1), _field(2, b"request")))
+    thread = _field(4, _field(1, 1), _field(2, 1), _field(5, b"main"))
+    head = _field(
+        1,
+        own,
+        _field(13, 1),
+        _field(6, clock, boot),
+        _field(59, _field(58, 64), _field(11, _field(11, 1))),
+        _field(12, *interned),
+        _field(60, _field(1, 1), thread),
+    )
+    block = b""
+    for number in range(1000):
+        argument = _field(4, _field(1, 1), _field(4, number % 250)) if number % 4 == 0 else b""
+        begin = (_field(9, 1), _field(3, 1), _field(10, number % 100 + 1))
+        counter = (_field(31, 2), _field(12, 10**6 + number))
+        for event in (_field(11, *begin, argument, *counter), _field(11, _field(9, 2))):
+            time = _field(8, 300 + number % 50)
+            block += _field(1, time, own, _field(13, 2), event)
+    return head + block * (spans // 1000)
+
+
+def perfetto(folder: Path) -> None:
+    """Print what track events cost."""
+    path = folder / "events.pftrace"
+    path.write_bytes(_perfetto_trace(1_000_000))
+
+    _cost("Perfetto track events", path, 2_000_000)
+
+
+# A third of the lines is half of a call.
+_CALLS = """
+{0} {1}.{2:06} read(3, "0123456789abcdef0123456789abcdef"..., 8192) = 8192 <0.000012>
+{0} {1}.{2:06} openat(AT_FDCWD, "/srv/app/encodings/utf_8.py", O_RDONLY) = -1 ENOENT (No such file or directory) <0.000007>
+{0} {1}.{2:06} futex(0x7ff6af88a000, FUTEX_WAIT_BITSET_PRIVATE, 0, NULL, FUTEX_BITSET_MATCH_ANY <unfinished ...>
+{0} {1}.{2:06} <... futex resumed>) = 0 <0.000003>
+{0} {1}.{2:06} newfstatat(3, "", {{st_mode=S_IFREG|0644, st_size=39279, ...}}, AT_EMPTY_PATH) = 0 <0.000002>
+{0} {1}.{2:06} close(3)        = 0 <0.000002>
+""".strip().splitlines(keepends=True)  # noqa: E501 - lines of a trace
+_CALLS[-1] += "\n"
+
+
+def strace(folder: Path) -> None:
+    """Print what text of strace costs; asked are 1 M lines/s."""
+    path = folder / "trace.txt"
+    with path.open("w") as file:
+        for first in range(0, ROWS // 2, 6000):
+            lines = []
+            for line in range(first, first + 6000):
+                at_us = line * 5
+                lines.append(
+                    _CALLS[line % 6].format(
+                        1000 + line // 6 % 8, 1_700_000_000 + at_us // 10**6, at_us % 10**6
+                    )
+                )
+            file.writelines(lines)
+    took_s = best_cpu_s(lambda: meantime.open(path), times=3)
+    records = meantime.open(path).metadata.records
+    print(
+        f"strace, {records:,} lines, {path.stat().st_size / 1e6:.0f} MB: {took_s:.2f} s,"
+        f" {records / took_s / 1e6:.2f} M lines/s (asked: 1)"
+    )
+
+
+def nsys(folder: Path) -> None:
+    """Print what an export of Nsight Systems costs, beside SQLite that delivers the same rows."""
+    path = folder / "report.sqlite"
+    device = "deviceId, contextId, streamId, correlationId, globalPid"
+    tables = {
+        "StringIds": "id INTEGER PRIMARY KEY, value TEXT",
+        "CUPTI_ACTIVITY_KIND_RUNTIME": "start, end, globalTid, correlationId, nameId",
+        "CUPTI_ACTIVITY_KIND_KERNEL": f"start, end, {device}, shortName",
+        "NVTX_EVENTS": "start, end, eventType, globalTid, textId",
+    }
+    pid, tid = 7 << 24, 7 << 24 | 8
+    with sqlite3.connect(path) as connection:
+        for table, columns in tables.items():
+            connection.execute(f"CREATE TABLE {table} ({columns})")
+        names = [(number, f"name {number}") for number in range(100)]
+        connection.executemany("INSERT INTO StringIds VALUES (?, ?)", names)
+        rows = range(ROWS // 4)
+        connection.executemany(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?, ?, ?, ?, ?)",
+            ((n * 1000, n * 1000 + 300, tid, n + 1, n % 7) for n in rows),
+        )
+        connection.executemany(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, 0, 1, 7, ?, ?, ?)",
+            ((n * 1000 + 400, n * 1000 + 1200, n + 1, pid, n % 90) for n in rows),
+        )
+        connection.executemany(
+            "INSERT INTO NVTX_EVENTS VALUES (?, ?, 59, ?, ?)",
+            ((n * 1000 - 50, n * 1000 + 350, tid, n % 100) for n in rows),
+        )
+    connection.close()
+
+    def deliver() -> None:
+        with sqlite3.connect(path) as connection:
+            for table in tables:
+                cursor = connection.execute(f"SELECT * FROM {table}")  # noqa: S608 - own names
+                while cursor.fetchmany(1 << 15):
+                    pass
+        connection.close()
+
+    alone_s = best_cpu_s(deliver, times=3)
+    took_s = best_cpu_s(lambda: meantime.open(path), times=3)
+    records = meantime.open(path).metadata.records
+    print(
+        f"nsys, {records:,} rows: {took_s:.2f} s, {records / took_s / 1e6:.2f} M rows/s;"
+        f" SQLite delivers them in {alone_s:.2f} s, {records / alone_s / 1e6:.2f} M rows/s"
+    )
+
+
+FORMATS = {
+    each.__name__: each
+    for each in (
+        csv, overlapping, parquet, sqlite, log, pprof, firefox, perfetto, strace, nsys,
+    )
+}  # fmt: skip
 
 
 def main() -> None:

@@ -58,7 +58,9 @@ _FORMATS = (
         "a text dump of goroutines",
         "fetch /debug/pprof/goroutine without debug= and open what it returns",
     ),
-    _format(rb"(?:W\x1d\xd1u|\xc1\x1f\xfc\xc1|/\* CTF )", "a part of a CTF trace", "open its directory"),
+    _format(
+        rb"(?:W\x1d\xd1u|\xc1\x1f\xfc\xc1|/\* CTF )", "a part of a CTF trace", "open its directory"
+    ),
     _format(
         rb"# callgrind format|(?:version|creator|pid|cmd):.*?\nevents:",
         "a callgrind profile",
