@@ -1574,6 +1574,7 @@ static int pf_packet(pf_scan *s, const uint8_t *block, const uint8_t *at, const 
     s->packets++;
     if (packed.data)
         return pf_stop(s, block, &packed, 0);
+    int64_t known = s->sequences.count;
     int32_t sequence = pf_sequence_of(s, id);
     if (sequence < 0)
         return PF_MORE;
@@ -1588,7 +1589,8 @@ static int pf_packet(pf_scan *s, const uint8_t *block, const uint8_t *at, const 
     } else if (lost) {
         q->is_valid = q->has_event_ns = 0;
     }
-    s->odd[PF_LOST_PACKETS] += lost != 0 && !(flags & 1);
+    /* what preceded the first packet of a sequence is not missing */
+    s->odd[PF_LOST_PACKETS] += lost != 0 && s->sequences.count == known;
     if (defaults.data) {
         q->default_clock = q->default_track = 0;
         q->has_default_track = 0;

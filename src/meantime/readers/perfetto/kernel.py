@@ -53,7 +53,8 @@ class KernelEvents:
             if not kept.all():
                 trace.anomalies.add("overwritten_events", int(np.count_nonzero(~kept)))
                 tables[name] = rows[kept]
-        self._records = tables["records"]
+        # bundles are in order by CPU, but a thread may move from one to another
+        self._records = tables["records"][np.argsort(tables["records"]["time_ns"], kind="stable")]
         self._counts = tables["kernel_counts"]
         self._points = tables["kernel_points"]
         self._tids = tables["tids"]
