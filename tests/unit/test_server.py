@@ -915,3 +915,16 @@ def test_counters_are_called_by_what_differs_in_their_paths() -> None:
         "heap",
     ]
     assert names(("1", "Counters", "memory", "heap")) == ["heap"]
+
+
+def test_no_parameter_is_a_defect() -> None:
+    page = Page(history_from_spans({"main": [("a", 0, 10), ("b", 2, 5)]}))
+    asked = {"file": "0", "lane": "1", "time": "5", "text": "a", "span": "0", "period": "10"}
+    values = ("-1", "nan", str(2**63 - 1))
+    for endpoint in (*app._QUESTIONS, *app._LONG):
+        for name in (*asked, "lanes", "row", "width", "from", "to", "by", "rows", "limit"):
+            for value in values:
+                reply = page.ask(f"/{endpoint}?{urlencode({**asked, name: value})}")
+                assert reply.status in {200, 400, 404, 410}, (endpoint, name, value)
+                if reply.status != 200:
+                    assert "\n" not in reply.json["error"]
