@@ -246,8 +246,13 @@ class LaneTree:
         key = block.lanes[0]
         with self._lock:
             if key not in self._overviews:
-                range_ns = history.start_ns, history.end_ns
-                self._overviews[key] = SpanOverview.of(block, *range_ns)
+                self._overviews[key] = SpanOverview.of(
+                    block.spans.table,
+                    block.spans.row,
+                    threads=block.threads,
+                    rows=block.row_offsets[-1],
+                    range_ns=(history.start_ns, history.end_ns),
+                )
             return self._overviews[key]
 
     def outermost(self, block: SpanBlock, *, nested: bool) -> Outermost:
@@ -255,7 +260,13 @@ class LaneTree:
         key = block.lanes[0]
         with self._lock:
             if key not in self._outermost:
-                self._outermost[key] = Outermost.of(block, nested=nested)
+                self._outermost[key] = Outermost.of(
+                    block.spans.table,
+                    block.spans.row,
+                    threads=block.threads,
+                    row_offsets=block.row_offsets,
+                    nested=nested,
+                )
             return self._outermost[key]
 
     def columns(self) -> dict[str, Any]:

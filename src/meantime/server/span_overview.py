@@ -16,8 +16,10 @@ import numpy as np
 from meantime.kernels.pixel_columns import span_cells
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from meantime.columns import Int32s, Int64s
-    from meantime.server.lanes import SpanBlock
+    from meantime.history.spans import SpanTable
 
 __all__ = ["Cells", "Outermost", "SpanOverview"]
 
@@ -69,19 +71,28 @@ class SpanOverview:
     row: Int32s
 
     @classmethod
-    def of(cls, block: SpanBlock, start_ns: int, end_ns: int) -> SpanOverview | None:
+    def of(
+        cls,
+        table: SpanTable,
+        row: Int32s,
+        *,
+        threads: Int32s,
+        rows: int,
+        range_ns: tuple[int, int],
+    ) -> SpanOverview | None:
         """Return the overview of a block in a history; None if it has few spans.
 
         Args:
-            block: The block.
-            start_ns: Where the history begins.
-            end_ns: Where it ends.
+            table: All spans, numbered by index.
+            row: By span, its row in its block.
+            threads: The threads in the block.
+            rows: How many rows the block has.
+            range_ns: Where the history begins and ends.
         """
-        table = block.spans.table
-        chosen = table.select(block.threads).rows
+        start_ns, end_ns = range_ns
+        chosen = table.select(threads).rows
         if len(chosen) < _FEWEST_SPANS:
             return None
-        rows = block.row_offsets[-1]
         level = 0
         while rows * ((end_ns >> level) - (start_ns >> level) + 1) * _SPANS_OF_A_CELL > len(chosen):
             level += 1
@@ -92,7 +103,7 @@ class SpanOverview:
         wide, number, covered_ns, begun, longest = span_cells(
             table.start_ns,
             table.end_ns,
-            block.spans.row,
+            row,
             np.arange(len(table), dtype=np.int32),
             chosen,
             first << level,
@@ -110,7 +121,7 @@ class SpanOverview:
             wide,
             table.start_ns[wide],
             table.end_ns[wide],
-            block.spans.row[wide],
+            row[wide],
         )
 
     def tile(self, start_ns: int, level: int, bins: int, rows: int) -> tuple[Int32s, Cells]:
@@ -204,20 +215,31 @@ class Outermost:
     offsets: Int64s
 
     @classmethod
-    def of(cls, block: SpanBlock, *, nested: bool) -> Outermost:
+    def of(
+        cls,
+        table: SpanTable,
+        row: Int32s,
+        *,
+        threads: Int32s,
+        row_offsets: Sequence[int],
+        nested: bool,
+    ) -> Outermost:
         """Return the outermost spans of a block; all if they are not nested.
 
         Args:
-            block: The block.
+            table: All spans, numbered by index.
+            row: By span, its row in its block.
+            threads: The threads in the block.
+            row_offsets: The first row of each lane, and how many rows there are.
             nested: Whether only the first row of each lane has outermost spans.
         """
-        table, rows = block.spans.table, block.row_offsets[-1]
-        chosen = table.select(block.threads).rows
+        rows = row_offsets[-1]
+        chosen = table.select(threads).rows
         if nested:
             is_outermost = np.zeros(rows, np.bool_)
-            is_outermost[block.row_offsets[:-1]] = True
-            chosen = chosen[is_outermost[block.spans.row[chosen]]]
-        row, start_ns = block.spans.row[chosen], table.start_ns[chosen]
+            is_outermost[row_offsets[:-1]] = True
+            chosen = chosen[is_outermost[row[chosen]]]
+        row, start_ns = row[chosen], table.start_ns[chosen]
         backwards = (row[1:] == row[:-1]) & (start_ns[1:] < start_ns[:-1])
         if (row[1:] < row[:-1]).any() or backwards.any():
             order = np.lexsort((start_ns, row))
