@@ -498,7 +498,7 @@ export class Answers {
         for (const state of lane.seen) if (state >= 0) seen.add(state);
       }
       const order = [...seen].sort((a, b) => file.states.ranks[a]! - file.states.ranks[b]! || a - b);
-      // states of one colour cannot be told apart in the picture: they are one entry
+      // states of one colour look the same in the picture: they are one entry
       const byColor = new Map<string, string[]>();
       for (const state of order) {
         const color = css(file.states.pixels[state]!);
