@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
@@ -341,6 +343,23 @@ def test_the_subtitle_says_what_was_selected(tmp_path: Path) -> None:
         "flame graph · 10ns · 3 boxes · 1s to 1.29s · offsets 200ms to 400ms of every 1s"
         " · threads t.ck · event cpu-clock" in page
     )
+
+
+def test_the_command_of_the_page_draws_the_same_page(tmp_path: Path) -> None:
+    path = perf_text(tmp_path)
+    view = flame(path, start="1s", end="1.29s", band=("200ms", "400ms"), isolate=["tick"])
+    page = b"".join(view.render("svg")).decode()
+    found = re.search(r'"command":"((?:[^"\\]|\\.)*)"', page)
+    assert found
+    words = shlex.split(json.loads(f'"{found[1]}"'))
+    words[words.index("-o") + 1] = str(tmp_path / "again.svg")
+
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(words[1:])
+
+    again = (tmp_path / "again.svg").read_text()
+    # the command has its defaults and nanoseconds written out
+    assert again.partition('"command"')[0] == page.partition('"command"')[0]
 
 
 def test_names_cannot_be_left_out_of_spans() -> None:
