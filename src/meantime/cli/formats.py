@@ -9,7 +9,6 @@ import click
 
 from meantime.cli.options import json_option
 from meantime.cli.tables import Column, print_table
-from meantime.readers.formats import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +20,8 @@ __all__ = ["command"]
 @json_option
 def command(*, as_json: bool) -> None:
     """List the formats that are read, how each is recognised, and how to make one."""
-    from meantime.readers.unsupported import refused  # noqa: PLC0415 - 3 ms, not for --help
+    from meantime.readers.formats import FORMATS  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.readers.unsupported import refused  # noqa: PLC0415 - as above
 
     added = list(_added())
     if as_json:
