@@ -97,7 +97,7 @@ def _unit(column: TimeColumn) -> str:
 
 
 def _digits(value: object) -> int:
-    """Return how many digits of a second a time has, and one more; 0 if it is no time."""
+    """Return how many digits of a second a time has, and one more; 0 if it is not a time."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return 0
     column = times_of([value])

@@ -37,7 +37,7 @@ _MOST_MS = 10**12
 _MOST_NS = 4 * 10**18
 # Older versions wrote seconds, or another unit: no file was modified before 2001 by a build.
 _FIRST_NS = 10**18
-# A log that ninja rewrote has its rows in no order: then they are no builds.
+# A log that ninja rewrote has its rows in no order, which do not show builds.
 _ROWS_PER_BUILD = 4
 _MOST_OUTPUTS = 100
 
@@ -138,8 +138,8 @@ def _builds(rows: Sequence[_Row], trace: Trace) -> list[list[_Row]]:
         builds[-1].append(row)
     if len(builds) > 2 and len(builds) * _ROWS_PER_BUILD > len(rows):
         trace.facts["builds"] = (
-            "ninja rewrote the log: it has the last run of each output, of builds that cannot be"
-            " told apart"
+            "ninja rewrote the log: it has the last run of each output, from builds that cannot be"
+            " distinguished"
         )
         return [list(rows)]
     return builds

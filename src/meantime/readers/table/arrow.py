@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.readers.table import Chooser
+    from meantime.readers.table.choosing import Chooser
     from meantime.readers.table.rows import Part
 
 __all__ = ["file_parts", "stream_parts"]

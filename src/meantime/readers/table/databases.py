@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.readers.table import Chooser
+    from meantime.readers.table.choosing import Chooser
     from meantime.readers.table.rows import Part
 
 __all__ = ["duckdb_parts", "sqlite_parts"]

@@ -34,7 +34,7 @@ class Header(NamedTuple):
     Attributes:
         names: The columns, without blanks around them.
         delimiter: What is between fields.
-        end: The byte behind the line; 0 if only the module `csv` can tell.
+        end: The byte behind the line; 0 if only the module `csv` can find it.
     """
 
     names: list[str]

@@ -22,7 +22,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# By role, names in order of preference: several columns of one group cannot be told apart.
+# By role, names in order of preference: columns of one group are equally likely.
 _TIMES: dict[str, tuple[frozenset[str], ...]] = {
     "start": (
         _words(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.readers.table import Chooser
+    from meantime.readers.table.choosing import Chooser
     from meantime.readers.table.rows import Part
     from meantime.trace import Trace
 

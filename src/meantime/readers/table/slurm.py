@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meantime.columns import Int64s
-    from meantime.readers.table import Chooser
+    from meantime.readers.table.choosing import Chooser
     from meantime.readers.table.rows import Part
     from meantime.trace import Trace
 
@@ -77,7 +77,7 @@ def _taken(column: TimeColumn | Coded, rows: Int64s) -> TimeColumn | Coded:
 
 
 def _without_steps(ids: Coded) -> Int64s:
-    """Return the rows that are no step of a job in the table."""
+    """Return the rows that are not a step of a job in the table."""
     jobs = {name for name in ids.names if "." not in name}
     is_step = np.array([name.split(".")[0] in jobs - {name} for name in ids.names], np.bool_)
     return np.flatnonzero(~is_step[ids.codes])
