@@ -41,7 +41,6 @@ def sqlite_parts(source: Source, options: ReadOptions, choose: Chooser) -> Itera
     """
     try:
         with closing(_sqlite(source)) as database:
-            database.text_factory = lambda text: text.decode("utf-8", "replace")
             # a view or a trigger of the file may do anything
             database.execute("PRAGMA trusted_schema = OFF")
             database.execute("PRAGMA cell_size_check = ON")
