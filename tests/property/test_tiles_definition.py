@@ -293,6 +293,36 @@ def check_counter_cell(
     assert found[2] == pytest.approx(mean, rel=2**-40, abs=0)
 
 
+def test_sums_of_narrow_bins_are_not_used_for_a_bin_of_more_than_32_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Store.__init__, "__defaults__", (50,))
+    builder = HistoryBuilder(tmp_path / "x.mth")
+    expected = []
+    for number in range(3):
+        time_ns, value = generated(number, "text", 2500)
+        put(builder, builder.quark(str(number)), time_ns, value)
+        expected.append(states_of(time_ns, value, 0))
+    builder.close()
+    history = forced(open_history(tmp_path / "x.mth"))
+    start_ns, end_ns = history.bounds
+    # these bins have 29 bits, and leave sums in memory that are modulo 2^32
+    history.shares([0, 1, 2], start_ns, end_ns, 60)
+    history.dominant([0, 1, 2], start_ns, end_ns, 60)
+
+    shares = history.shares([0, 1, 2], start_ns, end_ns, 1)
+
+    assert end_ns - start_ns > 2**32
+    assert shares.ns.tolist() == [
+        ns
+        for states in expected
+        for _, ns in sorted(
+            times_in(states, start_ns, end_ns).items(),
+            key=lambda row: order_of(row[0], list(history._now().strings)),
+        )
+    ]
+
+
 def test_totals_of_a_part_are_not_taken_for_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

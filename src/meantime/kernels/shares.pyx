@@ -2720,17 +2720,17 @@ cdef class Tally:
         self._allocate(np.max(slots, initial=1), np.min(slots, initial=1) == 0)
 
     cdef void _align(self) noexcept nogil:
-        """Find which power of two all edges of bins but the first and the last are multiples of."""
+        """Find which power of two all inner edges of bins are multiples of, and how wide they are."""
         cdef Work* w = &self.w
         cdef uint64_t bits = 0
         cdef Py_ssize_t i
         w.shift = -1
+        for i in range(w.bins):
+            w.wide |= (<uint64_t>w.edges[i + 1] - <uint64_t>w.edges[i]) >> 32 != 0
         if w.bins < _OVERVIEWED:
             return
         for i in range(1, w.bins):
             bits |= <uint64_t>w.edges[i]
-        for i in range(w.bins):
-            w.wide |= (<uint64_t>w.edges[i + 1] - <uint64_t>w.edges[i]) >> 32 != 0
         if bits:
             w.shift = lowest_bit(bits)
 
