@@ -86,6 +86,15 @@ def test_events_of_lttng_are_those_of_the_kernel() -> None:
     assert not history.anomalies
 
 
+def test_a_call_that_never_returns_ends_with_its_thread() -> None:
+    lines = KERNEL.splitlines(keepends=True)
+    call = "[1457113582.000008000] host syscall_entry_exit: { cpu_id = 1 }, { error_code = 0 }\n"
+    spans = read("".join([*lines[:-1], call, lines[-1]]), is_old=True).spans()
+
+    at = spans.name.to_list().index("exit")
+    assert int(spans.end_ns[at] - spans.start_ns[at]) == 1000
+
+
 def test_masks_of_states_depend_on_the_kernel() -> None:
     assert states(read(KERNEL), "9")[-1] == (9, 9, "parked")
 

@@ -26,6 +26,7 @@ __all__ = ["Records", "batches_of", "thread_paths_of"]
 
 _RUNS = -2
 _SAME_THREAD = -2
+_LAST_CALLS = {"exit", "exit_group"}
 _IRQ_GROUP, _CALL_GROUP = "interrupts", "system calls"
 # of `CPU_STATES`
 _CPU_COLORS = ("#ebedf1", "#659cd3", "#124a74", "#841c58", "#9952ba")
@@ -228,7 +229,7 @@ class _Making:
         found, trace = self._found, self._trace
         kind = found.rows["kind"]
         calls = found.rows[kind == perf.CALL]
-        calls = calls[self._kept[calls["thread"]]]
+        calls = self._with_exits(calls[self._kept[calls["thread"]]])
         irqs = found.rows[(kind == perf.IRQ) | (kind == perf.SOFTIRQ)]
         irqs = irqs[self._cpu_kept[irqs["cpu"]]]
         if len(calls):
@@ -246,6 +247,25 @@ class _Making:
                 )
             )
             yield self._spans(irqs, np.array(path, np.int32)[irqs["cpu"]], found.names, _IRQ_GROUP)
+
+    def _with_exits(self, calls: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+        """Return calls of which those that never return end with their thread."""
+        last = [code for code, name in enumerate(self._found.names) if name in _LAST_CALLS]
+        which = np.flatnonzero((calls["value"] < 0) & np.isin(calls["name"], last))
+        changes = self._states.threads
+        if not len(which) or not len(changes):
+            return calls
+        final = np.full(len(self._found.tids), -1, np.int64)
+        final[changes["thread"]] = np.arange(len(changes))
+        change = changes[final[calls["thread"][which]]]
+        ended = (
+            (final[calls["thread"][which]] >= 0)
+            & (change["state"] < 0)
+            & (change["time_ns"] > calls["time_ns"][which])
+        )
+        calls = calls.copy()
+        calls["value"][which[ended]] = change["time_ns"][ended]
+        return calls
 
     def _spans(
         self, rows: npt.NDArray[np.void], thread: Int32s, names: Sequence[str], group: str
