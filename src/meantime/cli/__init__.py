@@ -52,10 +52,9 @@ COMMANDS = {
 # The first command of each group of the help, in the order of COMMANDS.
 _GROUPS = {"view": "Draw", "info": "Query", "record": "Record", "build": "Files"}
 _READS = """\b
-Reads statemap data, perf script text, Chrome and Perfetto JSON (PyTorch,
-clang, VizTracer, DevTools), .spall, speedscope, V8 .cpuprofile, folded
-stacks, JSON lines, CSV, recordings and histories; also compressed by gzip,
-xz, bzip2 or zstd.
+Reads statemap data, text of perf, ftrace and strace, Chrome and Perfetto
+traces, OpenTelemetry, profiles, tables and logs with any columns, recordings
+and histories, also compressed; `meantime formats` lists all.
 `meantime FILE` shows what a file contains and which commands to use next.
 
 Example:  meantime statemap disks.statemap -o disks.svg
