@@ -13,7 +13,7 @@ from corpus import FORMATS
 
 HERE = Path(__file__).resolve().parent
 FOUND = HERE / "found"
-INPUTS = 150
+INPUTS = 60
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

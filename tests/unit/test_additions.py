@@ -89,7 +89,7 @@ def test_formats_that_packages_add_are_named_where_none_fits(
     status = run(["info", str(trace)])
 
     assert status == 1
-    assert "meantime reads: recording, otlp," in capsys.readouterr().err
+    assert "meantime reads: recording, pprof," in capsys.readouterr().err
     with pytest.raises(InputError, match=r", chrome, dots$"):
         meantime.open(trace)
 

@@ -372,7 +372,7 @@ def test_switches_are_drawn_as_one_map_of_named_threads_in_the_colours_of_their_
     assert panel.entities == ["a b 12", "worker 7"]
     assert [(state.name, state.color) for state in panel.states] == [
         ("running", "#1d8759"),
-        ("preempted", "#f6b324"),
+        ("preempted", "#e58a5b"),
         ("blocked", "#b90005"),
         ("sleeping", "#d1d5dd"),
     ]

@@ -201,7 +201,8 @@ def _of_integers(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_], kind:
 def _scaled(
     values: npt.NDArray[Any], missing: npt.NDArray[np.bool_], unit_ns: int, kind: int
 ) -> TimeColumn:
-    outside = np.abs(values) > _LIMIT // unit_ns
+    most = _LIMIT // unit_ns
+    outside = (values < -most) | (values > most)
     kinds = np.where(missing, MISSING, np.where(outside, TimeKind.ODD, kind)).astype(np.uint8)
     return TimeColumn(np.where(missing | outside, 0, values) * unit_ns, kinds)
 

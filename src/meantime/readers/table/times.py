@@ -95,7 +95,7 @@ def parse(text: str) -> tuple[int, int]:
         number = int(stripped)
     except ValueError:
         return _parsed(stripped)
-    return (number, TimeKind.INTEGER) if -_LIMIT <= number <= _LIMIT else (0, TimeKind.ODD)
+    return (number, TimeKind.INTEGER) if -_LIMIT - 1 <= number <= _LIMIT else (0, TimeKind.ODD)
 
 
 def _parsed(text: str) -> tuple[int, int]:
@@ -236,7 +236,8 @@ def _resolved(column: TimeColumn, unit: str, zone: str, *, is_duration: bool) ->
         numeric = True
         numbers = values[rows]
         factor, divisor = max(1, unit_ns // 10**scale), max(1, 10**scale // unit_ns)
-        fits = np.abs(numbers) <= _LIMIT // factor
+        most = _LIMIT // factor
+        fits = (numbers >= -most - int(factor == 1)) & (numbers <= most)
         bad[rows] |= ~fits
         time_ns[rows] = np.where(fits, numbers, 0) * factor // divisor
     what = []
