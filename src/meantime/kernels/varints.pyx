@@ -191,6 +191,7 @@ def numbers_of(const uint8_t[::1] data, const int64_t[:, ::1] ranges):
     cdef const uint8_t* at
     cdef const uint8_t* end
     cdef int64_t bad = 0
+    cdef uint64_t number
     cdef bint failed = False
     size_array = np.zeros(n, np.int64)
     cdef int64_t[::1] sizes = size_array
@@ -215,11 +216,12 @@ def numbers_of(const uint8_t[::1] data, const int64_t[:, ::1] ranges):
             at = &data[ranges[i, 0]]
             end = at + (ranges[i, 1] - ranges[i, 0])
             while at < end:
-                at = get_varint(at, end, &numbers[count])
+                at = get_varint(at, end, &number)
                 if at == NULL:
                     bad = ranges[i, 0]
                     failed = True
                     break
+                numbers[count] = number
                 count += 1
             if failed:
                 break
