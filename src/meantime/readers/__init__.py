@@ -104,8 +104,14 @@ def _mapped(source: Source) -> Reader:
         return table
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     first = text.split(b"\n", 1)[0].rstrip()
-    if first.startswith(b"{") and first.endswith(b"}") and b'"ph"' not in first:
-        return cast("Reader", import_module("meantime.readers.jsonl"))
+    if first.startswith(b"{") and first.endswith(b"}"):
+        reader = recognise(source)
+        if reader.FORMAT == "jsonl":
+            return reader
+        raise InputError(
+            source.name,
+            f"columns and pairs apply to tables and to logs of JSON lines; this is {reader.FORMAT}",
+        )
     if text.startswith((b"{", b"[", b"<")) or b"\0" in head[:4096]:
         raise InputError(
             source.name,
