@@ -169,7 +169,12 @@ CATALOGUE: dict[str, str] = {
     ),
     "parent_cycle": "spans that are their own ancestors are drawn without a parent",
     "child_before_parent": (
-        "spans begin before their parent in another service: the clocks of the two differ"
+        "spans begin before their parent in another service: the clocks of the two differ; the"
+        " fact `clocks differ` says by how much"
+    ),
+    "child_after_parent": (
+        "a server's spans end after the client's call in another service: the client did not wait,"
+        " or the clocks of the two differ; the fact `clocks differ` says by how much"
     ),
     "link_left_out": "links to spans that are not in the input, or begin later, are not drawn",
     "fields_dropped": ("the recorded program dropped attributes, events or links above its limits"),

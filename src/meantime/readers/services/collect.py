@@ -15,7 +15,16 @@ from meantime.clocks import Clock
 from meantime.columns import Interner
 from meantime.readers.contract import MOST_BATCH_ROWS
 from meantime.readers.services.lanes import lanes_of
-from meantime.readers.services.model import NO_ID, is_private
+from meantime.readers.services.model import is_private
+from meantime.service_spans import (
+    ENTERING,
+    LEAVING,
+    NO_ID,
+    OWN_FIELDS,
+    SERVICE,
+    parents,
+    rows_by_id,
+)
 from meantime.trace import (
     Arguments,
     Counters,
@@ -27,7 +36,7 @@ from meantime.trace import (
     State,
     StateChanges,
 )
-from meantime.units import MAX_NS
+from meantime.units import MAX_NS, format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,11 +52,10 @@ __all__ = ["Collected"]
 _REQUESTS = "Open requests"
 _SERIES = "requests"
 _IDLE = "idle"
-_ENTERING = ("server", "consumer")
-_LEAVING = ("client", "producer")
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=str, separators=(",", ":"))
-# Ids are repeated by the sides of a call, or by programs that are broken.
-_MOST_OF_AN_ID = 4
+# How many pairs of services whose clocks differ a fact names, and how much of their names.
+_MOST_PAIRS = 5
+_LONGEST_NAME = 60
 _UNKNOWN_SERVICE = "unknown service"
 _ERROR = "error"
 # Doubling, so that a few states show any number of requests; from light blue to dark orange.
@@ -138,7 +146,13 @@ class Collected:
             fields["kind"] = span.kind
         if span.is_error:
             fields["status"] = _ERROR
-        offset, length = self._text(fields | self._public(span.fields))
+        attributes = self._public(span.fields)
+        if not OWN_FIELDS.isdisjoint(attributes):
+            attributes = {
+                f"attributes.{key}" if key in OWN_FIELDS else key: value
+                for key, value in attributes.items()
+            }
+        offset, length = self._text(fields | attributes)
         self._offset.append(offset)
         self._length.append(length)
         self._records += [(row, resource, record) for record in span.records]
@@ -154,17 +168,14 @@ class Collected:
         """Yield all that was added; call it once."""
         if not self._resources:
             return
-        rows_of_id: dict[tuple[str, str], list[int]] = {}
-        for row, id_ in enumerate(self._id):
-            rows = rows_of_id.setdefault(id_, [])
-            if len(rows) < _MOST_OF_AN_ID:
-                rows.append(row)
+        rows_of_id = rows_by_id(self._id)
         repeated = len(self._id) - len(rows_of_id) - self._shared_ids
         self._trace.anomalies.add("repeated_span_id", repeated)
         start, end = np.array(self._start, np.int64), np.array(self._end, np.int64)
         resource = np.array(self._resource, np.int32)
         unfinished = np.array(self._is_unfinished, np.bool_)
-        parent = self._parents(rows_of_id)
+        parent, missing = parents(self._id, self._parent_id, self._resource, rows_of_id)
+        self._trace.anomalies.add("parent_not_in_input", missing)
         order = np.lexsort((self._generations(parent), -end, start))
         row_of = np.empty(len(order), np.int64)
         row_of[order] = np.arange(len(order))
@@ -179,6 +190,7 @@ class Collected:
         )
         yield from self._spans(order, start, end, entity, level, flags.astype(np.uint8))
         yield from self._points(of_row, start, end, rows_of_id, processes)
+        self._compare_clocks(start, end, unfinished, resource, parent, processes)
         yield from self._flows(of_row, start, end, resource, parent, rows_of_id)
         yield from self._open_requests(start, end, resource, parent, processes)
 
@@ -227,26 +239,6 @@ class Collected:
             else name
             for name, each in zip(named, resources, strict=True)
         ]
-
-    def _parents(self, rows_of_id: dict[tuple[str, str], list[int]]) -> Int64s:
-        """Return the row of each span's parent; -1 for none."""
-        parent = np.full(len(self._id), -1, np.int64)
-        missing = 0
-        for row, (parent_id, (trace_id, _)) in enumerate(
-            zip(self._parent_id, self._id, strict=True)
-        ):
-            if parent_id == NO_ID:
-                continue
-            candidates = [each for each in rows_of_id.get((trace_id, parent_id), ()) if each != row]
-            if not candidates:
-                missing += 1
-                continue
-            own = self._resource[row]
-            parent[row] = next(
-                (each for each in candidates if self._resource[each] == own), candidates[0]
-            )
-        self._trace.anomalies.add("parent_not_in_input", missing)
-        return parent
 
     def _generations(self, parent: Int64s) -> Int64s:
         """Return how many ancestors each span has; a cycle of parents is cut at one of them."""
@@ -387,6 +379,55 @@ class Collected:
                 arguments=Arguments(np.array(offsets, np.int64), np.array(lengths, np.int32)),
             )
 
+    def _compare_clocks(  # noqa: PLR0917 - columns of one table, in its order
+        self,
+        start: Int64s,
+        end: Int64s,
+        unfinished: npt.NDArray[np.bool_],
+        resource: Int32s,
+        parent: Int64s,
+        processes: Sequence[str],
+    ) -> None:
+        """Count calls that are not within their caller in another service, and say by how much."""
+        rows = np.flatnonzero((parent >= 0) & (resource != resource[parent]))
+        above = parent[rows]
+        before_ns = np.maximum(start[above] - start[rows], 0)
+        # only a client waits for its answer: all other children may outlive their parents
+        client, server = (
+            np.array([each == kind for each in self._kind], np.bool_)
+            for kind in ("client", "server")
+        )
+        waited = client[above] & server[rows] & ~unfinished[above] & ~unfinished[rows]
+        after_ns = np.where(waited, np.maximum(end[rows] - end[above], 0), 0)
+        self._trace.anomalies.add("child_before_parent", int((before_ns > 0).sum()))
+        self._trace.anomalies.add("child_after_parent", int((after_ns > 0).sum()))
+        most: dict[tuple[int, int], tuple[int, int]] = {}
+        outside = (before_ns > 0) | (after_ns > 0)
+        columns = (resource[above], resource[rows], before_ns, after_ns)
+        for caller, called, before, after in zip(
+            *(column[outside].tolist() for column in columns), strict=True
+        ):
+            known = most.get((caller, called), (0, 0))
+            most[caller, called] = max(known[0], before), max(known[1], after)
+        if not most:
+            return
+        largest = sorted(most.items(), key=lambda each: -max(each[1]))
+        texts = [
+            f"{processes[called][:_LONGEST_NAME]}, called by {processes[caller][:_LONGEST_NAME]}, "
+            + " and ".join(
+                f"{what} up to {format_ns(amount)} {side} it"
+                for what, side, amount in (
+                    ("begins", "before", amounts[0]),
+                    ("ends", "after", amounts[1]),
+                )
+                if amount
+            )
+            for (caller, called), amounts in largest[:_MOST_PAIRS]
+        ]
+        if len(largest) > _MOST_PAIRS:
+            texts.append(f"{len(largest) - _MOST_PAIRS} more pairs of services")
+        self._trace.facts["clocks differ"] = "; ".join(texts)
+
     def _flows(  # noqa: PLR0917 - columns of one table, in its order
         self,
         entity: Int32s,
@@ -401,10 +442,9 @@ class Collected:
         above = parent[rows]
         backwards = start[rows] < start[above]
         elsewhere = resource[rows] != resource[above]
-        self._trace.anomalies.add("child_before_parent", int((backwards & elsewhere).sum()))
         drawn = ~backwards & (entity[rows] != entity[above])
         rows, above, elsewhere = rows[drawn], above[drawn], elsewhere[drawn]
-        leaving = np.array([kind in _LEAVING for kind in self._kind], np.bool_)
+        leaving = np.array([kind in LEAVING for kind in self._kind], np.bool_)
         # a client's span begins with its call; any other called at some time while it was open
         called = np.where(
             leaving[above] & elsewhere, start[above], np.minimum(end[above], start[rows])
@@ -444,7 +484,7 @@ class Collected:
     ) -> Iterator[Batch]:
         """Yield how many requests each service had open, as a counter and as a state."""
         trace = self._trace
-        entering = np.array([kind in _ENTERING for kind in self._kind], np.bool_)
+        entering = np.array([kind in ENTERING for kind in self._kind], np.bool_)
         first = (parent < 0) | (resource[parent] != resource)
         paths = Interner(trace.paths)
         serving = [_IDLE, *map(_serving, range(_MOST_DOUBLINGS))]
@@ -454,7 +494,7 @@ class Collected:
             LaneDeclaration(COUNTER_PATTERN, kind="counter", label=_REQUESTS),
             LaneDeclaration(
                 "Processes/*",
-                entity_kind="Service",
+                entity_kind=SERVICE,
                 label="Services",
                 states=tuple(
                     State(name, number, color)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
+from meantime.service_spans import NO_ID
 from meantime.units import MAX_NS
 
 __all__ = [
@@ -23,7 +24,6 @@ __all__ = [
 # What reading a value of another type than the format says raises.
 MALFORMED = (ArithmeticError, AttributeError, KeyError, TypeError, ValueError)
 
-NO_ID: Final = ""
 # Fields with command lines, environments and headers of requests: people share pages without
 # knowing that these are in them.
 _PRIVATE = (
