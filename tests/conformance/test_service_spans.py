@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import meantime
-from meantime.errors import InputError
+from meantime.cli import cli
+from meantime.errors import InputError, MeantimeError, UsageError
+from meantime.query.services import service_statistics
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from meantime.columns import Coded
     from meantime.history.history import History
+    from meantime.query.services import ServiceGroup, ServiceGrouping
 
 NAMES = (
     "example.otlp.json",
@@ -130,6 +134,175 @@ def test_values_that_json_cannot_have_are_left_out_and_counted(tmp_path: Path) -
     assert arguments is not None
     assert json.loads(arguments) == {"trace_id": "1", "span_id": "2", "b": "NaN", "c": [1]}
     assert history.anomalies["bad_metadata"] == 1
+
+
+def test_attributes_do_not_replace_what_the_span_says(tmp_path: Path) -> None:
+    path = tmp_path / "names.json"
+    tags = [{"key": "status", "value": "error"}, {"key": "trace_id", "value": "7"}]
+    span = {"traceID": "1", "spanID": "2", "startTime": 10**15, "duration": 1, "tags": tags}
+    path.write_text(json.dumps([span | {"operationName": "x"}]))
+    fields = json.loads(meantime.open(path).spans().arguments(0) or "")
+    assert fields == {
+        "trace_id": "1",
+        "span_id": "2",
+        "attributes.status": "error",
+        "attributes.trace_id": "7",
+    }
+
+
+START_US = 1_700_000_000_000_000
+
+
+def call(
+    service: str, ids: str, name: str, times: tuple[int, int], kind: str = "", **more: Any
+) -> dict[str, Any]:
+    """Return a span of Zipkin; `ids` is `TRACE SPAN` or `TRACE SPAN PARENT`."""
+    trace, own, *parent = ids.split()
+    return {
+        "traceId": trace,
+        "id": own,
+        "name": name,
+        "timestamp": START_US + times[0],
+        "duration": times[1] - times[0],
+        "localEndpoint": {"serviceName": service},
+        **({"parentId": parent[0]} if parent else {}),
+        **({"kind": kind} if kind else {}),
+        **more,
+    }
+
+
+def shop(folder: Path) -> Path:
+    path = folder / "shop.json"
+    failed = {"tags": {"error": "1"}}
+    spans = [
+        call("web", "a1 1", "buy", (0, 100), "SERVER"),
+        call("web", "a1 2 1", "ask", (10, 60), "CLIENT"),
+        call("web", "a1 3 1", "render", (50, 90)),
+        call("stock", "a1 4 2", "take", (15, 55), "SERVER", **failed),
+        call("stock", "a1 5 4", "log", (50, 70)),
+        call("web", "b2 6", "buy", (200, 210), "SERVER"),
+        call("stock", "b2 7 6", "take", (190, 205), "SERVER"),
+        # without servers and consumers, requests are the first spans in the service
+        call("batch", "c3 8", "run", (300, 320)),
+        call("batch", "c3 9 8", "step", (305, 305)),
+    ]
+    path.write_text(json.dumps(spans))
+    return path
+
+
+def rows_of(
+    history: History, by: ServiceGrouping, **more: Any
+) -> dict[tuple[str, str | None], ServiceGroup]:
+    rows = service_statistics(history, by=by, **more).rows
+    return {(row.service, row.operation): row for row in rows}
+
+
+def test_requests_and_own_time_of_services(tmp_path: Path) -> None:
+    history = meantime.open(shop(tmp_path))
+    rows = rows_of(history, "service")
+    found = {
+        service: (row.spans, row.count, row.failed, row.median_ns, row.total_ns, row.own_ns)
+        for (service, _), row in rows.items()
+    }
+    # buy 100 - [10, 90), ask 50 - [15, 55), render 40, buy 10 - [200, 205)
+    assert found["web"] == (4, 2, 0, 10_000, 110_000, 75_000)
+    # take 40 - [50, 55), log 20 beyond its parent, take 15
+    assert found["stock"] == (3, 2, 1, 15_000, 55_000, 70_000)
+    assert found["batch"] == (2, 1, 0, 20_000, 20_000, 20_000)
+    assert sum(row.share for row in rows.values()) == pytest.approx(1)
+
+
+def test_operations_in_a_range_and_of_a_trace(tmp_path: Path) -> None:
+    history = meantime.open(shop(tmp_path))
+    rows = rows_of(history, "operation")
+    assert rows["web", "buy"].count == 2
+    assert (rows["web", "buy"].p99_ns, rows["web", "buy"].own_ns) == (100_000, 25_000)
+    assert (rows["batch", "step"].count, rows["batch", "step"].max_ns) == (1, 0)
+
+    begin = START_US * 1000
+    part = rows_of(history, "operation", start_ns=begin + 52_000, end_ns=begin + 95_000)
+    assert {name: row.own_ns for (_, name), row in part.items()} == {
+        "buy": 5_000,
+        "ask": 5_000,
+        "render": 38_000,
+        "take": 0,
+        "log": 18_000,
+    }
+    assert part["web", "buy"].max_ns == 100_000
+
+    of_trace = service_statistics(history, by="operation", pattern="B2")
+    assert of_trace.trace_id == "b2"
+    assert {(row.service, row.count) for row in of_trace.rows} == {("web", 1), ("stock", 1)}
+    assert list(rows_of(history, "operation", pattern="stock t")) == [("stock", "take")]
+    with pytest.raises(MeantimeError, match="no service, operation or trace id"):
+        rows_of(history, "operation", pattern="absent")
+
+
+def test_commands_print_services_and_traces(tmp_path: Path) -> None:
+    path = shop(tmp_path)
+
+    def printed(*words: str) -> str:
+        done = CliRunner().invoke(cli, [words[0], str(path), *words[1:]], env={"COLUMNS": "80"})
+        assert not done.exit_code, done.output
+        return done.output
+
+    table = printed("stats", "--by", "service").splitlines()
+    assert table[0] == "Requests by service over 320us"
+    assert table[4].split()[:4] == ["web", "4", "2", "0"]
+    found = json.loads(printed("stats", "--by", "operation", "-f", "B2", "--json"))
+    assert (found["by"], found["trace_id"]) == ("operation", "b2")
+    assert [row["operation"] for row in found["rows"]] == ["take", "buy"]
+    lines = printed("dump", "--kind", "spans", "-f", "b2").splitlines()
+    assert sorted(json.loads(line)["args"]["span_id"] for line in lines) == ["6", "7"]
+
+    done = CliRunner().invoke(cli, ["stats", str(path), "--by", "service", "--tree"])
+    assert isinstance(done.exception, UsageError)
+    path.write_text('{"traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 2}]}')
+    done = CliRunner().invoke(cli, ["stats", str(path), "--by", "service"])
+    assert "there are no services for --by service" in str(done.exception)
+
+
+# the sides of calls share ids in the last one
+@pytest.mark.parametrize("name", NAMES[:-1])
+def test_own_time_is_what_no_child_covers(samples: Path, name: str) -> None:
+    history = meantime.open(samples / "services" / name)
+    spans = history.spans()
+    fields = [json.loads(spans.arguments(row) or "") for row in range(len(spans))]
+    times = list(zip(spans.start_ns.tolist(), spans.end_ns.tolist(), strict=True))
+    children: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for each, time in zip(fields, times, strict=True):
+        if "parent_id" in each and each["parent_id"] != each["span_id"]:
+            children.setdefault((each["trace_id"], each["parent_id"]), []).append(time)
+    own = 0
+    for each, (start, end) in zip(fields, times, strict=True):
+        at = start
+        for low, high in sorted(children.get((each["trace_id"], each["span_id"]), [])):
+            own += max(0, min(low, end) - at)
+            at = max(at, min(high, end))
+        own += end - at
+    rows = service_statistics(history, by="operation").rows
+    assert sum(row.own_ns for row in rows) == own
+    assert sum(row.count for row in rows) == len(spans)
+
+
+def test_clocks_that_differ_are_counted_with_the_amount(tmp_path: Path) -> None:
+    path = tmp_path / "clocks.json"
+    spans = [
+        call("a", "1 1", "ask", (100, 200), "CLIENT"),
+        call("b", "1 2 1", "answer", (90, 180), "SERVER"),
+        call("a", "1 3", "ask", (300, 400), "CLIENT"),
+        call("b", "1 4 3", "answer", (270, 450), "SERVER"),
+        # it does not wait for what it sent, and its own clock is the same
+        call("a", "1 5", "send", (500, 510), "PRODUCER"),
+        call("b", "1 6 5", "receive", (505, 900), "CONSUMER"),
+        call("a", "1 7 5", "send", (490, 900)),
+    ]
+    path.write_text(json.dumps(spans))
+    history = meantime.open(path)
+    assert history.anomalies["child_before_parent"] == 2
+    assert history.anomalies["child_after_parent"] == 1
+    expected = "b, called by a, begins up to 30us before it and ends up to 50us after it"
+    assert history.facts["clocks differ"] == expected
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from meantime.attributes import entity_name, format_path
 from meantime.cli import dump_spans
 from meantime.columns import distinct
 from meantime.errors import MeantimeError
+from meantime.query.services import spans_of_trace
 from meantime.query.threads import choose_rows
 
 if TYPE_CHECKING:
@@ -34,7 +35,12 @@ def lines(
         return (json.dumps(fields) + "\n" for fields in _tags(history))
     rows = _rows(history, kind)
     if pattern is not None:
-        rows = choose_rows(history, rows, pattern)
+        chosen = choose_rows(history, rows, pattern)
+        if not len(chosen) and kind == "spans":
+            of_trace = spans_of_trace(history, pattern)
+            if len(of_trace):
+                return dump_spans.spans(history, rows, *range_ns, only=of_trace)
+        rows = chosen
         if not len(rows):
             raise MeantimeError(f"the filter {pattern!r} matches no entity and no thread of {kind}")
     if kind in {"spans", "samples", "counters"}:

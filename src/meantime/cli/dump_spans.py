@@ -34,14 +34,23 @@ _DECODER = json.JSONDecoder(strict=False, parse_constant=str, parse_float=_finit
 
 
 def spans(
-    history: History, threads: Int32s, start_ns: int | None, end_ns: int | None
+    history: History,
+    threads: Int32s,
+    start_ns: int | None,
+    end_ns: int | None,
+    *,
+    only: Int32s | None = None,
 ) -> Iterator[str]:
-    """Yield a line per span, in order of thread or async operation, start and depth."""
+    """Yield a line per span, in order of thread or async operation, start and depth.
+
+    If `only` is given, it has the numbers of the spans that are printed.
+    """
     table = history.spans(threads, start_ns=start_ns, end_ns=end_ns)
     names = [json.dumps(name) for name in table.name.names]
     # the last is for spans without a category, whose code is -1
     categories = [*(json.dumps(name) for name in table.category.names), "null"]
     self_ns, number = table.self_ns, table.rows
+    wanted = None if only is None else {*only.tolist()}
     for thread, quark in enumerate(table.threads.tolist()):
         head = _ids(history, quark)
         rows = slice(int(table.offsets[thread]), int(table.offsets[thread + 1]))
@@ -61,6 +70,8 @@ def spans(
         for row, (span, name, category, start, end, depth, lane, own, unfinished, length) in zip(
             range(rows.start, rows.stop), values, strict=True
         ):
+            if wanted is not None and span not in wanted:
+                continue
             args = json.dumps(parsed(table.arguments(row))) if length else "null"
             yield (
                 f'{{"span": {span}, "name": {names[name]}, "category": {categories[category]},'

@@ -37,18 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_By = Literal[
-    "state",
-    "entity",
-    "request",
-    "route",
-    "function",
-    "site",
-    "process",
-    "name",
-    "category",
-    "thread",
-]
+_Groups = Literal["request", "route", "function", "site", "process", "service", "operation"]
+_By = Literal["state", "entity", _Groups, "name", "category", "thread"]
 # Left out in this order on a terminal that is too narrow.
 _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
 
@@ -65,8 +55,8 @@ _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
     type=click.Choice(get_args(_By)),
     help="Group states by state or by entity, a recording's requests by request, route or function,"
     " its tasks and callbacks by function or by site, these and its event loops by process,"
-    " spans by name, category or thread, the use of CPUs by thread, and samples by name.  [name if"
-    " there are spans or samples, otherwise state]",
+    " spans of services by service or operation, spans by name, category or thread, the use of CPUs"
+    " by thread, and samples by name.  [name if there are spans or samples, otherwise state]",
 )
 @range_options
 @filter_option
@@ -136,13 +126,17 @@ def command(
     threads = chosen.threads(history)
     by = by or _default_by(question, threads, event)
     _check_event(by, event)
-    if (
-        by == "request" or by == "route" or by == "function" or by == "site" or by == "process"  # noqa: PLR1714 - mypy narrows by ==
+    if (  # mypy narrows by ==
+        by == "request"  # noqa: PLR1714 - as above
+        or by == "route"
+        or by == "function"
+        or by == "site"
+        or by == "process"
+        or by == "service"
+        or by == "operation"
     ):
         _reject_for_groups(by, question, whole=whole, lanes=len(chosen.lanes) > 0)
-        from meantime.cli import stats_groups  # noqa: PLC0415 - NumPy is not for --help
-
-        stats_groups.answer(file, history, by, from_, to, pattern, as_json=as_json)
+        _answer_groups(file, history, by, chosen, as_json=as_json)
         return
     if by != "state" and by != "entity":  # noqa: PLR1714 - mypy narrows by !=
         scheduling = chosen.scheduling(history, by)
@@ -257,6 +251,22 @@ class _Chosen(NamedTuple):
         if not statistics.rows and (self.from_ is not None or self.to is not None):
             raise extent_of(history).nothing(*range_of(history, self.from_, self.to))
         return statistics
+
+
+def _answer_groups(
+    file: str, history: History, by: _Groups, chosen: _Chosen, *, as_json: bool
+) -> None:
+    """Print what has a begin and an end, such as requests, in groups."""
+    if by == "service" or by == "operation":  # noqa: PLR1714 - mypy narrows by ==
+        from meantime.cli import stats_services  # noqa: PLC0415 - NumPy is not for --help
+
+        stats_services.answer(
+            file, history, by, chosen.from_, chosen.to, chosen.pattern, as_json=as_json
+        )
+        return
+    from meantime.cli import stats_groups  # noqa: PLC0415 - NumPy is not for --help
+
+    stats_groups.answer(file, history, by, chosen.from_, chosen.to, chosen.pattern, as_json=as_json)
 
 
 def _has_spans(history: History) -> bool:

@@ -1,0 +1,341 @@
+"""How long the requests of services and their operations took, and the time that was their own."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from meantime.columns import Coded
+from meantime.errors import MeantimeError
+from meantime.query.filtering import matching
+from meantime.query.state_durations import nearest_rank
+from meantime.service_spans import ENTERING, NO_ID, SERVICE, parents, rows_by_id
+from meantime.tabular import Tabular
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
+    from meantime.history.history import History
+    from meantime.history.spans import SpanTable
+    from meantime.tabular import Column
+
+__all__ = [
+    "ServiceGroup",
+    "ServiceGrouping",
+    "ServiceStatistics",
+    "service_statistics",
+    "spans_of_trace",
+]
+
+ServiceGrouping: TypeAlias = Literal["service", "operation"]
+
+_ERROR = "error"
+_NUMBERS = ("spans", "count", "failed", "median_ns", "p99_ns", "max_ns", "total_ns", "own_ns")
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceGroup:
+    """The requests of a service, or the spans of one of its operations.
+
+    Attributes:
+        service: The service; with its instance if it has several.
+        operation: The name of the spans; None by service.
+        spans: How many spans of it were open in the range.
+        count: How many of them are requests to the service; by operation, all.
+        failed: How many of those failed.
+        median_ns: The ceil(n / 2)-th shortest of their durations, which are from begin to end, also
+            outside of the range; 0 if there are none, as the next two.
+        p99_ns: The ceil(0.99 n)-th shortest.
+        max_ns: The longest.
+        total_ns: Their time in the range.
+        own_ns: The time in the range of all spans of the row in which none of their children was
+            open, in whatever service.
+        share: The part of the own time of all spans; of one trace, if only that was selected.
+    """
+
+    service: str
+    operation: str | None
+    spans: int
+    count: int
+    failed: int
+    median_ns: int
+    p99_ns: int
+    max_ns: int
+    total_ns: int
+    own_ns: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceStatistics(Tabular):
+    """Services or operations in a range, most own time first; as a table, its rows.
+
+    Attributes:
+        by: `service` or `operation`.
+        range_ns: Where [start, end).
+        trace_id: The only trace that was selected; None for all.
+        rows: The services or operations.
+    """
+
+    by: ServiceGrouping
+    range_ns: tuple[int, int]
+    trace_id: str | None
+    rows: list[ServiceGroup]
+
+    def columns(self) -> dict[str, Column]:
+        """Return a column for each field of a row."""
+        columns: dict[str, Column] = {
+            "service": Coded.of([row.service for row in self.rows]),
+            "operation": Coded.of([row.operation for row in self.rows]),
+        }
+        for name in _NUMBERS:
+            columns[name] = np.array([getattr(row, name) for row in self.rows], np.int64)
+        columns["share"] = np.array([row.share for row in self.rows], np.float64)
+        return columns
+
+
+def service_statistics(
+    history: History,
+    *,
+    by: ServiceGrouping,
+    pattern: str | None = None,
+    start_ns: int | None = None,
+    end_ns: int | None = None,
+) -> ServiceStatistics:
+    """Return how long requests to services took, or their operations; without services, no rows.
+
+    Requests to a service are its spans of servers and consumers; of a service without any, those
+    that have no parent in the service. The own time of a span is exactly the part of its recorded
+    time in which none of its children was open. Parents are those that the trace names, and times
+    of different services are compared as they were recorded.
+
+    >>> from meantime.testing import history_from_spans
+    >>> service_statistics(history_from_spans({"main": [("a", 0, 9)]}), by="service").rows
+    []
+
+    Args:
+        history: A history of traces of services.
+        by: What the spans of a row have in common.
+        pattern: A trace id selects the spans of that trace. Anything else selects the rows whose
+            service or operation it is, or where `SERVICE OPERATION` contains a match of this
+            regular expression.
+        start_ns: Where the range begins.
+        end_ns: Where it ends.
+
+    Raises:
+        MeantimeError: If the pattern matches nothing, or a sum of times exceeds 64 bits.
+        UsageError: If it is not a regular expression.
+    """
+    begin_ns, finish_ns = history.bounds
+    range_ns = (
+        begin_ns if start_ns is None else max(start_ns, begin_ns),
+        finish_ns if end_ns is None else min(end_ns, finish_ns),
+    )
+    calls = _calls(history)
+    if not len(calls.rows):
+        return ServiceStatistics(by, range_ns, None, [])
+    spans = history.spans()
+    start, end = spans.start_ns[calls.rows], spans.end_ns[calls.rows]
+    low, high = np.maximum(start, range_ns[0]), np.minimum(end, range_ns[1])
+    # an empty span is in the range if its time is
+    is_empty = (start == end) & (start == low) & ((start < range_ns[1]) | (end_ns is None))
+    chosen = (low < high) | is_empty
+    open_ns = np.maximum(high - low, 0)
+    own_ns = open_ns - _covered(calls.parent, low, high)
+    duration_ns = end - start
+    if max(float(each.sum(dtype=np.float64)) for each in (duration_ns, open_ns)) >= 2**63:
+        raise MeantimeError(
+            "the durations of these spans add up to more than 2^63 ns; a time is probably wrong"
+        )
+    names = [name or "" for name in spans.name.names] + [""]
+    codes = spans.name.codes[calls.rows].astype(np.int64)
+    trace_id = None
+    if pattern is not None and (of_trace := _of_trace(calls.trace_ids, pattern)).any():
+        trace_id = pattern.lower()
+        chosen &= of_trace
+    counted = calls.is_request if by == "service" else np.ones(len(calls.rows), np.bool_)
+    group = calls.service * len(names)
+    if by == "operation":
+        group += codes % len(names)
+    all_own_ns = int(own_ns[chosen].sum())
+    order = np.flatnonzero(chosen)
+    order = order[np.argsort(group[order], kind="stable")]
+    edges = np.flatnonzero(np.diff(group[order], prepend=-1)).tolist()
+    rows = []
+    for first, last in zip(edges, [*edges[1:], len(order)], strict=True):
+        members = order[first:last]
+        requests = members[counted[members]]
+        lengths = np.sort(duration_ns[requests])
+        count = len(requests)
+        own = int(own_ns[members].sum())
+        rows.append(
+            ServiceGroup(
+                calls.services[int(calls.service[members[0]])],
+                names[int(codes[members[0]])] if by == "operation" else None,
+                spans=len(members),
+                count=count,
+                failed=int(calls.failed[requests].sum()),
+                median_ns=int(lengths[nearest_rank(count, 50)]) if count else 0,
+                p99_ns=int(lengths[nearest_rank(count, 99)]) if count else 0,
+                max_ns=int(lengths[-1]) if count else 0,
+                total_ns=int(open_ns[requests].sum()),
+                own_ns=own,
+                share=own / all_own_ns if all_own_ns else 0.0,
+            )
+        )
+    if pattern is not None and trace_id is None:
+        rows = _matching(rows, pattern)
+    rows.sort(key=lambda row: (-row.own_ns, row.service, row.operation or ""))
+    return ServiceStatistics(by, range_ns, trace_id, rows)
+
+
+def spans_of_trace(history: History, trace_id: str) -> Int32s:
+    """Return the numbers of the spans of services that have a trace id, in whatever case.
+
+    >>> from meantime.testing import history_from_spans
+    >>> spans_of_trace(history_from_spans({"main": [("a", 0, 9)]}), "5b8eff").tolist()
+    []
+    """
+    spans = history.spans()
+    rows, _ = _rows_of_services(history, _services(history))
+    trace_ids = [_text(_fields(spans, row), "trace_id") for row in rows.tolist()]
+    return np.sort(spans.rows[rows[_of_trace(trace_ids, trace_id)]])
+
+
+class _Calls(NamedTuple):
+    """The spans of services.
+
+    Attributes:
+        rows: Their rows in the table of spans.
+        services: The names of the services.
+        service: The number of each span's service.
+        trace_ids: The trace that each belongs to; empty if unknown.
+        parent: The index of each span's parent among these; -1 for none.
+        is_request: Whether each is a request to its service.
+        failed: Whether it failed.
+    """
+
+    rows: Int64s
+    services: list[str]
+    service: Int64s
+    trace_ids: list[str]
+    parent: Int64s
+    is_request: npt.NDArray[np.bool_]
+    failed: npt.NDArray[np.bool_]
+
+
+def _calls(history: History) -> _Calls:
+    spans = history.spans()
+    processes = _services(history)
+    row, of_service = _rows_of_services(history, processes)
+    fields = [_fields(spans, each) for each in row.tolist()]
+    ids = [(_text(each, "trace_id"), _text(each, "span_id")) for each in fields]
+    parent_ids = [_text(each, "parent_id") for each in fields]
+    parent, _ = parents(ids, parent_ids, of_service.tolist(), rows_by_id(ids))
+    is_request = np.array([each.get("kind") in ENTERING for each in fields], np.bool_)
+    without = np.ones(len(processes), np.bool_)
+    without[of_service[is_request]] = False
+    is_first = (parent < 0) | (of_service[parent] != of_service) if len(row) else is_request
+    return _Calls(
+        row,
+        [process[1] for process in processes],
+        of_service,
+        [trace_id for trace_id, _ in ids],
+        parent,
+        np.where(without[of_service], is_first, is_request),
+        np.array([each.get("status") == _ERROR for each in fields], np.bool_),
+    )
+
+
+def _services(history: History) -> dict[tuple[str, ...], int]:
+    """Return a number of each service, by the path of its process."""
+    quarks = [
+        quark
+        for lane in history.lanes
+        if lane.declaration.entity_kind == SERVICE
+        for quark in lane.quarks.tolist()
+    ]
+    paths = dict.fromkeys(history.attributes.path(quark) for quark in quarks)
+    return {path: number for number, path in enumerate(path for path in paths if len(path) == 2)}
+
+
+def _rows_of_services(
+    history: History, processes: dict[tuple[str, ...], int]
+) -> tuple[Int64s, Int64s]:
+    """Return the rows of the spans of services, in the order of their numbers, and the service."""
+    spans = history.spans()
+    rows, service = [], []
+    for index, quark in enumerate(spans.threads.tolist()):
+        process = history.attributes.path(quark)[:2]
+        if process in processes:
+            first, last = spans.offsets[index : index + 2].tolist()
+            rows.append(np.arange(first, last, dtype=np.int64))
+            service.append(np.full(last - first, processes[process], np.int64))
+    empty = np.empty(0, np.int64)
+    row, of_service = np.concatenate([empty, *rows]), np.concatenate([empty, *service])
+    # so that of equal ids the first that came is the parent
+    order = np.argsort(spans.rows[row], kind="stable")
+    return row[order], of_service[order]
+
+
+def _fields(spans: SpanTable, row: int) -> dict[str, object]:
+    try:
+        fields = json.loads(spans.arguments(row) or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _text(fields: dict[str, object], key: str) -> str:
+    value = fields.get(key, NO_ID)
+    return value if isinstance(value, str) else NO_ID
+
+
+def _covered(parent: Int64s, start: Int64s, end: Int64s) -> Int64s:
+    """Return how much of each span any of its children was open.
+
+    >>> times = np.array([0, 1, 3, 8]), np.array([10, 5, 6, 12])
+    >>> _covered(np.array([-1, 0, 0, 0]), *times).tolist()
+    [7, 0, 0, 0]
+    """
+    covered = np.zeros(len(parent), np.int64)
+    child = np.flatnonzero(parent >= 0)
+    above = parent[child]
+    low, high = np.maximum(start[child], start[above]), np.minimum(end[child], end[above])
+    kept = np.flatnonzero(low < high)
+    kept = kept[np.lexsort((low[kept], above[kept]))]
+    low, high, above = low[kept], high[kept], above[kept]
+    if not len(low):
+        return covered
+    # the latest end so far of the children of one parent: ends are replaced by their ranks, to
+    # which the number of the parent is added, so that one running maximum is over each of them
+    ends, rank = np.unique(high, return_inverse=True)
+    latest = np.maximum.accumulate(above * len(ends) + rank.reshape(-1)) % len(ends)
+    before = np.concatenate([low[:1], ends[latest[:-1]]])
+    is_first = np.append(True, above[1:] != above[:-1])
+    low = np.where(is_first, low, np.maximum(low, before))
+    np.add.at(covered, above, np.maximum(high - low, 0))
+    return covered
+
+
+def _of_trace(trace_ids: Sequence[str], trace_id: str) -> npt.NDArray[np.bool_]:
+    wanted = trace_id.lower()
+    return np.array([wanted == each and wanted != NO_ID for each in trace_ids], np.bool_)
+
+
+def _matching(rows: list[ServiceGroup], pattern: str) -> list[ServiceGroup]:
+    exact = [row for row in rows if pattern in {row.service, row.operation}]
+    if exact:
+        return exact
+    texts = [f"{row.service} {row.operation or ''}".rstrip() for row in rows]
+    matches = matching(pattern, texts)
+    kept = [row for row, text in zip(rows, texts, strict=True) if matches(text)]
+    if rows and not kept:
+        raise MeantimeError(f"the filter {pattern!r} matches no service, operation or trace id")
+    return kept
