@@ -15,13 +15,21 @@ from _contextvars import Context
 from _functools import partial
 
 
-cdef extern from "hooks.h":
+cdef extern from "requests.h":
     """
+    #define ASSIGN(variable, value) Py_XSETREF(variable, (void *)Py_NewRef(value))
     static int prepare_module(void) {
-        return prepare_process() || prepare_proxies() || prepare_hooks() ? -1 : 0;
+        return prepare_process() || prepare_proxies() || prepare_hooks() || prepare_requests() ? -1
+                                                                                               : 0;
+    }
+    static void set_descriptions(PyObject *asgi, PyObject *aiohttp, PyObject *functions,
+                                 PyObject *routes) {
+        ASSIGN(describe_asgi, asgi);
+        ASSIGN(describe_aiohttp, aiohttp);
+        ASSIGN(described_functions, functions);
+        ASSIGN(described_routes, routes);
     }
     static void set_cancel_type(int i, PyObject *type) { Py_XSETREF(cancel_types[i], Py_NewRef(type)); }
-    #define ASSIGN(variable, value) Py_XSETREF(variable, (void *)Py_NewRef(value))
     static void set_task_types(PyObject *task, PyObject *future, PyObject *python_task) {
         ASSIGN(task_type, task);
         ASSIGN(future_type, future);
@@ -134,6 +142,16 @@ cdef extern from "hooks.h":
     PyObject *call_anyio_thread(void *, PyObject **, size_t, PyObject *)
     PyObject *call_submit(void *, PyObject **, size_t, PyObject *)
     PyObject *call_run_in_executor(void *, PyObject **, size_t, PyObject *)
+    PyObject *call_run_asgi(void *, PyObject **, size_t, PyObject *)
+    PyObject *call_asgi_send(void *, PyObject **, size_t, PyObject *)
+    PyObject *call_handle_request(void *, PyObject **, size_t, PyObject *)
+    PyObject *call_finish_response(void *, PyObject **, size_t, PyObject *)
+    void set_descriptions(object, object, object, object)
+    uint32_t begin_task_request "begin_request"(object, object, int)
+    uint32_t request_of_context "current_request"()
+    int set_request(uint32_t)
+    void put_answer "answer_asgi"(uint32_t, object, object)
+    int KIND_REQUEST_END
     void (*thread_begins)(PyObject *) noexcept
     void (*first_thread_starts)() noexcept
     bint awaits_threads
@@ -235,6 +253,10 @@ cdef dict _hooks = {
     "anyio_thread": <size_t>call_anyio_thread,
     "submit": <size_t>call_submit,
     "run_in_executor": <size_t>call_run_in_executor,
+    "run_asgi": <size_t>call_run_asgi,
+    "send": <size_t>call_asgi_send,
+    "_handle_request": <size_t>call_handle_request,
+    "finish_response": <size_t>call_finish_response,
 }
 cdef object _on_loop_begin = None
 cdef object _on_loop_end = None
@@ -455,6 +477,42 @@ def configure_handles(handle, timer):
     )
     set_handle_type(timer, members[0], members[1], members[2], members[3], is_known)
     return True
+
+
+def configure_requests(asgi, aiohttp, dict functions, dict routes):
+    """Set what describes the answers to requests, and the dictionaries of those described already.
+
+    Descriptions are bytes: the route, and the name, file and line of what answers, separated by
+    NUL. `asgi` gets a scope and its endpoint, and `aiohttp` a request. `functions` has, by function,
+    all but the route, and `routes` has all by route of aiohttp.
+    """
+    set_descriptions(asgi, aiohttp, functions, routes)
+
+
+def begin_request(method, path):
+    """Record that the running task begins to serve a request, and goes on after it.
+
+    Returns the request's number; 0 if the task is not recorded.
+    """
+    return begin_task_request(method, path, 0)
+
+
+def current_request():
+    """Return the number of the request that the running task serves; 0 if there is none."""
+    return request_of_context()
+
+
+def end_request(number: int):
+    """Record the end of such a request, and that the task serves none now."""
+    if recording_on:
+        put(KIND_REQUEST_END, number, 0)
+    set_request(0)
+
+
+def answer_asgi(number: int, scope, message):
+    """Record the status in an ASGI message that begins a response, and what answers."""
+    if recording_on:
+        put_answer(number, scope, message)
 
 
 def configure_trio(checkpoint):

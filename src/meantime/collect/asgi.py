@@ -47,7 +47,7 @@ class RequestTags:
         number = 0
         if not requests.current():
             # a server that is not recognised
-            number = requests.begin(fields["method"], fields["path"], whole=False)
+            number = requests.begin(fields["method"], fields["path"])
         with labelled(fields):
             try:
                 await self.app(scope, receive, _noting(number, scope, send) if number else send)
@@ -68,10 +68,7 @@ class RequestTags:
 def _noting(number: int, scope: Scope, send: Send) -> Send:
     def noting(message: Message) -> Awaitable[None]:
         # returns what `send` returns, so that it is in no traceback
-        try:  # noqa: SIM105 - as in `requests`
-            requests.answer_asgi(number, scope, message)
-        except Exception:  # noqa: BLE001,S110 - the server says what is wrong with the message
-            pass
+        requests.answer_asgi(number, scope, message)
         return send(message)
 
     return noting

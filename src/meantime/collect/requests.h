@@ -1,0 +1,291 @@
+/* Requests of web servers: hooks of the methods of uvicorn and aiohttp through which each passes.
+
+   What they read belongs to the program and can be of any kind: an error in it is cleared, and the
+   request is served without being recorded. */
+
+#ifndef MEANTIME_REQUESTS_H
+#define MEANTIME_REQUESTS_H
+
+#include "hooks.h"
+
+enum { MOST_REQUEST_CHARACTERS = 500 };
+
+/* The request that a task serves: a context variable, which tasks that it creates inherit. */
+static PyObject *request_variable = NULL;
+static uint32_t next_request = 1;
+
+/* What answers, in bytes: the route, and the name, file and line of the function, separated by NUL.
+   The first returns that of a request of ASGI, the second that of a request of aiohttp. */
+static PyObject *describe_asgi = NULL, *describe_aiohttp = NULL;
+static PyObject *described_functions = NULL; /* of each function: its name, file and line */
+static PyObject *described_routes = NULL;    /* of each route of aiohttp: all of it */
+
+static PyObject *text_type, *text_status, *text_method, *text_path, *text_endpoint, *text_scope,
+    *text_path_params, *text_private_status, *text_private_route,
+    *text_match_info, *text_private_url, *text_raw_path;
+
+static int prepare_requests(void) {
+    static const struct {
+        PyObject **text;
+        const char *value;
+    } texts[] = {
+        {&text_type, "type"},
+        {&text_status, "status"},
+        {&text_method, "method"},
+        {&text_path, "path"},
+        {&text_endpoint, "endpoint"},
+        {&text_scope, "scope"},
+        {&text_path_params, "path_params"},
+        {&text_private_status, "_status"},
+        {&text_private_route, "_route"},
+        {&text_match_info, "_match_info"},
+        {&text_private_url, "_rel_url"},
+        {&text_raw_path, "raw_path"},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (!(*texts[i].text = PyUnicode_InternFromString(texts[i].value))) return -1;
+    PyObject *none = PyLong_FromLong(0);
+    request_variable = none ? PyContextVar_New("meantime_request", none) : NULL;
+    Py_XDECREF(none);
+    return request_variable ? 0 : -1;
+}
+
+/* Both return a new reference, or NULL without an exception. */
+
+static PyObject *item_of(PyObject *mapping, PyObject *name) {
+    PyObject *found = PyDict_CheckExact(mapping)
+                          ? Py_XNewRef(PyDict_GetItemWithError(mapping, name))
+                          : PyObject_GetItem(mapping, name);
+    if (!found) PyErr_Clear();
+    return found;
+}
+
+static PyObject *attribute_of(PyObject *object, PyObject *name) {
+    PyObject *found = object ? PyObject_GetAttr(object, name) : NULL;
+    if (!found) PyErr_Clear();
+    return found;
+}
+
+static size_t append_decimal(char *text, size_t at, uint64_t number) {
+    char digits[20];
+    size_t count = 0;
+    do digits[count++] = (char)('0' + number % 10);
+    while (number /= 10);
+    while (count) text[at++] = digits[--count];
+    return at;
+}
+
+/* Appends the first characters of a text; those that UTF-8 does not have become `?`. */
+static size_t append_characters(char *text, size_t at, size_t size, PyObject *characters) {
+    Py_ssize_t length = PyUnicode_GET_LENGTH(characters);
+    if (PyUnicode_IS_COMPACT_ASCII(characters)) {
+        if (length > MOST_REQUEST_CHARACTERS) length = MOST_REQUEST_CHARACTERS;
+        return append(text, at, size, PyUnicode_DATA(characters), length);
+    }
+    PyObject *first = PyUnicode_Substring(characters, 0, MOST_REQUEST_CHARACTERS);
+    PyObject *encoded = first ? PyUnicode_AsEncodedString(first, "utf-8", "replace") : NULL;
+    if (encoded)
+        at = append(text, at, size, PyBytes_AS_STRING(encoded), PyBytes_GET_SIZE(encoded));
+    else
+        PyErr_Clear();
+    Py_XDECREF(first);
+    Py_XDECREF(encoded);
+    return at;
+}
+
+static int set_request(uint32_t number) {
+    PyObject *value = PyLong_FromUnsignedLong(number);
+    PyObject *token = value ? PyContextVar_Set(request_variable, value) : NULL;
+    if (!token) PyErr_Clear();
+    Py_XDECREF(value);
+    Py_XDECREF(token);
+    return token ? 0 : -1;
+}
+
+static uint32_t current_request(void) {
+    PyObject *value = NULL;
+    if (PyContextVar_Get(request_variable, NULL, &value) < 0 || !value) {
+        PyErr_Clear();
+        return 0;
+    }
+    unsigned long number = PyLong_AsUnsignedLong(value);
+    Py_DECREF(value);
+    return (uint32_t)number;
+}
+
+/* Records that the running task begins to serve a request, and returns the request's number, or 0.
+   `whole` is whether the task was created to serve it, and ends with it. */
+static uint32_t begin_request(PyObject *method, PyObject *path, int whole) {
+    char text[MAX_TEXT - 16];
+    size_t at;
+    if (!recording_on || !current_task || !method || !path || !PyUnicode_Check(method) ||
+        !PyUnicode_Check(path) || set_request(next_request) < 0)
+        return 0;
+    at = append_decimal(text, 0, current_task);
+    text[at++] = 0;
+    text[at++] = whole ? '1' : '0';
+    text[at++] = 0;
+    /* a character has up to 4 bytes, so the method leaves room for a part of the path */
+    at = append_characters(text, at, sizeof text / 2 + 64, method);
+    text[at++] = 0;
+    at = append_characters(text, at, sizeof text, path);
+    put_text(KIND_REQUEST, next_request, text, at);
+    return next_request++;
+}
+
+static void put_response(uint32_t number, long status, PyObject *route, const char *described,
+                         Py_ssize_t length) {
+    char text[MAX_TEXT - 16];
+    if (status < 0) return;
+    size_t at = append_decimal(text, 0, (uint64_t)status);
+    text[at++] = 0;
+    if (route) {
+        at = append_characters(text, at, sizeof text / 2 + 64, route);
+        text[at++] = 0;
+    }
+    at = append(text, at, sizeof text, described, length);
+    put_text(KIND_RESPONSE, number, text, at);
+}
+
+static void put_described(uint32_t number, long status, PyObject *route, PyObject *described) {
+    if (described && PyBytes_Check(described))
+        put_response(number, status, route, PyBytes_AS_STRING(described),
+                     PyBytes_GET_SIZE(described));
+}
+
+/* ASGI */
+
+/* Whether the path of a request is its route: it has no parameters, and what answers is a function,
+   and not an application inside the application. */
+static int is_own_route(PyObject *scope, PyObject *endpoint) {
+    PyObject *parameters;
+    if (!PyFunction_Check(endpoint) || !PyDict_CheckExact(scope)) return 0;
+    parameters = PyDict_GetItemWithError(scope, text_path_params);
+    return !parameters || (PyDict_CheckExact(parameters) && !PyDict_GET_SIZE(parameters));
+}
+
+/* Records the status in an ASGI message that begins a response, and what answers. */
+static void answer_asgi(uint32_t number, PyObject *scope, PyObject *message) {
+    PyObject *kind = item_of(message, text_type), *endpoint, *value, *described;
+    long status = -1;
+    if (!kind || !PyUnicode_Check(kind)) {
+        Py_XDECREF(kind);
+        return;
+    }
+    if (!PyUnicode_CompareWithASCIIString(kind, "http.response.start")) {
+        value = item_of(message, text_status);
+        if (value) status = PyLong_AsLong(value);
+        if (status == -1) PyErr_Clear();
+        Py_XDECREF(value);
+    } else if (!PyUnicode_CompareWithASCIIString(kind, "websocket.accept")) {
+        status = 101;
+    }
+    Py_DECREF(kind);
+    if (status < 0) return;
+    endpoint = item_of(scope, text_endpoint);
+    if (!endpoint || endpoint == Py_None) {
+        put_response(number, status, NULL, "\0\0\0", 3);
+    } else {
+        PyObject *path = is_own_route(scope, endpoint) ? item_of(scope, text_path) : NULL;
+        described = path && PyUnicode_Check(path) ? item_of(described_functions, endpoint) : NULL;
+        if (described) {
+            put_described(number, status, path, described);
+        } else {
+            described = PyObject_CallFunctionObjArgs(describe_asgi, scope, endpoint, NULL);
+            if (!described) PyErr_Clear();
+            put_described(number, status, NULL, described);
+        }
+        Py_XDECREF(described);
+        Py_XDECREF(path);
+    }
+    Py_XDECREF(endpoint);
+}
+
+/* An application that is called to serve one request of uvicorn: (scope, receive, send) */
+static PyObject *call_asgi_app(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
+    if (PyVectorcall_NARGS(nargsf)) {
+        PyObject *method = item_of(args[0], text_method), *path = item_of(args[0], text_path);
+        begin_request(method, path, 1);
+        Py_XDECREF(method);
+        Py_XDECREF(path);
+    }
+    return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+}
+
+/* run_asgi(self, app), of uvicorn's RequestResponseCycle */
+static PyObject *call_run_asgi(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
+    PyObject *app = PyVectorcall_NARGS(nargsf) > 1 ? new_hook(call_asgi_app, args[1]) : NULL;
+    return call_with_item(h, args, nargsf, names, 1, app);
+}
+
+/* send(self, message), of the same */
+static PyObject *call_asgi_send(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
+    uint32_t number = PyVectorcall_NARGS(nargsf) > 1 ? current_request() : 0;
+    PyObject *scope = number ? attribute_of(args[0], text_scope) : NULL;
+    if (scope) answer_asgi(number, scope, args[1]);
+    Py_XDECREF(scope);
+    return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+}
+
+/* aiohttp */
+
+/* Returns the path of a request of aiohttp. The decoded path is computed at its first use, which
+   many programs do not have; without escapes it is that of the URL. */
+static PyObject *path_of_request(PyObject *request) {
+    PyObject *url = attribute_of(request, text_private_url);
+    PyObject *path = attribute_of(url, text_raw_path);
+    Py_XDECREF(url);
+    if (path && PyUnicode_Check(path) &&
+        PyUnicode_FindChar(path, '%', 0, PyUnicode_GET_LENGTH(path), 1) == -1)
+        return path;
+    PyErr_Clear();
+    Py_XDECREF(path);
+    return attribute_of(request, text_path);
+}
+
+/* The handler that is called to serve one request of aiohttp: (request) */
+static PyObject *call_request_handler(hook *h, PyObject *const *args, size_t nargsf,
+                                      PyObject *names) {
+    if (PyVectorcall_NARGS(nargsf)) {
+        PyObject *method = attribute_of(args[0], text_method), *path = path_of_request(args[0]);
+        begin_request(method, path, 1);
+        Py_XDECREF(method);
+        Py_XDECREF(path);
+    }
+    return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+}
+
+/* _handle_request(self, request, start, handler), of aiohttp's RequestHandler */
+static PyObject *call_handle_request(hook *h, PyObject *const *args, size_t nargsf,
+                                     PyObject *names) {
+    PyObject *handler =
+        PyVectorcall_NARGS(nargsf) > 3 ? new_hook(call_request_handler, args[3]) : NULL;
+    return call_with_item(h, args, nargsf, names, 3, handler);
+}
+
+static void answer_aiohttp(uint32_t number, PyObject *request, PyObject *response) {
+    /* the public properties are functions of Python, which cost more than all else here */
+    PyObject *value = attribute_of(response, text_private_status);
+    PyObject *found = attribute_of(request, text_match_info);
+    PyObject *route = attribute_of(found, text_private_route);
+    PyObject *described = route ? item_of(described_routes, route) : NULL;
+    long status = value ? PyLong_AsLong(value) : 500;
+    if (status == -1) PyErr_Clear();
+    if (!described) described = PyObject_CallOneArg(describe_aiohttp, request);
+    if (!described) PyErr_Clear();
+    put_described(number, status, NULL, described);
+    Py_XDECREF(described);
+    Py_XDECREF(route);
+    Py_XDECREF(found);
+    Py_XDECREF(value);
+}
+
+/* finish_response(self, request, response, start), of the same */
+static PyObject *call_finish_response(hook *h, PyObject *const *args, size_t nargsf,
+                                      PyObject *names) {
+    uint32_t number = PyVectorcall_NARGS(nargsf) > 2 ? current_request() : 0;
+    if (number) answer_aiohttp(number, args[1], args[2]);
+    return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+}
+
+#endif
