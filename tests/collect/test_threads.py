@@ -186,10 +186,12 @@ def test_the_lanes_of_a_thread_agree(tmp_path: Path) -> None:
         spinning.start()
         await asyncio.sleep(0.005)
         _spin(20_000_000)
-        # as if the thread had waited for a processor in this step
-        _recorder.emit(KINDS["CPU_WAIT"], 2_000_000)
         await asyncio.to_thread(time.sleep, 0.005)
         spinning.join()
+        await asyncio.sleep(0)
+        _spin(5_000_000)
+        # as if the thread had waited for a processor, and nothing else, in this step
+        _recorder.emit(KINDS["CPU_WAIT"], 2_000_000)
 
     with meantime.record(tmp_path / "run.mtr", threads=True):
         asyncio.run(main())

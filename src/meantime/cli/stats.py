@@ -53,6 +53,7 @@ _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
 @once(
     "--by",
     type=click.Choice(get_args(_By)),
+    metavar="GROUPING",
     help="Group states by state or by entity, a recording's requests by request, route or function,"
     " its tasks and callbacks by function or by site, these and its event loops by process,"
     " spans of services by service or operation, spans by name, category or thread, the use of CPUs"
