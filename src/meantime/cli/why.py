@@ -21,6 +21,7 @@ from meantime.cli.options import (
     strict_option,
 )
 from meantime.cli.tables import Column, print_table
+from meantime.errors import UsageError
 from meantime.units import format_ns
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ def command(
         reject(("limit",), "--json, which prints the whole path")
         if output == "-":
             reject(("output",), "--json, which prints to standard output too")
+    if output is not None and output != "-" and not output.endswith(".svg"):
+        raise UsageError(f"-o {output!r} does not end in .svg, which is what is drawn")
     history = load(file, lenient=lenient, strict=strict, provider=provider)
     from meantime.query.critical_path import critical_path  # noqa: PLC0415 - NumPy is not for --help
 

@@ -92,7 +92,7 @@ class Pyramids:
         self._attached_bytes = 0
         self._rows = sum(segment.head.changes for segment in segments)
 
-    def anew(self) -> Pyramids:
+    def rebuilt(self) -> Pyramids:
         """Return the pyramids of the same segments, of which one was replaced, not yet attached."""
         sealed = self._sealed()
         assert sealed is not None

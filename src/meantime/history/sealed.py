@@ -136,7 +136,7 @@ class SealedSegments:
             self._unloaded.discard(index)
             self._searched, self._nearby = None, (0, 0, None)
             if self.pyramids is not None:
-                self.pyramids = self.pyramids.anew()
+                self.pyramids = self.pyramids.rebuilt()
             self._damage.add(lost.damage())
 
     def _load(self, quarks: Int32s, start_ns: int, end_ns: int) -> None:

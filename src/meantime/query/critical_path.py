@@ -110,13 +110,13 @@ class CriticalPath(Tabular):
 
     def columns(self) -> dict[str, Column]:
         """Return start_ns, end_ns, quark, title, state, because and depth."""
-        codes = list(self.titles)
+        codes = {quark: code for code, quark in enumerate(self.titles)}
         return {
             "start_ns": self.start_ns,
             "end_ns": self.end_ns,
             "quark": self.thread,
             "title": Coded(
-                np.array([codes.index(each) for each in self.thread.tolist()], np.int32),
+                np.array([codes[each] for each in self.thread.tolist()], np.int32),
                 list(self.titles.values()),
             ),
             "state": self.state,
