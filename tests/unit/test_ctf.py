@@ -132,6 +132,13 @@ def test_a_line_that_is_no_event_is_counted() -> None:
     assert history.anomalies["unknown_line"] == 2
 
 
+@pytest.mark.parametrize("fields", ["a = 1 )", "a = ]", ")", "a = ( 1", 'a = "\\', "a = 1, ]"])
+def test_brackets_that_do_not_match_make_a_line_unknown(fields: str) -> None:
+    history = read(PERF + f"[979.500000000] e: {{ cpu_id = 0 }}, {{ {fields} }}\n")
+
+    assert history.anomalies["unknown_line"] == 1
+
+
 def test_long_events_and_many_fields_are_read() -> None:
     long = "y" * 2_000_000
     many = ", ".join(f"f{each} = {each}" for each in range(200))

@@ -59,7 +59,7 @@ static const char *ctf_value_end(const char *at, const char *end) {
         char c = *at;
         if (c == '"') {
             for (at++; at < end && *at != '"'; at++)
-                if (*at == '\\') at++;
+                if (*at == '\\' && at + 1 < end) at++;
             if (at >= end) return end;
         } else if (c == '{' || c == '[' || c == '(') {
             depth++;
@@ -90,7 +90,8 @@ static const char *ctf_group(
         while (at < end && *at == ' ') at++;
         if (at < end && *at == '}') return at + 1;
         const char *stop = ctf_value_end(at, end);
-        if (stop >= end) return NULL;
+        /* another bracket that closes nothing would stop here for ever */
+        if (stop >= end || (*stop != ',' && *stop != '}')) return NULL;
         const char *equals = at;
         while (equals + 3 <= stop && memcmp(equals, " = ", 3)) equals++;
         if (equals + 3 <= stop) {
@@ -112,8 +113,10 @@ static long long ctf_number(struct ctf_text value, long long missing) {
     static const char container[] = "container = ";
     const char *at = value.at, *end = at + value.size;
     if (at < end && *at == '(') {
-        while (at + sizeof container - 1 < end && memcmp(at, container, sizeof container - 1)) at++;
-        at += sizeof container - 1;
+        size_t size = sizeof container - 1;
+        while ((size_t)(end - at) > size && memcmp(at, container, size)) at++;
+        if ((size_t)(end - at) <= size) return missing;
+        at += size;
     }
     char digits[24];
     size_t size = 0;
