@@ -19,6 +19,7 @@ __all__ = [
     "CALLBACKS",
     "COUNTER_PATTERN",
     "GLOBAL",
+    "INTERRUPT",
     "OBJECTS",
     "OBJECT_PATTERN",
     "PROCESSES",
@@ -27,7 +28,9 @@ __all__ = [
     "STACK_PATTERN",
     "STATUS",
     "THREADS",
+    "THREAD_STATE_PATTERNS",
     "VALUE",
+    "WAKES",
     "async_path",
     "async_paths",
     "callback_path",
@@ -65,7 +68,15 @@ GLOBAL: Final = "Global"
 ASYNC_PATTERN: Final = f"{PROCESSES}/*/{ASYNC}/*/*"
 COUNTER_PATTERN: Final = f"{PROCESSES}/*/{COUNTERS}/*/*"
 OBJECT_PATTERN: Final = f"{PROCESSES}/*/{OBJECTS}/*/*"
+THREAD_STATE_PATTERNS: Final = (
+    f"{THREADS}/*/{STATUS}",
+    f"{PROCESSES}/*/{THREADS}/*/{STATUS}",
+)
 STACK_PATTERN: Final = f"{PROCESSES}/*/{THREADS}/*/**/{STACK}"
+
+# The name of flows from a thread to one that it wakes, and the waker that is not a thread.
+WAKES: Final = "wakes"
+INTERRUPT: Final = "an interrupt"
 
 _IDLE_TID = "0"
 

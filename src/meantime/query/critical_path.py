@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import CPUS, STATUS, THREADS
+from meantime.attribute_paths import CPUS, INTERRUPT, THREAD_STATE_PATTERNS, WAKES
 from meantime.columns import Coded
 from meantime.errors import MeantimeError
 from meantime.history.builder import HistoryBuilder
@@ -40,9 +40,6 @@ __all__ = ["CriticalPath", "PathShare", "critical_path", "scheduled_threads"]
 RUNNING = "running"
 READY = frozenset({"runnable", "preempted"})
 UNKNOWN = "unknown"
-WAKES = "wakes"
-_PATTERNS = (f"{THREADS}/*/{STATUS}", f"Processes/*/{THREADS}/*/{STATUS}")
-_INTERRUPT = "an interrupt"
 _CPU_UNKNOWN = "CPU use unknown"
 _MOST_LISTED = 5
 
@@ -252,7 +249,9 @@ def critical_path(
 
 def scheduled_threads(history: History) -> dict[int, str]:
     """Return the threads that have states, by attribute: `name (id)`."""
-    quarks = [quark for pattern in _PATTERNS for quark in history.quarks(pattern).tolist()]
+    quarks = [
+        quark for pattern in THREAD_STATE_PATTERNS for quark in history.quarks(pattern).tolist()
+    ]
     return {quark: _title(history, quark) for quark in quarks}
 
 
@@ -389,10 +388,10 @@ class _Walk:
             return "still waits"
         after = self._history.state(wait.quark, wait.end_ns)
         waker = "" if after.tag is None else self._history.tags[after.tag].get("waker", "")
-        if waker != _INTERRUPT:
+        if waker != INTERRUPT:
             return "not known what ended it"
         name = self._interrupts.at(wait.end_ns)
-        return f"interrupt {name}" if name else _INTERRUPT
+        return f"interrupt {name}" if name else INTERRUPT
 
     def _cpu(self, ready: Interval) -> int | None:
         """Return the CPU on whose queue a thread that is ready is: where it was woken or ran."""

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_paths import STATUS, THREADS, cpu_path, thread_path
+from meantime.attribute_paths import (
+    INTERRUPT,
+    STATUS,
+    THREAD_STATE_PATTERNS,
+    THREADS,
+    WAKES,
+    cpu_path,
+    thread_path,
+)
 from meantime.kernels import perf
 from meantime.providers.sched import CPU_STATES, NO_NAME, THREAD_STATES, scheduling_of, state_name
 from meantime.trace import Flows, LaneDeclaration, SpanFlag, Spans, State, StateChanges
@@ -152,7 +160,7 @@ class _Making:
                 for each in np.unique(self._thread).tolist()
                 if each >= 0
             }
-            for parts, pattern in ((2, "Threads/*/Status"), (4, "Processes/*/Threads/*/Status")):
+            for parts, pattern in zip((2, 4), THREAD_STATE_PATTERNS, strict=True):
                 if parts in below:
                     self._trace.lanes.append(
                         LaneDeclaration(pattern, entity_kind="Thread", states=legend)
@@ -208,7 +216,7 @@ class _Making:
             fields: dict[str, Any] = {"cpu": int(cpus[cpu]) if waker == _RUNS else cpu}
             fields |= {"priority": priority, "name": names[name]}
             if waker != _RUNS:
-                fields["waker"] = "an interrupt" if waker < 0 else self._title(waker)
+                fields["waker"] = INTERRUPT if waker < 0 else self._title(waker)
             yield fields
 
     def _wakes(self) -> Iterator[Batch]:
@@ -221,7 +229,7 @@ class _Making:
             return
         waker, woken, time_ns = waker[kept], woken[kept], rows["time_ns"][chosen[kept]]
         self._enter(np.concatenate([waker, woken]), status=True)
-        name = np.full(len(kept), self._found.values.code("wakes"), np.int32)
+        name = np.full(len(kept), self._found.values.code(WAKES), np.int32)
         yield Flows(self._status[waker], time_ns, self._status[woken], time_ns, name)
 
     def lasting(self) -> Iterator[Batch]:
