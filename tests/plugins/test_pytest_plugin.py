@@ -37,31 +37,31 @@ def test_all_is_well(max_blocked, no_pending_tasks):
 
 def test_a_step_is_too_long(max_blocked):
     async def main():
-        await asyncio.sleep(0)
-        time.sleep(0.03)
+        time.sleep(0.002); await asyncio.sleep(0)
+        time.sleep(0.04)
         await asyncio.sleep(0)
 
-    max_blocked("20ms")
+    max_blocked("5ms")
     asyncio.run(main())
 
 
 def test_a_step_of_the_block_is_too_long(max_blocked):
     async def main():
-        time.sleep(0.03)
+        time.sleep(0.04)
         with max_blocked("10s"):
             await asyncio.sleep(0)
-        with max_blocked("20ms"):
-            time.sleep(0.03)
+        with max_blocked("5ms"):
+            time.sleep(0.04)
 
     asyncio.run(main())
 
 
 def test_a_callback_is_too_long(max_blocked):
     async def main():
-        asyncio.get_running_loop().call_soon(time.sleep, 0.03)
+        asyncio.get_running_loop().call_soon(time.sleep, 0.04)
         await asyncio.sleep(0)
 
-    max_blocked("20ms")
+    max_blocked("5ms")
     asyncio.run(main())
 
 
@@ -110,13 +110,16 @@ async def test_a_task_is_left_with_anyio(server, no_pending_tasks):
     left = asyncio.create_task(worker(asyncio.Queue()))
     await asyncio.sleep(0)
 """
+# Patterns: a step is named by its stack if it takes 50 ms, as it may on a machine with much to do.
+# After a step of 2 ms, what the next one waits for a processor is known by itself.
 FAIL = {
-    "test_a_step_is_too_long": "by test_a_step_is_too_long.<locals>.main (test_app.py:28), "
-    "between test_app.py:23 and test_app.py:25",
-    "test_a_step_of_the_block_is_too_long": "main (test_app.py:39), after test_app.py:35",
+    "test_a_step_is_too_long": r"by test_a_step_is_too_long\.<locals>\.main \(test_app\.py:"
+    r"(28\), between test_app\.py:23 and test_app\.py:25|24\))",
+    "test_a_step_of_the_block_is_too_long": r"main \(test_app\.py:"
+    r"(39\), after test_app\.py:35|3[67]\))",
     "test_a_callback_is_too_long": "by sleep",
-    "test_a_task_is_left": "left one, worker (test_app.py:53), waits at test_app.py:9",
-    "test_a_task_is_left_with_anyio": "worker (test_app.py:93), waits at test_app.py:9",
+    "test_a_task_is_left": r"left one, worker \(test_app\.py:53\), waits at test_app\.py:9",
+    "test_a_task_is_left_with_anyio": r"worker \(test_app\.py:93\), waits at test_app\.py:9",
 }
 PASS = {
     "test_plain",
@@ -156,7 +159,7 @@ def test_a_test_that_uses_a_fixture_is_checked(tmp_path: Path) -> None:
     assert _outcomes(output, "PASSED") == PASS, output
     assert _outcomes(output, "FAILED") == set(FAIL), output
     for message in FAIL.values():
-        assert message in output
+        assert re.search(message, output), output
     assert "run with --meantime DIR to keep the recording" in output
 
 

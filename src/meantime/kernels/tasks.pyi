@@ -17,6 +17,7 @@ LAG: int
 TEST: int
 COUNTER: int
 CALLBACK: int
+NO_LOCATION: int
 _Figures: TypeAlias = tuple[int, int, int, int]
 
 class TaskStates:
@@ -56,11 +57,12 @@ class TaskStates:
     def add_derived(self, what: int, process: int, number: int) -> int: ...
     def entity_count(self) -> int: ...
     def entities_since(self, first: int) -> _Int64s: ...
-    def watch_blocks(self, at_least_ns: int) -> None: ...
+    def watch_blocks(self, at_least_ns: int, known: int = ...) -> None: ...
     def end_blocks(self, process: int, time_ns: int) -> None: ...
     def take_blocks(
         self,
     ) -> tuple[
+        _Int64s,
         _Int64s,
         _Int64s,
         _Int64s,

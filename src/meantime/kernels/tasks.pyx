@@ -30,6 +30,8 @@ TASK, LOOP, WORKER, THREAD, PROCESS, SAMPLED, REQUEST, TEST, LAG, COUNTER, CALLB
     E_TASK, E_LOOP, E_WORKER, E_THREAD, E_PROCESS, E_SAMPLED, E_REQUEST, E_TEST, E_LAG, E_COUNTER,
     E_CALLBACK,
 )
+# The wait of a location's number that stands for no location.
+NO_LOCATION = -1
 
 # A poll that is shorter found what was ready when it began. A time in which an event may have been
 # ready, or a turn of a loop, counts as late from the next two on.
@@ -77,6 +79,7 @@ ctypedef struct Stream:
     int64_t gil_since_ns, gil_ns, gil_longest_ns
     int64_t paused_since_ns, paused_ns
     int32_t code, lag
+    int64_t code_ns  # when the stack that gave the code was recorded
     uint32_t gil_tid, gil_holder
 
 ctypedef struct Rows:
@@ -92,7 +95,7 @@ ctypedef struct Flow:
     int32_t from_entity, to_entity, kind
 
 ctypedef struct Block:
-    int64_t begin_ns, end_ns, waited_ns, gil_ns
+    int64_t begin_ns, end_ns, waited_ns, gil_ns, code_ns
     int32_t loop, entity, resumed, paused, code
     uint32_t gil_holder
 
@@ -221,6 +224,7 @@ cdef class TaskStates:
     cdef int8_t running, stopped, lost_state
     cdef int64_t outcome_ns, result_lead_ns
     cdef int64_t block_ns
+    cdef int32_t block_known
     cdef const int8_t[::1] waits
     cdef const int32_t[::1] parents
     cdef Py_ssize_t location_count
@@ -265,10 +269,12 @@ cdef class TaskStates:
         Args:
             stream_process: By stream, the process it belongs to.
             parents: By process, the one it was forked from, whose locations it uses too; or -1.
-            waits: By location, the state of a task that waits there. A location's index is its tag.
+            waits: By location, the state of a task that waits there, or `NO_LOCATION`. A location's
+                index is its tag.
             location_process: By location, the process that defined it.
             location_number: The number that it has there.
         """
+        cdef int32_t value
         cdef Py_ssize_t i, processes = parents.shape[0]
         cdef Stream *streams = <Stream *>realloc(
             self.streams, (stream_process.shape[0] + 1) * sizeof(Stream)
@@ -288,7 +294,8 @@ cdef class TaskStates:
         self.waits = waits
         self.parents = parents
         for i in range(self.location_count, waits.shape[0]):
-            if put(&self.location_tables[location_process[i]], location_number[i], <int32_t>i) < 0:
+            value = <int32_t>i if waits[i] >= 0 else <int32_t>MISSING
+            if put(&self.location_tables[location_process[i]], location_number[i], value) < 0:
                 raise MemoryError
         self.location_count = waits.shape[0]
 
@@ -418,7 +425,7 @@ cdef class TaskStates:
         int64_t waited_ns, int32_t code,
     ) noexcept nogil:
         cdef Block *b
-        if end_ns - begin_ns < self.block_ns:
+        if end_ns - begin_ns < self.block_ns and s.entity[E_LOOP] < self.block_known:
             return 0
         if ensure(&self.blocks, 1) < 0:
             return -1
@@ -431,6 +438,7 @@ cdef class TaskStates:
         b.resumed = t.waited if t else -1
         b.paused = paused
         b.code = code
+        b.code_ns = s.code_ns if s.code >= 0 else -1
         b.gil_ns = min(s.gil_ns, end_ns - begin_ns)
         b.gil_holder = s.gil_holder
         self.blocks.used += 1
@@ -561,6 +569,7 @@ cdef class TaskStates:
             if code < 0:
                 return 0
             s.code = code
+            s.code_ns = time_ns
             if s.entity[E_LOOP] < 0 or s.state[E_LOOP] == self.stopped \
                     or s.state[E_LOOP] == self.lost_state or s.state[E_LOOP] == S_NONE:
                 return 0
@@ -1170,9 +1179,13 @@ cdef class TaskStates:
             out[3, i] = e[i].location
         return columns
 
-    def watch_blocks(self, int64_t at_least_ns):
-        """Collect from now on each time in which a loop did one thing for at least this long."""
+    def watch_blocks(self, int64_t at_least_ns, int32_t known=2**31 - 1):
+        """Collect from now on each time in which a loop did one thing for at least this long.
+
+        Of a loop that is an entity from `known` on, all of them are collected.
+        """
         self.block_ns = at_least_ns
+        self.block_known = known
 
     def end_blocks(self, Py_ssize_t process, int64_t time_ns):
         """Collect what the loops of a process are doing at `time_ns`, as if it ended there."""
@@ -1195,16 +1208,18 @@ cdef class TaskStates:
     def take_blocks(self):
         """Return columns of those, and forget them.
 
-        They are begin_ns, end_ns, waited_ns, gil_ns, loop, task, resumed, paused, code, holder.
+        They are begin_ns, end_ns, waited_ns, gil_ns, code_ns, loop, task, resumed, paused, code,
+        holder.
 
         Loops and tasks are entities; -1 is a loop that is not recorded, or time outside of tasks.
         `waited_ns` is how long the thread waited for a processor. `resumed` and `paused` are the
         tags of the locations where the task had waited, and waited next, or -1. `code` is the tag
-        of what ran, if that is known. `gil_ns` is how long the thread waited for the GIL, if that
-        is recorded, and `holder` the id of the thread that had it in the longest wait, or 0.
+        of what ran, if that is known: the stack at `code_ns`, or if that is -1 what the loop called.
+        `gil_ns` is how long the thread waited for the GIL, if that is recorded, and `holder` the id
+        of the thread that had it in the longest wait, or 0.
         """
         cdef Py_ssize_t i, rows = self.blocks.used
-        times = np.empty((4, rows), np.int64)
+        times = np.empty((5, rows), np.int64)
         codes = np.empty((6, rows), np.int32)
         cdef int64_t[:, ::1] time_ns = times
         cdef int32_t[:, ::1] code = codes
@@ -1219,6 +1234,7 @@ cdef class TaskStates:
             code[3, i] = b[i].paused
             code[4, i] = b[i].code
             time_ns[3, i] = b[i].gil_ns
+            time_ns[4, i] = b[i].code_ns
             code[5, i] = <int32_t>b[i].gil_holder
         self.blocks.used = 0
         return (*times, *codes)

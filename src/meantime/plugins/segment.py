@@ -77,7 +77,8 @@ class Segment:
 
         The times are clipped to the window; those longer than `at_least_ns` are returned, the
         longest first. A step that is clipped at the begin waited for a processor for at most
-        `waited_ns`, which is how long this thread did in the window.
+        `waited_ns`, which is how long this thread did in the window. A stack
+        from outside of the window, where a check may have run, does not count.
         """
         from meantime.readers.recording.whole import Reading  # noqa: PLC0415 - not for tests that only record
 
@@ -93,6 +94,9 @@ class Segment:
                 waited_ns=block.waited_ns
                 if block.begin_ns >= window[0]
                 else min(block.waited_ns, waited_ns),
+                code=block.code
+                if block.code_ns < 0 or window[0] <= block.code_ns < window[1]
+                else "",
             )
             for block in reading.blocks
         ]

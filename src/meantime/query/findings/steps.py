@@ -102,8 +102,7 @@ def culprit(  # noqa: PLR0917 - what is known of a step
 def _measured(scope: Scope, loop: int, range_ns: Range, own: frozenset[str]) -> Culprit | None:
     """Return the code that was seen to run; None if nothing looked."""
     ran = _recorded(scope, loop, range_ns)
-    # a stack of only the loop was taken too late, when the step had ended
-    if "stack" in ran and not _LOOP_FRAME.match(str(ran["stack"])):
+    if "stack" in ran:
         code, *calls = str(ran["stack"]).split(", ")
         return Culprit(f"{code}, in {calls[-1]}," if calls else code, code)
     frames = _common_frames(scope, loop, range_ns)

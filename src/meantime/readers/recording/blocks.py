@@ -26,6 +26,7 @@ class Block(NamedTuple):
         waited_ns: For how long the thread could run, but waited for a processor.
         code: What ran, as far as that is known: `read (app.py:12)`.
         calls: What that had called, the outermost first.
+        code_ns: When a stack showed that; -1 if it is what the loop called.
         gil_ns: For how long the thread waited for the GIL, if that was recorded.
         gil_holder: The thread that had it in the longest of these waits, if that is known.
     """
@@ -40,6 +41,7 @@ class Block(NamedTuple):
     waited_ns: int = 0
     code: str = ""
     calls: str = ""
+    code_ns: int = -1
     gil_ns: int = 0
     gil_holder: str = ""
 

@@ -229,15 +229,18 @@ class LiveActivity:
         self._replay.states.take_flows()
         self._replay.states.take_lags()
         blocks = self._replay.states.take_blocks()
-        begin_ns, end_ns, _, _, loop, *_ = blocks
+        begin_ns, end_ns, _, _, _, loop, *_ = blocks
         duration_ns, on_loop = end_ns - begin_ns, loop >= 0
         groups = self.activity.group_of(loop[on_loop])
         self.activity.note_longest(groups, duration_ns[on_loop])
         if len(duration_ns):
             at = int(duration_ns.argmax())
             self._note_block([column.item(at) for column in blocks])
-            # a shorter one is nobody's longest any more
-            self._replay.states.watch_blocks(self.activity.least_longest_loop())
+            self._watch_blocks()
+
+    def _watch_blocks(self) -> None:
+        # a shorter one is nobody's longest any more, but of a loop that begins from now on
+        self._replay.states.watch_blocks(self.activity.least_longest_loop(), self._entities)
 
     def _forget_ended(self) -> None:
         """Keep memory in proportion to the tasks that exist, however many have ended."""
@@ -245,9 +248,11 @@ class LiveActivity:
         if known > _MANY + 4 * there:
             self.activity.keep(self._replay.states.forget_ended())
             self._entities = self.activity.entities[0]
+            self._watch_blocks()
 
     def _note_block(self, block: list[int]) -> None:
-        begin_ns, end_ns, waited_ns, gil_ns, loop, task, resumed, paused, code, holder = block
+        begin_ns, end_ns, waited_ns, gil_ns, code_ns, *whose, code, holder = block
+        loop, task, resumed, paused = whose
         ran = self._replay.locations.all[code] if code >= 0 else None
         if self.longest is None or end_ns - begin_ns > self.longest.duration_ns:
             self.longest = Block(
@@ -261,6 +266,7 @@ class LiveActivity:
                 waited_ns,
                 "" if ran is None else ran.code,
                 "" if ran is None else ran.calls,
+                code_ns,
                 gil_ns,
                 self._replay.thread_named(holder),
             )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.kernels.record_kinds import LEAVES
+from meantime.kernels.tasks import NO_LOCATION
 from meantime.providers.waits import wait_reason, wait_state
 from meantime.stacks import is_library
 
@@ -69,17 +70,21 @@ class CodeLocation:
 
     @classmethod
     def parse_stack(cls, text: str) -> CodeLocation:
-        """Return the location of a long step: its innermost line outside of libraries, if any."""
+        """Return the location of a long step: its innermost line outside of libraries, if any.
+
+        It has no function if only the event loop was seen, because the step is a function without
+        a frame or had ended.
+        """
         words = text.split("\0")
         frames = [
             cls(_number(line), function, file, leaf=_LEAF_BLOCKED)
             for line, function, file in zip(words[::3], words[1::3], words[2::3], strict=False)
         ]
-        if not frames:
-            return cls(0, "", "", leaf=_LEAF_BLOCKED)
         # what is outside of the event loop did not run in the step
         loop = (i for i, frame in enumerate(frames) if frame.function in _LOOP_FUNCTIONS)
-        frames = frames[: next(loop, len(frames))] or frames[:1]
+        frames = frames[: next(loop, len(frames))]
+        if not frames:
+            return cls(0, "", "", leaf=_LEAF_BLOCKED)
         own = [index for index, frame in enumerate(frames) if not is_library(frame.file)]
         index = own[0] if own else 0
         called = reversed(frames[max(0, index - _MOST_CALLS) : index])
@@ -170,13 +175,18 @@ class DefinedLocations:
         # dictionaries keep the order of insertion, so the new ones are at the end
         for number, location in islice(locations.items(), self._added.get(process, 0), None):
             self.all.append(location)
-            self._waits.append(wait_state(location.reason, location.leaf))
+            is_nothing = location.leaf == _LEAF_BLOCKED and not location.function
+            wait = NO_LOCATION if is_nothing else wait_state(location.reason, location.leaf)
+            self._waits.append(wait)
             self._process.append(process)
             self._number.append(number)
         self._added[process] = len(locations)
 
     def columns(self) -> tuple[npt.NDArray[np.int8], Int32s, npt.NDArray[np.uint32]]:
-        """Return columns: the state of a task that waits there, the process, and the number."""
+        """Return columns: the state of a task that waits there, the process, and the number.
+
+        The state is `NO_LOCATION` for a number that stands for none.
+        """
         return (
             np.array(self._waits, np.int8),
             np.array(self._process, np.int32),

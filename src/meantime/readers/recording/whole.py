@@ -302,7 +302,7 @@ class Reading:
 
     def _take_blocks(self) -> None:
         paths, locations = self.trace.paths, self._replay.locations.all
-        for begin_ns, end_ns, waited_ns, gil_ns, loop, task, *tags, code, holder in zip(
+        for begin_ns, end_ns, waited_ns, gil_ns, code_ns, loop, task, *tags, code, holder in zip(
             *(column.tolist() for column in self._replay.states.take_blocks()), strict=True
         ):
             resumed, paused = (locations[tag].location if tag >= 0 else "" for tag in tags)
@@ -317,6 +317,7 @@ class Reading:
                     waited_ns=waited_ns,
                     code=locations[code].code if code >= 0 else "",
                     calls=locations[code].calls if code >= 0 else "",
+                    code_ns=code_ns,
                     gil_ns=gil_ns,
                     gil_holder=self._replay.thread_named(holder),
                 )
