@@ -317,3 +317,29 @@ def test_packets_without_their_state_are_left_out_and_counted() -> None:
     assert [trace.values[code] for code in points.name] == ["known", ""]
     assert trace.anomalies["packet_without_state"] == 2
     assert trace.anomalies["undefined_number"] == 1
+
+
+def test_a_thread_is_woken_after_it_leaves_another_cpu_at_that_time() -> None:
+    def switch(time: int, leaving: int, state: int, coming: int) -> bytes:
+        fields = integer(2, leaving), integer(4, state), integer(6, coming)
+        return message(2, integer(1, time), integer(2, leaving), message(4, *fields))
+
+    waking = message(2, integer(1, 30), integer(2, 5), message(20, integer(2, 8), integer(5, 1)))
+    data = b"".join(
+        [
+            message(1, message(1, integer(1, 0), switch(10, 9, 1, 5), waking)),
+            message(1, message(1, integer(1, 1), switch(20, 7, 1, 8), switch(30, 8, 1, 7))),
+            message(1, message(1, integer(1, 1), switch(40, 7, 1, 8), switch(50, 8, 1, 7))),
+        ]
+    )
+    trace = perfetto.read(Source("tie", io.BytesIO(data)), ReadOptions())
+    found = [
+        (int(time), trace.values[state])
+        for batch in trace.batches
+        if isinstance(batch, StateChanges)
+        for time, entity, state in zip(batch.time_ns, batch.entity, batch.state, strict=True)
+        if thread_of(trace, int(entity)) == 8 and state >= 0
+    ]
+    assert [each for each in found if each[0] in {20, 30, 40, 50}][:4] == [
+        (20, "running"), (30, "sleeping"), (30, "runnable"), (40, "running"),
+    ]  # fmt: skip

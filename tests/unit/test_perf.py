@@ -390,6 +390,42 @@ def test_time_after_a_lost_switch_is_nobodys(tmp_path: Path) -> None:
     assert states(history, 8) == [(200, 300, "sleeping")]
 
 
+def test_a_thread_that_leaves_a_cpu_which_it_came_to_unseen_was_in_no_known_state(
+    tmp_path: Path,
+) -> None:
+    waking = "x 5 [001] {}: sched:sched_waking: comm=b pid=8 prio=120 target_cpu=000\n"
+    text = (
+        waking.format("0.000100")
+        + switch("0.000200", 0, ("b", 8, "S"), ("a", 7))
+        + waking.format("0.000250")
+        + switch("0.000300", 0, ("b", 8, "S"), ("a", 7))
+        + switch("0.000400", 0, ("a", 7, "S"), ("b", 8))
+    )
+    history = read(tmp_path, text)
+
+    # woken, and run since some time after that
+    assert states(history, 8) == [(200, 250, "sleeping"), (300, 400, "sleeping")]
+
+
+def test_what_ran_while_perf_lost_records_of_a_cpu_is_unknown(tmp_path: Path) -> None:
+    text = (
+        switch("0.000100", 0, ("swapper/0", 0, "R"), ("a", 7))
+        + switch("0.000100", 1, ("swapper/1", 0, "R"), ("b", 8))
+        + "b 8 [001] 0.000120: x: \n\n"
+        + "a 7 [000] 0.000200: PERF_RECORD_LOST lost 3\n"
+        + switch("0.000300", 0, ("a", 7, "S"), ("swapper/0", 0))
+        + switch("0.000300", 1, ("b", 8, "S"), ("swapper/1", 0))
+        + "a 7 [000] 0.000400: PERF_RECORD_LOST lost 4\n"
+    )
+    history = read(tmp_path, text)
+
+    # it left as if it had run all the time
+    assert states(history, 7) == [(300, 300, "sleeping")]
+    assert states(history, 8)[0] == (100, 300, "running")
+    assert dict(history.anomalies) == {"lost_events": 7}
+    assert [tuple(each) for each in history.lost] == [(100_000, 300_000), (300_000, 400_000)]
+
+
 def test_switches_are_read_in_their_older_form(tmp_path: Path) -> None:
     text = (
         "swapper 0 [001] 1.000000: sched:sched_switch: swapper/1:0 [120] R ==> redis:x:4735 [120]\n"

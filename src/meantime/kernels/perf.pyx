@@ -312,6 +312,7 @@ cdef class PerfText:
             out.text = <const char*>&text[0] if text.shape[0] else NULL
         cdef Py_ssize_t done = 0
         cdef bint full = False
+        cdef int32_t code
         if text.shape[0]:
             with nogil:
                 if self.layout & PERF_FTRACE:
@@ -324,6 +325,11 @@ cdef class PerfText:
                         <const char*>&text[0], <const char*>&text[0] + text.shape[0], last, &out,
                         &full
                     )
+        if last and not full and done == text.shape[0]:
+            # of these CPUs nothing follows
+            for code in range(self.tables[IDS_OF_CPUS].count):
+                if done >= 0 and self.places[code].lost and not self.put_lost(code, self.last_ns):
+                    done = -1
         if done < 0:
             raise MemoryError
         return done, out.rows, full
@@ -365,7 +371,8 @@ cdef class PerfText:
                     open = RECORD
                     self.records += 1
                     if line_end - header.rest >= 16 and memcmp(header.rest + 12, b"LOST", 4) == 0:
-                        self.add_lost(&header, line_end)
+                        if not self.add_lost(&header, line_end):
+                            return -1
                 elif header.time_ns < 0:
                     open = RECORD
                     self.times_beyond += 1
@@ -506,6 +513,10 @@ cdef class PerfText:
                     code = self.cpu_code(<int32_t>cpu)
                     if code < 0:
                         return False
+                    if not self.with_records:
+                        with gil:
+                            self.lost.append((self.last_ns, self.last_ns + 1, count or 1))
+                        return True
                     self.places[code].lost += count or 1
                     self.places[code].lost_from_ns = self.places[code].last_ns
                     return True
@@ -633,6 +644,23 @@ cdef class PerfText:
         self.record_count += 1
         return &self.records_found[self.record_count - 1]
 
+    cdef bint put_lost(self, int32_t cpu, int64_t to_ns) noexcept nogil:
+        """Add a record of what was lost of a CPU, until a time."""
+        cdef cpu_place *place = &self.places[cpu]
+        cdef int64_t from_ns = min(place.lost_from_ns, to_ns)
+        cdef trace_record *record
+        with gil:
+            self.lost.append((from_ns, to_ns, place.lost))
+        # before the first event of a CPU everything is unknown
+        if from_ns >= 0:
+            record = self.new_record()
+            if record == NULL:
+                return False
+            record[0] = trace_record(from_ns, to_ns, -1, -1, -1, cpu, 0, 0, 0, TRACE_LOST)
+        place.lost = 0
+        place.irq = place.softirq = -1
+        return True
+
     cdef bint add_record(self) noexcept nogil:
         """Add what the open sample says of CPUs and threads, if its fields can be read."""
         cdef perf_header *header = &self.open_header
@@ -649,30 +677,17 @@ cdef class PerfText:
         cdef trace_record *record
         cdef int64_t *opened = NULL
         cdef int64_t number = 0
-        cdef bint is_lost = False
         if header.cpu >= 0:
             cpu = self.cpu_code(header.cpu)
             if cpu < 0:
                 return False
             place = &self.places[cpu]
             self.cpu_steps_back += header.time_ns < place.last_ns
-            if place.lost:
-                with gil:
-                    self.lost.append((place.lost_from_ns, header.time_ns, place.lost))
-                made = trace_record(
-                    max(place.lost_from_ns, 0), header.time_ns, -1, -1, -1, cpu, 0, 0, 0, TRACE_LOST
-                )
-                place.lost = 0
-                is_lost = True
+            if place.lost and not self.put_lost(cpu, header.time_ns):
+                return False
             if place.first_ns < 0:
                 place.first_ns = header.time_ns
             place.last_ns = max(place.last_ns, header.time_ns)
-        if is_lost:
-            record = self.new_record()
-            if record == NULL:
-                return False
-            record[0] = made
-            place.irq = place.softirq = -1
         kind = TRACE_OTHER if self.open_event < 0 else self.find_kind(self.open_event)
         if kind < 0:
             return False
@@ -876,7 +891,9 @@ cdef class PerfText:
         self.unread_headers += self.open_unread
         return True
 
-    cdef void add_lost(self, const perf_header *header, const char *end) noexcept nogil:
+    cdef bint add_lost(self, const perf_header *header, const char *end) noexcept nogil:
+        """Add what perf says that it lost of the ring of a CPU until a time."""
+        cdef int32_t cpu
         cdef const char *at = header.rest
         cdef int64_t count = 0, limit = <int64_t>1 << 50
         while at < end and not perf_digit(at[0]):
@@ -884,8 +901,16 @@ cdef class PerfText:
         while at < end and perf_digit(at[0]) and count < limit:
             count = count * 10 + (at[0] - 48)
             at += 1
-        with gil:
-            self.lost.append((self.last_ns, header.time_ns, count or 1))
+        if header.cpu < 0 or not self.with_records:
+            with gil:
+                self.lost.append((self.last_ns, header.time_ns, count or 1))
+            return True
+        cpu = self.cpu_code(header.cpu)
+        if cpu < 0:
+            return False
+        self.places[cpu].lost = count or 1
+        self.places[cpu].lost_from_ns = self.places[cpu].last_ns
+        return self.put_lost(cpu, header.time_ns)
 
     def threads_from(self, int32_t first):
         """Return, of each thread from this code on, its comm and its ids, None if it has none."""

@@ -52,7 +52,7 @@ typedef struct {
 } states_cpu;
 
 typedef struct {
-    int64_t last_ns;
+    int64_t last_ns, row; /* of its last change */
     int32_t state, cpu; /* the CPU that it is on, or -1 */
 } states_thread;
 
@@ -69,6 +69,7 @@ static inline void states_put(thread_states *out, states_thread *threads, int32_
                               int64_t time_ns, int32_t state, int32_t tag)
 {
     thread_change row = {time_ns, thread, state == STATE_DEAD ? STATE_NONE : state, tag, 0};
+    threads[thread].row = out->thread_count;
     out->threads[out->thread_count++] = row;
     threads[thread].last_ns = time_ns;
     threads[thread].state = state;
@@ -120,6 +121,21 @@ static inline void states_unknown(thread_states *out, states_cpu *place, states_
     }
 }
 
+/* A thread came to a CPU unseen, not before a time: from then on what it did is unknown. */
+static inline void states_forget(thread_states *out, states_thread *threads, const uint8_t *role,
+                                 int32_t thread, int64_t from_ns)
+{
+    if (!role[thread] || threads[thread].state == STATE_NONE || threads[thread].state == STATE_DEAD)
+        return;
+    if (threads[thread].last_ns < from_ns) {
+        states_put(out, threads, thread, from_ns, STATE_NONE, -1);
+    } else {
+        thread_change *last = &out->threads[threads[thread].row];
+        last->state = threads[thread].state = STATE_NONE;
+        last->tag = -1;
+    }
+}
+
 static inline int thread_states_of(const trace_record *records, const int64_t *order, int64_t count,
                                    const uint8_t *role, int64_t threads, int64_t cpus,
                                    thread_states *out)
@@ -134,7 +150,7 @@ static inline int thread_states_of(const trace_record *records, const int64_t *o
     for (int64_t i = 0; i < cpus; i++)
         places[i] = (states_cpu){-1, -1, -1, -1, -1, -1, 0, -1, STATE_NONE};
     for (int64_t i = 0; i < threads; i++)
-        of[i] = (states_thread){INT64_MIN, STATE_NONE, -1};
+        of[i] = (states_thread){INT64_MIN, -1, STATE_NONE, -1};
     for (int64_t i = 0; i < count; i++) {
         const trace_record *record = &records[order[i]];
         int64_t now = record->time_ns;
@@ -162,12 +178,13 @@ static inline int thread_states_of(const trace_record *records, const int64_t *o
                 states_unknown(out, place, of, role, cpu);
                 if (role[leaving] && elsewhere >= 0 && elsewhere != cpu)
                     states_unknown(out, &places[elsewhere], of, role, elsewhere);
-                if (role[leaving] && of[leaving].state != STATE_NONE
-                    && of[leaving].last_ns < place->since_ns)
-                    states_put(out, of, leaving, place->since_ns, STATE_NONE, -1);
-            } else if (role[leaving] && of[leaving].cpu >= 0) {
+                states_forget(out, of, role, leaving, place->since_ns);
+            } else if (role[leaving]) {
                 int32_t elsewhere = of[leaving].cpu;
-                states_unknown(out, &places[elsewhere], of, role, elsewhere);
+                if (elsewhere >= 0)
+                    states_unknown(out, &places[elsewhere], of, role, elsewhere);
+                /* it came to this CPU before the first switch there */
+                states_forget(out, of, role, leaving, INT64_MIN);
             }
             if (role[leaving]) {
                 int letter = record->number;
@@ -194,8 +211,10 @@ static inline int thread_states_of(const trace_record *records, const int64_t *o
             states_flush(out, place, cpu, now);
             place->irq_ns = place->softirq_ns = -1;
             if (place->current >= 0 && role[place->current]) {
-                tag = states_tag(out, cpu, place->prio, place->name, -2);
-                states_put(out, of, place->current, place->since_ns, STATE_RUNNING, tag);
+                if (now > place->since_ns) {
+                    tag = states_tag(out, cpu, place->prio, place->name, -2);
+                    states_put(out, of, place->current, place->since_ns, STATE_RUNNING, tag);
+                }
                 states_put(out, of, place->current, now, STATE_NONE, -1);
                 of[place->current].cpu = -1;
             }
@@ -205,8 +224,15 @@ static inline int thread_states_of(const trace_record *records, const int64_t *o
                 place->told_to_ns = record->value;
             place->current = -1;
             place->base = STATE_NONE;
-            place->row = -1;
-            states_cpu_row(out, place, cpu, now, STATE_NONE, -1, -1);
+            if (place->row >= 0 && out->cpus[place->row].time_ns == now
+                && out->cpus[place->row].thread >= 0) {
+                out->cpus[place->row].state = STATE_NONE;
+                out->cpus[place->row].thread = -1;
+                place->row = -1;
+            } else {
+                place->row = -1;
+                states_cpu_row(out, place, cpu, now, STATE_NONE, -1, -1);
+            }
             break;
         case TRACE_WAKE:
         case TRACE_NEW: {

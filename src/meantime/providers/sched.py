@@ -2,10 +2,11 @@
 
 A thread runs from the switch to it until the next switch of that CPU, if it is the thread that
 leaves there. If another thread leaves, switches in between were lost, and what the CPU and both
-threads did is unknown, as it is after a CPU's last switch. A thread that does not run is in the
-state in which it left until it is woken; one that has exited is in none. The idle task, thread 0 of
-every CPU, has no states. A CPU serves an interrupt from its entry to its exit, and otherwise runs a
-thread of a program or of the kernel, which their names distinguish.
+threads did is unknown, as it is after a CPU's last switch. A thread that leaves in the first switch
+of a CPU came there unseen: what it did since its last change is unknown. A thread that does not run
+is in the state in which it left until it is woken; one that has exited is in none. The idle task,
+thread 0 of every CPU, has no states. A CPU serves an interrupt from its entry to its exit, and
+otherwise runs a thread of a program or of the kernel, which their names distinguish.
 """
 
 from __future__ import annotations

@@ -58,16 +58,18 @@ def summary(
         ),
         "states": [
             {
-                "kind": lane.name,
+                "kind": kind,
                 "name": state.name,
                 "value": state.value,
                 "color": state.color,
                 "total_ns": row.total_ns if row else 0,
                 "share": row.share if row else 0.0,
             }
-            for lane in lanes
-            for state in lane.states
-            for row in [spent.get((lane.name, state.name))]
+            # threads with and without a process are one kind, in two lanes
+            for kind, state in dict.fromkeys(
+                (lane.name, state) for lane in lanes for state in lane.states
+            )
+            for row in [spent.get((kind, state.name))]
         ],
         "tags": len(history.tags),
         "events": len(history.points()) + len(history.flows()),

@@ -183,7 +183,14 @@ class Reading:
         trace.anomalies.add("end_without_begin", text.unmatched_ends)
         trace.anomalies.add("lost_events", sum(count for _, _, count in text.lost))
         trace.anomalies.add("truncated", int(window.source.truncated))
-        trace.lost.extend((max(from_ns, 0), to_ns) for from_ns, to_ns, _ in text.lost)
+        begin_ns = trace.bounds[0] if trace.bounds is not None else 0
+        # up to the next switch these are unknown, and there already
+        known = {from_ns for from_ns, _ in trace.lost}
+        trace.lost.extend(
+            (max(from_ns, begin_ns), to_ns)
+            for from_ns, to_ns, _ in text.lost
+            if from_ns not in known
+        )
 
     def layout(self) -> int:
         """Return the fields before the time that most of the first headers have.

@@ -53,8 +53,10 @@ class KernelEvents:
             if not kept.all():
                 trace.anomalies.add("overwritten_events", int(np.count_nonzero(~kept)))
                 tables[name] = rows[kept]
-        # bundles are in order by CPU, but a thread may move from one to another
-        self._records = tables["records"][np.argsort(tables["records"]["time_ns"], kind="stable")]
+        # bundles are in order by CPU, but a thread may move from one to another; who wakes a thread
+        # at the very time when it leaves another CPU wakes it after that
+        records = tables["records"]
+        self._records = records[np.lexsort((records["kind"] != perf.SWITCH, records["time_ns"]))]
         self._counts = tables["kernel_counts"]
         self._points = tables["kernel_points"]
         self._tids = tables["tids"]
