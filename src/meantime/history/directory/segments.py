@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from meantime.history.directory.container import (
+    ALIGNMENT,
     HEADER_BYTES,
     ContainerFile,
     aligned,
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     import mmap
     from collections.abc import Sequence
     from pathlib import Path
+
+    import numpy.typing as npt
 
     from meantime.errors import InputError
     from meantime.history.pyramid import Arrays
@@ -69,6 +72,11 @@ _HEADER = Struct("<8s8qqII5I16xI")
 _MAGIC_1 = b"MTSEG\0\0\1"
 _HEADER_1 = Struct("<8s8qqII36xI")
 _ADVICE = "`meantime check --salvage` recovers the intact part"
+# Allocators obtain blocks of this size directly from the system, which provides them in large
+# pages: in small ones, providing the memory takes longer than reading the rows.
+_BLOCK_BYTES = 2**26
+# Smaller rows have memory of their own, as a page would be larger than a small history.
+_SHARED_BYTES = 2**20
 
 
 class _Stored(NamedTuple):
@@ -102,6 +110,25 @@ def packed_segment(segment: Segment) -> tuple[bytes, bytes]:
     return pack_header(_HEADER, _MAGIC, *head[:8], flags, index_crc, rows_crc, *sizes), index
 
 
+class _RowMemory:
+    """Memory for the rows of a history's segments, which is not filled."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rest = np.empty(0, np.uint8)
+
+    def take(self, size_bytes: int) -> npt.NDArray[np.uint8]:
+        """Return so many bytes, aligned."""
+        if not _SHARED_BYTES <= size_bytes <= _BLOCK_BYTES // 2:
+            return np.empty(size_bytes, np.uint8)
+        with self._lock:
+            if len(self._rest) < size_bytes:
+                block = np.empty(_BLOCK_BYTES + ALIGNMENT, np.uint8)
+                self._rest = block[-block.ctypes.data % ALIGNMENT :]
+            found, self._rest = self._rest[:size_bytes], self._rest[aligned(size_bytes) :]
+        return found
+
+
 class StoredSegment(Segment):
     """A segment whose index and rows are in a file until they are first used.
 
@@ -111,6 +138,7 @@ class StoredSegment(Segment):
         bytes_so_far: The bytes of this and all earlier segments of its history.
         limits: What its codes refer to, if they have yet to be checked; None if this process wrote
             them.
+        memory: Where the rows of its history are read to.
     """
 
     def __init__(
@@ -130,6 +158,7 @@ class StoredSegment(Segment):
         self._stored = stored
         self._rows_offset = stored.rows_offset(head)
         self.limits: Limits | None = None
+        self.memory: _RowMemory = _RowMemory() if before is None else before.memory
         self._file = file
         self._checked = False
         # Two threads that query at once must not both read into the same rows.
@@ -155,8 +184,8 @@ class StoredSegment(Segment):
                     offset = self._rows_offset
                     self.rows = np.frombuffer(self._mapped, np.uint8, offset=offset)
                 else:
-                    # Not filled: the system provides this memory when it is first written to.
-                    self.rows = np.empty(self.head.row_bytes(), np.uint8)
+                    # the system provides this memory when it is first written to
+                    self.rows = self.memory.take(self.head.row_bytes())
                 self._index = index
             return super().sections
 
@@ -266,6 +295,7 @@ class MissingSegment(StoredSegment):
         self.checksum = -1
         self.limits = None
         self.bytes_so_far = before.bytes_so_far if before is not None else 0
+        self.memory = _RowMemory() if before is None else before.memory
         self.error = error
 
     def begin_at(self, base_ns: int) -> None:
