@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from meantime.query.critical_path import critical_path as critical_path
     from meantime.query.findings import findings as findings
     from meantime.server.view import view as view
+    from meantime.system.recording import record_system as record_system
     from meantime.trace import LaneDeclaration as LaneDeclaration
     from meantime.trace import State as State
     from meantime.view_functions.flame import flame as flame
@@ -51,6 +52,7 @@ __all__ = [
     "heatmap",
     "open",
     "record",
+    "record_system",
     "start",
     "statemap",
     "stop",
@@ -78,6 +80,7 @@ _HOMES = {
     "heatmap": ("meantime.view_functions.heatmap", "heatmap"),
     "open": ("meantime.history_from_path", "open_history"),
     "record": ("meantime.collect.session", "record"),
+    "record_system": ("meantime.system.recording", "record_system"),
     "start": ("meantime.collect.session", "start"),
     "statemap": ("meantime.view_functions.statemap", "statemap"),
     "stop": ("meantime.collect.session", "stop"),

@@ -41,6 +41,7 @@ COMMANDS = {
     "dump": "Print the content of a trace, one JSON object per line.",
     "record": "Run a command and record what its tasks, event loops and pools do.",
     "attach": "Record a running Python program, for a time or until Ctrl-C.",
+    "record-system": "Record what a Linux system does: CPUs, threads, disks, a PostgreSQL server.",
     "top": "Show what a program is doing while it is being recorded.",
     "pack": "Pack a recording into one compressed file, which every command can read.",
     "build": "Turn a trace into a history on disk, which every command can read.",
@@ -76,7 +77,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         if cmd_name not in COMMANDS:
             return None
-        command = import_module(f"meantime.cli.{cmd_name}").command
+        command = import_module(f"meantime.cli.{cmd_name.replace('-', '_')}").command
         assert isinstance(command, click.Command)
         return command
 

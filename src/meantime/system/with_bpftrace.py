@@ -1,0 +1,168 @@
+"""Records with bpftrace: one of the scripts prints statemap data, which is put in order here."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+from importlib.resources import files
+from typing import IO, TYPE_CHECKING
+
+from meantime.errors import MeantimeError
+from meantime.system import children
+from meantime.system.postgres import class_name, event_names, find_server
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+    from meantime.system.kinds import Request
+
+__all__ = ["record", "script_text"]
+
+_LOST = re.compile(rb"Lost (\d+) events")
+_TAG = re.compile(rb'"tag":"(\d+)"')
+# A context without rights to lock memory, in which it works all the same.
+_HARMLESS = (b"RLIMIT_MEMLOCK", b"WARNING", b"Lost ", b"Attaching")
+_BUFFER_PAGES, _MOST_BUFFER_PAGES = 1024, 65536
+_MOST_KEYS = "65536"
+_SORT_MEMORY = "128M"
+
+
+def record(request: Request, output: IO[bytes], folder: Path) -> tuple[int, int]:
+    """Run a script and write its statemap; return how many events were lost, and lines skipped.
+
+    Raises:
+        MeantimeError: If bpftrace fails, or nothing was recorded.
+        UsageError: If the process is not one that the script can record.
+    """
+    arguments: list[str] = []
+    names: dict[int, str] | None = None
+    script, title, pid = request.kind.script, request.kind.title, request.pid
+    assert script is not None  # as checked
+    if script == "postgres-statemap.bt":
+        server = find_server(pid)
+        arguments = [str(server.pid), str(server.address)]
+        names = event_names(server.version)
+        title = f"{title} {server.version} (process {server.pid})"
+    elif script == "cpu-statemap.bt":
+        arguments = ["1"]  # with tags
+    elif pid is not None:
+        arguments = [str(pid)]
+        title = f"{title} of process {pid}"
+    with (
+        tempfile.TemporaryFile(dir=folder) as printed,
+        tempfile.TemporaryFile(dir=folder) as problems,
+    ):
+        _run(script, arguments, request.duration_ns, printed, problems)
+        problems.seek(0)
+        reported = problems.read()
+        lost = sum(int(found[1]) for found in _LOST.finditer(reported))
+        skipped = 0
+        # the offset is shared with the program that reads it
+        os.lseek(printed.fileno(), 0, os.SEEK_SET)
+        lines = _sorted_lines(printed, folder)
+        head = next(lines, b"")
+        try:
+            metadata = json.loads(head)
+        except ValueError:
+            lines.close()
+            raise MeantimeError(_failure(reported)) from None
+        metadata["title"] = title + (f" ({lost:,} events were lost)" if lost else "")
+        metadata["host"] = os.uname().nodename
+        output.write(json.dumps(metadata).encode() + b"\n")
+        for line in lines:
+            if not (line.startswith(b"{") and line.endswith(b"}\n")):
+                # the last line of a program that was killed
+                skipped += 1
+            elif names is None:
+                output.write(line)
+            else:
+                output.write(_TAG.sub(lambda found: _named(int(found[1]), names), line))
+    return lost, skipped
+
+
+def script_text(script: str) -> str:
+    """Return a script."""
+    return files("meantime.system").joinpath("bpftrace", script).read_text("utf-8")
+
+
+def _run(
+    script: str,
+    arguments: list[str],
+    duration_ns: int,
+    printed: IO[bytes],
+    problems: IO[bytes],
+) -> None:
+    # of a kernel with many CPUs, the buffers together stay below 256 MB
+    pages = _BUFFER_PAGES
+    while pages > 64 and pages * (os.cpu_count() or 1) > _MOST_BUFFER_PAGES:
+        pages //= 2
+    environment = {
+        "BPFTRACE_PERF_RB_PAGES": str(pages),
+        # the name until version 0.19, and the one since
+        "BPFTRACE_MAP_KEYS_MAX": _MOST_KEYS,
+        "BPFTRACE_MAX_MAP_KEYS": _MOST_KEYS,
+    }
+    with tempfile.TemporaryFile() as whole:
+        text = script_text(script)
+        if duration_ns:
+            # counted from when all probes are attached, which may take seconds
+            text += f"\ninterval:us:{max(1, duration_ns // 1000)} {{ exit(); }}\n"
+        whole.write(text.encode())
+        whole.flush()
+        child = children.start(
+            ["bpftrace", "-q", f"/dev/fd/{whole.fileno()}", *arguments],
+            stdout=printed,
+            stderr=problems,
+            environment=environment,
+            passed=[whole.fileno()],
+        )
+        try:
+            children.wait(child)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            children.stop(child)
+
+
+def _sorted_lines(printed: IO[bytes], folder: Path) -> Generator[bytes]:
+    """Yield lines in order of their text, in bounded memory; the first is the metadata."""
+    with tempfile.TemporaryFile() as problems:
+        child = children.start(
+            ["sort", "-S", _SORT_MEMORY, "-T", str(folder)],
+            stdin=printed,
+            stdout=subprocess.PIPE,
+            stderr=problems,
+            environment={"LC_ALL": "C"},
+        )
+        assert child.stdout is not None
+        with child.stdout as lines:
+            yield from (line for line in lines if line != b"\n")
+        if child.wait():
+            problems.seek(0)
+            raise MeantimeError(f"sort failed: {_one_line(problems.read())}")
+
+
+def _named(number: int, names: dict[int, str]) -> bytes:
+    return json.dumps({"tag": names.get(number) or class_name(number)})[1:-1].encode()
+
+
+def _failure(reported: bytes) -> str:
+    kept = [
+        line
+        for line in reported.splitlines()
+        if not any(harmless in line for harmless in _HARMLESS)
+    ]
+    if not kept:
+        return (
+            "bpftrace recorded nothing: it takes some seconds to start, so give it more time before"
+            " Ctrl-C"
+        )
+    return f"bpftrace failed: {_one_line(b' '.join(kept))}"
+
+
+def _one_line(text: bytes) -> str:
+    return " ".join(text.decode(errors="replace").split())[:500]
