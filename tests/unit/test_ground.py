@@ -11,8 +11,9 @@ import meantime
 from meantime import errors
 from meantime.anomalies import Anomalies
 from meantime.cli.tables import visible
-from meantime.clocks import Clock, align
+from meantime.clocks import Clock
 from meantime.columns import Coded, Interner
+from meantime.query.aligning import align
 
 
 def test_importing_meantime_loads_nothing_heavy() -> None:
@@ -76,7 +77,9 @@ def test_anomalies_add_up_and_explain_themselves() -> None:
 def test_clocks_align_by_what_they_share(
     reference: Clock, other: Clock, expected: tuple[int, str]
 ) -> None:
-    assert align(reference, other, reference_start_ns=15, other_start_ns=10) == expected
+    found = align(reference, other, reference_start_ns=15, other_start_ns=10)
+
+    assert (found.offset_ns, found.how) == expected
 
 
 def test_a_coded_column_gives_back_its_values() -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from meantime.anomalies import CATALOGUE
-from meantime.clocks import align
 from meantime.errors import InputError, MeantimeError
 from meantime.history.builder import HistoryBuilder
 from meantime.history.directory import is_history
 from meantime.history.ingest import ingest
 from meantime.history_from_path import open_history
+from meantime.query.aligning import Clocked, align_all
 from meantime.readers import open_trace
 from meantime.server.lanes import LaneTree
 
@@ -253,15 +253,9 @@ class OpenFile:
             return 0, "first"
         if self.shown is None or reference.shown is None:
             return 0, None
-        own, other = self.shown.tree.history, reference.shown.tree.history
-        found = align(
-            other.clock,
-            own.clock,
-            reference_start_ns=other.bounds[0] + reference.offset(reference)[0],
-            other_start_ns=own.bounds[0],
-        )
-        if found.how != "start":
-            return found.offset_ns + reference.offset(reference)[0], found.how
+        given = {} if reference.given_ns is None else {0: reference.given_ns}
+        histories = [file.shown.tree.history for file in (reference, self) if file.shown]
+        found = align_all([Clocked(each.clock, each.bounds[0]) for each in histories], given)[1]
         return found.offset_ns, found.how
 
 

@@ -7,9 +7,9 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 
-from meantime.clocks import align
 from meantime.errors import InputError, TimeRangeError, UsageError
 from meantime.extent import Extent
+from meantime.query.aligning import align
 from meantime.query.offsets.fold import Fold
 from meantime.units import parse_instant
 
@@ -174,13 +174,13 @@ def further_map(
     """
     if offset_ns is None:
         alignment = align(reference.extent.clock, source.extent.clock)
-        if alignment.how == "start" and not query.assume_aligned:
+        if not alignment.aligned and not query.assume_aligned:
             raise InputError(
                 source.path,
                 "its clock cannot be aligned with the first input's; use --offset, or"
                 " --assume-aligned to treat them as synchronised",
             )
-        offset_ns = 0 if alignment.how == "start" else alignment.offset_ns
+        offset_ns = alignment.offset_ns
     return _mapped(source, reference.fold, reference.choice, name, offset_ns)[0]
 
 

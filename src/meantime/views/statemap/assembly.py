@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from meantime.anomalies import Anomalies
-from meantime.clocks import align
 from meantime.columns import exact_sum
 from meantime.errors import MeantimeError, UsageError
+from meantime.query.aligning import Clocked, align_all
 from meantime.views.palette import at_night, choose, pale_at_night, parse
 from meantime.views.statemap.data import SharedRows, Statemap, StatemapPanel, StateRow
 from meantime.views.statemap.events import events, without_row
@@ -235,21 +235,13 @@ def _there_are(tables: Sequence[StateTable]) -> str:
 
 
 def _alignments(histories: Sequence[History], options: StatemapOptions) -> Iterator[_Alignment]:
-    first = histories[0]
-    window = Window.of(first, options.begin_ns, options.end_ns)
+    window = Window.of(histories[0], options.begin_ns, options.end_ns)
     yield _Alignment(window, 0, aligned=True)
-    for number, history in enumerate(histories[1:], 1):
-        offset_ns = options.offsets_ns.get(number)
-        aligned = True
-        if offset_ns is None:
-            offset_ns, how = align(
-                first.clock,
-                history.clock,
-                reference_start_ns=first.bounds[0],
-                other_start_ns=history.bounds[0],
-            )
-            aligned = how != "start"
-        yield _Alignment(window.below(history, offset_ns), offset_ns, aligned)
+    inputs = [Clocked(history.clock, history.bounds[0]) for history in histories]
+    found = align_all(inputs, options.offsets_ns)
+    for history, each in zip(histories[1:], found[1:], strict=True):
+        below = window.below(history, each.offset_ns)
+        yield _Alignment(below, each.offset_ns, each.aligned)
 
 
 def _panel(
