@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from meantime.providers import StateProvider as StateProvider
     from meantime.query.critical_path import critical_path as critical_path
     from meantime.query.findings import findings as findings
+    from meantime.query.joining import join as join
     from meantime.server.view import view as view
     from meantime.system.recording import record_system as record_system
     from meantime.trace import LaneDeclaration as LaneDeclaration
@@ -50,6 +51,7 @@ __all__ = [
     "findings",
     "flame",
     "heatmap",
+    "join",
     "open",
     "record",
     "record_system",
@@ -78,6 +80,7 @@ _HOMES = {
     "findings": ("meantime.query.findings", "findings"),
     "flame": ("meantime.view_functions.flame", "flame"),
     "heatmap": ("meantime.view_functions.heatmap", "heatmap"),
+    "join": ("meantime.query.joining", "join"),
     "open": ("meantime.history_from_path", "open_history"),
     "record": ("meantime.collect.session", "record"),
     "record_system": ("meantime.system.recording", "record_system"),

@@ -218,6 +218,24 @@ CATALOGUE: dict[str, str] = {
         "weights are below 0, as in the difference of two profiles: statistics add them up, and"
         " flame graphs draw only the increases"
     ),
+    "host_name_twice": (
+        "hosts had the name of another one, and were numbered; give each its name with --names"
+    ),
+    "host_not_aligned": (
+        "the clocks of hosts cannot be related to that of the first: they are drawn from the same"
+        " beginning, but are not aligned; give --offset NAME=TIME"
+    ),
+    "host_missing": (
+        "hosts could not be opened and are left out; the fact `hosts left out` says why"
+    ),
+    "host_changed": (
+        "histories of hosts are not those that were joined; join them again if the new ones are"
+        " meant"
+    ),
+    "clock_moved": (
+        "the clocks of hosts moved against UTC by more than a millisecond while they were"
+        " recorded: their times are off by as much"
+    ),
     "stack_unknown": (
         "stacks of samples could not be written when they were first seen; was the disk full?"
     ),

@@ -165,6 +165,8 @@ def _opened(
 
         # one that is damaged has anomalies
         return open_directory(path, lenient=lenient)
+    if _is_joined(path):
+        return _of_joined(path, provider, cache=cache, lenient=lenient, until_ns=until_ns)
     if (Path(path) / "segments").is_dir():
         raise InputError(
             fspath(path),
@@ -196,3 +198,30 @@ def _opened(
     if notify is not None and (guessed := trace.facts.get(GUESSED)):
         notify(f"{fspath(path)}: columns guessed: --columns {shlex.quote(guessed)}")
     return history
+
+
+def _is_joined(path: str | PathLike[str]) -> bool:
+    """Return whether a path is the file of a joined history, which its name says."""
+    return not isinstance(path, MappedPath) and Path(path).suffix == ".mtj"
+
+
+def _of_joined(
+    path: str | PathLike[str],
+    provider: StateProvider | None,
+    *,
+    cache: bool,
+    lenient: bool,
+    until_ns: int | None,
+) -> History:
+    from meantime.joined_file import open_joined  # noqa: PLC0415 - few paths are joined histories
+
+    if provider is not None:
+        raise InputError(
+            fspath(path), "this joins finished histories; a provider needs the original traces"
+        )
+
+    def open_part(part: Path) -> History:
+        # a trace is read each time, unless it is cached
+        return open_history(part, cache=cache, lenient=lenient, until_ns=until_ns)
+
+    return open_joined(path, open_part)

@@ -121,6 +121,11 @@ class ArgumentText:
         """The length of the input: added texts begin there."""
         return self._size
 
+    @property
+    def size_bytes(self) -> int:
+        """The length of the input and the added texts."""
+        return self._size + len(self._added)
+
     def add(self, text: bytes) -> int:
         """Append a text that is not in the input, and return its offset."""
         self._added += text

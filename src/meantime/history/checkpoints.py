@@ -8,6 +8,7 @@ when each of the last states ended.
 
 from __future__ import annotations
 
+import copy
 from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -151,16 +152,18 @@ class _CheckpointSegments:
         self._reopen = reopen
         self._made: OrderedDict[tuple[int, int], SegmentSource] = OrderedDict()
         self._ends_ns = self._ends(len(builder.attributes))
+        # The range of a longer history, and the types of the attributes.
+        self._longer: tuple[int, int, npt.NDArray[np.uint8]] | None = None
 
     @property
     def start_ns(self) -> int:
         """Where the history begins."""
-        return self._present.start_ns
+        return self._present.start_ns if self._longer is None else self._longer[0]
 
     @property
     def end_ns(self) -> int:
         """Where it ends."""
-        return self._present.end_ns
+        return self._present.end_ns if self._longer is None else self._longer[1]
 
     @property
     def size_bytes(self) -> int:
@@ -178,8 +181,25 @@ class _CheckpointSegments:
             ends.append(end_ns)
         return ends[::-1]
 
+    def within(
+        self, start_ns: int, end_ns: int, kinds: npt.NDArray[np.uint8]
+    ) -> _CheckpointSegments:
+        """See `SegmentSource.within`."""
+        longer = copy.copy(self)
+        longer._longer = start_ns, end_ns, kinds  # noqa: SLF001 - of the same class
+        return longer
+
     def _of(self, start_ns: int, end_ns: int) -> SegmentSource:
         """Return segments that answer for a range."""
+        if self._longer is None:
+            return self._stored(start_ns, end_ns)
+        last_ns = self._present.end_ns - 1
+        start_ns = min(max(start_ns, self._present.start_ns), last_ns)
+        made = self._stored(start_ns, max(start_ns + 1, min(end_ns, last_ns + 1)))
+        return made.within(*self._longer)
+
+    def _stored(self, start_ns: int, end_ns: int) -> SegmentSource:
+        """Return segments that answer for a range of what was built."""
         first = max(
             number
             for number, checkpoint in enumerate(self._checkpoints)
@@ -216,7 +236,7 @@ class _CheckpointSegments:
             builder.journal.schedule(*change)
         self._replay(builder, checkpoint, last)
         builder.contents.put_verbatim(_ending(self._ends_ns[last + 1]))
-        return builder.contents.store.finish(self.start_ns, self.end_ns)
+        return builder.contents.store.finish(self._present.start_ns, self._present.end_ns)
 
     def _replay(self, builder: HistoryBuilder, checkpoint: _Checkpoint, last: int) -> None:
         at_end = last + 1 == len(self._checkpoints)
@@ -264,7 +284,7 @@ class _CheckpointSegments:
         """See `SegmentSource.integers`."""
         return self._of(self.start_ns, self.end_ns).integers(kinds)
 
-    def expect_rows(self, rows: int) -> None:
+    def expect_rows(self, rows: int, quarks: Int32s) -> None:
         """Do nothing: what is made for a range has no pyramids."""
 
     def tally(

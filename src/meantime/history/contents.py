@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from meantime.history.changes import TypedChanges
     from meantime.history.directory.loaded import LoadedHistory
     from meantime.history.pyramid import Arrays
+    from meantime.history.segment import Segment
     from meantime.history.segment_source import SegmentSource
     from meantime.history.tables import Tables
     from meantime.kernels.tail import Direct
@@ -172,8 +173,7 @@ class Contents:
         kinds = self.kinds()
         limits = Limits(kinds, len(self.catalogue.strings.names), len(self.catalogue.tags))
 
-        def stored(index: int) -> Arrays | None:
-            segment = segments.segments[index]
+        def stored(segment: Segment) -> Arrays | None:
             return segment.pyramid(limits) if isinstance(segment, StoredSegment) else None
 
         return Pyramids(segments, segments.segments[:lasting], kinds, stored, growing=True)

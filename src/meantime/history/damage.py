@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.errors import InputError
-from meantime.history.extremes import Extremes
-from meantime.history.segment import Carry, seal
-from meantime.kernels.tail import UNTYPED, Tail
+from meantime.history.segment import segment_of_changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.columns import Int32s
     from meantime.history.segment import Segment
 
 __all__ = ["Damage", "DamageLog", "LostSegment", "without"]
@@ -145,7 +143,7 @@ def without(
         # a segment has at least one run
         unknown = np.zeros(1, np.int32)
     count = len(unknown)
-    return lost, _segment_of(
+    return lost, segment_of_changes(
         log.kinds,
         np.concatenate([np.full(count, start_ns), known_ns]),
         np.concatenate([unknown, known]).astype(np.int32),
@@ -182,19 +180,3 @@ def _has_carry(segment: Segment) -> bool:
     except InputError:
         return False
     return True
-
-
-def _segment_of(
-    kinds: npt.NDArray[np.uint8],
-    time_ns: Int64s,
-    quark: Int32s,
-    word: Int64s,
-    meta: npt.NDArray[np.uint32],
-) -> Segment:
-    """Return a segment of changes, which are in order of time."""
-    tail = Tail(len(time_ns), 1, True)
-    tail.reserve(len(kinds))
-    kind = np.where(meta & 1, np.uint8(UNTYPED), kinds[quark])
-    tail.put_words(time_ns, quark, word, meta, kind, 0)
-    tail.kind[: len(kinds)] = kinds
-    return seal(tail, len(time_ns), Carry.empty(), Extremes(), full=False)

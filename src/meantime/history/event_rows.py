@@ -324,7 +324,10 @@ class JoinedText:
 
     def __getitem__(self, part: slice) -> bytes:
         index = int(np.searchsorted(self._begins, part.start, side="right")) - 1
-        if index >= len(self._read):
-            return b""
-        begin = int(self._begins[index])
-        return self._read[index](part.start - begin, part.stop - part.start)
+        found, start = [], part.start
+        while start < part.stop and index < len(self._read):
+            begin, end = self._begins[index : index + 2].tolist()
+            stop = min(part.stop, end)
+            found.append(self._read[index](start - begin, stop - start))
+            index, start = index + 1, stop
+        return b"".join(found)

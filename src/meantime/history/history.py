@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from meantime.query.statistics import StateStatistics
     from meantime.server.view import View
 
-__all__ = ["History"]
+__all__ = ["History", "moment"]
 
 TableT = TypeVar("TableT", "Intervals", "Sample", "Points", "Flows")
 
@@ -860,6 +860,11 @@ class History:
             f"<History{title}: {len(self.attributes):,} attributes"
             f" over [{self.start_ns}, {self.end_ns}) ns>"
         )
+
+
+def moment(history: History, *, derived: bool) -> Snapshot:
+    """Return what a history consists of now; once built, maybe with what is derived from spans."""
+    return history._asked() if derived else history._now()  # noqa: SLF001 - only joining needs it
 
 
 def _with_paths(result: TableT, attributes: Attributes) -> TableT:

@@ -66,7 +66,7 @@ class Pyramids:
         sealed: What they are attached to.
         segments: Its segments.
         kinds: By quark, the type of its values.
-        stored: Returns the stored pyramid of a segment, by its index; None if there is none.
+        stored: Returns the stored pyramid of a segment; None if there is none.
         growing: Whether more segments follow, so that other snapshots will have these too.
     """
 
@@ -75,7 +75,7 @@ class Pyramids:
         sealed: Searched,
         segments: Sequence[Segment],
         kinds: npt.NDArray[np.uint8],
-        stored: Callable[[int], Arrays | None] | None = None,
+        stored: Callable[[Segment], Arrays | None] | None = None,
         *,
         growing: bool = False,
     ) -> None:
@@ -84,7 +84,12 @@ class Pyramids:
         self._segments = segments
         self._kinds = kinds
         self._stored = self._all_stored = stored
-        self._without = set(range(len(segments)))
+        # of one with a row for each attribute, there is none to be made
+        self._without = {
+            index
+            for index, segment in enumerate(segments)
+            if segment.head.full or segment.head.changes > segment.head.runs
+        }
         self._growing = growing
         self._totals: Totals | None = None
         self._lock = Lock()
@@ -96,9 +101,11 @@ class Pyramids:
         """Return the pyramids of the same segments, of which one was replaced, not yet attached."""
         sealed = self._sealed()
         assert sealed is not None
-        return Pyramids(
-            sealed, self._segments, self._kinds, self._all_stored, growing=self._growing
-        )
+        return self.attached_to(sealed, self._segments)
+
+    def attached_to(self, sealed: Searched, segments: Sequence[Segment]) -> Pyramids:
+        """Return the pyramids of the same segments, to be attached to another source of them."""
+        return Pyramids(sealed, segments, self._kinds, self._all_stored, growing=self._growing)
 
     @property
     def _searched(self) -> Segments:
@@ -152,7 +159,7 @@ class Pyramids:
             return
         for index, segment in enumerate(self._segments):
             try:
-                arrays = segment.kept_pyramid or stored(index)
+                arrays = segment.kept_pyramid or stored(segment)
             except InputError as error:
                 import logging  # noqa: PLC0415 - 2 ms, for damaged files only
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from meantime.errors import InputError
 from meantime.history.extremes import Extremes
+from meantime.history.segment import segment_of_changes
 from meantime.kernels import pyramid
 from meantime.kernels.search import Segments
 
@@ -81,6 +82,7 @@ class SealedSegments:
         self._nearby_made = 0
         self._damage = damage
         self._lost: dict[int, LostSegment] = {}
+        self._ending: list[Segment] | None = None
         # losing a segment, and making what is searched, may find that others are damaged
         self._lock = threading.RLock()
 
@@ -337,7 +339,7 @@ class SealedSegments:
         """Return the least and the greatest integer of each attribute; `kinds` has their types."""
         return self.extremes.resolve(kinds)
 
-    def expect_rows(self, rows: int) -> None:
+    def expect_rows(self, rows: int, quarks: Int32s) -> None:  # noqa: ARG002 - of any attributes
         """Attach the pyramids, or count the rows until making them pays."""
         if self.pyramids is not None:
             self.pyramids.use()
@@ -391,3 +393,35 @@ class SealedSegments:
         if self.pyramids is not None:
             self.pyramids.read(measured[-1])
         return measured
+
+    def within(self, start_ns: int, end_ns: int, kinds: npt.NDArray[np.uint8]) -> SealedSegments:
+        """Return the same segments in a longer range, and one that ends the last states.
+
+        Raises:
+            InputError: If a segment with last states is damaged.
+        """
+        segments = self.segments
+        if end_ns > self.end_ns and segments:
+            if self._ending is None:
+                self._ending = self._end(kinds)
+            # finding the last states may have replaced a segment that is damaged
+            segments = self.segments + self._ending
+        longer = SealedSegments(segments, start_ns, end_ns, self._damage)
+        longer.extremes = self.extremes
+        longer._lost = dict(self._lost)
+        if self.pyramids is not None:
+            longer.pyramids = self.pyramids.attached_to(longer, longer.segments)
+        return longer
+
+    def _end(self, kinds: npt.NDArray[np.uint8]) -> list[Segment]:
+        """Return a segment in which each attribute that has a state in the end loses it, if any."""
+        quarks = np.arange(len(kinds), dtype=np.int32)
+        unused, unused_2, word = np.empty((3, len(quarks)), np.int64)
+        meta = np.empty(len(quarks), np.uint32)
+        self.at(quarks, np.full(len(quarks), self.end_ns - 1), unused, unused_2, word, meta)
+        ended = quarks[meta & 1 == 0]
+        if not len(ended):
+            return []
+        ends_ns, none = np.full(len(ended), self.end_ns), np.zeros(len(ended), np.int64)
+        null = np.ones(len(ended), np.uint32)
+        return [segment_of_changes(kinds, ends_ns, ended, none, null)]

@@ -15,18 +15,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from meantime.history.directory.container import ALIGNMENT, Section, size_of, views
+from meantime.history.extremes import Extremes
 from meantime.kernels import seal as kernel
 from meantime.kernels.search import Segments
-from meantime.kernels.tail import INT
+from meantime.kernels.tail import INT, UNTYPED, Tail
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
-    from meantime.history.extremes import Extremes
-    from meantime.kernels.tail import Tail
 
-__all__ = ["SEGMENT_CHANGES", "Carry", "Head", "ScratchBuffer", "Sections", "Segment", "seal"]
+__all__ = [
+    "SEGMENT_CHANGES",
+    "Carry",
+    "Head",
+    "ScratchBuffer",
+    "Sections",
+    "Segment",
+    "seal",
+    "segment_of_changes",
+]
 
 Sections: TypeAlias = "dict[str, npt.NDArray[Any]]"
 
@@ -320,6 +328,22 @@ def seal(
     segment.add_to(alone)
     alone.ends(0, before.start_ns, before.word, before.meta)
     return segment
+
+
+def segment_of_changes(
+    kinds: npt.NDArray[np.uint8],
+    time_ns: Int64s,
+    quark: Int32s,
+    word: Int64s,
+    meta: npt.NDArray[np.uint32],
+) -> Segment:
+    """Return a segment of changes, which are in order of time, and of attributes of these types."""
+    tail = Tail(len(time_ns), 1, True)
+    tail.reserve(len(kinds))
+    kind = np.where(meta & 1, np.uint8(UNTYPED), kinds[quark])
+    tail.put_words(time_ns, quark, word, meta, kind, 0)
+    tail.kind[: len(kinds)] = kinds
+    return seal(tail, len(time_ns), Carry.empty(), Extremes(), full=False)
 
 
 class _Numbers(NamedTuple):

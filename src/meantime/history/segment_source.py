@@ -105,8 +105,8 @@ class SegmentSource(StateSource, Protocol):
     def integers(self, kinds: npt.NDArray[np.uint8], /) -> Extremes:
         """Return the least and the greatest integer of attributes of these types, by quark."""
 
-    def expect_rows(self, rows: int, /) -> None:
-        """Prepare for a tally that would read so many rows unless they are summed up already."""
+    def expect_rows(self, rows: int, quarks: Int32s, /) -> None:
+        """Prepare for a tally of attributes that would read so many rows, unless sums have them."""
 
     def tally(
         self,
@@ -136,6 +136,12 @@ class SegmentSource(StateSource, Protocol):
 
     def measure(self, quark: int, kind: int, start_ns: int, end_ns: int, /) -> Measured:
         """Return the extremes and the integral of the numbers of an attribute in a range."""
+
+    def within(self, start_ns: int, end_ns: int, kinds: npt.NDArray[np.uint8], /) -> SegmentSource:
+        """Return the same intervals in a longer range, without any state before and after.
+
+        `kinds` has by quark the type of its values.
+        """
 
 
 def cut_groups(counts: Int64s, rows: int) -> Iterator[tuple[int, int]]:

@@ -217,14 +217,16 @@ class Slots(NamedTuple):
         count[some & (apart >= _MOST_SLOTS)] = 0
         return cls(low, count.astype(np.int32), changes)
 
-    def expect_rows(self, snapshot: Snapshot, range_ns: tuple[int, int], bins: int) -> None:
+    def expect_rows(
+        self, snapshot: Snapshot, quarks: Int32s, range_ns: tuple[int, int], bins: int
+    ) -> None:
         """Prepare the segments for reading the rows of a range, unless there are few in a bin."""
         # About: the number of changes may be that of the whole history.
         segments = snapshot.segments
         part = (range_ns[1] - range_ns[0]) / (segments.end_ns - segments.start_ns)
         rows = int(int(self.changes.sum()) * part)
         if rows > _ROWS_OF_A_BLOCK * len(self.changes) * bins:
-            segments.expect_rows(rows)
+            segments.expect_rows(rows, quarks)
 
     def rows(self, bins: int) -> int:
         """Return how many rows the cells have at most."""
@@ -257,7 +259,7 @@ def shares(
     kinds = snapshot.kinds[quarks]
     slots = Slots.of(snapshot, quarks, range_ns)
     cells = len(quarks) * bins
-    slots.expect_rows(snapshot, range_ns, bins)
+    slots.expect_rows(snapshot, quarks, range_ns, bins)
     rows = cells if longest else slots.rows(bins)
     if rows > max(_UNCOUNTED_ROWS, _DENSE_ROWS * cells) or (
         rows > cells and _is_short(snapshot, range_ns)

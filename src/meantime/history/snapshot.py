@@ -17,7 +17,7 @@ from meantime.history.values import value_of
 from meantime.kernels.tail import STR
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     import numpy.typing as npt
@@ -179,6 +179,8 @@ class Snapshot(Present):
         metadata: The metadata of the trace.
         path: Where it is kept; None in memory.
         damage: What of it was found damaged; None of one that is not kept, or not finished.
+        derive: Returns the snapshot with the attributes derived from spans; None if they follow
+            from its own tables.
     """
 
     segments: SegmentSource
@@ -187,6 +189,7 @@ class Snapshot(Present):
     metadata: TraceMetadata
     path: Path | None = None
     damage: DamageLog | None = None
+    derive: Callable[[], Snapshot] | None = None
 
     def known_metadata(self) -> TraceMetadata:
         """Return the metadata, with what was found damaged so far."""

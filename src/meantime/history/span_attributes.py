@@ -41,6 +41,8 @@ _LANE = LaneDeclaration(STACK_PATTERN, kind="stack", entity_kind="Depth", label=
 
 def with_span_attributes(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot of a finished history with its spans as attributes too."""
+    if snapshot.derive is not None:
+        return snapshot.derive()
     spans, metadata = snapshot.tables.spans, snapshot.metadata
     if not len(spans):
         return snapshot
@@ -324,9 +326,9 @@ class SpanAttributes:
         """Return the least and the greatest integer of each attribute; depths have none."""
         return self._stored.integers(kinds)
 
-    def expect_rows(self, rows: int) -> None:
-        """Prepare the segments for a tally that would read so many rows."""
-        self._stored.expect_rows(rows)
+    def expect_rows(self, rows: int, quarks: Int32s) -> None:
+        """Prepare the segments for a tally of attributes that would read so many rows."""
+        self._stored.expect_rows(rows, quarks)
 
     def tally(
         self,
@@ -388,6 +390,11 @@ class SpanAttributes:
     def measure(self, quark: int, kind: int, start_ns: int, end_ns: int) -> Measured:
         """Return what the segments measure: attributes derived from spans have no numbers."""
         return self._stored.measure(quark, kind, start_ns, end_ns)
+
+    def within(self, start_ns: int, end_ns: int, kinds: npt.NDArray[np.uint8]) -> SpanAttributes:
+        """Return the same intervals in a longer range; outside of spans there is no state."""
+        stored = self._stored.within(start_ns, end_ns, kinds[: self._stacks.stored])
+        return SpanAttributes(stored, self._stacks, self._spans)
 
     def _runs(self, quarks: Int32s) -> list[tuple[int, int, bool]]:
         """Return the runs of attributes from one source: first, end, whether of spans."""

@@ -116,7 +116,7 @@ def state_tile(
         range_ns = int(edges_ns[0]), int(edges_ns[-1])
         snapshot.check_known(quarks, range_ns[0])
         slots = Slots.of(snapshot, quarks, range_ns)
-        slots.expect_rows(snapshot, range_ns, len(edges_ns) - 1)
+        slots.expect_rows(snapshot, quarks, range_ns, len(edges_ns) - 1)
         tally = _tally_without_rows(edges_ns, slots.low, slots.counts)
         tally.to_tile(shares, codes, first, bin_ns)
         snapshot.segments.tally(tally, quarks, snapshot.kinds[quarks], *range_ns)
@@ -153,7 +153,7 @@ def _numbers(snapshot: Snapshot, quarks: Int32s, edges_ns: Int64s) -> npt.NDArra
     coded = (kinds == INT) & (slots.counts > 0)
     if coded.any():
         part = np.ascontiguousarray(found[:, coded])
-        slots.expect_rows(snapshot, range_ns, len(edges_ns) - 1)
+        slots.expect_rows(snapshot, quarks, range_ns, len(edges_ns) - 1)
         tally = _tally_without_rows(edges_ns, slots.low[coded], slots.counts[coded])
         tally.to_counters(*part)
         segments.tally(tally, quarks[coded], kinds[coded], *range_ns)

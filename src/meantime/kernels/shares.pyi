@@ -18,6 +18,8 @@ class Totals:
 
 class Tally:
     bins: int
+    edges: Int64s
+    codes: Int32s | None
     rows: int
     words: Int64s
 
@@ -34,6 +36,7 @@ class Tally:
     ) -> None: ...
     @property
     def states(self) -> tuple[Int64s, UInt8s]: ...
+    def turn_to(self, edges: Int64s, codes: Int32s | None) -> None: ...
     def to_tile(self, shares: UInt8s, codes: Int32s, first: int, width: int) -> None: ...
     def to_counters(
         self,

@@ -281,6 +281,8 @@ cdef struct Work:
     int32_t* cell_rows
     int32_t* cell_changes
     Words words
+    # By code of a string, the code of it in the history that is asked; NULL if they are the same.
+    const int32_t* codes_asked
 
 
 cdef inline uint64_t hashed(int64_t word) noexcept nogil:
@@ -372,6 +374,22 @@ cdef inline void emit(Work* w, int32_t slot, int64_t ns) noexcept nogil:
     w.rows += 1
 
 
+cdef void translate(Work* w, Py_ssize_t first) noexcept nogil:
+    """Let the rows of strings from `first` on have the codes of the history that is asked."""
+    cdef const int32_t* codes = w.codes_asked
+    cdef uint8_t* slot8 = w.slot8
+    cdef int32_t* slot32 = w.slot32
+    cdef Py_ssize_t row
+    if slot8 != NULL:
+        for row in range(first, w.rows):
+            if slot8[row]:
+                slot8[row] = <uint8_t>(codes[slot8[row] - 1] + 1)
+    else:
+        for row in range(first, w.rows):
+            if slot32[row]:
+                slot32[row] = codes[slot32[row] - 1] + 1
+
+
 cdef struct Longest:
     # The slots with the most time, the longest first; `others` is the time of the rest but null.
     int32_t[3] slot
@@ -442,6 +460,8 @@ cdef inline int32_t code_of(Work* w, int32_t slot) noexcept nogil:
     cdef int64_t word
     cdef uint64_t bucket
     word = w.words.of[slot] if w.used == LIST else w.low + slot - 1
+    if w.codes_asked != NULL and w.kind == STR:
+        word = w.codes_asked[word]
     bucket = (hashed(word) + w.kind) & states.mask
     while states.table[bucket]:
         code = states.table[bucket] - 1
@@ -2661,13 +2681,17 @@ cdef class Tally:
 
     Attributes:
         bins: How many bins each attribute has.
+        edges: Their edges.
+        codes: By code of a string of the attributes that are added, that of it in the slots; None
+            if they are the same.
         rows: How many rows were written.
     """
 
     cdef Work w
     cdef const int64_t[::1] _edges, _low
-    cdef const int32_t[::1] _slots
+    cdef const int32_t[::1] _slots, _codes_asked
     cdef object _slot, _ns
+    cdef readonly object edges, codes
     cdef int32_t[:, ::1] _cell_rows, _cell_changes
     cdef uint8_t[:, :, ::1] _shares
     cdef int32_t[:, :, ::1] _codes
@@ -2679,7 +2703,7 @@ cdef class Tally:
 
     def __init__(
         self,
-        const int64_t[::1] edges,
+        edges,
         const int64_t[::1] low,
         const int32_t[::1] slots,
         bint longest,
@@ -2694,7 +2718,7 @@ cdef class Tally:
         cdef uint32_t[::1] ns32
         cdef int64_t[::1] ns64
         # `w` has pointers into these arrays, which therefore must live as long as it does.
-        self._edges = edges
+        self._edges = self.edges = edges
         self._low, self._slots = low, slots
         self._slot = slot
         self._ns = ns
@@ -2714,8 +2738,8 @@ cdef class Tally:
             ns64 = ns
             w.ns64 = &ns64[0]
         w.longest = longest
-        w.bins = edges.shape[0] - 1
-        w.edges = &edges[0]
+        w.bins = self._edges.shape[0] - 1
+        w.edges = &self._edges[0]
         self._align()
         self._allocate(np.max(slots, initial=1), np.min(slots, initial=1) == 0)
 
@@ -2776,6 +2800,30 @@ cdef class Tally:
         free(self.w.tops_used)
         free(self.w.words_used)
         free(self.w.bits)
+
+    def turn_to(self, edges, codes):
+        """Take the next attributes from another history, in whose times these are the edges.
+
+        `codes` has by code of a string there the code of it here; None if they are the same.
+        """
+        cdef Work* w = &self.w
+        if len(edges) != w.bins + 1:
+            raise ValueError("the edges are not those of as many bins")
+        self._edges = self.edges = edges
+        self.codes = codes
+        w.edges = &self._edges[0]
+        w.codes_asked = NULL
+        if codes is not None and len(codes):
+            self._codes_asked = codes
+            w.codes_asked = &self._codes_asked[0]
+        self._align()
+        # the segments in which edges are
+        free(w.stops)
+        free(w.stop_of)
+        free(w.stop_segment)
+        free(w.bases)
+        w.stops, w.stop_of, w.stop_segment, w.bases = NULL, NULL, NULL, NULL
+        w.stop_count = 0
 
     def to_tile(
         self, uint8_t[:, :, ::1] shares, int32_t[:, :, ::1] codes, Py_ssize_t first, uint64_t width
@@ -2858,7 +2906,7 @@ cdef class Tally:
 
         Totals are of all segments that begin in the range, and that in which it begins.
         """
-        cdef Py_ssize_t i, first, last
+        cdef Py_ssize_t i, first, last, row
         first = segments.segment_at(self.w.edges[0])
         last = segments.segment_at(self.w.edges[self.w.bins] - 1)
         if first < 0:
@@ -2869,12 +2917,15 @@ cdef class Tally:
         with nogil:
             for i in range(quarks.shape[0]):
                 self.begin(kinds[i])
+                row = self.w.rows
                 if totals is None or not by_totals(
                     &self.w, segments, totals.of(quarks[i]), quarks[i], totals.first
                 ):
                     lane(&self.w, segments, quarks[i], first, last, self.w.used)
                 if self.w.failed:
                     break
+                if self.w.codes_asked != NULL and kinds[i] == STR:
+                    translate(&self.w, row)
         if self.w.failed:
             raise MemoryError
 
@@ -2925,7 +2976,7 @@ cdef class Tally:
         They are attribute by attribute, in order of time, without holes. A code of -1 is null; a
         null interval from `birth` on, where the history begins, is not a change.
         """
-        cdef Py_ssize_t i, n = quark.shape[0]
+        cdef Py_ssize_t i, n = quark.shape[0], row = self.w.rows
         cdef int64_t begin = self.w.edges[0], stop = self.w.edges[self.w.bins]
         cdef State state
         cdef Work* w = &self.w
@@ -2953,6 +3004,8 @@ cdef class Tally:
                     break
             if n and not w.failed:
                 advance(w, stop, w.used)
+                if w.codes_asked != NULL:
+                    translate(w, row)
         if w.failed:
             raise MemoryError
 

@@ -341,8 +341,7 @@ def stored_pyramids(
     A segment that is damaged is replaced in the sequence by one that has no pyramid.
     """
 
-    def stored(index: int) -> Arrays | None:
-        segment = segments[index]
+    def stored(segment: Segment) -> Arrays | None:
         return segment.pyramid(limits) if isinstance(segment, StoredSegment) else None
 
     return Pyramids(sealed, segments, limits.kinds, stored)
