@@ -51,7 +51,9 @@ class Catalogue:
 
     def set_metadata(self, name: str, value: Any) -> None:
         """Replace one field of the metadata."""
-        self.metadata = replace(self.metadata, **{name: value})
+        # most fields of most histories are empty, and replacing is half of opening a small one
+        if getattr(self.metadata, name) != value:
+            self.metadata = replace(self.metadata, **{name: value})
 
     def final_metadata(self, replaced: int) -> TraceMetadata:
         """Return the metadata with all anomalies; `replaced` states had no length."""

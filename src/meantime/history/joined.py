@@ -111,6 +111,8 @@ class _Joined:
     def _derived(self) -> Snapshot:
         """Return the snapshot of the parts with the attributes derived from spans."""
         snapshots = [moment(part.history, derived=True) for part in self._parts]
+        if self._seen is not None and all(map(_same, self._seen[0], snapshots)):
+            return self._seen[1]
         numbers = self._numbers.copy()
         numbers.extend(snapshots)
         return self._snapshot(snapshots, numbers)
