@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 from measure import best_cpu_s, header
 
 import meantime
-from meantime.column_mapping import MappedPath, mapping_of
+from meantime.column_mapping import mapping_of
+from meantime.input_path import InputPath
 from meantime.readers import open_trace
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def log(folder: Path) -> None:
     _cost("log with dates", path, rows)
     mapping = mapping_of("entity=worker", ["job_started:job_finished"], ["job_id"])
     assert mapping is not None
-    _cost("log with dates, as pairs", MappedPath(str(path), mapping), rows)
+    _cost("log with dates, as pairs", InputPath(str(path), mapping), rows)
 
 
 def _number(value: int) -> bytes:

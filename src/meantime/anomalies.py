@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from meantime.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 __all__ = ["CATALOGUE", "Anomalies", "check_strictness"]
 
@@ -180,7 +180,7 @@ CATALOGUE: dict[str, str] = {
     "fields_dropped": ("the recorded program dropped attributes, events or links above its limits"),
     "private_field": (
         "fields with command lines, environments, headers of requests or what was read and written"
-        " were left out"
+        " were left out; --include env copies all but the last"
     ),
     "warned_span": "the tracing system warns of these spans; see their arguments",
     "reports_merged": "several reports of one span were merged",
@@ -241,6 +241,9 @@ CATALOGUE: dict[str, str] = {
     ),
 }
 
+# Left out for what it is, not for how the input is.
+_BY_CHOICE = ("private_field",)
+
 
 class Anomalies:
     """A count per named oddity.
@@ -284,15 +287,17 @@ class Anomalies:
     def refuse(self, path: str) -> None:
         """Fail if there is an anomaly: what `strict` means everywhere.
 
+        What meantime leaves out by itself, because it is private, is not one in this sense.
+
         Raises:
             InputError: With all of them.
         """
-        if self:
-            raise InputError(path, "with --strict: " + "; ".join(self.lines()))
+        if faults := self.lines(without=_BY_CHOICE):
+            raise InputError(path, "with --strict: " + "; ".join(faults))
 
-    def lines(self) -> list[str]:
+    def lines(self, without: Collection[str] = ()) -> list[str]:
         """Return one line per oddity: its count, its name, and the advice about it."""
-        return [f"{self[name]:,} {name}: {CATALOGUE[name]}" for name in self]
+        return [f"{self[name]:,} {name}: {CATALOGUE[name]}" for name in self if name not in without]
 
 
 def check_strictness(*, lenient: bool, strict: bool) -> None:

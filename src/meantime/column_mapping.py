@@ -22,9 +22,8 @@ __all__ = [
     "UNITS_NS",
     "ColumnMapping",
     "Columns",
-    "MappedPath",
     "Pair",
-    "mapping_for",
+    "mapping_beside",
     "mapping_of",
 ]
 
@@ -107,29 +106,6 @@ class ColumnMapping:
         return f"{self.text} {self.pairs}" if self.pairs else self.text
 
 
-@dataclass(frozen=True, slots=True)
-class MappedPath:
-    """A path, and which columns of what is there have which role."""
-
-    path: str
-    mapping: ColumnMapping
-
-    def __fspath__(self) -> str:
-        return self.path
-
-    def __str__(self) -> str:
-        return self.path
-
-
-def mapping_for(path: str | os.PathLike[str]) -> ColumnMapping | None:
-    """Return the mapping of a `MappedPath`, or the one in the file beside any other path.
-
-    Raises:
-        InputError: If that file cannot be read.
-    """
-    return path.mapping if isinstance(path, MappedPath) else _mapping_beside(path)
-
-
 def mapping_of(
     columns: Columns | None = None, pairs: Sequence[str] = (), by: Sequence[str] = ()
 ) -> ColumnMapping | None:
@@ -162,7 +138,7 @@ def mapping_of(
     return replace(_mapping(given), pairs=_pairs(pairs, by))
 
 
-def _mapping_beside(path: str | os.PathLike[str]) -> ColumnMapping | None:
+def mapping_beside(path: str | os.PathLike[str]) -> ColumnMapping | None:
     """Return the mapping in the file `PATH.columns.toml`; None if there is none.
 
     Raises:

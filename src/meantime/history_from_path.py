@@ -12,15 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meantime.anomalies import check_strictness
-from meantime.column_mapping import GUESSED, MappedPath, mapping_of
+from meantime.column_mapping import GUESSED, mapping_of
 from meantime.errors import InputError, UsageError
 from meantime.history.directory import is_history
+from meantime.input_path import input_path, reject_choices
 from meantime.units import parse_instant
 
 if TYPE_CHECKING:
     from meantime.column_mapping import ColumnMapping, Columns
     from meantime.directory_build import Notify, ProgressCallback
     from meantime.history import History
+    from meantime.input_path import Include
     from meantime.providers.base import StateProvider
     from meantime.providers.loading import ProviderLike
     from meantime.units import Instant, Time
@@ -32,6 +34,8 @@ def open_history(
     path: str | PathLike[str] | Any,
     *,
     columns: Columns | None = None,
+    format: str | None = None,  # noqa: A002 - named as on the command line
+    include: Include = (),
     provider: ProviderLike = None,
     cache: bool = False,
     lenient: bool = False,
@@ -57,6 +61,10 @@ def open_history(
             text as of the option `--columns`. What is not given is guessed from the names. With
             `pair` and `by`, events of a log become spans. Without it the file
             `PATH.columns.toml` is used, if there is one.
+        format: The name of the format, as `meantime formats` lists it, for a file that is not
+            recognised, or recognised as another one.
+        include: `"env"` copies command lines, environment variables and headers of requests, which
+            are otherwise left out and counted.
         provider: Derives states from the events of a trace; see `meantime.build`.
         cache: Keep the history of a trace in `$XDG_CACHE_HOME/meantime`, or `~/.cache/meantime`,
             and use it again until the trace, the provider or its version changes.
@@ -79,18 +87,20 @@ def open_history(
         InputError: If the file cannot be read, or `strict` and it has an anomaly.
         ProviderError: If the provider fails, or the file that declares it is wrong.
         UsageError: If it is to be read both `lenient` and `strict`, a text is not a time, or the
-            columns cannot be understood.
+            columns cannot be understood, or there is no such format.
     """
     check_strictness(lenient=lenient, strict=strict)
     start, end = (parse_instant(time) if isinstance(time, str) else time for time in (start, end))
     mapping = mapping_of(columns)
     if not isinstance(path, str | PathLike):
+        if format is not None or include:
+            raise UsageError("format and include apply to a path; this is a table")
         history = _of_table(path, mapping, _loaded(provider), lenient=lenient, until_ns=until_ns)
         if strict:
             history.anomalies.refuse(history.metadata.source)
         return history
     history = _opened(
-        path if mapping is None else MappedPath(fspath(path), mapping),
+        input_path(path, mapping, format, include),
         _loaded(provider),
         cache=cache,
         lenient=lenient,
@@ -157,10 +167,7 @@ def _opened(
             raise InputError(
                 fspath(path), "this is a finished history; a provider needs the original trace"
             )
-        if isinstance(path, MappedPath):
-            raise InputError(
-                fspath(path), "this is a finished history; columns apply to tables and logs"
-            )
+        reject_choices(path)
         from meantime.history.directory.open import open_history as open_directory  # noqa: PLC0415 - 5 ms, not for traces
 
         # one that is damaged has anomalies

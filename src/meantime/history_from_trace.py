@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from meantime.column_mapping import MappedPath, mapping_of
+from meantime.column_mapping import mapping_of
 from meantime.directory_build import build_directory
 from meantime.errors import UsageError
 from meantime.events import Events
 from meantime.history.builder import HistoryBuilder
 from meantime.history.checkpoints import build_checkpoints
 from meantime.history.ingest import ingest
+from meantime.input_path import input_path
 from meantime.provenance import can_be_read_again, provenance_of
 from meantime.providers.loading import provider_of
 from meantime.readers import open_trace
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from meantime.directory_build import Notify, ProgressCallback
     from meantime.events import Event
     from meantime.history import History
+    from meantime.input_path import Include
     from meantime.providers.loading import ProviderLike
 
 __all__ = ["Keep", "build"]
@@ -38,6 +40,8 @@ def build(
     path: str | PathLike[str] | None = None,
     *,
     columns: Columns | None = None,
+    format: str | None = None,  # noqa: A002 - named as on the command line
+    include: Include = (),
     keep: Keep = "everything",
     lenient: bool = False,
     resume: bool = False,
@@ -53,6 +57,8 @@ def build(
         path: The directory to build it in, `NAME.mth`; None builds it in memory.
         columns: Which columns of a table, or fields of a log of JSON lines, are the times and
             states; see `meantime.open`.
+        format: The name of the format of a file; see `meantime.open`.
+        include: What is private in a file and is copied; see `meantime.open`.
         keep: `"everything"`; or `"ongoing"`: only the current state of each attribute; or
             `"checkpoints"`: queries are answered by replaying events from the nearest checkpoint.
         lenient: Skip records that cannot be read and count them as anomalies, instead of raising at
@@ -69,10 +75,12 @@ def build(
         UsageError: If arguments exclude each other.
     """
     chosen = provider_of(provider)
-    if (mapping := mapping_of(columns)) is not None:
+    if columns is not None or format is not None or include:
         if not isinstance(trace, str | PathLike):
-            raise UsageError("columns apply to a file; this is an open trace, or events")
-        trace = MappedPath(fspath(trace), mapping)
+            raise UsageError(
+                "columns, format and include apply to a file; this is an open trace, or events"
+            )
+        trace = input_path(trace, mapping_of(columns), format, include)
     if keep not in get_args(Keep):
         raise UsageError(f"unknown keep {keep!r}; choose one of: {', '.join(get_args(Keep))}")
     if keep != "everything" and path is not None:

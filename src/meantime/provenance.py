@@ -8,9 +8,9 @@ from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meantime.column_mapping import mapping_for
 from meantime.errors import InputError
 from meantime.history.directory import is_history
+from meantime.input_path import format_for, is_private_wanted, mapping_for
 
 if TYPE_CHECKING:
     import os
@@ -28,6 +28,8 @@ _LABELS = {
     "provider_version": "provider version",
     "lenient": "lenient",
     "columns": "columns",
+    "format": "format",
+    "include": "include",
 }
 
 
@@ -52,6 +54,10 @@ def provenance_of(
         provenance["lenient"] = "yes"
     if (mapping := mapping_for(trace)) is not None:
         provenance["columns"] = mapping.key
+    if (format_ := format_for(trace)) is not None:
+        provenance["format"] = format_
+    if is_private_wanted(trace):
+        provenance["include"] = "env"
     if provider is not None:
         provenance["provider"] = provider.name
         provenance["provider_version"] = str(provider.version)

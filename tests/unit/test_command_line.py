@@ -67,7 +67,7 @@ def test_each_example_suggests_three_commands_at_most_that_exist(
     [
         (["stat"], "'stat' is neither a command nor a file; did you mean stats?"),
         (["nowhere.json"], "'nowhere.json' is neither a command nor a file;"),
-        (["stats", "x.csv", "--form", "1"], "Unrecognized option: 'form'; did you mean --from?"),
+        (["stats", "x.csv", "--fron", "1"], "Unrecognized option: 'fron'; did you mean --from?"),
         (["stats", "x.csv", "--start", "1"], "Unrecognized option: 'start'; did you mean --from?"),
         (["stats", "x.csv", "--thread", "1"], "did you mean --filter?"),
         (["stats", "x.csv", "--title", "1"], "Unrecognized option: 'title'; see meantime stats"),

@@ -12,9 +12,9 @@ import click
 from meantime.anomalies import check_strictness
 from meantime.cli.inputs import import_numpy, mapped, notify
 from meantime.cli.options import (
-    column_options,
     file_argument,
     force_option,
+    input_options,
     json_option,
     lenient_option,
     output_option,
@@ -33,7 +33,7 @@ __all__ = ["command", "keep_history"]
 
 
 @click.command("build", epilog="Example:  meantime build disks.statemap.gz -o disks.mth")
-@column_options
+@input_options
 @file_argument("trace", "TRACE")
 @output_option("NAME.mth", "Directory to create.", required=True)
 @force_option

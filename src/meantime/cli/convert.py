@@ -10,9 +10,9 @@ import click
 from meantime.cli.build import keep_history
 from meantime.cli.inputs import load
 from meantime.cli.options import (
-    column_options,
     file_argument,
     force_option,
+    input_options,
     json_option,
     lenient_option,
     once,
@@ -28,7 +28,7 @@ _RECORDED = ("tasks", "workers")
 
 
 @click.command("convert", epilog="Example:  meantime convert trace.json.gz trace.spall")
-@column_options
+@input_options
 @file_argument("source", "IN")
 @file_argument("output", "OUT")
 @once(

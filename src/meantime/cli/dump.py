@@ -9,9 +9,9 @@ import click
 
 from meantime.cli.inputs import import_numpy, load
 from meantime.cli.options import (
-    column_options,
     file_argument,
     filter_option,
+    input_options,
     lenient_option,
     once,
     provider_option,
@@ -32,7 +32,7 @@ _OF_TRACE = {"changes", "events"}
 
 
 @click.command("dump", epilog="Example:  meantime dump pg.statemap.gz --kind intervals | head")
-@column_options
+@input_options
 @file_argument("file", "FILE")
 @once(
     "--kind",

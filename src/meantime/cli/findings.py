@@ -9,8 +9,8 @@ import click
 
 from meantime.cli.inputs import load
 from meantime.cli.options import (
-    column_options,
     file_argument,
+    input_options,
     json_option,
     lenient_option,
     once,
@@ -36,7 +36,7 @@ _CARE = {"lost", "care"}
 
 
 @click.command("findings", epilog="Example:  meantime findings app.mtr --from 2s --to 10s")
-@column_options
+@input_options
 @file_argument("file", "FILE")
 @once(
     "-n",

@@ -11,9 +11,9 @@ import click
 from meantime.cli.convert import report
 from meantime.cli.inputs import import_numpy, mapped, notify
 from meantime.cli.options import (
-    column_options,
     file_argument,
     filter_option,
+    input_options,
     json_option,
     lenient_option,
     listed_names,
@@ -38,7 +38,7 @@ _LINES = ("txt", "folded")
 @click.command(
     "flame", epilog="Example:  meantime flame trace.json.gz --from 1s --to 2s -o out.svg"
 )
-@column_options
+@input_options
 @file_argument("file", "FILE")
 @output_option("OUT", "Output file: .svg, .html, .json or .txt.")
 @range_options

@@ -14,10 +14,10 @@ import click
 from meantime.anomalies import check_strictness
 from meantime.cli.inputs import import_numpy, mapped, notify
 from meantime.cli.options import (
-    column_options,
     file_argument,
     filter_option,
     given,
+    input_options,
     json_option,
     lenient_option,
     listed_names,
@@ -69,7 +69,7 @@ _SEVERAL = ("assume_aligned", "jobs")
     "heatmap",
     epilog="Example:  meantime heatmap perf.txt.gz --highlight tick1s,tick2s -o perf.svg",
 )
-@column_options
+@input_options
 @file_argument("inputs", "INPUT...", nargs=-1, required=True)
 @output_option("FILE", "Output file: .svg, .html, .png or .json.  [the terminal]")
 @once(

@@ -11,8 +11,8 @@ import click
 from meantime.cli import SUGGESTS
 from meantime.cli.inputs import load
 from meantime.cli.options import (
-    column_options,
     file_argument,
+    input_options,
     json_option,
     lenient_option,
     provider_option,
@@ -40,7 +40,7 @@ _MOST_SEARCHED = 1_000_000
 
 
 @click.command("info", epilog="Example:  meantime info pg.statemap.gz")
-@column_options
+@input_options
 @file_argument("file", "FILE")
 @json_option
 @provider_option

@@ -57,20 +57,21 @@ def load(
 
 
 def mapped(file: str) -> str | os.PathLike[str]:
-    """Return a file, with what `--columns` and `--pair` say about it.
+    """Return a file, with what `--format`, `--include`, `--columns` and `--pair` say about it.
 
     Raises:
         UsageError: If they cannot be understood.
     """
-    given = click.get_current_context().meta
-    columns, pairs, by = (given.get(f"meantime.{name}") for name in ("columns", "pair", "pair_by"))
-    if not (columns or pairs or by):
+    meta = click.get_current_context().meta
+    format_, include, columns, pairs, by = (
+        meta.get(f"meantime.{name}") for name in ("format", "include", "columns", "pair", "pair_by")
+    )
+    if not (format_ or include or columns or pairs or by):
         return file
-    from meantime.column_mapping import MappedPath, mapping_of  # noqa: PLC0415 - few files need it
+    from meantime.column_mapping import mapping_of  # noqa: PLC0415 - few files need it
+    from meantime.input_path import input_path  # noqa: PLC0415 - as above
 
-    mapping = mapping_of(columns, pairs or (), by or ())
-    assert mapping is not None
-    return MappedPath(file, mapping)
+    return input_path(file, mapping_of(columns, pairs or (), by or ()), format_, include or ())
 
 
 def is_statemap(file: str) -> bool:
@@ -80,6 +81,8 @@ def is_statemap(file: str) -> bool:
 
     if not Path(file).is_file():
         return False
+    if (format_ := click.get_current_context().meta.get("meantime.format")) is not None:
+        return bool(format_ == statemap.FORMAT)
     with open_source(file) as source:
         return statemap.recognises(source.head(), source.name)
 

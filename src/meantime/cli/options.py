@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Once",
-    "column_options",
     "file_argument",
     "filter_option",
     "force_option",
+    "format_options",
     "given",
+    "input_options",
     "json_option",
     "lenient_option",
     "listed_names",
@@ -62,11 +63,12 @@ def file_argument(name: str, metavar: str, **attributes: Any) -> Callable[[F], F
     return click.argument(name, metavar=metavar, type=click.Path(), **attributes)
 
 
-def column_options(function: F) -> F:
-    """Add the options that say what the columns of a table or the fields of a log are.
+def input_options(function: F) -> F:
+    """Add the options of `format_options`, and those that describe the columns of a table or log.
 
     `cli.inputs.mapped` returns a file with what was given.
     """
+    function = format_options(function)
     columns = once(
         "--columns",
         metavar="ROLE=NAME,...",
@@ -94,6 +96,25 @@ def column_options(function: F) -> F:
         help="Fields that are equal in begin and end of a --pair.",
     )
     return columns(pair(by(function)))
+
+
+def format_options(function: F) -> F:
+    """Add the options that name the format, and say what is copied although it is private."""
+    name = once(
+        "--format",
+        metavar="NAME",
+        expose_value=False,
+        callback=_keep,
+        help="Format of the input, as `meantime formats` lists it.  [recognised by its content]",
+    )
+    include = once(
+        "--include",
+        type=click.Choice(["env"]),
+        expose_value=False,
+        callback=_keep,
+        help="Copy command lines, environment variables and headers of requests too.",
+    )
+    return name(include(function))
 
 
 def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:

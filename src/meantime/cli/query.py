@@ -9,8 +9,8 @@ import click
 
 from meantime.cli.inputs import load
 from meantime.cli.options import (
-    column_options,
     file_argument,
+    input_options,
     lenient_option,
     once,
     provider_option,
@@ -61,7 +61,7 @@ class _Question(click.Choice):  # type: ignore[type-arg]  # click 8.1 has none
 
 
 @click.command("query", epilog="Example:  meantime query disks.mth intervals 'disks/*' --to 5ms")
-@column_options
+@input_options
 @file_argument("history", "HISTORY")
 @click.argument("question", type=_Question(list(_QUESTIONS)))
 @click.argument("words", metavar="[PATH|PATTERN|NUMBER] [TIME]", nargs=-1)

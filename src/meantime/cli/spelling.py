@@ -21,7 +21,6 @@ _OTHER_WORDS = {
     "--match": "--filter",
     "--out": "--output",
     "--overwrite": "--force",
-    "--format": "--to-format",
 }
 _LEAST_SIMILARITY = 0.75
 

@@ -6,8 +6,8 @@ import click
 
 from meantime.cli.inputs import load
 from meantime.cli.options import (
-    column_options,
     file_argument,
+    input_options,
     lenient_option,
     once,
     provider_option,
@@ -23,7 +23,7 @@ __all__ = ["command"]
     epilog="Example:  meantime sql disks.mth"
     " 'select value, sum(end_ns - start_ns) ns from intervals group by value'",
 )
-@column_options
+@input_options
 @file_argument("history", "HISTORY")
 @click.argument("statement", metavar="STATEMENT")
 @once(

@@ -15,9 +15,9 @@ from click.core import ParameterSource
 from meantime.anomalies import check_strictness
 from meantime.cli.inputs import import_numpy, is_statemap, load
 from meantime.cli.options import (
-    column_options,
     file_argument,
     filter_option,
+    input_options,
     lenient_option,
     once,
     output_option,
@@ -74,7 +74,7 @@ class _Statemap(click.Command):
     cls=_Statemap,
     epilog=_EXAMPLES,
 )
-@column_options
+@input_options
 @file_argument("files", "FILE...", nargs=-1)
 @output_option("OUT", "Output file: .svg or .json, or - for standard output.")
 @once("-b", "--begin", metavar="TIME", help="Start of the map.")

@@ -10,9 +10,9 @@ import click
 
 from meantime.cli.inputs import load
 from meantime.cli.options import (
-    column_options,
     file_argument,
     filter_option,
+    input_options,
     json_option,
     lenient_option,
     once,
@@ -47,7 +47,7 @@ _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
     "stats",
     epilog="Example:  meantime stats pg.statemap.gz --by entity --from 100ms --to 200ms",
 )
-@column_options
+@input_options
 @file_argument("file", "FILE")
 @click.argument("handle", metavar="[HANDLE]", required=False)
 @once(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from meantime.cli.inputs import import_numpy, mapped
-from meantime.cli.options import column_options, file_argument, once, output_option, reject
+from meantime.cli.options import file_argument, input_options, once, output_option, reject
 from meantime.errors import UsageError
 from meantime.units import parse_duration, parse_size
 
@@ -24,7 +24,7 @@ __all__ = ["command"]
 @click.command(
     "view", epilog="Example:  meantime view server.mtr pg.statemap.gz --offset pg.statemap.gz=1.2s"
 )
-@column_options
+@input_options
 @file_argument("files", "FILE...", nargs=-1)
 @click.option("--demo", is_flag=True, help="Open recordings of a slow request, with a tour.")
 @once(

@@ -11,6 +11,7 @@ import click
 from meantime.cli.inputs import load
 from meantime.cli.options import (
     file_argument,
+    format_options,
     json_option,
     lenient_option,
     once,
@@ -34,6 +35,7 @@ _DEFAULT = 10
 
 
 @click.command("why", epilog="Example:  meantime why sched.txt --thread postgres --from 2s --to 3s")
+@format_options
 @file_argument("file", "FILE")
 @once(
     "--thread",

@@ -31,7 +31,7 @@ cdef extern from "strace_scan.h":
         int64_t tid, parent, pid, first_ns, last_ns, exit_ns, cloned_ns
         uint8_t shares_process, seen, leads
     ctypedef struct Strace:
-        int mode, decimals
+        int mode, decimals, with_commands
         int64_t first_ns, last_ns
         StraceCall* calls
         int64_t call_count, call_room
@@ -64,13 +64,18 @@ assert sizeof(StraceCall) == CALL_TYPE.itemsize and sizeof(StraceEvent) == EVENT
 
 
 cdef class StraceText:
-    """Reads blocks of text one after the other."""
+    """Reads blocks of text one after the other.
+
+    Args:
+        with_commands: Keep what programs were given: arguments and environments.
+    """
 
     cdef Strace found
 
-    def __cinit__(self):
+    def __cinit__(self, bint with_commands=False):
         if not strace_init(&self.found, <uint64_t>int.from_bytes(os.urandom(8), "little")):
             raise MemoryError
+        self.found.with_commands = with_commands
 
     def __dealloc__(self):
         strace_free(&self.found)

@@ -85,6 +85,7 @@ typedef struct {
   intern_table names, tids;
   int64_t current; /* the thread of the lines without an id; -1 if none has been seen */
   int failed;      /* there is no memory */
+  int with_commands; /* what programs were given is not left out */
   int64_t records, unknown, timeless, stacks, summary, private_fields, out_of_range;
   int64_t without_end, resumed_alone, unfinished, truncated;
 } Strace;
@@ -367,6 +368,7 @@ static int strace_arguments(Strace *s, const char *p, const char *end, int kind,
   int64_t begun = s->text_bytes;
   int private = 0;
   if (*done) return p < end;
+  if (s->with_commands) kind &= ~STRACE_EXEC;
   if (end - p > STRACE_MOST_ARGUMENTS && !(kind & (STRACE_EXEC | STRACE_DATA))) {
     end = p + STRACE_MOST_ARGUMENTS;
     *cut = 1;

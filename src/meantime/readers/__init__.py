@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from meantime.additions import READERS, additions, warn_about
-from meantime.column_mapping import mapping_for
-from meantime.errors import InputError
+from meantime.errors import InputError, UsageError
+from meantime.input_path import format_for, is_private_wanted, mapping_for
 from meantime.readers.contract import ReadOptions
 from meantime.readers.signatures import SIGNATURES
 from meantime.readers.source import open_source
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator
 
+    from meantime.column_mapping import ColumnMapping
     from meantime.readers.contract import Reader
     from meantime.readers.source import Source
     from meantime.trace import Trace
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["open_trace", "open_without_stacks", "readers", "recognise"]
 
+_CTF, _RECORDING = "ctf", "recording"
+_OF_PROTOBUF = ("meantime.readers.pprof", "meantime.readers.otlp", "meantime.readers.perfetto")
+_WITH_COLUMNS = ("table", "jsonl")
 _CONSOLE_EXPORTER = b'"trace_id": "0x'
 # How JSON in 2 or 4 bytes a character may begin, without a byte order mark.
 _WIDE = {
@@ -61,9 +65,10 @@ def recognise(source: Source) -> Reader:
     """Return the reader that recognises an input: a built-in one, or one that a package adds.
 
     Raises:
-        InputError: If the input is empty, or no reader recognises it.
+        InputError: If the input is empty, or no reader recognises it, or several do.
     """
     head = source.head()
+    _refuse_ambiguous(source, head)
     for module, may_be in SIGNATURES.items():
         if not may_be(head, source.name):
             continue
@@ -87,7 +92,74 @@ def recognise(source: Source) -> Reader:
     advised = _advice(head, source.name)
     if advised is not None:
         raise InputError(source.name, advised)
-    raise InputError(source.name, f"unknown format; meantime reads: {', '.join(formats)}")
+    raise InputError(
+        source.name,
+        f"unknown format; meantime reads: {', '.join(formats)}; --format NAME reads it as one",
+    )
+
+
+def _refuse_ambiguous(source: Source, head: bytes) -> None:
+    """Fail if the first messages of an input fit several formats of protobuf, which has no magic.
+
+    Raises:
+        InputError: If so.
+    """
+    if head[:1] != b"\n":
+        return
+    fitting = [
+        module.rpartition(".")[2]
+        for module in _OF_PROTOBUF
+        if SIGNATURES[module](head, source.name)
+        and cast("Reader", import_module(module)).recognises(head, source.name)
+    ]
+    if len(fitting) > 1:
+        raise InputError(
+            source.name,
+            f"its first messages fit {' and '.join(fitting)}; choose one with --format",
+        )
+
+
+def _chosen(source: Source, format_: str | None, columns: ColumnMapping | None) -> Reader:
+    """Return the reader of an input: the one that is named, or that recognises it.
+
+    Raises:
+        InputError: If the input is empty, or no reader recognises it, or columns are given and it
+            is neither a table nor a log.
+        UsageError: If there is no such format, or it is one of directories.
+    """
+    if format_ is None:
+        return recognise(source) if columns is None else _mapped(source)
+    reader = _named(format_)
+    if reader is None:
+        raise UsageError(f"{source.name}: the format {format_!r} is one of directories")
+    if columns is not None and format_ not in _WITH_COLUMNS:
+        raise InputError(
+            source.name,
+            f"columns and pairs apply to tables and to logs of JSON lines, not {format_}",
+        )
+    if not source.head():
+        raise InputError(source.name, "the input is empty")
+    return reader
+
+
+def _named(format_: str) -> Reader | None:
+    """Return the reader of a format; None for a format that only directories have.
+
+    Raises:
+        UsageError: If there is no such format.
+    """
+    if format_ == _CTF:
+        return None
+    # most modules have the name of their format, and then no other one is imported
+    modules = sorted(SIGNATURES, key=lambda name: name.rpartition(".")[2] != format_)
+    found = (cast("Reader", import_module(name)) for name in modules)
+    if (reader := next((each for each in found if format_ == each.FORMAT), None)) is not None:
+        return reader
+    added = {each.value.FORMAT: each.value for each in additions(READERS, _is_reader)}
+    if format_ in added:
+        return cast("Reader", added[format_])
+    names = sorted({_CTF, *(reader.FORMAT for reader in readers()), *added})
+    raise UsageError(f"unknown format {format_!r}; choose one of {', '.join(names)}")
 
 
 def _mapped(source: Source) -> Reader:
@@ -155,8 +227,9 @@ def open_trace(
 
     Args:
         path: The file; a recording is a directory, or the file it was packed into. Compressed
-            files (gzip, Zstandard, xz, bzip2) are recognised by their bytes. A `MappedPath`, or a
-            file `PATH.columns.toml`, says what the columns of a table or the fields of a log are.
+            files (gzip, Zstandard, xz, bzip2) are recognised by their bytes. An `InputPath` may
+            name the format, and says what is copied; it, or a file `PATH.columns.toml`, says what
+            the columns of a table or the fields of a log are.
         lenient: Count bad records as anomalies and go on, instead of stopping at the first.
         until_ns: Leave out what is later than this, where the format allows that.
         keep: Called with each entity's name; entities for which it returns False are left out.
@@ -169,33 +242,48 @@ def open_trace(
     Raises:
         InputError: If the file cannot be read, or no reader recognises it, or columns are given
             and it is neither a table nor a log.
+        UsageError: If the format that is named does not exist.
     """
-    columns = mapping_for(path)
+    columns, format_ = mapping_for(path), format_for(path)
+    options = ReadOptions(
+        lenient,
+        until_ns,
+        keep,
+        progress,
+        position,
+        events,
+        start,
+        end,
+        columns,
+        is_private_wanted(path),
+    )
     if Path(path).is_dir():
-        if columns is not None:
-            raise InputError(str(path), "columns apply to tables and logs; this is a directory")
-        from meantime.readers.ctf_metadata import is_ctf  # noqa: PLC0415 - only for directories
-
-        if is_ctf(Path(path)):
-            options = ReadOptions(lenient, until_ns, keep, progress, position, events, start, end)
-            ctf = import_module("meantime.readers.ctf")
-            return cast("Trace", ctf.read(Path(path), options))
-        # all other directories are recordings
-        reading = import_module("meantime.readers.recording")
-        return cast("Trace", reading.read(path))
+        return _in_directory(path, options, format_)
     source = open_source(path)
     # the reader closes the source from here on, unless it fails
     try:
-        reader = recognise(source) if columns is None else _mapped(source)
-        options = ReadOptions(
-            lenient, until_ns, keep, progress, position, events, start, end, columns
-        )
-        trace = reader.read(source, options)
+        trace = _chosen(source, format_, columns).read(source, options)
     except BaseException:
         source.close()
         raise
     trace.input = source
     return trace
+
+
+def _in_directory(path: str | os.PathLike[str], options: ReadOptions, format_: str | None) -> Trace:
+    if options.columns is not None:
+        raise InputError(str(path), "columns apply to tables and logs; this is a directory")
+    from meantime.readers.ctf_metadata import is_ctf  # noqa: PLC0415 - only for directories
+
+    if format_ not in {None, _CTF, _RECORDING}:
+        _named(format_)
+        raise UsageError(f"{path}: this is a directory; its format is {_CTF} or {_RECORDING}")
+    if format_ == _CTF or (format_ is None and is_ctf(Path(path))):
+        ctf = import_module("meantime.readers.ctf")
+        return cast("Trace", ctf.read(Path(path), options))
+    # all other directories are recordings
+    reading = import_module("meantime.readers.recording")
+    return cast("Trace", reading.read(path, private=options.private))
 
 
 @contextmanager
@@ -223,12 +311,18 @@ def open_without_stacks(
 
     Raises:
         InputError: If the file cannot be read, or its format is unknown.
+        UsageError: If the format that is named does not exist.
     """
     columns = mapping_for(path)
     with open_source(path) as source:
-        reader = recognise(source) if columns is None else _mapped(source)
+        reader = _chosen(source, format_for(path), columns)
         options = ReadOptions(
-            lenient=lenient, progress=progress, start=start, end=end, columns=columns
+            lenient=lenient,
+            progress=progress,
+            start=start,
+            end=end,
+            columns=columns,
+            private=is_private_wanted(path),
         )
         if reader.FORMAT != "perf":
             yield reader.read(source, options), False

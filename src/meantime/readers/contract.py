@@ -44,6 +44,8 @@ class ReadOptions:
             counts what it left out in `Trace.left_out`. None is the beginning.
         end: The end of that range; None is the end of the trace.
         columns: Which columns of a table, or fields of a log, are the times and states.
+        private: Copy command lines, environment variables and headers of requests; otherwise they
+            are left out, and counted as the anomaly `private_field`.
     """
 
     lenient: bool = False
@@ -55,6 +57,7 @@ class ReadOptions:
     start: Time | Instant | None = None
     end: Time | Instant | None = None
     columns: ColumnMapping | None = None
+    private: bool = False
 
     def range_in(self, extent: Extent) -> tuple[int, int] | None:
         """Return the range of which states are needed; None if all are.

@@ -29,6 +29,7 @@ from meantime.errors import InputError
 from meantime.kernels import calls
 from meantime.readers.contract import lazy_trace
 from meantime.readers.json_file import load_object, parse_object
+from meantime.readers.private_fields import PRIVATE_NAME
 from meantime.readers.services.lanes import lanes_of
 from meantime.stacks import StackTable
 from meantime.trace import (
@@ -74,10 +75,6 @@ _NS_PER_MS, _LIMIT_NS = 10**6, 2**62
 _INSTANT, _INTERVAL, _BEGIN, _END = range(4)
 _DEEPEST_PROCESS = 16
 _MOST_TEXT = 500
-_PRIVATE = re.compile(
-    r"header|environ|^env$|cookie|authorization|passw|token|command_?line|cmdline|^arg(?:s|v|uments)$",
-    re.IGNORECASE,
-)
 _URL = re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)(?:[^/@\s]*@)?([^?#\s]*)[?#]\S*")
 _LEFT_OUT = {"stack", "cause", "type", "screenshot", "innerWindowID"}
 _NAMED_BY_DATA = {"UserTiming", "Text", "tracing-text", "Log"}
@@ -119,7 +116,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     meta = profile.get("meta")
     if not isinstance(meta, dict) or not isinstance(profile.get("threads"), list):
         raise InputError(source.name, "not a Firefox profile: meta or threads are missing")
-    reading = _Reading(source.name, trace, meta, lenient=options.lenient)
+    reading = _Reading(source.name, trace, meta, options)
     reading.add_process(profile, Decimal(0), 0)
     yield from reading.batches()
 
@@ -218,10 +215,13 @@ class _Marker(NamedTuple):
 class _Reading:
     """Reads the processes and threads of a profile."""
 
-    def __init__(self, name: str, trace: Trace, meta: Mapping[str, Any], *, lenient: bool) -> None:
+    def __init__(
+        self, name: str, trace: Trace, meta: Mapping[str, Any], options: ReadOptions
+    ) -> None:
         self._name = name
         self._trace = trace
-        self._lenient = lenient
+        self._lenient = options.lenient
+        self._with_private = options.private
         self._threads: list[_Thread] = []
         self._parents: list[Int64s] = []
         self._frames: list[Int32s] = []
@@ -487,7 +487,7 @@ class _Reading:
     def _arguments(self, fields: dict[str, Any]) -> bytes:
         kept: dict[str, Any] = {}
         for name, value in fields.items():
-            if _PRIVATE.search(name):
+            if not self._with_private and PRIVATE_NAME.search(name):
                 self._trace.anomalies.add("private_field")
             elif name not in _LEFT_OUT and isinstance(value, (str, int, Decimal)):
                 kept[name] = _plain(value)

@@ -52,7 +52,7 @@ def paired(
     Raises:
         InputError: If a pair never occurs.
     """
-    pairs = _Pairs(mapping, trace)
+    pairs = _Pairs(mapping, trace, private=options.private)
     for batch in batches:
         yield batch
         if options.events:
@@ -68,8 +68,9 @@ def paired(
 class _Pairs:
     """Collects the spans of one log; a row is a span, in order of its begin."""
 
-    def __init__(self, mapping: ColumnMapping, trace: Trace) -> None:
+    def __init__(self, mapping: ColumnMapping, trace: Trace, *, private: bool) -> None:
         self._pairs = mapping.pairs
+        self._with_private = private
         self._entity = mapping.columns.get("entity", ())
         self._name = mapping.column("name")
         self._trace = trace
@@ -193,7 +194,11 @@ class _Pairs:
             if each is not opened and end is not None:
                 fields["ended_by"] = end
             self._trace.anomalies.add("begin_without_end", int(self._unfinished[each.row]))
-            public = {key: value for key, value in fields.items() if not is_private(key)}
+            public = {
+                key: value
+                for key, value in fields.items()
+                if self._with_private or not is_private(key)
+            }
             self._trace.anomalies.add("private_field", len(fields) - len(public))
             if public:
                 text = json.dumps(public, ensure_ascii=False).encode("utf-8", "replace")

@@ -3,7 +3,8 @@
 Host threads with their calls of CUDA and of the system and their NVTX ranges, streams of GPUs with
 kernels and copies, what launched these, thread states and samples. Every table may be missing, and
 its columns differ from version to version, so the database is asked for both. Tables are read in
-parts. Environment variables and command lines, which an export has too, are never read.
+parts. Environment variables and command lines, which an export has too, are copied only if that is
+wanted.
 """
 
 from __future__ import annotations
@@ -101,6 +102,7 @@ _ALL_STREAMS = 2**32 - 1
 # From the one that is drawn if several are open at once.
 _DEVICE_STATES = (("kernel", "#1d8759"), ("memcpy", "#659cd3"), ("memset", "#f6b324"))
 _IDLE = ("idle", "#ebedf1")
+_PRIVATE = re.compile(r":(?:COMMAND|ARGUMENT_|ENV)")
 _COPY_KINDS = (
     "", "Host-to-Device", "Device-to-Host", "Host-to-Array", "Array-to-Host", "Array-to-Array",
     "Array-to-Device", "Device-to-Array", "Device-to-Device", "Host-to-Host", "Peer-to-Peer",
@@ -131,7 +133,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     with source, _database(source, options) as (path, size):
         try:
             with closing(_connect(path)) as connection:
-                reading = _Reading(trace, connection, size)
+                reading = _Reading(trace, connection, size, options)
                 yield from reading.batches()
         # the message of an error may not be UTF-8 itself
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
@@ -201,8 +203,11 @@ class _Device(NamedTuple):
 class _Reading:
     """Reads one database into a trace."""
 
-    def __init__(self, trace: Trace, connection: sqlite3.Connection, size: int) -> None:
+    def __init__(
+        self, trace: Trace, connection: sqlite3.Connection, size: int, options: ReadOptions
+    ) -> None:
         self._trace = trace
+        self._with_private = options.private
         self._connection = connection
         self._rows_left = size // _ROW_BYTES + 1
         self._columns = {
@@ -298,6 +303,16 @@ class _Reading:
                 self._last_ns = max(self._last_ns, int(numbers[0].max()))
                 yield numbers, texts
 
+    def _commands(self) -> None:
+        """Count the command lines and environments of what was profiled, or add them as facts."""
+        for name, value in chain.from_iterable(self._rows("META_DATA_CAPTURE", ["name", "value"])):
+            if not _PRIVATE.search(str(name)):
+                continue
+            if self._with_private:
+                self._trace.facts[str(name)] = str(value)
+            else:
+                self._trace.anomalies.add("private_field")
+
     def _facts(self) -> None:
         """Add the versions and the clock, and which tables with times are not read."""
         trace = self._trace
@@ -311,6 +326,7 @@ class _Reading:
             if isinstance(rows[0][0], int) and 0 < rows[0][0] < _LAST_NS * 2:
                 utc_ns = rows[0][0]
         trace.clock = Clock(utc_at_origin_ns=utc_ns)
+        self._commands()
         known = {
             *_CALLS, *_OVERHEADS, _KERNELS, _COPIES, _FILLS, _SYNCS, "NVTX_EVENTS", "SCHED_EVENTS",
             "COMPOSITE_EVENTS",

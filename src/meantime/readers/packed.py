@@ -34,4 +34,5 @@ def read(source: Source, options: ReadOptions) -> Trace:
     with source:
         data = source.whole()
     options.report_progress(source.read_bytes, source.stored_bytes or 0)
-    return Reading(open_packed(source.name, data, Path(source.name))).trace
+    packed = open_packed(source.name, data, Path(source.name))
+    return Reading(packed, private=options.private).trace

@@ -184,7 +184,7 @@ def read(source: Source, options: ReadOptions) -> Trace:
 
 
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
-    text = strace.StraceText()
+    text = strace.StraceText(options.private)
     window = Window(source, progress=options.progress)
     with source:
         head = source.head()[:_ENOUGH_BYTES]

@@ -60,7 +60,7 @@ def read(source: Source, options: ReadOptions) -> Trace:
 
 
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
-    collected = Collected(trace)
+    collected = Collected(trace, private=options.private)
     merged: dict[tuple[str, str, str], ServiceSpan] = {}
     number = 0
     for document in documents(source, trace, options):

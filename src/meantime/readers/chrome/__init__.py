@@ -22,6 +22,7 @@ from meantime.readers.chrome.spans import SpanRows
 from meantime.readers.chrome.text import Strings
 from meantime.readers.contract import lazy_trace
 from meantime.readers.file_text import BLOCK_BYTES, block_of
+from meantime.readers.private_fields import leave_private_facts_out
 from meantime.trace import ArgumentText
 
 if TYPE_CHECKING:
@@ -154,6 +155,8 @@ class _Reading:
         records = self._records.rest()
         # metadata first: names and sort keys apply to entities whatever their position in the file
         read_metadata(records)
+        if not self._options.private:
+            leave_private_facts_out(trace)
         if program := program_of(trace.facts, trace.names.values()):
             trace.facts.setdefault("program", program)
         yield from read_records(records)

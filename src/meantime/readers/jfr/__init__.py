@@ -110,7 +110,7 @@ _COUNTERS = {
     "jdk.JavaThreadStatistics": ("Threads", ("activeCount", "daemonCount")),
     "jdk.ThreadContextSwitchRate": ("Context switches", ("switchRate",)),
 }
-# Command lines, environments and whatever else was configured: never copied.
+# Command lines, environments and whatever else was configured: copied only if that is wanted.
 _PRIVATE = {
     "jdk.InitialEnvironmentVariable",
     "jdk.InitialSystemProperty",
@@ -247,6 +247,7 @@ class _Reading:
         self._lenient = options.lenient
         self._until_ns = _LAST_NS if options.until_ns is None else options.until_ns
         self._keep = options.keep
+        self._left_out = set() if options.private else _PRIVATE
         self._paths, self._values = Interner(trace.paths), Interner(trace.values)
         self._categories = Interner(trace.categories)
         self._tags: Interner[str] = Interner([])
@@ -269,7 +270,7 @@ class _Reading:
                 self._trace.anomalies.add("bad_record", len(chunk.events[number]))
                 continue
             count = len(chunk.events[number])
-            if type_.name in _PRIVATE:
+            if type_.name in self._left_out:
                 self._trace.anomalies.add("private_field", count)
             elif type_.name in _SETTINGS or "startTime" not in type_.index:
                 self._trace.anomalies.add("record_skipped", count)

@@ -10,6 +10,7 @@ import numpy as np
 from meantime.columns import Interner
 from meantime.errors import InputError
 from meantime.kernels import perf, perfetto
+from meantime.process_roles import fact_name
 from meantime.readers.perfetto.clocks import Clocks
 from meantime.readers.perfetto.events import TrackEvents
 from meantime.readers.perfetto.kernel import KernelEvents
@@ -257,6 +258,11 @@ class Reading:
         if typed := scanner.fields():
             trace.anomalies.add("argument_not_shown", sum(typed.values()))
             trace.facts["arguments_not_shown"] = _listed(typed, TYPED_ARGUMENTS)
+        lines = self._tracks.command_lines
+        if self._options.private:
+            trace.facts |= {fact_name(str(pid)): line for pid, line in lines.items()}
+        else:
+            trace.anomalies.add("private_field", len(lines))
         if self._release:
             trace.facts["system_release"] = self._release
 

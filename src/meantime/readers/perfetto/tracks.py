@@ -51,6 +51,7 @@ class Tracks:
         self.process_of: dict[int, int] = {}
         self.thread_names: dict[tuple[int, int], str] = {}
         self.process_names: dict[int, str] = {}
+        self.command_lines: dict[int, str] = {}
         self.called: dict[int, str] = {}
         self.sort_keys: dict[int, int] = {}
 
@@ -84,15 +85,17 @@ class Tracks:
 
     def add_process(self, message: bytes | memoryview) -> int:
         """Take a process's description, and return its id."""
-        pid, name, line = -1, "", ""
+        pid, name = -1, ""
+        words: list[str] = []
         for number, wire, value, content in fields(message):
             if number == 1 and wire == VARINT:
                 pid = signed(value)
             elif number == 6 and wire == BYTES:
                 name = text_of(content)
-            elif number == 2 and wire == BYTES and not line:
-                line = text_of(content)
-        self._name_process(pid, name or line)
+            elif number == 2 and wire == BYTES:
+                words.append(text_of(content))
+        self._name_process(pid, name or _called(words))
+        self._add_command(pid, words)
         return pid
 
     def add_thread(self, message: bytes | memoryview) -> tuple[int, int]:
@@ -119,7 +122,7 @@ class Tracks:
     def add_tree(self, message: memoryview) -> None:
         """Take the processes and threads that were found in /proc.
 
-        Command lines are not taken, but for the name of the program.
+        A process has the name of its program; its arguments are kept apart from that.
 
         Raises:
             ValueError: If it is malformed.
@@ -130,7 +133,11 @@ class Tracks:
             found = list(fields(content))
             own, owner = (_integer(found, wanted) for wanted in (1, 3))
             if number == 1:
-                self._name_process(own, _text(found, 3))
+                words = [
+                    text_of(part) for each, kind, _, part in found if (each, kind) == (3, BYTES)
+                ]
+                self._name_process(own, _called(words))
+                self._add_command(own, words)
                 self.process_of[own] = own
             elif number == 2:
                 self.add_name(owner, own, _text(found, 2))
@@ -143,6 +150,12 @@ class Tracks:
             self.process_names.setdefault(pid, _program(name))
         elif name:
             self.process_names[pid] = name
+
+    def _add_command(self, pid: int, words: list[str]) -> None:
+        """Keep a command line apart from the names, if it has arguments."""
+        line = " ".join(words)
+        if line != _called(words):
+            self.command_lines[pid] = line
 
     def thread_path(self, tid: int) -> Path:
         """Return the path of a thread of which only the id is known."""
@@ -227,6 +240,15 @@ def _counter(track: Descriptor, message: bytes | memoryview) -> None:
             track.multiplier = signed(value)
         elif number == 5:
             track.is_incremental = bool(value)
+
+
+def _called(words: list[str]) -> str:
+    """Return a command line without arguments, which may be behind the program in the same text.
+
+    >>> _called(["chromium --type=renderer"]), _called([])
+    ('chromium', '')
+    """
+    return words[0].partition(" -")[0] if words else ""
 
 
 def _program(line: str) -> str:

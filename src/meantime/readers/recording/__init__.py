@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["read"]
 
 
-def read(path: str | os.PathLike[str], *, growing: bool = False) -> Trace:
+def read(path: str | os.PathLike[str], *, growing: bool = False, private: bool = False) -> Trace:
     """Return the trace that a recording's directory holds, also while it is being written.
 
     At the end of a process nothing more is known of its tasks and threads, so they are in no
-    state from there on; with `growing`, they keep the state they are in.
+    state from there on; with `growing`, they keep the state they are in. With `private`, commands
+    have their arguments.
 
     Raises:
         InputError: If it is not a recording, or a file of it is not what it should be.
@@ -32,4 +33,4 @@ def read(path: str | os.PathLike[str], *, growing: bool = False) -> Trace:
     # the package is imported for every input, as the layout of a packed recording is in it
     from meantime.readers.recording.whole import Reading  # noqa: PLC0415 - see above
 
-    return Reading(Path(path), growing=growing).trace
+    return Reading(Path(path), growing=growing, private=private).trace

@@ -16,6 +16,7 @@ from meantime.attribute_paths import (
 from meantime.kernels.record_kinds import KINDS
 from meantime.kernels.tasks import COUNTER, PROCESS, SAMPLED
 from meantime.providers.tasks import GROUPS, lane_of
+from meantime.readers.recording.processes import without_arguments
 from meantime.readers.recording.replay import thread_name
 
 if TYPE_CHECKING:
@@ -139,7 +140,8 @@ class Entities:
         words = self._processes[process].facts.get("argv")
         if not isinstance(words, list) or not words:
             words = ["python"]
-        return " ".join(PurePath(str(word)).name for word in words[:2])
+        program = without_arguments([str(word) for word in words])
+        return " ".join(PurePath(word).name for word in program[:2])
 
     def _site(self, tag: int) -> str:
         fields = self._trace.tags[tag] if tag >= 0 else {}

@@ -22,7 +22,7 @@ from meantime.readers.recording.listing import open_recording
 from meantime.readers.recording.locations import parents_of
 from meantime.readers.recording.phases import Phases
 from meantime.readers.recording.pools import PoolCounters
-from meantime.readers.recording.processes import kinship_of
+from meantime.readers.recording.processes import kinship_of, without_arguments
 from meantime.readers.recording.replay import Replay, ReplayedProcess, ReplayedStream
 from meantime.readers.recording.requests import Requests
 from meantime.readers.recording.samples import SampledStacks, Sampling
@@ -61,6 +61,7 @@ class Reading:
         recording: Path | RecordingFiles,
         *,
         growing: bool = False,
+        private: bool = False,
         block_ns: int = NEVER_NS,
         now_ns: int | None = None,
     ) -> None:
@@ -68,6 +69,8 @@ class Reading:
             open_recording(recording) if isinstance(recording, Path) else recording
         )
         self._growing = growing
+        self._with_private = private
+        self._arguments_left_out = 0
         self._block_ns = block_ns
         self._now_ns = now_ns
         self.blocks: list[Block] = []
@@ -79,19 +82,24 @@ class Reading:
         self._replay = Replay(self._labels)
         self._replay.origin_ns = self.origin_ns
         self._replay.lost = self.trace.lost
-        kinship = kinship_of(files.processes, self._facts)
+        kinship = kinship_of(files.processes, self._facts, self._shown)
         self._describe_processes(kinship)
         roles = [each.role for each in kinship]
         self._entities = Entities(self.trace, files, self._replay, roles)
         self._phases = Phases(self.trace, self._replay, self._entities)
         self._requests = Requests(self.trace, self._replay, self._entities)
         self._describe()
+        if self._arguments_left_out:
+            # not an anomaly: most recordings have some
+            self.trace.facts["arguments left out"] = f"{self._arguments_left_out:,} (--include env)"
 
     def _describe(self) -> None:
         trace, description = self.trace, self._files.description
         trace.values.extend([*STATES, *FLOWS])
         command = description.get("command") or []
         words = [str(word) for word in command]
+        if not self._with_private:
+            words = without_arguments(words)
         trace.facts["command"] = " ".join(words)
         locations = (each for facts in self._facts if facts for each in facts.locations.values())
         if runtimes := {each.runtime for each in locations} - {""}:
@@ -108,6 +116,14 @@ class Reading:
             boot_id=description.get("boot_id"),
             utc_at_origin_ns=utc_ns[0] if utc_ns else None,
         )
+
+    def _shown(self, words: list[str]) -> list[str]:
+        """Return the words of a command that are copied: no arguments, unless they are wanted."""
+        if self._with_private:
+            return words
+        program = without_arguments(words)
+        self._arguments_left_out += len(words) - len(program)
+        return program
 
     def _describe_processes(self, kinship: list[Kinship]) -> None:
         labels = [self._files.label(process) for process in self._files.processes]

@@ -75,10 +75,12 @@ class Collected:
 
     Args:
         trace: What they are added to. Its clock is set to UTC.
+        private: Whether fields that are private are kept.
     """
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, *, private: bool = False) -> None:
         self._trace = trace
+        self._with_private = private
         trace.clock = Clock("realtime", utc_at_origin_ns=0)
         self._resources: dict[Resource, int] = {}
         self._threads: dict[tuple[int, str], int] = {}
@@ -196,7 +198,7 @@ class Collected:
 
     def _public(self, fields: dict[str, Any]) -> dict[str, Any]:
         private = [key for key in fields if is_private(key)]
-        if not private:
+        if not private or self._with_private:
             return fields
         self._trace.anomalies.add("private_field", len(private))
         return {key: value for key, value in fields.items() if key not in private}

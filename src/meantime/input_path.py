@@ -1,0 +1,111 @@
+"""A path together with how what is there is to be read: its format, its columns, what to copy."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from meantime.column_mapping import mapping_beside
+from meantime.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from meantime.column_mapping import ColumnMapping
+
+__all__ = [
+    "PRIVATE_PARTS",
+    "Include",
+    "InputPath",
+    "format_for",
+    "input_path",
+    "is_private_wanted",
+    "mapping_for",
+    "reject_choices",
+]
+
+# As `meantime.open` takes it.
+Include: TypeAlias = "str | Collection[str]"
+
+# What is private in inputs, and copied only if it is asked for.
+PRIVATE_PARTS = ("env",)
+
+
+@dataclass(frozen=True, slots=True)
+class InputPath:
+    """A path, and what is given about reading it.
+
+    Attributes:
+        path: The path.
+        mapping: Which columns of a table, or fields of a log, have which role.
+        format: The name of the format, which is then not recognised by the content.
+        private: Whether command lines, environments and headers of requests are copied.
+    """
+
+    path: str
+    mapping: ColumnMapping | None = None
+    format: str | None = None
+    private: bool = False
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __str__(self) -> str:
+        return self.path
+
+
+def input_path(
+    path: str | os.PathLike[str],
+    mapping: ColumnMapping | None = None,
+    format_: str | None = None,
+    include: Include = (),
+) -> str | os.PathLike[str]:
+    """Return a path with what is given about it; the path itself if that is nothing.
+
+    Raises:
+        UsageError: If something is to be included that is not private.
+    """
+    parts = (include,) if isinstance(include, str) else tuple(include)
+    for part in parts:
+        if part not in PRIVATE_PARTS:
+            raise UsageError(f"include: unknown part {part!r}; choose {', '.join(PRIVATE_PARTS)}")
+    if mapping is None and format_ is None and not parts:
+        return path
+    return InputPath(os.fspath(path), mapping, format_, bool(parts))
+
+
+def mapping_for(path: str | os.PathLike[str]) -> ColumnMapping | None:
+    """Return the mapping that is given with a path, or the one in the file beside it.
+
+    Raises:
+        InputError: If that file cannot be read.
+    """
+    if isinstance(path, InputPath) and path.mapping is not None:
+        return path.mapping
+    return mapping_beside(path)
+
+
+def format_for(path: str | os.PathLike[str]) -> str | None:
+    """Return the format that is given with a path; None if it is recognised by the content."""
+    return path.format if isinstance(path, InputPath) else None
+
+
+def is_private_wanted(path: str | os.PathLike[str]) -> bool:
+    """Return whether what is private is copied from the input at a path."""
+    return isinstance(path, InputPath) and path.private
+
+
+def reject_choices(path: str | os.PathLike[str]) -> None:
+    """Fail if anything is given about how a finished history is read.
+
+    Raises:
+        InputError: If so.
+    """
+    if not isinstance(path, InputPath):
+        return
+    if path.format is not None:
+        raise InputError(path.path, "this is a finished history; --format applies to traces")
+    if path.mapping is not None:
+        raise InputError(path.path, "this is a finished history; columns apply to tables and logs")
+    raise InputError(path.path, "this is a finished history; --include applies to traces")
