@@ -266,6 +266,88 @@ def _cpuprofile() -> list[Files]:
 
 
 @cache
+def _small_profiles(name: str) -> list[Files]:
+    """Return the samples of a profiler of which there is one file or two."""
+    return [
+        each for path in sorted((_SAMPLES / "profiles").glob(f"{name}*")) for each in _read(path)
+    ]
+
+
+def _stackprof() -> list[Files]:
+    raw = [2, 1, 2, 2, 1, 1, 3]
+    profile = {
+        "version": 1.2, "mode": "cpu", "interval": 1000, "samples": 5, "gc_samples": 0,
+        "frames": {"1": {"name": "main", "line": 1}, "2": {"file": "a.rb"}}, "raw": raw,
+        "raw_timestamp_deltas": [10, 1000, 1000, 1000, 1000],
+    }  # fmt: skip
+    return [{"cpu.json": json.dumps(profile).encode()}, *_small_profiles("stackprof-object")]
+
+
+def _safari() -> list[Files]:
+    recording = {
+        "displayName": "r", "startTime": 1.5, "endTime": 2, "instrumentTypes": [],
+        "records": [
+            {"type": "timeline-record-type-layout", "startTime": 1.6, "endTime": 1.7},
+            {"type": "timeline-record-type-cpu", "timestamp": 1.6, "usage": 0},
+        ],
+        "sampleStackTraces": [
+            {"timestamp": 1.55, "stackFrames": [{"name": "f"}, {"name": ""}]},
+        ],
+        "sampleDurations": [0.001],
+    }  # fmt: skip
+    document = {"version": 1, "recording": recording}
+    return [{"one.json": json.dumps(document).encode()}, *_small_profiles("safari")]
+
+
+def _heapprofile() -> list[Files]:
+    leaf = {"callFrame": {"functionName": "f"}, "selfSize": 8, "children": []}
+    head = {"callFrame": {"functionName": "(root)"}, "selfSize": 0, "children": [leaf, leaf]}
+    return [{"two.heapprofile": json.dumps({"head": head}).encode()}]
+
+
+def _instruments() -> list[Files]:
+    text = "Weight\tSelf Weight\t\tSymbol Names\n"
+    for weight, own, symbol in (
+        ("3.00 Mc  100.0%", "0 c", "main  (1)"), ("2.00 Mc   66.6%", "2.00 Mc", " f"),
+        ("1.00 Mc   33.3%", "1.00 Mc", " g"),
+    ):  # fmt: skip
+        text += f"{weight}\t{own}\t \t{symbol}\n"
+    return [{"cycles.txt": text.encode()}, *_small_profiles("instruments")]
+
+
+def _art() -> list[Files]:
+    text = b"*version\n3\nclock=dual\npid=7\n*threads\n7\tmain\n*methods\n0x4\ta.B\tf\t()V\n*end\n"
+    header = struct.pack("<4sHHQH14x", b"SLOW", 3, 32, 5, 14)
+    rows = [(7, 4, 0, 0), (7, 8, 1, 2), (7, 9, 3, 4), (7, 5, 5, 6), (8, 4, 0, 3), (8, 9, 0, 4)]
+    records = b"".join(struct.pack("<HIII", *row) for row in rows)
+    first = text.replace(b"3\nclock=dual", b"1\nclock=wall")
+    short = b"".join(struct.pack("<BII", tid, method, wall) for tid, method, _, wall in rows)
+    return [
+        {"dual.trace": text + header + records},
+        {"first.trace": first + struct.pack("<4sHHQ", b"SLOW", 1, 16, 5) + short},
+    ]
+
+
+def _simpleperf() -> list[Files]:
+    chain = _field(3, _field(1, 64) + _field(2, 1) + _field(3, 0))
+    unknown = _field(3, _field(1, 64) + _field(2, 9) + b"\x18" + b"\xff" * 9 + b"\x01")
+    samples = [
+        _field(1, _field(1, 100) + _field(2, 7) + chain + unknown + _field(4, 9) + _field(5, 0)),
+        _field(1, _field(1, 90) + _field(2, 8) + chain + _field(4, 5)),
+    ]
+    described = [
+        _field(2, _field(1, 2) + _field(2, 3)),
+        _field(3, _field(1, 1) + _field(2, b"/lib/a.so") + _field(3, b"f")),
+        _field(4, _field(1, 7) + _field(2, 7) + _field(3, b"main")),
+        _field(5, _field(1, b"cpu-clock:u") + _field(2, b"app")),
+        _field(6, _field(1, 1) + _field(2, 80) + _field(3, 7)),
+        _field(6, _field(2, 110) + _field(3, 7)),
+    ]
+    records = b"".join(struct.pack("<I", len(each)) + each for each in samples + described)
+    return [{"two.trace": b"SIMPLEPERF" + struct.pack("<H", 1) + records + bytes(4)}]
+
+
+@cache
 def _otlp() -> list[Files]:
     def attribute(key: str, value: dict[str, Any]) -> dict[str, Any]:
         return {"key": key, "value": value}
@@ -1076,6 +1158,38 @@ FORMATS = {
         Format(
             "folded", _folded, (b";", b" ", b"\n", b";;", b"\0", b"\xff", b" 1e9", b"\t1"),
             reader="folded",
+        ),
+        Format(
+            "stackprof", _stackprof,
+            (*_JSON_TOKENS, b'"raw":[', b'"mode":"wall"', b'"interval":', b'"frames":{'),
+            reader="stackprof",
+        ),
+        Format(
+            "safari", _safari,
+            (*_JSON_TOKENS, b'"stackFrames":[', b'"timestamp":', b'"startTime":', b'"records":['),
+            reader="safari",
+        ),
+        Format(
+            "heapprofile", _heapprofile,
+            (*_JSON_TOKENS, b'"selfSize":', b'"children":[', b'"callFrame":{'),
+            reader="heapprofile",
+        ),
+        Format(
+            "instruments", _instruments, (b"\t", b"\n", b" ms\t", b" Gc\t", b"    ", b" 9e9 "),
+            reader="instruments",
+        ),
+        Format(
+            "callgrind", lambda: _small_profiles("callgrind"),
+            (b"fn=(1)\n", b"calls=1 1\n", b"events: a b\n", b"positions: instr line\n", b"+1 "),
+            reader="callgrind",
+        ),
+        Format(
+            "art", _art, (b"SLOW", b"*end\n", b"*methods\n", b"\x03\x00", b"\xff" * 4),
+            text=False, reader="art",
+        ),
+        Format(
+            "simpleperf", _simpleperf, (b"\x0a\x02\x08\x01", b"\xff" * 9 + b"\x01", bytes(4)),
+            text=False, reader="simpleperf",
         ),
         Format(
             "jfr", _jfr, (b"FLR\0", b"\xff" * 9, b"\x80" * 8, b"true", b"dimension", b"\3\xff\x7f"),

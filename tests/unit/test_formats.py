@@ -47,12 +47,9 @@ def test_formats_are_listed_within_a_terminal(
 @pytest.mark.parametrize(
     ("data", "called"),
     [
-        (b"SIMPLEPERF\1\0\x59\0\0\0", "a report of simpleperf"),
-        (b"*version\n3\n", "an Android method trace"),
-        (b"Weight\tSelf Weight\tSymbol Names\n1 s\t1 s\tmain\n", "a call tree of Instruments"),
-        (b'{"head": {"callFrame": {"functionName": "f"}}}', "a V8 heap profile"),
-        (b'{"version":1.2,"mode":"wall","frames":{}}', "a stackprof profile"),
-        (b'{"version":1,"recording":{"displayName":"r"}}', "a Safari recording"),
+        (b"SLOW\xf3\0\x20\0\0\0\0\0", "an Android method trace that was streamed"),
+        (b"@ cycles [12 samples]\n", "a report of pmcstat"),
+        (b"go 1.19 trace\0\0\0", "a Go execution trace"),
     ],
 )
 def test_profiles_that_are_not_read_are_refused_by_name(

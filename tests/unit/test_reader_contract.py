@@ -11,12 +11,16 @@ from corpus import FORMATS
 from meantime.history import HistoryBuilder
 from meantime.history.ingest import build
 from meantime.readers import (
+    art,
+    callgrind,
     chrome,
     cpuprofile,
     dask_tasks,
     firefox,
     folded,
     github_jobs,
+    heapprofile,
+    instruments,
     jaeger,
     jfr,
     jsonl,
@@ -29,8 +33,11 @@ from meantime.readers import (
     perfetto,
     pprof,
     readers,
+    safari,
+    simpleperf,
     spall,
     speedscope,
+    stackprof,
     statemap,
     strace,
     table,
@@ -226,6 +233,68 @@ class TestStrace(ReaderContract):
 
     def large(self, rows: int) -> bytes:
         return b"".join(b"7 %d.5 close(3) = 0 <0.1>\n" % n for n in range(rows))
+
+
+class TestStackprof(ReaderContract):
+    reader = stackprof
+    unbounded = "the file is one JSON value"
+    samples = (
+        sample("stackprof", "cpu.json", {"Samples": 5}),
+        sample("stackprof", "stackprof-object.json", {"Samples": 64}),
+    )
+
+
+class TestSafari(ReaderContract):
+    reader = safari
+    unbounded = "the file is one JSON value"
+    samples = (
+        sample("safari", "one.json", {"Samples": 1, "Spans": 1}, {"record_skipped": 1}),
+        sample("safari", "safari-13.1.json", {"Samples": 23, "Spans": 29}, {"record_skipped": 8}),
+    )
+    damaged = (
+        b'{"recording": {"instrumentTypes": [], "sampleStackTraces": [{"timestamp": 1,'
+        b' "stackFrames": [{"name": "f"}]}], "sampleDurations": [0.1], "records": [{}]}}'
+    )
+
+
+class TestHeapprofile(ReaderContract):
+    reader = heapprofile
+    unbounded = "the file is one JSON value"
+    samples = (sample("heapprofile", "two.heapprofile", {"Samples": 2}),)
+
+
+class TestInstruments(ReaderContract):
+    reader = instruments
+    unbounded = "the whole file is parsed before its stacks are numbered"
+    samples = (
+        sample("instruments", "cycles.txt", {"Samples": 2}),
+        sample("instruments", "instruments-16.txt", {"Samples": 52}),
+    )
+    damaged = b"Weight\tSelf Weight\tSymbol Names\n1 s\t1 s\tf\n1 s\tx\tg\n2 s\t2 s\th\n"
+
+
+class TestCallgrind(ReaderContract):
+    reader = callgrind
+    unbounded = "the cost of a function may be anywhere in the file"
+    samples = (sample("callgrind", "callgrind.out", {"Samples": 3}),)
+    damaged = b"# callgrind format\nevents: Ir\nfn=f\n1 20\n+1 x\n2 5\n"
+
+
+class TestArt(ReaderContract):
+    reader = art
+    unbounded = "begins are open until their ends, which may be anywhere"
+    samples = (
+        sample("art", "dual.trace", {"Spans": 3}, {"end_of_another_name": 1}),
+        sample("art", "first.trace", {"Spans": 3}, {"end_of_another_name": 1}),
+    )
+
+
+class TestSimpleperf(ReaderContract):
+    reader = simpleperf
+    unbounded = "files and threads are described behind the samples"
+    samples = (
+        sample("simpleperf", "two.trace", {"Samples": 2, "StateChanges": 2}, {"lost_events": 3}),
+    )
 
 
 class TestStatemap(ReaderContract):

@@ -161,6 +161,34 @@ def _dask_tasks(head: bytes, _: str) -> bool:
     return b'"startstops"' in head
 
 
+def _stackprof(head: bytes, _: str) -> bool:
+    return b'"interval"' in head and b'"frames"' in head
+
+
+def _safari(head: bytes, _: str) -> bool:
+    return b'"recording"' in head
+
+
+def _heapprofile(head: bytes, _: str) -> bool:
+    return b'"head"' in head[:64]
+
+
+def _instruments(head: bytes, _: str) -> bool:
+    return b"Self Weight\t" in head[:_LONGEST_HEADER]
+
+
+def _callgrind(head: bytes, _: str) -> bool:
+    return b"events:" in head
+
+
+def _art(head: bytes, _: str) -> bool:
+    return head.startswith(b"*version\n")
+
+
+def _simpleperf(head: bytes, _: str) -> bool:
+    return head.startswith(b"SIMPLEPERF")
+
+
 # The modules of the formats. The first that recognises the beginning reads the input.
 SIGNATURES: dict[str, Callable[[bytes, str], bool]] = {
     "meantime.readers.packed": _packed,
@@ -174,6 +202,13 @@ SIGNATURES: dict[str, Callable[[bytes, str], bool]] = {
     "meantime.readers.github_jobs": _github_jobs,
     "meantime.readers.dask_tasks": _dask_tasks,
     "meantime.readers.perfetto": _perfetto,
+    "meantime.readers.stackprof": _stackprof,
+    "meantime.readers.safari": _safari,
+    "meantime.readers.heapprofile": _heapprofile,
+    "meantime.readers.instruments": _instruments,
+    "meantime.readers.callgrind": _callgrind,
+    "meantime.readers.art": _art,
+    "meantime.readers.simpleperf": _simpleperf,
     "meantime.readers.statemap": _json,
     "meantime.readers.jfr": _jfr,
     # before spall, which has zeros near its beginning too

@@ -62,22 +62,9 @@ _FORMATS = (
         rb"(?:W\x1d\xd1u|\xc1\x1f\xfc\xc1|/\* CTF )", "a part of a CTF trace", "open its directory"
     ),
     _format(
-        rb"# callgrind format|(?:version|creator|pid|cmd):.*?\nevents:",
-        "a callgrind profile",
-        "run `gprof2dot` or KCachegrind",
-    ),
-    _format(
-        rb"\*version\n|SLOW", "an Android method trace", "record with Perfetto, and open its trace"
-    ),
-    _format(
-        rb"SIMPLEPERF",
-        "a report of simpleperf",
-        "run `gecko_profile_generator.py -i perf.data > profile.json` and open profile.json",
-    ),
-    _format(
-        rb"[^\n]*Weight\t[^\n]*Self Weight\t",
-        "a call tree of Instruments",
-        "open it at speedscope.app, export it from there, and open the .speedscope.json",
+        rb"SLOW",
+        "an Android method trace that was streamed",
+        "record it without streaming, or record with Perfetto",
     ),
     _format(
         rb"@ [\w.]+ \[\d+ samples\]",
@@ -111,21 +98,6 @@ _JSON_FORMATS = (
         rb'"profileJSON"',
         "a profile of Cleopatra, before 2016",
         "load it at profiler.firefox.com, and save it from there",
-    ),
-    _format(
-        rb'"recording".*"displayName"',
-        "a Safari recording",
-        "open it at speedscope.app, export it from there, and open the .speedscope.json",
-    ),
-    _format(
-        rb'\A\s*\{\s*"head"\s*:',
-        "a V8 heap profile",
-        "write pprof with @datadog/pprof's heap profiler and open the .pb.gz file",
-    ),
-    _format(
-        rb'"mode"\s*:\s*"(?:wall|cpu|object|custom)"',
-        "a stackprof profile",
-        "run `stackprof --stackcollapse FILE.dump > stacks.folded` and open stacks.folded",
     ),
     _format(rb'"dhatFileVersion"', "a DHAT profile", "open it with dh_view.html of Valgrind"),
     _format(

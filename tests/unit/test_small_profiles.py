@@ -1,0 +1,128 @@
+"""Readers of profilers of which there is little to say: sums and counts against other programs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import meantime
+from meantime.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from meantime.history import History
+
+CASES = {
+    "stackprof-wall.json.gz": "wall",
+    "stackprof-object.json": "object",
+    "node-10.heapprofile.gz": "space",
+    "instruments-16.txt.gz": "wall",
+    "callgrind.out": "Instructions",
+    "simpleperf.trace.xz": "task-clock",
+}
+
+
+def read(samples: Path, name: str) -> tuple[History, dict[str, Any]]:
+    facts = json.loads((samples / "profiles" / "facts.json").read_text())
+    return meantime.open(samples / "profiles" / name), facts[name]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_time_of_functions_themselves_agrees_with_independent_sums(
+    samples: Path, name: str
+) -> None:
+    history, facts = read(samples, name)
+    found = history.samples(event=CASES[name])
+
+    own: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    for stack, weight in zip(found.stack.tolist(), found.weight.tolist(), strict=True):
+        frames = found.stacks.frames_of(stack)
+        own[frames[-1]] += weight
+        total.update(dict.fromkeys(frames, weight))
+
+    assert {function: own[function] for function in facts["self"]} == facts["self"]
+    totals = facts.get("total", {})
+    assert {function: total[function] for function in totals} == totals
+    assert len(found) == facts.get("samples", len(found)) or name.startswith("simpleperf")
+    if "sum" in facts:
+        assert sum(own.values()) == facts["sum"]
+    assert not history.anomalies
+
+
+def test_times_of_stackprof_are_those_of_each_sample(samples: Path) -> None:
+    history, facts = read(samples, "stackprof-wall.json.gz")
+
+    times = history.samples().time_ns
+    assert times[:3].tolist() == [1_162_000, 2_123_000, 3_117_000]
+    assert times[-1] == facts["last_ns"]
+
+
+def test_a_recording_of_safari(samples: Path) -> None:
+    history, facts = read(samples, "safari-13.1.json.gz")
+    found, spans = history.samples(), history.spans()
+
+    leaf = Counter(found.stacks.frames_of(row)[-1] for row in found.stack.tolist())
+    assert leaf == facts["count"]
+    assert found.time_ns[0] == round(facts["first_s"] * 10**9)
+    assert abs(int(found.weight.sum()) - facts["sum_s"] * 10**9) < len(found)
+    kinds = Counter(history.attributes.path(thread)[-1] for thread in spans.thread.tolist())
+    named = {f"timeline-record-type-{kind}": count for kind, count in kinds.items()}
+    assert named == {kind: count for kind, count in facts["records"].items() if kind in named}
+    assert len(spans) + history.anomalies["record_skipped"] == sum(facts["records"].values())
+
+
+def test_a_method_trace_of_android(samples: Path) -> None:
+    history, facts = read(samples, "art.trace.xz")
+    spans = history.spans()
+    names = [str(spans.name[row]) for row in range(len(spans))]
+
+    total: Counter[str] = Counter()
+    for name, start_ns, end_ns in zip(
+        names, spans.start_ns.tolist(), spans.end_ns.tolist(), strict=True
+    ):
+        total[name] += end_ns - start_ns
+    counts = Counter(names)
+    assert len(spans) == facts["begins"]
+    assert history.anomalies["unfinished_span"] == facts["unfinished"]
+    assert {name: counts[name] for name in facts["count"]} == facts["count"]
+    assert {name: total[name] for name in facts["total_ns"]} == facts["total_ns"]
+    assert spans.end_ns.max() == facts["last_ns"]
+
+
+def test_states_of_threads_in_a_report_of_simpleperf(samples: Path) -> None:
+    history, facts = read(samples, "simpleperf.trace.xz")
+    found = [history.samples(event=event) for event in facts["sum_by_type"]]
+
+    assert sum(map(len, found)) == facts["samples"]
+    assert min(each.time_ns[0] for each in found) == facts["first_ns"]
+    assert max(each.time_ns[-1] for each in found) == facts["last_ns"]
+    (status,) = history.quarks("Processes/*/Threads/*/Status")
+    states = [each.value for each in history.intervals(status)]
+    assert {"running", "not running"} <= set(states)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.json", b'{"mode":"cpu","interval":1,"samples":3,"frames":{}}', "StackProf.run"),
+        ("a.json", b'{"mode":"cpu","interval":1,"samples":3,"frames":{},"raw":[9]}', "malformed"),
+        ("a.trace", b"*version\n3\n*end\nSLOW", "unknown version"),
+        ("a.trace", b"*version\n3\n", "no line \\*end: it is cut"),
+        ("a.trace", b"SIMPLEPERF\2\0", "an unknown version"),
+        ("a.trace", b"SIMPLEPERF\1\0\5\0\0\0\x0a", "is cut"),
+        ("a.out", b"# callgrind format\nevents: Ir\nfn=f\n1 2 3\n", "a.out:4: not a line"),
+        ("a.txt", b"Weight\tSelf Weight\tSymbol Names\n1 s\tmany\tf\n", "a.txt:2: expected a w"),
+    ],
+)
+def test_malformed_profiles_are_refused(
+    tmp_path: Path, name: str, data: bytes, message: str
+) -> None:
+    (tmp_path / name).write_bytes(data)
+
+    with pytest.raises(InputError, match=message):
+        meantime.open(tmp_path / name)
