@@ -36,6 +36,7 @@ FASTER_WITH_O2 = {
     "perf",
     "perfetto",
     "scan_statemap",
+    "service_rows",
     "spall",
     "strace",
     "tail",

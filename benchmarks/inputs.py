@@ -15,7 +15,7 @@ from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from measure import best_cpu_s, header
 
@@ -188,6 +188,100 @@ def pprof(folder: Path) -> None:
     _cost("pprof", path, samples)
 
 
+def _otlp_json(spans: int) -> Iterator[str]:
+    """Yield lines as the collector's file exporter writes them: 8 services, traces of 10 spans."""
+    random = Random(7)  # noqa: S311 - the same input every time
+    ids: list[list[str]] = []
+    for line in range(spans // 500):
+        if line % 8 == 0:
+            ids = [[f"{random.getrandbits(64):016x}" for _ in range(11)] for _ in range(400)]
+        found = []
+        for number in range(500):
+            trace = ids[(line % 8 * 500 + number) // 10]
+            at = number % 10
+            start = 1_700_000_000_000_000_000 + line * 10**7 + number * 20_000
+            end = start + (10 - at) * 20_000 - 1
+            attributes = [
+                {"key": "http.request.method", "value": {"stringValue": "GET"}},
+                {"key": "url.path", "value": {"stringValue": f"/items/{number % 97}"}},
+                {"key": "http.response.status_code", "value": {"intValue": "200"}},
+            ]
+            span: dict[str, Any] = {
+                "traceId": trace[0] + trace[10],
+                "spanId": trace[at],
+                "parentSpanId": trace[at - 1] if at else "",
+                "name": f"GET /items/{number % 40}",
+                "kind": 2 if at % 2 else 3,
+                "startTimeUnixNano": str(start),
+                "endTimeUnixNano": str(end),
+                "attributes": attributes,
+                "status": {},
+                "flags": 256,
+            }
+            if number % 7 == 0:
+                event = {"timeUnixNano": str(start), "name": "retry", "attributes": attributes[2:]}
+                span["events"] = [event]
+            found.append(span)
+        service = [{"key": "service.name", "value": {"stringValue": f"service-{line % 8}"}}]
+        scopes = [{"scope": {"name": "instrumentation.http"}, "spans": found}]
+        group = {"resource": {"attributes": service}, "scopeSpans": scopes}
+        yield json.dumps({"resourceSpans": [group]}, separators=(",", ":")) + "\n"
+
+
+def _otlp_message(line: str) -> bytes:
+    """Return the same in protobuf, as its delimited form is."""
+
+    def fixed(number: int, digits: str) -> bytes:
+        return _number(number << 3 | 1) + int(digits).to_bytes(8, "little")
+
+    def attribute(number: int, each: dict[str, Any]) -> bytes:
+        value = each["value"]
+        text = value.get("stringValue")
+        content = _field(3, int(value["intValue"])) if text is None else _field(1, text.encode())
+        return _field(number, _field(1, each["key"].encode()), _field(2, content))
+
+    spans = b""
+    group = json.loads(line)["resourceSpans"][0]
+    for span in group["scopeSpans"][0]["spans"]:
+        parts = [
+            *(
+                _field(number, bytes.fromhex(span[name]))
+                for number, name in ((1, "traceId"), (2, "spanId"), (4, "parentSpanId"))
+            ),
+            _field(5, span["name"].encode()),
+            _field(6, span["kind"]),
+            fixed(7, span["startTimeUnixNano"]),
+            fixed(8, span["endTimeUnixNano"]),
+            *(attribute(9, each) for each in span["attributes"]),
+        ]
+        parts += [
+            _field(
+                11,
+                fixed(1, event["timeUnixNano"]),
+                _field(2, event["name"].encode()),
+                *(attribute(3, each) for each in event["attributes"]),
+            )
+            for event in span.get("events", ())
+        ]
+        spans += _field(2, *parts)
+    resource = _field(1, *(attribute(1, each) for each in group["resource"]["attributes"]))
+    scope = _field(1, _field(1, b"instrumentation.http"))
+    message = _field(1, resource, _field(2, scope, spans))
+    return len(message).to_bytes(4, "big") + message
+
+
+def otlp(folder: Path) -> None:
+    """Measure OpenTelemetry as lines of JSON and as delimited protobuf; asked: 300 and 500 MB/s."""
+    spans = 200_000
+    text, binary = folder / "spans.jsonl", folder / "spans.bin"
+    with text.open("w") as lines, binary.open("wb") as messages:
+        for line in _otlp_json(spans):
+            lines.write(line)
+            messages.write(_otlp_message(line))
+    _cost("OpenTelemetry JSON", text, spans)
+    _cost("OpenTelemetry protobuf", binary, spans)
+
+
 def firefox(folder: Path) -> None:
     """Measure a processed profile of Firefox with one thread."""
     samples, stacks = 400_000, 20_000
@@ -342,7 +436,7 @@ def nsys(folder: Path) -> None:
 FORMATS = {
     each.__name__: each
     for each in (
-        csv, overlapping, parquet, sqlite, log, pprof, firefox, perfetto, strace, nsys,
+        csv, overlapping, parquet, sqlite, log, otlp, pprof, firefox, perfetto, strace, nsys,
     )
 }  # fmt: skip
 

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from meantime.errors import InputError
 from meantime.readers.contract import lazy_trace
+from meantime.readers.file_text import BLOCK_BYTES, block_of
 from meantime.readers.services.collect import Collected
 from meantime.readers.services.model import MALFORMED, reason
 from meantime.readers.services.otlp import add_document
-from meantime.readers.services.protobuf import decode_export
-from meantime.readers.services.text import documents
+from meantime.readers.services.protobuf import decode
+from meantime.readers.services.scanned import scan_message, scan_text
+from meantime.readers.services.text import DocumentText, texts, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,9 +66,19 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     head = source.head()
     is_text = head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
     found = _json(source, trace, options) if is_text else _protobuf(source, trace, options)
-    for value, place in found:
+    for data, place in found:
+        scanned = (
+            scan_text(data, collected)
+            if isinstance(data, DocumentText)
+            else scan_message(data, collected)
+        )
+        if scanned:
+            continue
+        collected.begin()
+        value = _value(data, place, source, trace, options)
         try:
-            add_document(value, collected, trace.anomalies)
+            if value is not None:
+                add_document(value, collected, collected.anomalies)
         except MALFORMED as error:
             if not options.lenient:
                 raise InputError(
@@ -74,43 +86,63 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
                     f"{place} is not an export of OpenTelemetry traces ({reason(error)})",
                 ) from None
             trace.anomalies.add("bad_record")
+        collected.finish()
     trace.anomalies.add("truncated", int(source.truncated))
     yield from collected.batches()
 
 
-def _json(source: Source, trace: Trace, options: ReadOptions) -> Iterator[tuple[Any, str]]:
-    for document in documents(source, trace, options):
-        yield document.value, f"line {document.line}"
+def _json(
+    source: Source, trace: Trace, options: ReadOptions
+) -> Iterator[tuple[DocumentText | memoryview, str]]:
+    del trace
+    for text in texts(source, options):
+        yield text, f"line {text.line}"
 
 
-def _protobuf(source: Source, trace: Trace, options: ReadOptions) -> Iterator[tuple[Any, str]]:
-    with source:
-        data = source.whole()
-    size = len(data)
-    if not _is_delimited(bytes(data[:8])):
-        yield _decoded(source, data, "the message"), "the message"
+def _protobuf(
+    source: Source, trace: Trace, options: ReadOptions
+) -> Iterator[tuple[DocumentText | memoryview, str]]:
+    if not _is_delimited(source.head()):
+        with source:
+            yield source.whole(), "the message"
         return
-    at = 0
+    with source:
+        data = source.text()
+    size, stored = len(data), source.stored_bytes or source.read_bytes
+    at, room = 0, BLOCK_BYTES
     while at < size:
-        length = int.from_bytes(data[at : at + _LENGTH_BYTES], "big")
-        place, begin = f"the message at byte {at}", at + _LENGTH_BYTES
-        at = begin + length
-        if at > size:
+        block = block_of(data, at, room)
+        done = 0
+        while done + _LENGTH_BYTES <= len(block):
+            begin = done + _LENGTH_BYTES
+            end = begin + int.from_bytes(block[done:begin], "big")
+            room = max(BLOCK_BYTES, end - done)
+            if end > len(block):
+                break
+            yield block[begin:end], f"the message at byte {at + done}"
+            done = end
+        if not done and at + len(block) == size:
             trace.anomalies.add("truncated")
             return
-        try:
-            value = _decoded(source, data[begin:at], place)
-        except InputError:
-            if not options.lenient:
-                raise
-            trace.anomalies.add("bad_record")
-            continue
-        yield value, place
-        options.report_progress(at * source.read_bytes // size, source.stored_bytes or 0)
+        at += done
+        options.report_progress(at * stored // size, source.stored_bytes or 0)
 
 
-def _decoded(source: Source, data: memoryview, place: str) -> dict[str, Any]:
+def _value(
+    data: DocumentText | memoryview,
+    place: str,
+    source: Source,
+    trace: Trace,
+    options: ReadOptions,
+) -> dict[str, Any] | None:
+    """Return a document; None if it cannot be read, and is counted."""
+    if isinstance(data, DocumentText):
+        document = value_of(data, source.name, trace, options)
+        return None if document is None else document.value
     try:
-        return decode_export(data)
+        return decode(data)
     except ValueError as error:
-        raise InputError(source.name, f"{place} is damaged: {error}") from None
+        if not options.lenient or place == "the message":
+            raise InputError(source.name, f"{place} is damaged: {error}") from None
+        trace.anomalies.add("bad_record")
+        return None

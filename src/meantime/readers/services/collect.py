@@ -6,24 +6,27 @@ All are needed first: a parent may come after its children, on another line or o
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from meantime.anomalies import Anomalies
 from meantime.attribute_paths import COUNTER_PATTERN, counter_path, process_path, thread_path
 from meantime.clocks import Clock
 from meantime.columns import Interner
+from meantime.kernels.service_rows import LINK, ServiceRows, generations, relate
 from meantime.readers.contract import MOST_BATCH_ROWS
 from meantime.readers.services.lanes import lanes_of
-from meantime.readers.services.model import is_private
+from meantime.readers.services.model import PRIVATE, is_private
 from meantime.service_spans import (
     ENTERING,
     LEAVING,
     NO_ID,
     OWN_FIELDS,
     SERVICE,
-    parents,
-    rows_by_id,
 )
 from meantime.trace import (
     Arguments,
@@ -57,10 +60,21 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=str, se
 _MOST_PAIRS = 5
 _LONGEST_NAME = 60
 _UNKNOWN_SERVICE = "unknown service"
-_ERROR = "error"
+_ERROR, _EXCEPTION = "error", "exception"
+# From so many on, each has its instance in its name.
+_MANY_SERVICES = 1000
 # Doubling, so that a few states show any number of requests; from light blue to dark orange.
 _COLORS = ("#9ecae1", "#6baed6", "#3182bd", "#fdae6b", "#fd8d3c", "#e6550d", "#a63603")
 _MOST_DOUBLINGS = len(_COLORS)
+# The kinds of spans by their numbers in OpenTelemetry.
+_KIND_CODES = {
+    kind: code
+    for code, kind in enumerate(("", "internal", "server", "client", "producer", "consumer"))
+}
+_TRACE_ID, _SPAN_ID = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{16}")
+_WORD = 2**64 - 1
+# Scanned arguments are moved to the trace from this many on.
+_MOST_TEXT_BYTES = 1 << 20
 
 
 class _Open(NamedTuple):
@@ -70,77 +84,118 @@ class _Open(NamedTuple):
     requests: Int64s
 
 
+class _Columns(NamedTuple):
+    """The spans of an input, in their order there."""
+
+    start: Int64s
+    end: Int64s
+    resource: Int32s
+    thread: Int32s
+    kind: npt.NDArray[np.uint8]
+    unfinished: npt.NDArray[np.bool_]
+    parent: Int64s
+    rows: npt.NDArray[np.void]
+
+
 class Collected:
     """The spans of an input, in columns.
 
     Args:
         trace: What they are added to. Its clock is set to UTC.
         private: Whether fields that are private are kept.
+
+    Attributes:
+        rows: The spans, for scanners that add them without this class.
+        anomalies: Oddities of the document that is read.
     """
 
     def __init__(self, trace: Trace, *, private: bool = False) -> None:
         self._trace = trace
         self._with_private = private
         trace.clock = Clock("realtime", utc_at_origin_ns=0)
+        self.rows = ServiceRows(
+            () if private else tuple(each.encode() for each in PRIVATE),
+            tuple(each.encode() for each in OWN_FIELDS),
+        )
+        self.anomalies = Anomalies()
         self._resources: dict[Resource, int] = {}
-        self._threads: dict[tuple[int, str], int] = {}
+        self._resource_of: list[Resource] = []
         self._values = Interner(trace.values)
         self._categories = Interner(trace.categories)
-        # one entry a span
-        self._start: list[int] = []
-        self._end: list[int] = []
-        self._resource: list[int] = []
-        self._thread: list[int] = []
-        self._name: list[int] = []
-        self._category: list[int] = []
-        self._kind: list[str] = []
-        self._id: list[tuple[str, str]] = []
-        self._parent_id: list[str] = []
-        self._is_error: list[bool] = []
-        self._is_unfinished: list[bool] = []
-        self._offset: list[int] = []
-        self._length: list[int] = []
+        # ids that have not as many hexadecimal digits as those of OpenTelemetry
+        self._other_ids: dict[str, int] = {}
         self._shared_ids = 0
-        # by the row of the span
-        self._records: list[tuple[int, int, Record]] = []
-        self._links: list[tuple[int, tuple[str, str]]] = []
+        self._records = 0
         self._logs: list[tuple[int, tuple[str, str], Record]] = []
+        self._marked = (0, 0, 0)
 
     def __len__(self) -> int:
-        return len(self._start)
+        return len(self.rows)
+
+    def begin(self, message_bytes: int = -1) -> None:
+        """Begin a document, which can be taken back until it is finished.
+
+        Args:
+            message_bytes: The size of a message of protobuf; -1 for JSON.
+        """
+        self.rows.begin(message_bytes)
+        self._marked = len(self._resources), len(self._logs), self._shared_ids
+
+    def finish(self) -> None:
+        """Keep what was added since `begin`."""
+        self._trace.anomalies.update(self.anomalies)
+        self.anomalies = Anomalies()
+        self._trace.records += self._records
+        self._records = 0
+        if self.rows.text_bytes > _MOST_TEXT_BYTES:
+            self.put_text()
+
+    def take_back(self) -> None:
+        """Forget what was added since `begin`."""
+        self.rows.take_back()
+        self.anomalies = Anomalies()
+        self._records = 0
+        resources, logs, self._shared_ids = self._marked
+        while len(self._resource_of) > resources:
+            del self._resources[self._resource_of.pop()]
+        del self._logs[logs:]
+
+    def put_text(self) -> None:
+        """Move the arguments that were scanned to the trace."""
+        self._trace.text.add(self.rows.take_text())
+
+    def resource_code(self, resource: Resource) -> int:
+        """Return the number of a resource."""
+        code = self._resources.setdefault(resource, len(self._resources))
+        if code == len(self._resource_of):
+            self._resource_of.append(resource)
+        return code
+
+    def category_code(self, name: str) -> int:
+        """Return the number of a category; -1 for no name."""
+        return self._categories.code(name) if name else -1
+
+    @property
+    def context(self) -> tuple[Resource, str]:
+        """The resource of the span that a scan stopped at, and the name of its category."""
+        resource, category = self.rows.context
+        name = "" if category < 0 else self._trace.categories[category]
+        return self._resource_of[resource], name
 
     def add(self, span: ServiceSpan) -> None:
         """Add a span; one without a start is counted and left out."""
-        trace = self._trace
-        trace.records += 1
+        self._records += 1
         start_ns, end_ns = span.start_ns, span.end_ns
         if start_ns is None:
-            trace.anomalies.add("span_without_start")
+            self.anomalies.add("span_without_start")
             return
         is_unfinished = end_ns is None or end_ns >= MAX_NS
         if end_ns is None or end_ns >= MAX_NS:
-            trace.anomalies.add("span_without_end")
+            self.anomalies.add("span_without_end")
             end_ns = max([start_ns, *(record.time_ns or 0 for record in span.records)])
         elif end_ns < start_ns:
-            trace.anomalies.add("negative_duration")
+            self.anomalies.add("negative_duration")
             end_ns = start_ns
-        row = len(self._start)
-        resource = self._resources.setdefault(span.resource, len(self._resources))
-        thread = -1
-        if span.thread:
-            thread = self._threads.setdefault((resource, span.thread), len(self._threads))
-        self._start.append(start_ns)
-        self._end.append(end_ns)
-        self._resource.append(resource)
-        self._thread.append(thread)
-        self._name.append(self._values.code(span.name))
-        self._category.append(self._categories.code(span.category) if span.category else -1)
-        self._kind.append(span.kind)
-        self._id.append((span.trace_id, span.span_id))
-        self._parent_id.append(span.parent_id)
-        self._is_error.append(span.is_error)
-        self._is_unfinished.append(is_unfinished)
-        self._shared_ids += span.shares_id
         fields: dict[str, Any] = {"trace_id": span.trace_id, "span_id": span.span_id}
         if span.parent_id != NO_ID:
             fields["parent_id"] = span.parent_id
@@ -154,64 +209,111 @@ class Collected:
                 f"attributes.{key}" if key in OWN_FIELDS else key: value
                 for key, value in attributes.items()
             }
-        offset, length = self._text(fields | attributes)
-        self._offset.append(offset)
-        self._length.append(length)
-        self._records += [(row, resource, record) for record in span.records]
-        self._links += [(row, link) for link in span.links]
+        row = len(self.rows)
+        ids, forms = self._words(span.trace_id, span.span_id, span.parent_id)
+        self.rows.put(
+            (start_ns, end_ns),
+            ids,
+            (self.resource_code(span.resource), self.category_code(span.category)),
+            (_KIND_CODES.get(span.kind, 0), forms, span.is_error, is_unfinished),
+            _encoded(span.name),
+            _encoded(span.thread),
+            self._text(fields | attributes),
+        )
+        self._shared_ids += span.shares_id
+        for record in span.records:
+            text = self._text(self._public(record.fields))
+            self.rows.put_point(row, record.time_ns or 0, _encoded(record.name), text)
+        for trace_id, span_id in span.links:
+            (high, low, own, _), forms = self._words(trace_id, span_id, NO_ID)
+            self.rows.put_link(row, high, low, own, forms)
 
     def add_log(self, resource: Resource, span: tuple[str, str], record: Record) -> None:
         """Add a line of a log, with the trace id and span id of the span that it belongs to."""
-        self._trace.records += 1
-        number = self._resources.setdefault(resource, len(self._resources))
-        self._logs.append((number, span, record))
+        self._records += 1
+        self._logs.append((self.resource_code(resource), span, record))
 
     def batches(self) -> Iterator[Batch]:
         """Yield all that was added; call it once."""
-        if not self._resources:
+        self.finish()
+        scanned, private, dropped = self.rows.counts()
+        self._trace.records += scanned
+        self._trace.anomalies.add("private_field", private)
+        self._trace.anomalies.add("fields_dropped", dropped)
+        rows, links = self.rows.rows(), self.rows.links()
+        if not len(rows) and not self._logs:
             return
-        rows_of_id = rows_by_id(self._id)
-        repeated = len(self._id) - len(rows_of_id) - self._shared_ids
-        self._trace.anomalies.add("repeated_span_id", repeated)
-        start, end = np.array(self._start, np.int64), np.array(self._end, np.int64)
-        resource = np.array(self._resource, np.int32)
-        unfinished = np.array(self._is_unfinished, np.bool_)
-        parent, missing = parents(self._id, self._parent_id, self._resource, rows_of_id)
+        wanted = self._links_of_logs()
+        parent, linked, ids, missing = relate(rows, np.concatenate([links, wanted]))
+        self._trace.anomalies.add("repeated_span_id", len(rows) - ids - self._shared_ids)
         self._trace.anomalies.add("parent_not_in_input", missing)
-        order = np.lexsort((self._generations(parent), -end, start))
-        row_of = np.empty(len(order), np.int64)
-        row_of[order] = np.arange(len(order))
-        processes = self._process_ids()
-        entity, level, structured = self._entities(
-            processes, start[order], end[order], resource[order], order, row_of, parent
+        generation, cycles = generations(parent)
+        self._trace.anomalies.add("parent_cycle", cycles)
+        spans = _Columns(
+            start=np.ascontiguousarray(rows["start_ns"]),
+            end=np.ascontiguousarray(rows["end_ns"]),
+            resource=np.ascontiguousarray(rows["resource"]),
+            thread=np.ascontiguousarray(rows["thread"]),
+            kind=np.ascontiguousarray(rows["kind"]),
+            unfinished=rows["is_unfinished"] != 0,
+            parent=parent,
+            rows=rows,
         )
-        of_row = np.empty(len(order), np.int32)
-        of_row[order] = entity
+        processes = self._process_ids(spans.resource)
+        names = self._values.codes([_decoded(name) for name in self.rows.names()])
+        order = _in_order(spans, generation)
+        of_row, level, structured = self._entities(processes, spans, order)
         flags = np.where(structured, SpanFlag.STRUCTURED, 0) | np.where(
-            unfinished[order], SpanFlag.UNFINISHED, 0
+            spans.unfinished, SpanFlag.UNFINISHED, 0
         )
-        yield from self._spans(order, start, end, entity, level, flags.astype(np.uint8))
-        yield from self._points(of_row, start, end, rows_of_id, processes)
-        self._compare_clocks(start, end, unfinished, resource, parent, processes)
-        yield from self._flows(of_row, start, end, resource, parent, rows_of_id)
-        yield from self._open_requests(start, end, resource, parent, processes)
+        points = self.rows.points()
+        self.put_text()
+        yield from self._spans(order, spans, names, of_row, level, flags.astype(np.uint8))
+        of_logs = linked[len(links) :]
+        yield from self._points(points, names, of_row, spans, of_logs, processes)
+        self._compare_clocks(spans, processes)
+        yield from self._flows(of_row, spans, links["row"], linked[: len(links)])
+        yield from self._open_requests(spans, processes)
+
+    def _words(
+        self, trace_id: str, span_id: str, parent_id: str
+    ) -> tuple[tuple[int, int, int, int], int]:
+        """Return ids as the words of rows, and which of them are codes of other forms."""
+        trace, is_other = self._word(trace_id, _TRACE_ID)
+        own, is_own_other = self._word(span_id, _SPAN_ID)
+        parent, is_parent_other = self._word(parent_id, _SPAN_ID)
+        forms = is_other | is_own_other << 1 | is_parent_other << 2
+        return (trace >> 64, trace & _WORD, own, parent), forms
+
+    def _word(self, id_: str, form: re.Pattern[str]) -> tuple[int, int]:
+        if id_ == NO_ID:
+            return 0, 0
+        if form.fullmatch(id_):
+            return int(id_, 16), 0
+        return self._other_ids.setdefault(id_, len(self._other_ids)), 1
+
+    def _links_of_logs(self) -> npt.NDArray[np.void]:
+        links = np.zeros(len(self._logs), LINK)
+        for number, (_, (trace_id, span_id), _) in enumerate(self._logs):
+            (high, low, own, _), forms = self._words(trace_id, span_id, NO_ID)
+            links[number] = number, high, low, own, forms
+        return links
 
     def _public(self, fields: dict[str, Any]) -> dict[str, Any]:
         private = [key for key in fields if is_private(key)]
         if not private or self._with_private:
             return fields
-        self._trace.anomalies.add("private_field", len(private))
+        self.anomalies.add("private_field", len(private))
         return {key: value for key, value in fields.items() if key not in private}
 
-    def _text(self, fields: dict[str, Any]) -> tuple[int, int]:
+    def _text(self, fields: dict[str, Any]) -> bytes:
         if not fields:
-            return 0, 0
+            return b""
         try:
             text = _ENCODER.encode(fields)
         except (RecursionError, ValueError):
             text = _ENCODER.encode(self._plain(fields))
-        data = text.encode("utf-8", "replace")
-        return self._trace.text.add(data), len(data)
+        return text.encode("utf-8", "replace")
 
     def _plain(self, fields: dict[str, Any]) -> dict[str, Any]:
         """Return the fields that JSON can have; the others are counted."""
@@ -220,85 +322,55 @@ class Collected:
             try:
                 _ENCODER.encode(value)
             except (RecursionError, ValueError):
-                self._trace.anomalies.add("bad_metadata")
+                self.anomalies.add("bad_metadata")
             else:
                 kept[key] = value
         return kept
 
-    def _process_ids(self) -> list[str]:
-        """Return what each resource is called: as short as the others of the input allow."""
-        resources = list(self._resources)
-        namespaces = {each.namespace for each in resources}
+    def _process_ids(self, resource: Int32s) -> list[str]:
+        """Return what each resource is called: as short as the others with spans or logs allow."""
+        used = {*np.unique(resource).tolist(), *(number for number, _, _ in self._logs)}
+        resources = self._resource_of
+        namespaces = {each.namespace for code, each in enumerate(resources) if code in used}
         named = []
         for each in resources:
             service = each.service or _UNKNOWN_SERVICE
             own = len(namespaces) > 1 and each.namespace
             named.append(f"{each.namespace}/{service}" if own else service)
-        several = {name for name in named if named.count(name) > 1} if len(named) < 1000 else None
+        times = Counter(named[code] for code in used)
         return [
             f"{name} {each.instance}"
-            if each.instance and (several is None or name in several)
+            if each.instance and (times[name] > 1 or len(used) >= _MANY_SERVICES)
             else name
             for name, each in zip(named, resources, strict=True)
         ]
 
-    def _generations(self, parent: Int64s) -> Int64s:
-        """Return how many ancestors each span has; a cycle of parents is cut at one of them."""
-        above = parent.tolist()
-        found = [-1] * len(above)
-        for row in range(len(above)):
-            chain = []
-            at = row
-            while at >= 0 and found[at] < 0:
-                found[at] = 0
-                chain.append(at)
-                at = above[at]
-            if at >= 0 and at in chain:
-                self._trace.anomalies.add("parent_cycle")
-                above[chain[-1]] = parent[chain[-1]] = -1
-                at = -1
-            generation = found[at] + 1 if at >= 0 else 0
-            for each in reversed(chain):
-                found[each] = generation
-                generation += 1
-        return np.array(found, np.int64)
-
-    def _entities(  # noqa: PLR0917 - columns of one table, in its order
-        self,
-        processes: Sequence[str],
-        start: Int64s,
-        end: Int64s,
-        resource: Int32s,
-        order: Int64s,
-        row_of: Int64s,
-        parent: Int64s,
+    def _entities(
+        self, processes: Sequence[str], spans: _Columns, order: Int64s
     ) -> tuple[Int32s, Int32s, npt.NDArray[np.bool_]]:
-        """Return the thread or lane of each sorted span, its level there, and if that is known."""
+        """Return the thread or lane of each span, its level there, and if that is known."""
         paths = Interner(self._trace.paths)
         entity, level = np.zeros(len(order), np.int32), np.zeros(len(order), np.int32)
-        thread = np.array(self._thread, np.int32)[order]
         # lanes show whole requests, but a service that names all its threads is drawn by these
         without = np.zeros(len(processes), np.bool_)
-        without[resource[thread < 0]] = True
-        structured = without[resource]
-        named = np.array(
-            [
-                -1 if without[number] else paths.code(thread_path(name, processes[number]))
-                for number, name in self._threads
-            ],
-            np.int32,
-        )
-        entity[~structured] = named[thread[~structured]]
-        above = parent[order]
-        above[above >= 0] = row_of[above[above >= 0]]
-        for number, process in enumerate(processes):
-            rows = np.flatnonzero((resource == number) & structured)
-            if not len(rows):
+        without[spans.resource[spans.thread < 0]] = True
+        structured = without[spans.resource]
+        threads, of = self.rows.threads()
+        named = np.full(len(threads), -1, np.int32)
+        for code in np.unique(spans.thread[~structured]).tolist():
+            named[code] = paths.code(thread_path(_decoded(threads[code]), processes[of[code]]))
+        entity[~structured] = named[spans.thread[~structured]]
+        # rows are numbered within the service, where a parent elsewhere is none; the last is none
+        local = np.full(len(order) + 1, -1, np.int64)
+        for number, rows in _by_code(spans.resource, order):
+            if not without[number]:
                 continue
-            # rows are numbered within the service, where a parent elsewhere is none
-            of = np.full(len(order) + 1, -1, np.int64)
-            of[rows] = np.arange(len(rows))
-            lanes, level[rows] = lanes_of(start[rows], end[rows], of[above[rows]])
+            process = processes[number]
+            local[rows] = np.arange(len(rows))
+            lanes, level[rows] = lanes_of(
+                spans.start[rows], spans.end[rows], local[spans.parent[rows]]
+            )
+            local[rows] = -1
             of_lane = [
                 paths.code(thread_path(lane + 1, process)) for lane in range(lanes.max() + 1)
             ]
@@ -311,95 +383,85 @@ class Collected:
     def _spans(  # noqa: PLR0917 - columns of one table, in its order
         self,
         order: Int64s,
-        start: Int64s,
-        end: Int64s,
+        spans: _Columns,
+        names: Int32s,
         entity: Int32s,
         level: Int32s,
         flags: npt.NDArray[np.uint8],
     ) -> Iterator[Batch]:
-        name, category = np.array(self._name, np.int32), np.array(self._category, np.int32)
-        offset, length = np.array(self._offset, np.int64), np.array(self._length, np.int32)
         for first in range(0, len(order), MOST_BATCH_ROWS):
-            part = slice(first, first + MOST_BATCH_ROWS)
-            rows = order[part]
+            rows = order[first : first + MOST_BATCH_ROWS]
             yield Spans(
-                start_ns=start[rows],
-                end_ns=end[rows],
-                thread=entity[part],
-                name=name[rows],
-                category=category[rows],
-                level=level[part],
-                flags=flags[part],
-                arguments=Arguments(offset[rows], length[rows]),
+                start_ns=spans.start[rows],
+                end_ns=spans.end[rows],
+                thread=entity[rows],
+                name=names[spans.rows["name"][rows]],
+                category=spans.rows["category"][rows],
+                level=level[rows],
+                flags=flags[rows],
+                arguments=Arguments(spans.rows["offset"][rows], spans.rows["length"][rows]),
             )
 
-    def _points(
+    def _points(  # noqa: PLR0917 - columns of one table, in its order
         self,
+        points: npt.NDArray[np.void],
+        names: Int32s,
         entity: Int32s,
-        start: Int64s,
-        end: Int64s,
-        rows_of_id: dict[tuple[str, str], list[int]],
+        spans: _Columns,
+        of_logs: Int64s,
         processes: Sequence[str],
     ) -> Iterator[Batch]:
         """Yield events of spans, errors of which there is no event, and logs."""
-        found: list[tuple[int, int, Record]] = []
-        explained = set()
-        for row, _, record in self._records:
-            if record.name == "exception":
-                explained.add(row)
-            found.append((int(entity[row]), int(start[row]), record))
+        rows, name = points["row"], names[points["name"]]
+        explained = np.zeros(len(spans.start), np.bool_)
+        explained[rows[name == self._values.code(_EXCEPTION)]] = True
+        errors = np.flatnonzero((spans.rows["is_error"] != 0) & ~explained)
+        times, entities, of_log, offsets, lengths = self._log_points(entity, of_logs, processes).T
+        time_ns = np.where(points["time_ns"] > 0, points["time_ns"], spans.start[rows])
+        time_ns = np.concatenate([time_ns, times, spans.end[errors]])
+        if not len(time_ns):
+            return
+        nothing = np.zeros(len(errors), np.int64)
+        error = np.full(len(errors), self._values.code(_ERROR))
+        yield Points(
+            time_ns=time_ns,
+            entity=np.concatenate([entity[rows], entities, entity[errors]]).astype(np.int32),
+            name=np.concatenate([name, of_log, error]).astype(np.int32),
+            target=np.full(len(time_ns), -1, np.int32),
+            arguments=Arguments(
+                np.concatenate([points["offset"], offsets, nothing]),
+                np.concatenate([points["length"], lengths, nothing]).astype(np.int32),
+            ),
+        )
+
+    def _log_points(
+        self, entity: Int32s, of_logs: Int64s, processes: Sequence[str]
+    ) -> npt.NDArray[np.int64]:
+        """Return the time, entity, name, offset and length of each log that has a time."""
         paths = Interner(self._trace.paths)
-        for number, id_, record in self._logs:
-            rows = rows_of_id.get(id_)
-            code = int(entity[rows[0]]) if rows else paths.code(process_path(processes[number]))
-            found.append((code, 0, record))
-        times, entities, names, offsets, lengths = [], [], [], [], []
-        for code, otherwise_ns, record in found:
-            time_ns = record.time_ns or otherwise_ns
-            if not time_ns:
+        found = []
+        for (number, _, record), row in zip(self._logs, of_logs.tolist(), strict=True):
+            code = int(entity[row]) if row >= 0 else paths.code(process_path(processes[number]))
+            if not record.time_ns:
                 self._trace.anomalies.add("event_without_time")
                 continue
-            times.append(time_ns)
-            entities.append(code)
-            names.append(self._values.code(record.name))
-            offset, length = self._text(self._public(record.fields))
-            offsets.append(offset)
-            lengths.append(length)
-        for row in np.flatnonzero(np.array(self._is_error, np.bool_)).tolist():
-            if row not in explained:
-                times.append(int(end[row]))
-                entities.append(int(entity[row]))
-                names.append(self._values.code(_ERROR))
-                offsets.append(0)
-                lengths.append(0)
-        if times:
-            yield Points(
-                time_ns=np.array(times, np.int64),
-                entity=np.array(entities, np.int32),
-                name=np.array(names, np.int32),
-                target=np.full(len(times), -1, np.int32),
-                arguments=Arguments(np.array(offsets, np.int64), np.array(lengths, np.int32)),
-            )
+            text = self._text(self._public(record.fields))
+            offset = self._trace.text.add(text) if text else 0
+            found.append((record.time_ns, code, self._values.code(record.name), offset, len(text)))
+        self.finish()
+        return np.array(found, np.int64).reshape(-1, 5)
 
-    def _compare_clocks(  # noqa: PLR0917 - columns of one table, in its order
-        self,
-        start: Int64s,
-        end: Int64s,
-        unfinished: npt.NDArray[np.bool_],
-        resource: Int32s,
-        parent: Int64s,
-        processes: Sequence[str],
-    ) -> None:
+    def _compare_clocks(self, spans: _Columns, processes: Sequence[str]) -> None:
         """Count calls that are not within their caller in another service, and say by how much."""
+        start, end, resource, parent = spans.start, spans.end, spans.resource, spans.parent
         rows = np.flatnonzero((parent >= 0) & (resource != resource[parent]))
         above = parent[rows]
         before_ns = np.maximum(start[above] - start[rows], 0)
         # only a client waits for its answer: all other children may outlive their parents
-        client, server = (
-            np.array([each == kind for each in self._kind], np.bool_)
-            for kind in ("client", "server")
+        waited = (spans.kind[above] == _KIND_CODES["client"]) & (
+            spans.kind[rows] == _KIND_CODES["server"]
         )
-        waited = client[above] & server[rows] & ~unfinished[above] & ~unfinished[rows]
+        waited &= ~spans.unfinished[above] & ~spans.unfinished[rows]
         after_ns = np.where(waited, np.maximum(end[rows] - end[above], 0), 0)
         self._trace.anomalies.add("child_before_parent", int((before_ns > 0).sum()))
         self._trace.anomalies.add("child_after_parent", int((after_ns > 0).sum()))
@@ -430,23 +492,18 @@ class Collected:
             texts.append(f"{len(largest) - _MOST_PAIRS} more pairs of services")
         self._trace.facts["clocks differ"] = "; ".join(texts)
 
-    def _flows(  # noqa: PLR0917 - columns of one table, in its order
-        self,
-        entity: Int32s,
-        start: Int64s,
-        end: Int64s,
-        resource: Int32s,
-        parent: Int64s,
-        rows_of_id: dict[tuple[str, str], list[int]],
+    def _flows(
+        self, entity: Int32s, spans: _Columns, linking: Int64s, linked: Int64s
     ) -> Iterator[Batch]:
         """Yield the calls between services and between lanes, and the links between traces."""
+        start, end, resource, parent = spans.start, spans.end, spans.resource, spans.parent
         rows = np.flatnonzero(parent >= 0)
         above = parent[rows]
         backwards = start[rows] < start[above]
         elsewhere = resource[rows] != resource[above]
         drawn = ~backwards & (entity[rows] != entity[above])
         rows, above, elsewhere = rows[drawn], above[drawn], elsewhere[drawn]
-        leaving = np.array([kind in LEAVING for kind in self._kind], np.bool_)
+        leaving = np.isin(spans.kind, [_KIND_CODES[kind] for kind in LEAVING])
         # a client's span begins with its call; any other called at some time while it was open
         called = np.where(
             leaving[above] & elsewhere, start[above], np.minimum(end[above], start[rows])
@@ -455,16 +512,14 @@ class Collected:
         columns = [
             (above, called, rows, np.where(elsewhere, call, child).astype(np.int32)),
         ]
-        linked = [(found[0], row) for row, id_ in self._links if (found := rows_of_id.get(id_))]
-        if linked:
-            pairs = np.array(linked, np.int64)
-            causes, effects = pairs[:, 0], pairs[:, 1]
+        causes, effects = linked[linked >= 0], linking[linked >= 0]
+        if len(causes):
             kept = start[causes] <= start[effects]
             causes, effects = causes[kept], effects[kept]
             at = np.minimum(end[causes], start[effects])
             columns.append((causes, at, effects, np.full(len(at), link, np.int32)))
         self._trace.anomalies.add(
-            "link_left_out", len(self._links) - sum(len(each[0]) for each in columns[1:])
+            "link_left_out", len(linking) - sum(len(each[0]) for each in columns[1:])
         )
         for causes, at, effects, name in columns:
             if len(causes):
@@ -476,18 +531,12 @@ class Collected:
                     name=name,
                 )
 
-    def _open_requests(
-        self,
-        start: Int64s,
-        end: Int64s,
-        resource: Int32s,
-        parent: Int64s,
-        processes: Sequence[str],
-    ) -> Iterator[Batch]:
+    def _open_requests(self, spans: _Columns, processes: Sequence[str]) -> Iterator[Batch]:
         """Yield how many requests each service had open, as a counter and as a state."""
         trace = self._trace
-        entering = np.array([kind in ENTERING for kind in self._kind], np.bool_)
-        first = (parent < 0) | (resource[parent] != resource)
+        start, end = spans.start, spans.end
+        entering = np.isin(spans.kind, [_KIND_CODES[kind] for kind in ENTERING])
+        first = (spans.parent < 0) | (spans.resource[spans.parent] != spans.resource)
         paths = Interner(trace.paths)
         serving = [_IDLE, *map(_serving, range(_MOST_DOUBLINGS))]
         colors = (None, *_COLORS)
@@ -504,13 +553,11 @@ class Collected:
                 ),
             ),
         ]
-        for number, process in enumerate(processes):
-            own = resource == number
-            if not own.any():
-                continue
-            chosen = own & entering
-            if not chosen.any():
-                chosen = own & first
+        for number, own in _by_code(spans.resource, np.arange(len(start))):
+            process = processes[number]
+            chosen = own[entering[own]]
+            if not len(chosen):
+                chosen = own[first[own]]
             extent_ns = int(start[own].min()), int(end[own].max())
             open_ = _open(start[chosen], end[chosen], extent_ns)
             service = paths.code(process_path(process))
@@ -535,6 +582,33 @@ class Collected:
                 state=np.append(state[changed], np.int32(-1)),
                 tag=np.full(len(times), -1, np.int32),
             )
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _decoded(text: bytes) -> str:
+    return text.decode("utf-8", "surrogatepass")
+
+
+def _in_order(spans: _Columns, generation: Int64s) -> Int64s:
+    """Return the rows by start; of those that begin together longer ones first, then parents."""
+    order = np.argsort(spans.start, kind="stable")
+    start = spans.start[order]
+    again = start[1:] == start[:-1]
+    together = np.flatnonzero(np.append(again, False) | np.append(False, again))
+    rows = order[together]
+    order[together] = rows[np.lexsort((generation[rows], -spans.end[rows], spans.start[rows]))]
+    return order
+
+
+def _by_code(codes: Int32s, order: Int64s) -> Iterator[tuple[int, Int64s]]:
+    """Yield each code, and the rows that have it, in an order of all rows."""
+    rows = order[np.argsort(codes[order], kind="stable")]
+    edges = np.append(np.flatnonzero(np.diff(codes[rows], prepend=-1)), len(rows)).tolist()
+    for first, end in pairwise(edges):
+        yield int(codes[rows[first]]), rows[first:end]
 
 
 def _serving(doubling: int) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from meantime.kernels import service_rows
 
 if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
@@ -30,37 +31,5 @@ def lanes_of(start_ns: Int64s, end_ns: Int64s, parent: Int64s) -> tuple[Int32s, 
         end_ns: When they ended.
         parent: The row of each span's parent; -1 for none.
     """
-    count = len(start_ns)
-    lane_of, level_of = np.zeros(count, np.int32), np.zeros(count, np.int32)
-    open_in: list[list[int]] = []
-    # a lane is busy until its outermost span ends, as all others there are nested in it
-    busy: list[tuple[int, int]] = []
-    free: list[int] = []
-    starts, ends, parents = start_ns.tolist(), end_ns.tolist(), parent.tolist()
-    lanes = [0] * count
-    for row, (start, end, above) in enumerate(zip(starts, ends, parents, strict=True)):
-        while busy and busy[0][0] <= start:
-            lane = heappop(busy)[1]
-            open_in[lane].clear()
-            heappush(free, lane)
-        # parents before it in the order only: one that begins later cannot contain it
-        if 0 <= above < row:
-            lane = lanes[above]
-            stack = open_in[lane]
-            while stack and ends[stack[-1]] <= start:
-                stack.pop()
-            if stack and stack[-1] == above and end <= ends[above]:
-                level_of[row] = len(stack)
-                lanes[row] = lane
-                stack.append(row)
-                continue
-        if free:
-            lane = heappop(free)
-        else:
-            lane = len(open_in)
-            open_in.append([])
-        open_in[lane].append(row)
-        lanes[row] = lane
-        heappush(busy, (end, lane))
-    lane_of[:] = lanes
-    return lane_of, level_of
+    columns = (np.ascontiguousarray(column, np.int64) for column in (start_ns, end_ns, parent))
+    return service_rows.lanes_of(*columns)

@@ -11,6 +11,7 @@ from meantime.units import MAX_NS
 __all__ = [
     "MALFORMED",
     "NO_ID",
+    "PRIVATE",
     "Record",
     "Resource",
     "ServiceSpan",
@@ -26,7 +27,7 @@ MALFORMED = (ArithmeticError, AttributeError, KeyError, TypeError, ValueError)
 
 # Fields with command lines, environments and headers of requests: people share pages without
 # knowing that these are in them.
-_PRIVATE = (
+PRIVATE = (
     "process.command",
     "process.environment",
     "process.owner",
@@ -110,7 +111,7 @@ def is_private(key: str) -> bool:
     >>> is_private("process.command_line"), is_private("http.route")
     (True, False)
     """
-    return key.startswith(_PRIVATE)
+    return key.startswith(PRIVATE)
 
 
 def time_of(value: object, unit_ns: int = 1) -> int | None:

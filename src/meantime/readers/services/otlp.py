@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from meantime.anomalies import Anomalies
     from meantime.readers.services.collect import Collected
 
-__all__ = ["add_document"]
+__all__ = ["add_document", "resource_of", "scope_name", "span_of"]
 
 _KINDS = ("", "internal", "server", "client", "producer", "consumer")
 _OUTER = ("result", "trace", "data")
@@ -67,14 +67,13 @@ def add_document(document: Any, collected: Collected, anomalies: Anomalies) -> N
             raise KeyError("resourceSpans")
         anomalies.add("record_skipped")
     for group in spans or ():
-        resource = _resource(group)
+        resource = resource_of(group.get("resource") or {})
         for scope in _any(group, "scopeSpans", "instrumentationLibrarySpans") or ():
-            library = _any(scope, "scope", "instrumentationLibrary") or {}
-            category = str(library.get("name", ""))
+            category = scope_name(_any(scope, "scope", "instrumentationLibrary") or {})
             for span in scope.get("spans", ()):
-                collected.add(_span(span, resource, category, anomalies))
+                collected.add(span_of(span, resource, category, anomalies))
     for group in logs or ():
-        resource = _resource(group)
+        resource = resource_of(group.get("resource") or {})
         for scope in _any(group, "scopeLogs", "instrumentationLibraryLogs") or ():
             for log in _any(scope, "logRecords") or ():
                 collected.add_log(resource, *_log(log))
@@ -96,8 +95,14 @@ def _in_snake_case(name: str) -> str:
     return "".join(f"_{each.lower()}" if each.isupper() else each for each in name)
 
 
-def _resource(group: dict[str, Any]) -> Resource:
-    fields = _fields((group.get("resource") or {}).get("attributes"))
+def scope_name(scope: dict[str, Any]) -> str:
+    """Return what the spans of a scope were recorded by."""
+    return str(scope.get("name", ""))
+
+
+def resource_of(resource: dict[str, Any]) -> Resource:
+    """Return what a resource is called."""
+    fields = _fields(resource.get("attributes"))
     instance = fields.get("service.instance.id", "")
     host, pid = fields.get("host.name", ""), fields.get("process.pid", "")
     if pid != "":
@@ -110,9 +115,10 @@ def _resource(group: dict[str, Any]) -> Resource:
     )
 
 
-def _span(
+def span_of(
     span: dict[str, Any], resource: Resource, category: str, anomalies: Anomalies
 ) -> ServiceSpan:
+    """Return a span of a resource and of the scope with this name, and count its oddities."""
     fields = _fields(span.get("attributes"))
     for what in _DROPPED:
         _count_dropped(span, f"dropped{what}Count", anomalies)

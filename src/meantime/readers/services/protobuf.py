@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["decode_export"]
+__all__ = ["decode"]
 
 _VARINT, _BYTES = 0, 2
 _FIXED = {1: 8, 5: 4}
@@ -87,16 +87,17 @@ _MESSAGES: Final[dict[str, _Message]] = {
 }
 
 
-def decode_export(data: memoryview) -> dict[str, Any]:
-    """Return the spans of an export request, or of what a file exporter writes.
+def decode(data: memoryview, message: str = "Export", depth: int = 0) -> dict[str, Any]:
+    """Return a message, such as an export request, or what a file exporter writes.
+
+    Args:
+        data: Its bytes.
+        message: Its type.
+        depth: How many messages it is in.
 
     Raises:
         ValueError: If it is not one, or ends inside a field.
     """
-    return _decode(data, "Export", 0)
-
-
-def _decode(data: memoryview, message: str, depth: int) -> dict[str, Any]:
     if depth > _DEEPEST:
         raise ValueError("messages are nested too deeply")
     fields = _MESSAGES[message]
@@ -112,7 +113,7 @@ def _decode(data: memoryview, message: str, depth: int) -> dict[str, Any]:
         if (wire == _BYTES) == (field.kind in _NUMBERS):
             raise ValueError(f"field {number} of a {message} has another type")
         converter = _CONVERTERS.get(field.kind)
-        converted = converter(value) if converter else _decode(value, field.kind, depth + 1)
+        converted = converter(value) if converter else decode(value, field.kind, depth + 1)
         if field.repeated:
             found.setdefault(field.name, []).append(converted)
         else:

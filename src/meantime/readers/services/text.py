@@ -6,18 +6,40 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from meantime.errors import InputError
+from meantime.readers.file_text import BLOCK_BYTES, block_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from meantime.readers.contract import ReadOptions
+    from meantime.readers.file_text import FileText
     from meantime.readers.source import Source
     from meantime.trace import Trace
 
-__all__ = ["Document", "documents"]
+__all__ = ["Document", "DocumentText", "documents", "texts", "value_of"]
 
 _BLANK = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
+
+
+class DocumentText(NamedTuple):
+    """Where the text of a JSON value of an input is, valid until the next one is asked for.
+
+    Attributes:
+        data: What contains it.
+        begin: Where it begins there.
+        end: Where it ends.
+        line: The line that it begins in, from 1.
+        is_line: Whether it is a line, of which there may be others.
+        is_last: Whether it is a line without an end.
+    """
+
+    data: FileText | memoryview
+    begin: int
+    end: int
+    line: int
+    is_line: bool
+    is_last: bool
 
 
 class Document(NamedTuple):
@@ -32,6 +54,49 @@ class Document(NamedTuple):
     line: int
 
 
+def texts(source: Source, options: ReadOptions) -> Iterator[DocumentText]:
+    """Yield the texts of the JSON values of an input, in bounded memory if they are lines.
+
+    Raises:
+        InputError: If the input cannot be read.
+    """
+    with source:
+        data = source.text()
+    size, stored = len(data), source.stored_bytes or source.read_bytes
+    at = len(_BOM) if bytes(data[: len(_BOM)]) == _BOM else 0
+    if not _has_lines(data, at):
+        yield DocumentText(data, at, size, 1, is_line=False, is_last=False)
+        options.report_progress(stored, source.stored_bytes or 0)
+        return
+    line, room = 0, BLOCK_BYTES
+    while at < size:
+        block = block_of(data, at, room)
+        is_end = at + len(block) == size
+        done = 0
+        for begin, end in _lines(block):
+            is_last = end == len(block)
+            if is_last and not is_end:
+                break
+            line += 1
+            done = min(end + 1, len(block))
+            if bytes(block[begin:end]).strip(_BLANK):
+                yield DocumentText(block, begin, end, line, is_line=True, is_last=is_last)
+        at += done
+        # a line that does not fit
+        room = BLOCK_BYTES if done else 2 * room
+        options.report_progress(at * stored // size, source.stored_bytes or 0)
+
+
+def _lines(block: memoryview) -> Iterator[tuple[int, int]]:
+    """Yield where the lines of a block begin and end; the last may have no end."""
+    data, at = bytes(block), 0
+    while at < len(data):
+        end = data.find(b"\n", at)
+        end = len(data) if end < 0 else end
+        yield at, end
+        at = end + 1
+
+
 def documents(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Document]:
     """Yield the JSON values of an input.
 
@@ -41,44 +106,42 @@ def documents(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Do
     Raises:
         InputError: If a value is not JSON, unless `lenient`: then it is counted.
     """
-    with source:
-        data = bytes(source.whole()).removeprefix(_BOM)
-    size = len(data)
-    if not _has_lines(data):
-        yield Document(_parsed(data, source.name, 1, last=False, is_whole=True), 1)
-        options.report_progress(source.read_bytes, source.stored_bytes or 0)
-        return
-    at, line = 0, 0
-    while at < size:
-        end = data.find(b"\n", at)
-        is_last = end < 0
-        end = size if is_last else end
-        line += 1
-        text = data[at:end]
-        at = end + 1
-        if not text.strip(_BLANK):
-            continue
-        try:
-            value = _parsed(text, source.name, line, last=is_last, is_whole=False)
-        except _TruncatedError:
-            trace.anomalies.add("truncated")
-            return
-        except InputError:
-            if not options.lenient:
-                raise
-            trace.anomalies.add("bad_record")
-            continue
-        yield Document(value, line)
-        options.report_progress(at * source.read_bytes // size, source.stored_bytes or 0)
+    for text in texts(source, options):
+        document = value_of(text, source.name, trace, options)
+        if document is not None:
+            yield document
+
+
+def value_of(text: DocumentText, name: str, trace: Trace, options: ReadOptions) -> Document | None:
+    """Return the value of a text; None if that is only counted, as `documents` does.
+
+    Raises:
+        InputError: As `documents` does.
+    """
+    data = bytes(text.data[text.begin : text.end])
+    try:
+        return Document(_parsed(data, name, text), text.line)
+    except _TruncatedError:
+        trace.anomalies.add("truncated")
+    except InputError:
+        if not text.is_line or not options.lenient:
+            raise
+        trace.anomalies.add("bad_record")
+    return None
 
 
 class _TruncatedError(Exception):
     """The input ends inside a value."""
 
 
-def _has_lines(data: bytes) -> bool:
-    """Whether the first line is a value of its own."""
-    first = data.lstrip(_BLANK).split(b"\n", 1)[0].strip(_BLANK)
+def _has_lines(data: FileText | memoryview, at: int) -> bool:
+    """Whether the first line is a value of its own, and does not end the input."""
+    room = BLOCK_BYTES
+    while b"\n" not in (first := bytes(block_of(data, at, room)).lstrip(_BLANK)):
+        if at + room >= len(data):
+            return False
+        room *= 2
+    first = first.split(b"\n", 1)[0].strip(_BLANK)
     if not (first.startswith(b"{") and first.endswith(b"}")):
         return False
     try:
@@ -90,18 +153,18 @@ def _has_lines(data: bytes) -> bool:
     return True
 
 
-def _parsed(text: bytes, name: str, line: int, *, last: bool, is_whole: bool) -> Any:
+def _parsed(data: bytes, name: str, text: DocumentText) -> Any:
     try:
         # NaN and infinity, which JSON does not have, stay texts
-        return json.loads(text.decode("utf-8", "replace"), parse_constant=str, strict=False)
+        return json.loads(data.decode("utf-8", "replace"), parse_constant=str, strict=False)
     except json.JSONDecodeError as error:
-        if last:
+        if text.is_last:
             raise _TruncatedError from None
-        where = error.lineno if is_whole else line
+        where = text.line if text.is_line else error.lineno
         raise InputError(
             name, f"{error.msg} (column {error.colno}): it is not JSON", line=where
         ) from None
     except (RecursionError, ValueError):
         raise InputError(
-            name, "a value is nested too deeply, or a number is too long", line=line
+            name, "a value is nested too deeply, or a number is too long", line=text.line
         ) from None
