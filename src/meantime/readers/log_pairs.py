@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +33,9 @@ __all__ = ["paired"]
 _Key = tuple[int, tuple[str, ...]]
 _ALL = "log"
 _MOST_LISTED = 12
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+# logs have the same fields on nearly every line
+_is_private = lru_cache(1 << 10)(is_private)
 
 
 @dataclass(eq=False, slots=True)
@@ -41,6 +45,7 @@ class _Open:
     row: int
     key: _Key
     parent: _Open | None
+    fields: dict[str, Any]
     children: dict[_Key, _Open] = field(default_factory=dict)
 
 
@@ -97,18 +102,18 @@ class _Pairs:
         self._category: list[int] = []
         self._parent: list[int] = []
         self._unfinished: list[bool] = []
-        self._fields: list[dict[str, Any] | None] = []
         self._offset: list[int] = []
         self._length: list[int] = []
 
     def add(self, event: Event) -> None:
         """Add an event, after all that are earlier."""
+        name = event.name
         self._last_ns = event.time_ns
-        if len(self._seen) <= _MOST_LISTED:
-            self._seen.add(event.name)
-        for number in self._ends.get(event.name, ()):
+        if name not in self._seen and len(self._seen) <= _MOST_LISTED:
+            self._seen.add(name)
+        for number in self._ends.get(name, ()):
             self._finish(number, event)
-        for number in self._begins.get(event.name, ()):
+        for number in self._begins.get(name, ()):
             self._begin(number, event)
 
     def check(self) -> None:
@@ -126,29 +131,29 @@ class _Pairs:
 
     def _begin(self, number: int, event: Event) -> None:
         pair = self._pairs[number]
-        key = (number, tuple(str(event.get(name)) for name in pair.by))
+        key = (number, tuple([str(event.get(name)) for name in pair.by]))
         if (before := self._open.get(key)) is not None:
             # it was begun again without an end
             self._close(before, event.time_ns, None)
-        parent = self._parent_of(key)
+        parent = self._parent_of(key) if len(self._pairs) > 1 else None
         row = len(self._start)
-        opened = self._open[key] = _Open(row, key, parent)
+        opened = self._open[key] = _Open(row, key, parent, {**event.fields})
         if parent is not None:
             parent.children[key] = opened
-        above, own = [str(event.get(name)) for name in self._entity[:-1]], _ALL
+        above, own = "", _ALL
         if self._entity:
-            own = str(event.get(self._entity[-1]))
+            *others, own = [str(event.get(name)) for name in self._entity]
+            above = " ".join(others)
         name = event.get(self._name) if self._name is not None else None
         self._start.append(event.time_ns)
         self._end.append(event.time_ns)
-        self._of.append(self._codes.code((" ".join(above) or _ALL, own)))
+        self._of.append(self._codes.code((above or _ALL, own)))
         self._label.append(
             self._values.code(name if isinstance(name, str) else self._titles[number])
         )
         self._category.append(self._categories.code(self._titles[number]))
         self._parent.append(-1 if parent is None else parent.row)
         self._unfinished.append(True)
-        self._fields.append(dict(event.fields))
         self._offset.append(0)
         self._length.append(0)
 
@@ -169,15 +174,13 @@ class _Pairs:
 
     def _finish(self, number: int, event: Event) -> None:
         pair = self._pairs[number]
-        opened = self._open.get((number, tuple(str(event.get(name)) for name in pair.by)))
+        opened = self._open.get((number, tuple([str(event.get(name)) for name in pair.by])))
         if opened is None:
             self._trace.anomalies.add("end_without_begin")
             return
-        fields = self._fields[opened.row]
-        assert fields is not None
-        fields.update(event.fields)
+        opened.fields.update(event.fields)
         if len(pair.ends) > 1:
-            fields["end"] = event.name
+            opened.fields["end"] = event.name
         self._unfinished[opened.row] = False
         self._close(opened, event.time_ns, event.name)
 
@@ -189,19 +192,17 @@ class _Pairs:
             waiting += each.children.values()
             del self._open[each.key]
             self._end[each.row] = time_ns
-            fields = self._fields[each.row] or {}
-            self._fields[each.row] = None
+            fields = each.fields
             if each is not opened and end is not None:
                 fields["ended_by"] = end
-            self._trace.anomalies.add("begin_without_end", int(self._unfinished[each.row]))
-            public = {
-                key: value
-                for key, value in fields.items()
-                if self._with_private or not is_private(key)
-            }
-            self._trace.anomalies.add("private_field", len(fields) - len(public))
-            if public:
-                text = json.dumps(public, ensure_ascii=False).encode("utf-8", "replace")
+            if self._unfinished[each.row]:
+                self._trace.anomalies.add("begin_without_end")
+            if not self._with_private and any(map(_is_private, fields)):
+                public = {key: value for key, value in fields.items() if not _is_private(key)}
+                self._trace.anomalies.add("private_field", len(fields) - len(public))
+                fields = public
+            if fields:
+                text = _ENCODER.encode(fields).encode("utf-8", "replace")
                 self._offset[each.row] = self._trace.text.add(text)
                 self._length[each.row] = len(text)
         if opened.parent is not None:
