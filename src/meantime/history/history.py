@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 import numpy as np
 
+from meantime.attributes import format_path
 from meantime.errors import AttributeNotFound, HistoryClosedError, HistoryError
 from meantime.history import attribute_queries, searching
 from meantime.history.lanes import drawable_lanes
@@ -14,7 +15,7 @@ from meantime.history.numbers import quarks_of, time_of
 from meantime.history.results import IntervalBatches, TextPaths
 from meantime.history.samples import ALL_EVENTS
 from meantime.history.selecting import many, one
-from meantime.history.shares import shares
+from meantime.history.shares import grouped_in_range, shares
 from meantime.history.span_attributes import with_span_attributes
 from meantime.history.tiles import counter_tile, state_tile
 
@@ -27,9 +28,11 @@ if TYPE_CHECKING:
 
     from meantime.anomalies import Anomalies
     from meantime.attributes import Attributes, Pattern
+    from meantime.attributes import Path as AttributePath
     from meantime.clocks import Clock
     from meantime.columns import Int32s, Int64s, Value
     from meantime.history.damage import Damage
+    from meantime.history.grouped_shares import GroupedShares
     from meantime.history.lanes import Lane
     from meantime.history.results import Flows, Interval, Intervals, Points, Sample
     from meantime.history.samples import SampleTable
@@ -448,6 +451,33 @@ class History:
         now = self._asked()
         asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
         return shares(now, asked, range_ns, bins, longest=False)
+
+    def grouped_shares(
+        self,
+        quarks: Many,
+        start_ns: int,
+        end_ns: int,
+        bins: int = 1,
+        key: Callable[[AttributePath], str | None] = format_path,
+    ) -> GroupedShares:
+        """Return the shares of groups of attributes in a range that may be partly outside.
+
+        Bins are as of `shares` and groups as of `Shares.grouped`, but the range is not clipped: no
+        state is known before the history begins and after it ends. So the shares of several
+        histories in one range have the same bins, and can be added.
+
+        >>> from meantime.testing import history_from_picture
+        >>> history_from_picture("disk0  aab.").grouped_shares([0], -2, 6, 2).cell("disk0", 0)
+        {None: 2, 'a': 2}
+
+        Raises:
+            QuarkError: If the attribute does not exist.
+            TimeRangeError: If the range is empty, or a bin is too wide for 64 bits.
+            ValueError: If there is not at least one bin.
+        """
+        now = self._asked()
+        asked = now.checked_quarks(many(now.attributes, quarks))
+        return grouped_in_range(now, asked, (time_of(start_ns), time_of(end_ns)), bins, key)
 
     def dominant(
         self,

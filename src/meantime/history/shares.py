@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from meantime.attributes import format_path
 from meantime.columns import Coded, Mixed
 from meantime.errors import TimeRangeError
 from meantime.history.results import listed, shown
@@ -16,15 +17,17 @@ from meantime.kernels.tail import INT, STR
 from meantime.tabular import Tabular
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
+    from meantime.attributes import Attributes, Path
     from meantime.columns import Int32s, Int64s, Value, Values
+    from meantime.history.grouped_shares import GroupedShares
     from meantime.history.snapshot import Snapshot
     from meantime.tabular import Column
 
-__all__ = ["Shares", "Slots", "shares"]
+__all__ = ["Shares", "Slots", "grouped_in_range", "shares"]
 
 # Each cell has as few bytes as possible: a query spends most of its time on pages of new memory.
 _SLOTS_OF_A_BYTE = 2**8
@@ -51,13 +54,14 @@ class Shares(Tabular):
     from the least. Columns are made when they are first used.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - columns
         self,
         quarks: Int32s,
         edges_ns: Int64s,
         cells: tuple[Int32s, Int32s],
         rows: tuple[npt.NDArray[Any], npt.NDArray[Any]],
         values: _Values,
+        paths: Attributes,
     ) -> None:
         """`cells` are the rows and changes per cell; `rows` the slot and the time of each row."""
         self.edges_ns = edges_ns
@@ -65,6 +69,12 @@ class Shares(Tabular):
         self._cell_rows, self._cell_changes = cells
         self._slot, self._ns = rows
         self._values = values
+        self._paths = paths
+
+    @property
+    def cells(self) -> tuple[Int32s, Int32s]:
+        """By attribute and bin, the number of rows and of changes."""
+        return self._cell_rows, self._cell_changes
 
     @cached_property
     def quark(self) -> Int32s:
@@ -133,7 +143,36 @@ class Shares(Tabular):
             ((self._cell_rows > 0).astype(np.int32), self._cell_changes),
             (self._slot[chosen], self._ns[chosen]),
             self._values,
+            self._paths,
         )
+
+    def grouped(self, key: Callable[[Path], str | None] = format_path) -> GroupedShares:
+        r"""Return the shares of groups of attributes, all attributes of a group together.
+
+        Shares of several histories can be added once they are grouped: quarks and codes of values
+        differ from one to another, names do not.
+
+        >>> from meantime.testing import history_from_picture
+        >>> history = history_from_picture("disk0  aab.\ndisk1  bbbb")
+        >>> history.shares([0, 1]).grouped(lambda path: path[0][:-1]).cell("disk", 0)
+        {'b': 5, 'a': 2, None: 1}
+
+        Args:
+            key: Returns the name of the group for the path of an attribute, or None to leave the
+                attribute out. The default is the path as text, so each is a group.
+        """
+        from meantime.history.grouped_shares import grouped_shares  # noqa: PLC0415 - for sums only
+
+        paths = [self._paths.path(quark) for quark in self._quarks.tolist()]
+        return grouped_shares(self, self.cells, [key(path) for path in paths])
+
+    def __add__(self, other: Shares) -> GroupedShares:
+        """Return the sum of both by path and value: those of the same attributes of two hosts.
+
+        Raises:
+            UsageError: If their bins differ.
+        """
+        return self.grouped() + other.grouped()
 
     def columns(self) -> dict[str, Column]:
         """Return quark, bin, value and ns."""
@@ -243,19 +282,30 @@ def _is_short(snapshot: Snapshot, range_ns: tuple[int, int]) -> bool:
 
 
 def shares(
-    snapshot: Snapshot, quarks: Int32s, range_ns: tuple[int, int], bins: int, *, longest: bool
+    snapshot: Snapshot,
+    quarks: Int32s,
+    range_ns: tuple[int, int],
+    bins: int,
+    *,
+    longest: bool,
+    edges_ns: Int64s | None = None,
 ) -> Shares:
-    """Return the time per value and bin of attributes; with `longest` only of the longest value."""
+    """Return the time per value and bin of attributes; with `longest` only of the longest value.
+
+    Bins divide the range evenly, or have the given edges from its start to its end.
+    """
     bins = index(bins)
     if bins < 1:
         raise ValueError(f"bins is {bins}: at least one is needed")
     widest_ns = -(-(range_ns[1] - range_ns[0]) // bins)
+    if edges_ns is not None:
+        widest_ns = int(np.diff(edges_ns).max())
     if widest_ns > _LONGEST_NS:
         raise TimeRangeError(
             f"bins of {widest_ns} ns are too wide: times of 2^63 ns and more cannot be summed up;"
             " ask for more bins or a shorter range"
         )
-    edges_ns = bin_edges(*range_ns, bins)
+    edges_ns = bin_edges(*range_ns, bins) if edges_ns is None else edges_ns
     kinds = snapshot.kinds[quarks]
     slots = Slots.of(snapshot, quarks, range_ns)
     cells = len(quarks) * bins
@@ -284,4 +334,36 @@ def shares(
         (cell_rows, cell_changes),
         (slot[: tally.rows], ns[: tally.rows]),
         _Values(kinds, slots.low, slots.counts == 0, tally.words, snapshot.strings),
+        snapshot.attributes,
     )
+
+
+def grouped_in_range(
+    snapshot: Snapshot,
+    quarks: Int32s,
+    range_ns: tuple[int, int],
+    bins: int,
+    key: Callable[[Path], str | None],
+) -> GroupedShares:
+    """Return the shares of groups in a range that may be partly or entirely outside."""
+    from meantime.history.grouped_shares import grouped_shares, without_state  # noqa: PLC0415 - for sums only
+
+    start_ns, end_ns = range_ns
+    if end_ns <= start_ns:
+        raise TimeRangeError(f"the range from {start_ns} ns to {end_ns} ns is empty")
+    if index(bins) < 1:
+        raise ValueError(f"bins is {bins}: at least one is needed")
+    names = [key(snapshot.attributes.path(quark)) for quark in quarks.tolist()]
+    low = max(start_ns, snapshot.segments.start_ns)
+    high = min(end_ns, snapshot.segments.end_ns)
+    if low >= high:
+        return without_state(names, start_ns, end_ns, bins)
+    snapshot.check_known(quarks, low)
+    edges_ns = bin_edges(start_ns, end_ns, bins)
+    first = int(np.searchsorted(edges_ns, low, side="right")) - 1
+    last = int(np.searchsorted(edges_ns, high))
+    inner_ns = np.concatenate([[low], edges_ns[first + 1 : last], [high]])
+    found = shares(
+        snapshot, quarks, (low, high), len(inner_ns) - 1, longest=False, edges_ns=inner_ns
+    )
+    return grouped_shares(found, found.cells, names).extended(edges_ns)

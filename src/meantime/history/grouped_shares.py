@@ -1,0 +1,314 @@
+"""Shares of groups of attributes, by value: those of several histories add up."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from meantime.columns import Coded, Mixed, ranked
+from meantime.errors import TimeRangeError, UsageError
+from meantime.history.results import listed, shown
+from meantime.kernels.shares import bin_edges
+from meantime.kernels.tail import FLOAT, INT, STR
+from meantime.tabular import Tabular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s, Value, Values
+    from meantime.history.shares import Shares
+    from meantime.tabular import Column
+
+    # A type as `Mixed` has it, and a string, an integer, or the bits of a float; (0, 0) is None.
+    _Typed: TypeAlias = tuple[int, str | int]
+
+__all__ = ["GroupedShares", "added_shares", "grouped_shares", "without_state"]
+
+_ORDER = {0: 0, INT: 1, FLOAT: 2, STR: 3}
+_MOST = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class GroupedShares(Tabular):
+    """How long the attributes of each group had each value in each bin, all together.
+
+    The times of a group in a bin sum to the bin's width times `attributes`, since no state counts
+    as None. Rows are in order of the groups' names, then of bins, then of values: None, integers,
+    floats, then strings. Two with the same edges are added by `+`, by the groups' names.
+
+    Attributes:
+        edges_ns: Bin i is [edges_ns[i], edges_ns[i + 1]).
+        groups: The names of the groups, in order.
+        attributes_of: int64, how many attributes are in each group.
+        group: int32, one row per group, bin and value that lasted in it: the number of the group.
+        bin: int32.
+        value_code: int32, the index of the value in `values`.
+        values: The different values, in order.
+        ns: int64, above 0.
+        changes: int64, how many states began, by group and bin.
+    """
+
+    edges_ns: Int64s
+    groups: list[str]
+    attributes_of: Int64s
+    group: Int32s
+    bin: Int32s
+    value_code: Int32s
+    values: list[_Typed]
+    ns: Int64s
+    changes: Int64s
+
+    @property
+    def value(self) -> Values:
+        """`Coded` if all values are strings or None, otherwise `Mixed`."""
+        return _column(self.values, self.value_code)
+
+    def columns(self) -> dict[str, Column]:
+        """Return group, bin, value and ns."""
+        group = Coded(self.group, self.groups)
+        return {"group": group, "bin": self.bin, "value": self.value, "ns": self.ns}
+
+    def __len__(self) -> int:
+        return len(self.ns)
+
+    def cell(self, group: str, part: int) -> dict[Value, int]:
+        """Return the time per value of one group in one bin; the longest first."""
+        rows = np.flatnonzero((self.group == self.groups.index(group)) & (self.bin == part))
+        rows = rows[np.argsort(-self.ns[rows], kind="stable")]
+        value = self.value
+        return {value[row]: int(self.ns[row]) for row in rows.tolist()}
+
+    def __add__(self, other: GroupedShares) -> GroupedShares:
+        """Return the sum of both: see `added_shares`."""
+        return added_shares([self, other])
+
+    def moved(self, offset_ns: int) -> GroupedShares:
+        """Return the same shares with this added to all times."""
+        return replace(self, edges_ns=self.edges_ns + offset_ns)
+
+    def extended(self, edges_ns: Int64s) -> GroupedShares:
+        """Return these shares with other edges, beyond which and between which there is no state.
+
+        All edges of these shares but the first and the last are among the others.
+        """
+        first = int(np.searchsorted(edges_ns, self.edges_ns[0], side="right")) - 1
+        wanted, had = np.diff(edges_ns), np.zeros(len(edges_ns) - 1, np.int64)
+        had[first : first + len(self.edges_ns) - 1] = np.diff(self.edges_ns)
+        missing = np.flatnonzero(wanted - had)
+        groups = np.repeat(np.arange(len(self.groups)), len(missing))
+        bins = np.tile(missing, len(self.groups))
+        changes = np.zeros((len(self.groups), len(wanted)), np.int64)
+        changes[:, first : first + self.changes.shape[1]] = self.changes
+        return _summed(
+            edges_ns,
+            (self.groups, self.attributes_of),
+            [(0, 0), *self.values],
+            [
+                (self.group, self.bin + first, self.value_code + 1, self.ns),
+                (
+                    groups,
+                    bins,
+                    np.zeros_like(bins),
+                    (wanted - had)[bins] * self.attributes_of[groups],
+                ),
+            ],
+            changes,
+        )
+
+    def __repr__(self) -> str:
+        group, value = Coded(self.group, self.groups), self.value
+        lines = [
+            f"  {group[row]}: bin {self.bin[row]} {value[row]!r} {self.ns[row]} ns"
+            for row in shown(len(self))
+        ]
+        bins = len(self.edges_ns) - 1
+        return listed(
+            f"Shares of {len(self.groups):,} groups: {len(self):,} in {bins:,} bins",
+            lines,
+            len(self),
+        )
+
+
+def grouped_shares(
+    shares: Shares, cells: tuple[Int32s, Int32s], names: Sequence[str | None]
+) -> GroupedShares:
+    """Return shares of groups of attributes.
+
+    Args:
+        shares: The shares of attributes.
+        cells: By attribute and bin, the number of rows and of changes.
+        names: The name of each attribute's group; None leaves it out.
+    """
+    groups = sorted({name for name in names if name is not None})
+    number = {name: index for index, name in enumerate(groups)}
+    of_attribute = np.array([-1 if name is None else number[name] for name in names], np.int64)
+    used = of_attribute >= 0
+    counts = np.bincount(of_attribute[used], minlength=len(groups))
+    _check_width(shares.edges_ns, int(counts.sum()))
+    group = np.repeat(of_attribute, cells[0].sum(axis=1))
+    kept = slice(None) if used.all() else group >= 0
+    values, code = _typed(shares.value)
+    changes = np.zeros((len(groups), len(shares.edges_ns) - 1), np.int64)
+    np.add.at(changes, of_attribute[used], cells[1][used])
+    rows = (group[kept], shares.bin[kept], code[kept], shares.ns[kept])
+    return _summed(shares.edges_ns, (groups, counts.astype(np.int64)), values, [rows], changes)
+
+
+def without_state(
+    groups: Iterable[str | None], start_ns: int, end_ns: int, bins: int
+) -> GroupedShares:
+    """Return the shares of attributes that have no state, with the group of each."""
+    names = [name for name in groups if name is not None]
+    different = sorted(set(names))
+    counts = np.array([names.count(name) for name in different], np.int64)
+    edges_ns = bin_edges(start_ns, end_ns, bins)
+    _check_width(edges_ns, len(names))
+    group = np.repeat(np.arange(len(different)), bins)
+    part = np.tile(np.arange(bins), len(different))
+    ns = np.diff(edges_ns)[part] * counts[group]
+    changes = np.zeros((len(different), bins), np.int64)
+    rows = (group, part, np.zeros_like(part), ns)
+    return _summed(edges_ns, (different, counts), [(0, 0)], [rows], changes)
+
+
+def added_shares(parts: Sequence[GroupedShares]) -> GroupedShares:
+    """Return the sum of shares with the same edges, by the names of groups, and by value.
+
+    The order of the parts makes no difference, and parts may be sums.
+
+    >>> from meantime.testing import history_from_picture
+    >>> hosts = [history_from_picture(line) for line in ("cpu0  aab.", "cpu0  bbbb")]
+    >>> added_shares([host.shares([0], bins=2).grouped() for host in hosts]).cell("cpu0", 1)
+    {'b': 3, None: 1}
+
+    Raises:
+        TimeRangeError: If a bin is so wide that times of all attributes may exceed 64 bits.
+        UsageError: If there is none, or edges differ.
+    """
+    if not parts:
+        raise UsageError("there are no shares to add")
+    edges_ns = parts[0].edges_ns
+    for part in parts:
+        if not np.array_equal(part.edges_ns, edges_ns):
+            raise UsageError("shares of different bins cannot be added; ask for the same range")
+    groups = sorted({name for part in parts for name in part.groups})
+    values = sorted({value for part in parts for value in part.values}, key=_value_order)
+    number = {name: index for index, name in enumerate(groups)}
+    code_of = {value: code for code, value in enumerate(values)}
+    counts = np.zeros(len(groups), np.int64)
+    changes = np.zeros((len(groups), len(edges_ns) - 1), np.int64)
+    rows = []
+    for part in parts:
+        group = np.array([number[name] for name in part.groups], np.int64)
+        code = np.array([code_of[value] for value in part.values], np.int64)
+        counts[group] += part.attributes_of
+        changes[group] += part.changes
+        rows.append((group[part.group], part.bin, code[part.value_code], part.ns))
+    _check_width(edges_ns, int(counts.sum()))
+    return _summed(edges_ns, (groups, counts), values, rows, changes)
+
+
+def _check_width(edges_ns: Int64s, attributes: int) -> None:
+    """Check that the times of all attributes in a bin fit 64 bits.
+
+    Raises:
+        TimeRangeError: If they may not.
+    """
+    widest_ns = int(np.diff(edges_ns).max(initial=0))
+    if widest_ns * attributes > _MOST:
+        raise TimeRangeError(
+            f"bins of {widest_ns} ns are too wide for the times of {attributes:,} attributes;"
+            " ask for more bins or a shorter range"
+        )
+
+
+def _summed(
+    edges_ns: Int64s,
+    members: tuple[list[str], Int64s],
+    values: Sequence[_Typed],
+    rows: Sequence[tuple[npt.NDArray[np.integer], ...]],
+    changes: Int64s,
+) -> GroupedShares:
+    """Return rows added up and in order; each has a group, a bin, a value's code and a time.
+
+    `members` are the groups and the number of attributes in each.
+    """
+    groups, attributes_of = members
+    ordered = sorted(set(values), key=_value_order)
+    rank = {value: code for code, value in enumerate(ordered)}
+    rank_of = np.array([rank[value] for value in values], np.int64)
+    bins = len(edges_ns) - 1
+    group, part, code, ns = (
+        np.concatenate([np.empty(0, np.int64), *column]) for column in zip(*rows, strict=True)
+    )
+    many = max(len(ordered), 1)
+    # below 2^63: `_MOST` limits how many cells there are memory for
+    keys = (group * bins + part) * many + rank_of[code]
+    cells = len(groups) * bins * many
+    if cells <= 4 * len(keys):
+        sums = np.zeros(cells, np.int64)
+        np.add.at(sums, keys, ns)
+        keys = np.flatnonzero(sums)
+        ns = sums[keys]
+    else:
+        order = np.argsort(keys, kind="stable")
+        keys, ns = keys[order], ns[order]
+        first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))[: len(keys)]
+        keys, ns = keys[first], np.add.reduceat(ns, first) if len(first) else ns
+    cell, code = np.divmod(keys, many)
+    used, code = np.unique(code, return_inverse=True)
+    return GroupedShares(
+        edges_ns,
+        groups,
+        attributes_of,
+        (cell // bins).astype(np.int32),
+        (cell % bins).astype(np.int32),
+        code.astype(np.int32),
+        [ordered[each] for each in used.tolist()],
+        ns,
+        changes,
+    )
+
+
+def _value_order(value: _Typed) -> tuple[int, float, str | int]:
+    kind, word = value
+    number = 0.0
+    if kind == FLOAT:
+        number = float(np.int64(word).view(np.float64))
+        number = math.inf if math.isnan(number) else number
+    return _ORDER[kind], number, word
+
+
+def _typed(column: Values) -> tuple[list[_Typed], npt.NDArray[np.integer]]:
+    """Return the different values of a column, and by row the index of its value."""
+    if isinstance(column, Coded):
+        # -1 is None
+        used = np.flatnonzero(np.bincount(column.codes + 1, minlength=1)) - 1
+        place = np.zeros(len(column.names) + 1, np.int64)
+        place[used] = np.arange(len(used))
+        values: list[_Typed] = [
+            (0, 0) if code < 0 else (STR, column.names[code]) for code in used.tolist()
+        ]
+        return values, place[column.codes]
+    values, codes = [], np.zeros(len(column), np.int64)
+    for kind in np.flatnonzero(np.bincount(column.kinds, minlength=1)).tolist():
+        rows = np.flatnonzero(column.kinds == kind)
+        words, code = ranked(column.words[rows])
+        codes[rows] = len(values) + code
+        values += [(kind, column.names[word] if kind == STR else word) for word in words.tolist()]
+    return values, codes
+
+
+def _column(values: Sequence[_Typed], code: Int32s) -> Values:
+    kinds = np.array([kind for kind, _ in values], np.uint8)
+    names = [word for kind, word in values if isinstance(word, str)]
+    strings = iter(range(len(names)))
+    words = np.array([next(strings) if kind == STR else word for kind, word in values], np.int64)
+    if int(kinds.max(initial=0)) <= STR:
+        return Coded(np.where(kinds == 0, -1, words)[code].astype(np.int32), names)
+    return Mixed(kinds[code], words[code], names)
