@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s
     from meantime.history.history import History
+    from meantime.query.duration_sums import Keep
     from meantime.query.parts import Part
     from meantime.query.scheduling import ThreadScheduling
     from meantime.query.statistics import StateStatistics, StatisticsRow
@@ -77,6 +78,11 @@ _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
     help="Compare with this range, or with another trace: states, or spans or samples by name.",
 )
 @once("--event", metavar="NAME", help="Count only samples of this event.")
+@click.option(
+    "--sketch",
+    is_flag=True,
+    help="Take quantiles from a histogram: within 0.4 % of a duration of that rank.",
+)
 @click.option("--tree", is_flag=True, help="Print the call tree, heaviest calls first.")
 @once("--callers", metavar="NAME", help="Print the callers of this function.")
 @once("--callees", metavar="NAME", help="Print the functions called by this function.")
@@ -102,6 +108,7 @@ def command(
     whole: bool,
     against: str | None,
     event: str | None,
+    sketch: bool,
     tree: bool,
     as_json: bool,
     provider: str | None,
@@ -127,6 +134,7 @@ def command(
     threads = chosen.threads(history)
     by = by or _default_by(question, threads, event)
     _check_event(by, event)
+    _check_sketch(by, question)
     if (  # mypy narrows by ==
         by == "request"  # noqa: PLR1714 - as above
         or by == "route"
@@ -153,12 +161,20 @@ def command(
         )
         part = chosen.part(history, threads)
         stats_stacks.answer(
-            part, by, question, other, scheduling, whole=whole, event=event, as_json=as_json
+            part,
+            by,
+            question,
+            other,
+            scheduling,
+            whole=whole,
+            event=event,
+            keep="sketch" if sketch else None,
+            as_json=as_json,
         )
         return
     if whole:
         raise UsageError("--whole applies to spans; these are states")
-    statistics = chosen.statistics(history, by)
+    statistics = chosen.statistics(history, by, keep="sketch" if sketch else None)
     if compared_to is None:
         _show(statistics, as_json=as_json)
         return
@@ -179,7 +195,15 @@ def _check_event(by: str, event: str | None) -> None:
         return
     if by != "name":
         raise UsageError(f"--event applies to samples by name; leave out --by {by}")
-    reject(("whole",), "--event, which counts samples")
+    reject(("whole", "sketch"), "--event, which counts samples")
+
+
+def _check_sketch(by: str, question: tuple[str, str] | None) -> None:
+    """Reject `--sketch` for what are not statistics of states or spans."""
+    if question is not None:
+        reject(("sketch",), f"--{question[0]}")
+    if by in get_args(_Groups):
+        reject(("sketch",), f"--by {by}")
 
 
 class _Threads(NamedTuple):
@@ -232,7 +256,9 @@ class _Chosen(NamedTuple):
         )
         return found if found.rows else None
 
-    def statistics(self, history: History, by: Literal["state", "entity"]) -> StateStatistics:
+    def statistics(
+        self, history: History, by: Literal["state", "entity"], keep: Keep | None = None
+    ) -> StateStatistics:
         """Return the time in states."""
         from meantime.query.handles import choose_lanes  # noqa: PLC0415 - NumPy is not for --help
         from meantime.query.parts import extent_of, given_range, range_of  # noqa: PLC0415 - as above
@@ -248,6 +274,7 @@ class _Chosen(NamedTuple):
             quarks=choose_lanes(history, self.lanes) if self.lanes else None,
             start_ns=start_ns,
             end_ns=end_ns,
+            keep=keep,
         )
         if not statistics.rows and (self.from_ is not None or self.to is not None):
             raise extent_of(history).nothing(*range_of(history, self.from_, self.to))
@@ -284,6 +311,7 @@ def _show_scheduling(
         raise missing
     if whole:
         raise UsageError("--whole applies to spans; these are states")
+    reject(("sketch",), "the use of CPUs")
     from meantime.cli import stats_scheduling  # noqa: PLC0415 - NumPy is not for --help
 
     if as_json:
@@ -354,6 +382,7 @@ def _document(statistics: StateStatistics) -> dict[str, Any]:
     return {
         "by": statistics.by,
         "range_ns": list(statistics.range_ns),
+        **({"sketch": True} if statistics.is_sketch else {}),
         "rows": [_fields(row) for row in statistics.rows],
         "transitions": [list(transition) for transition in statistics.transitions],
     }
@@ -377,12 +406,13 @@ def _print(statistics: StateStatistics) -> None:
     start_ns, end_ns = statistics.range_ns
     by_entity = statistics.by == "entity"
     names = ["total", "share", "count", "mean", "median", "p90", "p99", "longest"]
+    about = ", quantiles within 0.4 %" if statistics.is_sketch else ""
     kinds = statistics.kinds or [""]
     for kind in kinds:
         # the share of a loop and that of its tasks cannot be added up, so each has a table
         named = f"{kind}: time" if len(kinds) > 1 else "Time"
         print_table(
-            f"{named} in states over {format_ns(end_ns - start_ns)}",
+            f"{named} in states over {format_ns(end_ns - start_ns)}{about}",
             [Column("entity")] * by_entity
             + [Column("state"), *(Column(name, numeric=True) for name in names)],
             [

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meantime.extent import Extent
+    from meantime.query.duration_sums import Keep
     from meantime.query.durations import Grouping
     from meantime.query.parts import Part
     from meantime.query.scheduling import ThreadScheduling
@@ -53,6 +54,7 @@ def answer(
     *,
     whole: bool,
     event: str | None,
+    keep: Keep | None,
     as_json: bool,
 ) -> None:
     """Print statistics, or the result of a question, as one JSON object or as a table.
@@ -71,14 +73,14 @@ def answer(
         named = f"; choose one of {', '.join(counts)}" if counts else ""
         raise MeantimeError(f"there are no samples of the event {event!r}{named}")
     if not has_spans and len(part.history.samples(event=ALL_EVENTS)):
-        _reject_for_samples(by, what, whole=whole)
+        _reject_for_samples(by, what, whole=whole, keep=keep)
     if other is not None:
         document, table = compared(part, other, whole=whole, event=event)
     elif question is not None:
         document, table = _about(part, question, async_spans, whole=whole, event=event)
     elif has_spans or not len(part.history.samples(event=ALL_EVENTS)):
         most = None if as_json else _MOST_ROWS
-        document, table = _span_statistics(part, by, whole=whole, most=most)
+        document, table = _span_statistics(part, by, whole=whole, most=most, keep=keep)
     else:
         document, table = _sample_statistics(part, event)
     if not table.rows and not async_spans and scheduling is None:
@@ -102,13 +104,13 @@ def _show(part: Part, table: Table, async_spans: int, scheduling: ThreadScheduli
         click.echo(f"{_not_counted(async_spans)}; meantime dump --kind spans prints them")
 
 
-def _reject_for_samples(by: str, what: str, *, whole: bool) -> None:
+def _reject_for_samples(by: str, what: str, *, whole: bool, keep: Keep | None) -> None:
     """Reject options that do not apply to samples."""
     asked = None
     if by != "name" or what in {"longest", "histogram"}:
         asked = f"--{what}" if what else f"--by {by}"
-    elif whole:
-        asked = "--whole"
+    elif whole or keep is not None:
+        asked = "--whole" if whole else "--sketch"
     if asked is not None:
         raise UsageError(f"{asked} applies to spans of threads; this trace has samples only")
 
@@ -160,7 +162,7 @@ def _check(name: str, names: Sequence[str], there: Any, async_spans: int) -> Non
 
 
 def _span_statistics(
-    part: Part, by: Grouping, *, whole: bool, most: int | None
+    part: Part, by: Grouping, *, whole: bool, most: int | None, keep: Keep | None
 ) -> tuple[dict[str, Any], Table]:
     """Return the document and the table; both have at most `most` rows."""
     threads = _threads(part)
@@ -171,6 +173,7 @@ def _span_statistics(
         start_ns=part.start_ns,
         end_ns=part.end_ns,
         whole=whole,
+        keep=keep,
     )
     window_ns = max(1, part.end_ns - part.start_ns)
     whole_ns = window_ns * (1 if by == "thread" else max(1, len(threads)))
@@ -202,8 +205,12 @@ def _span_statistics(
         )
     ]
     shown = ["self_ns", "total_ns", "mean_ns", "median_ns", "p90_ns", "p99_ns", "max_ns"]
-    return {"by": by, "rows": rows}, Table(
-        f"Time in spans over {format_ns(window_ns)}",
+    about = ", quantiles within 0.4 %" if found.is_sketch else ""
+    document: dict[str, Any] = {"by": by, "rows": rows}
+    if found.is_sketch:
+        document["sketch"] = True
+    return document, Table(
+        f"Time in spans over {format_ns(window_ns)}{about}",
         [by, "count", *shown],
         [
             [row["key"] or "(none)", row["count"], *(round(row[name]) for name in shown)]

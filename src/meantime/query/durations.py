@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
 from meantime.columns import Coded
-from meantime.errors import MeantimeError, TimeRangeError
+from meantime.errors import MeantimeError, TimeRangeError, UsageError
 from meantime.kernels import calls
 from meantime.names import merged_names, without_addresses
+from meantime.query.duration_sums import DurationsBuilder, DurationSums, check_sum
 from meantime.tabular import Tabular
 from meantime.units import bin_edge
 
@@ -20,11 +21,13 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
     from meantime.history.spans import SpanTable
+    from meantime.query.duration_sums import Keep
     from meantime.tabular import Column
 
 __all__ = [
     "Grouping",
     "SpanStatistics",
+    "added_span_statistics",
     "clipped",
     "duration_histogram",
     "longest_spans",
@@ -58,6 +61,8 @@ class SpanStatistics(Tabular):
         median_ns: int64.
         p90_ns: int64.
         p99_ns: int64.
+        durations: What the quantiles of a sum follow from; None if it was not kept, and these
+            statistics cannot be added to others.
     """
 
     keys: Sequence[str | None]
@@ -70,6 +75,16 @@ class SpanStatistics(Tabular):
     median_ns: Int64s
     p90_ns: Int64s
     p99_ns: Int64s
+    durations: DurationSums[str | None] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def is_sketch(self) -> bool:
+        """Whether quantiles are from a sketch, and only within 2^-8 of a duration of that rank."""
+        return self.durations is not None and self.durations.keep == "sketch"
+
+    def __add__(self, other: SpanStatistics) -> SpanStatistics:
+        """Return the statistics of both: see `added_span_statistics`."""
+        return added_span_statistics([self, other])
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -98,10 +113,12 @@ def span_statistics(
     start_ns: int | None = None,
     end_ns: int | None = None,
     whole: bool = False,
+    keep: Keep | None = None,
 ) -> SpanStatistics:
     """Return statistics of the spans that overlap [start_ns, end_ns).
 
-    Durations are clipped to the range, unless `whole`.
+    Durations are clipped to the range, unless `whole`. With `keep` the statistics can be added to
+    others: as in `state_statistics`.
 
     >>> from meantime.testing import history_from_spans
     >>> history = history_from_spans({"main": [("a", 0, 10), ("b", 2, 5), ("b", 6, 7)]})
@@ -140,7 +157,12 @@ def span_statistics(
     count, total_ns, self_ns, covered_ns, min_ns, max_ns, quantiles = (
         column[order] for column in columns
     )
-    return SpanStatistics(
+    durations = None
+    if keep is not None:
+        builder = DurationsBuilder(keep)
+        builder.add(group, ends - starts)
+        durations = builder.build(keys)
+    found = SpanStatistics(
         [keys[row] for row in order],
         count,
         total_ns,
@@ -151,6 +173,69 @@ def span_statistics(
         quantiles[:, 0],
         quantiles[:, 1],
         quantiles[:, 2],
+        durations,
+    )
+    # with the quantiles that sums have
+    return found if keep != "sketch" else added_span_statistics([found])
+
+
+def added_span_statistics(parts: Sequence[SpanStatistics]) -> SpanStatistics:
+    """Return the statistics of all spans of some statistics, as of one history with all of them.
+
+    The order of the parts makes no difference, and parts may be sums.
+
+    >>> from meantime.testing import history_from_spans
+    >>> one = history_from_spans({"main": [("a", 0, 10), ("b", 2, 5)]})
+    >>> two = history_from_spans({"main": [("b", 0, 7)]})
+    >>> both = added_span_statistics([span_statistics(each, keep="exact") for each in (one, two)])
+    >>> both.keys, both.count.tolist(), both.self_ns.tolist(), both.median_ns.tolist()
+    (['b', 'a'], [2, 1], [10, 7], [3, 10])
+
+    Args:
+        parts: At least one; each was made with `keep`.
+
+    Raises:
+        MeantimeError: If a sum may exceed 64 bits.
+        UsageError: If what is needed was not kept.
+    """
+    kept = [part.durations for part in parts if part.durations is not None]
+    if len(kept) < len(parts):
+        raise UsageError("statistics can be added if made with keep='exact' or keep='sketch'")
+    durations = DurationSums.added(kept)
+    keys = durations.keys
+    row_of = {key: row for row, key in enumerate(keys)}
+    rows = [np.array([row_of[key] for key in part.keys], np.intp) for part in parts]
+    sums = []
+    for name in ("count", "total_ns", "self_ns", "covered_ns"):
+        columns = [getattr(part, name) for part in parts]
+        check_sum(columns, "the durations of these spans")
+        total = np.zeros(len(keys), np.int64)
+        for row, column in zip(rows, columns, strict=True):
+            total[row] += column
+        sums.append(total)
+    least, most = np.full(len(keys), _INT64.max), np.full(len(keys), _INT64.min)
+    for row, part in zip(rows, parts, strict=True):
+        least[row] = np.minimum(least[row], part.min_ns)
+        most[row] = np.maximum(most[row], part.max_ns)
+    quantiles = durations.quantiles()
+    listed = np.array([quantiles[key] for key in keys], np.int64).reshape(len(keys), -1)
+    # the middle of a cell may be outside of what occurred
+    listed = np.clip(listed, least[:, None], most[:, None])
+    listed = listed.reshape(len(keys), len(_QUANTILES))
+    order = _ordered(np.arange(len(keys)), sums[2], keys)
+    count, total_ns, self_ns, covered_ns = (column[order] for column in sums)
+    return SpanStatistics(
+        [keys[row] for row in order],
+        count,
+        total_ns,
+        self_ns,
+        covered_ns,
+        least[order],
+        most[order],
+        listed[order, 0],
+        listed[order, 1],
+        listed[order, 2],
+        durations,
     )
 
 

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.columns import distinct
 from meantime.errors import MeantimeError
 from meantime.kernels import calls, nest
+from meantime.query.duration_sums import check_sum
 from meantime.query.durations import clipped
 from meantime.stacks import NO_STACK, StackTable, StackTableBuilder
 
@@ -29,6 +31,7 @@ __all__ = [
     "CallTree",
     "Difference",
     "Neighbour",
+    "added_trees",
     "callees",
     "callers",
     "check_expansion_limit",
@@ -61,6 +64,81 @@ class CallTree:
 
     def __len__(self) -> int:
         return len(self.own)
+
+    def __add__(self, other: CallTree) -> CallTree:
+        """Return the sum of both: see `added_trees`."""
+        return added_trees([self, other])
+
+
+def added_trees(trees: Sequence[CallTree]) -> CallTree:
+    """Return the sum of call trees, stack by stack, matched by the names of functions.
+
+    The order of the trees makes no difference, and trees may be sums: stacks are in depth-first
+    order, the callees of each in the order of their names.
+
+    >>> from meantime.testing import history_from_samples
+    >>> one = sample_tree(history_from_samples([(0, "t", ["b"], 1), (1, "t", ["a"], 2)]).samples())
+    >>> two = sample_tree(history_from_samples([(0, "t", ["a", "b"], 4)]).samples())
+    >>> both = one + two
+    >>> [both.stacks.frames_of(row) for row in range(3)], both.total.tolist()
+    ([['a'], ['a', 'b'], ['b']], [6, 4, 1])
+
+    Raises:
+        MeantimeError: If a sum may exceed 64 bits.
+    """
+    used = [distinct(tree.stacks.frame) for tree in trees]
+    frames = sorted(
+        {
+            tree.stacks.frames[code]
+            for tree, codes in zip(trees, used, strict=True)
+            for code in codes.tolist()
+        }
+    )
+    code_of = {name: code for code, name in enumerate(frames)}
+    rows: dict[int, int] = {}
+    common_rows = []
+    for tree, codes in zip(trees, used, strict=True):
+        code = np.zeros(len(tree.stacks.frames), np.int64)
+        code[codes] = [code_of[tree.stacks.frames[each]] for each in codes.tolist()]
+        common: list[int] = []
+        for parent, frame in zip(
+            tree.stacks.parent.tolist(), code[tree.stacks.frame].tolist(), strict=True
+        ):
+            above = common[parent] if parent >= 0 else NO_STACK
+            # the key of a stack is of its caller's row and its function, in one integer
+            common.append(rows.setdefault((above + 1) * len(frames) + frame, len(rows)))
+        common_rows.append(np.array(common, np.intp))
+    keys = np.fromiter(rows, np.int64, len(rows))
+    parent, frame = np.divmod(keys, max(len(frames), 1))
+    order = _by_name(parent - 1, frame)
+    place = np.empty(len(order), np.intp)
+    place[order] = np.arange(len(order))
+    # the caller of an outermost stack is in the row before the first, whatever that becomes
+    parent = np.append(place, NO_STACK)[parent[order] - 1]
+    stacks = StackTable(parent.astype(np.int32), frame[order].astype(np.int32), frames)
+    sums = []
+    for name in ("own", "total", "count"):
+        columns = [getattr(tree, name) for tree in trees]
+        check_sum(columns, "the weights of these stacks")
+        total = np.zeros(len(order), np.int64)
+        for row, column in zip(common_rows, columns, strict=True):
+            np.add.at(total, place[row], column)
+        sums.append(total)
+    return CallTree(stacks, *sums)
+
+
+def _by_name(parent: Int64s, frame: Int64s) -> npt.NDArray[np.intp]:
+    """Return the rows of stacks depth first, the callees of each in the order of their frames."""
+    below: dict[int, list[int]] = {}
+    # the last first, as `waiting` is popped from its end
+    for row in np.argsort(-frame, kind="stable").tolist():
+        below.setdefault(int(parent[row]), []).append(row)
+    order, waiting = [], below.get(NO_STACK, [])
+    while waiting:
+        row = waiting.pop()
+        order.append(row)
+        waiting += below.get(row, [])
+    return np.array(order, np.intp)
 
 
 def span_tree(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from meantime.columns import Coded, Int32s, Int64s
     from meantime.history.results import Intervals
 
-__all__ = ["PERCENTS", "StateDurations", "nearest_rank"]
+__all__ = ["PERCENTS", "StateDurations", "bucket_edges", "nearest_rank"]
 
 PERCENTS = (50, 90, 99)
 _MOST_NS = 2**63 - 1
@@ -191,7 +191,7 @@ class StateDurations:
     def _begun(self, found: list[list[int]]) -> list[_Target]:
         """Return the buckets with the quantiles that are not known by them."""
         pending = []
-        lows, shifts = _edges(self._bits)
+        lows, shifts = bucket_edges(self._bits)
         for state, (count, _, least, most) in enumerate(self.totals()):
             if least == most or not count:
                 found[state] = [most] * len(PERCENTS)
@@ -267,7 +267,7 @@ def _bucket_count(bits: int) -> int:
     return (64 - bits) << bits
 
 
-def _edges(bits: int) -> tuple[Int64s, Int64s]:
+def bucket_edges(bits: int) -> tuple[Int64s, Int64s]:
     """Return where each bucket begins, and which power of two its length is."""
     number = np.arange(_bucket_count(bits), dtype=np.int64)
     shift = np.maximum((number >> bits) - 1, 0)
@@ -278,7 +278,7 @@ def _edges(bits: int) -> tuple[Int64s, Int64s]:
 def _folded(buckets: Int64s, bits: int, fewer: int) -> Int64s:
     """Return counts in fewer buckets, each of which consists of some of these."""
     # the edges of the wider buckets are among those of the narrower ones
-    first = np.searchsorted(_edges(bits)[0], _edges(fewer)[0])
+    first = np.searchsorted(bucket_edges(bits)[0], bucket_edges(fewer)[0])
     folded: Int64s = np.add.reduceat(buckets, first, axis=1)
     return folded
 

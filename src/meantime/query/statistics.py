@@ -6,15 +6,18 @@ that of the tasks it ran are the same time, so a sum over both would have no mea
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from meantime.attributes import entity_name
-from meantime.columns import Coded, distinct, exact_sum, named, ranked
+from meantime.columns import Coded, Interner, distinct, exact_sum, named, ranked
 from meantime.errors import MeantimeError, UsageError
 from meantime.kernels import calls
+from meantime.query.duration_sums import DurationsBuilder, DurationSums
 from meantime.query.lifetimes import lifetimes
 from meantime.query.state_durations import PERCENTS, StateDurations
 from meantime.query.threads import choose_rows
@@ -26,7 +29,11 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
     from meantime.history.results import Intervals
+    from meantime.query.duration_sums import Keep
     from meantime.tabular import Column
+
+    # the kind, the state and the entity, which is None for all of them
+    _Group: TypeAlias = tuple[str, str, str | None]
 
 __all__ = [
     "ComparedState",
@@ -34,6 +41,7 @@ __all__ = [
     "StateStatistics",
     "StatisticsRow",
     "Transition",
+    "added_statistics",
     "compared_states",
     "state_quarks",
     "state_statistics",
@@ -101,6 +109,10 @@ class StateStatistics(Tabular):
         rows: Kind by kind, most time first.
         transitions: Kind by kind, most often first.
         histograms: By kind and state, how many intervals lasted [2^i, 2^(i+1)) ns, by i.
+        existed_ns: By kind and entity, how long it existed: what shares are of. The entity is None
+            if rows are by state. Empty unless it was kept, as `durations`.
+        durations: By kind, state and entity, what the quantiles of a sum follow from; None if it
+            was not kept, and these statistics cannot be added to others.
     """
 
     by: Literal["state", "entity"]
@@ -108,6 +120,36 @@ class StateStatistics(Tabular):
     rows: list[StatisticsRow]
     transitions: list[Transition]
     histograms: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    existed_ns: dict[tuple[str, str | None], int] = field(default_factory=dict, repr=False)
+    durations: DurationSums[_Group] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def is_sketch(self) -> bool:
+        """Whether quantiles are from a sketch, and only within 2^-8 of a duration of that rank."""
+        return self.durations is not None and self.durations.keep == "sketch"
+
+    def __add__(self, other: StateStatistics) -> StateStatistics:
+        """Return the statistics of both: see `added_statistics`."""
+        return added_statistics([self, other])
+
+    def of_host(self, name: str) -> StateStatistics:
+        """Return statistics by state as those of one entity, a host with this name.
+
+        Raises:
+            UsageError: If these are by entity.
+        """
+        if self.by != "state":
+            raise UsageError("statistics by entity cannot be those of one host")
+        durations = self.durations
+        if durations is not None:
+            durations = durations.renamed([(kind, key, name) for kind, key, _ in durations.keys])
+        return replace(
+            self,
+            by="entity",
+            rows=[replace(row, entity=name) for row in self.rows],
+            existed_ns={(kind, name): ns for (kind, _), ns in self.existed_ns.items()},
+            durations=durations,
+        )
 
     @property
     def kinds(self) -> list[str]:
@@ -220,7 +262,72 @@ def compared_states(before: StateStatistics, after: StateStatistics) -> StateCom
     return StateComparison(after.by, before.range_ns, after.range_ns, rows)
 
 
-def _place(row: StatisticsRow) -> tuple[str, str, str | None]:
+def added_statistics(parts: Sequence[StateStatistics]) -> StateStatistics:
+    """Return the statistics of all intervals of some statistics, as of one history with all.
+
+    The order of the parts makes no difference, and parts may be sums. Entities of the same name are
+    one entity, which existed as long as they did together. Kinds are in order of their names, and
+    the range is from the earliest to the latest time in any.
+
+    >>> from meantime.testing import history_from_picture
+    >>> hosts = [history_from_picture(f"cpu0  {line}") for line in ("aabba.", "cab.")]
+    >>> both = added_statistics([state_statistics(host, keep="exact") for host in hosts])
+    >>> [(row.key, row.count, row.total_ns, row.median_ns) for row in both.rows]
+    [('a', 3, 4, 1), ('b', 2, 3, 1), ('c', 1, 1, 1)]
+
+    Args:
+        parts: At least one; each was made with `keep`.
+
+    Raises:
+        UsageError: If some are by state and others by entity, or what is needed was not kept.
+    """
+    if len({part.by for part in parts}) != 1:
+        raise UsageError("only statistics by state, or only those by entity, can be added")
+    kept = [part.durations for part in parts if part.durations is not None]
+    if len(kept) < len(parts):
+        raise UsageError("statistics can be added if made with keep='exact' or keep='sketch'")
+    durations = DurationSums.added(kept)
+    quantiles = durations.quantiles()
+    existed_ns: Counter[tuple[str, str | None]] = Counter()
+    transitions: Counter[tuple[str, str, str]] = Counter()
+    totals: dict[_Group, tuple[int, int, int, int]] = {}
+    for part in parts:
+        existed_ns.update(part.existed_ns)
+        transitions.update({_move(each): each.times for each in part.transitions})
+        for row in part.rows:
+            count, total_ns, least, most = totals.get(_place(row), (0, 0, row.min_ns, row.max_ns))
+            totals[_place(row)] = (
+                count + row.count,
+                total_ns + row.total_ns,
+                min(least, row.min_ns),
+                max(most, row.max_ns),
+            )
+    kinds: dict[str, list[StatisticsRow]] = {}
+    for (kind, key, entity), figures in totals.items():
+        # the middle of a cell may be outside of what occurred
+        clamped = [min(max(each, figures[2]), figures[3]) for each in quantiles[kind, key, entity]]
+        row = _row(kind, key, entity, figures, clamped, existed_ns[kind, entity])
+        kinds.setdefault(kind, []).append(row)
+    moves = [
+        Transition(before, after, times, kind)
+        for (kind, before, after), times in transitions.items()
+    ]
+    return StateStatistics(
+        parts[0].by,
+        (min(part.range_ns[0] for part in parts), max(part.range_ns[1] for part in parts)),
+        [row for kind in sorted(kinds) for row in _most_first(kinds[kind])],
+        sorted(moves, key=lambda row: (row.kind, -row.times, row.before, row.after)),
+        dict(sorted(_added_histograms(parts).items())),
+        dict(sorted(existed_ns.items(), key=repr)),
+        durations,
+    )
+
+
+def _move(row: Transition) -> tuple[str, str, str]:
+    return row.kind, row.before, row.after
+
+
+def _place(row: StatisticsRow) -> _Group:
     return row.kind, row.key, row.entity
 
 
@@ -256,6 +363,7 @@ def state_statistics(
     quarks: Int32s | None = None,
     start_ns: int | None = None,
     end_ns: int | None = None,
+    keep: Keep | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> StateStatistics:
     """Return how long the states of the history's state lanes lasted.
@@ -280,6 +388,9 @@ def state_statistics(
         quarks: Only these entities.
         start_ns: Where the range begins.
         end_ns: Where it ends.
+        keep: Keep what a sum with other statistics needs: `exact` keeps all durations, 8 bytes
+            each; `sketch` keeps how many are in cells whose width is at most 2^-7 of a duration,
+            and quantiles are the middle of a cell.
         progress: Called now and then with the share that is done; what it raises ends the work.
 
     Raises:
@@ -293,41 +404,86 @@ def state_statistics(
         kinds = [kind._replace(quarks=np.intersect1d(kind.quarks, quarks)) for kind in kinds]
     begin_ns, finish_ns = history.bounds
     asked = (begin_ns if start_ns is None else start_ns, finish_ns if end_ns is None else end_ns)
-    rows: list[StatisticsRow] = []
-    transitions: list[Transition] = []
-    histograms: dict[tuple[str, str], Int64s] = {}
-    range_ns = asked
-    if asked[0] < asked[1] or start_ns is not None or end_ns is not None:
-        # checks the range, and clips it to the history
-        range_ns = history.intervals(np.empty(0, np.int32), *asked).range_ns
-        for number, (name, short_lived, entities) in enumerate(kinds):
-            batches = _Batches(
-                history.interval_batches(entities, *asked),
-                entities,
-                progress,
-                (number / len(kinds), 1 / len(kinds)),
-            )
-            counted = StateDurations(range_ns, len(history.attributes))
-            of_entities = _Entities(range_ns)
-            for batch in batches():
-                counted.add(batch)
-                if by == "entity":
-                    of_entities.add(batch)
-            if short_lived:
-                existed = counted.lived_ns[entities]
-            else:
-                lived = lifetimes(history, entities).within(*range_ns)
-                existed = lived.end_ns - lived.start_ns
-            if by == "entity":
-                rows += of_entities.rows(history, name, entities, existed)
-            else:
-                rows += _of_states(counted, name, batches, existed)
-            transitions += _transitions(counted, name)
-            for state, key in enumerate(counted.names):
-                found = counted.histogram(state)
-                histograms[name, key] = histograms.get((name, key), 0) + found
-    trimmed = {key: np.trim_zeros(counts, "b").tolist() for key, counts in histograms.items()}
-    return StateStatistics(by, range_ns, rows, transitions, trimmed)
+    if asked[0] >= asked[1] and start_ns is None and end_ns is None:
+        return _together([], by, asked, keep)
+    # checks the range, and clips it to the history
+    range_ns = history.intervals(np.empty(0, np.int32), *asked).range_ns
+    parts = [
+        _of_kind(history, kind, by, range_ns, keep, progress, (number / len(kinds), 1 / len(kinds)))
+        for number, kind in enumerate(kinds)
+    ]
+    return _together(parts, by, range_ns, keep)
+
+
+def _of_kind(  # noqa: PLR0917 - the arguments of `state_statistics`
+    history: History,
+    kind: _Kind,
+    by: Literal["state", "entity"],
+    range_ns: tuple[int, int],
+    keep: Keep | None,
+    progress: Callable[[float], None] | None,
+    part: tuple[float, float],
+) -> StateStatistics:
+    """Return the statistics of a kind of entity, of which `part` says which part of all it is."""
+    name, entities = kind.name, kind.quarks
+    batches = _Batches(history.interval_batches(entities, *range_ns), entities, progress, part)
+    counted = StateDurations(range_ns, len(history.attributes))
+    of_entities = _Entities(range_ns) if by == "entity" else None
+    kept = None if keep is None else _Kept(history, name, by, keep, range_ns)
+    users = [each for each in (counted, of_entities, kept) if each is not None]
+    for batch in batches():
+        for user in users:
+            user.add(batch)
+    if kind.short_lived:
+        existed = counted.lived_ns[entities]
+    else:
+        lived = lifetimes(history, entities).within(*range_ns)
+        existed = lived.end_ns - lived.start_ns
+    if of_entities is not None:
+        rows = of_entities.rows(history, name, entities, existed)
+    else:
+        rows = _of_states(counted, name, batches if kept is None else None, existed)
+    return StateStatistics(
+        by,
+        range_ns,
+        rows,
+        _transitions(counted, name),
+        {
+            (name, key): np.trim_zeros(counted.histogram(state), "b").tolist()
+            for state, key in enumerate(counted.names)
+        },
+        {} if kept is None else kept.existed_ns(entities, existed),
+        None if kept is None else kept.durations(),
+    )
+
+
+def _together(
+    parts: Sequence[StateStatistics],
+    by: Literal["state", "entity"],
+    range_ns: tuple[int, int],
+    keep: Keep | None,
+) -> StateStatistics:
+    """Return the statistics of several kinds."""
+    if keep is not None:
+        nothing: DurationSums[_Group] = DurationsBuilder(keep).build([])
+        # in the order, and with the quantiles, that sums have
+        return added_statistics([*parts, StateStatistics(by, range_ns, [], [], durations=nothing)])
+    return StateStatistics(
+        by,
+        range_ns,
+        [row for part in parts for row in part.rows],
+        [row for part in parts for row in part.transitions],
+        _added_histograms(parts),
+    )
+
+
+def _added_histograms(parts: Iterable[StateStatistics]) -> dict[tuple[str, str], list[int]]:
+    found: dict[tuple[str, str], list[int]] = {}
+    for part in parts:
+        for state, counts in part.histograms.items():
+            both = zip_longest(found.get(state, []), counts, fillvalue=0)
+            found[state] = [one + other for one, other in both]
+    return found
 
 
 def _matching(history: History, kinds: list[_Kind], pattern: str) -> list[_Kind]:
@@ -412,15 +568,67 @@ class _Entities:
         return _most_first(made)
 
 
+class _Kept:
+    """What a sum needs of the states of a kind of entity."""
+
+    def __init__(
+        self,
+        history: History,
+        kind: str,
+        by: Literal["state", "entity"],
+        keep: Keep,
+        range_ns: tuple[int, int],
+    ) -> None:
+        self._history, self._kind, self._by, self._range_ns = history, kind, by, range_ns
+        self._keys: list[_Group] = []
+        self._codes = Interner(self._keys)
+        self._builder = DurationsBuilder(keep)
+
+    def add(self, batch: Intervals) -> None:
+        """Add a batch, which has all intervals of its attributes."""
+        column = named(batch.value)
+        rows = np.flatnonzero(column.codes >= 0)
+        packed = column.codes[rows].astype(np.int64)
+        if self._by == "entity":
+            packed += batch.quark[rows].astype(np.int64) * len(column.names)
+        different, index = ranked(packed)
+        keys = [self._key(column.names, each) for each in different.tolist()]
+        lasted = np.minimum(batch.end_ns[rows], self._range_ns[1])
+        lasted -= np.maximum(batch.start_ns[rows], self._range_ns[0])
+        self._builder.add(self._codes.codes(keys)[index], lasted)
+
+    def _key(self, names: Sequence[str], packed: int) -> _Group:
+        if self._by == "state":
+            return self._kind, names[packed], None
+        quark, code = divmod(packed, len(names))
+        return self._kind, names[code], entity_name(self._history.attributes.path(quark))
+
+    def durations(self) -> DurationSums[_Group]:
+        """Return the durations by kind, state and entity."""
+        return self._builder.build(self._keys)
+
+    def existed_ns(self, quarks: Int32s, existed: Int64s) -> dict[tuple[str, str | None], int]:
+        """Return how long the entities existed, or all of them together."""
+        if self._by == "state":
+            return {(self._kind, None): exact_sum(existed)}
+        names = [entity_name(self._history.attributes.path(each)) for each in quarks.tolist()]
+        return {
+            (self._kind, name): ns for name, ns in zip(names, existed.tolist(), strict=True) if ns
+        }
+
+
 def _of_states(
     found: StateDurations,
     kind: str,
-    batches: Callable[[], Iterable[Intervals]],
+    batches: Callable[[], Iterable[Intervals]] | None,
     existed_ns: Int64s,
 ) -> list[StatisticsRow]:
-    """Return a row for each state, most time first."""
+    """Return a row for each state, most time first; without batches quantiles are 0."""
     all_ns = exact_sum(existed_ns)
-    columns = found.names, found.totals(), found.quantiles(batches)
+    quantiles = [[0] * len(PERCENTS)] * len(found.names)
+    if batches is not None:
+        quantiles = found.quantiles(batches)
+    columns = found.names, found.totals(), quantiles
     made = [
         _row(kind, state, None, totals, quantiles, all_ns)
         for state, totals, quantiles in zip(*columns, strict=True)
