@@ -53,6 +53,10 @@ def bits(value: Any) -> Any:
         return value.dtype.str, value.shape, value.tobytes()
     if isinstance(value, StackTable):
         return bits(value.parent), bits(value.frame), [*value.frames]
+    if isinstance(value, DurationSums) and value.counts is None:
+        # in no particular order
+        runs = np.split(value.rows, value.offsets[1:-1])
+        return value.keys, bits(value.offsets), [bits(np.sort(run)) for run in runs]
     if is_dataclass(value):
         return {each.name: bits(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, dict):

@@ -1,16 +1,18 @@
 """The durations of groups, kept so that those of several histories add up.
 
-The sums do not depend on the order of the histories, or on which were added first: durations are
-sorted, or counted in cells that are the same everywhere.
+The figures of a sum do not depend on the order of the histories, or on which were added first: all
+durations are kept, or they are counted in cells that are the same everywhere.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
+from meantime.columns import ranked
 from meantime.errors import MeantimeError, UsageError
 from meantime.query.state_durations import PERCENTS, bucket_edges, nearest_rank
 
@@ -37,12 +39,12 @@ _Key = TypeVar("_Key", bound="Hashable")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DurationSums(Generic[_Key]):
-    """The durations of groups: all of them in order, or how many are in which cell.
+    """The durations of groups: all of them, or how many are in which cell.
 
     Attributes:
         keys: The groups; each has at least one duration.
         offsets: int64: group i has the rows [offsets[i], offsets[i + 1]).
-        rows: int64, durations in ascending order; with `counts` the numbers of cells, ascending.
+        rows: int64, durations, in no particular order; with `counts` the cells, ascending.
         counts: int64, how many durations are in each cell; None if all durations are kept. A cell
             is at most 2^-7 of its durations wide.
     """
@@ -61,11 +63,10 @@ class DurationSums(Generic[_Key]):
         """Return the quantiles of each group by `PERCENTS`: nearest rank, or the cell's middle."""
         found = {}
         lows, shifts = bucket_edges(_BITS)
-        edges = self.offsets.tolist()
-        for key, begin, end in zip(self.keys, edges, edges[1:], strict=False):
+        for key, (begin, end) in zip(self.keys, pairwise(self.offsets.tolist()), strict=True):
             if self.counts is None:
-                ranks = [begin + nearest_rank(end - begin, each) for each in PERCENTS]
-                found[key] = self.rows[ranks].tolist()
+                ranks = [nearest_rank(end - begin, each) for each in PERCENTS]
+                found[key] = np.partition(self.rows[begin:end], ranks)[ranks].tolist()
                 continue
             ends = np.cumsum(self.counts[begin:end])
             ranks = [nearest_rank(int(ends[-1]), each) for each in PERCENTS]
@@ -88,29 +89,28 @@ class DurationSums(Generic[_Key]):
             raise UsageError("a sketch of durations and exact durations cannot be added")
         pieces: dict[_Key, list[tuple[DurationSums[_Key], slice]]] = {}
         for part in parts:
-            edges = part.offsets.tolist()
-            for key, begin, end in zip(part.keys, edges, edges[1:], strict=False):
-                pieces.setdefault(key, []).append((part, slice(begin, end)))
+            for key, rows in zip(part.keys, pairwise(part.offsets.tolist()), strict=True):
+                pieces.setdefault(key, []).append((part, slice(*rows)))
         keys = sorted(pieces, key=repr)
-        rows, counts = [], []
-        for key in keys:
-            group = np.concatenate([part.rows[piece] for part, piece in pieces[key]])
-            if parts[0].counts is not None:
-                number = np.concatenate(
+        if not parts or parts[0].counts is None:
+            runs = [part.rows[piece] for key in keys for part, piece in pieces[key]]
+            sizes = [sum(piece.stop - piece.start for _, piece in pieces[key]) for key in keys]
+            return cls(keys, _offsets(sizes), np.concatenate([np.empty(0, np.int64), *runs]))
+        groups = [
+            _cells_added(
+                np.concatenate([part.rows[piece] for part, piece in pieces[key]]),
+                np.concatenate(
                     [part.counts[piece] for part, piece in pieces[key] if part.counts is not None]
-                )
-                group, number = _cells_added(group, number)
-                counts.append(number)
-            elif len(pieces[key]) > 1:
-                group.sort()
-            rows.append(group)
+                ),
+            )
+            for key in keys
+        ]
         none = np.empty(0, np.int64)
-        is_sketch = bool(parts) and parts[0].counts is not None
         return cls(
             keys,
-            np.concatenate([[0], np.cumsum([len(each) for each in rows], dtype=np.int64)]),
-            np.concatenate([none, *rows]),
-            np.concatenate([none, *counts]) if is_sketch else None,
+            _offsets([len(cells) for cells, _ in groups]),
+            np.concatenate([none, *(cells for cells, _ in groups)]),
+            np.concatenate([none, *(counts for _, counts in groups)]),
         )
 
 
@@ -159,11 +159,11 @@ class DurationsBuilder:
         narrow = group.astype(np.uint16) if len(keys) < 1 << 16 else group
         durations = durations[np.argsort(narrow, kind="stable")]
         ends = np.cumsum(np.bincount(group, minlength=len(keys)))
-        begin = 0
-        for end in ends.tolist():
-            durations[begin:end].sort()
-            begin = end
         return _of_groups(keys, ends, durations, None)
+
+
+def _offsets(sizes: Sequence[int]) -> Int64s:
+    return np.concatenate([[0], np.cumsum(np.array(sizes, np.int64))])
 
 
 def _of_groups(
@@ -189,12 +189,10 @@ def _cells(durations_ns: Int64s) -> Int64s:
 
 def _cells_added(cells: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
     """Return cells in ascending order, each once, and how many durations are in each."""
-    if not len(cells):
-        return cells, counts
-    order = np.argsort(cells, kind="stable")
-    cells, counts = cells[order], counts[order]
-    first = np.flatnonzero(np.concatenate([[True], cells[1:] != cells[:-1]]))
-    return cells[first], np.add.reduceat(counts, first)
+    different, index = ranked(cells)
+    sums = np.zeros(len(different), np.int64)
+    np.add.at(sums, index, counts)
+    return different, sums
 
 
 def check_sum(columns: Iterable[Int64s], what: str) -> None:

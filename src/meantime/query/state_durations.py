@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -267,6 +268,7 @@ def _bucket_count(bits: int) -> int:
     return (64 - bits) << bits
 
 
+@cache
 def bucket_edges(bits: int) -> tuple[Int64s, Int64s]:
     """Return where each bucket begins, and which power of two its length is."""
     number = np.arange(_bucket_count(bits), dtype=np.int64)

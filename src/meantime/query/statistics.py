@@ -587,15 +587,24 @@ class _Kept:
     def add(self, batch: Intervals) -> None:
         """Add a batch, which has all intervals of its attributes."""
         column = named(batch.value)
-        rows = np.flatnonzero(column.codes >= 0)
-        packed = column.codes[rows].astype(np.int64)
-        if self._by == "entity":
-            packed += batch.quark[rows].astype(np.int64) * len(column.names)
-        different, index = ranked(packed)
+        lasted = np.minimum(batch.end_ns, self._range_ns[1])
+        lasted -= np.maximum(batch.start_ns, self._range_ns[0])
+        codes, quark = column.codes, batch.quark
+        has_state = codes >= 0
+        if not has_state.all():
+            codes, quark, lasted = codes[has_state], quark[has_state], lasted[has_state]
+        if self._by == "state":
+            different = np.flatnonzero(np.bincount(codes, minlength=1))
+            index = codes.astype(np.int64)
+        else:
+            different, index = ranked(quark.astype(np.int64) * len(column.names) + codes)
         keys = [self._key(column.names, each) for each in different.tolist()]
-        lasted = np.minimum(batch.end_ns[rows], self._range_ns[1])
-        lasted -= np.maximum(batch.start_ns[rows], self._range_ns[0])
-        self._builder.add(self._codes.codes(keys)[index], lasted)
+        own = self._codes.codes(keys)
+        if self._by == "state":
+            table = np.zeros(len(column.names), np.int32)
+            table[different] = own
+            own = table
+        self._builder.add(own[index], lasted)
 
     def _key(self, names: Sequence[str], packed: int) -> _Group:
         if self._by == "state":
