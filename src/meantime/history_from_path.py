@@ -173,6 +173,7 @@ def _opened(
         # one that is damaged has anomalies
         return open_directory(path, lenient=lenient)
     if _is_joined(path):
+        reject_choices(path)
         return _of_joined(path, provider, cache=cache, lenient=lenient, until_ns=until_ns)
     if (Path(path) / "segments").is_dir():
         raise InputError(
@@ -209,7 +210,7 @@ def _opened(
 
 def _is_joined(path: str | PathLike[str]) -> bool:
     """Return whether a path is the file of a joined history, which its name says."""
-    return not isinstance(path, MappedPath) and Path(path).suffix == ".mtj"
+    return Path(path).suffix == ".mtj"
 
 
 def _of_joined(
