@@ -34,6 +34,8 @@ _TOTALLED_SEGMENTS = 3
 _NEARBY = 4
 _MOST_NEARBY = 16
 _INT64 = np.iinfo(np.int64)
+# The meta of no state without a tag.
+_NOTHING = 1
 
 
 def search_all(segments: Sequence[Segment]) -> Segments:
@@ -419,7 +421,7 @@ class SealedSegments:
         unused, unused_2, word = np.empty((3, len(quarks)), np.int64)
         meta = np.empty(len(quarks), np.uint32)
         self.at(quarks, np.full(len(quarks), self.end_ns - 1), unused, unused_2, word, meta)
-        ended = quarks[meta & 1 == 0]
+        ended = quarks[meta != _NOTHING]
         if not len(ended):
             return []
         ends_ns, none = np.full(len(ended), self.end_ns), np.zeros(len(ended), np.int64)
