@@ -20,6 +20,7 @@ from meantime.errors import UsageError
 from meantime.history.grouped_shares import added_shares
 from meantime.query.duration_sums import DurationsBuilder, DurationSums
 from meantime.query.durations import added_span_statistics, span_statistics
+from meantime.query.joining import join
 from meantime.query.stacks import added_trees, sample_tree, span_tree
 from meantime.query.state_durations import PERCENTS, nearest_rank
 from meantime.query.statistics import added_statistics, state_statistics
@@ -105,7 +106,6 @@ def test_shares_add_up_by_group_and_value(
 
     check_in_any_order(parts, added_shares, random)
     expected: dict[tuple[str, int], Counter[Value]] = {}
-    began: Counter[tuple[str, int]] = Counter()
     edges = found.edges_ns.tolist()
     for lines in hosts:
         for row, line in enumerate(lines[:2]):
@@ -114,16 +114,23 @@ def test_shares_add_up_by_group_and_value(
                 values = [line[at] if 0 <= at < LENGTH else "." for at in times]
                 counts = Counter(None if value == "." else value for value in values)
                 expected.setdefault((f"cpu{row}", part), Counter()).update(counts)
-                began[f"cpu{row}", part] += sum(
-                    0 < at < LENGTH and line[at] != line[at - 1] for at in times
-                )
     names = found.groups
     assert {
         (name, part): found.cell(name, part) for name in names for part in range(bins)
     } == expected
-    for (name, part), count in began.items():
-        # a state that begins where the range does may or may not be counted as a change
-        assert abs(int(found.changes[names.index(name), part]) - count) <= len(hosts)
+
+
+def test_shares_of_hosts_are_those_of_their_join() -> None:
+    hosts = [
+        history_from_picture("cpu0  aab.\ncpu1  bbbb"),
+        history_from_picture("cpu0  .ba.", start_ns=3),
+    ]
+    joined = join(hosts, ["one", "two"], offsets={1: 0})
+
+    found = joined.grouped_shares("Hosts/*/*", -2, 12, 5, lambda path: path[2])
+
+    parts = [host.grouped_shares("*", -2, 12, 5) for host in hosts]
+    assert bits(found) == bits(added_shares(parts))
 
 
 def test_numbers_and_texts_of_different_hosts_add_up_by_value() -> None:

@@ -39,7 +39,6 @@ def grouped(shares: np.ndarray) -> GroupedShares:
         code,
         [(1, state) for state in STATES],
         ns[group, part, code],
-        np.zeros(ns.shape[:2], np.int64),
     )
 
 

@@ -50,7 +50,6 @@ class GroupedShares(Tabular):
         value_code: int32, the index of the value in `values`.
         values: The different values, in order.
         ns: int64, above 0.
-        changes: int64, how many states began, by group and bin.
     """
 
     edges_ns: Int64s
@@ -61,7 +60,6 @@ class GroupedShares(Tabular):
     value_code: Int32s
     values: list[_Typed]
     ns: Int64s
-    changes: Int64s
 
     @property
     def value(self) -> Values:
@@ -92,7 +90,7 @@ class GroupedShares(Tabular):
         return replace(self, edges_ns=self.edges_ns + offset_ns)
 
     def extended(self, edges_ns: Int64s) -> GroupedShares:
-        """Return these shares with other edges, beyond which and between which there is no state.
+        """Return these shares with edges of a longer range, in the rest of which is no state.
 
         All edges of these shares but the first and the last are among the others.
         """
@@ -102,22 +100,15 @@ class GroupedShares(Tabular):
         missing = np.flatnonzero(wanted - had)
         groups = np.repeat(np.arange(len(self.groups)), len(missing))
         bins = np.tile(missing, len(self.groups))
-        changes = np.zeros((len(self.groups), len(wanted)), np.int64)
-        changes[:, first : first + self.changes.shape[1]] = self.changes
+        nothing_ns = (wanted - had)[bins] * self.attributes_of[groups]
         return _summed(
             edges_ns,
             (self.groups, self.attributes_of),
             [(0, 0), *self.values],
             [
                 (self.group, self.bin + first, self.value_code + 1, self.ns),
-                (
-                    groups,
-                    bins,
-                    np.zeros_like(bins),
-                    (wanted - had)[bins] * self.attributes_of[groups],
-                ),
+                (groups, bins, np.zeros_like(bins), nothing_ns),
             ],
-            changes,
         )
 
     def __repr__(self) -> str:
@@ -134,14 +125,11 @@ class GroupedShares(Tabular):
         )
 
 
-def grouped_shares(
-    shares: Shares, cells: tuple[Int32s, Int32s], names: Sequence[str | None]
-) -> GroupedShares:
+def grouped_shares(shares: Shares, names: Sequence[str | None]) -> GroupedShares:
     """Return shares of groups of attributes.
 
     Args:
         shares: The shares of attributes.
-        cells: By attribute and bin, the number of rows and of changes.
         names: The name of each attribute's group; None leaves it out.
     """
     groups = sorted({name for name in names if name is not None})
@@ -150,13 +138,11 @@ def grouped_shares(
     used = of_attribute >= 0
     counts = np.bincount(of_attribute[used], minlength=len(groups))
     _check_width(shares.edges_ns, int(counts.sum()))
-    group = np.repeat(of_attribute, cells[0].sum(axis=1))
+    group = np.repeat(of_attribute, shares.rows_of)
     kept = slice(None) if used.all() else group >= 0
     values, code = _typed(shares.value)
-    changes = np.zeros((len(groups), len(shares.edges_ns) - 1), np.int64)
-    np.add.at(changes, of_attribute[used], cells[1][used])
     rows = (group[kept], shares.bin[kept], code[kept], shares.ns[kept])
-    return _summed(shares.edges_ns, (groups, counts.astype(np.int64)), values, [rows], changes)
+    return _summed(shares.edges_ns, (groups, counts.astype(np.int64)), values, [rows])
 
 
 def without_state(
@@ -171,9 +157,8 @@ def without_state(
     group = np.repeat(np.arange(len(different)), bins)
     part = np.tile(np.arange(bins), len(different))
     ns = np.diff(edges_ns)[part] * counts[group]
-    changes = np.zeros((len(different), bins), np.int64)
     rows = (group, part, np.zeros_like(part), ns)
-    return _summed(edges_ns, (different, counts), [(0, 0)], [rows], changes)
+    return _summed(edges_ns, (different, counts), [(0, 0)], [rows])
 
 
 def added_shares(parts: Sequence[GroupedShares]) -> GroupedShares:
@@ -201,16 +186,14 @@ def added_shares(parts: Sequence[GroupedShares]) -> GroupedShares:
     number = {name: index for index, name in enumerate(groups)}
     code_of = {value: code for code, value in enumerate(values)}
     counts = np.zeros(len(groups), np.int64)
-    changes = np.zeros((len(groups), len(edges_ns) - 1), np.int64)
     rows = []
     for part in parts:
         group = np.array([number[name] for name in part.groups], np.int64)
         code = np.array([code_of[value] for value in part.values], np.int64)
         counts[group] += part.attributes_of
-        changes[group] += part.changes
         rows.append((group[part.group], part.bin, code[part.value_code], part.ns))
     _check_width(edges_ns, int(counts.sum()))
-    return _summed(edges_ns, (groups, counts), values, rows, changes)
+    return _summed(edges_ns, (groups, counts), values, rows)
 
 
 def _check_width(edges_ns: Int64s, attributes: int) -> None:
@@ -232,7 +215,6 @@ def _summed(
     members: tuple[list[str], Int64s],
     values: Sequence[_Typed],
     rows: Sequence[tuple[npt.NDArray[np.integer], ...]],
-    changes: Int64s,
 ) -> GroupedShares:
     """Return rows added up and in order; each has a group, a bin, a value's code and a time.
 
@@ -271,7 +253,6 @@ def _summed(
         code.astype(np.int32),
         [ordered[each] for each in used.tolist()],
         ns,
-        changes,
     )
 
 

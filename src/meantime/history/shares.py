@@ -72,14 +72,15 @@ class Shares(Tabular):
         self._paths = paths
 
     @property
-    def cells(self) -> tuple[Int32s, Int32s]:
-        """By attribute and bin, the number of rows and of changes."""
-        return self._cell_rows, self._cell_changes
+    def rows_of(self) -> Int64s:
+        """By requested attribute, the number of rows."""
+        rows: Int64s = self._cell_rows.sum(axis=1, dtype=np.int64)
+        return rows
 
     @cached_property
     def quark(self) -> Int32s:
         """Int32, one row per attribute, bin and value that lasted in it."""
-        return np.repeat(self._quarks, self._cell_rows.sum(axis=1))
+        return np.repeat(self._quarks, self.rows_of)
 
     @cached_property
     def bin(self) -> Int32s:
@@ -90,7 +91,7 @@ class Shares(Tabular):
     @cached_property
     def value(self) -> Values:
         """`Coded` if all requested attributes have strings or nothing, otherwise `Mixed`."""
-        return self._values.column(self._slot, self._cell_rows.sum(axis=1))
+        return self._values.column(self._slot, self.rows_of)
 
     @cached_property
     def ns(self) -> Int64s:
@@ -164,7 +165,7 @@ class Shares(Tabular):
         from meantime.history.grouped_shares import grouped_shares  # noqa: PLC0415 - for sums only
 
         paths = [self._paths.path(quark) for quark in self._quarks.tolist()]
-        return grouped_shares(self, self.cells, [key(path) for path in paths])
+        return grouped_shares(self, [key(path) for path in paths])
 
     def __add__(self, other: Shares) -> GroupedShares:
         """Return the sum of both by path and value: those of the same attributes of two hosts.
@@ -366,4 +367,4 @@ def grouped_in_range(
     found = shares(
         snapshot, quarks, (low, high), len(inner_ns) - 1, longest=False, edges_ns=inner_ns
     )
-    return grouped_shares(found, found.cells, names).extended(edges_ns)
+    return grouped_shares(found, names).extended(edges_ns)

@@ -42,7 +42,7 @@ _LEAST_CHANGE, _LEAST_STRETCH = 0.01, 0.1
 # of few is uncertain.
 _FAR, _FEW_HOSTS = 6.0, 6.0
 # The same of stretches: the greatest of many differences is far out more often.
-_FAR_STRETCH = 10.0
+_FAR_STRETCH = 12.0
 # Stripes: how far the median of all hosts has to be from what is usual.
 _FAR_STRIPE, _LEAST_STRIPE = 8.0, 0.1
 # A bin counts at most so many times as much as the mean when a stretch of a host is looked for.
