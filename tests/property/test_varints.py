@@ -42,3 +42,20 @@ def test_running_sums_are_those_of_checked_numbers(
 
     sums = np.cumsum(np.array(values, np.int64) + step) - step
     assert varints.running(data, len(values), least, step).tolist() == sums.tolist()
+
+
+@given(st.binary(max_size=12), st.lists(st.tuples(st.integers(-1, 13), st.integers(-1, 13))))
+def test_ranges_of_equal_bytes_are_one(data: bytes, found: list[tuple[int, int]]) -> None:
+    array = np.frombuffer(data, np.uint8)
+    ranges = np.array(found, np.int64).reshape(-1, 2)
+    wrong = [low for low, high in found if not 0 <= low <= high <= len(data)]
+    if wrong:
+        with pytest.raises(ValueError, match=str(wrong[0])):
+            varints.different(array, ranges)
+        return
+
+    first, code = varints.different(array, ranges)
+    texts = [data[low:high] for low, high in found]
+    known = list(dict.fromkeys(texts))
+    assert first.tolist() == [texts.index(text) for text in known]
+    assert code.tolist() == [known.index(text) for text in texts]

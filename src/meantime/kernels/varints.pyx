@@ -2,8 +2,21 @@
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+import os
 
 import numpy as np
+
+from meantime.kernels.intern cimport (
+    intern_add,
+    intern_find,
+    intern_free,
+    intern_grow,
+    intern_table,
+    intern_text,
+    intern_text_of,
+)
 
 cdef extern from "varint.h" nogil:
     char* put_varint(char*, uint64_t)
@@ -228,3 +241,51 @@ def numbers_of(const uint8_t[::1] data, const int64_t[:, ::1] ranges):
     if failed:
         raise ValueError(bad)
     return number_array, size_array
+
+
+def different(const uint8_t[::1] data, const int64_t[:, ::1] ranges):
+    """Return the first of the ranges that have the same bytes, and which of these each range equals.
+
+    Returns:
+        The rows of the different ranges as int64, and for each range an index of these as int32.
+
+    Raises:
+        ValueError: If a range is not in the data, or longer than 2 GiB; the argument is its offset.
+    """
+    cdef Py_ssize_t i, n = ranges.shape[0], failed = -1
+    cdef int32_t code
+    cdef bint no_memory = False
+    cdef const char* begin = b""
+    cdef intern_table table
+    cdef intern_text text
+    first_array, code_array = np.empty(n, np.int64), np.empty(n, np.int32)
+    cdef int64_t[::1] first = first_array
+    cdef int32_t[::1] codes = code_array
+    if data.shape[0]:
+        begin = <const char*>&data[0]
+    memset(&table, 0, sizeof(table))
+    table.seed = <uint64_t>int.from_bytes(os.urandom(8), "little")
+    with nogil:
+        no_memory = not intern_grow(&table)
+        for i in range(0 if no_memory else n):
+            if not 0 <= ranges[i, 0] <= ranges[i, 1] <= data.shape[0] or (
+                ranges[i, 1] - ranges[i, 0] > INT32_MAX
+            ):
+                failed = i
+                break
+            text = intern_text_of(begin + ranges[i, 0], <size_t>(ranges[i, 1] - ranges[i, 0]))
+            code = intern_find(&table, &text, 0)
+            if code < 0:
+                first[table.count] = i
+                code = intern_add(&table, &text, 0)
+                if code < 0:
+                    no_memory = True
+                    break
+            codes[i] = code
+    count = table.count
+    intern_free(&table)
+    if no_memory:
+        raise MemoryError
+    if failed >= 0:
+        raise ValueError(ranges[failed, 0])
+    return first_array[:count].copy(), code_array

@@ -402,13 +402,12 @@ def _location_lists(messages: _Messages, parts: _Parts) -> tuple[Uint64s, Int64s
 
 def _different(messages: _Messages, ranges: Int64s) -> tuple[Int64s, Int32s]:
     """Return the ranges of different bytes, and which of these each range is equal to."""
-    data = messages.data.data
-    texts: list[bytes] = []
-    # without a list or tuple for each, which the garbage collector would look at
-    slices = map(slice, ranges[:, 0].tolist(), ranges[:, 1].tolist())
-    code = Interner(texts).codes(list(map(bytes, map(data.__getitem__, slices))))
-    first = np.empty(len(texts), np.int64)
-    first[code[::-1]] = np.arange(len(code))[::-1]
+    try:
+        first, code = varints.different(messages.data, np.ascontiguousarray(ranges))
+    except ValueError as error:
+        raise InputError(
+            messages.name, f"a message is longer than 2 GiB (byte {error.args[0]})"
+        ) from None
     return ranges[first], code
 
 
