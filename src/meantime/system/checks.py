@@ -8,19 +8,16 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from meantime.errors import MeantimeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from meantime.system.kinds import Kind
+    from meantime.system.kinds import Kind, Method
 
-__all__ = ["METHODS", "Method", "lacks", "method_for", "tracefs"]
-
-Method: TypeAlias = Literal["bpftrace", "perf", "tracefs"]
-METHODS: tuple[Method, ...] = ("bpftrace", "perf", "tracefs")
+__all__ = ["lacks", "method_for", "tracefs"]
 
 _SYSTEM = Path("/")
 _HOW_TO_INSTALL = {
@@ -48,7 +45,7 @@ def method_for(name: str, kind: Kind) -> Method:
         MeantimeError: If none can: with what each of them lacks, and how to get it.
     """
     reasons = []
-    for method in METHODS:
+    for method in kind.methods:
         found = lacks(method, kind)
         if not found:
             return method
@@ -60,15 +57,10 @@ def lacks(method: Method, kind: Kind) -> list[str]:
     """Return what a program lacks to record something, and how to get it; empty if it can."""
     if method == "bpftrace":
         return list(_bpftrace_lacks(kind))
-    if not kind.events:
-        return ["cannot record this"]
     return list(_perf_lacks(kind) if method == "perf" else _tracefs_lacks(kind))
 
 
 def _bpftrace_lacks(kind: Kind) -> Iterator[str]:
-    if kind.script is None:
-        yield "is not used for this"
-        return
     if shutil.which("bpftrace") is None:
         yield f"is not installed ({_HOW_TO_INSTALL['bpftrace']})"
     else:

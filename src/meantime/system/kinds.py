@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
-__all__ = ["KINDS", "Kind", "Request"]
+__all__ = ["KINDS", "Kind", "Method", "Request"]
+
+Method: TypeAlias = Literal["bpftrace", "perf", "tracefs"]
 
 _SCHEDULER = (
     *("sched:sched_switch", "sched:sched_wakeup", "sched:sched_wakeup_new", "sched:sched_waking"),
@@ -36,6 +38,7 @@ class Kind(NamedTuple):
         events: The tracepoints that perf or tracefs records instead; empty if they cannot.
         of_process: Whether it may be of one process.
         title: The title of its statemap.
+        methods: The programs that may record it, the first that can does.
     """
 
     what: str
@@ -46,6 +49,7 @@ class Kind(NamedTuple):
     events: tuple[str, ...]
     of_process: bool = False
     title: str = ""
+    methods: tuple[Method, ...] = ("bpftrace", "perf", "tracefs")
 
 
 class Request(NamedTuple):
@@ -100,6 +104,7 @@ KINDS = {
         events=(),
         of_process=True,
         title="PostgreSQL",
+        methods=("bpftrace",),
     ),
     "sched": Kind(
         "switches and wake-ups of all threads, for `meantime why`",
@@ -107,6 +112,8 @@ KINDS = {
         (),
         (),
         reads_types=False,
-        events=_SCHEDULER,
+        events=(*_SCHEDULER, *_INTERRUPTS),
+        # its text says what an interrupt did, such as a timer that woke a thread; perf's does not
+        methods=("tracefs", "perf"),
     ),
 }

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from os import PathLike
 
-    from meantime.system.checks import Method
-    from meantime.system.kinds import Kind, Request
+    from meantime.system.kinds import Kind, Method, Request
 
 __all__ = ["SystemRecording", "record_system"]
 
@@ -52,10 +51,10 @@ def record_system(
     """Record what this Linux system does, for a time or until a `KeyboardInterrupt`.
 
     `cpu`, `threads`, `block` and `postgres` are recorded by bpftrace as a statemap. Where it cannot
-    be used, and for `sched`, perf records the tracepoints as `perf script` text, otherwise an
-    instance of tracefs as ftrace text; `postgres` needs bpftrace. The program that records ends
-    when this process does, even if it is killed; then nothing is left but a file that is not
-    complete and whose name begins with a dot.
+    be used, perf records the tracepoints as `perf script` text, otherwise an instance of tracefs as
+    ftrace text; `postgres` needs bpftrace. `sched` is recorded by tracefs, otherwise by perf. The
+    program that records ends when this process does, even if it is killed; then nothing is left but
+    a file that is not complete and whose name begins with a dot.
 
     Args:
         kind: `cpu`: what each CPU does. `threads`: what each thread does or waits for. `block`: how
