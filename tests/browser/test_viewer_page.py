@@ -256,6 +256,27 @@ def test_lanes_and_the_mark_survive_a_reload(view: View) -> None:
     page.wait_for_selector(".moment-head >> text=At 0.000")
 
 
+def test_why_a_thread_took_its_time_leads_to_what_it_waited_for(view: View, root: Path) -> None:
+    page = view(str(root / "examples" / "sched.perf.gz"))
+    page.keyboard.press("y")
+    page.fill(".why-new input", "9092")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".why .moment-head >> text=pgbench (9092)")
+
+    first = page.locator(".why .stat-table tbody tr").first
+    assert first.locator(".reason").inner_text() == "CPU used by node (8377)"
+    # a part of another thread is selected in its lane, and the path remains that of the first one
+    page.locator(".why-lane button").nth(1).click()
+    page.wait_for_selector(".facts .fact >> text=postgres")
+    at_rest(page)
+    assert "pgbench (9092)" in page.locator(".why .moment-head").inner_text()
+    command = page.locator(".statusbar code").inner_text()
+    assert command.endswith("sched.perf.gz --thread 9092")
+    page.fill(".why-new input", "nobody")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".why .nothing >> text=no thread has the id or the name 'nobody'")
+
+
 def test_one_file_adds_up_the_states_of_each_kind_of_entity_alone(
     browser: Browser, view: View, tmp_path: Path
 ) -> None:

@@ -437,6 +437,48 @@ def test_when_and_for_how_long_lanes_are_active(spans: Page, states: Page) -> No
     assert (found["first_ns"], found["time_ns"]) == ([None, "0", "1"], ["0", "3", "0"])
 
 
+def test_the_critical_path_of_a_thread_is_that_of_the_command(root: Path) -> None:
+    history = meantime.open(root / "examples" / "sched.perf.gz")
+    page = Page(history)
+    lanes = page.get("/lanes/0/1")
+    lane = lanes["handle"].index("Threads/9092/Status")
+    expected = meantime.critical_path(history, "9092").as_json()
+
+    found = page.get(f"/why?lane={lane}")
+
+    title = [each["title"] for each in found["threads"]]
+    assert title[found["thread"]] == expected["thread"]
+    assert found["threads"][found["thread"]] == {
+        "title": "pgbench (9092)", "tid": "9092", "lane": lane,
+    }  # fmt: skip
+    assert found["range_ns"] == [str(each) for each in expected["range_ns"]]
+    shares = [
+        {**row, "thread": title[row["thread"]]}
+        | {key: int(row[key]) for key in ("total_ns", "max_ns")}
+        for row in found["shares"]
+    ]
+    assert shares == expected["shares"]
+    assert found["parts"] == len(expected["path"])
+    path = found["path"]
+    drawn = {
+        (int(start), int(end), title[thread], path["states"][state], path["reasons"][because])
+        for start, end, thread, state, because in zip(
+            path["start_ns"], path["end_ns"], path["thread"], path["state"], path["because"],
+            strict=True,
+        )
+    }  # fmt: skip
+    parts = {
+        (part["start_ns"], part["end_ns"], part["thread"], part["state"], part["because"])
+        for part in expected["path"]
+    }
+    assert len(drawn) == 2000
+    assert drawn <= parts
+    assert page.get("/why?thread=9092") == found
+    assert page.ask("/why").status == page.ask("/why?lane=0").status == 400
+    assert page.ask("/why?thread=none").json["error"] == "no thread has the id or the name 'none'"
+    assert page.ask("/why?lane=100000").status == 404
+
+
 def test_content_that_a_page_has_is_not_sent_again(states: Page) -> None:
     for target in ("/session.json", "/lanes/0/1", "/tile/0/1/state/0/0/0", "/statistics?file=0"):
         etag = states.ask(target).headers["etag"]

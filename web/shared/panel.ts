@@ -58,6 +58,12 @@ export class Panel {
     this.opened(id);
   }
 
+  /** Offers a tab, or no longer, unless it is open. */
+  offer(id: string, isOffered: boolean): void {
+    const made = this.buttons.get(id);
+    if (made) made.hidden = !isOffered && id !== this.current;
+  }
+
   private button({ id, label, key }: Tab): HTMLButtonElement {
     const made = h("button", { title: `${label} (${key})`, attributes: { id: `tab-of-${id}`, role: "tab", "aria-controls": `tab-${id}`, "aria-label": label } }, label, h("span", { class: "shortcut", attributes: { "aria-hidden": "true" } }, key.replace("Shift + ", "⇧")));
     made.type = "button";
@@ -68,8 +74,9 @@ export class Panel {
   private step(event: KeyboardEvent): void {
     const by = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
     if (!by) return;
-    const at = this.tabs.findIndex(({ id }) => id === this.current);
-    const next = this.tabs[(at + by + this.tabs.length) % this.tabs.length]!;
+    const offered = this.tabs.filter(({ id }) => !this.buttons.get(id)!.hidden);
+    const at = offered.findIndex(({ id }) => id === this.current);
+    const next = offered[(at + by + offered.length) % offered.length]!;
     event.preventDefault();
     event.stopPropagation();
     this.open(next.id);

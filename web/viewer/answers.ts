@@ -22,6 +22,7 @@ import type { Range, Session, Thing } from "./session";
 import { SqlTab } from "./sql-tab";
 import { SourceError } from "./source";
 import { StatTable } from "./stat-table";
+import { WhyTab, isScheduled } from "./why-tab";
 
 export type By = "state" | "entity" | "name" | "category" | "thread";
 type FlameMode = "heavy" | "callers";
@@ -56,6 +57,7 @@ export class Answers {
   private readonly heat: HeatTab;
   readonly notes: Notes;
   private readonly moment: MomentTab;
+  private readonly why: WhyTab;
   readonly sql: SqlTab | null;
   private readonly tools = h("span", { class: "tools" });
   /** What the facts are about. */
@@ -90,6 +92,7 @@ export class Answers {
     });
     this.notes = new Notes(session, changed);
     this.moment = new MomentTab(session, { goTo: (file, hit) => actions.select(file, hit), light: (each) => actions.light(each) });
+    this.why = new WhyTab(session, { goToEnd: (...end) => actions.goToEnd(...end), changed: () => this.redo() });
     this.sql = session.info.sql ? new SqlTab(session, () => this.redo()) : null;
     this.panel = new Panel(
       this.facts,
@@ -99,6 +102,7 @@ export class Answers {
         { id: "flame", label: "Flame graph", key: "Shift + 3", content: this.flame },
         { id: "heat", label: "Heat map", key: "Shift + 4", content: this.heat.element },
         { id: "moment", label: "At a moment", key: "K", content: this.moment.element },
+        { id: "why", label: "Why", key: "Y", content: this.why.element },
         { id: "notes", label: "Notes", key: "M", content: this.notes.element },
         ...(this.sql ? [{ id: "sql", label: "SQL", key: "Q", content: this.sql.element }] : []),
       ],
@@ -122,6 +126,7 @@ export class Answers {
     this.table.draw();
     this.heat.draw();
     this.moment.draw();
+    this.why.draw();
     this.invalidate();
   }
 
@@ -166,11 +171,12 @@ export class Answers {
     for (const each of session.files) void this.find(each);
     const { file } = session;
     if (!file?.table) return;
+    this.panel.offer("why", session.files.some(isScheduled));
     const { tab } = this.panel;
     const { from, to } = session.asked;
     const lane = this.lane;
     const ofFile = lane && lane.file === file ? lane : null;
-    const key = [tab, file.index, file.info.version, file.info.offset_ns, from, to, this.by, this.mode, ofFile?.key, tab === "moment" ? session.moment : "", tab === "stats" && session.base ? `${session.base.from} ${session.base.to}` : "", tab === "heat" ? `${this.heat.periodNs} ${this.heat.rows} ${session.view.start} ${session.view.span}` : ""].join(" ");
+    const key = [tab, file.index, file.info.version, file.info.offset_ns, from, to, this.by, this.mode, ofFile?.key, tab === "moment" ? session.moment : "", tab === "why" ? this.why.ask(file) : "", tab === "stats" && session.base ? `${session.base.from} ${session.base.to}` : "", tab === "heat" ? `${this.heat.periodNs} ${this.heat.rows} ${session.view.start} ${session.view.span}` : ""].join(" ");
     if (tab === "heat") this.heat.draw();
     if (key === this.answered) return;
     this.answered = key;
@@ -252,6 +258,10 @@ export class Answers {
       this.command = null;
       await this.moment.show(session.moment, signal);
       this.changed();
+    } else if (tab === "why") {
+      await this.why.show(file, signal);
+      this.command = this.why.command;
+      this.changed();
     } else if (tab === "sql") {
       // a comment ends with its line
       const statement = this.sql?.statement?.includes("--") ? this.sql.statement : this.sql?.statement?.replace(/\s*\n\s*/g, " ");
@@ -270,6 +280,7 @@ export class Answers {
     this.command = null;
     this.changed();
     if (tab === "stats") this.table.message("Nothing to show", text);
+    else if (tab === "why") this.why.message("Nothing to show", text);
     else if (tab === "flame") {
       this.graph.element.hidden = this.sandwich.element.hidden = true;
       this.clearFailure();
@@ -284,7 +295,7 @@ export class Answers {
   private drawTools(file: FileModel, lane: TileLane | null): void {
     const { tab } = this.panel;
     const parts: Node[] = [];
-    if (lane && tab !== "over" && tab !== "moment" && tab !== "notes") {
+    if (lane && tab !== "over" && tab !== "moment" && tab !== "why" && tab !== "notes") {
       parts.push(h("span", { class: "chip" }, name(lane.title), button("×", "Answers about all lanes", () => (this.session.tree.current = null), { class: "bare" })));
     }
     if (this.session.files.length > 1) parts.push(h("span", { class: "muted" }, shown(file.info.name)));

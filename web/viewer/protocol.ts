@@ -230,6 +230,17 @@ export interface Activity {
   time_ns: Ns[];
 }
 
+/** The critical path of a thread: the longest parts, and shares of all. */
+export interface Why {
+  thread: number;
+  range_ns: [Ns, Ns];
+  threads: { title: string; tid: string; lane: number | null }[];
+  shares: { thread: number; state: string; because: string; parts: number; total_ns: Ns; share: number; max_ns: Ns }[];
+  rest: number;
+  path: { start_ns: Ns[]; end_ns: Ns[]; thread: number[]; states: string[]; state: number[]; reasons: string[]; because: number[] };
+  parts: number;
+}
+
 export interface Flow {
   from_ns: Ns;
   from_lane: number | null;

@@ -1,7 +1,7 @@
 /** Where the page has its data from: a server, or the page itself. */
 
 import { readTile } from "./protocol";
-import type { Activity, At, Finding, Flame, Flow, Heat, Hit, LaneTable, Moment, Note, PointInfo, RawTile, Rows, SearchResult, SessionInfo, Statistics } from "./protocol";
+import type { Activity, At, Finding, Flame, Flow, Heat, Hit, LaneTable, Moment, Note, PointInfo, RawTile, Rows, SearchResult, SessionInfo, Statistics, Why } from "./protocol";
 
 /** Arguments of a question; those without a value are left out. */
 export type Arguments = Record<string, string | number | bigint | null | undefined>;
@@ -20,6 +20,7 @@ export interface Answers {
   moment: Moment;
   activity: Activity;
   sql: Rows;
+  why: Why;
 }
 
 export interface Source {

@@ -1080,6 +1080,7 @@ export class ViewerPage {
           else this.markAt(this.timeAt(x ?? session.tree.widthPx / 2));
         },
       },
+      { keys: ["y"], label: "Y", help: "why the thread took its time, in traces of a scheduler", action: () => this.answers.panel.open("why") },
       { keys: ["/"], help: "search", action: () => this.field.focus() },
       { keys: ["n"], label: "N", help: "next match", action: () => this.field.go(1) },
       { keys: ["p"], label: "P", help: "previous match", action: () => this.field.go(-1) },

@@ -22,6 +22,7 @@ from starlette.routing import Route
 
 from meantime.errors import MeantimeError, UsageError
 from meantime.server import answers, places
+from meantime.server.critical_path import why
 from meantime.server.moment import activity, moment
 from meantime.server.notes import MOST_BYTES, TOO_LARGE, ChangedError, Notes, ReadOnlyError
 from meantime.server.search import search
@@ -294,6 +295,13 @@ def _activity(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progres
     return activity(tree, _asked(tree, asked), asked.get("state") or None)
 
 
+def _why(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
+    thread = asked.get("thread", "")
+    if len(thread) > _MOST_TEXT:
+        raise UsageError(f"a thread has at most {_MOST_TEXT} characters")
+    return why(tree, _optional(asked, "lane"), thread, *_range(asked))
+
+
 _QUESTIONS: dict[str, Callable[[LaneTree, Mapping[str, str]], Any]] = {
     "at": _at,
     "span": _span,
@@ -309,6 +317,7 @@ _LONG: dict[str, Callable[[OpenFile, LaneTree, Mapping[str, str], Progress], Any
     "heat": _heat,
     "search": _search,
     "activity": _activity,
+    "why": _why,
 }
 
 
