@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +47,10 @@ def build_hosts(folder: Path, hosts: int) -> tuple[list[Path], Path]:
         end_ns = int(time_ns[-1]) + 1
         builder.close(end_ns)
         below = np.array(
-            [whole.quark("CPUs", str(each), "Status", parent=names[number]) for each in range(LANES)]
+            [
+                whole.quark("CPUs", str(each), "Status", parent=names[number])
+                for each in range(LANES)
+            ]
         )
         times += [time_ns + origin_ns, np.full(LANES, end_ns + origin_ns)]
         quarks += [below[lane], below]
@@ -79,10 +83,10 @@ def main() -> None:
         for label, history in both.items():
             lanes = history.quarks("Hosts/*/CPUs/*/Status")
             middle_ns = (history.start_ns + history.end_ns) // 2
-            first_s = best_cpu_s(lambda h=history, t=middle_ns: h.at(t), times=1)
-            at_s = best_cpu_s(lambda h=history, t=middle_ns: h.at(t), times=20)
-            shares_s = best_cpu_s(lambda h=history, q=lanes: h.shares(q, bins=BINS))
-            longest_s = best_cpu_s(lambda h=history, q=lanes: h.dominant(q, bins=BINS))
+            first_s = best_cpu_s(partial(history.at, middle_ns), times=1)
+            at_s = best_cpu_s(partial(history.at, middle_ns), times=20)
+            shares_s = best_cpu_s(partial(history.shares, lanes, bins=BINS))
+            longest_s = best_cpu_s(partial(history.dominant, lanes, bins=BINS))
             print(
                 f"{label}: all states at a time {at_s * 1000:.2f} ms (first {first_s:.3f} s),"
                 f" shares of {len(lanes):,} lanes x {BINS:,} bins {shares_s * 1000:.0f} ms,"
