@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from meantime.anomalies import check_strictness
 from meantime.column_mapping import GUESSED, mapping_of
 from meantime.errors import InputError, UsageError
-from meantime.history.directory import is_history
+from meantime.history.directory import is_history, is_joined
 from meantime.input_path import input_path, reject_choices
 from meantime.units import parse_instant
 
@@ -172,7 +172,7 @@ def _opened(
 
         # one that is damaged has anomalies
         return open_directory(path, lenient=lenient)
-    if _is_joined(path):
+    if is_joined(path):
         reject_choices(path)
         return _of_joined(path, provider, cache=cache, lenient=lenient, until_ns=until_ns)
     if (Path(path) / "segments").is_dir():
@@ -206,11 +206,6 @@ def _opened(
     if notify is not None and (guessed := trace.facts.get(GUESSED)):
         notify(f"{fspath(path)}: columns guessed: --columns {shlex.quote(guessed)}")
     return history
-
-
-def _is_joined(path: str | PathLike[str]) -> bool:
-    """Return whether a path is the file of a joined history, which its name says."""
-    return Path(path).suffix == ".mtj"
 
 
 def _of_joined(

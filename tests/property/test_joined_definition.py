@@ -258,15 +258,15 @@ def check_events(joined: History, whole: History, random: np.random.Generator) -
 
 
 @settings(max_examples=8, phases=[Phase.generate])
-@given(HOSTS, st.integers(0, 2**32 - 1), st.booleans())
+@given(HOSTS, st.integers(0, 2**32 - 1), st.sampled_from(["memory", "disk"]))
 def test_a_join_answers_as_one_history_of_the_same_events(
-    drawn: list[tuple[int, int]], seed: int, on_disk: bool
+    drawn: list[tuple[int, int]], seed: int, where: str
 ) -> None:
     hosts = [host(number, *each) for number, each in enumerate(drawn)]
     random = np.random.default_rng(seed)
     whole = together(hosts)
     with TemporaryDirectory() as folder:
-        parts = [alone(each, Path(folder) if on_disk else None) for each in hosts]
+        parts = [alone(each, Path(folder) if where == "disk" else None) for each in hosts]
 
         joined = meantime.join(parts, [each.name for each in hosts])
 

@@ -45,6 +45,7 @@ COMMANDS = {
     "top": "Show what a program is doing while it is being recorded.",
     "pack": "Pack a recording into one compressed file, which every command can read.",
     "build": "Turn a trace into a history on disk, which every command can read.",
+    "join": "Join the histories of several hosts into one, without copying them.",
     "convert": "Convert a trace to another format, and report what that format cannot represent.",
     "check": "Check a history on disk, or recover the intact part of a damaged one.",
     "formats": "List the formats that are read, how each is recognised, and how to make one.",

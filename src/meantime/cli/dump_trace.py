@@ -9,7 +9,7 @@ from meantime.anomalies import check_strictness
 from meantime.attributes import entity_name
 from meantime.cli.inputs import mapped
 from meantime.errors import InputError
-from meantime.history.directory import is_history
+from meantime.history.directory import is_history, is_joined
 from meantime.readers import open_trace
 from meantime.trace import Events, StateChanges
 
@@ -29,7 +29,7 @@ def lines(file: str, kind: str, *, lenient: bool, strict: bool) -> Iterator[str]
         InputError: If `strict` and the trace has an anomaly, after the last line.
     """
     check_strictness(lenient=lenient, strict=strict)
-    if is_history(file):
+    if is_history(file) or is_joined(file):
         raise InputError(file, "a history does not store changes and events; use --kind intervals")
     trace = open_trace(mapped(file), lenient=lenient, events=kind == "events")
     quoted = _Quoted(trace)

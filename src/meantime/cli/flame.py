@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from meantime.cli.convert import report
-from meantime.cli.inputs import import_numpy, mapped, notify
+from meantime.cli.inputs import expanded, import_numpy, load_joined, mapped, notify
 from meantime.cli.options import (
     file_argument,
     filter_option,
@@ -39,7 +39,7 @@ _LINES = ("txt", "folded")
     "flame", epilog="Example:  meantime flame trace.json.gz --from 1s --to 2s -o out.svg"
 )
 @input_options
-@file_argument("file", "FILE")
+@file_argument("files", "FILE...", nargs=-1, required=True)
 @output_option("OUT", "Output file: .svg, .html, .json or .txt.")
 @range_options
 @filter_option
@@ -83,7 +83,7 @@ _LINES = ("txt", "folded")
 @strict_option
 def command(
     *,
-    file: str,
+    files: tuple[str, ...],
     output: str | None,
     from_: str | None,
     to: str | None,
@@ -113,8 +113,14 @@ def command(
     other: Any = compared_to
     if compared_to is not None:
         other = compared_to.file or (compared_to.from_, compared_to.to)
+    paths = expanded(files)
+    source: Any = mapped(paths[0])
+    if len(paths) > 1:
+        names = ("lenient", "strict", "provider")
+        reading = {name: options.pop(name) for name in names}
+        source = load_joined(paths, **reading)
     view = flame(
-        mapped(file),
+        source,
         start=from_,
         end=to,
         filter=pattern,

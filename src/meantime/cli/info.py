@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from meantime.cli import SUGGESTS
-from meantime.cli.inputs import load
+from meantime.cli.inputs import load_joined
 from meantime.cli.options import (
     file_argument,
     input_options,
@@ -41,20 +41,23 @@ _MOST_SEARCHED = 1_000_000
 
 @click.command("info", epilog="Example:  meantime info pg.statemap.gz")
 @input_options
-@file_argument("file", "FILE")
+@file_argument("files", "FILE...", nargs=-1, required=True)
 @json_option
 @provider_option
 @lenient_option
 @strict_option
-def command(*, file: str, as_json: bool, provider: str | None, lenient: bool, strict: bool) -> None:
+def command(
+    *, files: tuple[str, ...], as_json: bool, provider: str | None, lenient: bool, strict: bool
+) -> None:
     """Show a summary of a trace: format, time range, entities, states and anomalies."""
-    history = load(file, lenient=lenient, strict=strict, provider=provider)
+    history = load_joined(files, lenient=lenient, strict=strict, provider=provider)
+    file = " ".join(files)
     facts = _facts(file, history, most_threads=None if as_json else _MOST_THREADS)
     if as_json:
         click.echo(json.dumps(facts))
         return
     _print(facts, history)
-    if click.get_current_context().meta.get(SUGGESTS):
+    if len(files) == 1 and click.get_current_context().meta.get(SUGGESTS):
         _suggest(file, history)
 
 

@@ -10,12 +10,26 @@ from typing import TYPE_CHECKING
 import click
 
 from meantime.cli.progress import progress_bar
+from meantime.errors import UsageError
+from meantime.units import parse_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from meantime.history import History
     from meantime.units import Instant, Time
 
-__all__ = ["import_numpy", "is_statemap", "load", "mapped", "notify"]
+__all__ = [
+    "expanded",
+    "import_numpy",
+    "is_statemap",
+    "load",
+    "load_joined",
+    "mapped",
+    "names_of",
+    "notify",
+    "offsets_of",
+]
 
 
 def load(
@@ -37,7 +51,7 @@ def load(
         InputError: If the trace cannot be read, or `strict` and it has an anomaly.
     """
     import_numpy()
-    from meantime.history.directory import is_history  # noqa: PLC0415 - not for --help: NumPy
+    from meantime.history.directory import is_history, is_joined  # noqa: PLC0415 - not for --help: NumPy
     from meantime.history_from_path import open_history  # noqa: PLC0415 - as above
 
     with progress_bar(f"reading {path}") as progress:
@@ -46,7 +60,7 @@ def load(
             provider=provider,
             cache=provider is not None,
             # what is damaged of a history is reported
-            lenient=lenient or (not strict and is_history(path)),
+            lenient=lenient or (not strict and (is_history(path) or is_joined(path))),
             strict=strict,
             until_ns=until_ns,
             start=start,
@@ -54,6 +68,89 @@ def load(
             notify=notify,
             progress=progress,
         )
+
+
+def load_joined(
+    files: Sequence[str],
+    *,
+    lenient: bool,
+    strict: bool = False,
+    start: Time | Instant | None = None,
+    end: Time | Instant | None = None,
+    provider: str | None = None,
+) -> History:
+    """Return the history of a file, or that which joins several.
+
+    Raises:
+        InputError: If one cannot be read, or `strict` and it has an anomaly.
+    """
+    paths = expanded(files)
+    if len(paths) == 1:
+        return load(
+            paths[0], lenient=lenient, strict=strict, start=start, end=end, provider=provider
+        )
+    histories = [load(path, lenient=lenient, strict=strict, provider=provider) for path in paths]
+    from meantime.query.joining import join  # noqa: PLC0415 - as in `load`
+
+    history = join(histories)
+    if strict:
+        history.anomalies.refuse(", ".join(paths))
+    return history
+
+
+def expanded(files: Sequence[str]) -> list[str]:
+    """Return the files that patterns match, in order of their names; others are paths.
+
+    Raises:
+        UsageError: If a pattern matches none.
+    """
+    paths: list[str] = []
+    for file in files:
+        if not any(mark in file for mark in "*?[") or Path(file).exists():
+            paths.append(file)
+            continue
+        from glob import glob  # noqa: PLC0415 - shells expand most patterns
+
+        # `Path.glob` takes no pattern that begins with a directory
+        found = sorted(glob(file, recursive=True))  # noqa: PTH207 - as above
+        if not found:
+            raise UsageError(f"no file matches {file!r}")
+        paths += found
+    return paths
+
+
+def offsets_of(texts: Sequence[str], files: Sequence[str]) -> dict[int, int]:
+    """Return the times of --offset FILE=TIME by index of the file.
+
+    Raises:
+        UsageError: If one is of no file, or is given twice.
+    """
+    offsets_ns: dict[int, int] = {}
+    for index, offset in _by_file("offset", "TIME", texts, files):
+        if index in offsets_ns:
+            raise UsageError(f"--offset for {files[index]!r} given more than once")
+        offsets_ns[index] = parse_duration(offset)
+    return offsets_ns
+
+
+def names_of(texts: Sequence[str], files: Sequence[str]) -> dict[int, str]:
+    """Return the names of --name FILE=NAME by index of the file.
+
+    Raises:
+        UsageError: If one is of no file.
+    """
+    return dict(_by_file("name", "NAME", texts, files))
+
+
+def _by_file(
+    option: str, what: str, texts: Sequence[str], files: Sequence[str]
+) -> Iterator[tuple[int, str]]:
+    for text in texts:
+        file, _, value = text.rpartition("=")
+        matching = [index for index, each in enumerate(files) if each == file]
+        if not matching:
+            raise UsageError(f"--{option} {text!r}: write FILE={what} with one of the files")
+        yield from ((index, value) for index in matching)
 
 
 def mapped(file: str) -> str | os.PathLike[str]:

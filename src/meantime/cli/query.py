@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from meantime.cli.inputs import load
+from meantime.cli.inputs import load_joined
 from meantime.cli.options import (
     file_argument,
     input_options,
@@ -56,13 +57,23 @@ class _Question(click.Choice):  # type: ignore[type-arg]  # click 8.1 has none
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         text = str(value)
-        is_handle = "@" in text or text.startswith(_SPAN)
-        return text if is_handle else str(super().convert(value, param, ctx))
+        return (
+            text if _is_handle(text) or _is_file(text) else str(super().convert(text, param, ctx))
+        )
+
+
+def _is_handle(text: str) -> bool:
+    return "@" in text or text.startswith(_SPAN)
+
+
+def _is_file(text: str) -> bool:
+    """Return whether a word is one more history: a question is never one."""
+    return text not in _QUESTIONS and (Path(text).exists() or any(mark in text for mark in "*?["))
 
 
 @click.command("query", epilog="Example:  meantime query disks.mth intervals 'disks/*' --to 5ms")
 @input_options
-@file_argument("history", "HISTORY")
+@file_argument("history", "HISTORY...")
 @click.argument("question", type=_Question(list(_QUESTIONS)))
 @click.argument("words", metavar="[PATH|PATTERN|NUMBER] [TIME]", nargs=-1)
 @range_options
@@ -114,6 +125,7 @@ def command(
     or "span NUMBER". It is accepted as the whole question, in place of a TIME
     after `at`, and in place of PATH TIME.
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
+    histories, question, words = _files_and_question(history, question, words)
     question, words = _with_handle(question, words)
     least = _QUESTIONS[question]
     if not least <= len(words) <= max(least, 1):
@@ -129,7 +141,9 @@ def command(
             raise UsageError(f"{option} does not apply to {question}: {', '.join(questions)}")
     form = Form(as_json, as_csv, arrow, parquet).check()
     start, end = _needed(question, words, from_, to)
-    asked = load(history, lenient=lenient, strict=strict, provider=provider, start=start, end=end)
+    asked = load_joined(
+        histories, lenient=lenient, strict=strict, provider=provider, start=start, end=end
+    )
     from meantime.query.parts import extent_of, given_range  # noqa: PLC0415 - NumPy is not for --help
 
     extent = extent_of(asked)
@@ -148,6 +162,26 @@ def command(
         "span": lambda: _span(asked, words[0]),
     }
     show(question, answers[question](), form, extent=extent, drop=("tag", "bin", "end"))
+
+
+def _files_and_question(
+    history: str, question: str, words: tuple[str, ...]
+) -> tuple[list[str], str, tuple[str, ...]]:
+    """Return the histories, the question behind them, and its arguments.
+
+    Raises:
+        UsageError: If there is no question.
+    """
+    histories = [history]
+    while _is_file(question) and not _is_handle(question):
+        histories.append(question)
+        if not words:
+            raise UsageError(f"there is no question: write one of {', '.join(_QUESTIONS)}")
+        question, *rest = words
+        words = tuple(rest)
+    if question not in _QUESTIONS and not _is_handle(question):
+        raise UsageError(f"{question!r} is not a question: write one of {', '.join(_QUESTIONS)}")
+    return histories, question, words
 
 
 def _needed(

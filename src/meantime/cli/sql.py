@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from meantime.cli.inputs import load
+from meantime.cli.inputs import load_joined
 from meantime.cli.options import (
     file_argument,
     input_options,
@@ -24,7 +24,7 @@ __all__ = ["command"]
     " 'select value, sum(end_ns - start_ns) ns from intervals group by value'",
 )
 @input_options
-@file_argument("history", "HISTORY")
+@file_argument("histories", "HISTORY...", nargs=-1, required=True)
 @click.argument("statement", metavar="STATEMENT")
 @once(
     "--handle",
@@ -37,7 +37,7 @@ __all__ = ["command"]
 @form_options
 def command(
     *,
-    history: str,
+    histories: tuple[str, ...],
     statement: str,
     handle: str | None,
     provider: str | None,
@@ -55,7 +55,7 @@ def command(
     a row of the table handle. This needs DuckDB, which the extra [sql] installs.
     """
     form = Form(as_json, as_csv, arrow, parquet).check()
-    asked = load(history, lenient=lenient, strict=strict, provider=provider)
+    asked = load_joined(histories, lenient=lenient, strict=strict, provider=provider)
     from meantime.query.handles import resolve  # noqa: PLC0415 - NumPy is not for --help
     from meantime.query.sql import answer  # noqa: PLC0415 - as above
 

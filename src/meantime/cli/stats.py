@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import click
 
-from meantime.cli.inputs import load
+from meantime.cli.inputs import load, load_joined
 from meantime.cli.options import (
     file_argument,
     filter_option,
@@ -49,8 +50,7 @@ _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
     epilog="Example:  meantime stats pg.statemap.gz --by entity --from 100ms --to 200ms",
 )
 @input_options
-@file_argument("file", "FILE")
-@click.argument("handle", metavar="[HANDLE]", required=False)
+@file_argument("files", "FILE... [HANDLE]", nargs=-1, required=True)
 @once(
     "--by",
     type=click.Choice(get_args(_By)),
@@ -98,8 +98,7 @@ _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
 @strict_option
 def command(
     *,
-    file: str,
-    handle: str | None,
+    files: tuple[str, ...],
     by: _By | None,
     from_: str | None,
     to: str | None,
@@ -121,6 +120,8 @@ def command(
     HANDLE is a span or the time of a lane, as `findings --json` and the page of
     `view` print it: the statistics are of its lane while it lasted.
     """
+    files, handle = _without_handle(files)
+    file = " ".join(files)
     if handle is not None or lanes:
         reject(("against",), "chosen lanes")
     if handle is not None:
@@ -129,7 +130,9 @@ def command(
     compared_to = None if against is None else compared_with(against)
     # to compare the range with another one, or to find a handle, all is needed
     start, end = (from_, to) if against is None and handle is None else (None, None)
-    history = load(file, lenient=lenient, strict=strict, provider=provider, start=start, end=end)
+    history = load_joined(
+        files, lenient=lenient, strict=strict, provider=provider, start=start, end=end
+    )
     chosen = _named(history, handle, _Chosen(from_, to, pattern, lanes))
     threads = chosen.threads(history)
     by = by or _default_by(question, threads, event)
@@ -187,6 +190,13 @@ def command(
         raise InputError(file, "there are no states, spans or samples for --against")
     before = _Chosen(compared_to.from_, compared_to.to, pattern, ()).statistics(compared, by)
     stats_compared.show(before, statistics, as_json=as_json)
+
+
+def _without_handle(files: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
+    """Return the files, and the handle behind them, if there is one."""
+    *before, last = files
+    is_handle = ("@" in last or last.startswith("span ")) and not Path(last).exists()
+    return (tuple(before), last) if before and is_handle else (files, None)
 
 
 def _check_event(by: str, event: str | None) -> None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from meantime.cli.inputs import import_numpy, mapped
+from meantime.cli.inputs import expanded, import_numpy, mapped, offsets_of
 from meantime.cli.options import file_argument, input_options, once, output_option, reject
 from meantime.errors import UsageError
-from meantime.units import parse_duration, parse_size
+from meantime.units import parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,17 +64,18 @@ def command(
         raise click.MissingParameter(param_type="argument", param_hint="'FILE...'")
     if demo:
         reject(("follow", "offsets"), "the demo")
-    offsets_ns = _offsets(offsets, files)
+    paths = expanded(files)
+    offsets_ns = offsets_of(offsets, paths)
     if output is not None:
         reject(("port", "browser", "follow"), "a page in a file")
-        _write(output, files, offsets_ns, max_size)
+        _write(output, paths, offsets_ns, max_size)
         return
     if max_size is not None:
         raise UsageError("--max-size applies to a page in a file; name it with -o")
     import_numpy()
     from meantime.server.view import FIRST_PORT, view  # noqa: PLC0415 - NumPy is not for --help
 
-    page = _demo() if demo else view(_mapped(files), offsets=offsets_ns, follow=follow)
+    page = _demo() if demo else view(_mapped(paths), offsets=offsets_ns, follow=follow)
     page.serve(
         port=FIRST_PORT if port is None else port,
         browser=browser,
@@ -111,21 +112,3 @@ def _demo(*most_bytes: int) -> View:
     from meantime.server.demo import demo  # noqa: PLC0415 - NumPy is not for --help
 
     return demo(*most_bytes)
-
-
-def _offsets(texts: Sequence[str], files: Sequence[str]) -> dict[int, int]:
-    """Return the times of --offset by index of the file.
-
-    Raises:
-        UsageError: If one is of no file, or is given twice.
-    """
-    offsets_ns: dict[int, int] = {}
-    for text in texts:
-        file, _, offset = text.rpartition("=")
-        matching = [index for index, each in enumerate(files) if each == file]
-        if not matching:
-            raise UsageError(f"--offset {text!r}: write FILE=TIME with one of the files")
-        if offsets_ns.keys() & matching:
-            raise UsageError(f"--offset for {file!r} given more than once")
-        offsets_ns |= dict.fromkeys(matching, parse_duration(offset))
-    return offsets_ns

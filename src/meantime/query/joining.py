@@ -34,7 +34,7 @@ _PACKED = (".gz", ".bz2", ".xz", ".zst")
 
 def join(
     histories: Iterable[Source],
-    names: Sequence[str] | None = None,
+    names: Sequence[str | None] | None = None,
     *,
     offsets: Mapping[int, Time] | None = None,
     messages: Iterable[Message] = (),
@@ -59,9 +59,9 @@ def join(
 
     Args:
         histories: The histories, or paths as `meantime.open` takes them.
-        names: The name of each. By default that of its machine, if these are known and all
-            different, otherwise that of its file. Names that are there twice are numbered, which
-            the anomaly `host_name_twice` counts.
+        names: The name of each. Without it, or None in it, that of its machine, if these are
+            known and all different, otherwise that of its file. Names that are there twice are
+            numbered, which the anomaly `host_name_twice` counts.
         offsets: By index of a history, the time to add to its times, regardless of its clock.
         messages: What was sent from one history to another, and when it was received.
 
@@ -78,12 +78,12 @@ def join(
 def write_join(
     path: str | PathLike[str],
     sources: Sequence[str | PathLike[str]],
-    names: Sequence[str] | None = None,
+    names: Sequence[str | None] | None = None,
     *,
     offsets: Mapping[int, Time] | None = None,
     opened: Callable[[str | PathLike[str]], History] = open_history,
-) -> list[Host]:
-    """Write the file of a joined history, `NAME.mtj`, and return what it joins.
+) -> tuple[list[Host], Anomalies]:
+    """Write the file of a joined history, `NAME.mtj`; return what it joins, and what is wrong.
 
     Args:
         path: The file.
@@ -98,8 +98,7 @@ def write_join(
         UsageError: If there are no histories, or not as many names.
     """
     histories = [opened(source) for source in sources]
-    given = [fspath(source) for source in sources]
-    parts, hosts, anomalies, clock = _joined(histories, names, offsets, (), given)
+    parts, hosts, anomalies, clock = _joined(histories, names, offsets, ())
     # so that what cannot be joined is not written
     join_parts(parts, clock=clock)
     kept = [
@@ -108,24 +107,21 @@ def write_join(
             path=fspath(Path(source).absolute()),
             checksum=checksum_of(source, built=each.built),
         )
-        for host, source, each in zip(hosts, given, histories, strict=True)
+        for host, source, each in zip(hosts, sources, histories, strict=True)
     ]
     write_joined(path, kept, clock, anomalies)
-    return kept
+    return kept, anomalies
 
 
 def _joined(
     sources: Sequence[Source],
-    names: Sequence[str] | None,
+    names: Sequence[str | None] | None,
     offsets: Mapping[int, Time] | None,
     messages: Iterable[Message],
-    paths: Sequence[str] | None = None,
 ) -> tuple[list[JoinedPart], list[Host], Anomalies, Clock]:
     """Return the parts, what is known of each, what is wrong with them, and the clock of all."""
     if not sources:
         raise UsageError("there are no histories to join")
-    if paths is None:
-        paths = [fspath(each) if isinstance(each, str | PathLike) else "" for each in sources]
     histories = [
         open_history(each) if isinstance(each, str | PathLike) else each for each in sources
     ]
@@ -133,6 +129,7 @@ def _joined(
     if not given_ns.keys() <= set(range(len(histories))):
         raise UsageError(f"the keys of offsets are indices of histories: 0 to {len(histories) - 1}")
     clocks = [history.clock for history in histories]
+    paths = [history.metadata.source for history in histories]
     chosen, repeated = host_names(clocks, paths, names)
     inputs = [Clocked(history.clock, history.bounds[0]) for history in histories]
     found = align_all(inputs, given_ns, messages)
@@ -161,7 +158,7 @@ def _clock(clocks: Sequence[Clock]) -> Clock:
 
 
 def host_names(
-    clocks: Sequence[Clock], paths: Sequence[str], names: Sequence[str] | None = None
+    clocks: Sequence[Clock], paths: Sequence[str], names: Sequence[str | None] | None = None
 ) -> tuple[list[str], int]:
     """Return the name of each host, and how many were numbered since another one has the name.
 
@@ -174,25 +171,26 @@ def host_names(
     Args:
         clocks: The clocks, which may know the machine.
         paths: The paths; empty for a history in memory.
-        names: The names that were given; None chooses them.
+        names: The names that were given; None chooses one.
 
     Raises:
         UsageError: If there are not as many names as clocks, or one cannot be one.
     """
     if names is not None and len(names) != len(clocks):
         raise UsageError(f"there are {len(clocks)} histories and {len(names)} names")
-    if names is None:
-        machines = [clock.host or "" for clock in clocks]
-        known = all(machines) and len({*machines}) == len(machines)
-        names = [
-            machine if known else _stem(path) or machine or "host"
-            for machine, path in zip(machines, paths, strict=True)
-        ]
-    for name in names:
+    machines = [clock.host or "" for clock in clocks]
+    known = all(machines) and len({*machines}) == len(machines)
+    wanted = [
+        machine if known else _stem(path) or machine or "host"
+        for machine, path in zip(machines, paths, strict=True)
+    ]
+    if names is not None:
+        wanted = [name or own for name, own in zip(names, wanted, strict=True)]
+    for name in wanted:
         if name in {"", ".."}:
             raise UsageError(f"{name!r} is not the name of a host")
-    taken, seen, found = {*names}, Counter[str](), []
-    for name in names:
+    taken, seen, found = {*wanted}, Counter[str](), []
+    for name in wanted:
         seen[name] += 1
         chosen = name
         if seen[name] > 1:
@@ -200,7 +198,7 @@ def host_names(
                 seen[name] += 1
             taken.add(chosen)
         found.append(chosen)
-    return found, sum(one != other for one, other in zip(names, found, strict=True))
+    return found, sum(one != other for one, other in zip(wanted, found, strict=True))
 
 
 def _stem(path: str) -> str:

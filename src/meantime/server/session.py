@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from meantime.anomalies import CATALOGUE
 from meantime.errors import InputError, MeantimeError
 from meantime.history.builder import HistoryBuilder
-from meantime.history.directory import is_history
+from meantime.history.directory import is_history, is_joined
 from meantime.history.ingest import ingest
 from meantime.history_from_path import open_history
 from meantime.query.aligning import Clocked, align_all
@@ -121,7 +121,7 @@ class OpenFile:
             return self._history
         path = self._source
         assert isinstance(path, str | os.PathLike)
-        if is_history(path) or (Path(path) / "segments").is_dir():
+        if is_history(path) or is_joined(path) or (Path(path) / "segments").is_dir():
             return open_history(path, lenient=True)
         builder = HistoryBuilder()
         next_s = time.monotonic() + _SNAPSHOT_S

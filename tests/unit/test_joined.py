@@ -1,0 +1,310 @@
+"""Joined histories: names, offsets, growth, files, and hosts that something is wrong with."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import meantime
+from meantime.clocks import Clock
+from meantime.errors import InputError, OutputError, TimeRangeError, UsageError
+from meantime.history import HistoryBuilder
+from meantime.query.aligning import Clocked, Message, align_all
+from meantime.query.joining import host_names, join, write_join
+from meantime.testing import history_from_picture, history_from_spans
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from meantime.history.history import History
+
+YEAR_NS = 365 * 86400 * 10**9
+
+
+def stored(path: Path, picture: str, clock: Clock | None = None) -> Path:
+    """Build the history of `cpu0` in a directory."""
+    builder = HistoryBuilder(path, start_ns=0, clock=clock or Clock("realtime", utc_at_origin_ns=0))
+    cpu = builder.quark("cpu0")
+    for time_ns, state in enumerate(picture):
+        builder.modify(time_ns, cpu, None if state == "." else state)
+    builder.close(len(picture))
+    return path
+
+
+def pictures(history: History) -> dict[str, str]:
+    """Return the states of each host's `cpu0` as a text."""
+    times = range(history.start_ns, history.end_ns)
+    found = {}
+    for quark in history.quarks("Hosts/*/cpu0").tolist():
+        states = history.sample([quark], [*times]).rows()[0]
+        found[history.attributes.path(quark)[1]] = "".join(str(state or ".") for state in states)
+    return found
+
+
+def test_hosts_stand_below_their_names_on_one_axis() -> None:
+    clocks = [Clock("realtime", utc_at_origin_ns=at) for at in (100, 102)]
+    builders = [HistoryBuilder(clock=clock) for clock in clocks]
+    for builder, state in zip(builders, "ab", strict=True):
+        builder.modify(0, builder.quark("cpu0"), state)
+
+    both = join([builder.close(3) for builder in builders], ["web", "db"])
+
+    assert pictures(both) == {"web": "aaa..", "db": "..bbb"}
+    assert both.clock.utc_at_origin_ns == 100
+    assert both.facts == {"times of": "web", "aligned by utc": "db"}
+    assert not both.anomalies
+    assert both.state("Hosts/db/cpu0", 0)[1:4] == (0, 2, None)
+
+
+def test_what_cannot_be_related_is_said_to_be_not_aligned() -> None:
+    builders = [HistoryBuilder() for _ in range(2)]
+    for builder, begin_ns in zip(builders, (5, 900), strict=True):
+        builder.lanes("*", label="CPUs")
+        builder.modify(begin_ns, builder.quark("cpu0"), "a")
+
+    both = join([builder.close() for builder in builders], ["web", "db"])
+
+    assert both.facts["not aligned"] == "db"
+    assert both.anomalies["host_not_aligned"] == 1
+    assert both.names == {both.quark("Hosts/db"): "db, not aligned"}
+    assert [lane.declaration.label for lane in both.lanes] == [
+        "CPUs of web",
+        "CPUs of db, not aligned",
+    ]
+
+
+def test_equal_lanes_of_all_hosts_are_one() -> None:
+    builders = [HistoryBuilder(clock=Clock(utc_at_origin_ns=0)) for _ in range(3)]
+    for builder in builders[:2]:
+        builder.lanes("cpu0", label="CPUs")
+        builder.modify(0, builder.quark("cpu0"), "a")
+    builders[2].modify(0, builders[2].quark("disk"), "a")
+
+    lanes = join([builder.close() for builder in builders], ["a", "b", "c"]).lanes
+
+    assert [lane.declaration.pattern for lane in lanes] == ["Hosts/*/cpu0", ""]
+
+
+def test_a_growing_part_grows_inside_the_whole() -> None:
+    done = history_from_picture("cpu0  aa")
+    builder = HistoryBuilder()
+    builder.modify(0, builder.quark("cpu0"), "b")
+    both = join([done, builder.history], ["done", "new"], offsets={1: 0})
+    before = both.snapshot()
+    quark = both.quark("Hosts/new/cpu0")
+
+    builder.modify(1, builder.quark("cpu0"), "c", builder.tag({"n": 1}))
+    builder.modify(3, builder.quark("disk0"), "x")
+
+    assert not both.built
+    assert pictures(both) == {"done": "aa..", "new": "bccc"}
+    assert both.sample("Hosts/new/disk0", [3]).rows() == [["x"]]
+    assert both.quark("Hosts/new/cpu0") == quark
+    assert both.state(quark, 2).ongoing
+    assert both.tags[both.state(quark, 2).tag or 0] == {"n": 1}
+    assert pictures(before) == {"done": "aa", "new": "b."}
+    builder.close(5)
+    assert both.built
+    assert pictures(both) == {"done": "aa...", "new": "bcccc"}
+
+
+def test_joined_histories_are_joined_again() -> None:
+    parts = [history_from_picture(f"cpu0  {states}") for states in ("ab", "ba", "cc")]
+    inner = join(parts[:2], ["x", "y"], offsets={1: 1})
+
+    outer = join([parts[2], inner], ["z", "rack"], offsets={1: 2})
+
+    states = outer.sample(["Hosts/rack/Hosts/x/cpu0", "Hosts/rack/Hosts/y/cpu0"], range(5))
+    assert states.rows() == [[None, None, "a", "b", None], [None, None, None, "b", "a"]]
+    shares = outer.shares("**/cpu0", bins=5)
+    x, y, z = (int(outer.quarks(f"**/{name}/cpu0")[0]) for name in "xyz")
+    assert [shares.cell(x, at) for at in (2, 3)] == [{"a": 1}, {"b": 1}]
+    assert [shares.cell(y, at) for at in (3, 4)] == [{"b": 1}, {"a": 1}]
+    assert [shares.cell(z, at) for at in (0, 4)] == [{"c": 1}, {None: 1}]
+
+
+def test_depths_of_spans_are_those_of_the_parts() -> None:
+    parts = [history_from_spans({"main": [("a", 0, 10), ("b", 2, 5)]}) for _ in range(2)]
+
+    both = join(parts, ["x", "y"], offsets={1: 100})
+
+    depths = both.quarks("Hosts/*/**/Stack/1")
+    assert both.sample(depths, [3, 103]).rows() == [["b", None], [None, "b"]]
+    assert len(both.without_derived().attributes) < len(both.attributes)
+    assert [int(both.spans().rows[row]) for row in range(4)] == [0, 1, 2, 3]
+    assert both.stats("name").count.tolist() == [2, 2]
+
+
+def test_an_empty_host_and_one_of_another_year_are_joined(tmp_path: Path) -> None:
+    empty = HistoryBuilder(clock=Clock(utc_at_origin_ns=-(10**18))).close()
+    old = stored(tmp_path / "old.mth", "ab")
+    new = stored(tmp_path / "new.mth", "ba", Clock("realtime", utc_at_origin_ns=30 * YEAR_NS))
+
+    whole = join([meantime.open(old), empty, meantime.open(new)], ["old", "empty", "new"])
+
+    assert (whole.start_ns, whole.end_ns) == (0, 30 * YEAR_NS + 2)
+    times = [0, 1, 2, 30 * YEAR_NS, 30 * YEAR_NS + 1]
+    assert whole.sample("Hosts/*/cpu0", times).rows() == [
+        ["a", "b", None, None, None],
+        [None, None, None, "b", "a"],
+    ]
+    for offset_ns, reason in ((2**63 - 2, "do not fit into 64 bits"), (2 - 2**63, "too far from")):
+        with pytest.raises(TimeRangeError, match=reason):
+            join([meantime.open(old), meantime.open(new)], offsets={1: offset_ns})
+
+
+def test_a_value_that_is_text_here_and_a_number_there() -> None:
+    text, number = HistoryBuilder(), HistoryBuilder()
+    text.modify(0, text.quark("state"), "on")
+    number.modify(0, number.quark("state"), 7)
+
+    both = join([text.close(2), number.close(2)], ["a", "b"], offsets={1: 0})
+
+    quarks = both.quarks("Hosts/*/state")
+    assert both.intervals(quarks).value.to_list() == ["on", 7]
+    assert both.shares(quarks).value.to_list() == ["on", 7]
+    assert both.state_tile(quarks, 0, 2, 1).states.to_list() == ["on", 7]
+    assert {row.key: row.total_ns for row in both.stats().rows} == {"on": 2, "7": 2}
+
+
+def test_a_file_joins_histories_and_reports_those_that_are_gone(tmp_path: Path) -> None:
+    names = ["a", "b", "c", "d"]
+    paths = [stored(tmp_path / f"{name}.mth", name * 3) for name in names]
+    file = tmp_path / "all.mtj"
+
+    hosts, anomalies = write_join(file, paths, offsets={1: 2})
+
+    assert not anomalies
+    assert [(host.name, host.offset_ns, host.how) for host in hosts] == [
+        ("a", 0, "first"),
+        ("b", 2, "given"),
+        ("c", 0, "utc"),
+        ("d", 0, "utc"),
+    ]
+    assert pictures(meantime.open(file)) == {
+        "a": "aaa..",
+        "b": "..bbb",
+        "c": "ccc..",
+        "d": "ddd..",
+    }
+    # the folder moves with what is in it
+    moved = tmp_path.parent / f"{tmp_path.name}-moved"
+    tmp_path.rename(moved)
+    assert len(pictures(meantime.open(moved / "all.mtj"))) == 4
+    moved.rename(tmp_path)
+
+    paths[0].rename(tmp_path / "elsewhere.mth")
+    stored(tmp_path / "new.mth", "xx").joinpath("manifest").replace(paths[2] / "manifest")
+    rest = meantime.open(file)
+
+    assert pictures(rest) == {"b": "..bbb", "d": "ddd.."}
+    assert dict(rest.anomalies) == {"host_changed": 1, "host_missing": 1}
+    assert "a.mth" in rest.facts["hosts left out"]
+    assert "c.mth has changed" in rest.facts["hosts left out"]
+    with pytest.raises(InputError, match="host_missing"):
+        meantime.open(file, strict=True)
+
+
+def test_a_file_that_is_damaged_or_of_a_later_version_is_one_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "all.mtj"
+    write_join(file, [stored(tmp_path / "a.mth", "ab")])
+    content = json.loads(file.read_text())
+
+    for wrong, reason in (
+        (content | {"version": 2}, "is of version 2"),
+        (content | {"format": "x"}, "is damaged"),
+        (content | {"hosts": []}, "is damaged"),
+        (content | {"hosts": content["hosts"] * 2}, "two have one name"),
+        (content | {"hosts": [content["hosts"][0] | {"offset_ns": 2**70}]}, "is damaged"),
+        (content | {"anomalies": {"no such": 1}}, "is damaged"),
+    ):
+        file.write_text(json.dumps(wrong))
+        with pytest.raises(InputError, match=reason):
+            meantime.open(file)
+    file.write_bytes(b"\xff{")
+    with pytest.raises(InputError, match="is damaged"):
+        meantime.open(file)
+    with pytest.raises(InputError, match="cannot be read"):
+        meantime.open(tmp_path / "none.mtj")
+    manifest = tmp_path / "a.mth" / "manifest"
+    lines = manifest.read_bytes()
+    file.write_text(json.dumps(content | {"hosts": [content["hosts"][0] | {"checksum": None}]}))
+    manifest.write_bytes(b"{" + lines)
+    with pytest.raises(InputError, match="none of its histories can be opened: a: "):
+        meantime.open(file)
+    with pytest.raises(OutputError):
+        write_join(tmp_path / "no" / "all.mtj", [stored(tmp_path / "b.mth", "ab")])
+
+
+def test_names_are_those_of_machines_or_files_and_differ() -> None:
+    machines = [Clock(host="web"), Clock(host="db")]
+
+    assert host_names(machines, ["1.mth", "2.mth"]) == (["web", "db"], 0)
+    assert host_names(machines, ["1.mth", "2.mth"], [None, "x"]) == (["web", "x"], 0)
+    same = [Clock(host="web")] * 3
+    assert host_names(same, ["", "", ""]) == (["web", "web-2", "web-3"], 2)
+    assert host_names(same, ["", "", ""], ["a", "a", "a-2"]) == (["a", "a-3", "a-2"], 1)
+    with pytest.raises(UsageError, match="3 histories and 1 names"):
+        host_names(same, ["", "", ""], ["a"])
+    with pytest.raises(UsageError, match="is not the name of a host"):
+        host_names(same, ["", "", ""], ["a", "..", "b"])
+    with pytest.raises(UsageError, match="no histories"):
+        join([])
+    twice = join([history_from_picture("cpu0  a")] * 2, ["a", "a"])
+    assert twice.anomalies["host_name_twice"] == 1
+
+
+def test_offsets_that_were_put_in_are_found_by_messages() -> None:
+    random = np.random.default_rng(5)
+    true_ns = [0, 5_000, -70_000, 1_234_567]
+    inputs = [Clocked(Clock(), 0)] * 4
+    messages = []
+    for _ in range(200):
+        sender, receiver = random.choice(4, 2, replace=False).tolist()
+        if {sender, receiver} == {0, 3}:
+            continue  # only over others
+        sent_ns = int(random.integers(0, 10**9))
+        took_ns = int(random.integers(100, 900))
+        messages.append(
+            Message(
+                sender,
+                sent_ns - true_ns[sender],
+                receiver,
+                sent_ns + took_ns - true_ns[receiver],
+            )
+        )
+
+    found = align_all(inputs, messages=messages)
+
+    for each, offset_ns in zip(found[1:], true_ns[1:], strict=True):
+        assert each.how == "messages"
+        assert each.error_ns is not None
+        assert abs(each.offset_ns - offset_ns) <= each.error_ns < 1_000
+    # one direction gives one bound only, and what contradicts itself gives none
+    assert align_all(inputs[:2], messages=[Message(0, 5, 1, 9)])[1].how == "start"
+    wrong = [Message(0, 5, 1, 4), Message(1, 5, 0, 4)]
+    assert align_all(inputs[:2], messages=wrong)[1].how == "start"
+    both = join(
+        [history_from_picture("cpu0  ab")] * 2,
+        ["x", "y"],
+        messages=[Message(0, 0, 1, 1), Message(1, 1, 0, 0)],
+    )
+    assert both.facts == {"times of": "x", "aligned by messages": "y"}
+    assert pictures(both) == {"x": ".ab", "y": "ab."}
+
+
+def test_a_clock_that_was_set_while_recording_is_reported() -> None:
+    stepped = Clock("realtime", utc_at_origin_ns=0, anchors=((0, 0), (50, 50 + 2_000_000)))
+    builder = HistoryBuilder(clock=stepped)
+    builder.modify(0, builder.quark("cpu0"), "a")
+    steady = HistoryBuilder(clock=Clock("realtime", utc_at_origin_ns=0, anchors=((0, 3),)))
+    steady.modify(0, steady.quark("cpu0"), "a")
+
+    histories = [builder.close(), steady.close()]
+    both = join(histories, ["a", "b"])
+
+    assert both.anomalies["clock_moved"] == 1
+    assert both.facts["aligned by utc"] == "b (within 2000003 ns)"
