@@ -47,6 +47,14 @@ cdef extern from "requests.h":
     }
     static void set_label_variable(PyObject *variable) { ASSIGN(label_variable, variable); }
     static void set_trio_checkpoint(PyObject *kind) { ASSIGN(trio_checkpoint, kind); }
+    static void set_hides_timers(int hides) { hides_timers = hides; }
+    static uint32_t begin_by_middleware(PyObject *method, PyObject *path) {
+        return begin_request(method, path, 0, now_ns());
+    }
+    static void answer_by_middleware(uint32_t number, PyObject *scope, PyObject *message) {
+        long status = status_of_message(message);
+        if (status >= 0) answer_asgi(number, scope, status);
+    }
     static void set_of_trio(PyObject *coroutine) { ((proxy *)coroutine)->of_trio = 1; }
     static void set_is_coroutine(PyObject *function) { ASSIGN(is_coroutine, function); }
     static void clear_library(void) {
@@ -77,7 +85,6 @@ cdef extern from "requests.h":
     uint64_t cpu_waited_ns
     void set_handle_type(object, object, object, object, object, int)
     uint32_t (*location_of_callback)(PyObject *, PyObject *) noexcept
-    PyObject *call_call_later(void *, PyObject **, size_t, PyObject *)
     PyObject *call_handle_run(void *, PyObject **, size_t, PyObject *)
     uint32_t LEAF_LOOP
     size_t (*name_of_thread)(char *, size_t) noexcept
@@ -142,15 +149,16 @@ cdef extern from "requests.h":
     PyObject *call_anyio_thread(void *, PyObject **, size_t, PyObject *)
     PyObject *call_submit(void *, PyObject **, size_t, PyObject *)
     PyObject *call_run_in_executor(void *, PyObject **, size_t, PyObject *)
-    PyObject *call_run_asgi(void *, PyObject **, size_t, PyObject *)
     PyObject *call_asgi_send(void *, PyObject **, size_t, PyObject *)
-    PyObject *call_handle_request(void *, PyObject **, size_t, PyObject *)
     PyObject *call_finish_response(void *, PyObject **, size_t, PyObject *)
     void set_descriptions(object, object, object, object)
-    uint32_t begin_task_request "begin_request"(object, object, int)
-    uint32_t request_of_context "current_request"()
-    int set_request(uint32_t)
-    void put_answer "answer_asgi"(uint32_t, object, object)
+    uint32_t served_request
+    int SERVER_ASGI, SERVER_AIOHTTP
+    void set_hides_timers(int)
+    void add_serving_code(object, int)
+    void remove_serving_code(object)
+    uint32_t begin_by_middleware(object, object)
+    void answer_by_middleware(uint32_t, object, object)
     int KIND_REQUEST_END
     void (*thread_begins)(PyObject *) noexcept
     void (*first_thread_starts)() noexcept
@@ -236,7 +244,6 @@ SIZES = _by_name(record_sizes)
 cdef dict _hooks = {
     "create_task": <size_t>call_create_task,
     "call_soon": <size_t>call_call_soon,
-    "call_later": <size_t>call_call_later,
     "handle_run": <size_t>call_handle_run,
     "select": <size_t>call_select,
     "run_forever": <size_t>call_run_forever,
@@ -253,9 +260,7 @@ cdef dict _hooks = {
     "anyio_thread": <size_t>call_anyio_thread,
     "submit": <size_t>call_submit,
     "run_in_executor": <size_t>call_run_in_executor,
-    "run_asgi": <size_t>call_run_asgi,
     "send": <size_t>call_asgi_send,
-    "_handle_request": <size_t>call_handle_request,
     "finish_response": <size_t>call_finish_response,
 }
 cdef object _on_loop_begin = None
@@ -489,30 +494,52 @@ def configure_requests(asgi, aiohttp, dict functions, dict routes):
     set_descriptions(asgi, aiohttp, functions, routes)
 
 
+def serve_requests(code, *, aiohttp):
+    """Record that each task whose coroutine has this code serves one request.
+
+    It is that of aiohttp's `_handle_request` or of uvicorn's `run_asgi`.
+    """
+    add_serving_code(code, SERVER_AIOHTTP if aiohttp else SERVER_ASGI)
+
+
+def forget_requests(code):
+    """Record no more requests by this code."""
+    remove_serving_code(code)
+
+
+def hide_timers(*, on):
+    """Record the delay of each `asyncio.sleep` on the calling thread, or no more.
+
+    For loops whose handles are compiled, which do not tell when a timer was due.
+    """
+    set_hides_timers(on)
+
+
 def begin_request(method, path):
     """Record that the running task begins to serve a request, and goes on after it.
 
     Returns the request's number; 0 if the task is not recorded.
     """
-    return begin_task_request(method, path, 0)
+    return begin_by_middleware(method, path)
 
 
 def current_request():
     """Return the number of the request that the running task serves; 0 if there is none."""
-    return request_of_context()
+    return served_request if current_task else 0
 
 
 def end_request(number: int):
     """Record the end of such a request, and that the task serves none now."""
+    global served_request
     if recording_on:
         put(KIND_REQUEST_END, number, 0)
-    set_request(0)
+    served_request = 0
 
 
 def answer_asgi(number: int, scope, message):
     """Record the status in an ASGI message that begins a response, and what answers."""
     if recording_on:
-        put_answer(number, scope, message)
+        answer_by_middleware(number, scope, message)
 
 
 def configure_trio(checkpoint):

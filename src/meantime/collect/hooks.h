@@ -25,7 +25,6 @@ static PyTypeObject *hook_type = NULL;
 
 enum {
     LEAST_CALLBACK_NS = 100000, /* shorter callbacks are not recorded */
-    MOST_DELAY_S = 1000000000,
 };
 
 static void drop_item(hook *h);
@@ -307,24 +306,6 @@ static PyObject *call_call_soon(hook *h, PyObject *const *args, size_t nargsf, P
         } else if (id) {
             if (!current_task) put_timer_due();
             put(KIND_WAKE, id, current_task);
-        }
-    }
-    return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
-}
-
-/* call_later(delay, callback, ...), of a uvloop loop, whose handles are compiled: only the timers
-   of asyncio.sleep are recognised, which wake the task that runs now. */
-static PyObject *call_call_later(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
-    if (current_task && PyVectorcall_NARGS(nargsf) > 1 && PyFunction_Check(args[1]) &&
-        (PyFloat_CheckExact(args[0]) || PyLong_CheckExact(args[0]))) {
-        PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(args[1]);
-        double delay = PyFloat_CheckExact(args[0]) ? PyFloat_AS_DOUBLE(args[0])
-                                                   : PyLong_AsDouble(args[0]);
-        stream *s = stream_of_thread();
-        if (delay == -1 && PyErr_Occurred()) PyErr_Clear();
-        if (s && delay >= 0 && delay < MOST_DELAY_S &&
-            !PyUnicode_CompareWithASCIIString(code->co_name, "_set_result_unless_cancelled")) {
-            put_number_at(s, now_ns(), KIND_TIMER, (uint64_t)(delay * 1e9));
         }
     }
     return PyObject_Vectorcall(h->wrapped, args, nargsf, names);

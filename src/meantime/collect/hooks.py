@@ -225,9 +225,9 @@ class Hooks:
         self._loops[id(loop)] = (loop, selector)
         if self._tasks:
             _hook_instance(loop, "call_soon")
-            if not isinstance(loop, sys.modules["asyncio.base_events"].BaseEventLoop):
-                # its handles are compiled, and are not hooked
-                _hook_instance(loop, "call_later")
+            # the handles of other loops are compiled, and are not hooked
+            base_class = sys.modules["asyncio.base_events"].BaseEventLoop
+            _recorder.hide_timers(on=not isinstance(loop, base_class))
         if self._workers and not (
             type(selector).__name__ == "EpollSelector" and self._epoll_is_watched()
         ):
@@ -237,7 +237,6 @@ class Hooks:
         hooked = self._loops.pop(id(loop), None)
         if hooked is not None:
             _unhook_instance(loop, "call_soon")
-            _unhook_instance(loop, "call_later")
             _unhook_instance(hooked[1], "select")
 
 

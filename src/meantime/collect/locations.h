@@ -27,6 +27,7 @@ enum {
     CODE_QUEUE = 8,   /* waits by an event inside, but is reported as a queue */
     CODE_DEADLINES = 16, /* in which trio ends the waits that are due */
     CODE_WAIT_FOR = 32,  /* up to 3.11: waits for a task that it makes of its argument */
+    CODE_SLEEP = 64,     /* asyncio.sleep */
 };
 
 typedef struct {
@@ -120,6 +121,9 @@ static uint32_t classify_code(PyCodeObject *code) {
     if (PY_VERSION_HEX < 0x030C0000 && flags && ends_with(file, length, "/asyncio/tasks.py") &&
         PyUnicode_CompareWithASCIIString(code->co_qualname, "wait_for") == 0)
         flags |= CODE_WAIT_FOR;
+    if (flags && ends_with(file, length, "/asyncio/tasks.py") && code->co_argcount &&
+        PyUnicode_CompareWithASCIIString(code->co_qualname, "sleep") == 0)
+        flags |= CODE_SLEEP;
     return flags;
 }
 
@@ -292,6 +296,8 @@ static inline struct _PyInterpreterFrame *frame_of_coroutine(PyObject *coroutine
 
 /* The item that the last wait_location of this thread found to be waited for, or 0. */
 THREAD_LOCAL uint32_t waited_item = 0;
+/* The seconds that asyncio.sleep, found by the same, waits for; -1 if it is something else. */
+THREAD_LOCAL double slept_s = -1;
 
 static int has_name(PyObject *object, const char *begin) {
     PyObject *name = PyObject_GetAttrString(object, "__name__");
@@ -380,12 +386,22 @@ static uint32_t leaf_of(PyObject *yielded, int by_library) {
     return !by_library && is_shield(yielded) ? LEAF_TASK : LEAF_FUTURE;
 }
 
+/* Returns a number of seconds that a task is to sleep; -1 if it is not a usual one. */
+static double seconds_of(PyObject *delay) {
+    double seconds = -1;
+    if (delay && PyFloat_CheckExact(delay)) seconds = PyFloat_AS_DOUBLE(delay);
+    else if (delay && PyLong_CheckExact(delay)) seconds = PyLong_AsDouble(delay);
+    if (seconds == -1 && PyErr_Occurred()) PyErr_Clear();
+    return seconds >= 0 ? seconds : -1;
+}
+
 static uint32_t wait_location(PyObject *coroutine, PyObject *yielded) {
     PyObject *at = coroutine, *user_code = NULL, *inner_code = NULL, *queue_code = NULL;
     uint32_t compiled = LEAF_OTHER, flags;
     struct _PyInterpreterFrame *frame;
     int user_lasti = -1;
     waited_item = 0;
+    slept_s = -1;
     if (!PyCoro_CheckExact(at)) return location_id(NULL, -1, (PyObject *)Py_TYPE(at), LEAF_OTHER);
     Py_INCREF(at);
     /* from the task's coroutine inwards; the location is the innermost line outside libraries */
@@ -424,6 +440,7 @@ static uint32_t wait_location(PyObject *coroutine, PyObject *yielded) {
         if (waited_item) leaf = LEAF_ITEM;
     }
 #endif
+    if (unlikely(flags & CODE_SLEEP)) slept_s = seconds_of(frame->localsplus[0]);
     uint32_t id = location_id(user_code, user_lasti, inner_code, leaf);
     Py_DECREF(at);
     return id;

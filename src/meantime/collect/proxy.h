@@ -22,10 +22,12 @@ typedef struct {
     PyObject *label;     /* from the context in which it was created, or NULL */
     uint32_t id, site;
     uint32_t generation, epoch; /* of the stream and recording in which it was last announced */
+    uint32_t request;   /* that the task serves, or 0 */
     uint8_t finished, cancelled, stepped, of_trio;
+    uint8_t server;     /* what calls its coroutine to serve one request, or 0 */
 } proxy;
 
-enum { CANCEL_TYPES = 4 };
+enum { CANCEL_TYPES = 4, MOST_DELAY_S = 1000000000 };
 
 static PyTypeObject *proxy_type = NULL;
 static PyTypeObject *python_task_type = NULL;
@@ -99,6 +101,43 @@ static void take_label(proxy *p, PyObject *context, uint64_t time_ns) {
     }
 }
 
+/* Requests. A task serves that of the task that created it, unless it begins one of its own. */
+
+enum { SERVER_ASGI = 1, SERVER_AIOHTTP = 2, MOST_SERVING_CODES = 8 };
+
+THREAD_LOCAL uint32_t served_request = 0; /* what the running task serves, or 0 */
+
+/* The code of the coroutines that servers create a task of for each request. */
+static struct {
+    PyObject *code;
+    uint8_t server;
+} serving_codes[MOST_SERVING_CODES];
+static int serving_codes_used = 0;
+
+static inline uint8_t server_of(PyObject *code) {
+    for (int i = 0; i < serving_codes_used; i++)
+        if (serving_codes[i].code == code) return serving_codes[i].server;
+    return 0;
+}
+
+static void add_serving_code(PyObject *code, int server) {
+    if (serving_codes_used == MOST_SERVING_CODES || server_of(code)) return;
+    serving_codes[serving_codes_used].server = (uint8_t)server;
+    serving_codes[serving_codes_used++].code = Py_NewRef(code);
+}
+
+static void remove_serving_code(PyObject *code) {
+    for (int i = 0; i < serving_codes_used; i++) {
+        if (serving_codes[i].code != code) continue;
+        serving_codes[i] = serving_codes[--serving_codes_used];
+        Py_DECREF(code);
+        return;
+    }
+}
+
+/* Records that such a task, whose first step began at this time, serves a request; in requests.h */
+static void begin_served(proxy *p, uint64_t time_ns);
+
 /* Steps */
 
 static __attribute__((noinline)) void announce(proxy *p, stream *s) {
@@ -108,6 +147,7 @@ static __attribute__((noinline)) void announce(proxy *p, stream *s) {
            earlier recording are not defined in this one. */
         if (p->epoch + 1 != epoch || rec.parent_pid == 0) p->site = 0;
         p->epoch = epoch;
+        p->request = 0;
     }
     put(KIND_KNOWN, p->id, p->site);
     p->last_name = NULL;
@@ -130,11 +170,14 @@ THREAD_LOCAL uint32_t yielded_task = 0;
 static inline uint64_t begin_step(proxy *p, uint8_t kind, uint32_t before) {
     stream *s = stream_of_thread();
     if (unlikely(s && (p->generation != s->generation || p->epoch != epoch))) announce(p, s);
+    uint8_t server = 0;
     if (unlikely(!p->stepped)) {
         p->stepped = 1;
+        server = p->server;
         note_name(p);
     }
     current_task = p->id;
+    served_request = p->request;
     yielded_task = 0;
     uint64_t time_ns;
     if (handle_begin_ns && !handle_stepped && !before) {
@@ -147,6 +190,7 @@ static inline uint64_t begin_step(proxy *p, uint8_t kind, uint32_t before) {
     }
     handle_stepped = stepped_since_poll = 1;
     if (likely(s)) put_at(s, time_ns, kind, p->id, p->site);
+    if (unlikely(server) && kind == KIND_START) begin_served(p, time_ns);
     return time_ns;
 }
 
@@ -183,11 +227,22 @@ static void finish(proxy *p, uint8_t kind, uint32_t before) {
     p->task = NULL;
 }
 
+/* On a loop whose handles are compiled, it is not seen when a timer was due, so the delay of
+   asyncio.sleep is recorded when it begins. */
+THREAD_LOCAL int hides_timers = 0;
+
+static __attribute__((noinline)) void put_timer(double delay_s) {
+    stream *s = stream_of_thread();
+    if (s && delay_s < MOST_DELAY_S)
+        put_number_at(s, now_ns(), KIND_TIMER, (uint64_t)(delay_s * 1e9));
+}
+
 static void suspend(proxy *p, PyObject *yielded, uint32_t before) {
     uint32_t location = wait_location(p->coroutine, yielded);
     uint8_t kind = KIND_WAIT;
     if (unlikely(p->cancelled) && still_cancelling(p)) kind = KIND_CANCELLING;
     if (unlikely(waited_item)) put(KIND_ITEM_AWAITED, waited_item, p->id);
+    if (unlikely(slept_s >= 0) && hides_timers) put_timer(slept_s);
     put_end(kind, p->id, location, before);
     /* while it is being cancelled, the wake-up ends that state */
     if (lets_others_run(yielded) && kind == KIND_WAIT) yielded_task = p->id;
@@ -201,6 +256,8 @@ THREAD_LOCAL PyObject *unseen_task = NULL;
 static void forget_unseen(void) {
     if (!unseen) return;
     if (current_task == unseen->id) current_task = 0;
+    unseen->request = served_request;
+    served_request = 0;
     Py_CLEAR(unseen);
     Py_CLEAR(unseen_task);
 }
@@ -242,7 +299,8 @@ static PySendResult proxy_am_send(PyObject *self, PyObject *value, PyObject **re
     proxy *p = (proxy *)self;
     if (unlikely(!recording_on)) return PyIter_Send(p->coroutine, value, result);
     if (unlikely(unseen)) end_unseen();
-    uint32_t before = current_task; /* a step may run loops or eager tasks, so steps can nest */
+    /* a step may run loops or eager tasks, so steps can nest */
+    uint32_t before = current_task, served_before = served_request;
     uint64_t begin_ns = begin_step(p, KIND_START, before);
     PySendResult sent = PyIter_Send(p->coroutine, value, result);
     if (likely(recording_on)) {
@@ -251,6 +309,8 @@ static PySendResult proxy_am_send(PyObject *self, PyObject *value, PyObject **re
         else finish(p, is_cancellation(PyErr_Occurred()) ? KIND_CANCELLED : KIND_FAILED, before);
         if (unlikely(blocked_limit_ns)) check_blocked((uint64_t)rec.base_ns + begin_ns);
     }
+    p->request = served_request;
+    served_request = served_before;
     current_task = before;
     return sent;
 }
@@ -282,7 +342,7 @@ static PyObject *proxy_throw(PyObject *self, PyObject *const *args, Py_ssize_t c
     size_t forwarded = (size_t)count + 1;
     if (!recording_on) return PyObject_VectorcallMethod(text_throw, forward, forwarded, NULL);
     if (unlikely(unseen)) end_unseen();
-    uint32_t before = current_task;
+    uint32_t before = current_task, served_before = served_request;
     if (count && is_cancellation(args[0])) p->cancelled = 1;
     uint64_t begin_ns = begin_step(p, KIND_THROW, before);
     PyObject *result = PyObject_VectorcallMethod(text_throw, forward, forwarded, NULL);
@@ -292,6 +352,8 @@ static PyObject *proxy_throw(PyObject *self, PyObject *const *args, Py_ssize_t c
         else finish(p, is_cancellation(PyErr_Occurred()) ? KIND_CANCELLED : KIND_FAILED, before);
         if (blocked_limit_ns) check_blocked((uint64_t)rec.base_ns + begin_ns);
     }
+    p->request = served_request;
+    served_request = served_before;
     current_task = before;
     return result;
 }
@@ -468,8 +530,8 @@ static proxy *new_proxy(PyObject *coroutine) {
     p->coroutine = Py_NewRef(coroutine);
     p->weak_references = p->task = p->last_name = p->label = NULL;
     p->id = next_task++;
-    p->finished = p->cancelled = p->stepped = p->of_trio = 0;
-    p->epoch = 0;
+    p->finished = p->cancelled = p->stepped = p->of_trio = p->server = 0;
+    p->epoch = p->request = 0;
     return p;
 }
 
@@ -490,7 +552,10 @@ static PyObject *subject_of(PyObject *coroutine) {
 static proxy *wrap_coroutine(PyObject *coroutine, PyObject *context) {
     proxy *p = new_proxy(coroutine);
     if (!p) return NULL;
-    p->site = spawn_site(subject_of(coroutine));
+    PyObject *subject = subject_of(coroutine);
+    p->site = spawn_site(subject);
+    p->server = server_of(subject);
+    if (current_task) p->request = served_request;
     stream *s = stream_of_thread();
     uint64_t time_ns = now_ns();
     if (likely(s)) put_at(s, time_ns, KIND_SPAWN, p->id, p->site);
@@ -559,6 +624,7 @@ static PyObject *attach_coroutine(PyObject *coroutine, PyObject *task, PyObject 
     p->task = learns ? task : NULL;
     p->last_name = NULL;
     if (frame_state(p->coroutine) == FRAME_CREATED) {
+        p->server = server_of(subject_of(p->coroutine));
         put(KIND_SPAWN, p->id, p->site);
         return (PyObject *)p;
     }

@@ -1,4 +1,5 @@
-/* Requests of web servers: hooks of the methods of uvicorn and aiohttp through which each passes.
+/* Requests of web servers: the tasks that uvicorn and aiohttp create for each, and hooks of the methods
+   by which they answer.
 
    What they read belongs to the program and can be of any kind: an error in it is cleared, and the
    request is served without being recorded. */
@@ -10,8 +11,6 @@
 
 enum { MOST_REQUEST_CHARACTERS = 500 };
 
-/* The request that a task serves: a context variable, which tasks that it creates inherit. */
-static PyObject *request_variable = NULL;
 static uint32_t next_request = 1;
 
 /* What answers, in bytes: the route, and the name, file and line of the function, separated by NUL.
@@ -44,10 +43,7 @@ static int prepare_requests(void) {
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (!(*texts[i].text = PyUnicode_InternFromString(texts[i].value))) return -1;
-    PyObject *none = PyLong_FromLong(0);
-    request_variable = none ? PyContextVar_New("meantime_request", none) : NULL;
-    Py_XDECREF(none);
-    return request_variable ? 0 : -1;
+    return 0;
 }
 
 /* Both return a new reference, or NULL without an exception. */
@@ -93,33 +89,13 @@ static size_t append_characters(char *text, size_t at, size_t size, PyObject *ch
     return at;
 }
 
-static int set_request(uint32_t number) {
-    PyObject *value = PyLong_FromUnsignedLong(number);
-    PyObject *token = value ? PyContextVar_Set(request_variable, value) : NULL;
-    if (!token) PyErr_Clear();
-    Py_XDECREF(value);
-    Py_XDECREF(token);
-    return token ? 0 : -1;
-}
-
-static uint32_t current_request(void) {
-    PyObject *value = NULL;
-    if (PyContextVar_Get(request_variable, NULL, &value) < 0 || !value) {
-        PyErr_Clear();
-        return 0;
-    }
-    unsigned long number = PyLong_AsUnsignedLong(value);
-    Py_DECREF(value);
-    return (uint32_t)number;
-}
-
 /* Records that the running task begins to serve a request, and returns the request's number, or 0.
    `whole` is whether the task was created to serve it, and ends with it. */
-static uint32_t begin_request(PyObject *method, PyObject *path, int whole) {
+static uint32_t begin_request(PyObject *method, PyObject *path, int whole, uint64_t time_ns) {
     char text[MAX_TEXT - 16];
     size_t at;
     if (!recording_on || !current_task || !method || !path || !PyUnicode_Check(method) ||
-        !PyUnicode_Check(path) || set_request(next_request) < 0)
+        !PyUnicode_Check(path))
         return 0;
     at = append_decimal(text, 0, current_task);
     text[at++] = 0;
@@ -129,8 +105,8 @@ static uint32_t begin_request(PyObject *method, PyObject *path, int whole) {
     at = append_characters(text, at, sizeof text / 2 + 64, method);
     text[at++] = 0;
     at = append_characters(text, at, sizeof text, path);
-    put_text(KIND_REQUEST, next_request, text, at);
-    return next_request++;
+    put_text_at(time_ns, KIND_REQUEST, next_request, text, at);
+    return served_request = next_request++;
 }
 
 static void put_response(uint32_t number, long status, PyObject *route, const char *described,
@@ -164,24 +140,30 @@ static int is_own_route(PyObject *scope, PyObject *endpoint) {
     return !parameters || (PyDict_CheckExact(parameters) && !PyDict_GET_SIZE(parameters));
 }
 
-/* Records the status in an ASGI message that begins a response, and what answers. */
-static void answer_asgi(uint32_t number, PyObject *scope, PyObject *message) {
-    PyObject *kind = item_of(message, text_type), *endpoint, *value, *described;
+/* Returns the status in an ASGI message that begins a response, or -1. */
+static long status_of_message(PyObject *message) {
+    static const char response[] = "http.response.start", accept[] = "websocket.accept";
+    PyObject *kind = item_of(message, text_type), *value;
     long status = -1;
-    if (!kind || !PyUnicode_Check(kind)) {
-        Py_XDECREF(kind);
-        return;
+    if (kind && PyUnicode_Check(kind) && PyUnicode_IS_COMPACT_ASCII(kind)) {
+        size_t length = (size_t)PyUnicode_GET_LENGTH(kind);
+        const void *text = PyUnicode_DATA(kind);
+        if (length == sizeof response - 1 && !memcmp(text, response, length)) {
+            value = item_of(message, text_status);
+            if (value) status = PyLong_AsLong(value);
+            if (status == -1) PyErr_Clear();
+            Py_XDECREF(value);
+        } else if (length == sizeof accept - 1 && !memcmp(text, accept, length)) {
+            status = 101;
+        }
     }
-    if (!PyUnicode_CompareWithASCIIString(kind, "http.response.start")) {
-        value = item_of(message, text_status);
-        if (value) status = PyLong_AsLong(value);
-        if (status == -1) PyErr_Clear();
-        Py_XDECREF(value);
-    } else if (!PyUnicode_CompareWithASCIIString(kind, "websocket.accept")) {
-        status = 101;
-    }
-    Py_DECREF(kind);
-    if (status < 0) return;
+    Py_XDECREF(kind);
+    return status;
+}
+
+/* Records how a request of ASGI is answered, and what answers it. */
+static void answer_asgi(uint32_t number, PyObject *scope, long status) {
+    PyObject *endpoint, *described;
     endpoint = item_of(scope, text_endpoint);
     if (!endpoint || endpoint == Py_None) {
         put_response(number, status, NULL, "\0\0\0", 3);
@@ -201,29 +183,15 @@ static void answer_asgi(uint32_t number, PyObject *scope, PyObject *message) {
     Py_XDECREF(endpoint);
 }
 
-/* An application that is called to serve one request of uvicorn: (scope, receive, send) */
-static PyObject *call_asgi_app(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
-    if (PyVectorcall_NARGS(nargsf)) {
-        PyObject *method = item_of(args[0], text_method), *path = item_of(args[0], text_path);
-        begin_request(method, path, 1);
-        Py_XDECREF(method);
-        Py_XDECREF(path);
-    }
-    return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
-}
-
-/* run_asgi(self, app), of uvicorn's RequestResponseCycle */
-static PyObject *call_run_asgi(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
-    PyObject *app = PyVectorcall_NARGS(nargsf) > 1 ? new_hook(call_asgi_app, args[1]) : NULL;
-    return call_with_item(h, args, nargsf, names, 1, app);
-}
-
-/* send(self, message), of the same */
+/* send(self, message), of uvicorn's RequestResponseCycle */
 static PyObject *call_asgi_send(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
-    uint32_t number = PyVectorcall_NARGS(nargsf) > 1 ? current_request() : 0;
-    PyObject *scope = number ? attribute_of(args[0], text_scope) : NULL;
-    if (scope) answer_asgi(number, scope, args[1]);
-    Py_XDECREF(scope);
+    long status = served_request && current_task && PyVectorcall_NARGS(nargsf) > 1
+                      ? status_of_message(args[1]) : -1;
+    if (status >= 0) {
+        PyObject *scope = attribute_of(args[0], text_scope);
+        if (scope) answer_asgi(served_request, scope, status);
+        Py_XDECREF(scope);
+    }
     return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
 }
 
@@ -243,26 +211,6 @@ static PyObject *path_of_request(PyObject *request) {
     return attribute_of(request, text_path);
 }
 
-/* The handler that is called to serve one request of aiohttp: (request) */
-static PyObject *call_request_handler(hook *h, PyObject *const *args, size_t nargsf,
-                                      PyObject *names) {
-    if (PyVectorcall_NARGS(nargsf)) {
-        PyObject *method = attribute_of(args[0], text_method), *path = path_of_request(args[0]);
-        begin_request(method, path, 1);
-        Py_XDECREF(method);
-        Py_XDECREF(path);
-    }
-    return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
-}
-
-/* _handle_request(self, request, start, handler), of aiohttp's RequestHandler */
-static PyObject *call_handle_request(hook *h, PyObject *const *args, size_t nargsf,
-                                     PyObject *names) {
-    PyObject *handler =
-        PyVectorcall_NARGS(nargsf) > 3 ? new_hook(call_request_handler, args[3]) : NULL;
-    return call_with_item(h, args, nargsf, names, 3, handler);
-}
-
 static void answer_aiohttp(uint32_t number, PyObject *request, PyObject *response) {
     /* the public properties are functions of Python, which cost more than all else here */
     PyObject *value = attribute_of(response, text_private_status);
@@ -280,12 +228,34 @@ static void answer_aiohttp(uint32_t number, PyObject *request, PyObject *respons
     Py_XDECREF(value);
 }
 
-/* finish_response(self, request, response, start), of the same */
+/* finish_response(self, request, response, start), of aiohttp's RequestHandler */
 static PyObject *call_finish_response(hook *h, PyObject *const *args, size_t nargsf,
                                       PyObject *names) {
-    uint32_t number = PyVectorcall_NARGS(nargsf) > 2 ? current_request() : 0;
-    if (number) answer_aiohttp(number, args[1], args[2]);
+    if (served_request && current_task && PyVectorcall_NARGS(nargsf) > 2)
+        answer_aiohttp(served_request, args[1], args[2]);
     return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+}
+
+/* The task of a request, by its coroutine's arguments: of uvicorn's run_asgi(self, app), self has the
+   scope; of aiohttp's _handle_request(self, request, ...), the request itself. */
+static __attribute__((noinline)) void begin_served(proxy *p, uint64_t time_ns) {
+    PyObject *coroutine = p->coroutine, *object, *method, *path;
+    if (!PyCoro_CheckExact(coroutine) || frame_state(coroutine) != FRAME_CREATED) return;
+    object = frame_of_coroutine(coroutine)->localsplus[p->server == SERVER_AIOHTTP];
+    if (!object) return;
+    if (p->server == SERVER_AIOHTTP) {
+        Py_INCREF(object);
+        method = attribute_of(object, text_method);
+        path = path_of_request(object);
+    } else {
+        object = attribute_of(object, text_scope);
+        method = object ? item_of(object, text_method) : NULL;
+        path = object ? item_of(object, text_path) : NULL;
+    }
+    begin_request(method, path, 1, time_ns);
+    Py_XDECREF(method);
+    Py_XDECREF(path);
+    Py_XDECREF(object);
 }
 
 #endif

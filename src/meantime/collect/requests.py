@@ -1,9 +1,10 @@
 """Requests of web servers, as records: which task serves each, and how it was answered.
 
-Requests of uvicorn and aiohttp are recognised by their servers' own methods. Each is replaced by a
-compiled hook, which is in no traceback; it is installed only if the server has the methods that are
-expected, and an error in it never reaches the program. What answers a request is described here at
-its first one, and found by the hooks from then on.
+Requests of uvicorn and aiohttp are recognised by their servers' own methods: the one whose coroutine
+is the task of a request, and the one by which a request is answered. The second is replaced by a
+compiled hook, which is in no traceback. Both must be as expected, and an error in reading what they
+are called with never reaches the program. What answers a request is described here at its first
+one, and found by the hooks from then on.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["answer_asgi", "attach", "begin", "current", "end"]
 
-# By package, the class and the methods through which requests pass.
+# By package, the class, the method that is a request's task with its first arguments, and the one
+# that answers.
 _SERVERS = {
-    "uvicorn": ("RequestResponseCycle", ("run_asgi", "send")),
-    "aiohttp": ("RequestHandler", ("_handle_request", "finish_response")),
+    "uvicorn": ("RequestResponseCycle", "run_asgi", ("self",), "send"),
+    "aiohttp": ("RequestHandler", "_handle_request", ("self", "request"), "finish_response"),
 }
 _MAX_TEXT = 500
 _MAX_DESCRIBED = 10_000
@@ -115,28 +117,34 @@ _recorder.configure_requests(_asgi_answer, _aiohttp_answer, _functions, _routes)
 
 def attach(module: ModuleType) -> Callable[[], None]:
     """Record the requests of a server's module from now on; return what ends that."""
-    owner_name, methods = _SERVERS[module.__name__.partition(".")[0]]
+    package = module.__name__.partition(".")[0]
+    owner_name, served_name, arguments, answered_name = _SERVERS[package]
     owner = getattr(module, owner_name, None)
-    if owner is None or not all(_is_coroutine(vars(owner).get(name)) for name in methods):
+    members = vars(owner) if isinstance(owner, type) else {}
+    served, original = members.get(served_name), members.get(answered_name)
+    if not (_is_coroutine(served, arguments) and _is_coroutine(original)):
         # another version, of which nothing is known
         return lambda: None
-    replaced = []
-    for name in methods:
-        original = vars(owner).get(name)
-        if original is not None:
-            replacement = _recorder.hook(name, original)
-            setattr(owner, name, replacement)
-            replaced.append((name, original, replacement))
+    code = served.__code__
+    _recorder.serve_requests(code, aiohttp=package == "aiohttp")
+    replacement = _recorder.hook(answered_name, original)
+    setattr(owner, answered_name, replacement)
 
     def detach() -> None:
-        for name, original, replacement in replaced:
-            # what the program has replaced in the meantime is kept
-            if vars(owner).get(name) is replacement:
-                setattr(owner, name, original)
+        _recorder.forget_requests(code)
+        # what the program has replaced in the meantime is kept
+        if vars(owner).get(answered_name) is replacement:
+            setattr(owner, answered_name, original)
 
     return detach
 
 
-def _is_coroutine(function: Any) -> bool:
+def _is_coroutine(function: Any, arguments: tuple[str, ...] = ()) -> bool:
+    """Return whether this is a function of coroutines, with the first arguments as usual locals."""
     code = getattr(function, "__code__", None)
-    return code is not None and bool(code.co_flags & 0x80)  # CO_COROUTINE; inspect is not imported
+    return (
+        code is not None
+        and bool(code.co_flags & 0x80)  # CO_COROUTINE; inspect is not imported
+        and code.co_varnames[: min(code.co_argcount, len(arguments))] == arguments
+        and not set(arguments) & set(code.co_cellvars)
+    )

@@ -709,13 +709,18 @@ static inline void put_number_at(stream *s, uint64_t time_ns, uint8_t kind, uint
     put_at(s, time_ns, kind, (uint32_t)number, (uint32_t)(number >> 32));
 }
 
-static void put_text(uint8_t kind, uint32_t id, const char *text, size_t length) {
+/* The time must not be before that of the thread's last record. */
+static void put_text_at(uint64_t time_ns, uint8_t kind, uint32_t id, const char *text,
+                        size_t length) {
     stream *s = stream_of_thread();
-    uint64_t time_ns = s ? now_ns() : 0;
     if (!s || time_ns >= (uint64_t)rec.deadline_ns) return;
     if (length > MAX_TEXT - 16) length = MAX_TEXT - 16;
     put_payload(s, time_ns, kind, id, text, (uint32_t)length, 0);
     if (s->cursor == s->limit) turn(s);
+}
+
+static void put_text(uint8_t kind, uint32_t id, const char *text, size_t length) {
+    if (stream_of_thread()) put_text_at(now_ns(), kind, id, text, length);
 }
 
 #endif
