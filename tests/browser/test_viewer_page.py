@@ -10,11 +10,14 @@ import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 import uvicorn
 
 import meantime
 from meantime.cli import main
+from meantime.columns import Coded
+from meantime.history import HistoryBuilder
 from meantime.server.app import application
 from meantime.server.demo import demo_session
 from meantime.server.session import Session
@@ -275,6 +278,34 @@ def test_why_a_thread_took_its_time_leads_to_what_it_waited_for(view: View, root
     page.fill(".why-new input", "nobody")
     page.keyboard.press("Enter")
     page.wait_for_selector(".why .nothing >> text=no thread has the id or the name 'nobody'")
+
+
+def test_of_many_lanes_those_in_closed_groups_are_made_when_they_are_needed(view: View) -> None:
+    builder = HistoryBuilder()
+    quarks = [builder.quark("CPUs", str(number)) for number in range(20_100)]
+    running = Coded(np.zeros(len(quarks), np.int32), ["running"])
+    builder.modify_many(np.zeros(len(quarks), np.int64), np.array(quarks, np.int32), running)
+    builder.modify(1_000, quarks[20_050], "blocked")
+    builder.modify(2_000, quarks[20_050], None)
+    page = view(builder.close())
+
+    def names() -> list[str]:
+        return page.locator(".lane-name:not(.level1) .title").all_inner_texts()
+
+    assert names() == ["States"]
+    page.locator(".lane-name.level2").click()
+    assert names()[:3] == ["States", "0 … 999", "1000 … 1999"]
+    page.fill(".filter", "20050")
+    page.wait_for_function("() => document.querySelectorAll('.lane-name.level3').length === 1")
+    page.locator(".lane-name.level3").click()
+    page.wait_for_selector(".lane-name.level4")
+    assert names() == ["States", "20000 … 20099", "CPU 20050"]
+    page.fill(".filter", "")
+    page.wait_for_function("() => document.querySelectorAll('.lane-name.level3').length > 3")
+    page.wait_for_function("() => location.hash.includes('open=')")
+    page.reload()
+    at_rest(page)
+    assert names()[:2] == ["States", "0 … 999"]
 
 
 def test_one_file_adds_up_the_states_of_each_kind_of_entity_alone(

@@ -18,6 +18,8 @@ export interface Lane {
   readonly level: number;
   /** Whether it is drawn as a heading: it then can neither be pinned nor marked by the keys. Level 1 always is. */
   readonly heads?: boolean;
+  /** Whether lanes inside of it may not have been given, as it was never open. */
+  readonly holdsMore?: boolean;
   /** Whether it becomes higher where there is room, by the factor `stretch`. */
   readonly stretches?: boolean;
   stretch?: number;
@@ -67,7 +69,7 @@ export class LaneTree {
   private tops: number[] = [];
   private readonly indices = new Map<Lane, number>();
   private bottom = 0;
-  private filter: (lane: Lane) => boolean = () => true;
+  private filter: ((lane: Lane) => boolean) | null = null;
   private readonly pins = new Set<Lane>();
   private readonly hidden = new Set<Lane>();
   /** How lanes are ordered inside their groups; null for the order in which they were given. */
@@ -143,8 +145,8 @@ export class LaneTree {
     return this.children.get(lane) ?? [];
   }
 
-  /** Shows only the lanes that pass; a group is shown while one of its lanes is. */
-  filtered(passes: (lane: Lane) => boolean): void {
+  /** Shows only the lanes that pass, with null all; a group is shown while one of its lanes is. */
+  filtered(passes: ((lane: Lane) => boolean) | null): void {
     this.filter = passes;
     this.arrange();
   }
@@ -263,7 +265,7 @@ export class LaneTree {
   }
 
   private passes(lane: Lane): boolean {
-    return !this.hidden.has(lane) && this.filter(lane);
+    return !this.hidden.has(lane) && (this.filter?.(lane) ?? true);
   }
 
   get widthPx(): number {
@@ -307,7 +309,7 @@ export class LaneTree {
     let any = false;
     for (const lane of ordered) {
       if (!this.children.has(lane)) {
-        if (heads(lane) || !this.passes(lane)) continue;
+        if ((heads(lane) && (!lane.holdsMore || this.filter)) || !this.passes(lane)) continue;
         any = true;
         if (!this.pins.has(lane)) this.shown.push(lane);
         continue;

@@ -151,13 +151,13 @@ export function describeFlows(thing: Thing, session: Session, goToEnd: (file: Fi
     const { file } = flow;
     const isFrom = flow.from_lane === thing.lane.index && BigInt(flow.from_ns) >= thing.startNs && BigInt(flow.from_ns) <= thing.endNs && (flow.from_row === thing.row || flow.from_lane !== flow.to_lane);
     const [index, row, ns] = isFrom ? [flow.to_lane, flow.to_row, BigInt(flow.to_ns)] : [flow.from_lane, flow.from_row, BigInt(flow.from_ns)];
-    const lane = index === null ? null : session.laneOf(file, index);
+    const title = index === null ? null : file.titleOf(index);
     const made = h(
       "button",
-      { class: "flow", title: `${flow.name} ${isFrom ? "to" : "from"} ${lane?.title ?? "what is in no lane"}, at ${exact(session.inView(file, ns))}: go there` },
+      { class: "flow", title: `${flow.name} ${isFrom ? "to" : "from"} ${title ?? "what is in no lane"}, at ${exact(session.inView(file, ns))}: go there` },
       h("b", {}, isFrom ? "→" : "←"),
       name(flow.name),
-      h("span", { class: "muted what" }, name(lane?.title ?? "no lane")),
+      h("span", { class: "muted what" }, name(title ?? "no lane")),
       h("span", { class: "muted" }, instant(session.inView(file, ns))),
     );
     made.type = "button";

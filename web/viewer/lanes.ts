@@ -84,14 +84,7 @@ export abstract class TileLane implements Lane {
 
   /** The lane's name among all, which stays when a page is opened again. */
   get key(): string {
-    return `${this.file.index}:${this.handle || this.path}`;
-  }
-
-  private get path(): string {
-    const { parent, name } = this.file.table!;
-    const parts: string[] = [];
-    for (let at = this.index; at >= 0; at = parent[at]!) parts.unshift(name[at]!);
-    return parts.join("/");
+    return this.file.keyOf(this.index);
   }
 
   abstract height(): number;
@@ -812,6 +805,7 @@ export class DensityLane extends TileLane {
 
 export class GroupLane extends TileLane {
   readonly heads = true;
+  readonly holdsMore = true;
   private most = 0;
   private bars: Bars | null = null;
 
@@ -820,8 +814,7 @@ export class GroupLane extends TileLane {
   }
 
   override get detail(): string {
-    const count = this.file.children[this.index]!.length;
-    return this.file.table!.detail[this.index]! || grouped(count);
+    return this.file.table!.detail[this.index]! || grouped(this.file.countIn(this.index));
   }
 
   height(): number {

@@ -1,6 +1,7 @@
 /** The files that are open: their lanes, their states and names with colours, their place on the axis. */
 
 import { atNight, isLibrary, isOwn, legendColors, markColor, nameColor } from "../shared/name-colors";
+import { withoutPrefix } from "../shared/fit";
 import { pixelOf } from "../shared/lane-image";
 import { CLASS_COLORS } from "../shared/state-classes";
 import type { FileInfo, Finding, LaneTable, RawTile } from "./protocol";
@@ -138,11 +139,18 @@ let serial = 0;
 /** Time that is in none of the three longest states of a bin. */
 export const OTHER = -1;
 
+/** Of lanes that are no groups. */
+const NONE: number[] = [];
+/** A shorter prefix is kept, as it is easier to read than what remains. */
+const LONG_PREFIX = 8;
+
 export class FileModel {
   readonly states = new StateTable();
   readonly names = new NameTable();
   table: LaneTable | null = null;
   children: number[][] = [];
+  private roots: number[] = [];
+  private titles: string[] = [];
   /** What stands out in the whole file; null if nobody has looked for it. */
   findings: Finding[] | null = null;
   /** The version of the file in which that was looked for. */
@@ -165,9 +173,73 @@ export class FileModel {
   /** Takes the lanes of the file's present layout. */
   adopt(table: LaneTable): void {
     this.table = table;
-    this.children = table.parent.map(() => []);
+    this.children = table.kind.map((kind) => (kind === "group" ? [] : NONE));
+    this.titles = [];
+    this.roots = [];
+    table.parent.forEach((parent, lane) => parent < 0 && this.roots.push(lane));
     table.parent.forEach((parent, lane) => parent >= 0 && this.children[parent]!.push(lane));
     this.states.declare(table);
+  }
+
+  /** The name of a lane with what distinguishes it from its siblings. */
+  titleOf(index: number): string {
+    if (this.titles[index] === undefined) {
+      const above = this.table!.parent[index]!;
+      this.shorten(above < 0 ? this.roots : this.children[above]!);
+    }
+    return this.titles[index]!;
+  }
+
+  private shorten(siblings: number[]): void {
+    const { name, handle, kind } = this.table!;
+    const { titles } = this;
+    const names = new Set(siblings.map((lane) => name[lane]!));
+    const short = siblings.length > 1 ? withoutPrefix([...names]) : (text: string) => text;
+    for (const lane of siblings) {
+      const own = name[lane]!;
+      const path = handle[lane]!;
+      // `main, lane 2` is below `main`
+      const comma = own.lastIndexOf(", ");
+      if (comma > 0 && names.has(own.slice(0, comma))) titles[lane] = own.slice(comma + 2);
+      else if (own.length - short(own).length >= LONG_PREFIX && short(own).length > 3) titles[lane] = short(own);
+      else titles[lane] = own;
+      const title = titles[lane]!;
+      // a number says little
+      if (!/^\d+$/.test(title)) continue;
+      if (path.endsWith(`/Threads/${title}`)) titles[lane] = `thread ${title}`;
+      else if (`${path}/`.startsWith(`CPUs/${title}/`)) titles[lane] = `CPU ${title}`;
+      else if (kind[lane] === "group" && this.children[lane]!.some((child) => handle[child]!.startsWith(`Processes/${title}/`))) titles[lane] = `process ${title}`;
+    }
+  }
+
+  /** The name of a lane among all of the page, which stays when the page is opened again. */
+  keyOf(index: number): string {
+    const { parent, name, handle } = this.table!;
+    if (handle[index]) return `${this.index}:${handle[index]}`;
+    const parts: string[] = [];
+    for (let at = index; at >= 0; at = parent[at]!) parts.unshift(name[at]!);
+    return `${this.index}:${parts.join("/")}`;
+  }
+
+  /** The lane with a key, by its number; -1 if there is none. */
+  withKey(key: string): number {
+    const { handle } = this.table!;
+    const own = `${this.index}:`;
+    if (!key.startsWith(own)) return -1;
+    const path = key.slice(own.length);
+    return handle.findIndex((each, index) => (each ? each === path : this.keyOf(index) === key));
+  }
+
+  /** Whether a lane with this number is of states, or holds some that are. */
+  hasStates(index: number): boolean {
+    const kind = this.table!.kind[index]!;
+    return kind === "state" || kind === "packed" || this.children[index]!.some((child) => this.hasStates(child));
+  }
+
+  /** How many lanes a group has, with those of the groups in it. */
+  countIn(index: number): number {
+    const { kind } = this.table!;
+    return this.children[index]!.reduce((sum, child) => sum + (kind[child] === "group" ? this.countIn(child) : 1), 0);
   }
 
   recolor(dark: boolean): void {

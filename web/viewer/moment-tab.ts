@@ -75,7 +75,7 @@ export class MomentTab {
     const key = `${file.index}:${group.lane}:${group.name}`;
     const shownOf = this.opened.has(key) ? group.things : group.things.slice(0, MOST_CHIPS);
     const chips: Node[] = shownOf.map((thing) => {
-      const lane = this.session.laneOf(file, thing.lane ?? -1)?.title ?? "";
+      const lane = thing.lane === null ? "" : file.titleOf(thing.lane);
       const title = thing.who === null ? lane : `${lane} ${thing.who}`;
       const since = BigInt(moment.time_ns) - BigInt(thing.start_ns);
       const made = h("button", { class: "thing", title: `${title}: ${thing.name}, ${exact(since)} of ${exact(BigInt(thing.end_ns) - BigInt(thing.start_ns))}` }, name(title), h("span", { class: "muted" }, duration(since)));

@@ -8,8 +8,8 @@ import type { Lane } from "../shared/lane-tree";
 import type { Minimap } from "../shared/minimap";
 import type { TimeAxis } from "../shared/time-axis";
 import { Viewport } from "../shared/viewport";
-import { GroupLane, PackedLane, SpanLane, StateLane, TileLane } from "./lanes";
-import type { Note } from "./protocol";
+import { GroupLane, SpanLane, StateLane, TileLane } from "./lanes";
+import type { LaneTable, Note } from "./protocol";
 import { Scene } from "./scene";
 import type { Band, Session, ShownFlow, Thing } from "./session";
 import type { FileModel } from "./model";
@@ -53,7 +53,7 @@ export class Picture {
   private readonly chips: Chip[] = [];
   private mapped: string | null = null;
   private mapLane: TileLane | null = null;
-  private mapLanes: readonly Lane[] = [];
+  private mapTables: (LaneTable | null)[] = [];
 
   constructor(
     private readonly session: Session,
@@ -339,16 +339,18 @@ export class Picture {
   /** The lane that shows best what happens in the trace. */
   private chooseMapLane(): void {
     const { session } = this;
-    if (this.mapLanes === session.lanes) return;
-    this.mapLanes = session.lanes;
+    const tables = session.files.map(({ table }) => table);
+    if (this.mapTables.length === tables.length && tables.every((table, at) => table === this.mapTables[at])) return;
+    this.mapTables = tables;
     this.mapLane = null;
     const lanes = session.tileLanes;
     const found =
       lanes.find((lane) => lane instanceof StateLane && lane.handle.startsWith("Loops/")) ??
       lanes.find((lane) => lane instanceof GroupLane && /^CPUs?$/.test(lane.title)) ??
       most(lanes.filter((lane) => lane instanceof SpanLane && lane.kind === "stack")) ??
-      lanes.find((lane) => lane instanceof GroupLane && session.tree.childrenOf(lane).some((child) => child instanceof StateLane || child instanceof PackedLane)) ??
-      lanes.find((lane) => !(lane instanceof GroupLane));
+      lanes.find((lane) => lane instanceof GroupLane && lane.file.hasStates(lane.index)) ??
+      lanes.find((lane) => !(lane instanceof GroupLane)) ??
+      most(lanes);
     session.mainLane = found ?? null;
     if (!found) return;
     const { file, index } = found;

@@ -65,8 +65,8 @@ export interface LaneTable {
   block: number[];
   quark: number[];
   handle: string[];
-  /** What `meantime stats --lane` takes for it; "" if nothing. */
-  pattern: string[];
+  /** What `meantime stats --lane` takes for it; null if that is the handle. */
+  pattern: (string | null)[];
   entities: number[];
   unit: string[];
   states: DeclaredState[];

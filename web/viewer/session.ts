@@ -1,6 +1,5 @@
 /** What the page shows and what is selected on it. */
 
-import { withoutPrefix } from "../shared/fit";
 import type { Lane } from "../shared/lane-tree";
 import { LaneTree } from "../shared/lane-tree";
 import { GRAINS, Viewport } from "../shared/viewport";
@@ -12,6 +11,8 @@ import type { Source } from "./source";
 import { TileStore } from "./tile-store";
 
 const MOVE_MS = 180;
+/** Of files with more lanes, those in groups that were never open are not made. */
+const MOST_MADE = 20_000;
 /** The groups of files with more lanes are closed at first, */
 const MOST_OPEN = 200;
 /** except small ones at the top, while they have so many lanes together. */
@@ -37,37 +38,6 @@ const UNKNOWN = {
   version: 0,
   layout: null,
 };
-
-/** A shorter prefix is kept, as it is easier to read than what remains. */
-const LONG_PREFIX = 8;
-
-/** The names of lanes with what distinguishes each from its siblings. */
-function shortTitles(file: FileModel): string[] {
-  const { name, parent } = file.table!;
-  const titles = [...name];
-  const shorten = (siblings: number[]) => {
-    const names = new Set(siblings.map((lane) => name[lane]!));
-    const short = withoutPrefix([...names]);
-    for (const lane of siblings) {
-      const own = name[lane]!;
-      // `main, lane 2` is below `main`
-      const comma = own.lastIndexOf(", ");
-      if (comma > 0 && names.has(own.slice(0, comma))) titles[lane] = own.slice(comma + 2);
-      else if (own.length - short(own).length >= LONG_PREFIX && short(own).length > 3) titles[lane] = short(own);
-    }
-  };
-  shorten(parent.flatMap((above, lane) => (above < 0 ? [lane] : [])));
-  for (const children of file.children) if (children.length > 1) shorten(children);
-  const { handle, kind } = file.table!;
-  titles.forEach((title, lane) => {
-    // a number says little
-    if (!/^\d+$/.test(title)) return;
-    const [of, number] = /^(?:(.*)\/)?([^/]*)$/.exec(handle[lane]!)!.slice(1);
-    if (number === title && of?.endsWith("/Threads")) titles[lane] = `thread ${title}`;
-    else if (kind[lane] === "group" && file.children[lane]!.some((child) => handle[child]!.startsWith(`Processes/${title}/`))) titles[lane] = `process ${title}`;
-  });
-  return titles;
-}
 
 /** A range in nanoseconds from the left edge of the whole. */
 export interface Range {
@@ -109,7 +79,9 @@ export class Session {
   files: FileModel[] = [];
   lanes: Lane[] = [];
   tileLanes: TileLane[] = [];
-  private readonly ofFile = new Map<FileModel, TileLane[]>();
+  /** By file, its lanes by their numbers, as far as they are made. */
+  private readonly ofFile = new Map<FileModel, (TileLane | undefined)[]>();
+  private readonly heads = new Map<FileModel, FileLane>();
   originNs = 0n;
   range: Range | null = null;
   /** The file that was chosen at the top of the page. */
@@ -150,7 +122,11 @@ export class Session {
     this.scene = new Scene(this.tiles, 0n);
     this.view = new Viewport(1n, FEWEST_NS);
     this.tree = new LaneTree(changed);
-    this.tree.toggled = (lane) => lane instanceof TileLane && this.toggled.set(lane.key, lane.open);
+    this.tree.toggled = (lane) => {
+      if (!(lane instanceof TileLane)) return;
+      this.toggled.set(lane.key, lane.open);
+      if (lane.open && this.makeInside(lane)) this.list();
+    };
     this.update(info);
   }
 
@@ -229,23 +205,17 @@ export class Session {
     const marks = { pins: keys(tree.marks.pins), hidden: keys(tree.marks.hidden) };
     const current = tree.current instanceof TileLane ? tree.current.key : null;
     const moves = this.moves;
-    this.lanes = [];
-    this.tileLanes = [];
     for (const file of this.files) {
-      const head = new FileLane(this.scene, file);
-      this.lanes.push(head);
+      this.heads.set(file, new FileLane(this.scene, file));
       const { table } = file;
       if (!table) continue;
-      const made: TileLane[] = [];
-      this.ofFile.set(file, made);
-      const levels: number[] = [];
-      const titles = shortTitles(file);
+      this.ofFile.set(file, []);
+      const isLarge = table.count > MOST_MADE;
       let inSmall = 0;
       for (let index = 0; index < table.count; index++) {
         const parent = table.parent[index]!;
-        levels[index] = parent < 0 ? 2 : levels[parent]! + 1;
-        const lane = this.make(file, index, levels[index]!);
-        lane.title = titles[index]!;
+        if (isLarge && parent >= 0 && !this.made(file, parent)?.open) continue;
+        const lane = this.added(file, index);
         if (lane instanceof GroupLane && table.count > MOST_OPEN) {
           const count = file.children[index]!.length;
           lane.open = parent < 0 && count <= SMALL_GROUP && inSmall + count <= MOST_IN_SMALL;
@@ -255,16 +225,56 @@ export class Session {
         if (old) lane.open = old.open;
         const open = this.toggled.get(lane.key);
         if (open !== undefined) lane.open = open;
-        made.push(lane);
-        this.lanes.push(lane);
-        this.tileLanes.push(lane);
       }
     }
-    tree.show(this.lanes);
+    this.list();
     const found = (of: Set<string>) => this.lanes.flatMap((lane, index) => (lane instanceof TileLane && of.has(lane.key) ? [index] : []));
     if (marks.pins.size || marks.hidden.size) tree.marks = { pins: found(marks.pins), hidden: found(marks.hidden) };
     if (current !== null) tree.current = this.laneByKey(current);
     if (moves.length) this.moves = moves;
+  }
+
+  /** Shows the lanes that are made. */
+  private list(): void {
+    this.lanes = [];
+    this.tileLanes = [];
+    for (const file of this.files) {
+      this.lanes.push(this.heads.get(file)!);
+      // a loop over what is there: a million may not be
+      this.ofFile.get(file)?.forEach((lane) => {
+        if (!lane) return;
+        this.lanes.push(lane);
+        this.tileLanes.push(lane);
+      });
+    }
+    this.tree.show(this.lanes);
+  }
+
+  private made(file: FileModel, index: number): TileLane | undefined {
+    return this.ofFile.get(file)?.[index];
+  }
+
+  private added(file: FileModel, index: number): TileLane {
+    const parent = file.table!.parent[index]!;
+    const lane = this.make(file, index, parent < 0 ? 2 : this.made(file, parent)!.level + 1);
+    lane.title = file.titleOf(index);
+    this.ofFile.get(file)![index] = lane;
+    return lane;
+  }
+
+  /** Makes the lanes inside a group that is open now, and in its open groups; returns whether there are new ones. */
+  private makeInside({ file, index }: TileLane): boolean {
+    let isNew = false;
+    for (const child of file.children[index]!) {
+      let lane = this.made(file, child);
+      if (!lane) {
+        lane = this.added(file, child);
+        if (lane instanceof GroupLane) lane.open = this.toggled.get(lane.key) ?? false;
+        isNew = true;
+      }
+      if (lane.open && lane instanceof GroupLane) isNew = this.makeInside(lane) || isNew;
+    }
+    return isNew;
   }
 
   /** The lanes that were moved by hand, in that order: the key of each, and that of the one it was put before. */
@@ -280,31 +290,37 @@ export class Session {
   }
 
   openAll(isOpen: boolean): void {
+    let count = 0;
     for (const lane of this.tileLanes) {
       if (!lane.opens || lane.open === isOpen) continue;
+      if (isOpen && lane instanceof GroupLane) count += lane.file.children[lane.index]!.length;
+      if (count > MOST_MADE) break;
       lane.open = isOpen;
       this.toggled.set(lane.key, isOpen);
+      if (isOpen && lane instanceof GroupLane) this.makeInside(lane);
     }
-    this.tree.arrange();
+    this.list();
   }
 
   /** How lanes compare by when they are first active, otherwise by their time; a group is as those in it together. */
   byActivity(found: ReadonlyMap<FileModel, Activity>, isFirst: boolean): (one: Lane, other: Lane) => number {
-    const values = new Map<Lane, bigint>();
+    const values = new Map<FileModel, (bigint | undefined)[]>();
     const latest = 1n << 63n;
-    const valueOf = (lane: Lane): bigint => {
-      let value = values.get(lane);
+    const ofLane = (file: FileModel, index: number): bigint => {
+      let known = values.get(file);
+      if (!known) values.set(file, (known = []));
+      let value = known[index];
       if (value !== undefined) return value;
-      const activity = lane instanceof TileLane ? found.get(lane.file) : undefined;
-      const first = lane instanceof TileLane ? activity?.first_ns[lane.index] : null;
-      value = isFirst ? (first ? BigInt(first) : latest) : -BigInt(lane instanceof TileLane ? (activity?.time_ns[lane.index] ?? 0) : 0);
-      for (const child of this.tree.childrenOf(lane)) {
-        const own = valueOf(child);
+      const activity = found.get(file);
+      const first = activity?.first_ns[index];
+      value = isFirst ? (first ? BigInt(first) : latest) : -BigInt(activity?.time_ns[index] ?? 0);
+      for (const child of file.children[index]!) {
+        const own = ofLane(file, child);
         value = isFirst ? (own < value ? own : value) : value + own;
       }
-      values.set(lane, value);
-      return value;
+      return (known[index] = value);
     };
+    const valueOf = (lane: Lane): bigint => (lane instanceof TileLane ? ofLane(lane.file, lane.index) : 0n);
     return (one, other) => {
       const [a, b] = [valueOf(one), valueOf(other)];
       return a < b ? -1 : a > b ? 1 : 0;
@@ -332,11 +348,53 @@ export class Session {
   }
 
   laneOf(file: FileModel, index: number): TileLane | null {
-    return this.ofFile.get(file)?.[index] ?? null;
+    const found = this.made(file, index);
+    if (found) return found;
+    if (!file.table || !(index >= 0 && index < file.table.count)) return null;
+    this.makeAlone(file, index);
+    this.list();
+    return this.made(file, index)!;
+  }
+
+  /** Makes a lane inside of groups that are closed, and these, but no other lane there. */
+  private makeAlone(file: FileModel, index: number): void {
+    const { parent } = file.table!;
+    const path = [index];
+    for (let above = parent[index]!; above >= 0 && !this.made(file, above); above = parent[above]!) path.unshift(above);
+    for (const each of path) this.added(file, each).open = false;
   }
 
   laneByKey(key: string): TileLane | null {
-    return this.tileLanes.find((lane) => lane.key === key) ?? null;
+    const own = this.tileLanes.find((lane) => lane.key === key);
+    if (own) return own;
+    for (const file of this.files) {
+      const index = file.table && file.table.count > MOST_MADE ? file.withKey(key) : -1;
+      if (index >= 0) return this.laneOf(file, index);
+    }
+    return null;
+  }
+
+  /** Shows only lanes with a text in their title or path; those in groups that are closed are not all made. */
+  filter(text: string): void {
+    const wanted = text.toLowerCase();
+    if (wanted) {
+      let isNew = false;
+      for (const file of this.files) {
+        const { table } = file;
+        if (!table || table.count <= MOST_MADE) continue;
+        const shown = new Set<number>();
+        for (let index = 0; index < table.count; index++) {
+          const parent = table.parent[index]!;
+          if (shown.has(parent) || table.kind[index] === "group" || this.made(file, index)) continue;
+          if (!table.name[index]!.toLowerCase().includes(wanted) && !table.handle[index]!.toLowerCase().includes(wanted)) continue;
+          shown.add(parent);
+          this.makeAlone(file, index);
+          isNew = true;
+        }
+      }
+      if (isNew) this.list();
+    }
+    this.tree.filtered(!wanted ? null : (lane) => lane.title.toLowerCase().includes(wanted) || (lane instanceof TileLane && lane.handle.toLowerCase().includes(wanted)));
   }
 
   /** The lanes that were opened or closed, as `+key` or `-key`. */
@@ -473,6 +531,7 @@ export class Session {
     const { lane, row } = thing;
     this.revealed = thing;
     if ((lane instanceof SpanLane || lane instanceof PackedLane) && lane.reveal(row)) this.tree.arrange();
+    this.makeAround(lane);
     const box = lane.rowBox(row);
     this.tree.reveal(lane, box.top, box.height);
     const from = this.inView(lane.file, thing.startNs);
@@ -486,6 +545,20 @@ export class Session {
       const middle = (from + to) / 2n;
       this.go(middle - half, middle + half);
     } else this.changed();
+  }
+
+  /** Makes what is beside a lane in its groups, which are to be opened. */
+  private makeAround(lane: TileLane): void {
+    let isNew = false;
+    for (let above = this.tree.parentOf(lane); above; above = this.tree.parentOf(above)) {
+      if (!(above instanceof GroupLane)) continue;
+      for (const child of above.file.children[above.index]!) {
+        if (this.made(above.file, child)) continue;
+        this.added(above.file, child).open = false;
+        isNew = true;
+      }
+    }
+    if (isNew) this.list();
   }
 
   /** The thing of a hit; null if its lane is not drawn. */

@@ -1,5 +1,6 @@
 /** Where the page has its data from: a server, or the page itself. */
 
+import { unpacked } from "./lane-columns";
 import { readTile } from "./protocol";
 import type { Activity, At, Finding, Flame, Flow, Heat, Hit, LaneTable, Moment, Note, PointInfo, RawTile, Rows, SearchResult, SessionInfo, Statistics, Why } from "./protocol";
 
@@ -67,7 +68,7 @@ export class ServerSource implements Source {
   }
 
   async lanes(file: number, layout: number): Promise<LaneTable> {
-    return json(await request(`lanes/${file}/${layout}`, { cache: "no-cache" }));
+    return unpacked(await json(await request(`lanes/${file}/${layout}`, { cache: "no-cache" })));
   }
 
   async tile(key: string, signal: AbortSignal): Promise<RawTile> {

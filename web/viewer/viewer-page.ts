@@ -273,6 +273,8 @@ export class ViewerPage {
   /** Once the view rests, what is below follows it. */
   private rested(): void {
     const { session } = this;
+    // a frame that is still to come decides what is needed
+    if (this.pending) return;
     if (session.tiles.isIncomplete && !session.tiles.problem) {
       // heights follow what is there, once it is
       this.resting = setTimeout(() => this.rested(), REST_MS);
@@ -788,8 +790,7 @@ export class ViewerPage {
   }
 
   private filterLanes(): void {
-    const text = this.filter.value.toLowerCase();
-    this.session.tree.filtered((lane) => !text || lane.title.toLowerCase().includes(text) || (lane instanceof TileLane && lane.handle.toLowerCase().includes(text)));
+    this.session.filter(this.filter.value);
     this.redraw();
   }
 

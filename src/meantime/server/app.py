@@ -23,6 +23,7 @@ from starlette.routing import Route
 from meantime.errors import MeantimeError, UsageError
 from meantime.server import answers, places
 from meantime.server.critical_path import why
+from meantime.server.lane_columns import packed_columns
 from meantime.server.moment import activity, moment
 from meantime.server.notes import MOST_BYTES, TOO_LARGE, ChangedError, Notes, ReadOnlyError
 from meantime.server.search import search
@@ -368,7 +369,7 @@ class _Served:
         data = await self._run(
             # columns have no times, which take a while to look for in millions of values
             request,
-            lambda: _text({"layout": shown.layout, **shown.columns}),
+            lambda: _text({"layout": shown.layout, **packed_columns(shown.columns)}),
             self._answers,
         )
         return data if isinstance(data, Response) else self._reply(data, "application/json", etag)

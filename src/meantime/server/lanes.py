@@ -46,6 +46,9 @@ LaneKind: TypeAlias = Literal[
 
 _BLOCK_LANES = 64
 _BLOCK_ROWS = 256
+# Groups with more lanes have groups of so many, which a page can open one at a time.
+_MOST_IN_GROUP = 2_000
+_PART_OF_GROUP = 1_000
 # Threads with fewer spans each are not worth a call of NumPy.
 _FEW_SPANS = 1_000
 # The order of groups by a word in their names; the rest, and then spans and numbers, come last.
@@ -282,7 +285,7 @@ class LaneTree:
             "block": [lane.block for lane in lanes],
             "quark": [lane.quark for lane in lanes],
             "handle": [lane.handle for lane in lanes],
-            "pattern": [lane.pattern or lane.handle for lane in lanes],
+            "pattern": [lane.pattern or None for lane in lanes],
             "entities": [lane.entities for lane in lanes],
             "unit": [lane.unit for lane in lanes],
             "states": self.states,
@@ -481,6 +484,13 @@ class LaneTree:
         entities: Sequence[int] = (),
     ) -> None:
         """Add lanes of one row."""
+        if len(leaves) > _MOST_IN_GROUP:
+            for rows in _parts(len(leaves)):
+                within, counts = leaves[rows], entities[rows]
+                title = f"{within[0][1]} … {within[-1][1]}"
+                below = self._group(title, sum(counts) or len(within), above=group)
+                self._add_leaves(kind, below, within, unit=unit, entities=counts)
+            return
         blocks = self.blocks.setdefault(kind, [])
         attributes = self.history.attributes
         first = 0
@@ -573,6 +583,7 @@ class LaneTree:
         table = whole.by_index()
         spans = self.spans = SpanRows(table, np.zeros(len(table), np.int32), whole.rows)
         quarks = table.threads.tolist()
+        attributes = history.attributes
         owners = threads_of(history, quarks)
         is_thread = np.isin(table.threads, thread_quarks(history)).tolist()
         begins = table.offsets[:-1]
@@ -591,25 +602,35 @@ class LaneTree:
         shift = np.zeros(len(quarks), np.int32)
         for process, indices in by_process.items():
             group = self._group(process or "Threads", sum(spans_of[i] for i in indices))
-            pending: list[_Pending] = []
-            for i in indices:
-                if not is_thread[i]:
-                    continue
-                title = _short_title(owners[i])
-                if flat[i]:
-                    row = LaneRow(
-                        "stack",
-                        group,
-                        title,
-                        rows=rows_of[i],
-                        quark=quarks[i],
-                        handle=self.handle(quarks[i]),
-                        entities=spans_of[i],
-                    )
-                    pending.append(_Pending(row, i, (quarks[i], i, None)))
-                else:
-                    pending += self._thread_lanes(table, i, group, title)
-            self._add_span_blocks("stack", pending, spans, shift)
+            threads = [i for i in indices if is_thread[i]]
+            parts = [threads]
+            if len(threads) > _MOST_IN_GROUP:
+                parts = [threads[part] for part in _parts(len(threads))]
+            for part in parts:
+                titles = [_short_title(owners[i]) for i in part]
+                below = group
+                if part is not threads:
+                    title, count = f"{titles[0]} … {titles[-1]}", sum(spans_of[i] for i in part)
+                    below = self._group(title, count, above=group)
+                pending: list[_Pending] = []
+                for i, title in zip(part, titles, strict=True):
+                    if flat[i]:
+                        # there may be a million: arguments by name take twice as long
+                        row = LaneRow(
+                            "stack",
+                            below,
+                            title,
+                            "",
+                            rows_of[i],
+                            0,
+                            quarks[i],
+                            attributes.text(quarks[i]),
+                            spans_of[i],
+                        )
+                        pending.append(_Pending(row, i, (quarks[i], i, None)))
+                    else:
+                        pending += self._thread_lanes(table, i, below, title)
+                self._add_span_blocks("stack", pending, spans, shift)
             others = [i for i in indices if not is_thread[i]]
             self._add_span_blocks("async", self._async_lanes(table, others, group), spans)
         _set_rows(spans, shift - least, one_lane & np.array(is_thread))
@@ -679,10 +700,8 @@ class LaneTree:
         for block in _in_blocks(pending):
             offsets = [0]
             lanes = []
-            threads = []
             for each in block:
-                quarks, rows, own = each.content
-                threads.append(np.array(quarks, np.int32, ndmin=1))
+                _, rows, own = each.content
                 if own is None:
                     assert shift is not None
                     shift[rows] = offsets[-1]
@@ -690,6 +709,7 @@ class LaneTree:
                     spans.row[rows] = own + offsets[-1]
                 lanes.append(self._add(each.lane.in_block(len(blocks))))
                 offsets.append(offsets[-1] + each.rows)
+            threads = _of_lanes([each.content[0] for each in block])
             all_threads = np.concatenate(threads)
             if len(threads) > 1:
                 all_threads = np.unique(all_threads)
@@ -774,6 +794,20 @@ def _in_blocks(pending: Sequence[_Pending]) -> Iterator[list[_Pending]]:
         rows += unit_rows
     if block:
         yield block
+
+
+def _of_lanes(quarks: Sequence[int | Int32s]) -> list[Int32s]:
+    """Return by lane its attributes, of which most have one."""
+    if all(type(each) is int for each in quarks):
+        listed = np.array(quarks, np.int32)
+        return [listed[index : index + 1] for index in range(len(listed))]
+    return [np.array(each, np.int32, ndmin=1) for each in quarks]
+
+
+def _parts(count: int) -> Iterator[slice]:
+    """Yield the parts of a large group."""
+    for first in range(0, count, _PART_OF_GROUP):
+        yield slice(first, first + _PART_OF_GROUP)
 
 
 def _location(name: str) -> tuple[str, str]:

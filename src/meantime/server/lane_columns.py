@@ -1,0 +1,58 @@
+"""Columns of lanes as a page receives them: a million lanes repeat most of their values."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from operator import sub
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = ["packed_columns"]
+
+# Columns of fewer lanes are sent as they are.
+_FEWEST_LANES = 1_000
+
+
+def packed_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of `LaneTree.columns` in the form of `docs/reference/tiles.md`."""
+    count = columns["count"]
+    if count < _FEWEST_LANES:
+        return dict(columns)
+    packed = {name: _packed(column, count) for name, column in columns.items()}
+    folders, names = _divided(columns["handle"])
+    packed["handle"] = {"folder": _packed(folders, count), "name": names}
+    quarks = columns["quark"]
+    steps = _runs(map(sub, quarks[1:], quarks))
+    if len(steps) < count:
+        packed["quark"] = {"first": quarks[0], "steps": steps}
+    return packed
+
+
+def _packed(column: Any, count: int) -> Any:
+    """Return a column as its runs, if that is shorter."""
+    if not isinstance(column, list) or len(column) != count:
+        return column
+    runs = _runs(column)
+    return {"runs": runs} if len(runs) < count else column
+
+
+def _runs(values: Iterable[Any]) -> list[Any]:
+    """Return each value that differs from the one before it, and how often it follows.
+
+    >>> _runs(["a", "a", "b"])
+    ['a', 2, 'b', 1]
+    """
+    return [part for value, run in groupby(values) for part in (value, sum(1 for _ in run))]
+
+
+def _divided(paths: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the part of each path up to its last slash, and the rest.
+
+    >>> _divided(["CPUs/1", "main"])
+    (['CPUs/', ''], ['1', 'main'])
+    """
+    names = [path[path.rfind("/") + 1 :] for path in paths]
+    folders = [path[: path.rfind("/") + 1] for path in paths]
+    return folders, names
