@@ -302,7 +302,7 @@ def test_of_many_lanes_those_in_closed_groups_are_made_when_they_are_needed(view
     assert names() == ["States", "20000 … 20099", "CPU 20050"]
     page.fill(".filter", "")
     page.wait_for_function("() => document.querySelectorAll('.lane-name.level3').length > 3")
-    page.wait_for_function("() => location.hash.includes('open=')")
+    page.wait_for_function("() => /open=/.test(location.hash) && !/filter=/.test(location.hash)")
     page.reload()
     at_rest(page)
     assert names()[:2] == ["States", "0 … 999"]
