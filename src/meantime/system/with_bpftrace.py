@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import tempfile
+from collections import Counter
 from importlib.resources import files
 from typing import IO, TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from meantime.system import children
 from meantime.system.postgres import class_name, event_names, find_server
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
     from pathlib import Path
 
     from meantime.system.kinds import Request
@@ -24,6 +25,7 @@ __all__ = ["record", "script_text"]
 
 _LOST = re.compile(rb"Lost (\d+) events")
 _TAG = re.compile(rb'"tag":"(\d+)"')
+_ONE_MORE_OR_LESS = re.compile(rb'"entity":"([^"]+)","state":([+-]1)')
 # A context without rights to lock memory, in which it works all the same.
 _HARMLESS = (b"RLIMIT_MEMLOCK", b"WARNING", b"Lost ", b"Attaching")
 _BUFFER_PAGES, _MOST_BUFFER_PAGES = 1024, 65536
@@ -39,14 +41,16 @@ def record(request: Request, output: IO[bytes], folder: Path) -> tuple[int, int]
         UsageError: If the process is not one that the script can record.
     """
     arguments: list[str] = []
-    names: dict[int, str] | None = None
+    edited: Callable[[bytes], bytes] | None = None
     script, title, pid = request.kind.script, request.kind.title, request.pid
     assert script is not None  # as checked
     if script == "postgres-statemap.bt":
         server = find_server(pid)
         arguments = [str(server.pid), str(server.address)]
-        names = event_names(server.version)
+        edited = _named_events(event_names(server.version))
         title = f"{title} {server.version} (process {server.pid})"
+    elif script == "block-statemap.bt":
+        edited = _counted_requests()
     elif script == "cpu-statemap.bt":
         arguments = ["1"]  # with tags
     elif pid is not None:
@@ -77,10 +81,8 @@ def record(request: Request, output: IO[bytes], folder: Path) -> tuple[int, int]
             if not (line.startswith(b"{") and line.endswith(b"}\n")):
                 # the last line of a program that was killed
                 skipped += 1
-            elif names is None:
-                output.write(line)
             else:
-                output.write(_TAG.sub(lambda found: _named(int(found[1]), names), line))
+                output.write(line if edited is None else edited(line))
     return lost, skipped
 
 
@@ -110,7 +112,7 @@ def _run(
         text = script_text(script)
         if duration_ns:
             # counted from when all probes are attached, which may take seconds
-            text += f"\ninterval:us:{max(1, duration_ns // 1000)} {{ exit(); }}\n"
+            text += f"\ninterval:ms:10 /@start && nsecs - @start >= {duration_ns}/ {{ exit(); }}\n"
         whole.write(text.encode())
         whole.flush()
         child = children.start(
@@ -146,8 +148,30 @@ def _sorted_lines(printed: IO[bytes], folder: Path) -> Generator[bytes]:
             raise MeantimeError(f"sort failed: {_one_line(problems.read())}")
 
 
-def _named(number: int, names: dict[int, str]) -> bytes:
-    return json.dumps({"tag": names.get(number) or class_name(number)})[1:-1].encode()
+def _named_events(names: dict[int, str]) -> Callable[[bytes], bytes]:
+    """Return a function that puts the names of events where their numbers are."""
+
+    def named(found: re.Match[bytes]) -> bytes:
+        number = int(found[1])
+        return json.dumps({"tag": names.get(number) or class_name(number)})[1:-1].encode()
+
+    return lambda line: _TAG.sub(named, line)
+
+
+def _counted_requests() -> Callable[[bytes], bytes]:
+    """Return a function that puts the state for a device's requests where one comes or goes."""
+    open_of: Counter[bytes] = Counter()
+
+    def counted(line: bytes) -> bytes:
+        found = _ONE_MORE_OR_LESS.search(line)
+        if found is None:
+            return line
+        open_of[found[1]] += int(found[2])
+        number = open_of[found[1]]
+        state = number if number < 4 else 4 if number < 8 else 5 if number < 16 else 6
+        return line[: found.start(2)] + b"%d" % state + line[found.end(2) :]
+
+    return counted
 
 
 def _failure(reported: bytes) -> str:
