@@ -178,7 +178,7 @@ def _failure(reported: bytes) -> str:
     kept = [
         line
         for line in reported.splitlines()
-        if not any(harmless in line for harmless in _HARMLESS)
+        if line.strip() and not any(harmless in line for harmless in _HARMLESS)
     ]
     if not kept:
         return (
