@@ -41,10 +41,22 @@ static inline uint64_t intern_fold(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+/* The first 8 bytes, the least significant first; a copy of as many bytes as there are is a call. */
 static inline uint64_t intern_load(const char *at, size_t size)
 {
     uint64_t word = 0;
-    memcpy(&word, at, size < 8 ? size : 8);
+    if (size >= 8) {
+        memcpy(&word, at, 8);
+    } else if (size >= 4) {
+        uint32_t low, high;
+        memcpy(&low, at, 4);
+        memcpy(&high, at + size - 4, 4);
+        word = low | (uint64_t)high << 8 * (size - 4);
+    } else if (size) {
+        const unsigned char *bytes = (const unsigned char *)at;
+        word = bytes[0] | (uint64_t)bytes[size / 2] << 8 * (size / 2)
+            | (uint64_t)bytes[size - 1] << 8 * (size - 1);
+    }
     return word;
 }
 

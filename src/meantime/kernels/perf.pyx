@@ -1,5 +1,6 @@
 """`perf script` text to columns."""
 
+from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp, memcpy, memset
@@ -325,7 +326,7 @@ cdef class PerfText:
                         <const char*>&text[0], <const char*>&text[0] + text.shape[0], last, &out,
                         &full
                     )
-        if last and not full and done == text.shape[0]:
+        if last and not full and done == text.shape[0] and self.with_records:
             # of these CPUs nothing follows
             for code in range(self.tables[IDS_OF_CPUS].count):
                 if done >= 0 and self.places[code].lost and not self.put_lost(code, self.last_ns):
@@ -925,12 +926,19 @@ cdef class PerfText:
         return found
 
     def records_so_far(self):
-        """Return what the samples say of CPUs and threads, as an array of RECORD_TYPE."""
-        rows = np.empty(self.record_count, RECORD_TYPE)
-        cdef unsigned char[::1] out = rows.view(np.uint8)
-        if self.record_count:
-            memcpy(&out[0], self.records_found, <size_t>self.record_count * sizeof(trace_record))
-        return rows
+        """Return what the samples say of CPUs and threads, as an array of RECORD_TYPE.
+
+        It is of the memory of this object, which finds no more of them afterwards.
+        """
+        if not self.record_count:
+            return np.empty(0, RECORD_TYPE)
+        return np.frombuffer(self, RECORD_TYPE)
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        self.with_records = False
+        PyBuffer_FillInfo(
+            view, self, self.records_found, self.record_count * sizeof(trace_record), True, flags
+        )
 
     def ids_so_far(self):
         """Return the ids of threads, and the numbers of CPUs, by code."""

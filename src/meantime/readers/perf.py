@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from meantime.attributes import Path
     from meantime.clocks import Kind
+    from meantime.columns import Int32s, Int64s
     from meantime.events import Events
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
@@ -241,25 +242,32 @@ class Reading:
                 self._first_ns = int(time_ns[0])
             self.trace.records += rows
             self._learn(text)
-            kept = self._is_kept[thread[:rows]]
-            if self._until_ns is not None:
-                kept &= time_ns[:rows] <= self._until_ns
+            kept = self._kept_rows(thread[:rows], time_ns[:rows])
             # negative: the line has no period
             period[:rows][period[:rows] < 0] = 1
-            thread = thread[:rows][kept]
+            thread = thread[kept]
             batch = Samples(
-                time_ns=time_ns[:rows][kept],
+                time_ns=time_ns[kept],
                 thread=self._path_of[thread],
-                stack=stack[:rows][kept],
-                weight=period[:rows][kept],
-                event=self._event_of[event[:rows][kept]],
+                stack=stack[kept],
+                weight=period[kept],
+                event=self._event_of[event[kept]],
                 name=self._name_of[thread],
-                cpu=cpu[:rows][kept],
+                cpu=cpu[kept],
             )
             if tail is not None:
                 # now, as the window reuses its block
-                self._events = events_of(self.trace, batch, block, tail[:rows][kept], self.is_event)
+                self._events = events_of(self.trace, batch, block, tail[kept], self.is_event)
         return batch, full
+
+    def _kept_rows(self, thread: Int32s, time_ns: Int64s) -> slice | Int64s:
+        """Return the rows of samples that are kept."""
+        if self._until_ns is None and self._is_kept.all():
+            return slice(len(thread))
+        kept = self._is_kept[thread]
+        if self._until_ns is not None:
+            kept &= time_ns <= self._until_ns
+        return np.flatnonzero(kept)
 
     def _derived(self, text: perf.PerfText, last_ns: int) -> Iterator[Batch]:
         """Yield the states and spans that follow from the events of the kernel."""

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Records", "batches_of", "thread_paths_of"]
 
+_BATCH_ROWS = 1 << 16
+# Of so many pairs of threads and names, those that are met are found in a table of all.
+_FEW_PAIRS = 1 << 22
 _RUNS = -2
 _SAME_THREAD = -2
 _LAST_CALLS = {"exit", "exit_group"}
@@ -127,8 +130,8 @@ class _Making:
 
     def scheduling(self) -> Iterator[Batch]:
         states, trace = self._states, self._trace
-        threads = states.threads[self._kept[states.threads["thread"]]]
-        cpus = states.cpus[self._cpu_kept[states.cpus["cpu"]]]
+        threads = _chosen(states.threads, "thread", self._kept)
+        cpus = _chosen(states.cpus, "cpu", self._cpu_kept)
         if len(threads):
             self._enter(threads["thread"], status=True)
         lost = states.lost[self._cpu_kept[states.lost["cpu"]]]
@@ -137,12 +140,15 @@ class _Making:
         first_tag = len(trace.tags)
         trace.tags.extend(self._tags(states))
         parts = [self._thread_changes(threads, first_tag), *self._cpu_changes(cpus)]
-        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        time_ns, entity, state, tag = (
+            np.concatenate(column) for column in zip(*parts, strict=True)
+        )
         # those of one entity keep their order
-        order = np.argsort(columns[0], kind="stable")
-        time_ns, entity, state, tag = (column[order] for column in columns)
-        if len(time_ns):
-            yield StateChanges(time_ns, entity, state, tag)
+        order = np.argsort(time_ns, kind="stable")
+        # few at once, as memory that is used again need not be cleared
+        for first in range(0, len(order), _BATCH_ROWS):
+            rows = order[first : first + _BATCH_ROWS]
+            yield StateChanges(time_ns[rows], entity[rows], state[rows], tag[rows])
         yield from self._wakes()
 
     def _thread_changes(self, rows: npt.NDArray[np.void], first_tag: int) -> _Columns:
@@ -189,26 +195,41 @@ class _Making:
         lanes.append(LaneDeclaration("CPUs/*/Thread", entity_kind="CPU", label="Threads on CPUs"))
         codes = np.array([*map(found.values.code, CPU_STATES), -1], np.int32)
         none = np.full(len(rows), -1, np.int32)
-        of_status = (rows["time_ns"].copy(), status[rows["cpu"]], codes[rows["state"]], none)
-        came = rows[rows["thread"] != _SAME_THREAD]
-        pairs = (came["thread"].astype(np.int64) << 32) | came["name"].astype(np.int64)
-        pairs[came["thread"] < 0] = -1
-        distinct, which = np.unique(pairs, return_inverse=True)
-        values = np.array([self._value_of(pair) for pair in distinct.tolist()], np.int32)
+        time_ns, cpu, thread = rows["time_ns"].copy(), rows["cpu"].copy(), rows["thread"].copy()
+        of_status = (time_ns, status[cpu], codes[rows["state"]], none)
+        came = np.flatnonzero(thread != _SAME_THREAD)
         of_thread = (
-            came["time_ns"].copy(),
-            lane[came["cpu"]],
-            values[which.reshape(-1)],
+            time_ns[came],
+            lane[cpu[came]],
+            self._values_of(thread[came], rows["name"][came]),
             none[: len(came)],
         )
         return [of_status, of_thread]
 
-    def _value_of(self, pair: int) -> int:
-        """Return the code of a thread with a name, -1 for none."""
-        if pair < 0:
+    def _values_of(self, thread: Int32s, name: Int32s) -> Int32s:
+        """Return the codes of threads with their names, -1 for none."""
+        names = max(len(self._found.names), 1)
+        # 0 is none
+        pairs = np.where(thread < 0, 0, 1 + thread * np.int64(names) + name)
+        most = len(self._found.tids) * names + 1
+        if most < _FEW_PAIRS:
+            index = np.zeros(most, np.int64)
+            index[pairs] = 1
+            distinct = np.flatnonzero(index)
+            index[distinct] = np.arange(len(distinct))
+            which = index[pairs]
+        else:
+            distinct, which = np.unique(pairs, return_inverse=True)
+        values = [self._value_of(*divmod(pair - 1, names)) for pair in distinct.tolist()]
+        return np.array(values, np.int32)[which.reshape(-1)]
+
+    def _value_of(self, thread: int, name: int) -> int:
+        """Return the code of a thread with a name, -1 if it is none."""
+        if thread < 0:
             return -1
-        tid, name = int(self._found.tids[pair >> 32]), self._found.names[pair & 0xFFFFFFFF]
-        return self._found.values.code("idle" if tid == 0 else f"{name} ({tid})")
+        tid = int(self._found.tids[thread])
+        text = f"{self._found.names[name]} ({tid})" if tid else "idle"
+        return self._found.values.code(text)
 
     def _tags(self, states: Scheduling) -> Iterator[dict[str, Any]]:
         cpus, names = self._found.cpus, self._found.names
@@ -235,11 +256,11 @@ class _Making:
     def lasting(self) -> Iterator[Batch]:
         """Yield system calls on their threads, and interrupts on their CPUs."""
         found, trace = self._found, self._trace
-        kind = found.rows["kind"]
-        calls = found.rows[kind == perf.CALL]
-        calls = self._with_exits(calls[self._kept[calls["thread"]]])
+        kind = found.rows["kind"].astype(np.uint8)
+        calls = _chosen(found.rows[kind == perf.CALL], "thread", self._kept)
+        calls = self._with_exits(calls)
         irqs = found.rows[(kind == perf.IRQ) | (kind == perf.SOFTIRQ)]
-        irqs = irqs[self._cpu_kept[irqs["cpu"]]]
+        irqs = _chosen(irqs, "cpu", self._cpu_kept)
         if len(calls):
             self._enter(calls["thread"], status=False)
             trace.lanes.append(
@@ -353,6 +374,12 @@ class _Making:
             found_changes[2].astype(np.int32),
             np.full(len(changes), -1, np.int32),
         )
+
+
+def _chosen(
+    rows: npt.NDArray[np.void], field: str, is_kept: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.void]:
+    return rows if is_kept.all() else rows[is_kept[rows[field]]]
 
 
 _Columns = tuple["Int64s", "Int32s", "Int32s", "Int32s"]
