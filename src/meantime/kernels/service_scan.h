@@ -936,6 +936,7 @@ static const char *sv_json_span(sv_scan *s, const char *at, const char *end)
     uint64_t words[2];
     int first = 1, done;
     memset(&span, 0, sizeof span);
+    span.name.at = "";
     s->attributes.size = 0;
     at++;
     while ((at = sv_json_next(at, end, '}', &first, &done)) && !done) {
@@ -1470,6 +1471,7 @@ static int sv_pb_span(sv_scan *s, sv_bytes at, sv_bytes end)
     sv_span span;
     uint64_t words[2];
     memset(&span, 0, sizeof span);
+    span.name.at = "";
     s->attributes.size = 0;
     keys.count = 0;
     SV_EACH(at, end, field) {
