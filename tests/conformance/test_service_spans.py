@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import zstandard
 from click.testing import CliRunner
 
 import meantime
@@ -89,6 +91,30 @@ def test_json_and_protobuf_are_the_same_trace(samples: Path) -> None:
     for column in ("start_ns", "end_ns", "depth"):
         assert np.array_equal(getattr(text.spans(), column), getattr(binary.spans(), column))
     assert listed(text.spans().name) == listed(binary.spans().name)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "delimited.bin"])
+def test_messages_may_be_compressed_one_by_one(samples: Path, tmp_path: Path, kind: str) -> None:
+    data = gzip.decompress((samples / "services" / f"orders.otlp.{kind}.gz").read_bytes())
+    messages = data.splitlines()
+    if kind != "jsonl":
+        messages = []
+        while data:
+            end = 4 + int.from_bytes(data[:4], "big")
+            messages.append(data[4:end])
+            data = data[end:]
+    packed = [zstandard.ZstdCompressor().compress(message) for message in messages]
+    path = tmp_path / "spans.bin"
+    path.write_bytes(b"".join(len(each).to_bytes(4, "big") + each for each in packed))
+    spans = meantime.open(path).spans()
+    expected = meantime.open(samples / "services" / "orders.otlp.jsonl.gz").spans()
+    assert spans.start_ns.tolist() == expected.start_ns.tolist()
+
+    path.write_bytes(path.read_bytes()[:-3])
+    assert meantime.open(path).anomalies["truncated"] == 1
+    path.write_bytes(len(packed[0]).to_bytes(4, "big") + packed[0][:-40] + bytes(40))
+    with pytest.raises(InputError):
+        meantime.open(path)
 
 
 def test_open_requests_of_a_service_are_counted(tmp_path: Path) -> None:

@@ -397,16 +397,23 @@ def _otlp() -> list[Files]:
                 + b"\x30\x02\x39"
                 + struct.pack("<Q", 10**18)
                 + b"\x41"
-                + struct.pack("<Q", 10**18 + 5),
+                + struct.pack("<Q", 10**18 + 5)
+                + _message(9, _message(1, b"n") + _message(2, b"\x18\x07"))
+                + _message(9, _message(1, b"l") + _message(2, _message(5, _message(1, b"\x10\1"))))
+                + _message(11, b"\x09" + struct.pack("<Q", 10**18 + 1) + _message(2, b"e"))
+                + _message(13, _message(1, bytes(range(16))) + _message(2, bytes(range(8))))
+                + _message(15, _message(2, b"m") + b"\x18\x02"),
             ),
         ),
     )
     delimited = struct.pack(">I", len(message)) + message
+    packed = zstandard.ZstdCompressor().compress(message)
     return [
         {"one.json": json.dumps(lines[0], indent=1).encode()},
         {"lines.jsonl": b"".join(json.dumps(line).encode() + b"\n" for line in lines)},
         {"message.pb": message},
         {"messages.bin": delimited + delimited},
+        {"compressed.bin": struct.pack(">I", len(packed)) + packed},
         *_read(_SAMPLES / "services" / "example.otlp.json"),
     ]  # fmt: skip
 

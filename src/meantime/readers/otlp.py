@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from meantime.errors import InputError
 from meantime.readers.contract import lazy_trace
+from meantime.readers.decompress import MAGIC_BYTES, Decompressor, compression_of
 from meantime.readers.file_text import BLOCK_BYTES, block_of
 from meantime.readers.services.collect import Collected
 from meantime.readers.services.model import MALFORMED, reason
@@ -37,19 +38,47 @@ _KEYS = re.compile(
 _SPAN = re.compile(rb"\x0a\x10.{16}\x12\x08.{8}", re.DOTALL)
 _LENGTH_BYTES = 4
 _EXPORT = b"\x0a"
+# How the file exporter compresses each message, and how far one may expand.
+_COMPRESSION = "Zstandard"
+_EXPANDED_FREELY, _MOST_EXPANDED = 1 << 26, 300
 
 
 def recognises(head: bytes, name: str) -> bool:
     """Return whether an input begins like an export of traces or logs."""
-    del name
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text.startswith(b"{"):
         return _KEYS.search(text) is not None and b'"traceEvents"' not in text
+    if _is_compressed(head[_LENGTH_BYTES:]):
+        size = int.from_bytes(head[:_LENGTH_BYTES], "big")
+        try:
+            inner = _decompressed(name, head[_LENGTH_BYTES:][:size], len(head))
+        except InputError:
+            return False
+        return not _is_delimited(inner) and recognises(inner, name)
     return (head.startswith(_EXPORT) or _is_delimited(head)) and _SPAN.search(head) is not None
 
 
 def _is_delimited(head: bytes) -> bool:
-    return head[:1] == b"\0" and head[_LENGTH_BYTES : _LENGTH_BYTES + 1] == _EXPORT
+    message = head[_LENGTH_BYTES:]
+    return head[:1] == b"\0" and (message.startswith(_EXPORT) or _is_compressed(message))
+
+
+def _is_compressed(message: bytes) -> bool:
+    return compression_of(message[:MAGIC_BYTES]) == _COMPRESSION
+
+
+def _decompressed(name: str, message: bytes, most: int) -> bytes:
+    """Return what a message was before it was compressed, up to so many bytes.
+
+    Raises:
+        InputError: If it is damaged.
+    """
+    pieces = iter([message])
+    decompressor = Decompressor(name, _COMPRESSION, lambda: next(pieces, b""))
+    found, block = bytearray(), memoryview(bytearray(BLOCK_BYTES))
+    while len(found) <= most and (count := decompressor.readinto(block)):
+        found += block[:count]
+    return bytes(found[:most])
 
 
 def read(source: Source, options: ReadOptions) -> Trace:
@@ -119,13 +148,42 @@ def _protobuf(
             room = max(BLOCK_BYTES, end - done)
             if end > len(block):
                 break
-            yield block[begin:end], f"the message at byte {at + done}"
+            place = f"the message at byte {at + done}"
+            message = block[begin:end]
             done = end
+            if not _is_compressed(bytes(message[:MAGIC_BYTES])):
+                yield message, place
+                continue
+            try:
+                inner = _plain(source.name, bytes(message), place)
+            except InputError:
+                if not options.lenient:
+                    raise
+                trace.anomalies.add("bad_record")
+                continue
+            data_of = memoryview(inner)
+            if inner.startswith(b"{"):
+                yield DocumentText(data_of, 0, len(inner), 1, is_line=False, is_last=False), place
+            else:
+                yield data_of, place
         if not done and at + len(block) == size:
             trace.anomalies.add("truncated")
             return
         at += done
         options.report_progress(at * stored // size, source.stored_bytes or 0)
+
+
+def _plain(name: str, message: bytes, place: str) -> bytes:
+    """Return a message that the exporter compressed by itself.
+
+    Raises:
+        InputError: If it is damaged, or expands to far more than it should.
+    """
+    most = max(_EXPANDED_FREELY, _MOST_EXPANDED * len(message))
+    inner = _decompressed(name, message, most + 1)
+    if len(inner) > most:
+        raise InputError(name, f"{place} expands to more than {most:,} bytes")
+    return inner
 
 
 def _value(

@@ -102,10 +102,11 @@ def _jsonl(head: bytes, name: str) -> bool:
 
 
 def _otlp(head: bytes, _: str) -> bool:
-    # JSON, or a message of protobuf, perhaps behind its length
+    # JSON, or a message of protobuf, perhaps behind its length, and then perhaps compressed
     if _OTLP_KEY.search(head) is not None:
         return True
-    return head[:1] == b"\n" or (head[:1] == b"\0" and head[4:5] == b"\n")
+    delimited = head[4:5] == b"\n" or head[4:8] == b"\x28\xb5\x2f\xfd"
+    return head[:1] == b"\n" or (head[:1] == b"\0" and delimited)
 
 
 def _perfetto(head: bytes, _: str) -> bool:
