@@ -90,7 +90,7 @@ def test_formats_that_packages_add_are_named_where_none_fits(
 
     assert status == 1
     assert "meantime reads: recording, pprof," in capsys.readouterr().err
-    with pytest.raises(InputError, match=r", chrome, dots$"):
+    with pytest.raises(InputError, match=r", chrome, dots; --format"):
         meantime.open(trace)
 
 
