@@ -140,3 +140,20 @@ def test_a_report_is_named_with_the_command_that_exports_it(tmp_path: Path) -> N
     path.write_bytes(b"\x93\x12 unknown")
     with pytest.raises(InputError, match="nsys export -t sqlite"):
         meantime.open(path)
+
+
+def test_command_lines_are_copied_only_if_they_are_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE NVTX_EVENTS (start, end, globalTid, eventType, text)")
+        connection.execute("INSERT INTO NVTX_EVENTS VALUES (1, 2, 16777217, 59, 'f')")
+        connection.execute("CREATE TABLE META_DATA_CAPTURE (name, value)")
+        rows = [("PROCESS_0:ARGUMENT_0", "--key=secret"), ("PROCESS_0:PID", "7")]
+        connection.executemany("INSERT INTO META_DATA_CAPTURE VALUES (?, ?)", rows)
+        connection.commit()
+
+    public, private = meantime.open(path), meantime.open(path, include="env")
+
+    assert dict(public.anomalies) == {"private_field": 1}
+    assert "secret" not in str(public.facts)
+    assert private.facts["PROCESS_0:ARGUMENT_0"] == "--key=secret"

@@ -1,0 +1,189 @@
+"""The database of an export: opened without writing to it, and read in parts.
+
+Every table may be missing, and its columns differ from version to version, so the database is asked
+for both. What is read is bounded by its size, as a damaged one may have cycles.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from contextlib import closing, contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import numpy as np
+
+from meantime.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from meantime.columns import Int64s
+    from meantime.readers.contract import ReadOptions
+    from meantime.readers.source import Source
+    from meantime.trace import Trace
+
+__all__ = ["LAST_NS", "MISSING", "Tables", "columns_of", "connect", "quoted", "stored"]
+
+MISSING = -(2**63)
+LAST_NS = 2**61
+_PART_ROWS = 1 << 15
+_LONGEST_VALUE = 1 << 20
+_PIECE_BYTES = 1 << 20
+_EXPANDED_FREELY, _MOST_EXPANDED = 1 << 30, 300
+# The fewest bytes of a row: a database of which more are read has a cycle.
+_ROW_BYTES = 3
+
+
+@contextmanager
+def stored(source: Source, options: ReadOptions) -> Iterator[tuple[str, int]]:
+    """Yield the path of the database and its size; a temporary one if it is not a plain file."""
+    if source.path is not None and source.can_repeat:
+        size = source.stored_bytes or 0
+        options.report_progress(0, size)
+        yield source.path, size
+        return
+    with tempfile.NamedTemporaryFile(suffix=".sqlite") as file:
+        piece = memoryview(bytearray(_PIECE_BYTES))
+        size = 0
+        while count := source.readinto(piece):
+            size += count
+            if size > max(_EXPANDED_FREELY, _MOST_EXPANDED * source.read_bytes):
+                raise InputError(
+                    source.name, f"it expands to more than {_MOST_EXPANDED} times its size"
+                )
+            try:
+                file.write(piece[:count])
+                file.flush()
+            except OSError as error:
+                raise InputError(
+                    source.name,
+                    f"it cannot be written to {tempfile.gettempdir()} ({error.strerror}):"
+                    " decompress it first, or set TMPDIR to another directory",
+                ) from None
+            options.report_progress(source.read_bytes, 0)
+        if source.truncated:
+            raise InputError(source.name, "the compressed database is cut: copy it again")
+        yield file.name, size
+
+
+def connect(path: str) -> sqlite3.Connection:
+    """Open a database that nothing is written to, and whose schema is not trusted."""
+    uri = f"file:{quote(os.fspath(Path(path).absolute()))}?mode=ro&immutable=1"
+    # batches may be consumed by another thread than the one that opened the trace
+    connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+    connection.text_factory = lambda text: text.decode("utf-8", "replace")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    return connection
+
+
+class Tables:
+    """The tables of a database.
+
+    Args:
+        trace: The trace, of which records and times out of range are counted.
+        connection: The database.
+        size: Its bytes.
+
+    Attributes:
+        connection: The database.
+        columns: By table, the names of its columns.
+        last_ns: The latest time so far.
+    """
+
+    def __init__(self, trace: Trace, connection: sqlite3.Connection, size: int) -> None:
+        self._trace = trace
+        self.connection = connection
+        self._rows_left = size // _ROW_BYTES + 1
+        self.columns = {
+            str(name): {
+                str(row[1]) for row in connection.execute(f"PRAGMA table_info({quoted(name)})")
+            }
+            for name, sql in connection.execute(
+                "SELECT name, sql FROM sqlite_master WHERE type = 'table'"
+            ).fetchall()
+            # not one that computes its rows
+            if str(sql).upper().startswith("CREATE TABLE")
+        }  # fmt: skip
+        self.last_ns = 0
+
+    def __contains__(self, table: str) -> bool:
+        return table in self.columns
+
+    def rows(
+        self, table: str, wanted: Sequence[str], *, order: str = ""
+    ) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield the rows of a table in parts, if it has all these columns."""
+        if not set(wanted) <= self.columns.get(table, set()):
+            return
+        query = f"SELECT {', '.join(map(quoted, wanted))} FROM {quoted(table)}{order}"  # noqa: S608 - own names
+        with closing(self.connection.cursor()) as cursor:
+            cursor.arraysize = _PART_ROWS
+            cursor.execute(query)
+            while rows := cursor.fetchmany():
+                self._rows_left -= len(rows)
+                if self._rows_left < 0:
+                    raise sqlite3.DatabaseError("it has more rows than fit into it")
+                yield rows
+
+    def numbers(
+        self, table: str, wanted: Sequence[str], *, text: str = ""
+    ) -> Iterator[tuple[list[Int64s], tuple[Any, ...]]]:
+        """Yield the columns of a table with a time first, as arrays, and one of texts."""
+        have = self.columns.get(table, set())
+        present = [column for column in wanted if column in have]
+        if wanted[0] not in present:
+            return
+        with_text = text in have
+        asked = [*present, text] if with_text else present
+        for rows in self.rows(table, asked):
+            texts: tuple[Any, ...] = ()
+            if with_text:
+                *columns, texts = zip(*rows, strict=True)
+                found = [_integers(column) for column in columns]
+            else:
+                found = columns_of(rows, len(present))
+            missing = np.full(len(rows), MISSING)
+            by_name = dict(zip(present, found, strict=True))
+            numbers = [by_name.get(column, missing) for column in wanted]
+            usual = (numbers[0] > -LAST_NS) & (numbers[0] < LAST_NS)
+            if wanted[1:2] == ["end"]:
+                ends = numbers[1]
+                usual &= (ends == MISSING) | ((ends > -LAST_NS) & (ends < LAST_NS))
+            if not usual.all():
+                self._trace.anomalies.add("time_out_of_range", int((~usual).sum()))
+                numbers = [column[usual] for column in numbers]
+                texts = tuple(
+                    value for value, kept in zip(texts, usual.tolist(), strict=False) if kept
+                )
+            if len(numbers[0]):
+                self._trace.records += len(numbers[0])
+                self.last_ns = max(self.last_ns, int(numbers[0].max()))
+                yield numbers, texts
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL quotes it."""
+    return '"' + str(name).replace('"', '""') + '"'
+
+
+def columns_of(rows: Sequence[tuple[Any, ...]], columns: int) -> list[Int64s]:
+    """Return the columns of rows of integers, in which any value may be of any type."""
+    try:
+        flat = np.fromiter(chain.from_iterable(rows), np.int64, len(rows) * columns)
+    except (TypeError, ValueError, OverflowError):
+        return [_integers(column) for column in zip(*rows, strict=True)]
+    return [*np.ascontiguousarray(flat.reshape(len(rows), columns).T)]
+
+
+def _integers(column: Sequence[Any]) -> Int64s:
+    """Return a column as integers, `MISSING` for any other value."""
+    last = 2**63
+    whole = [each if isinstance(each, int) and -last <= each < last else MISSING for each in column]
+    return np.array(whole, np.int64)
