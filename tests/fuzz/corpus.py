@@ -328,6 +328,26 @@ def _art() -> list[Files]:
     ]
 
 
+def _go_trace() -> list[Files]:
+    def event(kind: int, *arguments: int) -> bytes:
+        numbers = bytes(arguments)
+        if len(numbers) < 4:
+            return bytes([kind | len(numbers) - 1 << 6]) + numbers
+        return bytes([kind | 3 << 6, len(numbers)]) + numbers
+
+    parts = [
+        b"go 1.19 trace\0\0\0", event(1, 0, 10), event(4, 1, 2, 0), event(13, 1, 7, 1, 0),
+        event(14, 2, 7, 1), event(47, 1, 0, 0, 2, 0), event(48, 1, 0, 2, 0), b"\2hi",
+        event(28, 1, 0), event(30, 1), event(40, 9, 7, 20), event(38, 1, 7),
+        event(47, 1, 0, 1, 2, 0), event(21, 1, 8, 1, 0), event(27, 2, 0), event(1, 1, 12),
+        event(7, 1, 1, 0), event(33, 1, 100), event(8, 3), event(49, 1, 14, 0, 7, 1),
+        event(3, 1, 2, 64, 3, 0, 5, 65, 4, 0, 6),
+        *(bytes([37, id_, len(name)]) + name for id_, name in ((2, b"r"), (3, b"f"), (4, b"main"))),
+        event(2, 100),
+    ]  # fmt: skip
+    return [{"small.trace": b"".join(parts)}]
+
+
 def _simpleperf() -> list[Files]:
     chain = _field(3, _field(1, 64) + _field(2, 1) + _field(3, 0))
     unknown = _field(3, _field(1, 64) + _field(2, 9) + b"\x18" + b"\xff" * 9 + b"\x01")
@@ -1193,6 +1213,10 @@ FORMATS = {
         Format(
             "art", _art, (b"SLOW", b"*end\n", b"*methods\n", b"\x03\x00", b"\xff" * 4),
             text=False, reader="art",
+        ),
+        Format(
+            "go-trace", _go_trace, (b"\x4e\x01\x07", b"\xff" * 9 + b"\x01", b"\x02\x00", b"\x25"),
+            text=False, reader="go-trace",
         ),
         Format(
             "simpleperf", _simpleperf, (b"\x0a\x02\x08\x01", b"\xff" * 9 + b"\x01", bytes(4)),

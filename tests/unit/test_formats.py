@@ -49,7 +49,7 @@ def test_formats_are_listed_within_a_terminal(
     [
         (b"SLOW\xf3\0\x20\0\0\0\0\0", "an Android method trace that was streamed"),
         (b"@ cycles [12 samples]\n", "a report of pmcstat"),
-        (b"go 1.19 trace\0\0\0", "a Go execution trace"),
+        (b"go 1.22 trace\0\0\0", "an execution trace of Go 1.22 or later"),
     ],
 )
 def test_profiles_that_are_not_read_are_refused_by_name(

@@ -19,6 +19,7 @@ from meantime.readers import (
     firefox,
     folded,
     github_jobs,
+    go_trace,
     heapprofile,
     instruments,
     jaeger,
@@ -286,6 +287,18 @@ class TestArt(ReaderContract):
     samples = (
         sample("art", "dual.trace", {"Spans": 3}, {"end_of_another_name": 1}),
         sample("art", "first.trace", {"Spans": 3}, {"end_of_another_name": 1}),
+    )
+
+
+class TestGoTrace(ReaderContract):
+    reader = go_trace
+    unbounded = "the frequency of the clock is at the end"
+    samples = (
+        sample(
+            "go-trace",
+            "small.trace",
+            {"StateChanges": 7, "Spans": 2, "Points": 2, "Flows": 1, "Counters": 2, "Samples": 1},
+        ),
     )
 
 

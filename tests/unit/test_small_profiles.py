@@ -106,12 +106,41 @@ def test_states_of_threads_in_a_report_of_simpleperf(samples: Path) -> None:
     assert {"running", "not running"} <= set(states)
 
 
+def test_an_execution_trace_of_go(samples: Path) -> None:
+    history, facts = read(samples, "server.go119.trace")
+    by_type = facts["by_type"]
+    status = history.quarks("Processes/*/Threads/*/Status")
+    states = Counter(history.intervals(status).value.to_list())
+    spans = history.spans()
+    names = Counter(str(spans.category[row]) for row in range(len(spans)))
+
+    assert history.end_ns == facts["last_ns"] + 1
+    assert history.metadata.records == facts["events"]
+    assert states["running"] == by_type["GoStart"] + by_type["GoStartLabel"]
+    waits = {
+        "select": "GoBlockSelect", "network": "GoBlockNet", "sleep": "GoSleep",
+        "condition": "GoBlockCond", "lock": "GoBlockSync", "garbage collector": "GoBlockGC",
+        "receive from channel": "GoBlockRecv",
+    }  # fmt: skip
+    assert {state: states[state] for state in waits} == {
+        state: by_type[kind] for state, kind in waits.items()
+    }
+    assert len(history.points()) == by_type["GoSysCall"] + by_type["UserLog"]
+    assert names["region"] * 2 == by_type["UserRegion"]
+    assert names["task"] == by_type["UserTaskCreate"]
+    assert names["assist"] == by_type["GCMarkAssistStart"]
+    assert names["running"] == by_type["ProcStart"]
+    assert not history.anomalies
+
+
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
         ("a.json", b'{"mode":"cpu","interval":1,"samples":3,"frames":{}}', "StackProf.run"),
         ("a.json", b'{"mode":"cpu","interval":1,"samples":3,"frames":{},"raw":[9]}', "malformed"),
         ("a.trace", b"*version\n3\n*end\nSLOW", "unknown version"),
+        ("a.trace", b"go 1.19 trace\0\0\0\1", "the execution trace is cut"),
+        ("a.trace", b"go 1.19 trace\0\0\0\1\1", "byte 16"),
         ("a.trace", b"*version\n3\n", "no line \\*end: it is cut"),
         ("a.trace", b"SIMPLEPERF\2\0", "an unknown version"),
         ("a.trace", b"SIMPLEPERF\1\0\5\0\0\0\x0a", "is cut"),

@@ -149,6 +149,13 @@ FORMATS = (
         "simpleperf report-sample --protobuf",
     ),
     KnownFormat(
+        "go-trace",
+        "execution trace of Go",
+        (".trace", ".out"),
+        "go 1.NN trace, up to 1.21",
+        "go test -trace FILE; /debug/pprof/trace",
+    ),
+    KnownFormat(
         "recording",
         "a Python program",
         (".mtr", ".mtrz"),

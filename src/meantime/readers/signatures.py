@@ -186,6 +186,10 @@ def _art(head: bytes, _: str) -> bool:
     return head.startswith(b"*version\n")
 
 
+def _go_trace(head: bytes, _: str) -> bool:
+    return head.startswith(b"go 1.")
+
+
 def _simpleperf(head: bytes, _: str) -> bool:
     return head.startswith(b"SIMPLEPERF")
 
@@ -210,6 +214,7 @@ SIGNATURES: dict[str, Callable[[bytes, str], bool]] = {
     "meantime.readers.callgrind": _callgrind,
     "meantime.readers.art": _art,
     "meantime.readers.simpleperf": _simpleperf,
+    "meantime.readers.go_trace": _go_trace,
     "meantime.readers.statemap": _json,
     "meantime.readers.jfr": _jfr,
     # before spall, which has zeros near its beginning too

@@ -45,7 +45,11 @@ _FORMATS = (
         "a report of perf sched",
         "run `perf script > perf.txt` on the perf.data it was made from and open perf.txt",
     ),
-    _format(rb"go 1\.\d+ trace\0", "a Go execution trace", "open it with `go tool trace {name}`"),
+    _format(
+        rb"go 1\.\d+ trace\0",
+        "an execution trace of Go 1.22 or later, or before 1.11",
+        "open it with `go tool trace {name}`",
+    ),
     _format(
         rb"heap profile: |--- (?:heap|contention|mutex|thread|growth)z|MAPPED_LIBRARIES:"
         rb"|\x00{4}(?:\x00{4})?\x03\x00{3}(?:\x00{4})?\x00{4}"
