@@ -128,11 +128,11 @@ def open_joined(path: str | os.PathLike[str], open_part: Callable[[Path], Histor
             continue
         parts.append(JoinedPart(host.name, history, host.offset_ns, host.how != "start"))
     if not parts:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
+        reasons = _listed([f"{name}: {why}" for name, why in left_out.items()], "; ")
         raise InputError(fspath(path), f"none of its histories can be opened: {reasons}")
     facts = summary([host for host in hosts if host.name not in left_out])
     if left_out:
-        facts[_LEFT_OUT] = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
+        facts[_LEFT_OUT] = _listed([f"{name}: {why}" for name, why in left_out.items()], "; ")
     return join_parts(parts, clock=clock, source=fspath(path), facts=facts, anomalies=anomalies)
 
 
@@ -145,9 +145,13 @@ def summary(hosts: Sequence[Host]) -> dict[str, str]:
     labels = {"first": "times of", "start": "not aligned"}
     facts = {}
     for how, listed in names.items():
-        more = f" and {len(listed) - _MOST_LISTED} more" if len(listed) > _MOST_LISTED else ""
-        facts[labels.get(how, f"aligned by {how}")] = ", ".join(listed[:_MOST_LISTED]) + more
+        facts[labels.get(how, f"aligned by {how}")] = _listed(listed, ", ")
     return facts
+
+
+def _listed(texts: Sequence[str], between: str) -> str:
+    more = f"{between}and {len(texts) - _MOST_LISTED:,} more" if len(texts) > _MOST_LISTED else ""
+    return between.join(texts[:_MOST_LISTED]) + more
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[Clock, list[Host], Anomalies]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import mmap
 import os
+import threading
 import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import ref
 
 import numpy as np
 
@@ -110,7 +112,8 @@ class ContainerFile:
     """A file open for reading: errors name it, and end with what to do about it.
 
     It is closed when nothing refers to it any more, if not before. A file that was removed or
-    replaced after it was opened is still read.
+    replaced after it was opened is still read, unless so many others were opened since that it was
+    closed meanwhile: a process can have only so many files open.
 
     Attributes:
         size_bytes: Its length when it was opened.
@@ -122,18 +125,54 @@ class ContainerFile:
     def __init__(self, path: Path, advice: str = "") -> None:
         self._path = path
         self._advice = advice
+        # reentrant, as a file may be collected, and closed, while another is opened
+        self._lock = threading.RLock()
         self._descriptor: int | None = None
-        try:
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise self.error(f"cannot be read: {error.strerror or error}") from None
-        self.size_bytes = os.fstat(self._descriptor).st_size
+        self._identity = os.fstat(self._open())
+        self.size_bytes = self._identity.st_size
 
     def close(self) -> None:
-        """Close the file; what was read of it stays."""
+        """Close the file; what was read of it stays, and what is read later opens it again."""
+        _OPEN.pop(id(self), None)
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
+
+    def _open(self) -> int:
+        """Return the descriptor; the file is opened if it is not."""
+        if self._descriptor is None:
+            _close_oldest()
+            try:
+                self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError as error:
+                raise self.error(f"cannot be read: {error.strerror or error}") from None
+            _OPEN[id(self)] = ref(self)
+        return self._descriptor
+
+    def _again(self) -> int:
+        """Return the descriptor of the file that was opened first.
+
+        Raises:
+            InputError: If it is not there any more.
+        """
+        if self._descriptor is not None:
+            return self._descriptor
+        descriptor = self._open()
+        now, then = os.fstat(descriptor), self._identity
+        if (now.st_dev, now.st_ino) != (then.st_dev, then.st_ino):
+            self.close()
+            raise self.error("was replaced while it was read")
+        return descriptor
+
+    def _release(self) -> bool:
+        """Close the file for now, unless another thread reads it; return whether it is closed."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            self.close()
+        finally:
+            self._lock.release()
+        return True
 
     def __del__(self) -> None:
         self.close()
@@ -179,18 +218,35 @@ class ContainerFile:
         Raises:
             InputError: If the file ends before that, or cannot be read.
         """
-        assert self._descriptor is not None
-        done = 0
-        while done < len(buffer):
-            try:
-                count = os.preadv(self._descriptor, [buffer[done:].data], offset + done)
-            except OSError as error:
-                raise self.error(f"cannot be read: {error.strerror or error}") from None
-            if not count:
-                raise self.error("is cut", os.fstat(self._descriptor).st_size)
-            done += count
+        with self._lock:
+            descriptor = self._again()
+            done = 0
+            while done < len(buffer):
+                try:
+                    count = os.preadv(descriptor, [buffer[done:].data], offset + done)
+                except OSError as error:
+                    raise self.error(f"cannot be read: {error.strerror or error}") from None
+                if not count:
+                    raise self.error("is cut", os.fstat(descriptor).st_size)
+                done += count
 
     def map(self) -> mmap.mmap:
         """Return the whole file, mapped: to use it after the file was cut is a bus error."""
-        assert self._descriptor is not None
-        return mmap.mmap(self._descriptor, self.size_bytes, prot=mmap.PROT_READ)
+        with self._lock:
+            return mmap.mmap(self._again(), self.size_bytes, prot=mmap.PROT_READ)
+
+
+# The files that are open, the longest first, and how many may be: hosts that are joined, or
+# segments, can be thousands, and a process is mostly allowed a few hundred.
+_OPEN: dict[int, ref[ContainerFile]] = {}
+_MOST_OPEN = 128
+
+
+def _close_oldest() -> None:
+    """Close files until another one can be opened."""
+    for number, known in [*_OPEN.items()] if len(_OPEN) >= _MOST_OPEN else ():
+        file = known()
+        if file is None:
+            _OPEN.pop(number, None)
+        elif file._release() and len(_OPEN) < _MOST_OPEN:  # noqa: SLF001 - of the same module
+            break
