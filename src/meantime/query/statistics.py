@@ -132,6 +132,11 @@ class StateStatistics(Tabular):
         """Return the statistics of both: see `added_statistics`."""
         return added_statistics([self, other])
 
+    def moved(self, offset_ns: int) -> StateStatistics:
+        """Return the same statistics with this added to the times of the range."""
+        start_ns, end_ns = self.range_ns
+        return replace(self, range_ns=(start_ns + offset_ns, end_ns + offset_ns))
+
     def of_host(self, name: str) -> StateStatistics:
         """Return statistics by state as those of one entity, a host with this name.
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from meantime.errors import InputError, UsageError
+from meantime.errors import InputError, MeantimeError, UsageError
 from meantime.history.directory import is_joined
 from meantime.query.offsets import Choice, Fold
 from meantime.query.offsets.combine import (
@@ -20,9 +18,11 @@ from meantime.query.offsets.combine import (
     first_map,
     further_map,
     rows_of,
+    together,
 )
 from meantime.query.offsets.sources import HistorySource, SampleSource
 from meantime.readers import open_trace, open_without_stacks
+from meantime.shards import Failure, total
 from meantime.units import duration_ns
 from meantime.view_functions.sources import (
     Reading,
@@ -39,7 +39,7 @@ from meantime.views.heatmap.selection import Selection, check
 from meantime.views.heatmap.view import HeatmapView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from meantime.directory_build import Notify
     from meantime.providers.loading import ProviderLike
@@ -88,6 +88,8 @@ def heatmap(
     lenient: bool = False,
     strict: bool = False,
     jobs: int = 1,
+    client: Any = None,
+    failed: Callable[[Failure], None] | None = None,
     notify: Notify | None = None,
     progress: Progress | None = None,
 ) -> HeatmapView:
@@ -139,6 +141,10 @@ def heatmap(
         lenient: Skip and count records of a file that cannot be read.
         strict: Fail if an input has any anomaly.
         jobs: The number of files to read in parallel.
+        client: A `distributed.Client`, whose workers read the files but the first; None for
+            processes of this machine.
+        failed: Called with each file that cannot be read or mapped, which is then left out; None
+            raises its error.
         notify: Called with a sentence that gives the reason when a cached history is rebuilt.
         progress: Returns for a path a context manager that yields a progress callback.
 
@@ -194,7 +200,7 @@ def heatmap(
         )
         for index, each in enumerate(given)
     ]
-    data, reference = _added(tasks, jobs)
+    data, reference = _added(tasks, jobs, client, failed)
     if strict:
         data.anomalies.refuse(tasks[0].path)
     try:
@@ -285,26 +291,42 @@ class _Task:
             yield HistorySource(build(trace), path)
 
 
-def _added(tasks: Sequence[_Task], jobs: int) -> tuple[OffsetMap, Reference]:
-    """Return the map of all inputs; files but the first are read by `jobs` processes."""
-    first, *others = tasks
-    reference, mapped = first.first()
-    jobs = min(jobs, len(others))
-    if jobs > 1:
-        # spawn, as forking a process with threads can deadlock; histories in memory are not sent
-        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-            waiting = {
-                index: pool.submit(task.further, reference)
-                for index, task in enumerate(others)
-                if isinstance(task.given, str | os.PathLike)
-            }
-            parts = [
-                waiting[index].result() if index in waiting else task.further(reference)
-                for index, task in enumerate(others)
-            ]
-    else:
-        parts = [task.further(reference) for task in others]
-    return combined(first.path, first.query, reference, [mapped, *parts]), reference
+@dataclass(frozen=True, slots=True)
+class _Further:
+    """Maps inputs in the times of the first; it is sent to the processes that read them."""
+
+    reference: Reference
+
+    def __call__(self, task: _Task) -> Mapped:
+        return task.further(self.reference)
+
+
+def _added(
+    tasks: Sequence[_Task], jobs: int, client: Any, failed: Callable[[Failure], None] | None
+) -> tuple[OffsetMap, Reference]:
+    """Return the map of all inputs; files but the first are read by workers."""
+    number = 0
+    while True:
+        first, *others = tasks[number:]
+        try:
+            reference, mapped = first.first()
+        except MeantimeError as error:
+            if failed is None or not others:
+                raise
+            failed(Failure(number, error))
+            number += 1
+        else:
+            break
+    # histories in memory are not sent
+    if not all(isinstance(task.given, str | os.PathLike) for task in others):
+        jobs, client = 1, None
+    found = total(_Further(reference), others, together, client=client, jobs=jobs)
+    for failure in found.failures:
+        if failed is None:
+            raise failure.error
+        failed(Failure(number + 1 + failure.number, failure.error))
+    parts = [mapped] if found.value is None else [mapped, found.value]
+    return combined(first.path, first.query, reference, parts), reference
 
 
 def _command(task: _Task, reference: Reference, data: OffsetMap) -> FlameCommand | None:

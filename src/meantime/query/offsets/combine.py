@@ -31,6 +31,7 @@ __all__ = [
     "first_map",
     "further_map",
     "rows_of",
+    "together",
 ]
 
 # The pattern of all states: maps them even if there are samples or spans.
@@ -198,6 +199,12 @@ def _mapped(
     return Mapped((start_ns + offset_ns, end_ns + offset_ns), found), by
 
 
+def together(parts: Sequence[Mapped]) -> Mapped:
+    """Return the sum of maps, and what they cover together."""
+    starts, ends = zip(*(part.bounds for part in parts), strict=True)
+    return Mapped((min(starts), max(ends)), reduce(add, (part.map for part in parts)))
+
+
 def combined(
     path: str, query: MapQuery, reference: Reference, parts: Sequence[Mapped]
 ) -> OffsetMap:
@@ -207,7 +214,7 @@ def combined(
         path: The name of the first source in errors.
         query: The query.
         reference: The settings from the first source.
-        parts: The maps, the first source's first.
+        parts: The maps, or sums of them, that of the first source first.
 
     Raises:
         InputError: If nothing was recorded in the range, or no state matches.
