@@ -34,8 +34,8 @@ _RECORDED = ("tasks", "workers")
 @once(
     "--to-format",
     metavar="FORMAT",
-    help="Output format: chrome, spall, spall1, speedscope, folded, pprof, statemap, history, or"
-    " one that an installed package adds.  [the suffix of OUT]",
+    help="Output format: chrome, spall, spall1, speedscope, folded, pprof, perfetto, otlp,"
+    " firefox, statemap, history, or one that an installed package adds.  [the suffix of OUT]",
 )
 @once(
     "--only",

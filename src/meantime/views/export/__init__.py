@@ -26,7 +26,7 @@ class Target(NamedTuple):
         suffix: The suffix of its files.
         module: The module that writes it, below this package.
         version: The version of the format, if there are several.
-        has_states: Whether it has states; otherwise they become spans.
+        has_states: Whether states are not made into spans: it has them, or leaves them out.
     """
 
     suffix: str
@@ -42,6 +42,9 @@ TARGETS = {
     "speedscope": Target(".speedscope.json", "speedscope"),
     "folded": Target(".folded", "folded"),
     "pprof": Target(".pb.gz", "pprof"),
+    "perfetto": Target(".pftrace", "perfetto"),
+    "otlp": Target(".otlp.json", "otlp", has_states=True),
+    "firefox": Target(".firefox.json", "firefox"),
     "statemap": Target(".statemap", "statemap", has_states=True),
     "tasks": Target(".statemap", "tokio", 1, has_states=True),
     "workers": Target(".statemap", "tokio", 2, has_states=True),
@@ -96,14 +99,18 @@ def nothing_for(history: History, target: str) -> str | None:
     has_states = stored.has_values(state_quarks(stored)).any()
     has_spans, has_samples = len(history.spans()) > 0, len(history.samples()) > 0
     if target == "statemap":
-        if not has_states and not has_spans:
-            return "there are no states and no spans, and statemap data contain only those"
+        has_any = has_states or has_spans
+        reason = "there are no states and no spans, and statemap data contain only those"
+    elif target == "otlp":
+        has_any = has_spans
+        reason = "there are no spans, and OpenTelemetry's traces contain only those"
     elif target == "folded":
-        if not has_states and not len(thread_quarks(history)) and not has_samples:
-            return "there are no spans of threads, samples or states to write as folded stacks"
-    elif not has_states and not has_spans and not has_samples:
-        return f"there are no spans, samples or states to write as {target}"
-    return None
+        has_any = has_states or has_samples or len(thread_quarks(history)) > 0
+        reason = "there are no spans of threads, samples or states to write as folded stacks"
+    else:
+        has_any = has_states or has_spans or has_samples
+        reason = f"there are no spans, samples or states to write as {target}"
+    return None if has_any else reason
 
 
 class _Writer(Protocol):

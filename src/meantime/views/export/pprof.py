@@ -18,6 +18,7 @@ from meantime.query.stacks import CallTree, check_expansion_limit
 from meantime.query.threads import thread_of, thread_quarks
 from meantime.query.trees import sample_unit
 from meantime.stacks import StackTable
+from meantime.views.export.protobuf import message, number, varint
 from meantime.views.export.rest import count_rest
 
 if TYPE_CHECKING:
@@ -30,14 +31,12 @@ if TYPE_CHECKING:
 __all__ = ["write"]
 
 _NOT_HELD = ("categories", "arguments", "points", "flows", "counter series", "objects")
-_VARINT, _BYTES = 0, 2
 _GZIP = 16 + zlib.MAX_WBITS
 _UNITS = {"ns": "nanoseconds"}
 _UNKNOWN_UNIT = "count"
 _LOCATED = re.compile(r"(.+) \((.+):(\d{1,9})\)", re.DOTALL)
 # so many bytes are compressed at a time
 _ENOUGH = 1 << 16
-_BYTE = [bytes([value]) for value in range(128)]
 
 
 def write(history: History, lost: Counter[str], *, version: int) -> Iterator[bytes]:
@@ -79,7 +78,7 @@ def _profile(history: History) -> Iterator[bytes]:
     width = sum(len(part.types) for part in parts)
     for part in parts:
         for name, unit in part.types:
-            yield _message(1, _number(1, text(name)) + _number(2, text(unit)))
+            yield message(1, number(1, text(name)) + number(2, text(unit)))
     names: list[str] = []
     function = Interner(names).code
     first = 0
@@ -93,34 +92,34 @@ def _profile(history: History) -> Iterator[bytes]:
         for thread, stack, weights in zip(
             part.thread.tolist(), part.stack.tolist(), part.weights.tolist(), strict=True
         ):
-            values = b"".join(_varint(weight % 2**64) for weight in weights)
-            yield _message(
-                2, _message(1, ids(stack)) + _message(2, before + values + after) + labels[thread]
+            values = b"".join(varint(weight % 2**64) for weight in weights)
+            yield message(
+                2, message(1, ids(stack)) + message(2, before + values + after) + labels[thread]
             )
         first += len(part.types)
     yield from _functions(names, text)
     start_ns, end_ns = history.bounds
     if (utc_ns := history.clock.utc_at_origin_ns) is not None and utc_ns + start_ns > 0:
-        yield _number(9, utc_ns + start_ns)
+        yield number(9, utc_ns + start_ns)
     if not history.metadata.sample_units:
-        yield _number(10, end_ns - start_ns)
+        yield number(10, end_ns - start_ns)
     if parts:
-        yield _number(14, text(parts[0].types[0][0]))
-    yield _number(13, text("converted by meantime"))
+        yield number(14, text(parts[0].types[0][0]))
+    yield number(13, text("converted by meantime"))
     for string in strings:
-        yield _message(6, string.encode("utf-8", "replace"))
+        yield message(6, string.encode("utf-8", "replace"))
 
 
 def _functions(names: list[str], text: Callable[[str], int]) -> Iterator[bytes]:
     """Yield a location and a function for each name; one that ends in (FILE:LINE) has these."""
-    for number, name in enumerate(names, 1):
+    for id_, name in enumerate(names, 1):
         found = _LOCATED.fullmatch(name)
-        line = _number(1, number) + (_number(2, int(found[3])) if found else b"")
-        called = _number(1, number) + _number(2, text(found[1] if found else name))
+        line = number(1, id_) + (number(2, int(found[3])) if found else b"")
+        called = number(1, id_) + number(2, text(found[1] if found else name))
         if found:
-            called += _number(4, text(found[2]))
-        yield _message(4, _number(1, number) + _message(4, line))
-        yield _message(5, called)
+            called += number(4, text(found[2]))
+        yield message(4, number(1, id_) + message(4, line))
+        yield message(5, called)
 
 
 def _of_samples(history: History) -> _Part | None:
@@ -177,7 +176,7 @@ def _checked(part: _Part) -> _Part:
 def _packed_locations(stacks: StackTable, codes: Int64s) -> Callable[[int], bytes]:
     """Return what gives the locations of a stack, from the innermost frame outwards."""
     parent = stacks.parent.tolist()
-    encoded = [_varint(code + 1) for code in codes[stacks.frame].tolist()]
+    encoded = [varint(code + 1) for code in codes[stacks.frame].tolist()]
 
     def locations(stack: int) -> bytes:
         found = []
@@ -197,24 +196,5 @@ def _labels(history: History, quark: int, text: Callable[[str], int]) -> bytes:
         "process": whose.process or str(whose.pid),
     }
     return b"".join(
-        _message(3, _number(1, text(key)) + _number(2, text(value))) for key, value in texts.items()
+        message(3, number(1, text(key)) + number(2, text(value))) for key, value in texts.items()
     )
-
-
-def _message(number: int, content: bytes) -> bytes:
-    return _varint(number << 3 | _BYTES) + _varint(len(content)) + content
-
-
-def _number(number: int, value: int) -> bytes:
-    return _varint(number << 3 | _VARINT) + _varint(value)
-
-
-def _varint(value: int) -> bytes:
-    if value < 128:
-        return _BYTE[value]
-    found = bytearray()
-    while value > 127:
-        found.append(value & 127 | 128)
-        value >>= 7
-    found.append(value)
-    return bytes(found)
