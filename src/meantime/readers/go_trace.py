@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from meantime.attribute_paths import (
+    ASYNC_PATTERN,
     COUNTER_PATTERN,
     STATUS,
     async_path,
     counter_path,
+    is_async,
     process_path,
     thread_path,
 )
@@ -432,9 +434,14 @@ class _Reading:
                 f"Processes/*/Threads/*/{STATUS}",
                 entity_kind="Goroutine",
                 states=states,
-                short_lived=True,
             )
         )
+        if any(is_async(path) for path in trace.paths):
+            trace.lanes.append(
+                LaneDeclaration(
+                    ASYNC_PATTERN, kind="async", label="Tasks and runtime", entity_kind="Task"
+                )
+            )
         if self._counters:
             trace.lanes.append(LaneDeclaration(COUNTER_PATTERN, kind="counter", label="Counters"))
 
