@@ -1,6 +1,6 @@
 """Processed profiles of Firefox, for profiler.firefox.com: samples, markers and counters by thread.
 
-Spans become markers with an interval, as overlapping ones and such without samples are no stacks.
+Spans become markers with an interval, since those that overlap cannot be stacks.
 Times are milliseconds from the beginning of the history, with all decimals.
 """
 
