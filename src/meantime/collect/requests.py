@@ -1,10 +1,10 @@
 """Requests of web servers, as records: which task serves each, and how it was answered.
 
-Requests of uvicorn and aiohttp are recognised by their servers' own methods: the one whose coroutine
-is the task of a request, and the one by which a request is answered. The second is replaced by a
-compiled hook, which is in no traceback. Both must be as expected, and an error in reading what they
-are called with never reaches the program. What answers a request is described here at its first
-one, and found by the hooks from then on.
+Requests of uvicorn and aiohttp are recognised by their servers' own methods: the one whose
+coroutine is the task of a request, and the one by which a request is answered. The second is
+replaced by a compiled hook, which is in no traceback. Both must be as expected, and an error in
+reading what they are called with never reaches the program. What answers a request is described
+here at its first one, and found by the hooks from then on.
 """
 
 from __future__ import annotations
@@ -121,7 +121,8 @@ def attach(module: ModuleType) -> Callable[[], None]:
     owner_name, served_name, arguments, answered_name = _SERVERS[package]
     owner = getattr(module, owner_name, None)
     members = vars(owner) if isinstance(owner, type) else {}
-    served, original = members.get(served_name), members.get(answered_name)
+    served: Any = members.get(served_name)
+    original: Any = members.get(answered_name)
     if not (_is_coroutine(served, arguments) and _is_coroutine(original)):
         # another version, of which nothing is known
         return lambda: None

@@ -57,6 +57,7 @@ class Entities:
         self._task_names: list[tuple[int, int, str]] = []
         self._called: dict[tuple[int, int], str] = {}
         self._sampled: dict[tuple[int, int], int] = {}
+        self._sites: dict[int, str] = {}
         self._counters: list[tuple[str, str]] = []
 
     def note_names(self, item: Records) -> None:
@@ -95,7 +96,8 @@ class Entities:
                 # its path was added with it
                 continue
             if group == "Tasks":
-                trace.paths.append(task_path(self._site(tag), name, self.process_of(number)))
+                site = self._sites.get(tag) or self._site(tag)
+                trace.paths.append(task_path(site, name, self.process_of(number)))
             elif group == "Callbacks":
                 code = self._replay.locations.all[tag].code if tag >= 0 else ""
                 site = code or "unknown"
@@ -146,7 +148,9 @@ class Entities:
     def _site(self, tag: int) -> str:
         fields = self._trace.tags[tag] if tag >= 0 else {}
         name = str(fields.get("coroutine", "unknown"))
-        return f"{name} ({fields['location']})" if "location" in fields else name
+        site = f"{name} ({fields['location']})" if "location" in fields else name
+        self._sites[tag] = site
+        return site
 
     def process_of(self, process: int) -> str | None:
         """Return the process in the paths of its tasks and requests; None if there is only one."""

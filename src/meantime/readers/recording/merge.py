@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
     from meantime.readers.recording.pieces import Piece
 
-__all__ = ["Oddities", "Payload", "Records", "merged"]
+__all__ = ["Oddities", "Payload", "Records", "merged", "texts_of"]
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
@@ -34,10 +34,11 @@ class Payload(NamedTuple):
     ident: int
     data: bytes
 
-    def texts(self, number: int) -> list[str]:
-        """Return the first texts, which NUL separates; those that are missing are empty."""
-        found = self.data.decode("utf-8", "replace").split("\0")
-        return found[:number] if len(found) >= number else found + [""] * (number - len(found))
+
+def texts_of(data: bytes, number: int) -> list[str]:
+    """Return the first texts of a payload, which NUL separates; those missing are empty."""
+    found = data.decode("utf-8", "replace").split("\0")
+    return found[:number] if len(found) >= number else found + [""] * (number - len(found))
 
 
 class Records(NamedTuple):

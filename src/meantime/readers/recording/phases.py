@@ -10,6 +10,7 @@ import numpy as np
 from meantime.kernels.record_kinds import KINDS
 from meantime.kernels.tasks import TEST
 from meantime.providers.tests import TESTS
+from meantime.readers.recording.merge import texts_of
 from meantime.trace import StateChanges
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Phases:
             if payload.kind != _PHASE:
                 continue
             key = self._replay.streams[payload.stream].process, payload.ident
-            file, test, state = payload.texts(3)
+            file, test, state = texts_of(payload.data, 3)
             if state and state not in _STATES:
                 continue
             if key not in self._open:

@@ -19,6 +19,7 @@ from meantime.kernels.record_kinds import KINDS
 from meantime.kernels.records import request_rows
 from meantime.kernels.tasks import REQUEST
 from meantime.providers.tasks import OUTCOME_NS, STATES
+from meantime.readers.recording.merge import texts_of
 from meantime.trace import StateChanges
 
 if TYPE_CHECKING:
@@ -170,13 +171,17 @@ class Requests:
         self._changes_before = 0
         self._answers: dict[bytes, _Answer] = {}
         self._answer_count = 0
+        self._asked: dict[bytes, tuple[bool, tuple[str, str]]] = {}
         self._tags: dict[tuple[str, str, int], int] = {}
+        # by method and path, and the answer's number: kind, name and tag
+        self._described: dict[tuple[tuple[str, str], int], tuple[str, str, int]] = {}
         self._kinds: set[str] = set()
 
     def note(self, item: Records) -> None:
         """Read the records of requests."""
         open_, by_key, streams = self._open, self._by_key, self._replay.streams
         task_entity, answers = self._replay.states.task_entity, self._answers
+        known_asked = self._asked
         begun: list[tuple[tuple[int, int], int, int, bool, tuple[str, str]]] = []
         answered: list[tuple[tuple[int, int], _Answer]] = []
         count = len(open_.key)
@@ -185,13 +190,14 @@ class Requests:
             if kind == _REQUEST:
                 process = streams[stream].process
                 key = process, ident
-                number, whole, method, path = payload.texts(4)
-                task = task_entity(process, _number(number))
+                digits, _, rest = data.partition(b"\0")
+                whole, question = known_asked.get(rest) or self._ask(rest)
+                task = task_entity(process, _number(digits))
                 if task < 0 or key in by_key:
                     self._trace.anomalies.add("request_without_task")
                 else:
                     by_key[key] = count + len(begun)
-                    begun.append((key, task, row, whole == "1", (method, path)))
+                    begun.append((key, task, row, whole, question))
             elif kind == _RESPONSE:
                 key = streams[stream].process, ident
                 if key in by_key:
@@ -209,8 +215,16 @@ class Requests:
             if index is not None:
                 open_.end_ns[index] = time_ns - self._replay.origin_ns
 
+    def _ask(self, data: bytes) -> tuple[bool, tuple[str, str]]:
+        """Return whether a task was created for a request, and the request's method and path."""
+        whole, method, path = texts_of(data, 3)
+        asked = whole == "1", (method, path)
+        if len(self._asked) < _MAX_TAGS:
+            self._asked[data] = asked
+        return asked
+
     def _answer(self, payload: Payload) -> _Answer:
-        text, route, function, file, line = payload.texts(5)
+        text, route, function, file, line = texts_of(payload.data, 5)
         status = _number(text)
         found: dict[str, str | int] = {
             **_UNANSWERED.fields,
@@ -345,8 +359,18 @@ class Requests:
     def _name(self, index: int) -> None:
         """Give a request an entity, with its path and name, and a tag."""
         open_, trace = self._open, self._trace
-        (method, path), answer = open_.asked[index], open_.answer[index]
-        route = answer.route
+        asked, answer = open_.asked[index], open_.answer[index]
+        known = self._described.get((asked, answer.number))
+        kind, name, open_.tag[index] = known or self._describe(asked, answer)
+        process, number = open_.key[index]
+        entity = open_.entity[index] = self._replay.states.add_derived(REQUEST, process, number)
+        trace.paths.append(request_path(kind, number, self._entities.process_of(process)))
+        trace.names[entity] = name
+
+    def _describe(self, asked: tuple[str, str], answer: _Answer) -> tuple[str, str, int]:
+        """Return the kind, name and tag of a request."""
+        method, path = asked
+        trace, route = self._trace, answer.route
         if not route:
             route = "not found" if answer.status == _NOT_FOUND else _NUMBERS.sub("*", path)
         kind = f"{method} {route}"
@@ -354,10 +378,7 @@ class Requests:
             if len(self._kinds) == _MAX_KINDS:
                 kind = "others"
             self._kinds.add(kind)
-        process, number = open_.key[index]
-        entity = open_.entity[index] = self._replay.states.add_derived(REQUEST, process, number)
-        trace.paths.append(request_path(kind, number, self._entities.process_of(process)))
-        trace.names[entity] = f"{method} {path} {answer.status or ''}".rstrip()
+        name = f"{method} {path} {answer.status or ''}".rstrip()
         shown = path if len(self._tags) < _MAX_TAGS else ""
         key = method, shown, answer.number
         tag = self._tags.get(key)
@@ -368,7 +389,9 @@ class Requests:
             if not (method and shown):
                 fields = {name: value for name, value in fields.items() if value}
             trace.tags.append(fields)
-        open_.tag[index] = tag
+        if shown:
+            self._described[asked, answer.number] = kind, name, tag
+        return kind, name, tag
 
 
 def _by_entity(parts: list[_Rows]) -> _Rows:
@@ -378,5 +401,5 @@ def _by_entity(parts: list[_Rows]) -> _Rows:
     return _Rows(*(column[order] for column in rows))
 
 
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else 0
+def _number(text: str | bytes) -> int:
+    return int(text) if text.isdigit() and text.isascii() and len(text) <= _MAX_DIGITS else 0
