@@ -63,8 +63,8 @@ export class TileStore {
   private frame = 0;
   /** A sentence about tiles that could not be had; empty if all could. */
   problem = "";
-  /** A sentence about data that could not be read; empty if all could. */
-  damage = "";
+  /** A sentence about data of a file that could not be read; null if all could. */
+  damage: { file: number; text: string } | null = null;
 
   /**
    * @param adopt Completes a tile that has arrived.
@@ -193,7 +193,7 @@ export class TileStore {
       entry.tile = this.adopt(raw, parse(key));
       entry.stale = false;
       this.problem = "";
-      if (raw.damaged) this.damage = raw.damaged;
+      if (raw.damaged) this.damage = { file: parse(key).file, text: raw.damaged };
     } catch (reason) {
       if (!request.signal.aborted) {
         entry.failed = performance.now() + RETRY_MS;

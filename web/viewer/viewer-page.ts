@@ -2,7 +2,7 @@
 
 import { withoutAddresses } from "../shared/addresses";
 import { button, h, shown } from "../shared/dom";
-import { UNIT_NS, duration, exact, grouped } from "../shared/format";
+import { UNIT_NS, duration, exact, grouped, instant } from "../shared/format";
 import { listen as listenToHands } from "../shared/gestures";
 import { parsed, plain } from "../shared/heat-model";
 import { icon } from "../shared/icon";
@@ -328,14 +328,14 @@ export class ViewerPage {
       notices.push({ key: "", title: "No answer.", text: this.wasBroken ? "The server has ended or does not answer; what is on the page stays." : session.tiles.problem, actions: [] });
     }
     const { damage } = session.tiles;
-    if (damage) notices.push({ key: `damage ${damage}`, title: "Damaged.", text: `${damage}. What cannot be read is hatched.`, actions: [] });
+    if (damage) notices.push({ key: `damage ${damage.text}`, title: "Damaged.", text: `${this.withTimes(session.files[damage.file]!, damage.text)}. What cannot be read is hatched.`, actions: [] });
     for (const file of session.files) {
       const { info } = file;
       if (info.status === "reading") {
         const total = info.total_bytes ? ` of ${megabytes(info.total_bytes)}` : "";
         notices.push({ key: "", title: "Reading", text: `${info.name}, ${megabytes(info.read_bytes)}${total}; what is read is drawn.`, actions: [], ...(info.total_bytes ? { part: info.read_bytes / info.total_bytes } : {}) });
       }
-      if (info.error && file.table) notices.push({ key: `error ${info.name} ${info.error}`, title: "Not complete.", text: info.error, actions: [] });
+      if (info.error && file.table) notices.push({ key: `error ${info.name} ${info.error}`, title: "Not complete.", text: this.withTimes(file, info.error), actions: [] });
       const { missing } = this.source;
       if (missing) notices.push({ key: "missing", title: "Not everything is here.", text: missing, actions: [] });
       if (info.aligned === "start") {
@@ -373,6 +373,14 @@ export class ViewerPage {
       ...(close ? [close] : []),
     );
     this.notice.style.setProperty("--part", first.part === undefined ? "0" : String(first.part));
+  }
+
+  /** A sentence of the server with its ranges of a file's time as the page writes times. */
+  private withTimes(file: FileModel, text: string): string {
+    return text.replace(/from (-?\d{1,19}) ns to (-?\d{1,19}) ns/g, (_, ...ends: string[]) => {
+      const [from, to] = ends.slice(0, 2).map((ns) => instant(this.session.inView(file, BigInt(ns)), 9));
+      return `from ${from} to ${to}`;
+    });
   }
 
   /** What is shown instead of lanes. */
