@@ -88,6 +88,10 @@ class SealedSegments:
         # losing a segment, and making what is searched, may find that others are damaged
         self._lock = threading.RLock()
 
+    def collect(self, damage: DamageLog) -> None:
+        """Answer without what is found damaged from now on."""
+        self._damage = damage
+
     @property
     def searched(self) -> Segments:
         """The segments, to be searched; the index of each is read when this is first used.

@@ -178,7 +178,8 @@ class Snapshot(Present):
         tables: The event tables.
         metadata: The metadata of the trace.
         path: Where it is kept; None in memory.
-        damage: What of it was found damaged; None of one that is not kept, or not finished.
+        damage: What of it was found damaged; None of one that is not kept, and of one that is not
+            finished unless it is opened without its damage.
         derive: Returns the snapshot with the attributes derived from spans; None if they follow
             from its own tables.
     """

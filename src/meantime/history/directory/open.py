@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from meantime.errors import InputError
 from meantime.history.damage import DamageLog
@@ -104,11 +104,7 @@ class _Source:
     def _snapshot(self, loaded: LoadedHistory) -> Snapshot:
         loaded.catalogue.set_metadata("source", str(self._path))
         if loaded.closed is None:
-            from meantime.history.contents import Contents  # noqa: PLC0415 - 10 ms, not for finished ones
-
-            contents = Contents(loaded.catalogue)
-            contents.restore(loaded)
-            return replace(contents.snapshot(), path=self._kept_path)
+            return replace(_unfinished(loaded), path=self._kept_path)
         catalogue, closed = loaded.catalogue, loaded.closed
         catalogue.attributes.freeze()
         range_ns = closed["start_ns"], closed["end_ns"]
@@ -134,6 +130,55 @@ class _Source:
             path=self._kept_path,
             damage=damage,
         )
+
+
+def _unfinished(loaded: LoadedHistory) -> Snapshot:
+    """Return what there is of a history that was not closed.
+
+    Raises:
+        InputError: If it is damaged, unless the intact rest is to be used.
+    """
+    from meantime.history.contents import Contents  # noqa: PLC0415 - 10 ms, not for finished ones
+
+    contents = Contents(loaded.catalogue)
+    if not loaded.lenient:
+        contents.restore(loaded)
+        return contents.snapshot()
+    damage = DamageLog(loaded.kinds, skips=True)
+    if any(isinstance(segment, MissingSegment) for segment in loaded.segments):
+        _lose_damaged(loaded, damage)
+    try:
+        contents.restore(loaded)
+    except InputError:
+        # the states at its end depend on segments that are damaged
+        _lose_damaged(loaded, damage)
+        contents = Contents(loaded.catalogue)
+        contents.restore(loaded)
+    snapshot = contents.snapshot()
+    segments = snapshot.segments
+    assert isinstance(segments, SealedSegments)
+    segments.collect(damage)
+    return replace(snapshot, damage=damage)
+
+
+def _lose_damaged(loaded: LoadedHistory, damage: DamageLog) -> None:
+    """Replace the damaged segments of an unfinished history by what is known without them."""
+    heads = [segment.head for segment in loaded.segments]
+    first = loaded.segments[0]
+    if isinstance(first, MissingSegment):
+        intact = [each.base_ns for each in heads[1:] if each.runs]
+        first.begin_at(min([loaded.catalogue.start_ns, *intact]))
+    times = [entry.changes.time_ns for entry in loaded.entries if len(entry.changes.time_ns)]
+    latest = [int(time_ns.max()) for time_ns in times]
+    end_ns = max([loaded.boundary_ns, *latest, *(head.last_ns for head in heads)]) + 1
+    segments = SealedSegments(loaded.segments, first.head.base_ns, end_ns, damage)
+    for index, segment in enumerate(loaded.segments):
+        try:
+            segment.load()
+        except InputError as error:
+            segments.lose(index, segment, error)
+    # the others are only searched from now on
+    loaded.segments[:] = cast("list[StoredSegment]", segments.segments)
 
 
 def _stored_tables(loaded: LoadedHistory, damage: DamageLog) -> Tables:

@@ -49,8 +49,8 @@ def read_directory(
     Args:
         path: The directory.
         salvage: Stop before the first damaged line or segment instead of raising.
-        lenient: Of a finished history, return a `MissingSegment` for each segment that cannot be
-            opened, instead of raising.
+        lenient: Return a `MissingSegment` for each segment that cannot be opened, instead of
+            raising.
         opened: By checksum, segments of it that were opened earlier.
         blocks: By path, blocks of event tables that were opened earlier.
         catalogue: Receives the names and metadata; what the directory lacks stays unchanged.
@@ -106,9 +106,6 @@ def _load(
         if salvage and lines.ends and lines.ends[-1] < manifest.stat().st_size:
             loaded.missing.append(f"{manifest}: byte {lines.ends[-1]}: the rest is damaged")
         if loaded.closed is None:
-            for segment in loaded.segments:
-                if isinstance(segment, MissingSegment):
-                    raise segment.error
             from meantime.history.directory.read_logs import load_unfinished  # noqa: PLC0415 - 4 ms, not for finished ones
 
             load_unfinished(loaded, manifest, before, blocks, salvage=salvage)
