@@ -839,9 +839,7 @@ def test_a_damaged_segment_is_said_on_its_tiles(tmp_path: Path) -> None:
     assert file["lost_ns"] == [["0", "5000"]]
 
 
-@pytest.mark.parametrize(
-    ("is_finished", "is_there"), [(True, True), (False, True), (False, False)]
-)
+@pytest.mark.parametrize(("is_finished", "is_there"), [(True, True), (False, True), (False, False)])
 def test_a_tile_around_a_damaged_segment_has_what_can_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_finished: bool, is_there: bool
 ) -> None:

@@ -344,18 +344,18 @@ class _Content:
         yield "gap", _packed(boxes.start_ns - before_ns)
         yield "length", _packed(boxes.end_ns - boxes.start_ns)
         yield "name", _packed(boxes.name)
-        if (boxes.tag >= 0).any():
+        if (_different(boxes.tag) >= 0).any():
             yield "tag", _packed(boxes.tag + 1)
-        if (boxes.argument >= 0).any():
+        if (_different(boxes.argument) >= 0).any():
             yield "argument", _packed(boxes.argument + 1)
             texts = np.frombuffer(json_text(list(self._texts)).encode(), np.uint8)
             yield "texts", _packed(texts)
-        if (boxes.entity >= 0).any():
+        if (_different(boxes.entity) >= 0).any():
             yield "entity", _packed(boxes.entity[boxes.entity >= 0])
         if self._merged is not None:
             yield "merged", _packed(self._merged.boxes)
             yield "covered", _packed(self._merged.covered_ns)
-        if (boxes.parent != _ABOVE).any():
+        if (_different(boxes.parent) != _ABOVE).any():
             # one after the other, parents are near each other
             step = np.diff(boxes.parent.astype(np.int64) - _ABOVE, prepend=0)
             yield "parent", _packed((step << 1) ^ (step >> 63))
@@ -438,6 +438,11 @@ def _deflated(plane: bytes) -> bytes:
     if min(runs, repetitions) > _LEAST_GAIN * len(part) > 0:
         return deflate(plane, zlib.Z_DEFAULT_STRATEGY, 0)
     return deflate(plane, zlib.Z_RLE if runs <= repetitions else zlib.Z_DEFAULT_STRATEGY)
+
+
+def _different(column: Int32s) -> Int32s:
+    """Return a column without the repetitions of one that is missing."""
+    return column if column.strides[0] else column[:1]
 
 
 def _firsts(boxes: _Boxes) -> npt.NDArray[np.bool_]:
@@ -568,8 +573,9 @@ def _span_boxes(
 ) -> _Boxes:
     """Return the boxes of a block, which come after so many others."""
     table = block.spans.table
-    spans = table.select(block.threads).rows
-    row = _take(block.spans.row, spans)
+    is_all = np.array_equal(block.threads, table.threads)
+    spans = table.rows if is_all else table.select(block.threads).rows
+    row = block.spans.row if is_all else _take(block.spans.row, spans)
     if kind == "stack":
         # a row is of one thread, whose spans are in order of time already; 16 bits are sorted
         # several times as fast
@@ -577,15 +583,19 @@ def _span_boxes(
         order = np.argsort(narrow, kind="stable")
     else:
         order = np.lexsort((table.start_ns[spans], row))
-    spans, row = _take(spans, order), _take(row, order)
+    spans = order.astype(np.int32) if is_all else _take(spans, order)
     start_ns, end_ns = _take(table.start_ns, spans), _take(table.end_ns, spans)
-    if table.arguments_length.any():
+    # of many histories, no span has any, and then there are no texts
+    if table.text.size_bytes and table.arguments_length.any():
         length = _take(table.arguments_length, spans).astype(np.int64)
         offset = _take(table.arguments_offset, spans)
         arguments.add(table.text, offset, length, end_ns - start_ns)
     else:
         arguments.skip(len(spans))
-    lane, own = _places(block, row)
+    lane, own = _places(block, np.arange(block.row_offsets[-1], dtype=np.int32))
+    # they are in order of their rows
+    counts = np.bincount(row, minlength=len(lane))
+    lane, own = np.repeat(lane, counts), np.repeat(own, counts)
     name = names.codes(Coded(_take(table.name.codes, spans), table.name.names))
     columns = {"lane": lane, "row": own, "name": name}
     if kind == "async" or (table.lane.any() and table.lane[spans].any()):
