@@ -839,11 +839,12 @@ def test_a_damaged_segment_is_said_on_its_tiles(tmp_path: Path) -> None:
     assert file["lost_ns"] == [["0", "5000"]]
 
 
-@pytest.mark.parametrize(("is_finished", "is_there"), [(True, True), (False, True), (False, False)])
+@pytest.mark.parametrize("situation", ["finished", "unfinished", "unfinished, removed"])
 def test_a_tile_around_a_damaged_segment_has_what_can_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_finished: bool, is_there: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, situation: str
 ) -> None:
     monkeypatch.setattr(Store.__init__, "__defaults__", (100,))
+    is_finished = situation == "finished"
     unfinished = []
 
     def write(path: Path) -> Path:
@@ -863,7 +864,7 @@ def test_a_tile_around_a_damaged_segment_has_what_can_be_read(
     data = bytearray(segment.read_bytes())
     data[-40] ^= 0xFF
     segment.unlink()
-    if is_there:
+    if "removed" not in situation:
         segment.write_bytes(data)
 
     good, all_arrays = Page(str(whole)).tile("0/1/state/0/0/0")

@@ -81,6 +81,7 @@ export class Answers {
     this.table = new StatTable(
       (row, by) => this.rowColor(row, by),
       (row) => this.choose(row),
+      session.source.missing !== null,
     );
     const amount = (value: number) => (this.flameUnit === "ns" ? duration(BigInt(Math.round(value))) : `${grouped(value)} ${this.flameUnit}`);
     this.graph = new FlameGraph(tooltip, { amount, selected: (node) => node !== null && actions.light(this.graph.nameOf(node)) });
@@ -425,13 +426,18 @@ export class Answers {
   }
 
   private longestCard(rows: StatisticsRow[], by: string): HTMLElement {
-    const lines = rows.map((row) => this.line(duration(BigInt(row.max_ns!)), row, by, `${grouped(row.count)} in all`, () => this.actions.longest(row.key)));
+    const lines = rows.map((row) => this.line(this.nearly(row.max_ns!), row, by, `${grouped(row.count)} in all`, () => this.actions.longest(row.key)));
     return h("section", { class: "card" }, h("h3", {}, by === "name" ? "Longest spans" : by === "state" ? "Longest states" : "Longest"), ...lines);
   }
 
   private heavyCard(rows: StatisticsRow[], by: string): HTMLElement {
-    const lines = rows.map((row) => this.line(duration(BigInt(row.self_ns ?? row.total_ns!)), row, by, `median ${row.median_ns ? duration(BigInt(row.median_ns)) : "–"}`, () => this.choose(row)));
+    const lines = rows.map((row) => this.line(this.nearly(row.self_ns ?? row.total_ns!), row, by, `median ${row.median_ns ? this.nearly(row.median_ns) : "–"}`, () => this.choose(row)));
     return h("section", { class: "card" }, h("h3", {}, by === "name" ? "Most time in the span itself" : "Most time"), ...lines);
+  }
+
+  /** A duration, which is not exact if what is short was merged. */
+  private nearly(ns: string): string {
+    return (this.session.source.missing === null ? "" : "≈ ") + duration(BigInt(ns));
   }
 
   private sampledCard(rows: StatisticsRow[], by: string): HTMLElement {
@@ -457,6 +463,8 @@ export class Answers {
 
   private careCard(): HTMLElement {
     const notes: Node[] = [];
+    const { missing } = this.session.source;
+    if (missing !== null) notes.push(h("p", {}, shown(`${missing}. Figures are of what was merged in its place.`)));
     for (const { info } of this.session.files) {
       const of = this.session.files.length > 1 ? `${info.name}: ` : "";
       if (info.error) notes.push(h("p", {}, shown(of + info.error)));

@@ -54,10 +54,12 @@ export class StatTable {
   /**
    * @param color The colour of a row, as a pixel.
    * @param chosen Called when a row is clicked.
+   * @param isMerged Whether what is short was merged, so that figures are not exact.
    */
   constructor(
     private readonly color: (row: StatisticsRow, by: string) => number | null,
     private readonly chosen: (row: StatisticsRow) => void,
+    private readonly isMerged: boolean,
   ) {}
 
   /** @param before The statistics of another range, with which these are compared. */
@@ -117,12 +119,12 @@ export class StatTable {
       );
       for (const key of columns) {
         const value = NUMBERS[key](row);
-        const text = key === "count" ? grouped(row.count) : amount(value);
+        const text = (this.isMerged && value !== null ? "≈ " : "") + (key === "count" ? grouped(row.count) : amount(value));
         made.append(h("td", { class: key, title: value !== null && key !== "count" && unit === "ns" ? exact(value) : "" }, text));
         if (key !== (hasShares ? "total" : "self")) continue;
         const part = shareOf(row);
         const bar = h("i", { style: `width:${Math.min(100, 100 * part).toFixed(1)}%${pixel === null ? "" : `;background:${css(pixel)}`}` });
-        made.append(h("td", { class: "part" }, h("span", {}, share(part)), h("span", { class: "bar" }, bar)));
+        made.append(h("td", { class: "part" }, h("span", {}, (this.isMerged ? "≈ " : "") + share(part)), h("span", { class: "bar" }, bar)));
       }
       if (hasHistograms) made.append(h("td", { class: "wide" }, row.histogram ? histogram(row.histogram, pixel) : null));
       const choose = () => this.chosen(row);

@@ -368,7 +368,10 @@ class _Content:
         first = np.flatnonzero(_firsts(boxes))
         missing = None
         if self._merged is not None:
-            missing = f"Detail under {format_ns(self._least_ns)} is not in this file"
+            # three digits, rounded up
+            step = 10 ** max(0, len(str(self._least_ns)) - 3)
+            least = format_ns(-(-self._least_ns // step) * step).replace("us", "µs")
+            missing = f"Detail under {least} is not in this file"
             missing = f"{missing}; `meantime view {self._path}` has it"
         return {
             "origin_ns": self._origin_ns,
