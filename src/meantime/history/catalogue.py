@@ -112,10 +112,21 @@ def _frozen(value: Any) -> object:
     return value
 
 
+# What most values are: to look whether one is a mapping takes ten times as long.
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
 def json_of(value: Any) -> Any:
     """Return a value as it is after a round trip through JSON; other types stay as they are."""
+    if type(value) in _SCALARS:
+        return value
     if isinstance(value, Mapping):
-        return {_name_of(name): json_of(each) for name, each in value.items()}
+        return {
+            name if type(name) is str else _name_of(name): (
+                each if type(each) in _SCALARS else json_of(each)
+            )
+            for name, each in value.items()
+        }
     if isinstance(value, list | tuple):
         return [json_of(each) for each in value]
     return value

@@ -15,7 +15,6 @@
 #define MEANTIME_CTF_TEXT_H
 
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,11 +43,11 @@ static void ctf_begin(struct ctf_state *state, int is_old) {
     state->is_old = is_old;
 }
 
-static int ctf_is(struct ctf_text text, const char *word) {
+static inline int ctf_is(struct ctf_text text, const char *word) {
     return text.size == strlen(word) && !memcmp(text.at, word, text.size);
 }
 
-static int ctf_begins(struct ctf_text text, const char *word) {
+static inline int ctf_begins(struct ctf_text text, const char *word) {
     return text.size >= strlen(word) && !memcmp(text.at, word, strlen(word));
 }
 
@@ -80,6 +79,15 @@ static struct ctf_text ctf_trimmed(const char *at, const char *end) {
     return text;
 }
 
+/* Return where a word of three characters is, the first of which is given too; NULL if nowhere. */
+static inline const char *ctf_after(const char *at, const char *end, char first, const char *word) {
+    while (end - at >= 3 && (at = memchr(at, first, (size_t)(end - at - 2)))) {
+        if (!memcmp(at, word, 3)) return at;
+        at++;
+    }
+    return NULL;
+}
+
 /* Read the fields between the braces at `at` into `fields`; return what follows, or NULL. */
 static const char *ctf_group(
     const char *at, const char *end, struct ctf_field *fields, int *count, struct ctf_state *state
@@ -92,9 +100,8 @@ static const char *ctf_group(
         const char *stop = ctf_value_end(at, end);
         /* another bracket that closes nothing would stop here for ever */
         if (stop >= end || (*stop != ',' && *stop != '}')) return NULL;
-        const char *equals = at;
-        while (equals + 3 <= stop && memcmp(equals, " = ", 3)) equals++;
-        if (equals + 3 <= stop) {
+        const char *equals = ctf_after(at, stop, ' ', " = ");
+        if (equals) {
             if (*count < CTF_FIELDS) {
                 struct ctf_text key = {at, (size_t)(equals - at)};
                 fields[*count].key = key;
@@ -118,6 +125,13 @@ static long long ctf_number(struct ctf_text value, long long missing) {
         if ((size_t)(end - at) <= size) return missing;
         at += size;
     }
+    /* most have a few decimal digits */
+    if (end - at < 18 && at < end && *at >= '1' && *at <= '9') {
+        long long number = 0;
+        const char *each = at;
+        for (; each < end && *each >= '0' && *each <= '9'; each++) number = number * 10 + *each - '0';
+        if (each == end) return number;
+    }
     char digits[24];
     size_t size = 0;
     while (at < end && size < sizeof digits - 1 && *at != ' ' && *at != ')') digits[size++] = *at++;
@@ -131,19 +145,27 @@ struct ctf_out {
     char *at, *end;
 };
 
-static void ctf_put(struct ctf_out *out, const char *at, size_t size) {
+static inline void ctf_put(struct ctf_out *out, const char *at, size_t size) {
     if (size > (size_t)(out->end - out->at)) size = (size_t)(out->end - out->at);
     memcpy(out->at, at, size);
     out->at += size;
 }
 
-static void ctf_word(struct ctf_out *out, const char *word) { ctf_put(out, word, strlen(word)); }
+static inline void ctf_word(struct ctf_out *out, const char *word) { ctf_put(out, word, strlen(word)); }
 
-static void ctf_integer(struct ctf_out *out, long long number) {
-    char text[24];
-    int size = snprintf(text, sizeof text, "%lld", number);
-    ctf_put(out, text, (size_t)size);
+/* Write a number with at least so many digits. */
+static void ctf_digits(struct ctf_out *out, long long number, int least) {
+    char text[24], *begin = text + sizeof text;
+    unsigned long long rest = number < 0 ? -(unsigned long long)number : (unsigned long long)number;
+    do {
+        *--begin = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest || text + sizeof text - begin < least);
+    if (number < 0) *--begin = '-';
+    ctf_put(out, begin, (size_t)(text + sizeof text - begin));
 }
+
+static void ctf_integer(struct ctf_out *out, long long number) { ctf_digits(out, number, 1); }
 
 /* Write a value without quotes and escapes; what is not printable is a blank. */
 static void ctf_plain(struct ctf_out *out, struct ctf_text value) {
@@ -235,9 +257,7 @@ static void ctf_fields(
             char letter = ctf_state_letter(ctf_number(value, 0), state->is_old);
             ctf_word(out, letter == '+' ? "R+" : (char[]){letter, 0});
         } else if (ctf_is(key, "target_cpu")) {
-            char cpu[24];
-            snprintf(cpu, sizeof cpu, "%03lld", ctf_number(value, 0));
-            ctf_word(out, cpu);
+            ctf_digits(out, ctf_number(value, 0), 3);
         } else {
             ctf_plain(out, value);
         }
@@ -260,9 +280,8 @@ static int ctf_line(
     if (at >= end || *at != '[') return 0;
     const char *time = at + 1, *close = memchr(at, ']', (size_t)(end - at));
     if (close == NULL || close + 2 >= end) return 0;
-    const char *name = close + 2, *brace = name;
-    while (brace + 3 <= end && memcmp(brace, ": {", 3)) brace++;
-    if (brace + 3 > end) return 0;
+    const char *name = close + 2, *brace = ctf_after(name, end, ':', ": {");
+    if (brace == NULL) return 0;
     for (const char *each = name; each < brace; each++)
         if (*each == ' ') name = each + 1;
     at = brace + 2;
@@ -303,9 +322,9 @@ static int ctf_line(
     else ctf_word(out, "<...>");
     ctf_word(out, "-");
     ctf_integer(out, tid < 0 ? 0 : tid);
-    char head[48];
-    snprintf(head, sizeof head, " [%03lld] ", cpu);
-    ctf_word(out, head);
+    ctf_word(out, " [");
+    ctf_digits(out, cpu, 3);
+    ctf_word(out, "] ");
     ctf_put(out, time, (size_t)(close - time));
     ctf_word(out, ": ");
     if (ctf_is(event, "lttng_ust_cyg_profile:func_entry") ||
@@ -326,8 +345,10 @@ static int ctf_line(
             rest.at += 4;
             rest.size -= 4;
         }
-        for (size_t each = 0; each < rest.size; each++)
-            ctf_put(out, rest.at[each] == ':' ? "." : rest.at + each, 1);
+        char *begin = out->at;
+        ctf_put(out, rest.at, rest.size);
+        for (; begin < out->at; begin++)
+            if (*begin == ':') *begin = '.';
         ctf_word(out, ": ");
         ctf_fields(out, event, payload, size, state);
     }

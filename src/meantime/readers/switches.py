@@ -115,8 +115,11 @@ class _Making:
     def _enter(self, threads: Int32s, *, status: bool) -> None:
         """Add the paths of threads, and of their states."""
         trace, codes = self._trace, self._found.paths
-        known = thread_paths_of(trace)
-        for thread in np.unique(threads).tolist():
+        is_new = np.zeros(len(self._thread) + 1, np.bool_)
+        is_new[threads] = True
+        new = np.flatnonzero(is_new[:-1] & ((self._status if status else self._thread) < 0))
+        known = thread_paths_of(trace) if len(new) else {}
+        for thread in new.tolist():
             tid = int(self._found.tids[thread])
             path = known.get(str(tid), thread_path(tid))
             self._thread[thread] = entity = codes.code(path)
