@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from meantime.anomalies import check_strictness
-from meantime.cli.inputs import import_numpy, mapped, notify
+from meantime.cli.inputs import import_numpy, mapped, notify, offsets_of
 from meantime.cli.options import (
     file_argument,
     filter_option,
@@ -204,7 +204,7 @@ def command(
         value="weight" if weight else value,
         hues=_degrees(hues),
         scale=_scale(scale),
-        offsets=_offsets(offsets, inputs),
+        offsets=offsets_of(offsets, inputs),
         stacks=form in _PAGES and not no_stacks,
         filter=pattern,
         notify=notify,
@@ -269,20 +269,6 @@ def _scale(text: str) -> str | float:
         return text if text in {"auto", "lock"} else float(text)
     except ValueError:
         return text
-
-
-def _offsets(texts: Sequence[str], inputs: Sequence[str]) -> dict[int, str]:
-    """Return the times of --offset by index of the input."""
-    offsets: dict[int, str] = {}
-    for text in texts:
-        file, _, offset = text.rpartition("=")
-        if file not in inputs:
-            raise UsageError(f"--offset {text!r}: write FILE=TIME with one of the inputs")
-        matching = {index: offset for index, each in enumerate(inputs) if each == file}
-        if offsets.keys() & matching:
-            raise UsageError(f"--offset for {file!r} given more than once")
-        offsets |= matching
-    return offsets
 
 
 def _print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
