@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
+from meantime.cli import main
 from meantime.errors import UsageError
 from meantime.history.grouped_shares import GroupedShares
 from meantime.query.hosts import compare_hosts
 from meantime.testing import history_from_picture
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 BINS, BIN_NS = 120, 10**9
 STATES = ("idle", "user", "system", "wait")
@@ -118,3 +125,37 @@ def test_two_hosts_cannot_be_compared() -> None:
 
     with pytest.raises(UsageError, match="at least 3 hosts with states; there are 2"):
         compare_hosts({"": shares})
+
+
+def test_the_command_prints_the_slow_host_and_the_hosts_that_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for host in range(5):
+        lines = ["aab" * 20 + ("aab" if host != 3 else "aaw") * 20]
+        changes = [
+            f'{{"time": "{time}", "entity": "disk", "state": {"abw".index(letter)}}}'
+            for time, letter in enumerate(lines[0])
+        ]
+        head = (
+            '{"start": [1700000000, 0], "title": "t", "host": "web", "states": {"a": {"value": 0},'
+            ' "b": {"value": 1}, "w": {"value": 2}}}'
+        )
+        (tmp_path / f"h{host}.statemap").write_text("\n".join([head, *changes]))
+    (tmp_path / "bad.statemap").write_bytes(b"\x00")
+    files = sorted(map(str, tmp_path.glob("*.statemap")))
+
+    with pytest.raises(SystemExit):
+        main(["hosts", "--bins", "60", *files])
+
+    printed = capsys.readouterr()
+    assert "1 of 5 hosts is unlike the rest" in printed.out
+    assert "h3" in printed.out
+    assert "not compared" in printed.err
+    assert "bad.statemap" in printed.err
+    with pytest.raises(SystemExit):
+        main(["hosts", "--json", *files[1:4]])
+    document = json.loads(capsys.readouterr().out)
+    assert (document["hosts"], document["unlike"]) == (3, [])
+    with pytest.raises(SystemExit):
+        main(["hosts", "--strict", *files])
+    assert "bad.statemap" in capsys.readouterr().err

@@ -34,6 +34,7 @@ COMMANDS = {
     "flame": "Draw a flame graph, or with --chart a flame chart.",
     "info": "Show a summary of a trace: format, time range, entities, states and anomalies.",
     "findings": "Report what stands out: blocked loops, slow calls, long waits, stops, lost data.",
+    "hosts": "Show which hosts are unlike the rest: in which state, how much, and since when.",
     "stats": "Show where the time went: by state or entity, or by name of spans or samples.",
     "why": "Show why a thread took its time: what it waited for, and who woke it.",
     "query": "Query a history or a trace: states at a time, intervals, shares, events, attributes.",

@@ -14,6 +14,7 @@ import click
 from meantime.anomalies import check_strictness
 from meantime.cli.inputs import import_numpy, mapped, notify, offsets_of
 from meantime.cli.options import (
+    client_option,
     file_argument,
     filter_option,
     given,
@@ -62,7 +63,7 @@ _OUTPUTS = {
     "terminal": "the terminal",
     "findings": "--find without -o",
 }
-_SEVERAL = ("assume_aligned", "jobs")
+_SEVERAL = ("assume_aligned", "jobs", "client")
 
 
 @click.command(
@@ -150,6 +151,7 @@ _SEVERAL = ("assume_aligned", "jobs")
     default=1,
     help="Number of inputs to read in parallel.  [1]",
 )
+@client_option
 @click.option(
     "--find",
     is_flag=True,
@@ -180,6 +182,7 @@ def command(
     no_stacks: bool,
     as_json: bool,
     pattern: str | None,
+    client: str | None,
     **options: Any,
 ) -> None:
     """Draw a subsecond-offset heat map: activity by its offset in each second."""
@@ -195,6 +198,7 @@ def command(
     for mode in _MODES:
         options[mode] = listed_names(mode, options[mode])
     import_numpy()
+    from meantime.shards import client_of  # noqa: PLC0415 - as below
     from meantime.view_functions.heatmap import heatmap  # noqa: PLC0415 - NumPy is not for --help
 
     view = heatmap(
@@ -207,6 +211,7 @@ def command(
         offsets=offsets_of(offsets, inputs),
         stacks=form in _PAGES and not no_stacks,
         filter=pattern,
+        client=None if client is None else client_of(client),
         notify=notify,
         progress=progress_bar,
         **options,

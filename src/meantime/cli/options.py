@@ -140,6 +140,15 @@ def range_options(function: F) -> F:
     return begin(end(function))
 
 
+def client_option(function: F) -> F:
+    """Add the option for a cluster whose workers read the inputs."""
+    return once(
+        "--client",
+        metavar="ADDRESS",
+        help="Read the inputs with the workers of this dask scheduler, such as tcp://host:8786.",
+    )(function)
+
+
 def filter_option(function: F) -> F:
     """Add the option that selects rows: entities or threads."""
     return once(

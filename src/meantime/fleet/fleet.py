@@ -183,6 +183,11 @@ class Fleet:
         survey = self._survey()
         return Answer(survey.hosts, survey.anomalies)
 
+    @property
+    def extent(self) -> Extent:
+        """The range of the first host that can be read, in whose times answers are."""
+        return self._survey().extent
+
     def join(self) -> Answer[History]:
         """Return all hosts as one history, in which each has the prefix `Hosts/<name>`.
 
