@@ -85,7 +85,7 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Show which hosts are unlike the rest: in which state, by how much, and since when.
+    """Show which hosts are unlike the rest: in which state, how much, and since when.
 
     Each FILE is a host; of a joined history each of its hosts is one.
     """

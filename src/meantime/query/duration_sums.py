@@ -155,8 +155,10 @@ class DurationsBuilder:
             return _of_groups(keys, ends, rows, counts)
         group = np.concatenate([np.empty(0, np.int32), *self._groups])
         durations = np.concatenate([np.empty(0, np.int64), *self._durations])
-        # NumPy sorts 16-bit integers by counting
-        narrow = group.astype(np.uint16) if len(keys) < 1 << 16 else group
+        # NumPy sorts integers of one and two bytes by counting
+        narrow = group
+        if len(keys) <= 1 << 16:
+            narrow = group.astype(np.uint8 if len(keys) <= 1 << 8 else np.uint16)
         durations = durations[np.argsort(narrow, kind="stable")]
         ends = np.cumsum(np.bincount(group, minlength=len(keys)))
         return _of_groups(keys, ends, durations, None)
