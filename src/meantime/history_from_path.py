@@ -15,7 +15,12 @@ from meantime.anomalies import check_strictness
 from meantime.column_mapping import GUESSED, mapping_of
 from meantime.errors import InputError, UsageError
 from meantime.history.directory import is_history, is_joined
-from meantime.input_path import input_path, reject_choices
+from meantime.input_path import (
+    NO_PROVIDER,
+    input_path,
+    reject_choices,
+    without_scheduling,
+)
 from meantime.units import parse_instant
 
 if TYPE_CHECKING:
@@ -65,7 +70,8 @@ def open_history(
             recognised, or recognised as another one.
         include: `"env"` copies command lines, environment variables and headers of requests, which
             are otherwise left out and counted.
-        provider: Derives states from the events of a trace; see `meantime.build`.
+        provider: Derives states from the events of a trace; see `meantime.build`. `"none"` leaves
+            out the states of CPUs and threads that follow from the events of a scheduler.
         cache: Keep the history of a trace in `$XDG_CACHE_HOME/meantime`, or `~/.cache/meantime`,
             and use it again until the trace, the provider or its version changes.
         lenient: Skip records that cannot be read and count them as anomalies, instead of raising at
@@ -99,8 +105,11 @@ def open_history(
         if strict:
             history.anomalies.refuse(history.metadata.source)
         return history
+    given = input_path(path, mapping, format, include)
+    if provider == NO_PROVIDER:
+        given, provider = without_scheduling(given), None
     history = _opened(
-        input_path(path, mapping, format, include),
+        given,
         _loaded(provider),
         cache=cache,
         lenient=lenient,

@@ -13,7 +13,7 @@ from meantime.events import Events
 from meantime.history.builder import HistoryBuilder
 from meantime.history.checkpoints import build_checkpoints
 from meantime.history.ingest import ingest
-from meantime.input_path import input_path
+from meantime.input_path import NO_PROVIDER, input_path, without_scheduling
 from meantime.provenance import can_be_read_again, provenance_of
 from meantime.providers.loading import provider_of
 from meantime.readers import open_trace
@@ -53,7 +53,8 @@ def build(
     Args:
         trace: A file in any format, an open trace, or events.
         provider: A `StateProvider`, a class of it, or a TOML or Python file that defines one.
-            Without a provider the history has the states of the trace itself.
+            Without a provider the history has the states of the trace itself, and those that follow
+            from the events of a scheduler; with `"none"`, it is without the latter.
         path: The directory to build it in, `NAME.mth`; None builds it in memory.
         columns: Which columns of a table, or fields of a log of JSON lines, are the times and
             states; see `meantime.open`.
@@ -74,13 +75,10 @@ def build(
         ProviderError: If the provider fails, or the file that declares it is wrong.
         UsageError: If arguments exclude each other.
     """
-    chosen = provider_of(provider)
-    if columns is not None or format is not None or include:
-        if not isinstance(trace, str | PathLike):
-            raise UsageError(
-                "columns, format and include apply to a file; this is an open trace, or events"
-            )
-        trace = input_path(trace, mapping_of(columns), format, include)
+    has_scheduling = provider != NO_PROVIDER
+    chosen = provider_of(provider) if has_scheduling else None
+    if columns is not None or format is not None or include or not has_scheduling:
+        trace = _with_choices(trace, columns, format, include, has_scheduling=has_scheduling)
     if keep not in get_args(Keep):
         raise UsageError(f"unknown keep {keep!r}; choose one of: {', '.join(get_args(Keep))}")
     if keep != "everything" and path is not None:
@@ -108,6 +106,28 @@ def build(
     builder.contents.catalogue.set_metadata("provenance", provenance)
     opened = open_trace(trace, lenient=lenient, progress=progress, events=chosen is not None)
     return ingest(builder, opened, chosen)
+
+
+def _with_choices(
+    trace: str | PathLike[str] | Trace | Iterable[Event],
+    columns: Columns | None,
+    format_: str | None,
+    include: Include,
+    *,
+    has_scheduling: bool,
+) -> str | PathLike[str]:
+    """Return a path with what is given about it.
+
+    Raises:
+        UsageError: If the trace is not a path, or the columns cannot be understood.
+    """
+    if not isinstance(trace, str | PathLike):
+        raise UsageError(
+            "columns, format, include and the provider 'none' apply to a file; this is an open"
+            " trace, or events"
+        )
+    path = input_path(trace, mapping_of(columns), format_, include)
+    return path if has_scheduling else without_scheduling(path)
 
 
 def _reopening(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from meantime.column_mapping import mapping_beside
@@ -15,14 +15,17 @@ if TYPE_CHECKING:
     from meantime.column_mapping import ColumnMapping
 
 __all__ = [
+    "NO_PROVIDER",
     "PRIVATE_PARTS",
     "Include",
     "InputPath",
     "format_for",
     "input_path",
     "is_private_wanted",
+    "is_scheduling_wanted",
     "mapping_for",
     "reject_choices",
+    "without_scheduling",
 ]
 
 # As `meantime.open` takes it.
@@ -30,6 +33,9 @@ Include: TypeAlias = "str | Collection[str]"
 
 # What is private in inputs, and copied only if it is asked for.
 PRIVATE_PARTS = ("env",)
+
+# What stands for a provider to leave out the states that follow from the events of a scheduler.
+NO_PROVIDER = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +47,14 @@ class InputPath:
         mapping: Which columns of a table, or fields of a log, have which role.
         format: The name of the format, which is then not recognised by the content.
         private: Whether command lines, environments and headers of requests are copied.
+        scheduling: Whether states of CPUs and threads are derived from the events of a scheduler.
     """
 
     path: str
     mapping: ColumnMapping | None = None
     format: str | None = None
     private: bool = False
+    scheduling: bool = True
 
     def __fspath__(self) -> str:
         return self.path
@@ -75,6 +83,12 @@ def input_path(
     return InputPath(os.fspath(path), mapping, format_, bool(parts))
 
 
+def without_scheduling(path: str | os.PathLike[str]) -> InputPath:
+    """Return a path whose trace is read without states from the events of a scheduler."""
+    given = path if isinstance(path, InputPath) else InputPath(os.fspath(path))
+    return replace(given, scheduling=False)
+
+
 def mapping_for(path: str | os.PathLike[str]) -> ColumnMapping | None:
     """Return the mapping that is given with a path, or the one in the file beside it.
 
@@ -96,6 +110,11 @@ def is_private_wanted(path: str | os.PathLike[str]) -> bool:
     return isinstance(path, InputPath) and path.private
 
 
+def is_scheduling_wanted(path: str | os.PathLike[str]) -> bool:
+    """Return whether states are derived from the events of a scheduler at a path."""
+    return not isinstance(path, InputPath) or path.scheduling
+
+
 def reject_choices(path: str | os.PathLike[str]) -> None:
     """Fail if anything is given about how a finished history is read.
 
@@ -108,4 +127,8 @@ def reject_choices(path: str | os.PathLike[str]) -> None:
         raise InputError(path.path, "this is a finished history; --format applies to traces")
     if path.mapping is not None:
         raise InputError(path.path, "this is a finished history; columns apply to tables and logs")
-    raise InputError(path.path, "this is a finished history; --include applies to traces")
+    if path.private:
+        raise InputError(path.path, "this is a finished history; --include applies to traces")
+    raise InputError(
+        path.path, "this is a finished history; a provider, or none, applies to the original trace"
+    )

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 from meantime.errors import InputError
 from meantime.history.directory import is_history
-from meantime.input_path import format_for, is_private_wanted, mapping_for
+from meantime.input_path import (
+    NO_PROVIDER,
+    format_for,
+    is_private_wanted,
+    is_scheduling_wanted,
+    mapping_for,
+)
 
 if TYPE_CHECKING:
     import os
@@ -58,6 +64,8 @@ def provenance_of(
         provenance["format"] = format_
     if is_private_wanted(trace):
         provenance["include"] = "env"
+    if not is_scheduling_wanted(trace):
+        provenance["provider"] = NO_PROVIDER
     if provider is not None:
         provenance["provider"] = provider.name
         provenance["provider_version"] = str(provider.version)

@@ -86,7 +86,7 @@ def test_the_list_of_commands_agrees_with_the_help_of_each(
 ) -> None:
     monkeypatch.undo()
     for name, sentence in COMMANDS.items():
-        found = import_module(f"meantime.cli.{name}").command
+        found = import_module(f"meantime.cli.{name.replace('-', '_')}").command
         assert isinstance(found, click.Command)
         assert (found.name, found.get_short_help_str(200)) == (name, sentence)
         assert found.epilog

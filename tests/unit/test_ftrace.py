@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import meantime
-from meantime.errors import InputError
+from meantime.errors import InputError, UsageError
 from meantime.events import Events
 from meantime.readers import open_trace
 
@@ -106,6 +106,25 @@ def test_a_woken_thread_is_runnable_and_tagged_with_its_waker(tmp_path: Path) ->
     flows = history.flows()
     assert (flows.from_ns.tolist(), flows.to_ns.tolist()) == ([1_000_150_000], [1_000_150_000])
     assert states(history, "CPUs", "0") == [(100, 400, "user")]
+
+
+def test_without_a_provider_nothing_follows_from_the_scheduler(
+    samples: Path, tmp_path: Path
+) -> None:
+    path = samples / "ftrace" / "kernel.txt"
+
+    bare = meantime.open(path, provider="none")
+    built = meantime.build(path, "none", tmp_path / "bare.mth")
+
+    assert len(meantime.open(path).quarks("CPUs/*/Status"))
+    for history in (bare, built):
+        assert not len(history.quarks("CPUs/*/Status"))
+        assert len(history.samples())
+    assert built.provenance["provider"] == "none"
+    with pytest.raises(UsageError, match="'none' apply to a file"):
+        meantime.build([], "none")
+    with pytest.raises(InputError, match="this is a finished history; a provider, or none"):
+        meantime.open(tmp_path / "bare.mth", provider="none")
 
 
 def test_interrupts_are_states_and_spans_of_their_cpu(tmp_path: Path) -> None:

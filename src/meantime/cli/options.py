@@ -166,7 +166,8 @@ def provider_option(function: F) -> F:
         "--provider",
         metavar="FILE",
         type=click.Path(),
-        help="TOML or Python file that defines how events become states.",
+        help="TOML or Python file that defines how events become states; none: leave out the states"
+        " that follow from a scheduler's events.",
     )(function)
 
 

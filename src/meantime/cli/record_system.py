@@ -31,7 +31,7 @@ def command(
     pid: int | None,
     duration: str | None,
 ) -> None:
-    """Record what a Linux system does: its CPUs, threads, disks, or a PostgreSQL server.
+    """Record what a Linux system does: CPUs, threads, disks, a PostgreSQL server.
 
     cpu: what each CPU does.  threads: what each thread does or waits for.  block: how many requests
     each block device works on.  postgres: what the processes of a server wait for.  sched: switches

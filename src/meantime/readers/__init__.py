@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from meantime.additions import READERS, additions, warn_about
 from meantime.errors import InputError, UsageError
-from meantime.input_path import format_for, is_private_wanted, mapping_for
+from meantime.input_path import (
+    format_for,
+    is_private_wanted,
+    is_scheduling_wanted,
+    mapping_for,
+)
 from meantime.readers.contract import ReadOptions
 from meantime.readers.signatures import SIGNATURES
 from meantime.readers.source import open_source
@@ -256,6 +261,7 @@ def open_trace(
         end,
         columns,
         is_private_wanted(path),
+        is_scheduling_wanted(path),
     )
     if Path(path).is_dir():
         return _in_directory(path, options, format_)
@@ -323,6 +329,7 @@ def open_without_stacks(
             end=end,
             columns=columns,
             private=is_private_wanted(path),
+            scheduling=is_scheduling_wanted(path),
         )
         if reader.FORMAT != "perf":
             yield reader.read(source, options), False

@@ -46,6 +46,8 @@ class ReadOptions:
         columns: Which columns of a table, or fields of a log, are the times and states.
         private: Copy command lines, environment variables and headers of requests; otherwise they
             are left out, and counted as the anomaly `private_field`.
+        scheduling: Derive states of CPUs and threads, and what else follows, from the events of a
+            scheduler.
     """
 
     lenient: bool = False
@@ -58,6 +60,7 @@ class ReadOptions:
     end: Time | Instant | None = None
     columns: ColumnMapping | None = None
     private: bool = False
+    scheduling: bool = True
 
     def range_in(self, extent: Extent) -> tuple[int, int] | None:
         """Return the range of which states are needed; None if all are.

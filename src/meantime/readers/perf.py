@@ -126,6 +126,7 @@ class Reading:
         self._until_ns = options.until_ns
         self.kept = options.keep
         self._with_events = options.events
+        self._with_scheduling = options.scheduling
         self._first_ns = -1
         self._events: Events | None = None
         self.paths = Interner(trace.paths)
@@ -307,7 +308,8 @@ class Reading:
 
     def derived(self, found: Records) -> Iterator[Batch]:
         """Yield what follows from the events of the kernel."""
-        yield from batches_of(self.trace, found, self.kept)
+        if self._with_scheduling:
+            yield from batches_of(self.trace, found, self.kept)
 
     def _learn(self, text: perf.PerfText) -> None:
         """Add the threads and events that are new in this block to the trace."""

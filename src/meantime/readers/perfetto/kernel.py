@@ -39,9 +39,18 @@ _MARK = re.compile(r"[BESFCIGHN]\|(\d{1,9})(?:\||$)")
 class KernelEvents:
     """The events of ftrace in a trace."""
 
-    def __init__(self, trace: Trace, scanned: Scanned, tracks: Tracks, release: str) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        scanned: Scanned,
+        tracks: Tracks,
+        release: str,
+        *,
+        with_scheduling: bool,
+    ) -> None:
         tables, cpus = scanned.tables, scanned.cpus
         self._trace = trace
+        self._with_scheduling = with_scheduling
         self._names = scanned.names
         self._tracks = tracks
         self._cpus = np.array([cpu for cpu, _ in cpus], np.int32)
@@ -133,7 +142,8 @@ class KernelEvents:
                 values,
                 end_ns,
             )
-            yield from batches_of(trace, found, None)
+            if self._with_scheduling:
+                yield from batches_of(trace, found, None)
             yield from marks_of(trace, found, ClockSync(), None)
         if len(self._counts):
             yield self._counters(paths)

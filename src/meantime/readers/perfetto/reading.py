@@ -216,7 +216,13 @@ class Reading:
         for name in ("events", "counts"):
             tables[name] = self._converted(tables, name)
         paths, values = Interner(trace.paths), Interner(trace.values)
-        kernel = KernelEvents(trace, scanned, self._tracks, self._release)
+        kernel = KernelEvents(
+            trace,
+            scanned,
+            self._tracks,
+            self._release,
+            with_scheduling=self._options.scheduling,
+        )
         times = [
             tables[name]["time_ns"]
             for name in ("events", "counts", "records", "kernel_counts", "kernel_points")
