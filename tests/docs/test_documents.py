@@ -21,7 +21,7 @@ def markdown(root: Path) -> list[Path]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_of_a_command_is_in_the_reference(name: str, root: Path) -> None:
-    command = import_module(f"meantime.cli.{name}").command
+    command = import_module(f"meantime.cli.{name.replace('-', '_')}").command
     assert isinstance(command, click.Command)
     text = (root / "docs" / "reference" / "commands.md").read_text()
     section = re.search(rf"^## meantime {name}$(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)

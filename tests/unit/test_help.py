@@ -14,7 +14,7 @@ def paths() -> list[list[str]]:
     found: list[list[str]] = [[]]
     for name in COMMANDS:
         found.append([name])
-        command = import_module(f"meantime.cli.{name}").command
+        command = import_module(f"meantime.cli.{name.replace('-', '_')}").command
         if isinstance(command, click.Group):
             found += [[name, each] for each in command.list_commands(click.Context(command))]
     return found
