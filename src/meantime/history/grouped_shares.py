@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s, Value, Values
-    from meantime.history.shares import Shares
     from meantime.tabular import Column
 
     # A type as `Mixed` has it, and a string, an integer, or the bits of a float; (0, 0) is None.
@@ -90,7 +89,7 @@ class GroupedShares(Tabular):
         return replace(self, edges_ns=self.edges_ns + offset_ns)
 
     def extended(self, edges_ns: Int64s) -> GroupedShares:
-        """Return these shares with edges of a longer range, in the rest of which is no state.
+        """Return these shares with edges of a longer range, with no state in the rest of it.
 
         All edges of these shares but the first and the last are among the others.
         """
@@ -125,7 +124,33 @@ class GroupedShares(Tabular):
         )
 
 
-def grouped_shares(shares: Shares, names: Sequence[str | None]) -> GroupedShares:
+class SharesOfAttributes(Protocol):
+    """What `Shares` has, of which those of groups are sums; rows are attribute by attribute."""
+
+    edges_ns: Int64s
+
+    @property
+    def rows_of(self) -> Int64s:
+        """By attribute, the number of rows."""
+        ...
+
+    @property
+    def bin(self) -> Int32s:
+        """By row, its bin."""
+        ...
+
+    @property
+    def value(self) -> Values:
+        """By row, its value."""
+        ...
+
+    @property
+    def ns(self) -> Int64s:
+        """By row, its time."""
+        ...
+
+
+def grouped_shares(shares: SharesOfAttributes, names: Sequence[str | None]) -> GroupedShares:
     """Return shares of groups of attributes.
 
     Args:
