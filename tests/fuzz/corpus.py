@@ -676,6 +676,32 @@ def _ftrace() -> list[Files]:
     ]
 
 
+def _ctf() -> list[Files]:
+    switch = (
+        '[1457113582.{0:09}] host sched_switch: {{ cpu_id = 1 }}, {{ prev_comm = "a",'
+        ' prev_tid = {1}, prev_prio = 20, prev_state = 1, next_comm = "b \\"}}\\"",'
+        " next_tid = {2}, next_prio = 20 }}\n"
+    )
+    kernel = switch.format(1000, 0, 7) + (
+        "[1457113582.000002000] host syscall_entry_read: { cpu_id = 1 }, { fd = 3, count = 16 }\n"
+        "[1457113582.000003000] host syscall_exit_read: { cpu_id = 1 }, { ret = 16,"
+        " buf = [ [0] = 1, [1] = 2 ] }\n"
+        '[1457113582.000004000] host sched_wakeup: { cpu_id = 1 }, { comm = "db", tid = 9,'
+        " prio = 20, target_cpu = 1 }\n"
+        "[1457113582.000005000] host irq_softirq_entry: { cpu_id = 1 }, { vec = 1 }\n"
+    )
+    user = (
+        '[137.000000100] vm r6:state: { cpu_id = 1 }, { vtid = 42, procname = "w-0" },'
+        ' { worker = 0, state = ( "io" : container = 2 ) }\n'
+        "[137.000000200] lttng_ust_cyg_profile:func_entry: { cpu_id = 0 }, { vtid = 42 },"
+        " { addr = 0x40472B }\n"
+        '[979.417057183] sched:sched_wakeup: { perf_tid = 0, perf_cpu = 0, comm = "perf",'
+        " pid = 18, prio = 120, success = 1, target_cpu = 0 }\n"
+    )
+    text = kernel + switch.format(7000, 7, 9) + switch.format(9000, 9, 0)
+    return [{"kernel.babeltrace": text.encode()}, {"user.babeltrace": user.encode()}]
+
+
 def _perf() -> list[Files]:
     headers = [
         "java  1234 [002] 12.345678:   10101010 cpu-clock:ppp: ",
@@ -1244,6 +1270,14 @@ FORMATS = {
             reader="ftrace",
         ),
         Format("perf", _perf, _PERF_TOKENS, reader="perf"),
+        Format(
+            "ctf", _ctf,
+            (
+                b"{ ", b" }", b", ", b" = ", b'"', b"\\", b"( ", b"[ ", b"container = ", b"0x",
+                b"cpu_id = 4095", b"tid = ", b"rwbs = ", b"block_rq_issue", b"irq_softirq_exit",
+                b"syscall_exit_", b"\n", b"] ", b": {", b"9999999999999999999",
+            ),
+        ),
         Format(
             "csv", _csv, (
                 b",", b'"', b"\n", b"\r", b"\0", b"/", b"\\", b"*", b'""', b"\xff", b"|", b"\t",

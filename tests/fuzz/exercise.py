@@ -17,6 +17,8 @@ from meantime.errors import InputError, MeantimeError, ProviderError
 from meantime.query.statistics import state_statistics
 from meantime.query.threads import thread_of
 from meantime.query.trees import by_name, call_tree
+from meantime.readers.contract import ReadOptions
+from meantime.readers.ctf import BabeltraceText, read_text
 from meantime.views.flame import chart_page
 from meantime.views.flame import svg as flame_svg
 from meantime.views.flame.data import graph
@@ -29,8 +31,10 @@ if TYPE_CHECKING:
 
     from meantime import History
 
-__all__ = ["WrongHistoryError", "exercise", "import_all"]
+__all__ = ["BABELTRACE", "WrongHistoryError", "exercise", "import_all"]
 
+# The suffix of inputs that are not a CTF trace, but the text that babeltrace2 prints of one.
+BABELTRACE = ".babeltrace"
 _MOST_QUARKS = 16
 _BINS = 7
 
@@ -63,8 +67,12 @@ def exercise(path: Path, *, provider: Path | None, lenient: bool, draw: bool, ex
         WrongHistoryError: If answers contradict each other.
         Exception: Whatever else should not happen.
     """
+    is_text = path.suffix == BABELTRACE
     try:
-        history = meantime.open(path, provider=provider, lenient=lenient)
+        if is_text:
+            history = _of_babeltrace(path)
+        else:
+            history = meantime.open(path, provider=provider, lenient=lenient)
     except (InputError, ProviderError):
         return False
     try:
@@ -73,8 +81,16 @@ def exercise(path: Path, *, provider: Path | None, lenient: bool, draw: bool, ex
         return False  # a history's rows are checked when they are first read
     if draw:
         _draw(history)
-        _info(path, provider, lenient=lenient)
+        if not is_text:
+            _info(path, provider, lenient=lenient)
     return True
+
+
+def _of_babeltrace(path: Path) -> History:
+    """Return the history of what babeltrace2 might print of a trace."""
+    with path.open("rb") as text:
+        running = BabeltraceText(str(path), text, is_old=False)
+        return meantime.build(read_text(running, ReadOptions()))
 
 
 def _ask(history: History, *, exact: bool) -> None:
