@@ -239,19 +239,13 @@ class TestStrace(ReaderContract):
 class TestStackprof(ReaderContract):
     reader = stackprof
     unbounded = "the file is one JSON value"
-    samples = (
-        sample("stackprof", "cpu.json", {"Samples": 5}),
-        sample("stackprof", "stackprof-object.json", {"Samples": 64}),
-    )
+    samples = (sample("stackprof", "cpu.json", {"Samples": 5}),)
 
 
 class TestSafari(ReaderContract):
     reader = safari
     unbounded = "the file is one JSON value"
-    samples = (
-        sample("safari", "one.json", {"Samples": 1, "Spans": 1}, {"record_skipped": 1}),
-        sample("safari", "safari-13.1.json", {"Samples": 23, "Spans": 29}, {"record_skipped": 8}),
-    )
+    samples = (sample("safari", "one.json", {"Samples": 1, "Spans": 1}, {"record_skipped": 1}),)
     damaged = (
         b'{"recording": {"instrumentTypes": [], "sampleStackTraces": [{"timestamp": 1,'
         b' "stackFrames": [{"name": "f"}]}], "sampleDurations": [0.1], "records": [{}]}}'
@@ -267,10 +261,7 @@ class TestHeapprofile(ReaderContract):
 class TestInstruments(ReaderContract):
     reader = instruments
     unbounded = "the whole file is parsed before its stacks are numbered"
-    samples = (
-        sample("instruments", "cycles.txt", {"Samples": 2}),
-        sample("instruments", "instruments-16.txt", {"Samples": 52}),
-    )
+    samples = (sample("instruments", "cycles.txt", {"Samples": 2}),)
     damaged = b"Weight\tSelf Weight\tSymbol Names\n1 s\t1 s\tf\n1 s\tx\tg\n2 s\t2 s\th\n"
 
 
