@@ -352,6 +352,9 @@ class JoinedSpans(SpanTable):
         if quarks is None and start_ns is None and end_ns is None:
             return self
         wanted = None if quarks is None else np.asarray(quarks, np.int32)
+        if wanted is not None:
+            # attributes that are derived from spans have none
+            wanted = wanted[(wanted >= 0) & (wanted < len(self._part_of))]
         found = []
         for each in self._tables:
             own = None
