@@ -27,7 +27,7 @@ class Alignment(NamedTuple):
         offset_ns: What to add.
         how: What it rests on: `first` (the axis has the times of this input), `given`, `utc`,
             `clock` (one clock of one machine), `messages`, or `start` (unrelated: not aligned).
-        error_ns: How far off it is at most, as far as the inputs tell; None if they do not.
+        error_ns: How far off it is at most, as far as the inputs say; None if they do not.
     """
 
     offset_ns: int
@@ -150,7 +150,7 @@ def align_all(
 
 
 def _bounded(found: list[Alignment], messages: Iterable[Message]) -> list[Alignment]:
-    """Replace what rests on nothing by what messages tell.
+    """Replace what rests on nothing by what follows from messages.
 
     A message says `offset[sender] - offset[receiver] <= received - sent`. The least sum of such
     limits over any chain of inputs from one that is aligned, and to one, are the two bounds.
@@ -171,7 +171,7 @@ def _bounded(found: list[Alignment], messages: Iterable[Message]) -> list[Alignm
     )
     result = list(found)
     for index, each in enumerate(found):
-        # limits that contradict each other tell nothing
+        # limits that contradict each other say nothing
         if not each.aligned and index in high and index in low and -low[index] <= high[index]:
             middle = (high[index] - low[index]) // 2
             result[index] = Alignment(middle, "messages", high[index] - middle)
