@@ -16,7 +16,7 @@ from measure import best_cpu_s, header
 import meantime
 from meantime.clocks import Clock
 from meantime.history import HistoryBuilder
-from meantime.query.joining import write_join
+from meantime.view_functions.joining import write_join
 
 S = 10**9
 LANES = 8

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from meantime.providers import StateProvider as StateProvider
     from meantime.query.critical_path import critical_path as critical_path
     from meantime.query.findings import findings as findings
-    from meantime.query.joining import join as join
     from meantime.server.view import view as view
     from meantime.system.recording import record_system as record_system
     from meantime.trace import LaneDeclaration as LaneDeclaration
     from meantime.trace import State as State
     from meantime.view_functions.flame import flame as flame
     from meantime.view_functions.heatmap import heatmap as heatmap
+    from meantime.view_functions.joining import join as join
     from meantime.view_functions.statemap import statemap as statemap
 
 __version__ = "0.1.0"
@@ -80,7 +80,7 @@ _HOMES = {
     "findings": ("meantime.query.findings", "findings"),
     "flame": ("meantime.view_functions.flame", "flame"),
     "heatmap": ("meantime.view_functions.heatmap", "heatmap"),
-    "join": ("meantime.query.joining", "join"),
+    "join": ("meantime.view_functions.joining", "join"),
     "open": ("meantime.history_from_path", "open_history"),
     "record": ("meantime.collect.session", "record"),
     "record_system": ("meantime.system.recording", "record_system"),

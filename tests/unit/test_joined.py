@@ -13,8 +13,8 @@ from meantime.clocks import Clock
 from meantime.errors import InputError, OutputError, TimeRangeError, UsageError
 from meantime.history import HistoryBuilder
 from meantime.query.aligning import Clocked, Message, align_all
-from meantime.query.joining import host_names, join, write_join
 from meantime.testing import history_from_picture, history_from_spans
+from meantime.view_functions.joining import host_names, join, write_join
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -90,7 +90,7 @@ def load_joined(
             paths[0], lenient=lenient, strict=strict, start=start, end=end, provider=provider
         )
     histories = [load(path, lenient=lenient, strict=strict, provider=provider) for path in paths]
-    from meantime.query.joining import join  # noqa: PLC0415 - as in `load`
+    from meantime.view_functions.joining import join  # noqa: PLC0415 - as in `load`
 
     history = join(histories)
     if strict:

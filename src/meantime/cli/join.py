@@ -83,7 +83,7 @@ def command(
     by_index, offsets_ns = names_of(names, paths), offsets_of(offsets, paths)
     given = [by_index.get(index) for index in range(len(paths))]
     import_numpy()
-    from meantime.query.joining import write_join  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.view_functions.joining import write_join  # noqa: PLC0415 - NumPy is not for --help
 
     def opened(path: str | PathLike[str]) -> History:
         return load(str(path), lenient=lenient, strict=strict)

@@ -25,9 +25,9 @@ from meantime.fleet.tasks import (
 from meantime.history.grouped_shares import added_shares
 from meantime.query.aligning import Clocked, align_all
 from meantime.query.hosts import compare_hosts
-from meantime.query.joining import host_names, join
 from meantime.shards import Failure, client_of, total
 from meantime.units import duration_ns
+from meantime.view_functions.joining import host_names, join
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
