@@ -139,7 +139,7 @@ let serial = 0;
 /** Time that is in none of the three longest states of a bin. */
 export const OTHER = -1;
 
-/** Of lanes that are no groups. */
+/** What is in a lane that is not a group. */
 const NONE: number[] = [];
 /** A shorter prefix is kept, as it is easier to read than what remains. */
 const LONG_PREFIX = 8;
