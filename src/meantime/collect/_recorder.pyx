@@ -510,7 +510,7 @@ def forget_requests(code):
 def hide_timers(*, on):
     """Record the delay of each `asyncio.sleep` on the calling thread, or no more.
 
-    For loops whose handles are compiled, which do not tell when a timer was due.
+    For loops whose handles are compiled: when a timer of theirs was due is not seen.
     """
     set_hides_timers(on)
 
