@@ -104,7 +104,7 @@ class TestOtlp(ReaderContract):
         sample(
             "otlp",
             "messages.bin",
-            {"Spans": 2, "Counters": 2, "StateChanges": 2},
+            {"Spans": 2, "Points": 4, "Flows": 2, "Counters": 2, "StateChanges": 2},
             {"repeated_span_id": 1},
         ),
     )

@@ -33,10 +33,14 @@ READING = {
     "build": ["build", STATES, "-o", "OUT.mth"],
     "convert": ["convert", SPANS, "OUT.spall"],
     "check": ["check", "HISTORY.mth"],
+    "join": ["join", STATES, SPANS, "-o", "OUT.mtj"],
+    "hosts": ["hosts", STATES, "examples/lock.statemap.gz", "tests/samples/linux/cpu.statemap.gz"],
 }
 # DuckDB and a server have threads of their own, and a recording is needed for the others, or none
 # is read.
-NOT_READING = {"sql", "view", "attach", "record", "top", "pack", "formats", "completion"}
+NOT_READING = {
+    *("sql", "view", "attach", "record", "record-system", "top", "pack", "formats", "completion"),
+}
 REPORT = """
 import os, sys
 from meantime.cli import main
