@@ -19,6 +19,7 @@ __all__ = [
     "CALLBACKS",
     "COUNTER_PATTERN",
     "GLOBAL",
+    "HOSTS",
     "INTERRUPT",
     "OBJECTS",
     "OBJECT_PATTERN",
@@ -36,6 +37,7 @@ __all__ = [
     "callback_path",
     "counter_path",
     "cpu_path",
+    "host_and_path",
     "is_async",
     "is_idle_task",
     "is_in_thread",
@@ -50,6 +52,7 @@ __all__ = [
     "thread_paths",
 ]
 
+HOSTS: Final = "Hosts"
 PROCESSES: Final = "Processes"
 THREADS: Final = "Threads"
 CPUS: Final = "CPUs"
@@ -169,6 +172,23 @@ def async_paths(pids: Iterable[str], groups: Iterable[str], ids: Iterable[str]) 
 def object_path(pid: int | str, name: str, id_: str) -> Path:
     """Return the path of an object of a process."""
     return (*process_path(pid), OBJECTS, name, id_)
+
+
+def host_and_path(path: Path) -> tuple[str, Path]:
+    """Return the host of a joined history in which a path is, and the path there.
+
+    The host is empty if the path is in none.
+
+    >>> host_and_path(("Hosts", "web1", "CPUs", "0"))
+    ('web1', ('CPUs', '0'))
+    >>> host_and_path(("CPUs", "0"))
+    ('', ('CPUs', '0'))
+    """
+    hosts = []
+    while len(path) > 2 and path[0] == HOSTS:
+        hosts.append(path[1])
+        path = path[2:]
+    return "/".join(hosts), path
 
 
 def location_path(cpu: int, pid: int, tid: int) -> Path:

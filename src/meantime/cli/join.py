@@ -104,7 +104,8 @@ def command(
         (host.name, format_ns(host.offset_ns), _error(host), _RESTS_ON.get(host.how, host.how))
         for host in hosts
     ]
-    print_table(f"{output}: {len(hosts):,} hosts", columns, rows)
+    counted = "1 host" if len(hosts) == 1 else f"{len(hosts):,} hosts"
+    print_table(f"{output}: {counted}", columns, rows)
 
 
 def _error(host: Host) -> str:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from meantime.attribute_paths import HOSTS
 from meantime.attributes import format_path
 from meantime.errors import InputError, UsageError
 from meantime.history.grouped_shares import added_shares
-from meantime.history.joined import HOSTS
 from meantime.history_from_path import open_history
 from meantime.query.durations import SpanStatistics, added_span_statistics, span_statistics
 from meantime.query.sampled_states import with_sampled_states

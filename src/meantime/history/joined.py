@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from meantime.anomalies import Anomalies
+from meantime.attribute_paths import HOSTS
 from meantime.attributes import Attributes, format_pattern
 from meantime.errors import TimeRangeError, UsageError
 from meantime.history.history import History, moment
@@ -32,9 +33,8 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
     from meantime.metadata import LaneDeclaration
 
-__all__ = ["HOSTS", "JoinedPart", "join_parts"]
+__all__ = ["JoinedPart", "join_parts"]
 
-HOSTS = "Hosts"
 # The parent of an attribute as `Attributes.columns` has it: the one before it, the root, a quark.
 _BEFORE, _ROOT, _QUARK = 0, 1, 2
 _NEVER = np.iinfo(np.int64).min

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import ASYNC, STATUS, THREADS, is_in_thread, process_id
+from meantime.attribute_paths import (
+    ASYNC,
+    STATUS,
+    THREADS,
+    host_and_path,
+    is_in_thread,
+    process_id,
+)
 from meantime.attributes import entity_name
 from meantime.columns import distinct
 from meantime.errors import MeantimeError
@@ -40,8 +47,8 @@ class Thread(NamedTuple):
     Attributes:
         pid: The process, a number where it is one.
         tid: The thread; None if it is not a thread, such as an async operation.
-        process: The name of the process, if known.
-        name: The name of the thread, if known.
+        process: The name of the process, if known; in a joined history after that of its host.
+        name: The name of the thread, if known; without a process, after that of its host.
         path: The attribute below the process, as text, where there is no thread.
     """
 
@@ -85,8 +92,11 @@ def threads_of(history: History, quarks: Iterable[int]) -> list[Thread]:
         path = attributes.path(quark)
         # the states of a thread are an attribute below it
         path = path[:-1] if path[-1] == STATUS and len(path) > 1 else path
+        whole_path = path
+        host, path = host_and_path(path)
         if len(path) >= 4 and (pid := process_id(path)) is not None:
-            name = names.get(attributes.quark(*path[:2]))
+            of_process = whole_path[: len(whole_path) - len(path) + 2]
+            name = _on_host(host, names.get(attributes.quark(*of_process)))
             is_thread = is_in_thread(path)
             if is_thread and len(path) == 4:
                 processes[parent] = numbered(pid), name
@@ -100,9 +110,13 @@ def threads_of(history: History, quarks: Iterable[int]) -> list[Thread]:
         else:
             # outside a process, the whole path identifies an attribute
             whole = path[1] if len(path) == 2 and path[0] == THREADS else entity_name(path)
-            thread = Thread("", numbered(whole), None, names.get(quark), None)
+            thread = Thread("", numbered(whole), None, _on_host(host, names.get(quark)), None)
         found.append(thread)
     return found
+
+
+def _on_host(host: str, name: str | None) -> str | None:
+    return " ".join(filter(None, [host, name])) or None
 
 
 def thread_title(whose: Thread) -> str:
