@@ -8,6 +8,7 @@ import shutil
 import signal
 import traceback
 import warnings
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -35,6 +36,8 @@ for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
 RECORDINGS = ROOT.parent / "shared" / "data"
 # the tests of recordings that are too large to come with the project
 collect_ignore_glob = [] if RECORDINGS.is_dir() else ["conformance/*_recordings.py"]
+# They have few tests, each of which takes long.
+_LONGEST = {"test_rules.py", "test_code_blocks.py", "test_site.py", "test_circles.py"}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -67,6 +70,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:  # noqa: ARG001 - a hook's
     # one more than there are processors: many tests wait for a browser, a program or a timer
     return len(os.sched_getaffinity(0)) + 1
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest, so that none is left when the others have ended."""
+    tests = Counter(item.path for item in items)
+    items.sort(key=lambda item: (item.path.name not in _LONGEST, -tests[item.path]))
 
 
 @pytest.hookimpl(tryfirst=True)
