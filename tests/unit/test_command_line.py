@@ -226,6 +226,7 @@ def test_a_range_is_printed_by_dump(run: Callable[..., tuple[object, str, str]])
         (b"PERFILE2\x68\0\0\0", "a perf.data file", "perf script -i NAME"),
         (b"\x17\x08Dtracing6\0", "a trace-cmd file", "trace-cmd report -i NAME"),
         (b"go 1.22 trace\0\0\0", "an execution trace of Go 1.22 or later", "go tool trace NAME"),
+        (b"  *A0   67729.291769 secs A0 => cc1:18\n", "a report of perf sched", "perf script >"),
         (b"PK\3\4\x14\0", "a zip archive", "unpack"),
         (b'{\n "resourceMetrics": [', "OpenTelemetry metrics", "CSV"),
         (b'{"trace_id": "0x1"}\n', "the output of OpenTelemetry's console exporter", "OTLP"),

@@ -41,7 +41,9 @@ _FORMATS = (
         "run `trace-cmd report -i {name} > trace.txt` and open trace.txt",
     ),
     _format(
-        rb"(?:[^\n]*\n){0,3} +time +cpu +task name|\s*-{20,}\n +Task ",
+        rb"(?:[^\n]*\n){0,3} +time +cpu +task name|\s*-{20,}\n +Task "
+        # `map`: a column for each CPU, with a sign for the thread that runs there
+        rb"|(?= +\*[A-Z]\d )[ *.A-Z0-9-]{4,4000} secs ",
         "a report of perf sched",
         "run `perf script > perf.txt` on the perf.data it was made from and open perf.txt",
     ),
