@@ -53,8 +53,8 @@ export class WhyTab {
   /** What was selected when a thread was typed. */
   private before: unknown[] = [];
   private subject: Subject | null = null;
-  /** Where a click here went: what is selected there is not what is asked about. */
-  private gone: { lane: number; ns: bigint } | null = null;
+  /** Where a click here went, and what was selected until then: what is selected there is not what is asked about. */
+  private gone: { lane: number; ns: bigint; before: Thing | null } | null = null;
   private found: Why | null = null;
   /** The command that prints what is shown. */
   command: string | null = null;
@@ -76,8 +76,12 @@ export class WhyTab {
     const { session } = this;
     const { thing } = session;
     const { subject } = this;
-    const isGone = thing !== null && this.gone !== null && thing.lane.index === this.gone.lane && thing.startNs <= this.gone.ns && this.gone.ns < thing.endNs;
-    if (isGone && subject?.file === file) return this.key;
+    const { gone } = this;
+    const isThere = gone !== null && thing !== null && thing.lane.index === gone.lane && thing.startNs <= gone.ns && gone.ns < thing.endNs;
+    // what is there is selected once the server has answered
+    const isOnTheWay = gone !== null && thing === gone.before;
+    if (isThere) gone.before = thing;
+    if ((isThere || isOnTheWay) && subject?.file === file) return this.key;
     this.gone = null;
     const current = session.tree.current as TileLane | null;
     const selected = thing && thing.lane.file === file && isOfThread(thing.lane) ? thing : null;
@@ -219,7 +223,7 @@ export class WhyTab {
     const { lane } = found.threads[found.path.thread[part]!]!;
     if (lane === null) return;
     const ns = BigInt(found.path.start_ns[part]!);
-    this.gone = { lane, ns };
+    this.gone = { lane, ns, before: this.session.thing };
     this.actions.goToEnd(subject.file, lane, 0, ns);
   }
 }
