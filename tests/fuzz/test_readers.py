@@ -13,7 +13,7 @@ from corpus import FORMATS
 
 HERE = Path(__file__).resolve().parent
 FOUND = HERE / "found"
-INPUTS = 60
+INPUTS = 40
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
