@@ -366,12 +366,15 @@ def test_a_recording_that_is_killed_leaves_no_instance(tmp_path: Path) -> None:
     )
     while not _instances(running.pid):
         assert running.poll() is None
-        time.sleep(0.02)
+        time.sleep(0.001)
     running.send_signal(signal.SIGKILL)
     running.wait()
-    while _instances(running.pid):
+    for _ in range(1500):
+        if not _instances(running.pid):
+            break
         time.sleep(0.02)
 
+    assert not _instances(running.pid)
     assert not (tmp_path / "s.txt").exists()
 
 

@@ -50,8 +50,9 @@ def record(request: Request, output: IO[bytes]) -> int:
     remove_stale(root)
     instance = root / "instances" / f"meantime-{os.getpid()}-{_started(os.getpid())}"
     try:
-        instance.mkdir()
+        # guarded before it exists, as this process may be killed at any moment
         with _guarded(instance):
+            instance.mkdir()
             _enable(instance, request.kind.events, request.pid)
             with suppress(KeyboardInterrupt):
                 _copy(instance, output, request.duration_ns)
