@@ -294,6 +294,7 @@ def test_of_many_lanes_those_in_closed_groups_are_made_when_they_are_needed(view
 
     assert names() == ["States"]
     page.locator(".lane-name.level2").click()
+    page.wait_for_selector(".lane-name.level3 >> text=1000 … 1999")
     assert names()[:3] == ["States", "0 … 999", "1000 … 1999"]
     page.fill(".filter", "20050")
     page.wait_for_function("() => document.querySelectorAll('.lane-name.level3').length === 1")
@@ -305,6 +306,7 @@ def test_of_many_lanes_those_in_closed_groups_are_made_when_they_are_needed(view
     page.wait_for_function("() => /open=/.test(location.hash) && !/filter=/.test(location.hash)")
     page.reload()
     at_rest(page)
+    page.wait_for_selector(".lane-name.level3")
     assert names()[:2] == ["States", "0 … 999"]
 
 
