@@ -120,7 +120,8 @@ def test_requests_of_uvicorn_have_their_route_status_and_time(tmp_path: Path) ->
     ((code, block_ns),) = block.block_ns.items()
     assert code.startswith("_application.<locals>.block (test_requests.py:")
     assert 110_000_000 <= block_ns <= block.state_ns["running"]
-    assert not any(row.block_ns for key, row in rows.items() if key != "GET /block")
+    # where the machine has much to do, steps of others may take 50 ms too
+    assert not any(code in row.block_ns for key, row in rows.items() if key != "GET /block")
     assert rows["GET /fails"].failed == 1
     assert rows["GET /items/{id}"].state_ns["waiting:sleep"] >= 3_000_000
     # those that came meanwhile were kept by that step, and every nanosecond is in one state
