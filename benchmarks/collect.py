@@ -134,7 +134,10 @@ async def uvicorn_requests(count: int) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": b"hello"})
 
-    listening = socket.create_server(("127.0.0.1", 0))
+    # asyncio sends small packets at once only where the socket says that it is of TCP
+    listening = socket.socket(proto=socket.IPPROTO_TCP)
+    listening.bind(("127.0.0.1", 0))
+    listening.listen()
     config = uvicorn.Config(app, lifespan="off", log_level="warning", access_log=False)
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server._serve([listening]))  # noqa: SLF001 - serve() would handle signals

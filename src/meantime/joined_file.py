@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from os import fspath
 from pathlib import Path
@@ -34,6 +35,8 @@ _VERSION = 1
 _MOST_BYTES = 1 << 26
 _MOST_LISTED = 20
 _LEFT_OUT = "hosts left out"
+# The files that are being opened, each as a part of the one before it.
+_OPENING: ContextVar[tuple[Path, ...]] = ContextVar("_OPENING", default=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +111,20 @@ def open_joined(path: str | os.PathLike[str], open_part: Callable[[Path], Histor
         open_part: Opens a history or a trace.
 
     Raises:
-        InputError: If the file is damaged or of a later version, or no part can be opened.
+        InputError: If the file is damaged or of a later version, if it joins itself, or if no part
+            can be opened.
     """
+    whole = Path(path).resolve()
+    if whole in _OPENING.get():
+        raise InputError(fspath(path), "joins itself; join its histories again")
+    token = _OPENING.set((*_OPENING.get(), whole))
+    try:
+        return _opened(path, open_part)
+    finally:
+        _OPENING.reset(token)
+
+
+def _opened(path: str | os.PathLike[str], open_part: Callable[[Path], History]) -> History:
     clock, hosts, anomalies = _read(path)
     folder = Path(path).parent
     parts, left_out = [], {}

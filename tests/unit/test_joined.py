@@ -220,6 +220,11 @@ def test_a_file_that_is_damaged_or_of_a_later_version_is_one_sentence(tmp_path: 
         (content | {"hosts": content["hosts"] * 2}, "two have one name"),
         (content | {"hosts": [content["hosts"][0] | {"offset_ns": 2**70}]}, "is damaged"),
         (content | {"anomalies": {"no such": 1}}, "is damaged"),
+        (content | {"hosts": [content["hosts"][0] | {"path": file.name}]}, "has changed"),
+        (
+            content | {"hosts": [content["hosts"][0] | {"path": file.name, "checksum": None}]},
+            "joins itself",
+        ),
     ):
         file.write_text(json.dumps(wrong))
         with pytest.raises(InputError, match=reason):

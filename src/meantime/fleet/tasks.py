@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from meantime.attribute_paths import HOSTS
+from meantime.attribute_paths import HOSTS, host_and_path
 from meantime.attributes import format_path
 from meantime.errors import InputError, UsageError
 from meantime.history.grouped_shares import added_shares
@@ -260,7 +260,11 @@ class Compared:
                 continue
             for kind, own in _kinds(history, declaration.name, quarks).items():
                 shares = history.grouped_shares(
-                    own, start_ns, end_ns, self.bins, lambda path: _host_of(path) or host.name
+                    own,
+                    start_ns,
+                    end_ns,
+                    self.bins,
+                    lambda path: host_and_path(path)[0] or host.name,
                 )
                 found.setdefault(kind, []).append(shares.moved(host.offset_ns))
         if not found:
@@ -276,18 +280,12 @@ def added_compared(
     return {kind: added_shares([part[kind] for part in parts if kind in part]) for kind in kinds}
 
 
-def _host_of(path: Path) -> str | None:
-    return path[1] if path[0] == HOSTS and len(path) > 2 else None
-
-
 def _kinds(history: History, name: str, quarks: Int32s) -> dict[str, Int32s]:
     """Return attributes by kind; lanes that a join declared for one host are of a common kind."""
     kinds: dict[str, list[int]] = {}
     for quark in quarks.tolist():
-        host = _host_of(history.attributes.path(quark))
-        kind = (
-            name if host is None else name.removesuffix(", not aligned").removesuffix(f" of {host}")
-        )
+        host, _ = host_and_path(history.attributes.path(quark))
+        kind = name.removesuffix(", not aligned").removesuffix(f" of {host}") if host else name
         kinds.setdefault(kind, []).append(quark)
     return {kind: np.array(own, np.int32) for kind, own in kinds.items()}
 

@@ -75,15 +75,15 @@ def align(
     >>> align(Clock(utc_at_origin_ns=1_000), Clock(utc_at_origin_ns=5_000)).offset_ns
     4000
     """
+    if reference.utc_at_origin_ns is not None and other.utc_at_origin_ns is not None:
+        errors = clock_error_ns(reference), clock_error_ns(other)
+        error_ns = None if None in errors else sum(filter(None, errors))
+        return Alignment(other.utc_at_origin_ns - reference.utc_at_origin_ns, "utc", error_ns)
     same = (
         reference.kind == other.kind != "unknown"
         and reference.host is not None
         and (reference.host, reference.boot_id) == (other.host, other.boot_id)
     )
-    if reference.utc_at_origin_ns is not None and other.utc_at_origin_ns is not None:
-        errors = clock_error_ns(reference), clock_error_ns(other)
-        error_ns = None if None in errors else sum(filter(None, errors))
-        return Alignment(other.utc_at_origin_ns - reference.utc_at_origin_ns, "utc", error_ns)
     if same:
         return Alignment(0, "clock", 0)
     return Alignment(reference_start_ns - other_start_ns, "start")
