@@ -12,7 +12,7 @@ import meantime
 from meantime.clocks import Clock
 from meantime.columns import Coded
 from meantime.errors import InputError, MeantimeError, UsageError
-from meantime.fleet import Fleet
+from meantime.fleet import Fleet, HostAnomaly
 from meantime.history import HistoryBuilder
 from meantime.query.durations import span_statistics
 from meantime.query.statistics import state_statistics
@@ -120,9 +120,9 @@ def test_a_host_with_an_unrelated_clock_is_only_in_answers_without_times() -> No
     found = fleet.shares()
     assert [each.host for each in found.anomalies] == ["two"]
     assert found.result.attributes_of.tolist() == [1]
-    assert Fleet(inputs, names=["x", "x"], offsets={1: 2}).shares(by="host").result.groups == [
-        "x", "x-2"
-    ]  # fmt: skip
+    twice = Fleet(inputs, names=["x", "x"], offsets={1: 2}).shares(by="host")
+    assert twice.result.groups == ["x", "x-2"]
+    assert twice.anomalies == (HostAnomaly("x-2", "is numbered: another host has its name"),)
     assert Fleet(inputs, assume_aligned=True).shares(by="path").result.cell("cpu0", 0) == {
         "b": 5,
         "a": 3,

@@ -247,11 +247,11 @@ def test_a_file_that_is_damaged_or_of_a_later_version_is_one_sentence(tmp_path: 
 def test_names_are_those_of_machines_or_files_and_differ() -> None:
     machines = [Clock(host="web"), Clock(host="db")]
 
-    assert host_names(machines, ["1.mth", "2.mth"]) == (["web", "db"], 0)
-    assert host_names(machines, ["1.mth", "2.mth"], [None, "x"]) == (["web", "x"], 0)
+    assert host_names(machines, ["1.mth", "2.mth"]) == (["web", "db"], [])
+    assert host_names(machines, ["1.mth", "2.mth"], [None, "x"]) == (["web", "x"], [])
     same = [Clock(host="web")] * 3
-    assert host_names(same, ["", "", ""]) == (["web", "web-2", "web-3"], 2)
-    assert host_names(same, ["", "", ""], ["a", "a", "a-2"]) == (["a", "a-3", "a-2"], 1)
+    assert host_names(same, ["", "", ""]) == (["web", "web-2", "web-3"], ["web-2", "web-3"])
+    assert host_names(same, ["", "", ""], ["a", "a", "a-2"]) == (["a", "a-3", "a-2"], ["a-3"])
     with pytest.raises(UsageError, match="3 histories and 1 names"):
         host_names(same, ["", "", ""], ["a"])
     with pytest.raises(UsageError, match="is not the name of a host"):

@@ -87,7 +87,7 @@ class Answer(NamedTuple, Generic[T]):
 
     Attributes:
         result: The sum.
-        anomalies: The hosts that are not in it, and why.
+        anomalies: The hosts that are not in it, or in doubt, and why.
     """
 
     result: T
@@ -96,7 +96,7 @@ class Answer(NamedTuple, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class _Survey:
-    """The hosts that could be read, and what is wrong with others; the first gives the times."""
+    """The hosts that could be read, and what is wrong with any; the first gives the times."""
 
     hosts: list[Host]
     extent: Extent
@@ -368,7 +368,7 @@ class Fleet:
         sources = [self._inputs[each.number] for each in known]
         paths = [os.fspath(each) if isinstance(each, str | os.PathLike) else "" for each in sources]
         given = self._names and [self._names[each.number] for each in known]
-        names, _ = host_names([each.clock for each in known], paths, given)
+        names, repeated = host_names([each.clock for each in known], paths, given)
         offsets_ns = {
             index: self._offsets_ns[each.number]
             for index, each in enumerate(known)
@@ -380,8 +380,11 @@ class Fleet:
             for name, source, alignment, each in zip(names, sources, alignments, known, strict=True)
         ]
         extent = Extent(*known[0].bounds, known[0].clock)
-        anomalies = tuple(self._anomaly(each) for each in sorted(failures, key=_number))
-        self._known = _Survey(hosts, extent, anomalies)
+        anomalies = [self._anomaly(each) for each in sorted(failures, key=_number)]
+        anomalies += [
+            HostAnomaly(name, "is numbered: another host has its name") for name in repeated
+        ]
+        self._known = _Survey(hosts, extent, tuple(anomalies))
         return self._known
 
     def _aligned(self) -> _Survey:

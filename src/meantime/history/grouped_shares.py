@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -174,11 +175,11 @@ def without_state(
     groups: Iterable[str | None], start_ns: int, end_ns: int, bins: int
 ) -> GroupedShares:
     """Return the shares of attributes that have no state, with the group of each."""
-    names = [name for name in groups if name is not None]
-    different = sorted(set(names))
-    counts = np.array([names.count(name) for name in different], np.int64)
+    size_of = Counter(name for name in groups if name is not None)
+    different = sorted(size_of)
+    counts = np.array([size_of[name] for name in different], np.int64)
     edges_ns = bin_edges(start_ns, end_ns, bins)
-    _check_width(edges_ns, len(names))
+    _check_width(edges_ns, size_of.total())
     group = np.repeat(np.arange(len(different)), bins)
     part = np.tile(np.arange(bins), len(different))
     ns = np.diff(edges_ns)[part] * counts[group]

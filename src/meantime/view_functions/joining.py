@@ -134,7 +134,7 @@ def _joined(
     inputs = [Clocked(history.clock, history.bounds[0]) for history in histories]
     found = align_all(inputs, given_ns, messages)
     anomalies = Anomalies()
-    anomalies.add("host_name_twice", repeated)
+    anomalies.add("host_name_twice", len(repeated))
     anomalies.add("host_not_aligned", sum(not each.aligned for each in found))
     moved = [clock_error_ns(clock) or 0 for clock in clocks]
     anomalies.add("clock_moved", sum(each > _MOVED_NS for each in moved))
@@ -159,14 +159,14 @@ def _clock(clocks: Sequence[Clock]) -> Clock:
 
 def host_names(
     clocks: Sequence[Clock], paths: Sequence[str], names: Sequence[str | None] | None = None
-) -> tuple[list[str], int]:
-    """Return the name of each host, and how many were numbered since another one has the name.
+) -> tuple[list[str], list[str]]:
+    """Return the name of each host, and those that were numbered since another one has the name.
 
     >>> from meantime.clocks import Clock
     >>> host_names([Clock(), Clock()], ["logs/a.mth", "b.json.gz"])
-    (['a', 'b'], 0)
+    (['a', 'b'], [])
     >>> host_names([Clock(host="web"), Clock(host="web")], ["1/x.mth", "2/x.mth"])
-    (['x', 'x-2'], 1)
+    (['x', 'x-2'], ['x-2'])
 
     Args:
         clocks: The clocks, which may know the machine.
@@ -198,7 +198,7 @@ def host_names(
                 seen[name] += 1
             taken.add(chosen)
         found.append(chosen)
-    return found, sum(one != other for one, other in zip(wanted, found, strict=True))
+    return found, [chosen for name, chosen in zip(wanted, found, strict=True) if name != chosen]
 
 
 def _stem(path: str) -> str:
