@@ -54,6 +54,15 @@ def at_rest(page: Page) -> None:
     page.wait_for_function("atRest()", polling=10)
 
 
+def resize(page: Page, *, width: int, height: int) -> None:
+    """Give the page another size and wait until it has drawn itself for that."""
+    page.set_viewport_size({"width": width, "height": height})
+    page.wait_for_function("width => innerWidth === width", arg=width)
+    # observers of sizes are told after a frame's own callbacks
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    at_rest(page)
+
+
 def after(page: Page, action: Callable[[], object]) -> dict[str, str]:
     """Return the address once an action, and nothing before it, has changed it."""
     at_rest(page)
@@ -810,7 +819,7 @@ def test_paper_is_light_and_has_the_axis_in_step_and_the_legend(open_page: Open)
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     theme = page.evaluate("document.documentElement.dataset.theme")
-    page.set_viewport_size({"width": 700, "height": 900})
+    resize(page, width=700, height=900)
     box = strip(page)
     tick = page.locator(".tick").nth(1)
     second = float(re.sub(r"[^\d.]", "", tick.text_content() or ""))
