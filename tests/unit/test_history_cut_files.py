@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import struct
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,12 +15,13 @@ import pytest
 import meantime
 from meantime.errors import InputError
 from meantime.history import HistoryBuilder
+from meantime.history.directory import container
 from meantime.history.directory.open import open_history
+from meantime.history.directory.tail_log import damage_in
 from meantime.history.sealed import SealedSegments
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from meantime.history import History
     from meantime.history.results import Intervals
@@ -200,6 +204,47 @@ def test_a_growing_history_opens_each_segment_once(
 
     assert history.state(quark, 55).value == 55
     assert sealed(history).segments[0] is before
+
+
+def test_a_relative_path_is_that_of_when_a_history_was_opened(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = answers(open_history(path))
+    monkeypatch.setattr(container, "_MOST_OPEN", 1)
+    monkeypatch.chdir(tmp_path)
+    history = open_history(path.name)
+
+    monkeypatch.chdir("/")
+
+    assert answers(history) == expected
+
+
+def test_a_mapped_file_needs_no_descriptor(path: Path) -> None:
+    file = container.ContainerFile(path / SEGMENTS[0])
+    rows = file.map()
+    file.close()
+
+    assert str(path / SEGMENTS[0]) not in descriptors()
+    assert rows.tobytes() == (path / SEGMENTS[0]).read_bytes()
+    with pytest.raises(ValueError, match="read-only"):
+        rows[0] = 1
+
+
+def descriptors() -> list[str]:
+    """Return what the open descriptors of this process refer to."""
+    found = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # that of the listing itself
+            found.append(str(descriptor.readlink()))
+    return found
+
+
+def test_a_log_of_headers_without_blocks_is_read_in_linear_time(tmp_path: Path) -> None:
+    log, header = tmp_path / "tail.log", struct.Struct("<4sIII")
+    # each claims a million bytes: to check all would take hours
+    log.write_bytes(header.pack(b"MTLG", 10**6, 0, 0) * 2**20)
+
+    assert damage_in(log, 0) == 0
 
 
 def sealed(history: History) -> SealedSegments:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["Journal", "ScheduledChange"]
 
 _INT64 = np.iinfo(np.int64)
+# Scheduled changes are often due soon.
+_FEW_ROWS = 64
 
 
 class ScheduledChange(NamedTuple):
@@ -155,10 +157,9 @@ class Journal:
         self._batch_row = first
         while self.scheduled:
             due_ns = max(self.scheduled[0][0], min(self._event_ns, _INT64.max - 1) + 1)
-            due = np.flatnonzero(times_ns[first:] >= due_ns)
-            if not len(due):
+            row = _first_reaching(times_ns, due_ns, first)
+            if row is None:
                 break
-            row = first + int(due[0])
             if row > first:
                 yield slice(first, row)
             self.apply_scheduled(int(times_ns[row]))
@@ -250,6 +251,19 @@ class Journal:
         failure = sort(f"{what}: {error}{more}")
         failure.__cause__ = error
         return failure
+
+
+def _first_reaching(times_ns: Int64s, time_ns: int, first: int) -> int | None:
+    """Return the first row from `first` on with this time or a later one; None if there is none."""
+    rows = _FEW_ROWS
+    while first < len(times_ns):
+        due = times_ns[first : first + rows] >= time_ns
+        found = int(due.argmax())
+        if due[found]:
+            return first + found
+        # in growing parts, so that finding each of many costs no more than the rows before it
+        first, rows = first + rows, 2 * rows
+    return None
 
 
 def _refuse_action(action: str, time_ns: int, quark: int, value: Value) -> NoReturn:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import threading
 import zlib
@@ -12,6 +11,7 @@ from weakref import ref
 import numpy as np
 
 from meantime.errors import InputError
+from meantime.kernels.memory import Mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,6 +26,7 @@ __all__ = [
     "ContainerFile",
     "Section",
     "aligned",
+    "identity_of",
     "offsets_of",
     "pack_arrays",
     "pack_header",
@@ -108,12 +109,18 @@ def pack_header(layout: Struct, *fields: Any) -> bytes:
     return (header + checksum).ljust(HEADER_BYTES, b"\0")
 
 
+def identity_of(stat: os.stat_result) -> tuple[int, int, int]:
+    """Return a value that changes when a file is replaced, or written to."""
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
 class ContainerFile:
     """A file open for reading: errors name it, and end with what to do about it.
 
     It is closed when nothing refers to it any more, if not before. A file that was removed or
     replaced after it was opened is still read, unless so many others were opened since that it was
-    closed meanwhile: a process can have only so many files open.
+    closed meanwhile: a process can have only so many files open. A relative path is that of when
+    it was opened first.
 
     Attributes:
         size_bytes: Its length when it was opened.
@@ -124,12 +131,18 @@ class ContainerFile:
 
     def __init__(self, path: Path, advice: str = "") -> None:
         self._path = path
+        self._absolute = path.absolute()
         self._advice = advice
         # reentrant, as a file may be collected, and closed, while another is opened
         self._lock = threading.RLock()
         self._descriptor: int | None = None
         self._identity = os.fstat(self._open())
         self.size_bytes = self._identity.st_size
+
+    @property
+    def identity(self) -> tuple[int, int, int]:
+        """A value that changes when the file is replaced, or written to."""
+        return identity_of(self._identity)
 
     def close(self) -> None:
         """Close the file; what was read of it stays, and what is read later opens it again."""
@@ -143,7 +156,7 @@ class ContainerFile:
         if self._descriptor is None:
             _close_oldest()
             try:
-                self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+                self._descriptor = os.open(self._absolute, os.O_RDONLY | os.O_CLOEXEC)
             except OSError as error:
                 raise self.error(f"cannot be read: {error.strerror or error}") from None
             _OPEN[id(self)] = ref(self)
@@ -230,10 +243,35 @@ class ContainerFile:
                     raise self.error("is cut", os.fstat(descriptor).st_size)
                 done += count
 
-    def map(self) -> mmap.mmap:
-        """Return the whole file, mapped: to use it after the file was cut is a bus error."""
+    def map(self) -> npt.NDArray[np.uint8]:
+        """Return the whole file, mapped: to use it after the file was cut is a bus error.
+
+        Raises:
+            InputError: If it cannot be mapped.
+        """
         with self._lock:
-            return mmap.mmap(self._again(), self.size_bytes, prot=mmap.PROT_READ)
+            try:
+                mapping = Mapping(self._again(), self.size_bytes)
+            except OSError as error:
+                raise self.error(f"cannot be mapped: {error.strerror or error}") from None
+        return np.frombuffer(memoryview(mapping), np.uint8)
+
+    def check_length(self) -> None:
+        """Check that the file was not cut; one that was removed or replaced was not.
+
+        Raises:
+            InputError: If it was cut, or cannot be checked.
+        """
+        try:
+            now = self._absolute.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise self.error(f"cannot be read: {error.strerror or error}") from None
+        then = self._identity
+        same = (now.st_dev, now.st_ino) == (then.st_dev, then.st_ino)
+        if same and now.st_size < self.size_bytes:
+            raise self.error("was cut", now.st_size)
 
 
 # The files that are open, the longest first, and how many may be: hosts that are joined, or
@@ -244,8 +282,10 @@ _MOST_OPEN = 128
 
 def _close_oldest() -> None:
     """Close files until another one can be opened."""
-    for number, known in [*_OPEN.items()] if len(_OPEN) >= _MOST_OPEN else ():
-        file = known()
+    # a copy of the keys only: making pairs may run the garbage collector, which closes files
+    for number in [*_OPEN] if len(_OPEN) >= _MOST_OPEN else ():
+        known = _OPEN.get(number)
+        file = known() if known is not None else None
         if file is None:
             _OPEN.pop(number, None)
         elif file._release() and len(_OPEN) < _MOST_OPEN:  # noqa: SLF001 - of the same module

@@ -25,6 +25,7 @@ from meantime.history.directory.container import (
     ContainerFile,
     Section,
     aligned,
+    identity_of,
     offsets_of,
     pack_header,
     size_of,
@@ -191,7 +192,7 @@ class StoredBlock:
         self._first = first
         self._held: ContainerFile | None = None
         file = ContainerFile(path)
-        self.identity = _identity(path)
+        self.identity = file.identity
         head = _head_of(file.read(0, HEADER_BYTES).tobytes())
         if head is None:
             raise file.error("the header is damaged", 0)
@@ -219,7 +220,7 @@ class StoredBlock:
         if self._held is not None:
             return self._held
         file = ContainerFile(self.path)
-        if _identity(self.path) != self.identity:
+        if file.identity != self.identity:
             raise file.error("was replaced")
         return file
 
@@ -340,11 +341,6 @@ def _fault_of_numbers(columns: Columns, first: int) -> str | None:
         return "the number of a span is not one of these"
     seen[number] = True
     return None if seen.all() else "two spans have one number"
-
-
-def _identity(path: Path) -> tuple[int, int, int]:
-    stat = path.stat()
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def _path(folder: Path, table: str, number: int, kind: str) -> Path:
@@ -500,7 +496,7 @@ def load_events(
         for number in range(blocks):
             block_path = _path(folder, table, number, "rows")
             block = opened.get(block_path)
-            if block is None or block.identity != _identity(block_path):
+            if block is None or block.identity != identity_of(block_path.stat()):
                 block = StoredBlock(block_path, layout, rows)
                 if number < _MOST_OPEN:
                     block.hold()

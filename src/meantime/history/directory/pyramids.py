@@ -99,7 +99,7 @@ def open_pyramid(
     if its_checksum != checksum:
         raise file.error("is not of this segment", 8)
     if mapped:
-        body = np.frombuffer(file.map(), np.uint8, offset=HEADER_BYTES)
+        body = file.map()[HEADER_BYTES:]
     else:
         body = file.read(HEADER_BYTES, file.size_bytes - HEADER_BYTES)
     file.close()

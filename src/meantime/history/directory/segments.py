@@ -40,7 +40,6 @@ from meantime.history.segment import Head, Segment
 from meantime.history.validation import head_fault, index_fault, rows_fault
 
 if TYPE_CHECKING:
-    import mmap
     from collections.abc import Sequence
     from pathlib import Path
 
@@ -163,7 +162,7 @@ class StoredSegment(Segment):
         self._checked = False
         # Two threads that query at once must not both read into the same rows.
         self._lock = threading.RLock()
-        self._mapped: mmap.mmap | None = None
+        self._mapped: npt.NDArray[np.uint8] | None = None
         if bytes_before >= MOST_IN_MEMORY:
             self._mapped = file.map()
             file.close()
@@ -181,8 +180,7 @@ class StoredSegment(Segment):
             if not self._index:
                 index = self._read_index()
                 if self._mapped is not None:
-                    offset = self._rows_offset
-                    self.rows = np.frombuffer(self._mapped, np.uint8, offset=offset)
+                    self.rows = self._mapped[self._rows_offset :]
                 else:
                     # the system provides this memory when it is first written to
                     self.rows = self.memory.take(self.head.row_bytes())
@@ -204,7 +202,7 @@ class StoredSegment(Segment):
             data = file.read(HEADER_BYTES, size_bytes)
         else:
             self._check_length()
-            data = np.frombuffer(self._mapped, np.uint8, size_bytes, HEADER_BYTES).copy()
+            data = self._mapped[HEADER_BYTES : HEADER_BYTES + size_bytes].copy()
         # First the checksum, then the content: a matching checksum does not make numbers valid,
         # and kernels do not check them again.
         if zlib.crc32(data.data) != self._stored.index_crc:
@@ -226,8 +224,8 @@ class StoredSegment(Segment):
 
     def _check_length(self) -> None:
         """Raise `InputError` if the file is mapped and was cut."""
-        if self._mapped is not None and self._mapped.size() < len(self._mapped):
-            raise self._file.error("was cut", self._mapped.size())
+        if self._mapped is not None:
+            self._file.check_length()
 
     @property
     def loaded(self) -> bool:

@@ -23,6 +23,9 @@ _HEADER = Struct("<4sIII")
 # A time and a word of 8 bytes, an attribute and a meta of 4.
 _ROW_BYTES = 24
 _BLOCK_ROWS = 2**16 // _ROW_BYTES
+# Behind damage, an intact block is looked for with checksums of so many times what is left. Where
+# more seem to begin, what is there was not written as blocks.
+_MOST_CHECKED = 8
 
 
 class Entry(NamedTuple):
@@ -99,30 +102,44 @@ def damage_in(path: Path, position: int) -> int | None:
         begin = end
     if len(data) - begin < _HEADER.size:
         return None
-    finished_later = any(
-        _block_end(data, offset) is not None for offset in _offsets_of(data, _MAGIC, begin + 1)
-    )
+    finished_later = _has_block(data, begin + 1)
     _, text_bytes, rows, _ = _HEADER.unpack_from(data, begin)
     there = begin + _HEADER.size + text_bytes + rows * _ROW_BYTES <= len(data)
     known = data[begin : begin + len(_MAGIC)] == _MAGIC and rows <= _BLOCK_ROWS
     return position + begin if finished_later or there or not known else None
 
 
-def _offsets_of(data: bytes, text: bytes, position: int) -> Iterator[int]:
-    while (position := data.find(text, position)) >= 0:
-        yield position
+def _has_block(data: bytes, position: int) -> bool:
+    """Return whether an intact block begins at a position or later, or too many seem to."""
+    left = _MOST_CHECKED * len(data)
+    while (position := data.find(_MAGIC, position)) >= 0:
+        if _block_end(data, position) is not None:
+            return True
+        left -= _block_bytes(data, position)
+        if left < 0:
+            return True
         position += 1
+    return False
+
+
+def _block_bytes(data: bytes, begin: int) -> int:
+    """Return how many bytes the block that begins here has, if these are there; else 0."""
+    if len(data) - begin < _HEADER.size:
+        return 0
+    _, text_bytes, rows, _ = _HEADER.unpack_from(data, begin)
+    length: int = _HEADER.size + text_bytes + rows * _ROW_BYTES
+    return length if begin + length <= len(data) else 0
 
 
 def _block_end(data: bytes, begin: int) -> int | None:
     """Return where the block that begins here ends; None if it is not whole."""
-    if len(data) - begin < _HEADER.size:
+    length = _block_bytes(data, begin)
+    if not length:
         return None
-    magic, text_bytes, rows, crc = _HEADER.unpack_from(data, begin)
-    first = begin + _HEADER.size
-    end = first + text_bytes + rows * _ROW_BYTES
-    whole = magic == _MAGIC and end <= len(data) and zlib.crc32(memoryview(data)[first:end]) == crc
-    return end if whole else None
+    magic, _, _, crc = _HEADER.unpack_from(data, begin)
+    end = begin + length
+    body = memoryview(data)[begin + _HEADER.size : end]
+    return end if magic == _MAGIC and zlib.crc32(body) == crc else None
 
 
 def _changes(body: bytes, rows: int) -> Changes:
