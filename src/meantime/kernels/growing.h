@@ -33,7 +33,7 @@ static int column_grow(void **data, int64_t capacity, size_t width) {
 
 /* The capacity for all rows, extrapolated from `used` rows in `done` of `all` bytes, so that columns
  * grow once. */
-static int64_t rows_expected(int64_t used, int64_t done, int64_t all) {
+static inline int64_t rows_expected(int64_t used, int64_t done, int64_t all) {
   int64_t more = used ? used * 3 / 2 : 4096;
   if (used < 4096 || done <= 0) return more;
   double expected = (double)used * ((double)all / (double)done) * 1.05 + 4096;
@@ -50,7 +50,7 @@ static inline uint64_t load8(const char *p) {
   return word;
 }
 
-static int strings_init(intern_table *table, uint64_t seed) {
+static inline int strings_init(intern_table *table, uint64_t seed) {
   memset(table, 0, sizeof *table);
   table->seed = seed;
   return intern_grow(table);

@@ -61,9 +61,15 @@ class PerfText:
     def ids_so_far(self) -> tuple[Int64s, Int32s]: ...
     def names_so_far(self) -> list[bytes]: ...
 
+def names_of_threads(
+    records: npt.NDArray[np.void], has_name: npt.NDArray[np.uint8], threads: int
+) -> tuple[Int32s, npt.NDArray[np.uint8], bool]: ...
+def columns_of_records(
+    records: npt.NDArray[np.void], first: int, last: int
+) -> tuple[Int64s, Int64s, Int32s, Int32s, Int32s]: ...
 def thread_states_of_records(
     records: npt.NDArray[np.void],
-    order: Int64s,
+    order: Int64s | None,
     role: npt.NDArray[np.uint8],
     cpus: int,
 ) -> tuple[
@@ -72,4 +78,14 @@ def thread_states_of_records(
     npt.NDArray[np.void],
     Int32s,
     npt.NDArray[np.int32],
+    npt.NDArray[np.int32],
 ]: ...
+def met_in(
+    changes: npt.NDArray[np.void], kept: npt.NDArray[np.uint8]
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]: ...
+def merged_changes(
+    threads: npt.NDArray[np.void],
+    cpus: npt.NDArray[np.void],
+    codes: tuple[Int32s, Int32s, Int32s, Int32s, Int32s, Int32s],
+    first_tag: int,
+) -> tuple[Int64s, Int32s, Int32s, Int32s]: ...

@@ -135,7 +135,7 @@ cdef extern from "thread_states.h" nogil:
         int32_t cpu
         int32_t state
         int32_t thread
-        int32_t name
+        int32_t pair
         int64_t before
     ctypedef struct lost_stretch:
         int64_t from_ns
@@ -152,10 +152,39 @@ cdef extern from "thread_states.h" nogil:
         int64_t lost_count
         int64_t wake_count
         intern_table *tags
+        intern_table *pairs
+    ctypedef struct states_codes:
+        const int32_t *thread
+        const int32_t *cpu
+        const int32_t *cpu_thread
+        const int32_t *pair
+        const int32_t *thread_state
+        const int32_t *cpu_state
+        int64_t threads
+        int64_t cpus
+        int64_t pairs
+        int32_t first_tag
+    bint states_prepare(
+        const trace_record *records, int64_t count, const uint8_t *has_name, int64_t names,
+        int64_t threads, int32_t *name, uint8_t *calls,
+    )
     int thread_states_of(
         const trace_record *records, const int64_t *order, int64_t count,
         const uint8_t *role, int64_t threads, int64_t cpus, thread_states *out,
     )
+    int64_t states_merge(
+        const thread_change *threads, int64_t thread_count, const cpu_change *cpus,
+        int64_t cpu_count, const states_codes *codes, int64_t *time_ns, int32_t *entity,
+        int32_t *state, int32_t *tag,
+    )
+
+cdef extern from "arrays.h":
+    void* INT64_ITEMS(object, Py_ssize_t*) except NULL
+    void* INT32_ITEMS(object, Py_ssize_t*) except NULL
+    void* UINT8_ITEMS(object, Py_ssize_t*) except NULL
+
+cdef extern from "growing.h" nogil:
+    bint column_grow(void **data, int64_t capacity, size_t width)
 
 IDS = PERF_IDS
 CPU = PERF_CPU
@@ -206,6 +235,7 @@ cdef enum:
 cdef struct cpu_place:
     int64_t first_ns
     int64_t last_ns
+    int64_t switch_ns
     int64_t lost_from_ns
     int64_t lost
     int64_t irq
@@ -541,7 +571,7 @@ cdef class PerfText:
                 return -1
             self.places = <cpu_place*>grown
             while self.place_room < room:
-                self.places[self.place_room] = cpu_place(-1, -1, -1, 0, -1, -1)
+                self.places[self.place_room] = cpu_place(-1, -1, -1, -1, 0, -1, -1)
                 self.place_room += 1
         return code
 
@@ -595,8 +625,6 @@ cdef class PerfText:
     cdef bint add_event(self, int32_t code) noexcept nogil:
         """Find out what the events from this code on are."""
         cdef int32_t room = 2 * code + 64, each
-        cdef intern_table *events = &self.tables[EVENTS]
-        cdef const char *bare
         cdef void *grown = realloc(self.kind_of, <size_t>room * sizeof(int32_t))
         if grown == NULL:
             return False
@@ -634,13 +662,11 @@ cdef class PerfText:
 
     cdef trace_record *new_record(self) noexcept nogil:
         cdef int64_t room
-        cdef void *grown
         if self.record_count == self.record_room:
-            room = self.record_room + self.record_room // 2 + 1024
-            grown = realloc(self.records_found, <size_t>room * sizeof(trace_record))
-            if grown == NULL:
+            # in few steps: what is not used takes no memory, and what is moved does
+            room = 4 * self.record_room + 16384
+            if not column_grow(<void**>&self.records_found, room, sizeof(trace_record)):
                 return NULL
-            self.records_found = <trace_record*>grown
             self.record_room = room
         self.record_count += 1
         return &self.records_found[self.record_count - 1]
@@ -662,6 +688,13 @@ cdef class PerfText:
         place.irq = place.softirq = -1
         return True
 
+    cdef bint is_since_switch(self, int64_t row, const cpu_place *place) noexcept nogil:
+        """Return whether an interrupt that is open began after the last switch of its CPU.
+
+        CPUs do not switch in an interrupt: the end of one that began before was not recorded.
+        """
+        return row >= 0 and self.records_found[row].time_ns >= place.switch_ns
+
     cdef bint add_record(self) noexcept nogil:
         """Add what the open sample says of CPUs and threads, if its fields can be read."""
         cdef perf_header *header = &self.open_header
@@ -670,7 +703,7 @@ cdef class PerfText:
         cdef const char *found
         cdef int kind
         cdef int32_t cpu = -1
-        cdef cpu_place *place
+        cdef cpu_place *place = NULL
         cdef perf_switch switched
         cdef trace_wake wake
         cdef trace_request request
@@ -714,6 +747,7 @@ cdef class PerfText:
             made.name = intern(&self.tables[NAMES], switched.next_comm, switched.next_bytes, 0)
             if made.thread < 0 or made.other < 0 or made.name < 0:
                 return False
+            place.switch_ns = header.time_ns
         else:
             if header.tid >= 0:
                 made.thread = self.thread_code(header.tid)
@@ -729,7 +763,9 @@ cdef class PerfText:
                 made.name = intern(&self.tables[NAMES], wake.comm, wake.bytes, 0)
                 made.number, made.other_prio = <int32_t>wake.cpu, <int32_t>wake.prio
                 # threads do not wake others in an interrupt, which runs while they are current
-                if header.context or place.irq >= 0 or place.softirq >= 0:
+                if header.context or self.is_since_switch(place.irq, place) or (
+                    self.is_since_switch(place.softirq, place)
+                ):
                     made.thread = -1
                 if made.other < 0 or made.name < 0:
                     return False
@@ -988,32 +1024,93 @@ cdef class PerfText:
         return table.bytes[table.offsets[code]:table.offsets[code + 1]]
 
 
-def thread_states_of_records(records, order, role, Py_ssize_t cpus):
-    """Return the states of threads and CPUs, as the arrays of `StatesOfRecords`.
+cdef const trace_record *records_in(records, Py_ssize_t *count) except NULL:
+    if records.dtype != RECORD_TYPE:
+        raise ValueError("the records must be of RECORD_TYPE")
+    count[0] = len(records)
+    return <const trace_record*>UINT8_ITEMS(records.view(np.uint8), NULL)
+
+
+cdef object copy_of(const intern_table *table, Py_ssize_t width):
+    """Return the strings of a table, which are numbers, as rows of so many."""
+    size = table.offsets[table.count] if table.count else 0
+    return np.frombuffer(table.bytes[:size] if size else b"", np.int32).reshape(-1, width)
+
+
+def names_of_threads(records, has_name, Py_ssize_t threads):
+    """Return the last name of each thread, which call the system, and whether times ascend.
 
     Args:
         records: An array of RECORD_TYPE.
-        order: int64, the rows in order of time.
+        has_name: uint8, whether each of the names counts.
+        threads: How many threads there are.
+
+    Returns:
+        int32, by thread the code of its name or -1; uint8, by thread whether it makes system calls;
+        whether the records are in order of time.
+    """
+    cdef Py_ssize_t count, names
+    cdef const trace_record *rows = records_in(records, &count)
+    cdef const uint8_t *counts = <const uint8_t*>UINT8_ITEMS(has_name, &names)
+    name, calls = np.full(threads, -1, np.int32), np.zeros(threads, np.uint8)
+    cdef int32_t *name_of = <int32_t*>INT32_ITEMS(name, NULL)
+    cdef uint8_t *calls_of = <uint8_t*>UINT8_ITEMS(calls, NULL)
+    cdef bint in_order
+    with nogil:
+        in_order = states_prepare(rows, count, counts, names, threads, name_of, calls_of)
+    return name, calls, in_order
+
+
+def columns_of_records(records, int first, int last):
+    """Return the times, values, threads, CPUs and names of the records of these kinds, in order."""
+    cdef Py_ssize_t count, i, n = 0
+    cdef const trace_record *rows = records_in(records, &count)
+    with nogil:
+        for i in range(count):
+            n += first <= rows[i].kind <= last
+    columns = [np.empty(n, np.int64 if each < 2 else np.int32) for each in range(5)]
+    cdef int64_t *time_ns = <int64_t*>INT64_ITEMS(columns[0], NULL)
+    cdef int64_t *value = <int64_t*>INT64_ITEMS(columns[1], NULL)
+    cdef int32_t *thread = <int32_t*>INT32_ITEMS(columns[2], NULL)
+    cdef int32_t *cpu = <int32_t*>INT32_ITEMS(columns[3], NULL)
+    cdef int32_t *name = <int32_t*>INT32_ITEMS(columns[4], NULL)
+    n = 0
+    with nogil:
+        for i in range(count):
+            if first <= rows[i].kind <= last:
+                time_ns[n], value[n] = rows[i].time_ns, rows[i].value
+                thread[n], cpu[n], name[n] = rows[i].thread, rows[i].cpu, rows[i].name
+                n += 1
+    return tuple(columns)
+
+
+def thread_states_of_records(records, order, role, Py_ssize_t cpus):
+    """Return the states of threads and CPUs, as the arrays of `Scheduling`.
+
+    Args:
+        records: An array of RECORD_TYPE.
+        order: int64, the rows in order of time; None if they are.
         role: uint8, by thread: 0 for an idle task, 1 for a thread of a program, 2 of the kernel.
         cpus: How many CPUs there are.
 
     Returns:
         Changes of threads, changes of CPUs, lost stretches, the rows of the wake-ups that count,
-        and the tags: by tag the CPU, the priority, the name and the thread that woke it; -1 is none.
+        the tags: by tag the CPU, the priority, the name and the thread that woke it; -1 is none;
+        and the pairs of a thread and its name that changes of CPUs refer to.
     """
-    cdef const unsigned char[::1] bytes_of = records.view(np.uint8)
-    cdef const int64_t[::1] rows = order
-    cdef const unsigned char[::1] roles = role
-    cdef Py_ssize_t n = order.shape[0], threads = role.shape[0]
+    cdef Py_ssize_t n, ordered, threads
+    cdef const trace_record *rows = records_in(records, &n)
+    cdef const uint8_t *roles = <const uint8_t*>UINT8_ITEMS(role, &threads)
+    cdef const int64_t *row_order = NULL
     cdef thread_states out
-    cdef intern_table tags
-    cdef int failed = 0
-    if records.dtype != RECORD_TYPE or records.shape[0] != n:
-        raise ValueError("the order must have a row for each record")
-    if n and (order.min() < 0 or order.max() >= n):
-        raise ValueError("a row of the order does not exist")
-    memset(&tags, 0, sizeof(tags))
-    tags.seed = <uint64_t>int.from_bytes(os.urandom(8), "little")
+    cdef intern_table[2] tables
+    cdef int failed = 0, table
+    if order is not None:
+        row_order = <const int64_t*>INT64_ITEMS(order, &ordered)
+        if ordered != n:
+            raise ValueError("the order must have a row for each record")
+        if n and (order.min() < 0 or order.max() >= n):
+            raise ValueError("a row of the order does not exist")
     kinds = np.bincount(records["kind"], minlength=TRACE_OTHER + 1)
     cdef int64_t switches = kinds[TRACE_SWITCH], wakes = kinds[TRACE_WAKE] + kinds[TRACE_NEW]
     cdef int64_t lost = kinds[TRACE_LOST], irqs = kinds[TRACE_IRQ] + kinds[TRACE_SOFTIRQ]
@@ -1021,35 +1118,115 @@ def thread_states_of_records(records, order, role, Py_ssize_t cpus):
     cpu_rows = np.empty((switches + 2 * irqs + lost + 1) * 32, np.uint8)
     lost_rows = np.empty((switches + lost + cpus + 1) * 24, np.uint8)
     wake_rows = np.empty(wakes + 1, np.int32)
-    cdef unsigned char[::1] thread_view = thread_rows, cpu_view = cpu_rows, lost_view = lost_rows
-    cdef int32_t[::1] wake_view = wake_rows
-    out.threads = <thread_change*>&thread_view[0]
-    out.cpus = <cpu_change*>&cpu_view[0]
-    out.lost = <lost_stretch*>&lost_view[0]
-    out.wakes = &wake_view[0]
+    out.threads = <thread_change*>UINT8_ITEMS(thread_rows, NULL)
+    out.cpus = <cpu_change*>UINT8_ITEMS(cpu_rows, NULL)
+    out.lost = <lost_stretch*>UINT8_ITEMS(lost_rows, NULL)
+    out.wakes = <int32_t*>INT32_ITEMS(wake_rows, NULL)
     out.thread_count = out.cpu_count = out.lost_count = out.wake_count = 0
-    out.tags = &tags
-    if not intern_grow(&tags):
-        raise MemoryError
+    memset(tables, 0, sizeof(tables))
+    out.tags, out.pairs = &tables[0], &tables[1]
     try:
+        for table in range(2):
+            tables[table].seed = <uint64_t>int.from_bytes(os.urandom(8), "little")
+            if not intern_grow(&tables[table]):
+                raise MemoryError
         if n:
             with nogil:
-                failed = thread_states_of(
-                    <const trace_record*>&bytes_of[0], &rows[0], n,
-                    &roles[0] if threads else NULL, threads, cpus, &out,
-                )
+                failed = thread_states_of(rows, row_order, n, roles, threads, cpus, &out)
         if failed:
             raise MemoryError
-        found_tags = np.frombuffer(tags.bytes[:tags.offsets[tags.count]] if tags.count else b"", np.int32)
+        tags, pairs = copy_of(&tables[0], 4), copy_of(&tables[1], 2)
     finally:
-        intern_free(&tags)
+        for table in range(2):
+            intern_free(&tables[table])
     return (
         thread_rows[:out.thread_count * 24].view(CHANGE_TYPE),
         cpu_rows[:out.cpu_count * 32].view(CPU_TYPE),
         lost_rows[:out.lost_count * 24].view(LOST_TYPE),
         wake_rows[:out.wake_count],
-        found_tags.reshape(-1, 4),
+        tags,
+        pairs,
     )
+
+
+def met_in(changes, kept):
+    """Return which entities have changes, and to which states, of those that are kept.
+
+    Args:
+        changes: An array of CHANGE_TYPE or CPU_TYPE.
+        kept: uint8, by thread or CPU.
+
+    Returns:
+        uint8, by thread or CPU; uint8, by state plus one, up to that of `running`.
+    """
+    cdef Py_ssize_t entities, i, n = len(changes), step = changes.dtype.itemsize
+    cdef const uint8_t *at = <const uint8_t*>UINT8_ITEMS(changes.view(np.uint8), NULL)
+    cdef const uint8_t *keeps = <const uint8_t*>UINT8_ITEMS(kept, &entities)
+    cdef const int32_t *fields
+    if changes.dtype != CHANGE_TYPE and changes.dtype != CPU_TYPE:
+        raise ValueError("the changes must be of CHANGE_TYPE or CPU_TYPE")
+    entity, state = np.zeros(entities, np.uint8), np.zeros(258, np.uint8)
+    cdef uint8_t *has_changes = <uint8_t*>UINT8_ITEMS(entity, NULL)
+    cdef uint8_t *is_met = <uint8_t*>UINT8_ITEMS(state, NULL)
+    with nogil:
+        for i in range(n):
+            # both have the time first, then the entity and the state
+            fields = <const int32_t*>(at + i * step + 8)
+            if 0 <= fields[0] < entities and keeps[fields[0]]:
+                has_changes[fields[0]] = 1
+                if -1 <= fields[1] < 257:
+                    is_met[fields[1] + 1] = 1
+    return entity, state
+
+
+def merged_changes(threads, cpus, codes, int32_t first_tag):
+    """Return changes of threads and CPUs in order of time: times, entities, states and tags.
+
+    Args:
+        threads: An array of CHANGE_TYPE.
+        cpus: An array of CPU_TYPE.
+        codes: int32, what codes are in the trace: the entity of each thread, of each CPU's state
+            and of its thread, -1 for those left out; the value of each pair, of the 257 states of
+            threads, and of the 5 of CPUs.
+        first_tag: The index of the first tag in the trace.
+    """
+    cdef states_codes given
+    cdef Py_ssize_t known_threads, known_cpus, cpu_threads, pairs
+    cdef Py_ssize_t states_of_threads, states_of_cpus
+    cdef Py_ssize_t thread_count = len(threads), cpu_count = len(cpus)
+    cdef int64_t count
+    if threads.dtype != CHANGE_TYPE or cpus.dtype != CPU_TYPE:
+        raise ValueError("the changes must be of CHANGE_TYPE and CPU_TYPE")
+    cdef const thread_change *thread_rows = <const thread_change*>UINT8_ITEMS(
+        threads.view(np.uint8), NULL)
+    cdef const cpu_change *cpu_rows = <const cpu_change*>UINT8_ITEMS(cpus.view(np.uint8), NULL)
+    of_threads, of_cpus, of_cpu_threads, of_pairs, of_thread_states, of_cpu_states = codes
+    given.thread = <const int32_t*>INT32_ITEMS(of_threads, &known_threads)
+    given.cpu = <const int32_t*>INT32_ITEMS(of_cpus, &known_cpus)
+    given.cpu_thread = <const int32_t*>INT32_ITEMS(of_cpu_threads, &cpu_threads)
+    given.pair = <const int32_t*>INT32_ITEMS(of_pairs, &pairs)
+    given.thread_state = <const int32_t*>INT32_ITEMS(of_thread_states, &states_of_threads)
+    given.cpu_state = <const int32_t*>INT32_ITEMS(of_cpu_states, &states_of_cpus)
+    given.threads, given.cpus, given.pairs = known_threads, known_cpus, pairs
+    given.first_tag = first_tag
+    if cpu_threads != known_cpus or states_of_threads != 257 or states_of_cpus != 5:
+        raise ValueError("there must be codes of 257 states of threads and of 5 of CPUs")
+    most = thread_count + 2 * cpu_count
+    time_ns, entity, state, tag = (
+        np.empty(most, np.int64), np.empty(most, np.int32), np.empty(most, np.int32),
+        np.empty(most, np.int32),
+    )
+    cdef int64_t *times = <int64_t*>INT64_ITEMS(time_ns, NULL)
+    cdef int32_t *entities = <int32_t*>INT32_ITEMS(entity, NULL)
+    cdef int32_t *states = <int32_t*>INT32_ITEMS(state, NULL)
+    cdef int32_t *tags = <int32_t*>INT32_ITEMS(tag, NULL)
+    with nogil:
+        count = states_merge(
+            thread_rows, thread_count, cpu_rows, cpu_count, &given, times, entities, states, tags
+        )
+    if count < 0:
+        raise MemoryError
+    return time_ns[:count], entity[:count], state[:count], tag[:count]
 
 
 CHANGE_TYPE = np.dtype([
@@ -1058,7 +1235,7 @@ CHANGE_TYPE = np.dtype([
 ])
 CPU_TYPE = np.dtype([
     ("time_ns", np.int64), ("cpu", np.int32), ("state", np.int32), ("thread", np.int32),
-    ("name", np.int32), ("before", np.int64),
+    ("pair", np.int32), ("before", np.int64),
 ])
 LOST_TYPE = np.dtype([
     ("from_ns", np.int64), ("to_ns", np.int64), ("cpu", np.int32), ("was_told", np.int32),

@@ -7,7 +7,7 @@
 #ifndef MEANTIME_THREAD_STATES_H
 #define MEANTIME_THREAD_STATES_H
 
-#include "intern.h"
+#include "growing.h"
 #include "tracepoint_text.h"
 
 enum {
@@ -26,7 +26,8 @@ typedef struct {
 
 typedef struct {
     int64_t time_ns;
-    int32_t cpu, state, thread, name;
+    int32_t cpu, state, thread;
+    int32_t pair; /* the code of the thread with the name that it came by, -1 if none came */
     int64_t before; /* the row of this CPU before, if it belongs to the same switch; else -1 */
 } cpu_change;
 
@@ -41,7 +42,7 @@ typedef struct {
     lost_stretch *lost;
     int32_t *wakes;
     int64_t thread_count, cpu_count, lost_count, wake_count;
-    intern_table *tags;
+    intern_table *tags, *pairs;
 } thread_states;
 
 typedef struct {
@@ -65,6 +66,14 @@ static inline int32_t states_tag(thread_states *out, int32_t cpu, int32_t prio, 
     return code >= 0 ? code : intern_add(out->tags, &text, 0);
 }
 
+static inline int32_t states_pair(thread_states *out, int32_t thread, int32_t name)
+{
+    int32_t fields[2] = {thread, name};
+    intern_text text = intern_text_of((const char *)fields, sizeof fields);
+    int32_t code = intern_find(out->pairs, &text, 0);
+    return code >= 0 ? code : intern_add(out->pairs, &text, 0);
+}
+
 static inline void states_put(thread_states *out, states_thread *threads, int32_t thread,
                               int64_t time_ns, int32_t state, int32_t tag)
 {
@@ -76,9 +85,9 @@ static inline void states_put(thread_states *out, states_thread *threads, int32_
 }
 
 static inline void states_cpu_row(thread_states *out, states_cpu *place, int32_t cpu,
-                                  int64_t time_ns, int32_t state, int32_t thread, int32_t name)
+                                  int64_t time_ns, int32_t state, int32_t thread, int32_t pair)
 {
-    cpu_change row = {time_ns, cpu, state, thread, name, place->row};
+    cpu_change row = {time_ns, cpu, state, thread, pair, place->row};
     place->row = out->cpu_count;
     out->cpus[out->cpu_count++] = row;
 }
@@ -136,6 +145,30 @@ static inline void states_forget(thread_states *out, states_thread *threads, con
     }
 }
 
+/* Finds the last name of each thread in the order of the text, and the threads that call the system;
+ * returns whether the records are in order of time. */
+static inline int states_prepare(const trace_record *records, int64_t count,
+                                 const uint8_t *has_name, int64_t names, int64_t threads,
+                                 int32_t *name, uint8_t *calls)
+{
+    int64_t before = INT64_MIN;
+    int in_order = 1;
+    for (int64_t i = 0; i < count; i++) {
+        const trace_record *record = &records[i];
+        in_order &= record->time_ns >= before;
+        before = record->time_ns;
+        if (record->kind <= TRACE_NEW) {
+            if (record->other >= 0 && record->other < threads && record->name >= 0
+                && record->name < names && has_name[record->name])
+                name[record->other] = record->name;
+        } else if (record->kind == TRACE_CALL && record->thread >= 0 && record->thread < threads) {
+            calls[record->thread] = 1;
+        }
+    }
+    return in_order;
+}
+
+/* Without an order the records are in order of time. */
 static inline int thread_states_of(const trace_record *records, const int64_t *order, int64_t count,
                                    const uint8_t *role, int64_t threads, int64_t cpus,
                                    thread_states *out)
@@ -152,7 +185,8 @@ static inline int thread_states_of(const trace_record *records, const int64_t *o
     for (int64_t i = 0; i < threads; i++)
         of[i] = (states_thread){INT64_MIN, -1, STATE_NONE, -1};
     for (int64_t i = 0; i < count; i++) {
-        const trace_record *record = &records[order[i]];
+        int64_t row = order ? order[i] : i;
+        const trace_record *record = &records[row];
         int64_t now = record->time_ns;
         int32_t cpu = record->cpu;
         if (cpu < 0 || cpu >= cpus)
@@ -204,7 +238,10 @@ static inline int thread_states_of(const trace_record *records, const int64_t *o
             place->name = record->name;
             place->base = role[coming];
             place->row = -1;
-            states_cpu_row(out, place, cpu, now, place->base, coming, record->name);
+            int32_t pair = states_pair(out, coming, record->name);
+            if (pair < 0)
+                tag = -1;
+            states_cpu_row(out, place, cpu, now, place->base, coming, pair);
             break;
         }
         case TRACE_LOST:
@@ -244,7 +281,7 @@ static inline int thread_states_of(const trace_record *records, const int64_t *o
                 break;
             tag = states_tag(out, record->number, record->other_prio, record->name, record->thread);
             states_put(out, of, woken, now, 'R', tag);
-            out->wakes[out->wake_count++] = (int32_t)order[i];
+            out->wakes[out->wake_count++] = (int32_t)row;
             break;
         }
         case TRACE_IRQ:
@@ -281,6 +318,130 @@ static inline int thread_states_of(const trace_record *records, const int64_t *o
     free(places);
     free(of);
     return 0;
+}
+
+typedef struct {
+    int64_t time_ns, row;
+} timed_row;
+
+static int timed_row_compare(const void *one, const void *other)
+{
+    const timed_row *a = one, *b = other;
+    if (a->time_ns != b->time_ns)
+        return a->time_ns < b->time_ns ? -1 : 1;
+    return a->row < b->row ? -1 : a->row > b->row;
+}
+
+/* Puts rows in order of time, those of one time in order of their numbers, from `rows` into `sorted`.
+ * They come in few ascending sequences, so they are dealt out by the upper bits of their times into
+ * buckets of some rows, which is nearly sequential. Returns 0 without memory. */
+static int timed_rows_sort(const timed_row *rows, int64_t count, timed_row *sorted)
+{
+    int64_t low = INT64_MAX, high = INT64_MIN;
+    for (int64_t i = 0; i < count; i++) {
+        low = rows[i].time_ns < low ? rows[i].time_ns : low;
+        high = rows[i].time_ns > high ? rows[i].time_ns : high;
+    }
+    uint64_t span = count ? (uint64_t)high - (uint64_t)low : 0;
+    int shift = 0;
+    while (span >> shift > (uint64_t)count / 4)
+        shift++;
+    int64_t buckets = (int64_t)(span >> shift) + 1, begin = 0;
+    int64_t *ends = calloc((size_t)buckets, sizeof *ends);
+    if (!ends)
+        return 0;
+    for (int64_t i = 0; i < count; i++)
+        ends[((uint64_t)rows[i].time_ns - (uint64_t)low) >> shift]++;
+    for (int64_t i = 0; i < buckets; i++) {
+        int64_t size = ends[i];
+        ends[i] = begin;
+        begin += size;
+    }
+    for (int64_t i = 0; i < count; i++)
+        sorted[ends[((uint64_t)rows[i].time_ns - (uint64_t)low) >> shift]++] = rows[i];
+    begin = 0;
+    for (int64_t i = 0; i < buckets; begin = ends[i++]) {
+        if (ends[i] - begin > 32) {
+            qsort(sorted + begin, (size_t)(ends[i] - begin), sizeof *sorted, timed_row_compare);
+            continue;
+        }
+        for (int64_t at = begin + 1; at < ends[i]; at++) {
+            timed_row row = sorted[at];
+            int64_t to = at;
+            for (; to > begin && timed_row_compare(&row, &sorted[to - 1]) < 0; to--)
+                sorted[to] = sorted[to - 1];
+            sorted[to] = row;
+        }
+    }
+    free(ends);
+    return 1;
+}
+
+/* What the codes of changes are in a trace. Threads and CPUs without an entity are left out. */
+typedef struct {
+    const int32_t *thread, *cpu, *cpu_thread, *pair;
+    const int32_t *thread_state; /* STATE_RUNNING + 1 of them */
+    const int32_t *cpu_state;    /* CPU_SOFTIRQ + 1 of them */
+    int64_t threads, cpus, pairs;
+    int32_t first_tag;
+} states_codes;
+
+static inline int32_t states_code(const int32_t *codes, int64_t count, int32_t index)
+{
+    return index >= 0 && index < count ? codes[index] : -1;
+}
+
+/* Writes all changes in order of time, at most one for each of a thread and two for each of a CPU;
+ * returns how many, or -1 without memory. */
+static inline int64_t states_merge(const thread_change *threads, int64_t thread_count,
+                                   const cpu_change *cpus, int64_t cpu_count,
+                                   const states_codes *codes, int64_t *time_ns, int32_t *entity,
+                                   int32_t *state, int32_t *tag)
+{
+    size_t most = (size_t)(thread_count + 2 * cpu_count) + 1;
+    timed_row *rows = NULL, *sorted = NULL;
+    int64_t count = 0;
+    if (column_grow((void **)&rows, (int64_t)most, sizeof *rows)) {
+        for (int64_t i = 0; i < thread_count; i++)
+            if (states_code(codes->thread, codes->threads, threads[i].thread) >= 0)
+                rows[count++] = (timed_row){threads[i].time_ns, i};
+        for (int64_t i = 0; i < cpu_count; i++) {
+            if (states_code(codes->cpu, codes->cpus, cpus[i].cpu) < 0)
+                continue;
+            rows[count++] = (timed_row){cpus[i].time_ns, thread_count + 2 * i};
+            if (cpus[i].thread != SAME_THREAD)
+                rows[count++] = (timed_row){cpus[i].time_ns, thread_count + 2 * i + 1};
+        }
+    }
+    if (!rows || !column_grow((void **)&sorted, (int64_t)most, sizeof *sorted)
+        || !timed_rows_sort(rows, count, sorted)) {
+        free(rows);
+        free(sorted);
+        return -1;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        int64_t row = sorted[i].row;
+        time_ns[i] = sorted[i].time_ns;
+        if (row < thread_count) {
+            const thread_change *change = &threads[row];
+            entity[i] = codes->thread[change->thread];
+            state[i] = states_code(codes->thread_state, STATE_RUNNING + 1, change->state);
+            tag[i] = change->tag < 0 ? -1 : change->tag + codes->first_tag;
+            continue;
+        }
+        const cpu_change *change = &cpus[(row - thread_count) / 2];
+        tag[i] = -1;
+        if ((row - thread_count) % 2) {
+            entity[i] = codes->cpu_thread[change->cpu];
+            state[i] = change->thread < 0 ? -1 : states_code(codes->pair, codes->pairs, change->pair);
+        } else {
+            entity[i] = codes->cpu[change->cpu];
+            state[i] = states_code(codes->cpu_state, CPU_SOFTIRQ + 1, change->state);
+        }
+    }
+    free(rows);
+    free(sorted);
+    return count;
 }
 
 #endif

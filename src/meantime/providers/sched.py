@@ -60,12 +60,13 @@ class Scheduling(NamedTuple):
     Attributes:
         threads: Changes of threads: time_ns, thread, state (see `state_name`), tag.
         cpus: Changes of CPUs: time_ns, cpu, state (-1, or an index into `CPU_STATES`), and which
-            thread with which name came (-1 for none, -2 if the thread stays the same).
+            thread (-1 for none, -2 if the thread stays the same) came by which of the pairs.
         lost: Stretches of CPUs that are unknown: from_ns, to_ns, cpu, was_told.
         wakes: The rows of the wake-ups that made a thread runnable.
         tags: By tag: the CPU, the priority, the name, the waker. The waker is -2 for a thread that
             runs, where the CPU is a code; otherwise the CPU is a number, and the waker -1 for an
             interrupt.
+        pairs: Threads with their names.
         name: By thread, the code of its last name; -1 if it has none.
     """
 
@@ -74,6 +75,7 @@ class Scheduling(NamedTuple):
     lost: npt.NDArray[np.void]
     wakes: Int32s
     tags: npt.NDArray[np.int32]
+    pairs: npt.NDArray[np.int32]
     name: Int32s
 
 
@@ -99,20 +101,12 @@ def scheduling_of(
         names: Its names.
         cpus: How many CPUs it has.
     """
-    time_ns, kind = records["time_ns"], records["kind"]
-    name = np.full(len(tids), -1, np.int32)
-    has_name = np.array([each != NO_NAME for each in names], np.bool_)
-    named = np.flatnonzero(kind <= perf.NEW)
-    named = named[has_name[records["name"][named]]]
-    # of several names the last counts
-    name[records["other"][named]] = records["name"][named]
+    has_name = np.array([each != NO_NAME for each in names], np.uint8)
+    name, calls, in_order = perf.names_of_threads(records, has_name, len(tids))
     of_kernel = np.array([bool(_KERNEL_THREAD.fullmatch(each)) for each in names] or [False])
     role = np.full(len(tids), _OF_PROGRAM, np.uint8)
     role[(name >= 0) & of_kernel[name]] = _OF_KERNEL
-    callers = records["thread"][kind == perf.CALL]
-    role[callers] = _OF_PROGRAM
+    role[calls > 0] = _OF_PROGRAM
     role[tids == 0] = _IDLE_TASK
-    order = np.arange(len(records))
-    if len(records) and (np.diff(time_ns) < 0).any():
-        order = np.argsort(time_ns, kind="stable")
+    order = None if in_order else np.argsort(records["time_ns"], kind="stable")
     return Scheduling(*perf.thread_states_of_records(records, order, role, cpus), name)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from meantime.attribute_paths import (
     cpu_path,
     thread_path,
 )
-from meantime.kernels import perf
+from meantime.kernels import gather, perf
 from meantime.providers.sched import CPU_STATES, NO_NAME, THREAD_STATES, scheduling_of, state_name
 from meantime.trace import Flows, LaneDeclaration, SpanFlag, Spans, State, StateChanges
 
@@ -33,10 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Records", "batches_of", "thread_paths_of"]
 
 _BATCH_ROWS = 1 << 16
-# Of so many pairs of threads and names, those that are met are found in a table of all.
-_FEW_PAIRS = 1 << 22
 _RUNS = -2
-_SAME_THREAD = -2
 _LAST_CALLS = {"exit", "exit_group"}
 _IRQ_GROUP, _CALL_GROUP = "interrupts", "system calls"
 # of `CPU_STATES`
@@ -86,6 +84,21 @@ def thread_paths_of(trace: Trace) -> dict[str, Path]:
     return {path[-1]: path for path in trace.paths if path[-2:-1] == (THREADS,)}
 
 
+class _Lasting(NamedTuple):
+    """What lasts, by the code of its thread or CPU; an end of -1 is not known."""
+
+    start_ns: Int64s
+    end_ns: Int64s
+    entity: Int32s
+    name: Int32s
+
+    def chosen(self, is_kept: npt.NDArray[np.bool_]) -> _Lasting:
+        if is_kept.all():
+            return self
+        rows = is_kept[self.entity]
+        return _Lasting(self.start_ns[rows], self.end_ns[rows], self.entity[rows], self.name[rows])
+
+
 class _Making:
     """Makes batches of records."""
 
@@ -115,9 +128,7 @@ class _Making:
     def _enter(self, threads: Int32s, *, status: bool) -> None:
         """Add the paths of threads, and of their states."""
         trace, codes = self._trace, self._found.paths
-        is_new = np.zeros(len(self._thread) + 1, np.bool_)
-        is_new[threads] = True
-        new = np.flatnonzero(is_new[:-1] & ((self._status if status else self._thread) < 0))
+        new = threads[(self._status if status else self._thread)[threads] < 0]
         known = thread_paths_of(trace) if len(new) else {}
         for thread in new.tolist():
             tid = int(self._found.tids[thread])
@@ -133,103 +144,76 @@ class _Making:
 
     def scheduling(self) -> Iterator[Batch]:
         states, trace = self._states, self._trace
-        threads = _chosen(states.threads, "thread", self._kept)
-        cpus = _chosen(states.cpus, "cpu", self._cpu_kept)
-        if len(threads):
-            self._enter(threads["thread"], status=True)
+        has_changes, thread_states = perf.met_in(states.threads, self._kept.view(np.uint8))
+        _, cpu_states = perf.met_in(states.cpus, self._cpu_kept.view(np.uint8))
+        self._enter(np.flatnonzero(has_changes).astype(np.int32), status=True)
         lost = states.lost[self._cpu_kept[states.lost["cpu"]]]
         trace.lost.extend(zip(lost["from_ns"].tolist(), lost["to_ns"].tolist(), strict=True))
         trace.anomalies.add("lost_switch", int(np.count_nonzero(lost["was_told"] == 0)))
         first_tag = len(trace.tags)
         trace.tags.extend(self._tags(states))
-        parts = [self._thread_changes(threads, first_tag), *self._cpu_changes(cpus)]
-        time_ns, entity, state, tag = (
-            np.concatenate(column) for column in zip(*parts, strict=True)
+        thread_codes = self._thread_codes(np.flatnonzero(thread_states[1:]).tolist())
+        status, lane, cpu_codes, values = self._cpu_codes(np.flatnonzero(cpu_states[1:]).tolist())
+        time_ns, entity, state, tag = perf.merged_changes(
+            states.threads,
+            states.cpus,
+            (self._status, status, lane, values, thread_codes, cpu_codes),
+            first_tag,
         )
-        # those of one entity keep their order
-        order = np.argsort(time_ns, kind="stable")
-        # few at once, as memory that is used again need not be cleared
-        for first in range(0, len(order), _BATCH_ROWS):
-            rows = order[first : first + _BATCH_ROWS]
+        for first in range(0, len(time_ns), _BATCH_ROWS):
+            rows = slice(first, first + _BATCH_ROWS)
             yield StateChanges(time_ns[rows], entity[rows], state[rows], tag[rows])
         yield from self._wakes()
 
-    def _thread_changes(self, rows: npt.NDArray[np.void], first_tag: int) -> _Columns:
-        codes = np.full(258, -1, np.int32)
-        met = np.flatnonzero(np.bincount(rows["state"] + 1, minlength=259)[1:]).tolist()
+    def _thread_codes(self, met: Sequence[int]) -> Int32s:
+        """Return the value of each state of threads, and declare the lanes of those met."""
+        codes = np.full(257, -1, np.int32)
         names = [state_name(code) or "" for code in met]
         codes[met] = [self._found.values.code(name) for name in names]
         ordered = [name for name in THREAD_STATES if name in names]
         legend = tuple(
             State(name, value, _THREAD_COLORS.get(name)) for value, name in enumerate(ordered)
         )
-        if len(rows):
-            below = {
-                len(self._trace.paths[each])
-                for each in np.unique(self._thread).tolist()
-                if each >= 0
-            }
-            for parts, pattern in zip((2, 4), THREAD_STATE_PATTERNS, strict=True):
-                if parts in below:
-                    self._trace.lanes.append(
-                        LaneDeclaration(pattern, entity_kind="Thread", states=legend)
-                    )
-        tag = np.where(rows["tag"] < 0, -1, rows["tag"] + first_tag).astype(np.int32)
-        state = np.where(rows["state"] < 0, -1, codes[rows["state"]]).astype(np.int32)
-        return rows["time_ns"].copy(), self._status[rows["thread"]], state, tag
+        below = {len(self._trace.paths[each]) for each in self._thread.tolist() if each >= 0}
+        for parts, pattern in zip((2, 4), THREAD_STATE_PATTERNS, strict=True):
+            if parts in below:
+                self._trace.lanes.append(
+                    LaneDeclaration(pattern, entity_kind="Thread", states=legend)
+                )
+        return codes
 
-    def _cpu_changes(self, rows: npt.NDArray[np.void]) -> list[_Columns]:
+    def _cpu_codes(self, met: Sequence[int]) -> tuple[Int32s, Int32s, Int32s, Int32s]:
+        """Return the entities of each CPU, and the values of their states and threads."""
         found, lanes = self._found, self._trace.lanes
-        if not len(rows):
-            return []
-        status = np.array(
-            [found.paths.code((*cpu_path(cpu), STATUS)) for cpu in found.cpus.tolist()], np.int32
+        is_kept = self._cpu_kept.tolist() if len(self._states.cpus) else [False] * len(found.cpus)
+        status, lane = (
+            np.array(
+                [
+                    found.paths.code((*cpu_path(cpu), name)) if keeps else -1
+                    for cpu, keeps in zip(found.cpus.tolist(), is_kept, strict=True)
+                ],
+                np.int32,
+            )
+            for name in (STATUS, "Thread")
         )
-        lane = np.array(
-            [found.paths.code((*cpu_path(cpu), "Thread")) for cpu in found.cpus.tolist()], np.int32
-        )
-        met = set(np.unique(rows["state"]).tolist())
-        legend = [
-            State(name, value, _CPU_COLORS[value])
-            for value, name in enumerate(CPU_STATES)
-            if value in met
-        ]
-        lanes.insert(0, LaneDeclaration("CPUs/*/Status", entity_kind="CPU", states=tuple(legend)))
-        lanes.append(LaneDeclaration("CPUs/*/Thread", entity_kind="CPU", label="Threads on CPUs"))
-        codes = np.array([*map(found.values.code, CPU_STATES), -1], np.int32)
-        none = np.full(len(rows), -1, np.int32)
-        time_ns, cpu, thread = rows["time_ns"].copy(), rows["cpu"].copy(), rows["thread"].copy()
-        of_status = (time_ns, status[cpu], codes[rows["state"]], none)
-        came = np.flatnonzero(thread != _SAME_THREAD)
-        of_thread = (
-            time_ns[came],
-            lane[cpu[came]],
-            self._values_of(thread[came], rows["name"][came]),
-            none[: len(came)],
-        )
-        return [of_status, of_thread]
-
-    def _values_of(self, thread: Int32s, name: Int32s) -> Int32s:
-        """Return the codes of threads with their names, -1 for none."""
-        names = max(len(self._found.names), 1)
-        # 0 is none
-        pairs = np.where(thread < 0, 0, 1 + thread * np.int64(names) + name)
-        most = len(self._found.tids) * names + 1
-        if most < _FEW_PAIRS:
-            index = np.zeros(most, np.int64)
-            index[pairs] = 1
-            distinct = np.flatnonzero(index)
-            index[distinct] = np.arange(len(distinct))
-            which = index[pairs]
-        else:
-            distinct, which = np.unique(pairs, return_inverse=True)
-        values = [self._value_of(*divmod(pair - 1, names)) for pair in distinct.tolist()]
-        return np.array(values, np.int32)[which.reshape(-1)]
+        if any(is_kept):
+            legend = [
+                State(name, value, _CPU_COLORS[value])
+                for value, name in enumerate(CPU_STATES)
+                if value in met
+            ]
+            lanes.insert(
+                0, LaneDeclaration("CPUs/*/Status", entity_kind="CPU", states=tuple(legend))
+            )
+            lanes.append(
+                LaneDeclaration("CPUs/*/Thread", entity_kind="CPU", label="Threads on CPUs")
+            )
+        codes = np.array([*map(found.values.code, CPU_STATES)], np.int32)
+        values = [self._value_of(thread, name) for thread, name in self._states.pairs.tolist()]
+        return status, lane, codes, np.array(values, np.int32)
 
     def _value_of(self, thread: int, name: int) -> int:
-        """Return the code of a thread with a name, -1 if it is none."""
-        if thread < 0:
-            return -1
+        """Return the code of a thread with a name."""
         tid = int(self._found.tids[thread])
         text = f"{self._found.names[name]} ({tid})" if tid else "idle"
         return self._found.values.code(text)
@@ -259,66 +243,64 @@ class _Making:
     def lasting(self) -> Iterator[Batch]:
         """Yield system calls on their threads, and interrupts on their CPUs."""
         found, trace = self._found, self._trace
-        kind = found.rows["kind"].astype(np.uint8)
-        calls = _chosen(found.rows[kind == perf.CALL], "thread", self._kept)
-        calls = self._with_exits(calls)
-        irqs = found.rows[(kind == perf.IRQ) | (kind == perf.SOFTIRQ)]
-        irqs = _chosen(irqs, "cpu", self._cpu_kept)
-        if len(calls):
-            self._enter(calls["thread"], status=False)
+        start_ns, end_ns, thread, _, name = perf.columns_of_records(
+            found.rows, perf.CALL, perf.CALL
+        )
+        calls = _Lasting(start_ns, end_ns, thread, name).chosen(self._kept)
+        start_ns, end_ns, _, cpu, name = perf.columns_of_records(found.rows, perf.IRQ, perf.SOFTIRQ)
+        irqs = _Lasting(start_ns, end_ns, cpu, name).chosen(self._cpu_kept)
+        if len(calls.start_ns):
+            self._end_with_threads(calls)
+            self._enter(gather.seen(calls.entity), status=False)
             trace.lanes.append(
                 LaneDeclaration("Threads/*/Stack", kind="stack", entity_kind="Depth", label="Calls")
             )
             values = [f"syscall {name}" if name.isdecimal() else name for name in found.names]
-            yield self._spans(calls, self._thread[calls["thread"]], values, _CALL_GROUP)
-        if len(irqs):
+            yield self._spans(calls, self._thread, values, _CALL_GROUP)
+        if len(irqs.start_ns):
             path = [found.paths.code(cpu_path(cpu)) for cpu in found.cpus.tolist()]
             trace.lanes.append(
                 LaneDeclaration(
                     "CPUs/*/Stack", kind="stack", entity_kind="Depth", label="Interrupts"
                 )
             )
-            yield self._spans(irqs, np.array(path, np.int32)[irqs["cpu"]], found.names, _IRQ_GROUP)
+            yield self._spans(irqs, np.array(path, np.int32), found.names, _IRQ_GROUP)
 
-    def _with_exits(self, calls: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-        """Return calls of which those that never return end with their thread."""
+    def _end_with_threads(self, calls: _Lasting) -> None:
+        """End the calls that never return where their thread ends."""
         last = [code for code, name in enumerate(self._found.names) if name in _LAST_CALLS]
-        which = np.flatnonzero((calls["value"] < 0) & np.isin(calls["name"], last))
+        which = np.flatnonzero((calls.end_ns < 0) & np.isin(calls.name, last))
         changes = self._states.threads
         if not len(which) or not len(changes):
-            return calls
+            return
         final = np.full(len(self._found.tids), -1, np.int64)
         final[changes["thread"]] = np.arange(len(changes))
-        change = changes[final[calls["thread"][which]]]
+        change = changes[final[calls.entity[which]]]
         ended = (
-            (final[calls["thread"][which]] >= 0)
+            (final[calls.entity[which]] >= 0)
             & (change["state"] < 0)
-            & (change["time_ns"] > calls["time_ns"][which])
+            & (change["time_ns"] > calls.start_ns[which])
         )
-        calls = calls.copy()
-        calls["value"][which[ended]] = change["time_ns"][ended]
-        return calls
+        calls.end_ns[which[ended]] = change["time_ns"][ended]
 
-    def _spans(
-        self, rows: npt.NDArray[np.void], thread: Int32s, names: Sequence[str], group: str
-    ) -> Spans:
-        used, which = np.unique(rows["name"], return_inverse=True)
-        codes = np.array([self._found.values.code(names[name]) for name in used.tolist()], np.int32)
+    def _spans(self, rows: _Lasting, path_of: Int32s, names: Sequence[str], group: str) -> Spans:
+        codes = np.full(len(names), -1, np.int32)
+        for name in gather.seen(rows.name).tolist():
+            codes[name] = self._found.values.code(names[name])
         categories = self._trace.categories
         if group not in categories:
             categories.append(group)
-        unfinished = rows["value"] < 0
+        unfinished = rows.end_ns < 0
         self._trace.anomalies.add("unfinished_span", int(np.count_nonzero(unfinished)))
-        end_ns = np.where(
-            unfinished, np.maximum(self._found.end_ns, rows["time_ns"]), rows["value"]
-        )
+        if unfinished.any():
+            rows.end_ns[unfinished] = np.maximum(self._found.end_ns, rows.start_ns[unfinished])
         return Spans(
-            rows["time_ns"].copy(),
-            end_ns,
-            thread,
-            codes[which.reshape(-1)],
-            np.full(len(rows), categories.index(group), np.int32),
-            np.zeros(len(rows), np.int32),
+            rows.start_ns,
+            rows.end_ns,
+            gather.looked_up(path_of, rows.entity),
+            gather.looked_up(codes, rows.name),
+            np.full(len(unfinished), categories.index(group), np.int32),
+            np.zeros(len(unfinished), np.int32),
             np.where(unfinished, np.uint8(SpanFlag.UNFINISHED), np.uint8(0)),
         )
 
@@ -345,15 +327,15 @@ class _Making:
             before = begun.pop((device, sector), None)
             if before is not None:
                 changes.append((time_ns, before[0], -1))
-                free[device].append(before[1])
+                heappush(free[device], before[1])
             if not issued:
                 unmatched += before is None
                 continue
             waiting = free.setdefault(device, [])
-            slot = min(waiting, default=used.get(device, 0))
             if waiting:
-                waiting.remove(slot)
+                slot = heappop(waiting)
             else:
+                slot = used.get(device, 0)
                 used[device] = slot + 1
             entity = entities.get((device, slot), -1)
             if entity < 0:
@@ -377,12 +359,3 @@ class _Making:
             found_changes[2].astype(np.int32),
             np.full(len(changes), -1, np.int32),
         )
-
-
-def _chosen(
-    rows: npt.NDArray[np.void], field: str, is_kept: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.void]:
-    return rows if is_kept.all() else rows[is_kept[rows[field]]]
-
-
-_Columns = tuple["Int64s", "Int32s", "Int32s", "Int32s"]
