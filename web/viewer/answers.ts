@@ -29,6 +29,7 @@ type FlameMode = "heavy" | "callers";
 
 const BYS: By[] = ["state", "entity", "name", "category", "thread"];
 const MOST_LEGEND = 14;
+const NOTHING = "Nothing is in this range. Select a longer one, or press 0 to see the whole trace.";
 /** What stands out in a file that grows is looked for this often. */
 const FIND_MS = 10_000;
 
@@ -64,6 +65,8 @@ export class Answers {
   private readonly about = h("div", { class: "about" });
   private mode: FlameMode = "heavy";
   private flameUnit = "ns";
+  /** What is before amounts that are estimates. */
+  private flameSign = "";
   /** As a regular expression. */
   private searched = "";
   private answered = "";
@@ -83,7 +86,7 @@ export class Answers {
       (row) => this.choose(row),
       session.source.missing !== null,
     );
-    const amount = (value: number) => (this.flameUnit === "ns" ? duration(BigInt(Math.round(value))) : `${grouped(value)} ${this.flameUnit}`);
+    const amount = (value: number) => this.flameSign + (this.flameUnit === "ns" ? duration(BigInt(Math.round(value))) : `${grouped(value)} ${this.flameUnit}`);
     this.graph = new FlameGraph(tooltip, { amount, selected: (node) => node !== null && actions.light(this.graph.nameOf(node)) });
     this.sandwich = new Sandwich(tooltip, amount, () => {});
     this.flame = h("div", { class: "flame-tab" }, this.graph.element, this.sandwich.element);
@@ -210,10 +213,7 @@ export class Answers {
     if (tab === "over") await this.showOverview(file, range, signal);
     else if (tab === "stats") {
       const by = this.byOf(file);
-      if (!by || isEmpty) {
-        this.table.message("Nothing in this range", "Select a longer range, or press 0 to see the whole trace.");
-        return;
-      }
+      if (!by || isEmpty) return this.fail(tab, NOTHING);
       const found = await session.source.ask("statistics", { ...range, by }, signal, this.onShare);
       const { base } = session;
       const before = base && { ...range, from: session.inFile(file, base.from), to: session.inFile(file, base.to) };
@@ -225,6 +225,8 @@ export class Answers {
       if (found?.parent.length) this.setCommand(file, range.lanes, "flame", " -o flame.svg");
       else return this.fail("flame", file.info.counts.spans || file.info.counts.samples ? "No spans or samples are in this range. Select a longer one, or press 0." : "A flame graph needs spans or samples; this trace has neither.");
       this.flameUnit = found.unit;
+      const isSampled = found.unit === "ns" && !file.info.counts.spans;
+      this.flameSign = isSampled || session.source.missing !== null ? "≈ " : "";
       const tree: CallTree = {
         names: found.names,
         parent: Int32Array.from(found.parent),
@@ -244,17 +246,17 @@ export class Answers {
       const period = this.heat.periodFor(range.to - range.from);
       // of states the most important lane, as all lanes together are in some state nearly always
       const { mainLane } = session;
+      let about = "";
       const isOfStates = !file.info.counts.spans && !file.info.counts.samples;
       if (range.lanes === undefined && isOfStates && mainLane?.file === file) {
         range.lanes = mainLane.index;
-        this.heat.about = mainLane.title;
-      } else this.heat.about = "";
-      const found = isEmpty ? null : await session.source.ask("heat", { ...range, period, rows: this.heat.rows }, signal);
-      if (found) {
-        const states = (found.states ?? []).map((each) => ` --state ${quoted(each)}`).join("");
-        this.setCommand(file, range.lanes, "heatmap", `${states} --period ${plain(period)} --rows ${found.rows} --origin abs:${found.origin_ns}ns -o heatmap.svg`);
-        this.heat.show(found, file);
+        about = mainLane.title;
       }
+      if (isEmpty) return this.fail(tab, NOTHING);
+      const found = await session.source.ask("heat", { ...range, period, rows: this.heat.rows }, signal);
+      const states = (found.states ?? []).map((each) => ` --state ${quoted(each)}`).join("");
+      this.setCommand(file, range.lanes, "heatmap", `${states} --period ${plain(period)} --rows ${found.rows} --origin abs:${found.origin_ns}ns -o heatmap.svg`);
+      this.heat.show(found, file, about);
     } else if (tab === "moment") {
       this.command = null;
       await this.moment.show(session.moment, signal);
@@ -266,7 +268,7 @@ export class Answers {
     } else if (tab === "sql") {
       // a comment ends with its line
       const statement = this.sql?.statement?.includes("--") ? this.sql.statement : this.sql?.statement?.replace(/\s*\n\s*/g, " ");
-      this.command = statement ? `meantime sql ${quoted(file.info.path)} ${quoted(statement)}` : null;
+      this.command = statement && this.sql?.file ? `meantime sql ${quoted(this.sql.file.info.path)} ${quoted(statement)}` : null;
       this.changed();
     }
   }
@@ -282,11 +284,13 @@ export class Answers {
     this.changed();
     if (tab === "stats") this.table.message("Nothing to show", text);
     else if (tab === "why") this.why.message("Nothing to show", text);
+    else if (tab === "heat") this.heat.fail(text);
+    else if (tab === "moment") this.moment.fail(text);
     else if (tab === "flame") {
       this.graph.element.hidden = this.sandwich.element.hidden = true;
       this.clearFailure();
-      this.flame.append(h("div", { class: "nothing" }, h("p", {}, text)));
-    } else if (tab === "over") this.overview.replaceChildren(h("div", { class: "nothing" }, h("p", {}, text)));
+      this.flame.append(h("div", { class: "nothing" }, h("p", {}, shown(text))));
+    } else if (tab === "over") this.overview.replaceChildren(h("div", { class: "nothing" }, h("p", {}, shown(text))));
   }
 
   private clearFailure(): void {
@@ -398,6 +402,8 @@ export class Answers {
     file.findAgain = now + FIND_MS;
     try {
       const found = await this.session.source.ask("findings", { file: file.index, layout: file.table.layout });
+      // a newer version may have been asked about meanwhile
+      if (file.foundIn !== version) return;
       file.findings = found.findings;
     } catch (reason) {
       if (!(reason instanceof SourceError)) throw reason;

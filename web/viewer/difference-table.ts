@@ -34,8 +34,12 @@ function sides(of: Statistics): Map<string, { row: StatisticsRow; side: Side }> 
   );
 }
 
-/** A table of two ranges, what has changed most first. */
-export function differenceTable(now: Statistics, before: Statistics, color: (row: StatisticsRow, by: string) => number | null, chosen: (row: StatisticsRow) => void): HTMLElement {
+/**
+ * A table of two ranges, what has changed most first.
+ *
+ * @param nearly What is written before figures: a sign if they are estimates.
+ */
+export function differenceTable(now: Statistics, before: Statistics, color: (row: StatisticsRow, by: string) => number | null, chosen: (row: StatisticsRow) => void, nearly: { times: string; counts: string }): HTMLElement {
   const [a, b] = [sides(now), sides(before)];
   const pairs = [...new Set([...a.keys(), ...b.keys()])].map((key): Pair => {
     const [one, other] = [a.get(key), b.get(key)];
@@ -48,9 +52,9 @@ export function differenceTable(now: Statistics, before: Statistics, color: (row
   const body = pairs.slice(0, MOST_ROWS).map((pair) => {
     const { row, change } = pair;
     const pixel = color(row, now.by);
-    const part = (side: Side | null) => h("td", {}, side ? share(side.share) : "–");
-    const count = (side: Side | null) => h("td", {}, side ? grouped(side.count) : "–");
-    const mean = (side: Side | null) => h("td", { title: side?.mean ? exact(side.mean) : "" }, side?.mean ? duration(side.mean) : "–");
+    const part = (side: Side | null) => h("td", {}, side ? nearly.times + share(side.share) : "–");
+    const count = (side: Side | null) => h("td", {}, side ? nearly.counts + grouped(side.count) : "–");
+    const mean = (side: Side | null) => h("td", { title: side?.mean ? exact(side.mean) : "" }, side?.mean ? nearly.times + duration(side.mean) : "–");
     const wide = `width:${(50 * Math.abs(change)) / most}%;${change < 0 ? "right" : "left"}:50%${pixel === null ? "" : `;background:${css(pixel)}`}`;
     const made = h(
       "tr",
@@ -58,7 +62,7 @@ export function differenceTable(now: Statistics, before: Statistics, color: (row
       h("td", { class: "key" }, pixel === null ? null : h("i", { class: "swatch", style: `background:${css(pixel)}` }), name(row.key, { title: row.key }), isKinds || row.entity ? h("span", { class: "faint" }, [row.kind, row.entity].filter(Boolean).join(" · ")) : null),
       part(pair.before),
       part(pair.now),
-      h("td", { class: "change" }, `${change > 0 ? "+" : change < 0 ? "−" : ""}${(100 * Math.abs(change)).toFixed(1)}`),
+      h("td", { class: "change" }, `${nearly.times}${change > 0 ? "+" : change < 0 ? "−" : ""}${(100 * Math.abs(change)).toFixed(1)}`),
       h("td", { class: "part" }, h("span", { class: "bar both" }, h("i", { style: wide }))),
       count(pair.before),
       count(pair.now),

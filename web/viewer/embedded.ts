@@ -36,6 +36,11 @@ export class EmbeddedSource implements Source {
   constructor(private readonly info: EmbeddedSession) {
     this.noted = info.embedded.notes ?? [];
     this.missing = info.embedded.files.find((file) => file.missing)?.missing ?? null;
+    this.worker.addEventListener("error", (event) => {
+      // such as a lack of memory
+      for (const { reject } of this.waiting.values()) reject(new SourceError(0, `The data of this page cannot be decoded: ${event.message || "its worker has ended"}.`));
+      this.waiting.clear();
+    });
     this.worker.addEventListener("message", ({ data }: MessageEvent<Reply>) => {
       const waiting = this.waiting.get(data.id);
       this.waiting.delete(data.id);

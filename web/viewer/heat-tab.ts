@@ -1,6 +1,6 @@
 /** A heat map below the time axis: columns are periods, rows the offset within one. */
 
-import { button, h } from "../shared/dom";
+import { button, h, shown } from "../shared/dom";
 import { duration, exact, grouped } from "../shared/format";
 import { packed, oklch } from "../shared/name-colors";
 import { LaneImage } from "../shared/lane-image";
@@ -33,13 +33,11 @@ export class HeatTab {
   readonly element = h("div", { class: "heat-tab" });
   readonly tools: HTMLElement;
   periodNs: bigint | null = null;
-  /** The lane that it shows, if nobody has chosen it. */
-  about = "";
+  private about = "";
   private readonly canvas = h("canvas", { attributes: { role: "img", "aria-label": "Heat map: columns are time, rows are the offset within the period" } });
   private readonly image = new LaneImage(this.canvas);
   private readonly period = h("input", { class: "period", attributes: { "aria-label": "Period of a column", size: "8" } });
-  /** What is shown instead of a map. */
-  readonly message = h("div", { class: "heat-message" });
+  private readonly message = h("div", { class: "heat-message" });
   private heat: Heat | null = null;
   private file: FileModel | null = null;
   private values = new Map<number, number>();
@@ -108,10 +106,20 @@ export class HeatTab {
     return Math.max(10, Math.min(50, Math.floor((this.element.clientHeight - HEAD_PX - 8) / 6)));
   }
 
-  show(heat: Heat, file: FileModel): void {
+  /** Shows a sentence instead of a map. */
+  fail(text: string): void {
+    this.heat = null;
+    this.canvas.hidden = true;
+    this.message.replaceChildren(h("div", { class: "nothing" }, h("h2", {}, "Nothing to show"), h("p", {}, shown(text))));
+  }
+
+  /** @param about The lane that it shows, if nobody has chosen it; otherwise nothing. */
+  show(heat: Heat, file: FileModel, about: string): void {
     this.message.replaceChildren();
+    this.canvas.hidden = false;
     this.heat = heat;
     this.file = file;
+    this.about = about;
     this.values = new Map(heat.cells.map(([column, row, value]) => [column * heat.rows + row, value]));
     this.period.value = exact(BigInt(heat.period_ns)).replace(" ", "");
     this.draw();

@@ -41,6 +41,12 @@ export class MomentTab {
     this.draw();
   }
 
+  /** Shows a sentence instead of what it has. */
+  fail(text: string): void {
+    this.found = [];
+    this.element.replaceChildren(h("div", { class: "nothing" }, h("h2", {}, "Nothing to show"), h("p", {}, shown(text))));
+  }
+
   draw(): void {
     if (!this.found.length) return;
     const at = this.found[0]!;

@@ -7,6 +7,9 @@ import type { Note } from "./protocol";
 import type { Session } from "./session";
 import { SourceError } from "./source";
 
+/** Several pages may write at once. */
+const MOST_ATTEMPTS = 3;
+
 export class Notes {
   readonly element = h("div", { class: "notes" });
   notes: Note[] = [];
@@ -73,24 +76,31 @@ export class Notes {
     if (await this.put([...this.notes, note])) this.text.value = "";
   }
 
-  /** Writes all notes; if another page has written meanwhile, these are added to its own. */
+  /** Writes all notes; if another page has written meanwhile, what has changed here is changed in its own. */
   private async put(notes: Note[]): Promise<boolean> {
     const { source } = this.session;
     this.problem.textContent = "";
+    const [known, kept] = [this.notes, notes].map((each) => new Set(each.map(({ id }) => id))) as [Set<string>, Set<string>];
+    const added = notes.filter(({ id }) => !known.has(id));
+    let wanted = notes;
     try {
-      await source.saveNotes(notes);
-      this.notes = notes;
+      for (let attempt = 1; ; attempt++) {
+        try {
+          await source.saveNotes(wanted);
+          break;
+        } catch (reason) {
+          if (!(reason instanceof SourceError && reason.status === 412) || attempt === MOST_ATTEMPTS) throw reason;
+          // without those that were removed here
+          const theirs = (await source.notes()).filter(({ id }) => kept.has(id) || !known.has(id));
+          wanted = [...theirs, ...added];
+        }
+      }
     } catch (reason) {
       if (!(reason instanceof SourceError)) throw reason;
       this.problem.textContent = reason.message;
-      if (reason.status !== 412) return false;
-      const theirs = await source.notes();
-      const known = new Set(this.notes.map(({ id }) => id));
-      const mine = notes.filter(({ id }) => !known.has(id));
-      await source.saveNotes([...theirs, ...mine]);
-      this.notes = [...theirs, ...mine];
-      this.problem.textContent = "";
+      return false;
     }
+    this.notes = wanted;
     if (source.copy) {
       this.isUnsaved = true;
       this.keep.hidden = false;

@@ -173,6 +173,8 @@ export interface Statistics {
   range_ns: [Ns, Ns];
   rows: StatisticsRow[];
   rest: number;
+  /** Whether these are states that samples show. */
+  estimated?: boolean;
 }
 
 export interface Flame {

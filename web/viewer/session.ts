@@ -193,7 +193,11 @@ export class Session {
     this.tiles.drop(file.index);
     file.adopt(table);
     file.recolor(this.scene.inks.dark);
+    // what refers to lanes of the layout before
     if (this.thing?.lane.file === file) this.thing = null;
+    if (this.revealed?.lane.file === file) this.revealed = null;
+    if (this.hovered?.lane.file === file) this.hovered = null;
+    this.flows = this.flows.filter((flow) => flow.file !== file);
     this.arrange();
   }
 

@@ -2,6 +2,7 @@
 
 import { button, h, name, shown } from "../shared/dom";
 import { grouped } from "../shared/format";
+import type { FileModel } from "./model";
 import type { Rows } from "./protocol";
 import type { Session } from "./session";
 import { SourceError } from "./source";
@@ -18,8 +19,9 @@ export class SqlTab {
   private readonly result = h("div", { class: "stat-table", attributes: { "aria-live": "polite" } });
   private readonly run: HTMLButtonElement;
   private request: AbortController | null = null;
-  /** The statement that the rows are of. */
+  /** The statement that the rows are of, and the file. */
   statement: string | null = null;
+  file: FileModel | null = null;
 
   /** @param changed Called when the rows are those of another statement. */
   constructor(
@@ -57,7 +59,7 @@ export class SqlTab {
     this.message("…");
     try {
       const rows = await this.session.source.ask("sql", { file: file.index, layout: file.table.layout, statement }, request.signal);
-      this.statement = statement;
+      [this.statement, this.file] = [statement, file];
       this.show(rows);
     } catch (reason) {
       this.statement = null;

@@ -1,6 +1,6 @@
 /** The statistics of states or names: what each took, with a bar and the distribution of its durations. */
 
-import { h, name } from "../shared/dom";
+import { h, name, shown } from "../shared/dom";
 import { download } from "../shared/download";
 import { duration, exact, grouped, share } from "../shared/format";
 import { css } from "../shared/name-colors";
@@ -49,6 +49,8 @@ export class StatTable {
   private sorted: Key | null = null;
   private shownBy: Key = "total";
   private statistics: Statistics | null = null;
+  /** Its rows as they are sorted. */
+  private inOrder: StatisticsRow[] = [];
   private before: Statistics | null = null;
 
   /**
@@ -66,12 +68,13 @@ export class StatTable {
   show(statistics: Statistics, before: Statistics | null = null): void {
     this.statistics = statistics;
     this.before = before;
+    this.inOrder = statistics.rows;
     this.draw();
   }
 
   message(title: string, text: string): void {
     this.statistics = null;
-    this.element.replaceChildren(h("div", { class: "nothing" }, h("h2", {}, title), h("p", {}, text)));
+    this.element.replaceChildren(h("div", { class: "nothing" }, h("h2", {}, title), h("p", {}, shown(text))));
   }
 
   draw(): void {
@@ -81,11 +84,14 @@ export class StatTable {
       this.message("Nothing in this range", "Select a longer range, or press 0 to see the whole trace.");
       return;
     }
+    const unit = statistics.rows[0]!.unit ?? "ns";
+    // times that samples stand for are estimates, how many samples there are is not
+    const isSampled = statistics.estimated === true || statistics.rows[0]!.unit === "ns";
+    const nearly = { times: this.isMerged || isSampled ? "≈ " : "", counts: this.isMerged || statistics.estimated ? "≈ " : "" };
     if (this.before) {
-      this.element.replaceChildren(differenceTable(statistics, this.before, this.color, this.chosen));
+      this.element.replaceChildren(differenceTable(statistics, this.before, this.color, this.chosen, nearly));
       return;
     }
-    const unit = statistics.rows[0]!.unit ?? "ns";
     const columns = (["total", "self", "count", "mean", "median", "p99", "longest"] as const).filter((key) => statistics.rows.some((row) => NUMBERS[key](row) !== null));
     const rows = [...statistics.rows];
     const wanted = this.sorted ?? (columns.includes("self") ? "self" : "total");
@@ -119,12 +125,13 @@ export class StatTable {
       );
       for (const key of columns) {
         const value = NUMBERS[key](row);
-        const text = (this.isMerged && value !== null ? "≈ " : "") + (key === "count" ? grouped(row.count) : amount(value));
+        const sign = value === null ? "" : key === "count" ? nearly.counts : nearly.times;
+        const text = sign + (key === "count" ? grouped(row.count) : amount(value));
         made.append(h("td", { class: key, title: value !== null && key !== "count" && unit === "ns" ? exact(value) : "" }, text));
         if (key !== (hasShares ? "total" : "self")) continue;
         const part = shareOf(row);
         const bar = h("i", { style: `width:${Math.min(100, 100 * part).toFixed(1)}%${pixel === null ? "" : `;background:${css(pixel)}`}` });
-        made.append(h("td", { class: "part" }, h("span", {}, (this.isMerged ? "≈ " : "") + share(part)), h("span", { class: "bar" }, bar)));
+        made.append(h("td", { class: "part" }, h("span", {}, nearly.times + share(part)), h("span", { class: "bar" }, bar)));
       }
       if (hasHistograms) made.append(h("td", { class: "wide" }, row.histogram ? histogram(row.histogram, pixel) : null));
       const choose = () => this.chosen(row);
@@ -134,6 +141,7 @@ export class StatTable {
       });
       return made;
     });
+    this.inOrder = rows;
     const rest = statistics.rest + Math.max(0, rows.length - MOST_ROWS);
     this.element.replaceChildren(
       h("table", {}, h("thead", {}, head), h("tbody", {}, ...body)),
@@ -144,15 +152,15 @@ export class StatTable {
   /** Saves the rows as they are sorted. */
   save(): void {
     if (!this.statistics) return;
-    const quote = (text: string) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+    const quote = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
     const fields = ["kind", "key", "entity", "count", "total_ns", "self_ns", "share", "mean_ns", "median_ns", "p99_ns", "min_ns", "max_ns"] as const;
-    const lines = this.statistics.rows.map((row) => fields.map((field) => quote(String(row[field] ?? ""))).join(","));
+    const lines = this.inOrder.map((row) => fields.map((field) => quote(String(row[field] ?? ""))).join(","));
     download("statistics.csv", new Blob([[fields.join(","), ...lines].join("\n"), "\n"], { type: "text/csv" }));
   }
 
   private head(key: Key, title: string): HTMLElement {
     const sort = h("button", { class: "bare", on: { click: () => this.sort(key) } }, title);
-    return h("th", { class: key, attributes: { scope: "col", "aria-sort": key === this.shownBy ? "descending" : "none" } }, sort);
+    return h("th", { class: key, attributes: { scope: "col", "aria-sort": key !== this.shownBy ? "none" : key === "key" ? "ascending" : "descending" } }, sort);
   }
 
   private sort(key: Key): void {

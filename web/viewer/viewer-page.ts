@@ -38,6 +38,7 @@ const REST_MS = 140;
 const HOVER_MS = 35;
 const POLL_MS = 500;
 const SEARCH_MS = 200;
+const MESSAGE_MS = 3000;
 const EDGE_PX = 5;
 const MOST_FLOWS = 60;
 
@@ -102,6 +103,10 @@ export class ViewerPage {
   private pointer: { x: number; y: number } | null = null;
   private hoverRequest: AbortController | null = null;
   private selectRequest: AbortController | null = null;
+  /** What is looked for in order to be selected: the last one counts. */
+  private wantRequest: AbortController | null = null;
+  private isStepping = false;
+  private silence = 0;
   private dismissed = new Set<string>();
   private typed = "";
   /** The command that opens files that were dropped on the page. */
@@ -353,7 +358,7 @@ export class ViewerPage {
     }
     if (this.drop) {
       const { drop } = this;
-      notices.unshift({ key: `drop ${drop}`, title: "To open it, run", text: drop, actions: [["Copy", () => void navigator.clipboard?.writeText(drop).then(() => this.say("Copied"))]] });
+      notices.unshift({ key: `drop ${drop}`, title: "To open it, run", text: drop, actions: [["Copy", () => this.copy(drop, "Copied")]] });
     }
     const first = notices.find(({ key }) => !this.dismissed.has(key));
     this.notice.hidden = !first;
@@ -485,6 +490,7 @@ export class ViewerPage {
     this.answers.invalidate();
     this.session.flows = [];
     this.selectRequest?.abort();
+    this.wantRequest?.abort();
     if (!thing) return;
     this.session.tree.current = null;
     this.spoken.textContent = `${thing.name}, ${exact(thing.endNs - thing.startNs)}, starts ${exact(this.session.inView(thing.lane.file, thing.startNs))}, ${thing.lane.title}`;
@@ -566,8 +572,29 @@ export class ViewerPage {
     }
   }
 
+  /** Looks for what is to be selected; null if there is none, or if something else is wanted by then. */
+  private async look<T>(ask: (signal: AbortSignal) => Promise<T>): Promise<T | null> {
+    this.wantRequest?.abort();
+    const { signal } = (this.wantRequest = new AbortController());
+    try {
+      const answer = await ask(signal);
+      return signal.aborted ? null : answer;
+    } catch (reason) {
+      if (!signal.aborted) this.sayWhy(reason);
+      return null;
+    }
+  }
+
+  /** Says why there is no answer. */
+  private sayWhy(reason: unknown): void {
+    if (!(reason instanceof SourceError)) throw reason;
+    // lanes that have other numbers now are read again with the session
+    if (reason.status !== 410) this.say(reason.message);
+  }
+
   private async click(x: number, y: number, isFit = false): Promise<void> {
     const { session } = this;
+    this.wantRequest?.abort();
     const chip = this.picture.chipAt(x, y);
     if (chip) return this.goToEnd(chip.file, chip.lane, chip.row, chip.ns);
     const found = session.tree.at(y);
@@ -579,9 +606,13 @@ export class ViewerPage {
     const box = lane.boxAt(x, found!.y);
     let thing: Thing | null = box && { lane, row: box.row, name: box.name, startNs: box.startNs, endNs: box.endNs, span: lane.kind === "packed" ? null : box.span, at: null };
     if (!thing) {
-      const request = (this.selectRequest = new AbortController());
-      const answer = await this.askAt(x, y, request.signal).catch(() => null);
-      if (request.signal.aborted) return;
+      let isLast = false;
+      const answer = await this.look(async (signal) => {
+        const asked = await this.askAt(x, y, signal);
+        isLast = !signal.aborted;
+        return asked;
+      });
+      if (!isLast) return;
       thing = answer && thingAt(answer.lane, answer.row, answer.at);
     }
     if (!thing && !session.clear()) session.tree.current = lane;
@@ -597,6 +628,8 @@ export class ViewerPage {
 
   /** Goes to the next thing in the row of the selected one, or to the first in view. */
   private async stepThing(by: 1 | -1): Promise<void> {
+    // a key that repeats steps as fast as there are answers
+    if (this.isStepping) return;
     const { session } = this;
     const current = session.tree.current;
     let { thing } = session;
@@ -606,7 +639,10 @@ export class ViewerPage {
     const lane = thing?.lane ?? (first as TileLane | undefined);
     if (!lane) return;
     const time = thing ? thing.startNs : session.inFile(lane.file, session.view.startNs) - 1n;
-    const found = await session.source.ask("neighbors", { file: lane.file.index, layout: lane.file.table!.layout, lane: lane.index, row: thing?.row ?? 0, time });
+    const where = { file: lane.file.index, layout: lane.file.table!.layout, lane: lane.index, row: thing?.row ?? 0, time };
+    this.isStepping = true;
+    const found = await this.look((signal) => session.source.ask("neighbors", where, signal)).finally(() => (this.isStepping = false));
+    if (!found) return;
     const hit = by > 0 ? found.next : found.previous;
     thing = hit && session.thingOf(lane.file, hit);
     if (!thing) {
@@ -722,12 +758,14 @@ export class ViewerPage {
     let thing: Thing | null = null;
     if (lane.kind === "stack") {
       // an arrow is of a thread: it ends at the innermost span there
-      const moment = await source.ask("moment", where).catch(() => null);
-      const hit = moment?.groups.flatMap(({ things }) => things).find((each) => each.lane !== null && this.session.laneOf(file, each.lane)?.handle === lane.handle);
+      const moment = await this.look((signal) => source.ask("moment", where, signal));
+      if (!moment) return;
+      const hit = moment.groups.flatMap(({ things }) => things).find((each) => each.lane !== null && file.table!.handle[each.lane] === lane.handle);
       thing = hit ? this.session.thingOf(file, hit) : null;
     } else {
-      const at = await source.ask("at", { ...where, lane: index, row, width: 1 }).catch(() => null);
-      thing = at && thingAt(lane, row, at);
+      const at = await this.look((signal) => source.ask("at", { ...where, lane: index, row, width: 1 }, signal));
+      if (!at) return;
+      thing = thingAt(lane, row, at);
     }
     if (!thing) {
       this.say("Nothing is drawn at that end");
@@ -749,7 +787,13 @@ export class ViewerPage {
 
   private async goToLongest(name: string): Promise<void> {
     this.lightName(null);
-    await this.search.look(name).catch(() => false);
+    try {
+      // another search may have begun meanwhile
+      if (!(await this.search.look(name))) return;
+    } catch (reason) {
+      if (!(reason instanceof DOMException)) this.sayWhy(reason);
+      return;
+    }
     const found = this.search.hits.filter(({ hit }) => withoutAddresses(hit.name) === name);
     let best = found[0];
     for (const each of found) if (BigInt(each.hit.end_ns) - BigInt(each.hit.start_ns) > BigInt(best!.hit.end_ns) - BigInt(best!.hit.start_ns)) best = each;
@@ -771,11 +815,19 @@ export class ViewerPage {
   private say(text: string): void {
     this.message.textContent = shown(text);
     this.spoken.textContent = shown(text);
-    setTimeout(() => (this.message.textContent = ""), 3000);
+    clearTimeout(this.silence);
+    this.silence = setTimeout(() => (this.message.textContent = ""), MESSAGE_MS);
   }
 
   private share(): void {
-    void navigator.clipboard?.writeText(location.href).then(() => this.say("The link is copied; it works while this server runs"));
+    const until = this.source.isEmbedded ? "this file is where it is" : "this server runs";
+    this.copy(location.href, `The link is copied; it works while ${until}`);
+  }
+
+  private copy(text: string, done: string): void {
+    const failed = () => this.say("The browser does not let this page write to the clipboard");
+    if (navigator.clipboard) void navigator.clipboard.writeText(text).then(() => this.say(done), failed);
+    else failed();
   }
 
   private save(what: string): void {
@@ -810,12 +862,17 @@ export class ViewerPage {
     else {
       const { from, to } = session.asked;
       const found = new Map<FileModel, Activity>();
-      for (const file of session.files) {
-        if (!file.table) continue;
-        const [start, end] = [session.inFile(file, from), session.inFile(file, to)];
-        if (start >= end) continue;
-        const state = order.startsWith("in ") ? order.slice(3) : null;
-        found.set(file, await session.source.ask("activity", { file: file.index, layout: file.table.layout, from: start, to: end, state }));
+      try {
+        for (const file of session.files) {
+          if (!file.table) continue;
+          const [start, end] = [session.inFile(file, from), session.inFile(file, to)];
+          if (start >= end) continue;
+          const state = order.startsWith("in ") ? order.slice(3) : null;
+          found.set(file, await session.source.ask("activity", { file: file.index, layout: file.table.layout, from: start, to: end, state }));
+        }
+      } catch (reason) {
+        this.sayWhy(reason);
+        return;
       }
       if (this.order !== order) return;
       session.tree.ordered(session.byActivity(found, order === "first") ?? byName);
@@ -902,12 +959,8 @@ export class ViewerPage {
       if (session.thing) session.select(null);
     } else if (session.thing?.lane !== lane || session.thing.row !== wanted.thing.row || session.thing.startNs !== wanted.thing.ns) {
       const { row, ns } = wanted.thing;
-      void session.source
-        .ask("at", { file: lane.file.index, layout: lane.file.table!.layout, lane: lane.index, row, time: ns, width: 1 })
-        .then((at) => session.select(thingAt(lane, row, at)))
-        .catch(() => {
-          // a thing that is not there any more
-        });
+      const where = { file: lane.file.index, layout: lane.file.table!.layout, lane: lane.index, row, time: ns, width: 1 };
+      void this.look((signal) => session.source.ask("at", where, signal)).then((at) => at && session.select(thingAt(lane, row, at)));
     }
     this.redraw();
   }

@@ -7,7 +7,7 @@ import { css } from "../shared/name-colors";
 import { quoted } from "./command";
 import type { TileLane } from "./lanes";
 import type { FileModel } from "./model";
-import type { Why } from "./protocol";
+import type { LaneTable, Why } from "./protocol";
 import type { Session, Thing } from "./session";
 
 const MOST_LANES = 6;
@@ -36,9 +36,15 @@ interface Subject {
   to: bigint;
 }
 
+/** By lanes, of which there may be a million, whether they are of a scheduler. */
+const scheduled = new WeakMap<LaneTable, boolean>();
+
 /** Whether a file has what a scheduler says of threads. */
-export function isScheduled(file: FileModel): boolean {
-  return file.table?.handle.some((handle) => ON_CPU.test(handle)) ?? false;
+export function isScheduled({ table }: FileModel): boolean {
+  if (!table) return false;
+  let known = scheduled.get(table);
+  if (known === undefined) scheduled.set(table, (known = table.handle.some((handle) => ON_CPU.test(handle))));
+  return known;
 }
 
 function isOfThread(lane: TileLane): boolean {

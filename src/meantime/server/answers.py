@@ -177,6 +177,7 @@ def _state_statistics(
         "rows": rows,
         "rest": max(0, len(found.rows) - _MOST_ROWS),
         "transitions": [list(each) for each in found.transitions[:_MOST_ROWS]],
+        "estimated": history is not tree.history,
     }
 
 

@@ -100,7 +100,7 @@ def application(session: Session) -> ASGIApp:
 
 
 class _Guard:
-    """Rejects requests that other sites make, and adds the headers of every answer."""
+    """Rejects requests that other sites make."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
