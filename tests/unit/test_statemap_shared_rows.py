@@ -91,6 +91,28 @@ def test_a_filter_selects_tasks_and_not_rows() -> None:
     assert drawn[1].clipped.filtered == 4
 
 
+def test_a_panel_whose_tasks_are_all_filtered_is_drawn_without_rows() -> None:
+    drawn = build([server()], StatemapOptions(filter="nothing"))
+
+    assert [panel.entities for panel in drawn.panels] == [[], []]
+    assert head(drawn)["panels"][1]["shared"] == {"count": 0, "sites": [], "site": []}
+    assert b"svg" in render(drawn)
+
+
+def test_tasks_at_the_top_of_the_tree_share_rows() -> None:
+    builder = HistoryBuilder()
+    builder.lanes("*", short_lived=True)
+    for name, start_ns in (("a", 0), ("b", 5)):
+        builder.modify(start_ns, builder.quark(name), "running")
+        builder.modify(start_ns + 5, builder.quark(name), None)
+
+    [panel] = build([builder.close(20)]).panels
+
+    assert panel.shared
+    assert panel.entities == ["/"]
+    assert panel.shared.names == ["a", "b"]
+
+
 def test_unpacked_tasks_have_a_row_each_and_the_same_times() -> None:
     packed, alone = (build([server()], StatemapOptions(packed=each)) for each in (True, False))
 

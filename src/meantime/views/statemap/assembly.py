@@ -289,7 +289,7 @@ def _panel(
         anomalies=Anomalies(),
         history=number,
         begin_ns=history.bounds[0],
-        shared=source.shared and _shared_in(source.shared, order),
+        shared=None if source.shared is None else _shared_in(source.shared, order),
         existence=source.existence,
         existed={int(new_row[row]): when for row, when in drawing.existed.items()},
     )

@@ -80,8 +80,10 @@ def _panel_head(statemap: Statemap, panel: StatemapPanel) -> dict[str, Any]:
             row: [str(time_ns - panel.start_ns) for time_ns in when]
             for row, when in panel.existed.items()
         },
-        "shared": shared
-        and {
+        # one without entities is false
+        "shared": None
+        if shared is None
+        else {
             "count": len(shared),
             "sites": list(shared.sites),
             "site": shared.site.tolist(),

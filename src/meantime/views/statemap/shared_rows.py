@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from meantime.attribute_paths import task_process
-from meantime.attributes import entity_name
+from meantime.attributes import ROOT, entity_name
 from meantime.kernels.nest import first_free
 from meantime.kernels.rectangles import Columns, Visible
 from meantime.process_roles import role_in
@@ -93,7 +93,7 @@ def _sites(history: History, quarks: Int32s, *, with_process: bool) -> tuple[Int
     named = []
     owners = _owners(history, {process for process, _ in known})
     for process, parent in known:
-        path = attributes.path(parent)
+        path = ("/",) if parent == ROOT else attributes.path(parent)
         owner = owners[process] if with_process else ""
         named.append(f"{owner} {entity_name(path[1:] or path)}".lstrip())
     order = sorted(range(len(named)), key=lambda index: natural_key(named[index]))
