@@ -322,8 +322,15 @@ def _art() -> list[Files]:
     records = b"".join(struct.pack("<HIII", *row) for row in rows)
     first = text.replace(b"3\nclock=dual", b"1\nclock=wall")
     short = b"".join(struct.pack("<BII", tid, method, wall) for tid, method, _, wall in rows)
+    described = [
+        struct.pack("<HBH", 0, 1, len(line)) + line for line in (b"0x4\ta.B\tf\n", b"0x8\tg\n")
+    ]
+    described.append(struct.pack("<HBHH", 0, 2, 7, 4) + b"main")
+    parts = [*described, records, struct.pack("<HBI", 0, 3, len(text)) + text]
+    streamed = struct.pack("<4sHHQH14x", b"SLOW", 0xF3, 32, 5, 14) + b"".join(parts)
     return [
         {"dual.trace": text + header + records},
+        {"streamed.trace": streamed},
         {"first.trace": first + struct.pack("<4sHHQ", b"SLOW", 1, 16, 5) + short},
     ]
 

@@ -47,7 +47,6 @@ def test_formats_are_listed_within_a_terminal(
 @pytest.mark.parametrize(
     ("data", "called"),
     [
-        (b"SLOW\xf3\0\x20\0\0\0\0\0", "an Android method trace that was streamed"),
         (b"@ cycles [12 samples]\n", "a report of pmcstat"),
         (b"go 1.22 trace\0\0\0", "an execution trace of Go 1.22 or later"),
     ],

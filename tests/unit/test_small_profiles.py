@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +95,49 @@ def test_a_method_trace_of_android(samples: Path) -> None:
     assert spans.end_ns.max() == facts["last_ns"]
 
 
+def test_a_streamed_method_trace_of_android_has_the_same_calls(tmp_path: Path) -> None:
+    rows = [(7, 4, 0), (7, 8, 2), (9, 4, 3), (7, 9, 4), (7, 5, 6), (9, 5, 9)] * 100
+    records = [struct.pack("<HII", tid, method, wall) for tid, method, wall in rows]
+    methods = {b"0x4": b"a.B\tf\t()V", b"0x8": b"a.C\tg"}
+    lines = [b"%s\t%s\n" % each for each in methods.items()]
+    head = b"*version\n2\nclock=wall\npid=7\n*threads\n7\tmain\n9\tworker\n"
+    written = head + b"*methods\n" + b"".join(lines) + b"*end\n"
+    written += struct.pack("<4sHHQ16x", b"SLOW", 2, 32, 5) + b"".join(records)
+
+    def described(kind: int, form: str, text: bytes, *number: int) -> bytes:
+        return struct.pack(form, 0, kind, *number, len(text)) + text
+
+    streamed = b"".join(
+        [
+            struct.pack("<4sHHQH14x", b"SLOW", 0xF2, 32, 5, 10),
+            described(1, "<HBH", lines[0]),
+            described(2, "<HBHH", b"main", 7),
+            *records[:1],
+            described(1, "<HBH", lines[1]),
+            *records[1:2],
+            described(2, "<HBHH", b"worker", 9),
+            *records[2:],
+            described(3, "<HBI", head + b"*end\n"),
+        ]
+    )
+    found = []
+    for name, data in (("written.trace", written), ("streamed.trace", streamed)):
+        (tmp_path / name).write_bytes(data)
+        history = meantime.open(tmp_path / name)
+        spans = history.spans()
+        columns = (spans.start_ns, spans.end_ns, spans.thread, spans.depth)
+        found.append([column.tolist() for column in columns] + [spans.name.to_list()])
+        assert sorted(map(str, history.names.values())) == ["main", "worker"]
+    assert found[0] == found[1]
+    assert len(found[0][0]) == 300
+    (tmp_path / "cut.trace").write_bytes(streamed[:-1])
+    with pytest.raises(InputError, match="no summary at its end: it is cut"):
+        meantime.open(tmp_path / "cut.trace")
+    cut = meantime.open(tmp_path / "cut.trace", lenient=True)
+    assert len(cut.spans()) == 300
+    assert cut.anomalies["truncated"] == 1
+
+
 def test_states_of_threads_in_a_report_of_simpleperf(samples: Path) -> None:
     history, facts = read(samples, "simpleperf.trace.xz")
     found = [history.samples(event=event) for event in facts["sum_by_type"]]
@@ -146,6 +190,13 @@ def test_an_execution_trace_of_go(samples: Path) -> None:
         ("a.trace", b"SIMPLEPERF\1\0\5\0\0\0\x0a", "is cut"),
         ("a.out", b"# callgrind format\nevents: Ir\nfn=f\n1 2 3\n", "a.out:4: not a line"),
         ("a.txt", b"Weight\tSelf Weight\tSymbol Names\n1 s\tmany\tf\n", "a.txt:2: expected a w"),
+        (
+            "a.txt",
+            b"Weight\tSelf Weight\tSymbol Names\n" + 4 * b"1 s\t2000000000 Gc\tf\n",
+            "a.txt:5: the weights so far add up to more than 2",
+        ),
+        ("a.out", b"# callgrind format\nevents: Ir\ncalls=" + 4300 * b"9" + b" 1\n", "a.out:3: n"),
+        ("a.trace", b"SLOW\xf5\0\x20\0" + bytes(30), "record newer ones with Perfetto"),
     ],
 )
 def test_malformed_profiles_are_refused(

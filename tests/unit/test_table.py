@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -209,4 +211,31 @@ def test_more_rows_than_the_bytes_of_parquet_can_have_are_rejected(
     monkeypatch.setattr("meantime.readers.table.arrow._MOST_VALUES_PER_BYTE", 1)
 
     with pytest.raises(InputError, match="100,000 rows cannot be in"):
+        meantime.open(path)
+
+
+def test_pages_of_a_database_that_refer_to_each_other_end(tmp_path: Path) -> None:
+    path, page = tmp_path / "runs.db", 512
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(f"PRAGMA page_size = {page}")
+        database.execute("CREATE TABLE runs (start_ns, end_ns, path, value)")
+        rows = [(row, row + 1, "a", "b") for row in range(400)]
+        database.executemany("INSERT INTO runs VALUES (?, ?, ?, ?)", rows)
+        database.commit()
+    data = bytearray(path.read_bytes())
+    assert data[page] == 5
+    root = data[page : 2 * page]
+    cells = [12 + 2 * cell for cell in range(int.from_bytes(root[3:5], "big"))]
+    children = [int.from_bytes(root[at : at + 2], "big") for at in cells] + [8]
+    leaf = bytes(root[children[0] : children[0] + 4])
+    pages = [2, *range(10, 18)]
+    for number, below in zip(
+        pages, [*(each.to_bytes(4, "big") for each in pages[1:]), leaf], strict=True
+    ):
+        for at in children:
+            root[at : at + 4] = below
+        data[(number - 1) * page : number * page] = root
+    path.write_bytes(data)
+
+    with pytest.raises(InputError, match="it has more rows than fit into it"):
         meantime.open(path)

@@ -1,8 +1,9 @@
 """Method traces of Android's runtime: `Debug.startMethodTracing`, `am profile start`.
 
-Text about threads and methods is followed by a record of 9 to 14 bytes for each method that was
-entered or left. Read are the versions 1 to 3 of files that were written at the end; those that were
-streamed have another layout. Definition: https://android.googlesource.com/platform/art, `trace.cc`.
+A record of 9 to 14 bytes says that a method was entered or left. In a file that was written at the
+end, text about threads and methods is before the records; in one that was streamed, each thread and
+method is described between them. Read are the versions 1 to 3 of both.
+Definition: https://android.googlesource.com/platform/art, `trace.cc`.
 """
 
 from __future__ import annotations
@@ -42,12 +43,21 @@ _SECTIONS = ("*version", "*threads", "*methods")
 _ENTERED = 0
 _WITH_SIZE = 3
 _NS_PER_US = 1000
+# Added to the version of a file that was streamed, in which a thread 0 stands for a description.
+_STREAMED: Final = 0xF0
+_METHOD, _THREAD, _SUMMARY = 1, 2, 3
+# Records that are compared at once with a thread 0, at first.
+_FEWEST_ROWS, _MOST_ROWS = 64, 1 << 16
+_VERSION_PROBLEM = (
+    "the header of the method trace is malformed, or of an unknown version: meantime reads 1 to 3;"
+    " record newer ones with Perfetto"
+)
 
 
 def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input begins with the first lines of a trace."""
+    """Return whether an input begins with the first lines of a trace, or streamed records."""
     del name
-    return head.startswith(b"*version\n")
+    return head.startswith((b"*version\n", _MAGIC))
 
 
 def read(source: Source, options: ReadOptions) -> Trace:
@@ -60,7 +70,7 @@ def read(source: Source, options: ReadOptions) -> Trace:
 
 
 class _Text(NamedTuple):
-    """What the text before the records says.
+    """What is known besides the records.
 
     Attributes:
         facts: The settings.
@@ -77,6 +87,9 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     with source:
         data = source.whole()
     options.report_progress(source.read_bytes, source.stored_bytes or 0)
+    if bytes(data[: len(_MAGIC)]) == _MAGIC:
+        yield from _streamed(source, trace, data, options)
+        return
     text_bytes = bytes(data).find(_END)
     if text_bytes < 0:
         raise InputError(source.name, "the method trace has no line *end: it is cut")
@@ -85,9 +98,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
         begin = text_bytes + len(_END)
         offset, layout = _layout(data, begin)
     except (ValueError, struct.error):
-        raise InputError(
-            source.name, "the header of the method trace is malformed, or of an unknown version"
-        ) from None
+        raise InputError(source.name, _VERSION_PROBLEM) from None
     body = data[begin + offset :]
     whole = len(body) // layout.itemsize * layout.itemsize
     if whole != len(body):
@@ -105,13 +116,19 @@ def _layout(data: memoryview, begin: int) -> tuple[int, np.dtype[np.void]]:
         struct.error: If the header is cut.
     """
     magic, version, offset, _ = _HEADER.unpack_from(data, begin)
+    version -= _STREAMED if begin == 0 else 0
+    header_bytes = _HEADER.size + (_RECORD_BYTES.size if version == _WITH_SIZE else 0)
     if magic != _MAGIC or not 1 <= version <= _WITH_SIZE:
         raise ValueError(version)
-    size = 9 if version == 1 else 10
+    if not header_bytes <= offset <= len(data) - begin:
+        raise ValueError(offset)
+    size = 9 if version == 1 and begin > 0 else 10
     if version == _WITH_SIZE:
         (size,) = _RECORD_BYTES.unpack_from(data, begin + _HEADER.size)
-    tid = "u1" if version == 1 else "<u2"
-    at = 1 if version == 1 else 2
+    # a thread 0 of two bytes marks descriptions
+    is_byte = version == 1 and begin > 0
+    tid = "u1" if is_byte else "<u2"
+    at = 1 if is_byte else 2
     # with both clocks, the time on the CPU comes before the time of the wall
     if size not in {at + 8, at + 12}:
         raise ValueError(size)
@@ -133,7 +150,7 @@ def _text_of(text: str) -> _Text:
     """
     found = _Text({}, {}, {})
     section = ""
-    for line in text.split("\n"):
+    for line in text.partition("*end\n")[0].split("\n"):
         if line in _SECTIONS:
             section = line
         elif section == "*version":
@@ -143,9 +160,108 @@ def _text_of(text: str) -> _Text:
             tid, _, name = line.partition("\t")
             found.threads[int(tid)] = name
         elif section == "*methods" and line:
-            number, class_, method, *_ = [*line.split("\t"), "", ""]
-            found.methods[int(number, 16)] = f"{class_}.{method}" if method else class_
+            _add_method(found, line)
     return found
+
+
+def _add_method(found: _Text, line: str) -> None:
+    """Add a method: its number, its class, its name, and more that is not read.
+
+    Raises:
+        ValueError: If it has no number.
+    """
+    number, class_, method, *_ = [*line.split("\t"), "", ""]
+    found.methods[int(number, 16)] = f"{class_}.{method}" if method else class_
+
+
+def _streamed(
+    source: Source, trace: Trace, data: memoryview, options: ReadOptions
+) -> Iterator[Batch]:
+    """Yield what is in records that were written while they were made.
+
+    Raises:
+        InputError: If the file is malformed; if it is cut, unless reading is lenient.
+    """
+    try:
+        at, layout = _layout(data, 0)
+    except (ValueError, struct.error):
+        raise InputError(source.name, _VERSION_PROBLEM) from None
+    found = _Text({}, {}, {})
+    parts: list[npt.NDArray[np.void]] = []
+    is_whole = False
+    while True:
+        rows = _rows_at(data, at, layout)
+        parts += rows
+        at += sum(map(len, rows)) * layout.itemsize
+        try:
+            end, is_whole = _description(data, at, found)
+        except ValueError:
+            if not options.lenient:
+                raise InputError(
+                    source.name, "a description in the method trace is malformed", offset=at
+                ) from None
+            trace.anomalies.add("bad_record")
+            break
+        except (IndexError, struct.error):
+            break
+        at = end
+        if is_whole:
+            break
+    if not is_whole:
+        if not options.lenient:
+            raise InputError(
+                source.name, "the method trace has no summary at its end: it is cut", offset=at
+            )
+        trace.anomalies.add("truncated")
+    yield from _spans(np.concatenate([np.zeros(0, layout), *parts]), found, trace)
+
+
+def _rows_at(data: memoryview, at: int, layout: np.dtype[np.void]) -> list[npt.NDArray[np.void]]:
+    """Return the records from an offset until the next description, in parts."""
+    found: list[npt.NDArray[np.void]] = []
+    most = _FEWEST_ROWS
+    while count := min(most, (len(data) - at) // layout.itemsize):
+        rows = np.frombuffer(data, layout, count, at)
+        described = np.flatnonzero(rows["tid"] == 0)
+        if len(described):
+            return [*found, rows[: described[0]]]
+        found.append(rows)
+        at += count * layout.itemsize
+        most = min(2 * most, _MOST_ROWS)
+    return found
+
+
+def _description(data: memoryview, at: int, found: _Text) -> tuple[int, bool]:
+    """Read a description, and return the offset after it and whether it was the last one.
+
+    Raises:
+        ValueError: If it is malformed.
+        IndexError, struct.error: If it is cut.
+    """
+    tid, kind = struct.unpack_from("<HB", data, at)
+    if tid or kind not in {_METHOD, _THREAD, _SUMMARY}:
+        raise ValueError(kind)
+    at += 3
+    number = 0
+    if kind == _THREAD:
+        (number,) = struct.unpack_from("<H", data, at)
+        at += 2
+    form = "<I" if kind == _SUMMARY else "<H"
+    (size,) = struct.unpack_from(form, data, at)
+    at += struct.calcsize(form)
+    if at + size > len(data):
+        raise IndexError(at)
+    text = bytes(data[at : at + size]).decode("utf-8", "replace")
+    if kind == _THREAD:
+        found.threads[number] = text
+    elif kind == _METHOD:
+        _add_method(found, text.strip())
+    else:
+        summary = _text_of(text)
+        found.facts.update(summary.facts)
+        found.threads.update(summary.threads)
+        found.methods.update(summary.methods)
+    return at + size, kind == _SUMMARY
 
 
 def _spans(records: npt.NDArray[np.void], found: _Text, trace: Trace) -> Iterator[Batch]:
@@ -173,10 +289,11 @@ def _spans(records: npt.NDArray[np.void], found: _Text, trace: Trace) -> Iterato
     start_ns, level = time_ns[is_begin].copy(), np.zeros(rows, np.int32)
     end_ns, flags = start_ns.copy(), np.full(rows, SpanFlag.STRUCTURED | nest.OPEN, np.uint8)
     spans = Begins(start_ns, end_ns, thread[is_begin].copy(), name[is_begin].copy(), flags)
-    last_ns, backwards = np.zeros(len(tids), np.int64), np.zeros(len(tids), np.bool_)
-    for number in range(len(tids)):
-        own = time_ns[thread == number]
-        last_ns[number], backwards[number] = own.max(), bool((np.diff(own) < 0).any())
+    by_thread = np.argsort(thread, kind="stable")
+    own_ns, of = time_ns[by_thread], thread[by_thread]
+    last_ns = np.maximum.reduceat(own_ns, np.flatnonzero(np.diff(of, prepend=-1)))
+    backwards = np.zeros(len(tids), np.bool_)
+    backwards[of[1:][(own_ns[1:] < own_ns[:-1]) & (of[1:] == of[:-1])]] = True
     ended = ~is_begin
     close_spans(
         spans,

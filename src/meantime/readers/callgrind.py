@@ -95,7 +95,10 @@ class _Reading:
 
     def _assign(self, key: str, value: str) -> None:
         if key == "calls":
-            self.calls += int(value.split(maxsplit=1)[0])
+            calls = int(value.split(maxsplit=1)[0])
+            if not 0 <= calls < _LIMIT:
+                raise ValueError(value)
+            self.calls += calls
             self._is_call = True
         elif key in {_FUNCTION, _CALLED}:
             name = self._named(value)

@@ -138,7 +138,7 @@ FORMATS = (
         "art",
         "Android method trace",
         (".trace",),
-        "*version",
+        "*version, SLOW",
         "Debug.startMethodTracing, am profile",
     ),
     KnownFormat(

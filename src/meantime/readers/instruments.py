@@ -100,9 +100,15 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
         open_.append((depth, stack))
         event, weight = amount
         trace.records += 1
-        if weight:
+        if not weight:
+            continue
+        try:
             samples.add(0, at, stack, weight, event)
-            at += weight
+        except ValueError:
+            raise InputError(
+                source.name, "the weights so far add up to more than 2^62", line=number
+            ) from None
+        at += weight
     trace.facts["weights"] = _ROUNDED
     trace.anomalies.add("truncated", int(source.truncated))
     if samples:

@@ -226,6 +226,7 @@ class _Pairs:
         thread, level = np.zeros(len(order), np.int32), np.zeros(len(order), np.int32)
         paths = Interner(self._trace.paths)
         title = self._entity[-1] if self._entity else "log"
+        start, end = start[order], end[order]
         sorted_of, sorted_parent = of[order], parent[order]
         inside = sorted_parent >= 0
         sorted_parent[inside] = row_of[sorted_parent[inside]]
@@ -236,9 +237,7 @@ class _Pairs:
         for code, (process, name) in enumerate(self._entities):
             rows = groups[edges[code] : edges[code + 1]]
             local[rows] = np.arange(len(rows))
-            lanes, level[rows] = lanes_of(
-                start[order][rows], end[order][rows], local[sorted_parent[rows]]
-            )
+            lanes, level[rows] = lanes_of(start[rows], end[rows], local[sorted_parent[rows]])
             local[rows] = -1
             count = int(lanes.max()) + 1
             codes = [
@@ -252,8 +251,8 @@ class _Pairs:
             np.array(self._unfinished, np.bool_), SpanFlag.UNFINISHED, 0
         )
         yield Spans(
-            start_ns=start[order],
-            end_ns=end[order],
+            start_ns=start,
+            end_ns=end,
             thread=thread,
             name=np.array(self._label, np.int32)[order],
             category=np.array(self._category, np.int32)[order],

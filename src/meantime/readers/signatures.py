@@ -183,7 +183,7 @@ def _callgrind(head: bytes, _: str) -> bool:
 
 
 def _art(head: bytes, _: str) -> bool:
-    return head.startswith(b"*version\n")
+    return head.startswith((b"*version\n", b"SLOW"))
 
 
 def _go_trace(head: bytes, _: str) -> bool:

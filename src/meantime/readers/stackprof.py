@@ -32,6 +32,7 @@ _KEYS = (b'"mode"', b'"frames"', b'"interval"', b'"samples"')
 _NS_PER_US = 1000
 _MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError)
 _TIMED = ("wall", "cpu")
+_FACT_CHARACTERS = 200
 _FACTS = {"samples": "samples", "gc_samples": "samples of the garbage collector"} | {
     "missed_samples": "missed samples", "mode": "mode", "interval": "interval"
 }  # fmt: skip
@@ -70,7 +71,9 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
         ) from None
     trace.paths.append(thread_path(0, 0))
     trace.facts |= {
-        called: str(profile[key]) for key, called in _FACTS.items() if profile.get(key) is not None
+        called: str(profile[key])[:_FACT_CHARACTERS]
+        for key, called in _FACTS.items()
+        if profile.get(key) is not None
     }
     if samples:
         trace.stacks = stacks.build()
@@ -81,7 +84,7 @@ def _add(profile: dict[str, Any], stacks: StackTableBuilder, samples: SampleRows
     names = {
         int(key): str(frame.get("name") or "(unknown)") for key, frame in profile["frames"].items()
     }
-    mode = str(profile["mode"])
+    mode = str(profile["mode"])[:_FACT_CHARACTERS]
     interval = int(profile.get("interval") or 1)
     is_timed = mode in _TIMED
     each = interval * _NS_PER_US if is_timed else interval

@@ -68,11 +68,6 @@ _FORMATS = (
         rb"(?:W\x1d\xd1u|\xc1\x1f\xfc\xc1|/\* CTF )", "a part of a CTF trace", "open its directory"
     ),
     _format(
-        rb"SLOW",
-        "an Android method trace that was streamed",
-        "record it without streaming, or record with Perfetto",
-    ),
-    _format(
         rb"@ [\w.]+ \[\d+ samples\]",
         "a report of pmcstat",
         "run `pmcstat -R FILE -z 32 -G stacks.txt` and `stackcollapse-pmc.pl stacks.txt`",

@@ -28,6 +28,7 @@ from meantime.columns import Interner
 from meantime.errors import InputError
 from meantime.readers.contract import lazy_trace
 from meantime.readers.jfr.chunks import HEADER_BYTES, MAGIC, Chunk, Header, Type
+from meantime.readers.private_fields import PRIVATE_NAME
 from meantime.stacks import NO_STACK, StackTableBuilder
 from meantime.trace import (
     Arguments,
@@ -59,7 +60,7 @@ FORMAT = "jfr"
 _BATCH_ROWS = 1 << 15
 _LAST_NS = 2**62
 _MOST_FRAMES = 20
-_LONGEST_TEXT = 200
+_LONGEST_TEXT, _LONGEST_NAME = 200, 2000
 
 _SAMPLES = {
     "jdk.ExecutionSample",
@@ -248,6 +249,7 @@ class _Reading:
         self._until_ns = _LAST_NS if options.until_ns is None else options.until_ns
         self._keep = options.keep
         self._left_out = set() if options.private else _PRIVATE
+        self._with_private = options.private
         self._paths, self._values = Interner(trace.paths), Interner(trace.values)
         self._categories = Interner(trace.categories)
         self._tags: Interner[str] = Interner([])
@@ -300,8 +302,14 @@ class _Reading:
                     raise chunk.damaged(at, IndexError())
                 self._trace.anomalies.add("bad_record")
                 continue
-            start_ns = chunk.time_ns(values[start_at])
-            length_ns = 0 if length_at is None else max(0, chunk.length_ns(values[length_at]))
+            ticks = values[start_at], 0 if length_at is None else values[length_at]
+            if not all(isinstance(each, int) for each in ticks):
+                if not options.lenient:
+                    raise chunk.damaged(at, ValueError("its time is not a number"))
+                self._trace.anomalies.add("bad_record")
+                continue
+            start_ns = chunk.time_ns(ticks[0])
+            length_ns = max(0, chunk.length_ns(ticks[1]))
             if not -_LAST_NS < start_ns < _LAST_NS - length_ns or length_ns > _LAST_NS:
                 self._trace.anomalies.add("time_out_of_range")
                 continue
@@ -328,6 +336,7 @@ class _Reading:
         # a phase or an operation says more than the event's name
         naming = next((each for each in ("name", "operation") if lane and each in index), None)
         owner_at = index.get("previousOwner", index.get("parentThread"))
+        private = set() if self._with_private else set(filter(PRIVATE_NAME.search, index))
 
         def add(values: list[Any], start_ns: int, end_ns: int) -> None:
             lasts = end_ns > start_ns
@@ -335,6 +344,9 @@ class _Reading:
             if entity is None:
                 return
             fields = found.fields(type_, values)
+            for each in private & fields.keys():
+                del fields[each]
+                self._trace.anomalies.add("private_field")
             called = self._values.code(str(fields.pop(naming))) if naming in fields else own
             if state is not None and lasts:
                 self._states.setdefault(entity, []).append(
@@ -593,7 +605,8 @@ class _Chunk:
         """Return the top of an event's stack as a field, if it has one."""
         at = type_.index.get("stackTrace")
         frames = [] if at is None else self.frames(type_.fields[at].type, values[at])
-        return {"stack": "; ".join(frames[:_MOST_FRAMES])} if frames else {}
+        names = (frame[:_LONGEST_TEXT] for frame in frames[:_MOST_FRAMES])
+        return {"stack": "; ".join(names)} if frames else {}
 
     def field(self, type_: Type, values: Any, name: str) -> Any:
         """Return a field's value; None if there is none."""
@@ -670,8 +683,8 @@ class _Chunk:
             return ""
         known = self._called.get((number, key))
         if known is None:
-            known = self._name(number, key, depth)
-            self._called[number, key] = known
+            # many constants may have the same long text in their names
+            known = self._called[number, key] = self._name(number, key, depth)[:_LONGEST_NAME]
         return known
 
     def _name(self, number: int, key: int, depth: int) -> str:
@@ -706,5 +719,6 @@ class _Chunk:
                 found[each.name] = value[:_LONGEST_TEXT]
             elif isinstance(value, int):
                 of = self.type(each.type).name
-                found[each.name] = self.chunk.text(value) if of == "java.lang.String" else value
+                is_text = of == "java.lang.String"
+                found[each.name] = self.chunk.text(value)[:_LONGEST_TEXT] if is_text else value
         return found

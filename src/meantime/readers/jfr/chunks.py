@@ -289,7 +289,11 @@ class Chunk:
                 raise ValueError("a count is larger than what follows")
             values = []
             for _ in range(count):
-                value, at = one(data, at)
+                value, behind = one(data, at)
+                if behind == at:
+                    # any number of them would fit
+                    raise ValueError("an array has values without bytes")
+                at = behind
                 values.append(value)
             return values, at
 

@@ -55,16 +55,17 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     # imported here, as every database is compared with this format
     from meantime.readers.nsys.database import connect, stored  # noqa: PLC0415 - see above
     from meantime.readers.nsys.reading import Reading  # noqa: PLC0415 - see above
+    from meantime.readers.sqlite_access import reason  # noqa: PLC0415 - see above
 
     with source, stored(source, options) as (path, size):
         try:
-            with closing(connect(path)) as connection:
+            with closing(connect(path, size)) as connection:
                 reading = Reading(trace, connection, size, options)
                 yield from reading.batches()
         # the message of an error may not be UTF-8 itself
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise InputError(
-                source.name, f"the database is damaged ({error}): export it again"
+                source.name, f"the database is damaged ({reason(error)}): export it again"
             ) from None
         if source.path is not None and source.can_repeat:
             options.report_progress(size, size)

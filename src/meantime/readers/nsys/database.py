@@ -6,18 +6,16 @@ for both. What is read is bounded by its size, as a damaged one may have cycles.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import tempfile
 from contextlib import closing, contextmanager
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 import numpy as np
 
 from meantime.errors import InputError
+from meantime.readers.sqlite_access import TOO_MANY_ROWS, guard, most_rows, quoted, read_only_uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from meantime.readers.source import Source
     from meantime.trace import Trace
 
-__all__ = ["LAST_NS", "MISSING", "Tables", "columns_of", "connect", "quoted", "stored"]
+__all__ = ["LAST_NS", "MISSING", "Tables", "columns_of", "connect", "stored"]
 
 MISSING = -(2**63)
 LAST_NS = 2**61
@@ -35,8 +33,6 @@ _PART_ROWS = 1 << 15
 _LONGEST_VALUE = 1 << 20
 _PIECE_BYTES = 1 << 20
 _EXPANDED_FREELY, _MOST_EXPANDED = 1 << 30, 300
-# The fewest bytes of a row: a database of which more are read has a cycle.
-_ROW_BYTES = 3
 
 
 @contextmanager
@@ -71,15 +67,13 @@ def stored(source: Source, options: ReadOptions) -> Iterator[tuple[str, int]]:
         yield file.name, size
 
 
-def connect(path: str) -> sqlite3.Connection:
-    """Open a database that nothing is written to, and whose schema is not trusted."""
-    uri = f"file:{quote(os.fspath(Path(path).absolute()))}?mode=ro&immutable=1"
+def connect(path: str, size: int) -> sqlite3.Connection:
+    """Open a database of this many bytes, to which nothing is written."""
     # batches may be consumed by another thread than the one that opened the trace
-    connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+    connection = sqlite3.connect(read_only_uri(path), uri=True, check_same_thread=False)
     connection.text_factory = lambda text: text.decode("utf-8", "replace")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA cell_size_check = ON")
+    guard(connection, size)
     return connection
 
 
@@ -100,7 +94,7 @@ class Tables:
     def __init__(self, trace: Trace, connection: sqlite3.Connection, size: int) -> None:
         self._trace = trace
         self.connection = connection
-        self._rows_left = size // _ROW_BYTES + 1
+        self._rows_left = most_rows(size)
         self.columns = {
             str(name): {
                 str(row[1]) for row in connection.execute(f"PRAGMA table_info({quoted(name)})")
@@ -129,7 +123,7 @@ class Tables:
             while rows := cursor.fetchmany():
                 self._rows_left -= len(rows)
                 if self._rows_left < 0:
-                    raise sqlite3.DatabaseError("it has more rows than fit into it")
+                    raise sqlite3.DatabaseError(TOO_MANY_ROWS)
                 yield rows
 
     def numbers(
@@ -166,11 +160,6 @@ class Tables:
                 self._trace.records += len(numbers[0])
                 self.last_ns = max(self.last_ns, int(numbers[0].max()))
                 yield numbers, texts
-
-
-def quoted(name: str) -> str:
-    """Return a name as SQL quotes it."""
-    return '"' + str(name).replace('"', '""') + '"'
 
 
 def columns_of(rows: Sequence[tuple[Any, ...]], columns: int) -> list[Int64s]:

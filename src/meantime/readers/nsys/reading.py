@@ -11,8 +11,9 @@ import numpy as np
 from meantime.attribute_paths import ASYNC_PATTERN, STATUS, async_path, is_async, process_path
 from meantime.clocks import Clock
 from meantime.readers.nsys.codes import Codes, launch_key
-from meantime.readers.nsys.database import LAST_NS, MISSING, Tables, columns_of, quoted
+from meantime.readers.nsys.database import LAST_NS, MISSING, Tables, columns_of
 from meantime.readers.nsys.streams import KERNELS, TABLES, Streams
+from meantime.readers.sqlite_access import quoted
 from meantime.stacks import NO_STACK, StackTableBuilder
 from meantime.trace import LaneDeclaration, Points, Samples, SpanFlag, State, StateChanges
 

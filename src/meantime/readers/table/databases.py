@@ -7,13 +7,20 @@ from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 import numpy as np
 
 from meantime.columns import Coded, Interner
 from meantime.errors import InputError, MissingExtraError
 from meantime.kernels.csv_rows import TimeKind
+from meantime.readers.sqlite_access import (
+    TOO_MANY_ROWS,
+    guard,
+    most_rows,
+    quoted,
+    read_only_uri,
+    reason,
+)
 from meantime.readers.table.times import MISSING, TimeColumn, times_of
 
 if TYPE_CHECKING:
@@ -41,13 +48,12 @@ def sqlite_parts(source: Source, options: ReadOptions, choose: Chooser) -> Itera
         InputError: If it is damaged or in use, or which table or columns are wanted is not known.
     """
     try:
-        with closing(_sqlite(source)) as database:
-            # a view or a trigger of the file may do anything
-            database.execute("PRAGMA trusted_schema = OFF")
-            database.execute("PRAGMA cell_size_check = ON")
+        connection, size = _sqlite(source)
+        with closing(connection) as database:
+            guard(database, size)
             tables = {
                 name: [
-                    column[1] for column in database.execute(f"PRAGMA table_info({_quoted(name)})")
+                    column[1] for column in database.execute(f"PRAGMA table_info({quoted(name)})")
                 ]
                 for (name,) in database.execute(
                     "SELECT name FROM sqlite_schema WHERE type = 'table'"
@@ -56,16 +62,23 @@ def sqlite_parts(source: Source, options: ReadOptions, choose: Chooser) -> Itera
             }
             table = _table(source.name, tables, choose)
             wanted = choose(tables[table])
-            listed = ", ".join(map(_quoted, wanted))
-            rows = database.execute(f"SELECT {listed} FROM {_quoted(table)}")  # noqa: S608 - names are quoted
-            yield from _parts(rows, wanted)
+            listed = ", ".join(map(quoted, wanted))
+            rows = database.execute(f"SELECT {listed} FROM {quoted(table)}")  # noqa: S608 - names are quoted
+            left = most_rows(size)
+            for part in _parts(rows, wanted):
+                left -= _rows_of(part)
+                if left < 0:
+                    raise sqlite3.DatabaseError(TOO_MANY_ROWS)
+                yield part
     except (sqlite3.Error, OverflowError, UnicodeError) as error:
-        raise InputError(source.name, f"the SQLite database cannot be read ({error})") from None
+        raise InputError(
+            source.name, f"the SQLite database cannot be read ({reason(error)})"
+        ) from None
     options.report_progress(source.stored_bytes or source.read_bytes, source.stored_bytes or 0)
 
 
-def _sqlite(source: Source) -> sqlite3.Connection:
-    """Return a connection that neither writes nor locks anything."""
+def _sqlite(source: Source) -> tuple[sqlite3.Connection, int]:
+    """Return a connection that neither writes nor locks anything, and the size of the database."""
     if source.path is None or source.is_compressed:
         with source:
             data = bytearray(source.whole())
@@ -73,7 +86,7 @@ def _sqlite(source: Source) -> sqlite3.Connection:
         data[_MODE] = b"\1\1"
         database = sqlite3.connect(":memory:")
         database.deserialize(bytes(data))
-        return database
+        return database, len(data)
     source.close()
     for suffix in ("-wal", "-journal"):
         beside = Path(source.path + suffix)
@@ -84,9 +97,8 @@ def _sqlite(source: Source) -> sqlite3.Connection:
                 " rows that are not in it): close that program, or copy it with"
                 " `sqlite3 FILE '.backup COPY'`",
             )
-    path = quote(str(Path(source.path).resolve()))
-    # immutable: no lock, and no files for shared memory beside it
-    return sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
+    connection = sqlite3.connect(read_only_uri(source.path), uri=True)
+    return connection, Path(source.path).stat().st_size
 
 
 def duckdb_parts(source: Source, options: ReadOptions, choose: Chooser) -> Iterator[Part]:
@@ -126,7 +138,7 @@ def duckdb_parts(source: Source, options: ReadOptions, choose: Chooser) -> Itera
             wanted = choose(tables[table], instants)
             kinds = [types[table, each] for each in wanted]
             listed = ", ".join(map(_duckdb_column, wanted, kinds))
-            rows = database.execute(f"SELECT {listed} FROM {_quoted(table)}")  # noqa: S608 - names are quoted
+            rows = database.execute(f"SELECT {listed} FROM {quoted(table)}")  # noqa: S608 - names are quoted
             dated = {each: kind for each, kind in zip(wanted, kinds, strict=True) if wanted[each]}
             for part in _parts(rows, wanted):
                 yield {name: _dated(column, dated.get(name, "")) for name, column in part.items()}
@@ -138,10 +150,10 @@ def duckdb_parts(source: Source, options: ReadOptions, choose: Chooser) -> Itera
 
 def _duckdb_column(name: str, kind: str) -> str:
     if kind.startswith("TIMESTAMP") or kind == "DATE":
-        return f"epoch_ns({_quoted(name)})"
+        return f"epoch_ns({quoted(name)})"
     if kind.endswith("INT") or kind in {"INTEGER", "DOUBLE", "FLOAT", "VARCHAR"}:
-        return _quoted(name)
-    return f"CAST({_quoted(name)} AS VARCHAR)"
+        return quoted(name)
+    return f"CAST({quoted(name)} AS VARCHAR)"
 
 
 def _dated(column: TimeColumn | Coded, kind: str) -> TimeColumn | Coded:
@@ -151,10 +163,6 @@ def _dated(column: TimeColumn | Coded, kind: str) -> TimeColumn | Coded:
     of = TimeKind.ZONED if "TIME ZONE" in kind else TimeKind.NAIVE
     kinds = np.where(column.kinds == MISSING, MISSING, of).astype(np.uint8)
     return TimeColumn(column.values, kinds)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _table(source: str, tables: Mapping[str, Sequence[str]], choose: Chooser) -> str:
@@ -205,6 +213,11 @@ def _parts(rows: Any, wanted: Mapping[str, bool]) -> Iterator[Part]:
         }
         if count < _BATCH_ROWS:
             return
+
+
+def _rows_of(part: Part) -> int:
+    column = next(iter(part.values()))
+    return len(column.codes if isinstance(column, Coded) else column.values)
 
 
 def _coded(values: list[Any]) -> Coded:
