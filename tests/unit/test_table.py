@@ -219,7 +219,7 @@ def test_pages_of_a_database_that_refer_to_each_other_end(tmp_path: Path) -> Non
     with closing(sqlite3.connect(path)) as database:
         database.execute(f"PRAGMA page_size = {page}")
         database.execute("CREATE TABLE runs (start_ns, end_ns, path, value)")
-        rows = [(row, row + 1, "a", "b") for row in range(400)]
+        rows = [(row, row + 1, "a", "b") for row in range(1500)]
         database.executemany("INSERT INTO runs VALUES (?, ?, ?, ?)", rows)
         database.commit()
     data = bytearray(path.read_bytes())
