@@ -13,12 +13,12 @@ from meantime.cli.options import (
     input_options,
     json_option,
     lenient_option,
-    once,
+    limit_option,
     provider_option,
     range_options,
     strict_option,
 )
-from meantime.cli.tables import Column, print_table
+from meantime.cli.tables import Column, more, print_table
 from meantime.extent import format_handle
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "handle", "headlines"]
 
-_DEFAULT = 10
 _HEADLINES = 3
 _CARE = {"lost", "care"}
 
@@ -38,14 +37,7 @@ _CARE = {"lost", "care"}
 @click.command("findings", epilog="Example:  meantime findings app.mtr --from 2s --to 10s")
 @input_options
 @file_argument("file", "FILE")
-@once(
-    "-n",
-    "limit",
-    metavar="N",
-    type=click.IntRange(1),
-    default=_DEFAULT,
-    help=f"Number of findings to print.  [{_DEFAULT}]",
-)
+@limit_option("findings to print", 10)
 @range_options
 @json_option
 @provider_option
@@ -94,7 +86,7 @@ def command(
         for line in dict.fromkeys(each.command(name) for each in events):
             click.echo(f"  {line}")
     if len(found) > limit:
-        click.echo(f"\n{len(found) - limit:,} more; -n {len(found)} prints all")
+        click.echo(f"\n{more(len(found), limit)}")
 
 
 def headlines(history: History) -> list[Finding]:

@@ -14,10 +14,10 @@ import click
 from meantime.anomalies import check_strictness
 from meantime.cli.inputs import import_numpy, mapped, notify, offsets_of
 from meantime.cli.options import (
-    client_option,
     file_argument,
     filter_option,
     given,
+    hosts_options,
     input_options,
     json_option,
     lenient_option,
@@ -135,23 +135,7 @@ _SEVERAL = ("assume_aligned", "jobs", "client")
     " largest of the unfiltered map.  [auto]",
 )
 @once("--title", metavar="TEXT", help="Title of the picture.")
-@click.option(
-    "--offset",
-    "offsets",
-    metavar="FILE=TIME",
-    multiple=True,
-    help="Time to add to the times of an input. Repeatable.",
-)
-@click.option("--assume-aligned", is_flag=True, help="Treat unrelated clocks as synchronised.")
-@once(
-    "-j",
-    "jobs",
-    metavar="N",
-    type=click.IntRange(1),
-    default=1,
-    help="Number of inputs to read in parallel.  [1]",
-)
-@client_option
+@hosts_options
 @click.option(
     "--find",
     is_flag=True,

@@ -9,18 +9,19 @@ import click
 
 from meantime.cli.inputs import expanded, import_numpy, mapped, notify, offsets_of
 from meantime.cli.options import (
-    client_option,
     file_argument,
+    hosts_options,
     input_options,
     json_option,
     lenient_option,
+    limit_option,
     once,
     provider_option,
     range_options,
     strict_option,
 )
 from meantime.cli.progress import count_bar
-from meantime.cli.tables import Column, print_table
+from meantime.cli.tables import Column, more, print_table
 
 if TYPE_CHECKING:
     from meantime.extent import Extent
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_DEFAULT = 20
 # Left out in this order on a terminal that is too narrow.
 _DROP = ("to", "there", "others there", "kind")
 
@@ -37,14 +37,7 @@ _DROP = ("to", "there", "others there", "kind")
 @click.command("hosts", epilog="Example:  meantime hosts recordings/*.mth --from 10s --to 2min")
 @input_options
 @file_argument("files", "FILE...", nargs=-1, required=True)
-@once(
-    "-n",
-    "limit",
-    metavar="N",
-    type=click.IntRange(1),
-    default=_DEFAULT,
-    help=f"Number of rows to print.  [{_DEFAULT}]",
-)
+@limit_option("rows to print", 20)
 @once(
     "--bins",
     metavar="N",
@@ -53,23 +46,7 @@ _DROP = ("to", "there", "others there", "kind")
     help="Number of parts of the range: how exact the beginning of a stretch is.  [240]",
 )
 @range_options
-@click.option(
-    "--offset",
-    "offsets",
-    metavar="FILE=TIME",
-    multiple=True,
-    help="Time to add to the times of a file. Repeatable.",
-)
-@click.option("--assume-aligned", is_flag=True, help="Treat unrelated clocks as synchronised.")
-@once(
-    "-j",
-    "jobs",
-    metavar="N",
-    type=click.IntRange(1),
-    default=1,
-    help="Number of files to read in parallel.  [1]",
-)
-@client_option
+@hosts_options
 @json_option
 @provider_option
 @lenient_option
@@ -141,7 +118,7 @@ def _print(found: HostComparison, extent: Extent, limit: int) -> None:
             drop=_DROP if any(row.kind for row in unlike) else ("kind", *_DROP),
         )
         if len(unlike) > limit:
-            click.echo(f"{len(unlike) - limit:,} more; -n {len(unlike)} prints all\n")
+            click.echo(f"{more(len(unlike), limit)}\n")
     else:
         click.echo(f"none of {found.hosts:,} hosts is unlike the rest")
         if found.rows:

@@ -15,6 +15,7 @@ from meantime.cli.options import (
     file_argument,
     json_option,
     lenient_option,
+    offset_option,
     output_option,
     strict_option,
 )
@@ -50,13 +51,7 @@ _RESTS_ON = {
     metavar="FILE=NAME",
     help="Name of the host of a file. Repeatable.  [its machine, or the name of the file]",
 )
-@click.option(
-    "--offset",
-    "offsets",
-    multiple=True,
-    metavar="FILE=TIME",
-    help="Time to add to the times of a file. Repeatable.",
-)
+@offset_option
 @json_option
 @lenient_option
 @strict_option

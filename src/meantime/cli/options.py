@@ -20,10 +20,13 @@ __all__ = [
     "force_option",
     "format_options",
     "given",
+    "hosts_options",
     "input_options",
     "json_option",
     "lenient_option",
+    "limit_option",
     "listed_names",
+    "offset_option",
     "once",
     "output_option",
     "provider_option",
@@ -140,13 +143,48 @@ def range_options(function: F) -> F:
     return begin(end(function))
 
 
-def client_option(function: F) -> F:
-    """Add the option for a cluster whose workers read the inputs."""
+def limit_option(what: str, default: int) -> Callable[[F], F]:
+    """Return a decorator for the number of rows, or of something else, that are printed."""
     return once(
+        "-n",
+        "limit",
+        metavar="N",
+        type=click.IntRange(1),
+        default=default,
+        help=f"Number of {what}.  [{default}]",
+    )
+
+
+def offset_option(function: F) -> F:
+    """Add the option that moves the times of inputs; `cli.inputs.offsets_of` parses it."""
+    return click.option(
+        "--offset",
+        "offsets",
+        metavar="FILE=TIME",
+        multiple=True,
+        help="Time to add to the times of a file. Repeatable.",
+    )(function)
+
+
+def hosts_options(function: F) -> F:
+    """Add the options for inputs on one axis of time, which are read at once or by a cluster."""
+    aligned = click.option(
+        "--assume-aligned", is_flag=True, help="Treat unrelated clocks as synchronised."
+    )
+    jobs = once(
+        "-j",
+        "jobs",
+        metavar="N",
+        type=click.IntRange(1),
+        default=1,
+        help="Number of files to read in parallel.  [1]",
+    )
+    client = once(
         "--client",
         metavar="ADDRESS",
-        help="Read the inputs with the workers of this dask scheduler, such as tcp://host:8786.",
-    )(function)
+        help="Read the files with the workers of this dask scheduler, such as tcp://host:8786.",
+    )
+    return offset_option(aligned(jobs(client(function))))
 
 
 def filter_option(function: F) -> F:

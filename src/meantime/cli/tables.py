@@ -15,7 +15,7 @@ from meantime.cli.terminal import is_styled, width_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Column", "print_facts", "print_table", "table_lines", "visible"]
+__all__ = ["Column", "more", "print_facts", "print_table", "table_lines", "visible"]
 
 _INDENT, _GAP = "  ", "  "
 # Texts are not shortened below these widths.
@@ -166,6 +166,11 @@ def _line(cells: Sequence[str]) -> str:
 def _aligned(text: str, width: int, column: Column) -> str:
     padding = " " * (width - _cells(text))
     return padding + text if column.numeric else text + padding
+
+
+def more(total: int, limit: int) -> str:
+    """Return the sentence about the rows beyond a limit."""
+    return f"{total - limit:,} more; -n {total} prints all"
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:

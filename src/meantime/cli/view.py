@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from meantime.cli.inputs import expanded, import_numpy, mapped, offsets_of
-from meantime.cli.options import file_argument, input_options, once, output_option, reject
+from meantime.cli.options import (
+    file_argument,
+    input_options,
+    offset_option,
+    once,
+    output_option,
+    reject,
+)
 from meantime.errors import UsageError
 from meantime.units import parse_size
 
@@ -37,13 +44,7 @@ __all__ = ["command"]
     "--no-open", "browser", is_flag=True, default=True, flag_value=False, help="Open no browser."
 )
 @click.option("--follow", is_flag=True, help="Show what is added to the files.")
-@click.option(
-    "--offset",
-    "offsets",
-    multiple=True,
-    metavar="FILE=TIME",
-    help="Time to add to the times of a file. Repeatable.",
-)
+@offset_option
 @output_option("PAGE.html", "Write the page with all data as one file, instead of serving it.")
 @once("--max-size", metavar="SIZE", help="Size of that file, such as 50MB.  [100MB]")
 def command(

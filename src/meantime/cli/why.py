@@ -14,6 +14,7 @@ from meantime.cli.options import (
     format_options,
     json_option,
     lenient_option,
+    limit_option,
     once,
     output_option,
     provider_option,
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_DEFAULT = 10
-
 
 @click.command("why", epilog="Example:  meantime why sched.txt --thread postgres --from 2s --to 3s")
 @format_options
@@ -44,14 +43,7 @@ _DEFAULT = 10
     help="Id or name of the thread, or a regular expression that matches one `name (id)`.",
 )
 @range_options
-@once(
-    "-n",
-    "limit",
-    metavar="N",
-    type=click.IntRange(1),
-    default=_DEFAULT,
-    help=f"Number of rows of each table.  [{_DEFAULT}]",
-)
+@limit_option("rows of each table", 10)
 @output_option("PATH.svg", "Draw the path: what each thread on it did for the thread.")
 @json_option
 @provider_option
