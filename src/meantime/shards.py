@@ -11,6 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import count
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -82,7 +83,7 @@ def total(
         done: Called with the number of inputs that are done, now and then.
     """
     if client is not None and inputs:
-        return _on_cluster(task, inputs, added, client)
+        return _on_cluster(task, inputs, added, client, done)
     jobs = min(os.cpu_count() or 1 if jobs is None else jobs, len(inputs))
     sums = _Tree(added)
     if jobs <= 1:
@@ -204,10 +205,15 @@ def _on_cluster(
     inputs: Sequence[InputT],
     added: Callable[[Sequence[ResultT]], ResultT],
     client: Any,
+    done: Callable[[int], None] | None,
 ) -> Total[ResultT]:
     killed = import_module("distributed").KilledWorker
     numbers = range(len(inputs))
     leaves = client.map(_Leaf(task), numbers, inputs, pure=False, key="meantime-host")
+    if done is not None:
+        counter = count(1)
+        for leaf in leaves:
+            leaf.add_done_callback(lambda _: done(next(counter)))
     lost: dict[int, Total[ResultT]] = {}
     while True:
         level: list[Any] = [lost.get(index, leaf) for index, leaf in enumerate(leaves)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -9,13 +10,14 @@ import numpy as np
 import pytest
 
 import meantime
+from meantime.cli import main
 from meantime.clocks import Clock
 from meantime.columns import Coded
 from meantime.errors import InputError, MeantimeError, UsageError
 from meantime.fleet import Fleet, HostAnomaly
 from meantime.history import HistoryBuilder
 from meantime.query.durations import span_statistics
-from meantime.query.statistics import state_statistics
+from meantime.query.statistics import host_statistics, state_statistics
 from meantime.shards import total
 from meantime.testing import history_from_picture, history_from_samples, history_from_spans
 
@@ -71,6 +73,50 @@ def test_answers_of_a_fleet_are_those_of_the_joined_history(hosts: list[Path]) -
     part = fleet.statistics("entity", start=1_000, end=20_000, keep="sketch").result
     assert part.range_ns == (1_000, 20_000)
     assert part.is_sketch
+
+
+def test_statistics_and_maps_of_a_joined_history_by_host_are_those_of_its_hosts(
+    hosts: list[Path],
+) -> None:
+    fleet = Fleet(hosts, jobs=1)
+    joined = fleet.join().result
+
+    assert host_statistics(joined).rows == fleet.statistics("host").result.rows
+    options: Any = {"period": 50_000, "rows": 5, "by": "host", "states": ["wait"]}
+    both = meantime.heatmap(joined, **options).data, fleet.heatmap(**options).result.data
+    by_host = [{name: each.value.tolist() for name, each in one.by.items()} for one in both]
+    assert by_host[0] == by_host[1]
+    assert [*by_host[0]] == ["h0", "h1", "h2", "h3", "h4"]
+
+
+def test_the_commands_draw_hosts_in_one_map_and_report_those_that_cannot_be_read(
+    hosts: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone, pattern = str(tmp_path / "gone.mth"), str(hosts[0].parent / "*.mth")
+
+    def run(*arguments: str) -> tuple[object, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        return ended.value.code, *capsys.readouterr()
+
+    status, _, err = run("statemap", "--hosts", pattern, gone, "-o", str(tmp_path / "map.json"))
+    assert status == 0
+    assert f"{gone}: there is no such file\n5 of 6 hosts: " in err
+    (drawn,) = json.loads((tmp_path / "map.json").read_text())["maps"]
+    assert [each["entity"] for each in drawn["rows"]][:3] == [
+        "Hosts/h0/CPUs/0",
+        "Hosts/h0/CPUs/1",
+        "Hosts/h1/CPUs/0",
+    ]
+    assert run("statemap", "--hosts", pattern, gone, "--strict", "-n")[0] == 1
+    cells = str(tmp_path / "cells.json")
+    _, _, err = run("heatmap", "--hosts", pattern, gone, "--period", "100us", "-o", cells)
+    assert "left out: gone: there is no such file" in err
+    names = ["h0", "h1", "h2", "h3", "h4"]
+    assert [*json.loads((tmp_path / "cells.json").read_text())["by"]] == names
+    _, out, _ = run("stats", pattern, "--by", "host", "--json")
+    found = json.loads(out)
+    assert (found["by"], sorted({row["entity"] for row in found["rows"]})) == ("host", names)
 
 
 def test_processes_give_the_same_as_one(hosts: list[Path]) -> None:

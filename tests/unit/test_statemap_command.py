@@ -103,7 +103,8 @@ def test_the_window_is_what_the_options_say(
         (["-c", "-1", "T"], "coalesce factor must be an integer"),
         (["-h", "1.5", "T"], "state height must be an integer"),
         (["-b", "1", "--from", "2", "T"], "Option 'begin' given more than once"),
-        (["--offset", "T=1s", "T"], "--offset T=1s: write a file after the first, = and a time"),
+        (["--offset", "U=1s", "T"], "--offset 'U=1s': write FILE=TIME with one of the files"),
+        (["-j", "2", "T"], "-j does not apply to maps of their own; add --hosts"),
         (["-o", "x.png", "T"], "'x.png' must end in .svg or .json"),
     ],
 )

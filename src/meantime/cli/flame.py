@@ -63,7 +63,7 @@ _LINES = ("txt", "folded")
 @once("--exclude", metavar="NAMES", help="Count all samples except those of these names.")
 @once(
     "--by",
-    type=click.Choice(["name", "thread", "process", "cpu", "event"]),
+    type=click.Choice(["name", "thread", "process", "cpu", "event", "host"]),
     help="What --isolate and --exclude name, as in heat maps.  [name]",
 )
 @click.option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from shutil import get_terminal_size
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from meantime.anomalies import check_strictness
-from meantime.cli.inputs import import_numpy, mapped, notify, offsets_of
+from meantime.cli.inputs import expanded, import_numpy, mapped, notify, offsets_of
 from meantime.cli.options import (
     file_argument,
     filter_option,
@@ -30,15 +31,16 @@ from meantime.cli.options import (
     strict_option,
 )
 from meantime.cli.output import write
-from meantime.cli.progress import progress_bar
+from meantime.cli.progress import count_bar, progress_bar
 from meantime.cli.tables import Column, print_table
 from meantime.cli.terminal import is_styled
 from meantime.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from meantime.query.offsets import Finding
+    from meantime.views.heatmap.view import HeatmapView
 
 __all__ = ["command"]
 
@@ -137,6 +139,12 @@ _SEVERAL = ("assume_aligned", "jobs", "client")
 @once("--title", metavar="TEXT", help="Title of the picture.")
 @hosts_options
 @click.option(
+    "--hosts",
+    is_flag=True,
+    help="Inputs are hosts: group by host unless told otherwise, and leave out and report those"
+    " that cannot be read.",
+)
+@click.option(
     "--find",
     is_flag=True,
     help="Report periods, stripes, gaps, bursts, and what ran in the gaps; draw only with -o.",
@@ -167,12 +175,14 @@ def command(
     as_json: bool,
     pattern: str | None,
     client: str | None,
+    hosts: bool,
     **options: Any,
 ) -> None:
     """Draw a subsecond-offset heat map: activity by its offset in each second."""
     check_strictness(lenient=options["lenient"], strict=options["strict"])
     form = "findings" if find and output is None else _form(output, to_format)
-    _check(form, inputs, value, scale)
+    paths = expanded(inputs)
+    _check(form, paths, value, scale)
     if hues and options["palette"] != "cloud-analytics":
         raise UsageError("--hues applies to --palette cloud-analytics")
     if as_json and not find:
@@ -181,25 +191,19 @@ def command(
         raise UsageError(f"--weight and --value {value} are mutually exclusive")
     for mode in _MODES:
         options[mode] = listed_names(mode, options[mode])
+    offsets_ns = offsets_of(offsets, paths)
+    options |= {
+        "start": from_,
+        "end": to,
+        "value": "weight" if weight else value,
+        "hues": _degrees(hues),
+        "scale": _scale(scale),
+        "stacks": form in _PAGES and not no_stacks,
+        "filter": pattern,
+        "notify": notify,
+    }
     import_numpy()
-    from meantime.shards import client_of  # noqa: PLC0415 - as below
-    from meantime.view_functions.heatmap import heatmap  # noqa: PLC0415 - NumPy is not for --help
-
-    view = heatmap(
-        [mapped(each) for each in inputs],
-        start=from_,
-        end=to,
-        value="weight" if weight else value,
-        hues=_degrees(hues),
-        scale=_scale(scale),
-        offsets=offsets_of(offsets, inputs),
-        stacks=form in _PAGES and not no_stacks,
-        filter=pattern,
-        client=None if client is None else client_of(client),
-        notify=notify,
-        progress=progress_bar,
-        **options,
-    )
+    view = (_of_hosts if hosts else _of_inputs)(paths, offsets_ns, client, **options)
     if find:
         _print_findings(view.findings, as_json=as_json)
     if form == "findings":
@@ -210,6 +214,52 @@ def command(
     else:
         chunks = view.render(form)
     write(output or "-", chunks)
+
+
+def _of_inputs(
+    paths: Sequence[str], offsets: Mapping[int, int], client: str | None, **options: Any
+) -> HeatmapView:
+    from meantime.shards import client_of  # noqa: PLC0415 - as below
+    from meantime.view_functions.heatmap import heatmap  # noqa: PLC0415 - NumPy is not for --help
+
+    # of several inputs, how many are read
+    bar = nullcontext() if len(paths) == 1 else count_bar("reading inputs")
+    with bar as done:
+        return heatmap(
+            [mapped(path) for path in paths],
+            offsets=offsets,
+            client=None if client is None else client_of(client),
+            done=done,
+            progress=progress_bar if len(paths) == 1 else None,
+            **options,
+        )
+
+
+def _of_hosts(
+    paths: Sequence[str], offsets: Mapping[int, int], client: str | None, **options: Any
+) -> HeatmapView:
+    from meantime.clocks import Clock  # noqa: PLC0415 - as below
+    from meantime.fleet import Fleet  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.view_functions.joining import host_names  # noqa: PLC0415 - as above
+
+    # the machines' names are known only once all were opened
+    names, _ = host_names([Clock()] * len(paths), paths)
+    names_of_fleet = ("assume_aligned", "provider", "lenient", "strict", "jobs")
+    of_fleet = {name: options.pop(name) for name in names_of_fleet}
+    options["by"] = options["by"] or "host"
+    with count_bar("reading hosts") as done:
+        fleet = Fleet(
+            [mapped(path) for path in paths],
+            client,
+            names=names,
+            offsets=offsets,
+            done=done,
+            **of_fleet,
+        )
+        view, anomalies = fleet.heatmap(**options)
+    for host, reason in anomalies:
+        notify(f"left out: {host}: {reason}")
+    return view
 
 
 def _check(form: str, inputs: Sequence[str], value: str | None, scale: str) -> None:

@@ -7,16 +7,27 @@ import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.core import ParameterSource
 
 from meantime.anomalies import check_strictness
-from meantime.cli.inputs import import_numpy, is_statemap, load
+from meantime.attribute_paths import HOSTS
+from meantime.cli.inputs import (
+    expanded,
+    import_numpy,
+    is_statemap,
+    load,
+    mapped,
+    notify,
+    offsets_of,
+)
 from meantime.cli.options import (
     file_argument,
     filter_option,
+    given,
+    hosts_options,
     input_options,
     lenient_option,
     once,
@@ -26,11 +37,11 @@ from meantime.cli.options import (
     strict_option,
 )
 from meantime.cli.output import write
-from meantime.cli.window import named_time, parse_window
+from meantime.cli.progress import count_bar
+from meantime.cli.window import parse_window
 from meantime.clocks import Clock
 from meantime.errors import InputError, UsageError
 from meantime.extent import Extent
-from meantime.units import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +54,11 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _WINDOW = {"begin", "end", "duration", "from_", "to"}
-_NOT_IN_COMMANDS = {"files", "output", "coalesce", "dry_run", "strict", *_WINDOW}
+_NOT_IN_COMMANDS = {
+    *("files", "output", "coalesce", "dry_run", "strict", "jobs", "client"),
+    *_WINDOW,
+}
+_OF_HOSTS = ("assume_aligned", "jobs", "client")
 _IN_STATS = {"provider", "lenient"}
 # The times of statemap data count from its `start`, which is known before it is read.
 _STATEMAP = Extent(0, 0, Clock())
@@ -105,12 +120,11 @@ class _Statemap(click.Command):
 @once("--from", "from_", metavar="TIME", help="Same as -b.")
 @once("--to", "to", metavar="TIME", help="Same as -e.")
 @click.option(
-    "--offset",
-    "offsets",
-    multiple=True,
-    metavar="FILE=TIME",
-    help="Time to add to the times of a stacked file.",
+    "--hosts",
+    is_flag=True,
+    help="Draw the FILEs as hosts in one map, instead of a map for each.",
 )
+@hosts_options
 @provider_option
 @once("--title", metavar="TEXT", help="Title of the picture.  [that of the data]")
 @lenient_option
@@ -132,7 +146,11 @@ def command(
     unpacked: bool,
     from_: str | None,
     to: str | None,
+    hosts: bool,
     offsets: tuple[str, ...],
+    assume_aligned: bool,
+    jobs: int,
+    client: str | None,
     provider: str | None,
     title: str | None,
     lenient: bool,
@@ -144,7 +162,8 @@ def command(
     \b
     Rows are entities, the X axis is time, colours are states.
     TIME is a number with ns (assumed), us, ms, s, m, min, h or d.
-    FILE may be - and may be compressed with gzip, xz, bzip2 or zstd.
+    FILE may be - or a quoted pattern, and may be compressed with gzip, xz, bzip2
+    or zstd.
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
     check_strictness(lenient=lenient, strict=strict)
     if not files:
@@ -152,7 +171,10 @@ def command(
     asked = parse_window(_one_of("begin", begin, from_), _one_of("end", end, to), duration)
     limit = None if coalesce is None else _whole_number("coalesce factor", coalesce)
     height_px = _whole_number("state height", state_height)
-    by_hand = _offsets(offsets, files)
+    files = tuple(expanded(files))
+    offsets_ns = offsets_of(offsets, files)
+    if not hosts:
+        reject(_OF_HOSTS, "maps of their own; add --hosts")
     if dry_run:
         reject(("output", "title"), "--dry-run")
     target = None if dry_run else _target(output)
@@ -174,34 +196,66 @@ def command(
         packed=not unpacked,
         ignore_tags=ignore_tags,
         state_height_px=height_px,
-        offsets_ns=by_hand,
+        offsets_ns={} if hosts else offsets_ns,
     )
-    if provider is None and target is not None:
-        _check_states(files, options)
-    end_ns = asked.window(_STATEMAP)[1] if asked.is_relative else None
-    # the windows of other files depend on their clocks, which are known once they are read
-    opened = [
-        _open(file, provider, lenient=lenient)
-        if number
-        else _open(file, provider, lenient=lenient, ends=asked.ends, end_ns=end_ns)
-        for number, file in enumerate(files)
-    ]
+    labels = list(files)
+    if hosts:
+        joined = _joined(
+            files,
+            client,
+            offsets=offsets_ns,
+            assume_aligned=assume_aligned,
+            provider=provider,
+            lenient=lenient,
+            strict=strict,
+            jobs=jobs,
+        )
+        opened = [joined]
+        labels = [f"{len(joined.quarks(f'{HOSTS}/*')):,} of {len(files):,} hosts"]
+    else:
+        if provider is None and target is not None:
+            _check_states(files, options)
+        end_ns = asked.window(_STATEMAP)[1] if asked.is_relative else None
+        # the windows of other files depend on their clocks, which are known once they are read
+        opened = [
+            _open(file, provider, lenient=lenient)
+            if number
+            else _open(file, provider, lenient=lenient, ends=asked.ends, end_ns=end_ns)
+            for number, file in enumerate(files)
+        ]
     extent = extent_of(opened[0])
     begin_ns, end_ns = asked.window(extent)
     extent.check_overlap(begin_ns, end_ns)
     options = replace(options, begin_ns=begin_ns, end_ns=end_ns)
     try:
-        counts = _drawn(files, opened, options, target, extent, title=title, strict=strict)
+        counts = _drawn(files, labels, opened, options, target, title=title, strict=strict)
     except HistoryProblem as problem:
-        raise InputError(files[problem.history], str(problem)) from None
-    for file, history, (rectangles, anomalies) in zip(files, opened, counts, strict=True):
-        name = PurePath(file).name
+        raise InputError(labels[problem.history], str(problem)) from None
+    for label, history, (rectangles, anomalies) in zip(labels, opened, counts, strict=True):
+        name = PurePath(label).name
         click.echo(
             f"{name}: {history.metadata.records} records processed, {rectangles} rectangles",
             err=True,
         )
         for line in anomalies.lines():
             click.echo(f"{name}: {line}", err=True)
+
+
+def _joined(files: Sequence[str], client: str | None, **options: Any) -> History:
+    """Return the history that joins the files, which are read in parallel or by a cluster.
+
+    Raises:
+        InputError: If none can be read.
+    """
+    from meantime.fleet import Fleet  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.query.sampled_states import with_sampled_states  # noqa: PLC0415 - as above
+
+    with count_bar("reading hosts") as done:
+        fleet = Fleet([mapped(file) for file in files], client, done=done, **options)
+        history, anomalies = fleet.join()
+    for host, reason in anomalies:
+        notify(f"{host}: {reason}")
+    return with_sampled_states(history)
 
 
 def _check_states(files: Sequence[str], options: StatemapOptions) -> None:
@@ -269,15 +323,24 @@ def _open(
 
 def _drawn(
     files: Sequence[str],
+    labels: Sequence[str],
     histories: Sequence[History],
     options: StatemapOptions,
     target: Target | None,
-    extent: Extent,
     *,
     title: str | None,
     strict: bool,
 ) -> list[tuple[int, Anomalies]]:
-    """Write the document, if wanted; return the rectangles and anomalies of each file.
+    """Write the document, if wanted; return the rectangles and anomalies of each history.
+
+    Args:
+        files: The inputs.
+        labels: What messages call each history.
+        histories: The histories: of the inputs, or the one that joins them.
+        options: What is drawn.
+        target: Where the document is written.
+        title: Its title.
+        strict: Whether anomalies are errors.
 
     Raises:
         InputError: If `strict` and there is an anomaly, or the filter leaves nothing to draw; then
@@ -285,6 +348,7 @@ def _drawn(
         TimeRangeError: If there is nothing in the window.
     """
     from meantime.anomalies import Anomalies  # noqa: PLC0415 - only once something is drawn
+    from meantime.query.parts import extent_of  # noqa: PLC0415 - as above
     from meantime.views.statemap import build, count, document, svg  # noqa: PLC0415 - as above
 
     found: list[tuple[int, Anomalies]]
@@ -295,8 +359,10 @@ def _drawn(
         # the figures of states are those of the maps of one file; spans overlap each other
         kinds = {lane.declaration.kind for lane in histories[0].lanes} - {"counter"}
         same = len(histories) == 1 and kinds == {"state"} and options.filter is None
+        # `stats` has no options that move the times of hosts
+        same = same and not given(["offsets", "assume_aligned"])
         drawn = replace(drawn, commands=_commands(files, figures=same), given_title=title or "")
-        found = [(0, Anomalies()) for _ in files]
+        found = [(0, Anomalies()) for _ in histories]
         for panel in drawn.panels:
             rectangles, anomalies = found[panel.history]
             anomalies.update(panel.anomalies)
@@ -304,13 +370,13 @@ def _drawn(
     if not any(rectangles for rectangles, _ in found):
         if options.filter is not None:
             raise InputError(
-                files[0], f"no entity that the filter {options.filter!r} matches has a state here"
+                labels[0], f"no entity that the filter {options.filter!r} matches has a state here"
             )
         if options.begin_ns is not None or options.end_ns is not None:
-            raise extent.nothing(options.begin_ns, options.end_ns)
+            raise extent_of(histories[0]).nothing(options.begin_ns, options.end_ns)
     if strict:
-        for file, (_, anomalies) in zip(files, found, strict=True):
-            anomalies.refuse(file)
+        for label, (_, anomalies) in zip(labels, found, strict=True):
+            anomalies.refuse(label)
     if target is not None:
         is_json = target.kind == "json"
         write(target.path, [document.render(drawn)] if is_json else svg.parts(drawn))
@@ -371,17 +437,3 @@ def _whole_number(name: str, text: str) -> int:
     if not re.fullmatch(r"\+?[0-9]+", text):
         raise UsageError(f"{name} must be an integer")
     return int(text)
-
-
-def _offsets(texts: Sequence[str], files: Sequence[str]) -> dict[int, int]:
-    """Return the times of --offset by index of the file."""
-    offsets_ns: dict[int, int] = {}
-    for text in texts:
-        file, _, time = text.rpartition("=")
-        if file not in files[1:]:
-            raise UsageError(f"--offset {text}: write a file after the first, = and a time")
-        number = files.index(file, 1)
-        if number in offsets_ns:
-            raise UsageError(f"--offset for {file!r} given more than once")
-        offsets_ns[number] = named_time("offset", time, parse_duration)
-    return offsets_ns

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _Groups = Literal["request", "route", "function", "site", "process", "service", "operation"]
-_By = Literal["state", "entity", _Groups, "name", "category", "thread"]
+_OfStates = Literal["state", "entity", "host"]
+_By = Literal[_OfStates, _Groups, "name", "category", "thread"]
 # Left out in this order on a terminal that is too narrow.
 _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
 
@@ -55,10 +57,11 @@ _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
     "--by",
     type=click.Choice(get_args(_By)),
     metavar="GROUPING",
-    help="Group states by state or by entity, a recording's requests by request, route or function,"
-    " its tasks and callbacks by function or by site, these and its event loops by process,"
-    " spans of services by service or operation, spans by name, category or thread, the use of CPUs"
-    " by thread, and samples by name.  [name if there are spans or samples, otherwise state]",
+    help="Group states by state, entity or host, requests of a recording by request, route or"
+    " function, its tasks and callbacks by function or by site, these and its event loops by"
+    " process, spans of services by service or operation, spans by name, category or thread, the"
+    " use of CPUs by thread, and samples by name.  [name if there are spans or samples, otherwise"
+    " state]",
 )
 @range_options
 @filter_option
@@ -150,7 +153,7 @@ def command(
         _reject_for_groups(by, question, whole=whole, lanes=len(chosen.lanes) > 0)
         _answer_groups(file, history, by, chosen, as_json=as_json)
         return
-    if by != "state" and by != "entity":  # noqa: PLR1714 - mypy narrows by !=
+    if by != "state" and by != "entity" and by != "host":  # noqa: PLR1714 - mypy narrows by !=
         scheduling = chosen.scheduling(history, by)
         if not threads.exist or (scheduling is not None and not _has_spans(history)):
             _show_scheduling(
@@ -179,7 +182,7 @@ def command(
         raise UsageError("--whole applies to spans; these are states")
     statistics = chosen.statistics(history, by, keep="sketch" if sketch else None)
     if compared_to is None:
-        _show(statistics, as_json=as_json)
+        _show(statistics, by, as_json=as_json)
         return
     from meantime.cli import stats_compared  # noqa: PLC0415 - only for --against
 
@@ -189,7 +192,7 @@ def command(
     if not len(history.lanes) and not len(history.samples()):
         raise InputError(file, "there are no states, spans or samples for --against")
     before = _Chosen(compared_to.from_, compared_to.to, pattern, ()).statistics(compared, by)
-    stats_compared.show(before, statistics, as_json=as_json)
+    stats_compared.show(before, statistics, by, as_json=as_json)
 
 
 def _without_handle(files: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
@@ -267,19 +270,22 @@ class _Chosen(NamedTuple):
         return found if found.rows else None
 
     def statistics(
-        self, history: History, by: Literal["state", "entity"], keep: Keep | None = None
+        self, history: History, by: _OfStates, keep: Keep | None = None
     ) -> StateStatistics:
         """Return the time in states."""
         from meantime.query.handles import choose_lanes  # noqa: PLC0415 - NumPy is not for --help
         from meantime.query.parts import extent_of, given_range, range_of  # noqa: PLC0415 - as above
         from meantime.query.sampled_states import with_sampled_states  # noqa: PLC0415 - as above
-        from meantime.query.statistics import state_statistics  # noqa: PLC0415 - as above
+        from meantime.query.statistics import (  # noqa: PLC0415 - as above
+            host_statistics,
+            state_statistics,
+        )
 
         history = with_sampled_states(history)
         start_ns, end_ns = given_range(history, self.from_, self.to)
-        statistics = state_statistics(
+        of = host_statistics if by == "host" else partial(state_statistics, by=by)
+        statistics = of(
             history,
-            by=by,
             pattern=self.pattern,
             quarks=choose_lanes(history, self.lanes) if self.lanes else None,
             start_ns=start_ns,
@@ -370,7 +376,7 @@ def _question(
     if len(asked) > 1:
         first, second = (f"--{what}" for what, _ in asked[:2])
         raise UsageError(f"{first} and {second} are mutually exclusive")
-    if against is not None and by in {"state", "entity"}:
+    if against is not None and by in get_args(_OfStates):
         return asked[0]
     if asked and by not in {None, "name"}:
         raise UsageError(f"--{asked[0][0]} applies to names; leave out --by {by}")
@@ -388,9 +394,9 @@ def _reject_for_groups(
         raise UsageError(f"a handle or --lane does not apply with --by {by}; use --filter")
 
 
-def _document(statistics: StateStatistics) -> dict[str, Any]:
+def _document(statistics: StateStatistics, by: _OfStates) -> dict[str, Any]:
     return {
-        "by": statistics.by,
+        "by": by,
         "range_ns": list(statistics.range_ns),
         **({"sketch": True} if statistics.is_sketch else {}),
         "rows": [_fields(row) for row in statistics.rows],
@@ -405,14 +411,14 @@ def _fields(row: StatisticsRow) -> dict[str, Any]:
     return fields
 
 
-def _show(statistics: StateStatistics, *, as_json: bool) -> None:
+def _show(statistics: StateStatistics, by: _OfStates, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(_document(statistics)))
+        click.echo(json.dumps(_document(statistics, by)))
     else:
-        _print(statistics)
+        _print(statistics, by)
 
 
-def _print(statistics: StateStatistics) -> None:
+def _print(statistics: StateStatistics, by: _OfStates) -> None:
     start_ns, end_ns = statistics.range_ns
     by_entity = statistics.by == "entity"
     names = ["total", "share", "count", "mean", "median", "p90", "p99", "longest"]
@@ -423,7 +429,7 @@ def _print(statistics: StateStatistics) -> None:
         named = f"{kind}: time" if len(kinds) > 1 else "Time"
         print_table(
             f"{named} in states over {format_ns(end_ns - start_ns)}{about}",
-            [Column("entity")] * by_entity
+            [Column(by)] * by_entity
             + [Column("state"), *(Column(name, numeric=True) for name in names)],
             [
                 [row.entity or ""] * by_entity

@@ -31,12 +31,12 @@ _NUMBERS = (
 _DROP = ("count before", "count", "before total", "total", "before share", "change total")
 
 
-def show(before: StateStatistics, after: StateStatistics, *, as_json: bool) -> None:
+def show(before: StateStatistics, after: StateStatistics, by: str, *, as_json: bool) -> None:
     """Print what changed, the largest change of share first."""
     compared = compared_states(before, after)
     if as_json:
         document = {
-            "by": compared.by,
+            "by": by,
             "range_ns": list(compared.after_ns),
             "against_range_ns": list(compared.before_ns),
             "rows": [_fields(row) for row in compared.rows],
@@ -51,7 +51,7 @@ def show(before: StateStatistics, after: StateStatistics, *, as_json: bool) -> N
     print_table(
         f"Time in states over {ranges[0]}, compared with {ranges[1]}",
         [Column("kind")] * has_kinds
-        + [Column("entity")] * is_by_entity
+        + [Column(by)] * is_by_entity
         + [Column("state"), *(Column(name, numeric=True) for name in _NUMBERS)],
         [
             [row.kind] * has_kinds + [row.entity or ""] * is_by_entity + _cells(row)

@@ -337,6 +337,7 @@ class Fleet:
             jobs=self._jobs or os.cpu_count() or 1,
             client=self._client,
             failed=None if self._strict else failures.append,
+            done=self._done,
             **options,
         )
         return Answer(view, tuple(self._anomaly(each) for each in failures))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from meantime.attribute_paths import host_and_path
 from meantime.attributes import entity_name
 from meantime.columns import Coded, Interner, distinct, exact_sum, named, ranked
 from meantime.errors import MeantimeError, UsageError
@@ -43,6 +44,7 @@ __all__ = [
     "Transition",
     "added_statistics",
     "compared_states",
+    "host_statistics",
     "state_quarks",
     "state_statistics",
 ]
@@ -418,6 +420,55 @@ def state_statistics(
         for number, kind in enumerate(kinds)
     ]
     return _together(parts, by, range_ns, keep)
+
+
+def host_statistics(
+    history: History,
+    *,
+    pattern: str | None = None,
+    quarks: Int32s | None = None,
+    start_ns: int | None = None,
+    end_ns: int | None = None,
+    keep: Keep | None = None,
+) -> StateStatistics:
+    r"""Return how long states lasted on each host of a joined history: hosts are the entities.
+
+    A history that is not joined is one host.
+
+    >>> from meantime.testing import history_from_picture
+    >>> history = history_from_picture("Hosts/a/cpu0  aab.\nHosts/a/cpu1  aaa.\nHosts/b/cpu0  .bb.")
+    >>> [(row.entity, row.key, row.total_ns) for row in host_statistics(history).rows]
+    [('a', 'a', 5), ('b', 'b', 2), ('a', 'b', 1)]
+
+    Args:
+        history: The history.
+        pattern: As `state_statistics` takes it, and all others.
+        quarks: Only these entities.
+        start_ns: Where the range begins.
+        end_ns: Where it ends.
+        keep: How durations are kept.
+
+    Raises:
+        MeantimeError: If the pattern matches no entity.
+        TimeRangeError: If the range is empty or starts outside the history.
+    """
+    itself = history.clock.host or history.title or "history"
+    of_host: dict[str, list[int]] = {}
+    for quark in (state_quarks(history) if quarks is None else quarks).tolist():
+        host, _ = host_and_path(history.attributes.path(quark))
+        of_host.setdefault(host or itself, []).append(quark)
+    parts = [
+        state_statistics(
+            history,
+            pattern=pattern,
+            quarks=np.array(own, np.int32),
+            start_ns=start_ns,
+            end_ns=end_ns,
+            keep=keep or "exact",
+        ).of_host(host)
+        for host, own in (of_host or {itself: []}).items()
+    ]
+    return added_statistics(parts)
 
 
 def _of_kind(  # noqa: PLR0917 - the arguments of `state_statistics`

@@ -33,6 +33,7 @@ __all__ = [
     "choose_rows",
     "choose_threads",
     "numbered",
+    "on_host",
     "sampled_or_spanned",
     "thread_of",
     "thread_quarks",
@@ -96,7 +97,7 @@ def threads_of(history: History, quarks: Iterable[int]) -> list[Thread]:
         host, path = host_and_path(path)
         if len(path) >= 4 and (pid := process_id(path)) is not None:
             of_process = whole_path[: len(whole_path) - len(path) + 2]
-            name = _on_host(host, names.get(attributes.quark(*of_process)))
+            name = on_host(host, names.get(attributes.quark(*of_process))) or None
             is_thread = is_in_thread(path)
             if is_thread and len(path) == 4:
                 processes[parent] = numbered(pid), name
@@ -110,13 +111,19 @@ def threads_of(history: History, quarks: Iterable[int]) -> list[Thread]:
         else:
             # outside a process, the whole path identifies an attribute
             whole = path[1] if len(path) == 2 and path[0] == THREADS else entity_name(path)
-            thread = Thread("", numbered(whole), None, _on_host(host, names.get(quark)), None)
+            name = on_host(host, names.get(quark)) or None
+            thread = Thread("", numbered(whole), None, name, None)
         found.append(thread)
     return found
 
 
-def _on_host(host: str, name: str | None) -> str | None:
-    return " ".join(filter(None, [host, name])) or None
+def on_host(host: str, name: str | None) -> str:
+    """Return the name of something on a host of a joined history; empty if it has none.
+
+    >>> on_host("web1", "app"), on_host("", "app")
+    ('web1 app', 'app')
+    """
+    return " ".join(filter(None, [host, name]))
 
 
 def thread_title(whose: Thread) -> str:
@@ -193,8 +200,9 @@ def choose_rows(history: History, quarks: Int32s, pattern: str) -> Int32s:
         path = attributes.path(quark)
         names = [entity_name(path)]
         own = quark
-        if len(path) >= 4 and is_in_thread(path):
-            thread = history.find(*path[:4])
+        _, below = host_and_path(path)
+        if len(below) >= 4 and is_in_thread(below):
+            thread = history.find(*path[: len(path) - len(below) + 4])
             own = quark if thread is None else thread
         called.append(names + _called(thread_of(history, own)))
     return quarks[_chosen(pattern, called)]

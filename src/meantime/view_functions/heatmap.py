@@ -90,6 +90,7 @@ def heatmap(
     jobs: int = 1,
     client: Any = None,
     failed: Callable[[Failure], None] | None = None,
+    done: Callable[[int, int], None] | None = None,
     notify: Notify | None = None,
     progress: Progress | None = None,
 ) -> HeatmapView:
@@ -145,6 +146,7 @@ def heatmap(
             processes of this machine.
         failed: Called with each file that cannot be read or mapped, which is then left out; None
             raises its error.
+        done: Called now and then with the number of inputs that are mapped, and that of all.
         notify: Called with a sentence that gives the reason when a cached history is rebuilt.
         progress: Returns for a path a context manager that yields a progress callback.
 
@@ -200,7 +202,7 @@ def heatmap(
         )
         for index, each in enumerate(given)
     ]
-    data, reference = _added(tasks, jobs, client, failed)
+    data, reference = _added(tasks, jobs, client, failed, done)
     if strict:
         data.anomalies.refuse(tasks[0].path)
     try:
@@ -302,7 +304,11 @@ class _Further:
 
 
 def _added(
-    tasks: Sequence[_Task], jobs: int, client: Any, failed: Callable[[Failure], None] | None
+    tasks: Sequence[_Task],
+    jobs: int,
+    client: Any,
+    failed: Callable[[Failure], None] | None,
+    done: Callable[[int, int], None] | None,
 ) -> tuple[OffsetMap, Reference]:
     """Return the map of all inputs; files but the first are read by workers."""
     number = 0
@@ -320,7 +326,8 @@ def _added(
     # histories in memory are not sent
     if not all(isinstance(task.given, str | os.PathLike) for task in others):
         jobs, client = 1, None
-    found = total(_Further(reference), others, together, client=client, jobs=jobs)
+    progress = None if done is None else lambda count: done(number + 1 + count, len(tasks))
+    found = total(_Further(reference), others, together, client=client, jobs=jobs, done=progress)
     for failure in found.failures:
         if failed is None:
             raise failure.error

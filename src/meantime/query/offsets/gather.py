@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import STATUS, is_idle_task, process_id, process_path
+from meantime.attribute_paths import (
+    HOSTS,
+    STATUS,
+    host_and_path,
+    is_idle_task,
+    process_id,
+    process_path,
+)
 from meantime.attributes import entity_name
 from meantime.columns import Coded, Interner, distinct, named
 from meantime.errors import UsageError
@@ -21,7 +28,7 @@ from meantime.query.offsets.stack_cells import StackCells
 from meantime.query.ranges import clipped
 from meantime.query.roots import sample_names, with_roots
 from meantime.query.statistics import state_quarks
-from meantime.query.threads import choose_rows, thread_quarks
+from meantime.query.threads import choose_rows, on_host, thread_quarks
 from meantime.stacks import NO_STACK, StackTableBuilder
 
 if TYPE_CHECKING:
@@ -286,8 +293,10 @@ class _Gathering:
     def sample_keys(self, samples: SampleTable) -> Int64s:
         """Return the key of each sample."""
         match self._choice.by:
-            case None | "host":
+            case None:
                 return self._coded(np.zeros(len(samples), np.int64), [self._source])
+            case "host":
+                return self._of_host(samples.thread)
             case "name":
                 return self._named(samples.name, samples.thread)
             case "event":
@@ -332,8 +341,10 @@ class _Gathering:
 
     def _span_keys(self, spans: SpanTable) -> Int64s:
         match self._choice.by:
-            case None | "host":
+            case None:
                 return self._coded(np.zeros(len(spans), np.int64), [self._source])
+            case "host":
+                return self._of_host(spans.thread)
             case "name":
                 return self._coded(spans.name.codes, spans.name.names)
             case "thread" | "process":
@@ -356,8 +367,10 @@ class _Gathering:
             # The last one is for what has no state.
             chosen = np.flatnonzero(np.array([*wanted, False])[column.codes])
             match self._choice.by:
-                case None | "host":
+                case None:
                     key = self._coded(np.zeros(len(batch), np.int64), [self._source])
+                case "host":
+                    key = self._of_host(batch.quark)
                 case "state":
                     key = self._coded(column.codes, names)
                 case "name" | "thread" | "process":
@@ -423,21 +436,31 @@ class _Gathering:
             quark, self._process_name if self._choice.by == "process" else self._thread_name
         )
 
+    def _of_host(self, quark: Int32s) -> Int64s:
+        if self._history.find(HOSTS) is None:
+            return self._coded(np.zeros(len(quark), np.int64), [self._source])
+        path = self._history.attributes.path
+        return self._each(quark, lambda each: host_and_path(path(each))[0] or self._source)
+
     def _thread_name(self, quark: int) -> str:
         path = self._history.attributes.path(quark)
         name = self._history.names.get(quark)
         # the states of a thread are an attribute below it
         path = path[:-1] if path[-1] == STATUS and len(path) > 1 else path
-        return f"{name} {path[-1]}" if name else entity_name(path)
+        host, _ = host_and_path(path)
+        return on_host(host, f"{name} {path[-1]}") if name else entity_name(path)
 
     def _process_name(self, quark: int) -> str:
         attributes = self._history.attributes
-        pid = process_id(attributes.path(quark))
+        whole = attributes.path(quark)
+        host, path = host_and_path(whole)
+        pid = process_id(path)
         if pid is None:
             return self._thread_name(quark)
-        process = attributes.find(*process_path(pid))
+        above = whole[: len(whole) - len(path)]
+        process = attributes.find(*above, *process_path(pid))
         name = None if process is None else self._history.names.get(process)
-        return f"{name} {pid}" if name else pid
+        return on_host(host, f"{name} {pid}" if name else pid)
 
     def _tag(self, tag: int, field: str) -> str:
         value = self._history.tags[tag].get(field) if tag >= 0 else None
