@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,17 +12,27 @@ import pytest
 
 import meantime
 from meantime.clocks import Clock
-from meantime.errors import InputError, OutputError, TimeRangeError, UsageError
+from meantime.errors import (
+    HistoryError,
+    InputError,
+    OutputError,
+    TimeRangeError,
+    UsageError,
+)
 from meantime.history import HistoryBuilder
 from meantime.query.aligning import Clocked, Message, align_all
+from meantime.query.critical_path import critical_path, scheduled_threads
+from meantime.query.findings import findings
+from meantime.query.groups import group_statistics
+from meantime.query.scheduling import thread_scheduling
+from meantime.query.services import messages_between, service_statistics
 from meantime.testing import history_from_picture, history_from_spans
 from meantime.view_functions.joining import host_names, join, write_join
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from meantime.history.history import History
 
+SAMPLES = Path(__file__).parents[1] / "samples"
 YEAR_NS = 365 * 86400 * 10**9
 
 
@@ -313,3 +325,109 @@ def test_a_clock_that_was_set_while_recording_is_reported() -> None:
 
     assert both.anomalies["clock_moved"] == 1
     assert both.facts["aligned by utc"] == "b (within 2000003 ns)"
+
+
+def test_why_and_scheduling_of_a_thread_are_those_of_its_host() -> None:
+    kernel, command = (meantime.open(SAMPLES / "ftrace" / f"{name}.txt") for name in (
+        "kernel", "trace-cmd"
+    ))  # fmt: skip
+    joined = meantime.join([kernel, command], ["a", "b"], offsets={1: 700})
+
+    for host, history, offset_ns in (("a", kernel, 0), ("b", command, 700)):
+        title = next(iter(scheduled_threads(history).values()))
+        own, whole = critical_path(history, title), critical_path(joined, f"{host} {title}")
+        assert (whole.start_ns - offset_ns).tolist() == own.start_ns.tolist()
+        assert whole.range_ns == tuple(time_ns + offset_ns for time_ns in own.range_ns)
+        assert whole.state.to_list() == own.state.to_list()
+        assert whole.because.to_list() == own.because.to_list()
+        assert {joined.attributes.path(q)[1] for q in whole.titles} == {host}
+    rows = thread_scheduling(joined).rows
+    apart = [thread_scheduling(history).rows for history in (kernel, command)]
+    assert len(rows) == sum(map(len, apart))
+    assert sum(row.run_ns for row in rows) == sum(row.run_ns for own in apart for row in own)
+
+
+def test_findings_are_of_their_host_in_the_times_of_the_whole() -> None:
+    calls = [("query", 100 * i, 100 * i + 9 + i % 3) for i in range(99)]
+    steady = history_from_spans({"main": calls})
+    slow = history_from_spans({"main": [*calls, ("query", 9900, 10_900)]})
+    joined = meantime.join([steady, meantime.join([slow], ["in"])], ["x", "y"], offsets={1: 7})
+
+    (found,) = findings(joined)
+
+    (own,) = findings(slow)
+    assert found.sentence == f"y/in: {own.sentence}"
+    assert found.ranges == tuple((start + 7, end + 7) for start, end in own.ranges)
+    assert found.rows == ("Hosts/y/Hosts/in/Processes/1/Threads/main",)
+    spans = joined.spans()
+    (row,) = np.flatnonzero(np.asarray(spans.rows) == found.spans[0])
+    assert int(spans.end_ns[row] - spans.start_ns[row]) == 1000
+    assert found.arguments[-1] == "10.907us"
+
+
+def test_groups_of_requests_are_those_of_all_hosts_together() -> None:
+    def requests(*ends: int) -> History:
+        builder = HistoryBuilder()
+        for number, end in enumerate(ends):
+            request = builder.quark("Requests", "GET /a", str(number))
+            builder.modify(20 * number, request, "running")
+            builder.modify(20 * number + end, request, None)
+        return builder.close(100)
+
+    def rows(history: History) -> list[tuple[object, ...]]:
+        found = group_statistics(history, by="route").rows
+        return [(row.key, row.count, row.median_ns, row.max_ns, row.total_ns) for row in found]
+
+    parts = [requests(2, 9), requests(4), requests()]
+    joined = meantime.join(parts, list("xyz"), offsets={1: 0, 2: 0})
+
+    assert rows(requests()) == []
+    assert rows(requests(2, 9)) == [("/a", 2, 2, 9, 11)]
+    assert rows(joined) == [("/a", 3, 4, 9, 15)]
+
+
+def test_calls_between_services_bound_the_offset_of_unknown_clocks(tmp_path: Path) -> None:
+    def trace(name: str, spans: list[tuple[str, str, int, int, int]]) -> History:
+        listed = [
+            {
+                "traceId": f"{call:032x}", "spanId": f"{call:015x}{id_}", "parentSpanId": above and
+                f"{call:015x}{above}", "name": name, "kind": 3 if id_ == "1" else 2,
+                "startTimeUnixNano": str(start), "endTimeUnixNano": str(end),
+            }
+            for id_, above, call, start, end in spans
+        ]  # fmt: skip
+        resource = {"attributes": [{"key": "service.name", "value": {"stringValue": name}}]}
+        document = {"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": listed}]}]}
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+        return meantime.open(tmp_path / f"{name}.json")
+
+    base, skew = 10**18, 5_000_000
+    calls = [(call, base + call * 1000) for call in range(1, 30)]
+    web = trace("web", [("1", "", call, at, at + 300) for call, at in calls])
+    db = trace(
+        "db",
+        [("2", "1", call, at + 20 + call + skew, at + 260 + call + skew) for call, at in calls],
+    )
+
+    messages = messages_between([web, db])
+
+    assert len(messages) == 2 * len(calls)
+    clocks = [Clocked(Clock(), 0), Clocked(Clock(), 0)]
+    _, found = align_all(clocks, messages=messages)
+    origins = [history.clock.utc_at_origin_ns or 0 for history in (web, db)]
+    assert found.how == "messages"
+    assert abs(found.offset_ns - (origins[1] - origins[0] - skew)) <= (found.error_ns or 0) <= 21
+    both = service_statistics(meantime.join([web, db], ["w", "d"]), by="service")
+    assert {(row.service, row.count) for row in both.rows} == {("web", 29), ("db", 29)}
+
+
+def test_a_joined_history_is_pickled_as_its_parts(tmp_path: Path) -> None:
+    paths = [stored(tmp_path / f"{name}.mth", "aab.") for name in ("x", "y")]
+    joined = meantime.join(paths, offsets={1: 3})
+
+    again = pickle.loads(pickle.dumps(joined))  # noqa: S301 - our own bytes
+
+    assert pictures(again) == pictures(joined)
+    assert again.bounds == joined.bounds
+    with pytest.raises(HistoryError, match="in memory cannot be pickled"):
+        pickle.dumps(meantime.join([history_from_picture("cpu0  a")]))

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s
     from meantime.history.grouped_shares import GroupedShares
     from meantime.history.history import History
+    from meantime.history.lanes import Lane
     from meantime.providers.loading import ProviderLike
     from meantime.query.duration_sums import Keep
     from meantime.query.stacks import CallTree
@@ -255,9 +256,7 @@ class Compared:
         history = with_sampled_states(host.history())
         start_ns, end_ns = (time_ns - host.offset_ns for time_ns in self.range_ns)
         found: dict[str, list[GroupedShares]] = {}
-        for declaration, quarks in history.lanes:
-            if declaration.kind != "state" or not len(quarks):
-                continue
+        for declaration, quarks in _compared(history):
             for kind, own in _kinds(history, declaration.name, quarks).items():
                 shares = history.grouped_shares(
                     own,
@@ -268,8 +267,25 @@ class Compared:
                 )
                 found.setdefault(kind, []).append(shares.moved(host.offset_ns))
         if not found:
-            raise InputError(label_of(host.source), "has no states that could be compared")
+            raise InputError(
+                label_of(host.source), "has no states and no spans that could be compared"
+            )
         return {kind: added_shares(parts) for kind, parts in found.items()}
+
+
+def _compared(history: History) -> list[Lane]:
+    """Return the lanes of states; without any, those of spans, of which the outermost count."""
+    lanes = [each for each in history.lanes if len(each.quarks)]
+    states = [each for each in lanes if each.declaration.kind == "state"]
+    if states:
+        return states
+    spans = []
+    for each in lanes:
+        if each.declaration.kind == "stack":
+            found = [history.attributes.find("0", parent=quark) for quark in each.quarks.tolist()]
+            outermost = [quark for quark in found if quark is not None]
+            spans.append(each._replace(quarks=np.array(outermost, np.int32)))
+    return spans
 
 
 def added_compared(

@@ -29,11 +29,12 @@ from meantime.metadata import TraceMetadata
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from meantime.attributes import Path
     from meantime.clocks import Clock
     from meantime.columns import Int32s, Int64s
     from meantime.metadata import LaneDeclaration
 
-__all__ = ["JoinedPart", "join_parts"]
+__all__ = ["HostPart", "JoinedPart", "host_parts", "join_parts"]
 
 # The parent of an attribute as `Attributes.columns` has it: the one before it, the root, a quark.
 _BEFORE, _ROOT, _QUARK = 0, 1, 2
@@ -54,6 +55,80 @@ class JoinedPart(NamedTuple):
     history: History
     offset_ns: int
     aligned: bool
+
+
+class HostPart(NamedTuple):
+    """A host of a joined history, and of those that are joined in it.
+
+    Attributes:
+        above: The path that its attributes stand under.
+        history: Its own history.
+        offset_ns: What to add to its times to get those of the whole.
+        first_span: What to add to the numbers of its spans.
+    """
+
+    above: Path
+    history: History
+    offset_ns: int
+    first_span: int
+
+    @property
+    def name(self) -> str:
+        """Its name, after those of the hosts that it is part of."""
+        return "/".join(self.above[1::2])
+
+
+def host_parts(history: History) -> list[HostPart]:
+    """Return the hosts of a joined history; none of one that is not joined."""
+    if not isinstance(history, _JoinedHistory):
+        return []
+    found: list[HostPart] = []
+    first_span = 0
+    for part in history.parts:
+        above = (HOSTS, part.name)
+        own = [
+            HostPart(
+                (*above, *each.above),
+                each.history,
+                part.offset_ns + each.offset_ns,
+                first_span + each.first_span,
+            )
+            for each in host_parts(part.history)
+        ]
+        found += own or [HostPart(above, part.history, part.offset_ns, first_span)]
+        first_span += len(part.history.spans())
+    return found
+
+
+class _JoinedHistory(History):
+    """A history that joins others; it is pickled as these.
+
+    Args:
+        parts: What it joins.
+        own: What is known of the whole.
+    """
+
+    def __init__(self, parts: Sequence[JoinedPart], own: TraceMetadata) -> None:
+        self.parts = tuple(parts)
+        self._own = own
+        super().__init__(_Joined(self.parts, own))
+
+    def close(self) -> None:
+        """Release the memory of the whole; the parts stay open."""
+        super().close()
+        self.parts = ()
+
+    def snapshot(self) -> History:
+        """See `History.snapshot`; a snapshot of a growing one is of one moment for each part."""
+        if self.built:
+            return self
+        parts = [part._replace(history=part.history.snapshot()) for part in self.parts]
+        return _JoinedHistory(parts, self._own)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        for part in self.parts:
+            part.history.__reduce__()  # of one in memory, this says that it cannot be pickled
+        return _JoinedHistory, (self.parts, self._own)
 
 
 def join_parts(
@@ -87,7 +162,7 @@ def join_parts(
     own = TraceMetadata(source, "joined", clock=clock, title=title, facts=dict(facts or {}))
     if anomalies is not None:
         own.anomalies.update(anomalies)
-    return History(_Joined(parts, own))
+    return _JoinedHistory(parts, own)
 
 
 class _Joined:

@@ -21,16 +21,19 @@ from meantime.attribute_paths import CPUS, INTERRUPT, THREAD_STATE_PATTERNS, WAK
 from meantime.columns import Coded
 from meantime.errors import MeantimeError
 from meantime.history.builder import HistoryBuilder
+from meantime.history.joined import host_parts
 from meantime.query.filtering import matching
-from meantime.query.parts import range_of
+from meantime.query.parts import given_range, range_of
 from meantime.query.threads import thread_of
 from meantime.tabular import Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from meantime.attributes import Path
     from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
+    from meantime.history.joined import HostPart
     from meantime.history.results import Interval
     from meantime.tabular import Column, Paths
     from meantime.units import Time
@@ -225,7 +228,7 @@ def critical_path(
     Args:
         history: A history with the states of threads and their wake-ups.
         thread: The thread: the attribute of its states, its id, its name, or a filter that matches
-            one of `scheduled_threads`.
+            one of `scheduled_threads`. Of a joined history, the path is on the thread's host.
         start: Where the range begins; None is where the thread begins to have states.
         end: Where it ends; None is where the thread has its last state.
 
@@ -234,6 +237,12 @@ def critical_path(
         TimeRangeError: If the history does not overlap the range.
     """
     quark = thread if isinstance(thread, int) else _chosen(history, thread)
+    for host in host_parts(history):
+        path = history.attributes.path(quark)
+        if path[: len(host.above)] == host.above:
+            own = path[len(host.above) :]
+            start_ns, end_ns = given_range(history, start, end)
+            return _on_host(history, host, own, start_ns, end_ns)
     start_ns, end_ns = range_of(history, start, end)
     if start is None or end is None:
         known = history.intervals(quark, start_ns=start_ns, end_ns=end_ns)
@@ -247,8 +256,45 @@ def critical_path(
     return _Walk(history, quark, start_ns, end_ns).path()
 
 
+def _on_host(
+    history: History, host: HostPart, thread: Path, start_ns: int | None, end_ns: int | None
+) -> CriticalPath:
+    """Return the path of a thread of a host of a joined history: on that host alone.
+
+    Raises:
+        MeantimeError: If the host was not recorded in the range.
+    """
+    own, offset_ns = host.history, host.offset_ns
+    low_ns = None if start_ns is None else max(own.start_ns, start_ns - offset_ns)
+    high_ns = None if end_ns is None else min(own.end_ns, end_ns - offset_ns)
+    if (low_ns or own.start_ns) >= (high_ns or own.end_ns):
+        raise MeantimeError(f"{host.name} was not recorded in this range")
+    found = critical_path(own, own.quark(*thread), start=low_ns, end=high_ns)
+    quark_of = {
+        quark: history.quark(*host.above, *own.attributes.path(quark)) for quark in found.titles
+    }
+    return CriticalPath(
+        quark_of[found.quark],
+        (found.range_ns[0] + offset_ns, found.range_ns[1] + offset_ns),
+        found.start_ns + offset_ns,
+        found.end_ns + offset_ns,
+        np.array([quark_of[each] for each in found.thread.tolist()], np.int32),
+        found.state,
+        found.because,
+        found.depth,
+        {quark_of[quark]: f"{host.name} {title}" for quark, title in found.titles.items()},
+        history.attributes,
+    )
+
+
 def scheduled_threads(history: History) -> dict[int, str]:
-    """Return the threads that have states, by attribute: `name (id)`."""
+    """Return the threads that have states, by attribute: `name (id)`, after that of a host."""
+    if hosts := host_parts(history):
+        return {
+            history.quark(*host.above, *host.history.attributes.path(quark)): f"{host.name} {title}"
+            for host in hosts
+            for quark, title in scheduled_threads(host.history).items()
+        }
     quarks = [
         quark for pattern in THREAD_STATE_PATTERNS for quark in history.quarks(pattern).tolist()
     ]
@@ -283,7 +329,8 @@ def _chosen(history: History, text: str) -> int:
         raise MeantimeError(f"no thread has the id or the name {text!r}")
     listed = ", ".join(titles[quark] for quark in found[:_MOST_LISTED])
     more = f" and {len(found) - _MOST_LISTED:,} more" if len(found) > _MOST_LISTED else ""
-    raise MeantimeError(f"{text!r} is {len(found):,} threads: {listed}{more}; give an id")
+    which = "the name of a host, too" if host_parts(history) else "an id"
+    raise MeantimeError(f"{text!r} is {len(found):,} threads: {listed}{more}; give {which}")
 
 
 def _is_wait(state: Interval) -> bool:

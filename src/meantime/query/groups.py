@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from meantime.attribute_paths import CALLBACKS, REQUESTS, TASKS, task_process
 from meantime.columns import named
 from meantime.errors import MeantimeError
+from meantime.history.joined import HostPart, host_parts
 from meantime.names import without_addresses
 from meantime.query.filtering import matching
 from meantime.query.findings.blocks import blocking_code
@@ -24,9 +26,10 @@ from meantime.query.findings.scope import Scope
 from meantime.query.lifetimes import has_state, intervals_between, lifetimes
 from meantime.query.processes import ProcessTree
 from meantime.query.state_durations import nearest_rank
+from meantime.query.threads import on_host
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -134,17 +137,13 @@ def group_statistics(
         begin_ns if start_ns is None else max(start_ns, begin_ns),
         finish_ns if end_ns is None else min(end_ns, finish_ns),
     )
-    rows: list[Group] = []
-    blocks = None
-    processes = ProcessTree(history)
-    for kind, below in _KINDS.get(by, {REQUESTS: "*/*"}).items():
-        quarks = history.quarks(f"{kind}/{below}")
-        if by == "process":
-            quarks = quarks[processes.owners(quarks) >= 0]
-        if len(quarks) and range_ns[0] < range_ns[1]:
-            if blocks is None:
-                blocks = blocking_code(Scope(history, range_ns))
-            rows += _groups(history, kind, by, quarks, range_ns, blocks=blocks)
+    members: dict[tuple[str, str], list[_Members]] = defaultdict(list)
+    for host in host_parts(history) or [HostPart((), history, 0, 0)]:
+        for each in _of_host(host, by, range_ns):
+            members[each.kind, each.key].append(each)
+    rows = [_group(each) for each in members.values()]
+    order = [*_KINDS.get(by, {REQUESTS: ""})]
+    rows.sort(key=lambda row: (order.index(row.kind), -row.total_ns, row.key))
     if pattern is not None:
         matches = matching(pattern, [row.key for row in rows])
         kept = [row for row in rows if matches(row.key)]
@@ -154,7 +153,66 @@ def group_statistics(
     return GroupStatistics(by, range_ns, rows)
 
 
-def _groups(
+class _Members(NamedTuple):
+    """The entities of a group on one host; fields as of `Group`, and the durations, ascending."""
+
+    kind: str
+    key: str
+    duration_ns: Int64s
+    failed: int
+    state_ns: dict[str, int]
+    block_ns: dict[str, int]
+
+
+def _of_host(host: HostPart, by: Grouping, range_ns: tuple[int, int]) -> Iterator[_Members]:
+    """Yield the groups on a host; the range is in the times of all."""
+    history = host.history
+    start_ns = max(history.bounds[0], range_ns[0] - host.offset_ns)
+    end_ns = min(history.bounds[1], range_ns[1] - host.offset_ns)
+    if start_ns >= end_ns:
+        return
+    blocks = None
+    processes = ProcessTree(history)
+    for kind, below in _KINDS.get(by, {REQUESTS: "*/*"}).items():
+        quarks = history.quarks(f"{kind}/{below}")
+        if by == "process":
+            quarks = quarks[processes.owners(quarks) >= 0]
+        if not len(quarks):
+            continue
+        if blocks is None:
+            blocks = blocking_code(Scope(history, (start_ns, end_ns)))
+        for each in _members(history, kind, by, quarks, (start_ns, end_ns), blocks=blocks):
+            # ids of processes are those of a host
+            yield each._replace(key=on_host(host.name, each.key)) if by == "process" else each
+
+
+def _group(parts: Sequence[_Members]) -> Group:
+    """Return a group of all hosts."""
+    lengths = np.sort(np.concatenate([part.duration_ns for part in parts]))
+    state_ns = _added(part.state_ns for part in parts)
+    return Group(
+        parts[0].kind,
+        parts[0].key,
+        len(lengths),
+        failed=sum(part.failed for part in parts),
+        median_ns=int(lengths[nearest_rank(len(lengths), 50)]),
+        p99_ns=int(lengths[nearest_rank(len(lengths), 99)]),
+        max_ns=int(lengths[-1]),
+        total_ns=sum(state_ns.values()),
+        state_ns=state_ns,
+        block_ns=_added(part.block_ns for part in parts),
+    )
+
+
+def _added(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the sums by name, most first."""
+    total: Counter[str] = Counter()
+    for part in parts:
+        total.update(part)
+    return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _members(
     history: History,
     kind: str,
     by: Grouping,
@@ -162,7 +220,7 @@ def _groups(
     range_ns: tuple[int, int],
     *,
     blocks: Mapping[tuple[int, int], str],
-) -> list[Group]:
+) -> Iterator[_Members]:
     lived = lifetimes(history, quarks)
     keys = _Numbers()
     if by == "function" and kind == REQUESTS:
@@ -177,28 +235,18 @@ def _groups(
     duration_ns = lived.end_ns - lived.start_ns
     order = np.argsort(group, kind="stable")
     order = order[spent.exists[order]]
-    starts = np.flatnonzero(np.diff(group[order], prepend=-1)).tolist()
-    made = []
-    for begin, end in zip(starts, [*starts[1:], len(order)], strict=True):
-        members = order[begin:end]
-        lengths = np.sort(duration_ns[members])
-        number, count = int(group[members[0]]), len(members)
-        state_ns = spent.of_group(number)
-        made.append(
-            Group(
-                kind,
-                keys.names[number],
-                count,
-                failed=int(spent.failed[members].sum()),
-                median_ns=int(lengths[nearest_rank(count, 50)]),
-                p99_ns=int(lengths[nearest_rank(count, 99)]),
-                max_ns=int(lengths[-1]),
-                total_ns=sum(state_ns.values()),
-                state_ns=state_ns,
-                block_ns=spent.in_blocks(number),
-            )
+    edges = np.flatnonzero(np.diff(group[order], prepend=-1, append=-1)).tolist()
+    for begin, end in pairwise(edges):
+        which = order[begin:end]
+        number = int(group[which[0]])
+        yield _Members(
+            kind,
+            keys.names[number],
+            np.sort(duration_ns[which]),
+            int(spent.failed[which].sum()),
+            spent.of_group(number),
+            spent.in_blocks(number),
         )
-    return sorted(made, key=lambda row: (-row.total_ns, row.key))
 
 
 class _Spent:
@@ -258,18 +306,16 @@ class _Spent:
                     self._in_blocks[number][code] += range_[1] - range_[0]
 
     def in_blocks(self, number: int) -> dict[str, int]:
-        """Return the time of a group in steps that blocked a loop, by their code, most first."""
-        found = self._in_blocks[number].items()
-        return dict(sorted(found, key=lambda item: (-item[1], item[0])))
+        """Return the time of a group in steps that blocked a loop, by their code."""
+        return dict(self._in_blocks[number])
 
     def of_group(self, number: int) -> dict[str, int]:
-        """Return the time of a group by state, most first; the outcome of a task takes none."""
-        found = {
+        """Return the time of a group by state; the outcome of a task takes none."""
+        return {
             name: ns
             for code, name in enumerate(self._states.names)
             if name not in _OUTCOMES and (ns := self._total[number, code])
         }
-        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
     def _codes(self, batch: Intervals, kept: npt.NDArray[np.bool_]) -> Int64s:
         column = named(batch.value)

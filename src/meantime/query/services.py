@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from meantime.attribute_paths import host_and_path
 from meantime.columns import Coded
 from meantime.errors import MeantimeError
+from meantime.query.aligning import Message
 from meantime.query.filtering import matching
 from meantime.query.state_durations import nearest_rank
-from meantime.service_spans import ENTERING, NO_ID, SERVICE, parents, rows_by_id
+from meantime.service_spans import ENTERING, LEAVING, NO_ID, SERVICE, parents, rows_by_id
 from meantime.tabular import Tabular
 
 if TYPE_CHECKING:
@@ -23,12 +25,14 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
     from meantime.history.spans import SpanTable
+    from meantime.service_spans import SpanId
     from meantime.tabular import Column
 
 __all__ = [
     "ServiceGroup",
     "ServiceGrouping",
     "ServiceStatistics",
+    "messages_between",
     "service_statistics",
     "spans_of_trace",
 ]
@@ -239,12 +243,12 @@ def _calls(history: History) -> _Calls:
     parent_ids = [_text(each, "parent_id") for each in fields]
     parent, _ = parents(ids, parent_ids, of_service.tolist(), rows_by_id(ids))
     is_request = np.array([each.get("kind") in ENTERING for each in fields], np.bool_)
-    without = np.ones(len(processes), np.bool_)
+    without = np.ones(len({*processes.values()}), np.bool_)
     without[of_service[is_request]] = False
     is_first = (parent < 0) | (of_service[parent] != of_service) if len(row) else is_request
     return _Calls(
         row,
-        [process[1] for process in processes],
+        [*dict.fromkeys(host_and_path(process)[1][1] for process in processes)],
         of_service,
         [trace_id for trace_id, _ in ids],
         parent,
@@ -254,7 +258,7 @@ def _calls(history: History) -> _Calls:
 
 
 def _services(history: History) -> dict[tuple[str, ...], int]:
-    """Return a number of each service, by the path of its process."""
+    """Return a number of each service, by the path of its process: one on several hosts has one."""
     quarks = [
         quark
         for lane in history.lanes
@@ -262,7 +266,13 @@ def _services(history: History) -> dict[tuple[str, ...], int]:
         for quark in lane.quarks.tolist()
     ]
     paths = dict.fromkeys(history.attributes.path(quark) for quark in quarks)
-    return {path: number for number, path in enumerate(path for path in paths if len(path) == 2)}
+    numbers: dict[str, int] = {}
+    below = {path: host_and_path(path)[1] for path in paths}
+    return {
+        path: numbers.setdefault(own[1], len(numbers))
+        for path, own in below.items()
+        if len(own) == 2
+    }
 
 
 def _rows_of_services(
@@ -272,7 +282,8 @@ def _rows_of_services(
     spans = history.spans()
     rows, service = [], []
     for index, quark in enumerate(spans.threads.tolist()):
-        process = history.attributes.path(quark)[:2]
+        path = history.attributes.path(quark)
+        process = path[: len(path) - len(host_and_path(path)[1]) + 2]
         if process in processes:
             first, last = spans.offsets[index : index + 2].tolist()
             rows.append(np.arange(first, last, dtype=np.int64))
@@ -282,6 +293,34 @@ def _rows_of_services(
     # so that of equal ids the first that came is the parent
     order = np.argsort(spans.rows[row], kind="stable")
     return row[order], of_service[order]
+
+
+def messages_between(histories: Sequence[History]) -> list[Message]:
+    """Return the calls of services between histories: each was sent before it was received.
+
+    The spans of both sides of a call are in different histories; a client has the answer only after
+    the server has sent it.
+    """
+    sides: list[tuple[int, SpanId, str, Any, int, int]] = []
+    for index, history in enumerate(histories):
+        spans = history.spans()
+        for row in _rows_of_services(history, _services(history))[0].tolist():
+            fields = _fields(spans, row)
+            id_ = _text(fields, "trace_id"), _text(fields, "span_id")
+            times = int(spans.start_ns[row]), int(spans.end_ns[row])
+            sides.append((index, id_, _text(fields, "parent_id"), fields.get("kind"), *times))
+    rows_of_id = rows_by_id([id_ for _, id_, *_ in sides])
+    found = []
+    for index, (trace_id, _), parent_id, kind, start_ns, end_ns in sides:
+        above = () if parent_id == NO_ID else rows_of_id.get((trace_id, parent_id), ())
+        for sender, _, _, called, from_ns, to_ns in (sides[each] for each in above):
+            if sender == index or kind not in ENTERING or called not in LEAVING:
+                continue
+            found.append(Message(sender, from_ns, index, start_ns))
+            # a producer does not wait for an answer
+            if called == "client":
+                found.append(Message(index, end_ns, sender, to_ns))
+    return found
 
 
 def _fields(spans: SpanTable, row: int) -> dict[str, object]:

@@ -14,6 +14,7 @@ from meantime.history.joined import JoinedPart, join_parts
 from meantime.history_from_path import open_history
 from meantime.joined_file import Host, checksum_of, summary, write_joined
 from meantime.query.aligning import Clocked, align_all, clock_error_ns
+from meantime.query.services import messages_between
 from meantime.units import duration_ns
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def join(
             known and all different, otherwise that of its file. Names that are there twice are
             numbered, which the anomaly `host_name_twice` counts.
         offsets: By index of a history, the time to add to its times, regardless of its clock.
-        messages: What was sent from one history to another, and when it was received.
+        messages: What was sent from one history to another, and when it was received. Calls
+            between services, whose spans name each other, are found if clocks are unrelated.
 
     Raises:
         InputError: If a path cannot be read.
@@ -71,7 +73,7 @@ def join(
         UsageError: If there are no histories, or not as many names.
     """
     sources = [*histories]
-    parts, hosts, anomalies, clock = _joined(sources, names, offsets, messages)
+    parts, hosts, anomalies, clock = _joined(sources, names, offsets, [*messages])
     return join_parts(parts, clock=clock, facts=summary(hosts), anomalies=anomalies)
 
 
@@ -117,7 +119,7 @@ def _joined(
     sources: Sequence[Source],
     names: Sequence[str | None] | None,
     offsets: Mapping[int, Time] | None,
-    messages: Iterable[Message],
+    messages: Sequence[Message],
 ) -> tuple[list[JoinedPart], list[Host], Anomalies, Clock]:
     """Return the parts, what is known of each, what is wrong with them, and the clock of all."""
     if not sources:
@@ -133,6 +135,9 @@ def _joined(
     chosen, repeated = host_names(clocks, paths, names)
     inputs = [Clocked(history.clock, history.bounds[0]) for history in histories]
     found = align_all(inputs, given_ns, messages)
+    if not all(each.aligned for each in found):
+        # reads the arguments of all spans of services, which only an unknown clock is worth
+        found = align_all(inputs, given_ns, [*messages, *messages_between(histories)])
     anomalies = Anomalies()
     anomalies.add("host_name_twice", len(repeated))
     anomalies.add("host_not_aligned", sum(not each.aligned for each in found))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from meantime.query.ranges import clipped, union
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from meantime.query.findings.finding import Finding, Kind, Range
 
-__all__ = ["ranked"]
+__all__ = ["in_order", "ranked"]
 
 # From what names its cause to what only shows its effects.
 _SPECIFIC: tuple[Kind, ...] = ("block", "slow", "wait", "contention", "stop")
@@ -45,7 +45,12 @@ def ranked(findings: Sequence[Finding]) -> list[Finding]:
             if finding.kind == kind and not _is_explained(finding, cause)
         ]
     rest = [finding for finding in findings if finding.kind not in _SPECIFIC]
-    return sorted([*kept, *rest], key=_rank)
+    return in_order([*kept, *rest])
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings, most time lost first, and what limits them last."""
+    return sorted(findings, key=_rank)
 
 
 def _rank(finding: Finding) -> tuple[int, float]:

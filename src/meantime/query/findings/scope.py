@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
+    from meantime.extent import Extent
     from meantime.history.history import History
     from meantime.history.results import Intervals
     from meantime.query.findings.finding import Range
@@ -138,12 +139,16 @@ class Scope:
     Args:
         history: The history.
         range_ns: The range, in the history.
+        whole: Of a host of a joined history, the extent of the whole, and what to add to times of
+            the host.
     """
 
-    def __init__(self, history: History, range_ns: Range) -> None:
+    def __init__(
+        self, history: History, range_ns: Range, whole: tuple[Extent, int] | None = None
+    ) -> None:
         self.history = history
         self.start_ns, self.end_ns = range_ns
-        self.extent = extent_of(history)
+        self._whole, self._offset_ns = whole or (extent_of(history), 0)
         self._rows: dict[tuple[str, str, bool], StateRows | None] = {}
         self._changes: dict[tuple[str, str, bool], int] = {}
         self._filling: dict[tuple[str, str, bool, int], StateRows] = {}
@@ -183,11 +188,12 @@ class Scope:
         """Return the options for a range of a command: with a margin, within the history."""
         start_ns, end_ns = around or (self.start_ns, self.end_ns)
         more = 0 if around is None else max(1, int((end_ns - start_ns) * margin))
-        start_ns = max(start_ns - more, self.extent.start_ns)
-        end_ns = min(end_ns + more, max(self.extent.end_ns, start_ns + 1))
-        if (start_ns, end_ns) == (self.extent.start_ns, self.extent.end_ns):
+        whole = self._whole
+        start_ns = max(start_ns + self._offset_ns - more, whole.start_ns)
+        end_ns = min(end_ns + self._offset_ns + more, max(whole.end_ns, start_ns + 1))
+        if (start_ns, end_ns) == (whole.start_ns, whole.end_ns):
             return ()
-        return ("--from", self.extent.text(start_ns), "--to", self.extent.text(end_ns))
+        return ("--from", whole.text(start_ns), "--to", whole.text(end_ns))
 
     @cached_property
     def kinds(self) -> list[Kind]:

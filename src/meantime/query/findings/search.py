@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from meantime.attributes import format_path
+from meantime.history.joined import host_parts
 from meantime.query.findings.activities import slow_activities
 from meantime.query.findings.blocks import blocking_steps
 from meantime.query.findings.calls import slow_calls
 from meantime.query.findings.care import caveats
 from meantime.query.findings.entities import unlike_entities
 from meantime.query.findings.queues import contention, full_pools
-from meantime.query.findings.ranking import ranked
+from meantime.query.findings.ranking import in_order, ranked
 from meantime.query.findings.rhythm import stops
 from meantime.query.findings.scope import Scope
 from meantime.query.findings.waits import long_states
-from meantime.query.parts import range_of
+from meantime.query.parts import extent_of, range_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
     from meantime.history.history import History
-    from meantime.query.findings.finding import Finding
+    from meantime.history.joined import HostPart
+    from meantime.query.findings.finding import Finding, Range
     from meantime.units import Time
 
 __all__ = ["findings"]
@@ -37,6 +41,9 @@ _DETECTORS = (
     unlike_entities,
     caveats,
 )
+# Of a joined history, what compares entities is asked of all hosts, and what is wrong is counted.
+_OF_ALL_HOSTS = (unlike_entities, caveats)
+_OF_A_HOST = tuple(each for each in _DETECTORS if each not in _OF_ALL_HOSTS)
 
 
 def findings(
@@ -51,7 +58,8 @@ def findings(
 
     An empty list means that nothing does: each kind of finding has a statistical test that steady
     behaviour does not pass. What is found twice is reported once, by its cause. Anomalies of the
-    input, which lose no time but limit what can be said, come last.
+    input, which lose no time but limit what can be said, come last. Of a joined history, each host
+    is searched, and entities are compared with those of all hosts.
 
     >>> from meantime.testing import history_from_spans
     >>> calls = [("query", 100 * i, 100 * i + 9 + i % 3) for i in range(99)]
@@ -77,10 +85,52 @@ def findings(
     if range_ns[1] - range_ns[0] > _LONGEST_NS:
         # such times are wrong: nothing about durations is true
         return list(caveats(Scope(history, range_ns)))[:limit]
-    scope = Scope(history, range_ns)
+    if hosts := host_parts(history):
+        return _of_hosts(history, hosts, range_ns, progress)[:limit]
+    return ranked(_detected(Scope(history, range_ns), _DETECTORS, progress))[:limit]
+
+
+def _detected(
+    scope: Scope,
+    detectors: Sequence[Callable[[Scope], Iterable[Finding]]],
+    progress: Callable[[float], None] | None = None,
+) -> list[Finding]:
     found: list[Finding] = []
-    for number, detect in enumerate(_DETECTORS):
+    for number, detect in enumerate(detectors):
         if progress is not None:
-            progress(number / len(_DETECTORS))
+            progress(number / len(detectors))
         found += detect(scope)
-    return ranked(found)[:limit]
+    return found
+
+
+def _of_hosts(
+    history: History,
+    hosts: Sequence[HostPart],
+    range_ns: Range,
+    progress: Callable[[float], None] | None,
+) -> list[Finding]:
+    """Return what stands out on each host, and which entities are unlike those of all hosts."""
+    found = _detected(Scope(history, range_ns), _OF_ALL_HOSTS)
+    extent = extent_of(history)
+    for number, host in enumerate(hosts):
+        if progress is not None:
+            progress(number / len(hosts))
+        own, offset_ns = host.history.snapshot(), host.offset_ns
+        start_ns = max(own.bounds[0], range_ns[0] - offset_ns)
+        end_ns = min(own.bounds[1], range_ns[1] - offset_ns)
+        if start_ns < end_ns:
+            scope = Scope(own, (start_ns, end_ns), (extent, offset_ns))
+            found += [_moved(each, host) for each in ranked(_detected(scope, _OF_A_HOST))]
+    return in_order(found)
+
+
+def _moved(finding: Finding, host: HostPart) -> Finding:
+    """Return a finding of a host as one of the history that joins it."""
+    above, offset_ns = format_path(host.above), host.offset_ns
+    return replace(
+        finding,
+        sentence=f"{host.name}: {finding.sentence}",
+        ranges=tuple((start + offset_ns, end + offset_ns) for start, end in finding.ranges),
+        rows=tuple(f"{above}/{row}" for row in finding.rows),
+        spans=tuple(number + host.first_span for number in finding.spans),
+    )
