@@ -40,7 +40,7 @@ cdef extern from "service_scan.h" nogil:
         int64_t count, room
     ctypedef struct sv_text:
         char *at
-        int64_t size
+        int64_t size, room
     ctypedef struct sv_string:
         const char *at
         uint32_t size
@@ -49,9 +49,9 @@ cdef extern from "service_scan.h" nogil:
         pass
     ctypedef struct sv_scan:
         sv_table rows, points, links, resource_codes, scope_codes
-        intern_table names, threads, resources, scopes
+        intern_table names, threads, resources, scopes, keys
         sv_text text
-        int64_t text_base, is_private, dropped, scanned
+        int64_t is_private, dropped, scanned
         sv_string private_words[1]
         sv_string own_words[1]
         int private_count, own_count
@@ -131,7 +131,8 @@ cdef class ServiceRows:
         self.found.private_count, self.found.own_count = len(private), len(own)
         if not (strings_init(&self.found.names, seed) and strings_init(&self.found.threads, seed)
                 and strings_init(&self.found.resources, seed)
-                and strings_init(&self.found.scopes, seed)):
+                and strings_init(&self.found.scopes, seed)
+                and strings_init(&self.found.keys, seed)):
             raise MemoryError
 
     def __dealloc__(self):
@@ -255,22 +256,16 @@ cdef class ServiceRows:
     cdef tuple _put_text(self, bytes text):
         if not text:
             return 0, 0
-        offset = self.found.text_base + self.found.text.size
+        offset = self.found.text.size
         if len(text) > 0x7FFFFFFF or not sv_put(&self.found, &self.found.text, text, len(text)):
             raise MemoryError
         return offset, len(text)
 
-    @property
-    def text_bytes(self):
-        """How many bytes of arguments were added since they were last taken."""
-        return self.found.text.size
-
-    def take_text(self):
-        """Return the arguments that were added since the last call."""
-        cdef bytes added = self.found.text.at[:self.found.text.size] if self.found.text.size else b""
-        self.found.text_base += self.found.text.size
-        self.found.text.size = 0
-        return added
+    def text(self):
+        """Return the arguments of all rows, one after the other; moved out."""
+        text = column(<void**>&self.found.text.at, self.found.text.size, np.uint8)
+        self.found.text.size = self.found.text.room = 0
+        return text
 
     def rows(self):
         """Return all spans, an array of `ROW`; moved out."""

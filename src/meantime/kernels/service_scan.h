@@ -24,6 +24,8 @@ enum {
     SV_DEEPEST = 8,           /* of values in values */
     SV_MOST_KEYS = 64,        /* of one object */
     SV_MOST_WORDS = 16,       /* private beginnings, and own names */
+    SV_MOST_KEY_CODES = 1 << 16,
+    SV_KEY_BYTES = 32,        /* that are copied of any shorter key */
     SV_MOST_KINDS = 6,
     SV_MOST_CACHED = 1 << 23, /* bytes of resources and scopes */
     SV_LONGEST_DOUBLE = 48,
@@ -65,6 +67,15 @@ typedef struct {
     int is_escaped;
 } sv_string;
 
+/* What is known of a key of attributes: its text in quotes, between a comma and a colon. */
+typedef struct {
+    int64_t offset;
+    int32_t size, is;
+} sv_key;
+
+/* What attributes with a key are, in `is`. */
+enum { SV_PRIVATE = 1, SV_OWN = 2, SV_STATUS_MESSAGE = 4, SV_THREAD_ID = 8 };
+
 typedef struct {
     int64_t rows, points, links, text, is_private, dropped, scanned;
 } sv_mark;
@@ -73,11 +84,15 @@ typedef struct {
     sv_table rows, points, links;
     intern_table names, threads, resources, scopes;
     sv_table resource_codes, scope_codes; /* by the text of their tables */
-    sv_text text;       /* arguments since they were last taken; they begin at `text_base` */
+    intern_table keys;
+    sv_table known_keys; /* by the code of a key */
+    sv_text key_texts;
+    sv_text text;       /* arguments of all rows */
     sv_text attributes; /* of the span that is read */
     sv_text plain;      /* a string without its escapes */
     char digits[SV_LONGEST_INTEGER]; /* of the last integer in protobuf */
-    int64_t text_base, is_private, dropped, scanned;
+    char camel[64];                  /* the name of a field that had underscores */
+    int64_t is_private, dropped, scanned;
     sv_string private_words[SV_MOST_WORDS], own_words[SV_MOST_WORDS];
     int private_count, own_count, no_memory;
     /* the document that is read */
@@ -104,12 +119,10 @@ static inline char *sv_room(sv_scan *s, sv_text *text, size_t more)
 {
     if ((size_t)(text->room - text->size) < more) {
         int64_t room = 2 * (text->size + (int64_t)more) + 4096;
-        char *at = realloc(text->at, (size_t)room);
-        if (!at) {
+        if (!column_grow((void **)&text->at, room, 1)) {
             s->no_memory = 1;
             return NULL;
         }
-        text->at = at;
         text->room = room;
     }
     return text->at + text->size;
@@ -288,54 +301,125 @@ static void sv_begin(sv_scan *s, int is_message, int64_t size)
 
 static sv_mark sv_marked(const sv_scan *s)
 {
-    sv_mark mark = {s->rows.count, s->points.count, s->links.count, s->text_base + s->text.size,
-                    s->is_private, s->dropped, s->scanned};
+    sv_mark mark = {s->rows.count, s->points.count, s->links.count, s->text.size, s->is_private,
+                    s->dropped, s->scanned};
     return mark;
 }
 
-/* Takes back what was added since a mark. Texts that were taken since stay, unused. */
+/* Takes back what was added since a mark. */
 static void sv_back(sv_scan *s, const sv_mark *mark)
 {
     s->rows.count = mark->rows;
     s->points.count = mark->points;
     s->links.count = mark->links;
-    s->text.size = mark->text > s->text_base ? mark->text - s->text_base : 0;
+    s->text.size = mark->text;
     s->is_private = mark->is_private;
     s->dropped = mark->dropped;
     s->scanned = mark->scanned;
 }
 
-static int sv_is_private(const sv_scan *s, sv_string key)
-{
-    for (int i = 0; i < s->private_count; i++)
-        if (key.size >= s->private_words[i].size
-            && !memcmp(key.at, s->private_words[i].at, s->private_words[i].size))
-            return 1;
-    return 0;
-}
-
-static int sv_is_own(const sv_scan *s, sv_string key)
-{
-    for (int i = 0; i < s->own_count; i++)
-        if (key.size == s->own_words[i].size && !memcmp(key.at, s->own_words[i].at, key.size))
-            return 1;
-    return 0;
-}
-
 typedef struct {
     int count;
-    sv_string keys[SV_MOST_KEYS];
+    uint64_t low; /* which codes below 64 there are */
+    int32_t codes[SV_MOST_KEYS];
 } sv_keys;
 
+static inline void sv_no_keys(sv_keys *keys)
+{
+    keys->count = 0;
+    keys->low = 0;
+}
+
 /* Adds a key; 0 if it is there already, or there are too many. */
-static int sv_add_key(sv_keys *keys, sv_string key)
+static inline int sv_add_key(sv_keys *keys, int32_t code)
 {
     if (keys->count == SV_MOST_KEYS)
         return 0;
-    for (int i = 0; i < keys->count; i++)
-        if (keys->keys[i].size == key.size && !memcmp(keys->keys[i].at, key.at, key.size))
+    if (LIKELY(code < 64)) {
+        const uint64_t bit = 1ULL << code;
+        if (keys->low & bit)
             return 0;
-    keys->keys[keys->count++] = key;
+        keys->low |= bit;
+    } else
+        for (int i = 0; i < keys->count; i++)
+            if (keys->codes[i] == code)
+                return 0;
+    keys->codes[keys->count++] = code;
+    return 1;
+}
+
+static int sv_key_is(const sv_scan *s, sv_string key)
+{
+    int is = 0;
+    for (int i = 0; i < s->private_count; i++)
+        if (key.size >= s->private_words[i].size
+            && !memcmp(key.at, s->private_words[i].at, s->private_words[i].size))
+            is |= SV_PRIVATE;
+    for (int i = 0; i < s->own_count; i++)
+        if (key.size == s->own_words[i].size && !memcmp(key.at, s->own_words[i].at, key.size))
+            is |= SV_OWN;
+    if (SV_IS(key, "status.message"))
+        is |= SV_STATUS_MESSAGE;
+    if (SV_IS(key, "thread.id"))
+        is |= SV_THREAD_ID;
+    return is;
+}
+
+/* Forgets the keys if there are too many; never between those of one span. */
+static int sv_limit_keys(sv_scan *s)
+{
+    if (LIKELY(s->keys.count < SV_MOST_KEY_CODES && s->key_texts.size < SV_MOST_CACHED))
+        return 1;
+    uint64_t seed = s->keys.seed;
+    intern_free(&s->keys);
+    s->known_keys.count = s->key_texts.size = 0;
+    if (strings_init(&s->keys, seed))
+        return 1;
+    s->no_memory = 1;
+    return 0;
+}
+
+/* Returns the code of a key without escapes; -1 if it is not UTF-8. */
+static int32_t sv_key_code(sv_scan *s, sv_string key)
+{
+    intern_text text = intern_text_of(key.at, key.size);
+    int32_t code = intern_find(&s->keys, &text, 0);
+    if (LIKELY(code >= 0))
+        return code;
+    sv_key known = {s->key_texts.size, 0, sv_key_is(s, key)};
+    if (!SV_PUT(s, &s->key_texts, ",") || !sv_put_quoted(s, &s->key_texts, key.at, key.size)
+        || !SV_PUT(s, &s->key_texts, ":") || s->key_texts.size - known.offset > INT32_MAX) {
+        s->key_texts.size = known.offset;
+        return -1;
+    }
+    known.size = (int32_t)(s->key_texts.size - known.offset);
+    sv_key *added = sv_room(s, &s->key_texts, SV_KEY_BYTES) ? sv_push(&s->known_keys, sizeof known) : NULL;
+    if (!added || (code = intern_add(&s->keys, &text, 0)) < 0) {
+        s->no_memory = 1;
+        return -1;
+    }
+    *added = known;
+    return code;
+}
+
+static inline const sv_key *sv_key_of(const sv_scan *s, int32_t code)
+{
+    return (const sv_key *)s->known_keys.items + code;
+}
+
+/* Writes a key with the comma before it and the colon after it. */
+static inline int sv_put_key(sv_scan *s, sv_text *text, int32_t code)
+{
+    const sv_key *key = sv_key_of(s, code);
+    const size_t size = (size_t)key->size;
+    char *to = sv_room(s, text, size > SV_KEY_BYTES ? size : SV_KEY_BYTES);
+    if (!to)
+        return 0;
+    if (LIKELY(size <= SV_KEY_BYTES))
+        memcpy(to, s->key_texts.at + key->offset, SV_KEY_BYTES);
+    else
+        memcpy(to, s->key_texts.at + key->offset, size);
+    text->size += (int64_t)size;
     return 1;
 }
 
@@ -414,17 +498,33 @@ static inline int sv_first(uint32_t *seen, uint32_t bit)
     return 1;
 }
 
-static char *sv_put_id(char *to, const char *before, size_t size, const uint64_t *words, int count)
+/* Writes the 16 hexadecimal digits of a word. */
+static inline char *sv_put_hex(char *to, uint64_t word)
 {
-    static const char digits[] = "0123456789abcdef";
+    for (int half = 0; half < 2; half++) {
+        uint64_t nibbles = half ? word & UINT32_MAX : word >> 32;
+        nibbles = (nibbles | nibbles << 16) & 0x0000FFFF0000FFFFULL;
+        nibbles = (nibbles | nibbles << 8) & 0x00FF00FF00FF00FFULL;
+        nibbles = (nibbles | nibbles << 4) & 0x0F0F0F0F0F0F0F0FULL;
+        const uint64_t letters = (nibbles + 0x0606060606060606ULL) >> 4 & 0x0101010101010101ULL;
+        nibbles += 0x3030303030303030ULL + letters * ('a' - '0' - 10);
+        nibbles = __builtin_bswap64(nibbles);
+        memcpy(to, &nibbles, 8);
+        to += 8;
+    }
+    return to;
+}
+
+/* Writes an id of one word or two; nothing between the quotes for none. */
+static inline char *sv_put_id(char *to, const char *before, size_t size, const uint64_t *words, int count)
+{
     uint64_t any = 0;
     memcpy(to, before, size);
     to += size;
     for (int i = 0; i < count; i++)
         any |= words[i];
     for (int i = 0; any && i < count; i++)
-        for (int shift = 60; shift >= 0; shift -= 4)
-            *to++ = digits[words[i] >> shift & 15];
+        to = sv_put_hex(to, words[i]);
     *to++ = '"';
     return to;
 }
@@ -468,7 +568,7 @@ static int sv_add_span(sv_scan *s, sv_span *span)
         return 0;
     if (!SV_PUT(s, &s->text, "}") || s->text.size - begin > INT32_MAX)
         return 0;
-    row->offset = s->text_base + begin;
+    row->offset = begin;
     row->length = (int32_t)(s->text.size - begin);
     row->resource = s->resource;
     row->category = s->category;
@@ -507,7 +607,7 @@ static int sv_add_point(sv_scan *s, sv_string name, int64_t time_ns, int64_t beg
     point->row = s->rows.count;
     point->time_ns = time_ns;
     point->name = code;
-    point->offset = length ? s->text_base + begin : 0;
+    point->offset = length ? begin : 0;
     point->length = (int32_t)length;
     return 1;
 }
@@ -585,6 +685,26 @@ static inline const char *sv_json_next(
     return at;
 }
 
+/* Takes the underscores out of the name of a field that is not known; 0 if there are none. */
+static int sv_in_camel_case(sv_scan *s, sv_string *key)
+{
+    uint32_t size = 0;
+    if (key->size > sizeof s->camel || !memchr(key->at, '_', key->size))
+        return 0;
+    for (uint32_t i = 0; i < key->size; i++) {
+        char c = key->at[i];
+        if (c == '_') {
+            if (!i || ++i == key->size || key->at[i] < 'a' || key->at[i] > 'z')
+                return 0;
+            c = (char)(key->at[i] - 'a' + 'A');
+        }
+        s->camel[size++] = c;
+    }
+    key->at = s->camel;
+    key->size = size;
+    return 1;
+}
+
 /* Skips a field that is not used; NULL if it may be one that is, in another spelling. */
 static const char *sv_json_other(const char *at, const char *end, sv_string key)
 {
@@ -625,24 +745,71 @@ static const char *sv_json_time(const char *at, const char *end, int64_t *time_n
     return number < INT64_MAX ? at : NULL;
 }
 
-/* Reads the hexadecimal digits of one word or two in quotes; with `or_none` also no digits. */
+/* Reads 8 hexadecimal digits; 0 if another character is among them. */
+static inline int sv_hex8(const char *at, uint64_t *number)
+{
+    const uint64_t text = json_load8(at), lower = text | 0x2020202020202020ULL;
+    if (text & JSON_HIGHS)
+        return 0;
+    /* no sum exceeds its byte; digits had the bit that makes letters lower case */
+    const uint64_t digit = (lower + 0x5050505050505050ULL) & ~(lower + 0x4646464646464646ULL) & text << 2;
+    const uint64_t letter = (lower + 0x1F1F1F1F1F1F1F1FULL) & ~(lower + 0x1919191919191919ULL) & JSON_HIGHS;
+    if (((digit | letter) & JSON_HIGHS) != JSON_HIGHS)
+        return 0;
+    uint64_t nibbles = __builtin_bswap64((lower & 0x0F0F0F0F0F0F0F0FULL) + (letter >> 7) * 9);
+    nibbles = (nibbles | nibbles >> 4) & 0x00FF00FF00FF00FFULL;
+    nibbles = (nibbles | nibbles >> 8) & 0x0000FFFF0000FFFFULL;
+    *number = (nibbles | nibbles >> 16) & UINT32_MAX;
+    return 1;
+}
+
+/* Reads one word or two in base64; `size` characters without the padding. */
+static int sv_base64(const char *at, int size, uint64_t *words)
+{
+    uint64_t bits = 0;
+    int count = 0, bytes = 0;
+    for (int i = 0; i < size; i++) {
+        const char c = at[i];
+        const int value = c >= 'A' && c <= 'Z' ? c - 'A'
+            : c >= 'a' && c <= 'z' ? c - 'a' + 26
+            : c >= '0' && c <= '9' ? c - '0' + 52
+            : c == '+' ? 62 : c == '/' ? 63 : -1;
+        if (value < 0)
+            return 0;
+        bits = bits << 6 | (uint64_t)value;
+        if ((count += 6) >= 8) {
+            count -= 8;
+            words[bytes / 8] = words[bytes / 8] << 8 | (bits >> count & 255);
+            bytes++;
+        }
+    }
+    return !(bits & ((1U << count) - 1));
+}
+
+/* Reads an id of one word or two in quotes, in hexadecimal digits, or in base64 as dumps of protobuf
+ * have it; with `or_none` also no digits. */
 static const char *sv_json_id(const char *at, const char *end, uint64_t *words, int count, int or_none)
 {
+    const int short_size = count == 2 ? 22 : 11; /* in base64, without its padding */
     if (end - at < 2 || *at++ != '"')
         return NULL;
     for (int i = 0; i < count; i++)
         words[i] = 0;
     if (or_none && *at == '"')
         return at + 1;
+    if (end - at >= short_size + 3 && at[short_size] == '=') {
+        const char *after = at + short_size + count;
+        return after[-1] == '=' && *after == '"' && sv_base64(at, short_size, words) ? after + 1 : NULL;
+    }
     if (end - at < 16 * count + 1)
         return NULL;
-    for (int i = 0; i < count; i++)
-        for (int j = 0; j < 16; j++) {
-            int digit = json_hex(*at++);
-            if (digit < 0)
-                return NULL;
-            words[i] = words[i] << 4 | (uint64_t)digit;
-        }
+    for (int i = 0; i < count; i++) {
+        uint64_t high, low;
+        if (!sv_hex8(at, &high) || !sv_hex8(at + 8, &low))
+            return NULL;
+        words[i] = high << 32 | low;
+        at += 16;
+    }
     return *at == '"' ? at + 1 : NULL;
 }
 
@@ -668,6 +835,30 @@ static const char *sv_json_integer(const char *at, const char *end, sv_string *n
     return at;
 }
 
+/* Takes what a span says of itself by the key of an attribute; 0 if that is not usual. */
+static inline int sv_take_key(sv_scan *s, int is, sv_span *span, const sv_string *scalar)
+{
+    if (LIKELY(!is || !span))
+        return 1;
+    if (is & SV_OWN)
+        return 0;
+    if (is & SV_STATUS_MESSAGE) {
+        if (span->message.size)
+            return 0;
+        span->seen |= SV_MESSAGE;
+    }
+    if (is & SV_THREAD_ID) {
+        if (!scalar)
+            return 0;
+        span->thread = *scalar;
+        if (scalar->at == s->digits) {
+            memcpy(span->digits, scalar->at, scalar->size);
+            span->thread.at = span->digits;
+        }
+    }
+    return 1;
+}
+
 static const char *sv_json_any(
     sv_scan *, sv_text *, const char *, const char *, int, sv_string *, int *);
 
@@ -677,43 +868,34 @@ static const char *sv_json_attributes(
 {
     sv_keys keys;
     int first = 1, done;
-    keys.count = 0;
+    sv_no_keys(&keys);
     if (*at++ != '[')
         return NULL;
     while ((at = sv_json_next(at, end, ']', &first, &done)) && !done) {
-        sv_string name, key = {NULL, 0, 0}, scalar;
+        sv_string name, key, scalar;
         int inner = 1, has_value = 0, is_scalar = 0;
+        int32_t code = -1;
         int64_t begin = out->size;
         if (*at++ != '{')
             return NULL;
         while ((at = sv_json_next(at, end, '}', &inner, &done)) && !done) {
             if (!(at = sv_json_key(at, end, &name)))
                 return NULL;
-            if (SV_IS(name, "key") && !key.at) {
+            if (SV_IS(name, "key") && code < 0) {
                 if (!(at = sv_json_string(at, end, &key)) || key.is_escaped
-                    || !SV_PUT(s, out, ",") || !sv_put_string(s, out, key) || !SV_PUT(s, out, ":"))
+                    || (code = sv_key_code(s, key)) < 0 || !sv_put_key(s, out, code))
                     return NULL;
-            } else if (SV_IS(name, "value") && key.at && !has_value) {
+            } else if (SV_IS(name, "value") && code >= 0 && !has_value) {
                 has_value = 1;
                 if (!(at = sv_json_any(s, out, at, end, depth, &scalar, &is_scalar)))
                     return NULL;
             } else
                 return NULL;
         }
-        if (!at || !has_value || !sv_add_key(&keys, key))
+        if (!at || !has_value || !sv_add_key(&keys, code)
+            || !sv_take_key(s, sv_key_of(s, code)->is, span, is_scalar ? &scalar : NULL))
             return NULL;
-        if (span) {
-            if (sv_is_own(s, key) || (span->message.size && SV_IS(key, "status.message")))
-                return NULL;
-            if (SV_IS(key, "status.message"))
-                span->seen |= SV_MESSAGE;
-            if (SV_IS(key, "thread.id")) {
-                if (!is_scalar)
-                    return NULL;
-                span->thread = scalar;
-            }
-        }
-        if (!is_public && sv_is_private(s, key)) {
+        if (!is_public && (sv_key_of(s, code)->is & SV_PRIVATE)) {
             s->is_private++;
             out->size = begin;
         }
@@ -769,6 +951,7 @@ static const char *sv_json_any(sv_scan *s, sv_text *out, const char *at, const c
         return SV_PUT(s, out, "null") ? at : NULL;
     if (!(at = sv_json_key(at, end, &key)))
         return NULL;
+again:
     if (SV_IS(key, "stringValue") || ((SV_IS(key, "bytesValue") || SV_IS(key, "doubleValue")) && *at == '"')) {
         *is_scalar = 1;
         if (!(at = sv_json_string(at, end, scalar)) || !sv_put_string(s, out, *scalar))
@@ -810,7 +993,9 @@ static const char *sv_json_any(sv_scan *s, sv_text *out, const char *at, const c
     } else if (SV_IS(key, "arrayValue") || SV_IS(key, "kvlistValue")) {
         if (!(at = sv_json_values(s, out, at, end, depth + 1, SV_IS(key, "arrayValue"))))
             return NULL;
-    } else
+    } else if (sv_in_camel_case(s, &key))
+        goto again;
+    else
         return NULL;
     at = sv_json_next(at, end, '}', &first, &done);
     return at && done ? at : NULL;
@@ -827,6 +1012,7 @@ static const char *sv_json_event(sv_scan *s, const char *at, const char *end)
     while ((at = sv_json_next(at, end, '}', &first, &done)) && !done) {
         if (!(at = sv_json_key(at, end, &key)))
             return NULL;
+    again:
         if (SV_IS(key, "timeUnixNano"))
             at = sv_first(&seen, SV_BEGIN) ? sv_json_time(at, end, &time_ns) : NULL;
         else if (SV_IS(key, "name"))
@@ -836,6 +1022,8 @@ static const char *sv_json_event(sv_scan *s, const char *at, const char *end)
                 ? sv_json_attributes(s, &s->text, at, end, 0, NULL, 0) : NULL;
         else if (SV_IS(key, "droppedAttributesCount"))
             at = sv_first(&seen, SV_DROPPED) ? sv_json_dropped(s, at, end) : NULL;
+        else if (sv_in_camel_case(s, &key))
+            goto again;
         else
             at = sv_json_other(at, end, key);
         if (!at)
@@ -858,6 +1046,7 @@ static const char *sv_json_link(sv_scan *s, const char *at, const char *end)
     while ((at = sv_json_next(at, end, '}', &first, &done)) && !done) {
         if (!(at = sv_json_key(at, end, &key)))
             return NULL;
+    again:
         if (SV_IS(key, "traceId")) {
             if (!sv_first(&seen, SV_TRACE_ID) || !(at = sv_json_id(at, end, words, 2, 0)))
                 return NULL;
@@ -865,6 +1054,8 @@ static const char *sv_json_link(sv_scan *s, const char *at, const char *end)
             link.trace_low = words[1];
         } else if (SV_IS(key, "spanId"))
             at = sv_first(&seen, SV_SPAN_ID) ? sv_json_id(at, end, &link.span, 1, 0) : NULL;
+        else if (sv_in_camel_case(s, &key))
+            goto again;
         else
             at = sv_json_other(at, end, key);
         if (!at)
@@ -938,11 +1129,14 @@ static const char *sv_json_span(sv_scan *s, const char *at, const char *end)
     memset(&span, 0, sizeof span);
     span.name.at = "";
     s->attributes.size = 0;
+    if (!sv_limit_keys(s))
+        return NULL;
     at++;
     while ((at = sv_json_next(at, end, '}', &first, &done)) && !done) {
         uint32_t bit = 0;
         if (!(at = sv_json_key(at, end, &key)))
             return NULL;
+    again:
         if (SV_IS(key, "traceId")) {
             bit = SV_TRACE_ID;
             if ((at = sv_json_id(at, end, words, 2, 0))) {
@@ -992,7 +1186,9 @@ static const char *sv_json_span(sv_scan *s, const char *at, const char *end)
                 if (!(at = is_event ? sv_json_event(s, at, end) : sv_json_link(s, at, end)))
                     return NULL;
             done = 0;
-        } else
+        } else if (sv_in_camel_case(s, &key))
+            goto again;
+        else
             at = sv_json_other(at, end, key);
         if (!at || (bit && !sv_first(&span.seen, bit)))
             return NULL;
@@ -1044,6 +1240,7 @@ static int sv_json_field(sv_scan *s, const char *block, const char *at, const ch
     int status;
     if (!(at = sv_json_key(at, end, &key)))
         return SV_REFUSED;
+    sv_in_camel_case(s, &key);
     int is_list = 0, is_head = 0;
     switch (s->level) {
     case SV_TOP:
@@ -1227,45 +1424,54 @@ static inline sv_string sv_pb_string(const sv_field *field)
     return string;
 }
 
+/* Finds the key and the value of a KeyValue, which are its only fields; 0 if there are others. */
+static inline int sv_pb_pair(const sv_field *message, sv_string *key, sv_field *value)
+{
+    sv_field field;
+    sv_bytes at = message->at, end = message->end;
+    const size_t size = (size_t)(end - at);
+    key->at = NULL;
+    key->is_escaped = 0;
+    value->at = NULL;
+    /* as programs write it: the key, then the value, both short */
+    if (LIKELY(size >= 4 && at[0] == SV_TAG(1, SV_BYTES) && at[1] < 128)) {
+        const size_t length = at[1];
+        if (LIKELY(length + 4 <= size && at[length + 2] == SV_TAG(2, SV_BYTES) && at[length + 3] < 128
+                   && length + 4 + at[length + 3] == size)) {
+            key->at = (const char *)at + 2;
+            key->size = (uint32_t)length;
+            value->at = at + length + 4;
+            value->end = end;
+            return 1;
+        }
+    }
+    SV_EACH(at, end, field) {
+        if (field.tag == SV_TAG(1, SV_BYTES) && !key->at)
+            *key = sv_pb_string(&field);
+        else if (field.tag == SV_TAG(2, SV_BYTES) && !value->at)
+            *value = field;
+        else
+            return 0;
+    }
+    return at && key->at;
+}
+
 /* Reads a KeyValue, and writes it with a comma before it; `span` is of whom it is, if any. */
 static int sv_pb_attribute(sv_scan *s, sv_text *out, const sv_field *message, int depth, sv_keys *keys,
                            sv_span *span, int is_public, int wants_value)
 {
-    sv_field field, value = {0, 0, NULL, NULL};
-    sv_string key = {NULL, 0, 0}, scalar;
+    sv_field value;
+    sv_string key, scalar;
     int is_scalar = 0;
+    int32_t code;
     int64_t begin = out->size;
-    sv_bytes at = message->at;
-    SV_EACH(at, message->end, field) {
-        if (field.tag == SV_TAG(1, SV_BYTES) && !key.at)
-            key = sv_pb_string(&field);
-        else if (field.tag == SV_TAG(2, SV_BYTES) && !value.at)
-            value = field;
-        else
-            return 0;
-    }
-    if (!at || !key.at || (wants_value && !value.at) || !SV_PUT(s, out, ",")
-        || !sv_put_quoted(s, out, key.at, key.size) || !SV_PUT(s, out, ":")
+    if (!sv_pb_pair(message, &key, &value) || (wants_value && !value.at)
+        || (code = sv_key_code(s, key)) < 0 || !sv_add_key(keys, code) || !sv_put_key(s, out, code)
         || !(value.at ? sv_pb_any(s, out, value.at, value.end, depth, &scalar, &is_scalar)
                       : SV_PUT(s, out, "null"))
-        || !sv_add_key(keys, key))
+        || !sv_take_key(s, sv_key_of(s, code)->is, span, is_scalar ? &scalar : NULL))
         return 0;
-    if (span) {
-        if (sv_is_own(s, key))
-            return 0;
-        if (SV_IS(key, "status.message"))
-            span->seen |= SV_MESSAGE;
-        if (SV_IS(key, "thread.id")) {
-            if (!is_scalar)
-                return 0;
-            span->thread = scalar;
-            if (scalar.at == s->digits) {
-                memcpy(span->digits, scalar.at, scalar.size);
-                span->thread.at = span->digits;
-            }
-        }
-    }
-    if (!is_public && sv_is_private(s, key)) {
+    if (!is_public && (sv_key_of(s, code)->is & SV_PRIVATE)) {
         s->is_private++;
         out->size = begin;
     }
@@ -1280,7 +1486,7 @@ static int sv_pb_values(sv_scan *s, sv_text *out, const sv_field *message, int d
     int is_scalar;
     int64_t begin = out->size;
     sv_bytes at = message->at;
-    keys.count = 0;
+    sv_no_keys(&keys);
     SV_EACH(at, message->end, field) {
         if (field.tag != SV_TAG(1, SV_BYTES))
             return 0;
@@ -1392,7 +1598,7 @@ static int sv_pb_event(sv_scan *s, const sv_field *message)
     uint32_t seen = 0;
     int64_t time_ns = 0, begin = s->text.size;
     sv_bytes at = message->at;
-    keys.count = 0;
+    sv_no_keys(&keys);
     SV_EACH(at, message->end, field) {
         switch (field.tag) {
         case SV_TAG(1, SV_FIXED64):
@@ -1473,7 +1679,9 @@ static int sv_pb_span(sv_scan *s, sv_bytes at, sv_bytes end)
     memset(&span, 0, sizeof span);
     span.name.at = "";
     s->attributes.size = 0;
-    keys.count = 0;
+    sv_no_keys(&keys);
+    if (!sv_limit_keys(s))
+        return 0;
     SV_EACH(at, end, field) {
         uint32_t bit = 0;
         switch (field.tag) {
@@ -1820,6 +2028,8 @@ static void sv_free(sv_scan *s)
     free(s->links.items);
     free(s->resource_codes.items);
     free(s->scope_codes.items);
+    free(s->known_keys.items);
+    free(s->key_texts.at);
     free(s->text.at);
     free(s->attributes.at);
     free(s->plain.at);
@@ -1827,6 +2037,7 @@ static void sv_free(sv_scan *s)
     intern_free(&s->threads);
     intern_free(&s->resources);
     intern_free(&s->scopes);
+    intern_free(&s->keys);
 }
 
 #endif

@@ -30,6 +30,7 @@ from meantime.service_spans import (
 )
 from meantime.trace import (
     Arguments,
+    ArgumentText,
     Counters,
     Flows,
     LaneDeclaration,
@@ -73,8 +74,6 @@ _KIND_CODES = {
 }
 _TRACE_ID, _SPAN_ID = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{16}")
 _WORD = 2**64 - 1
-# Scanned arguments are moved to the trace from this many on.
-_MOST_TEXT_BYTES = 1 << 20
 
 
 class _Open(NamedTuple):
@@ -147,8 +146,6 @@ class Collected:
         self.anomalies = Anomalies()
         self._trace.records += self._records
         self._records = 0
-        if self.rows.text_bytes > _MOST_TEXT_BYTES:
-            self.put_text()
 
     def take_back(self) -> None:
         """Forget what was added since `begin`."""
@@ -159,10 +156,6 @@ class Collected:
         while len(self._resource_of) > resources:
             del self._resources[self._resource_of.pop()]
         del self._logs[logs:]
-
-    def put_text(self) -> None:
-        """Move the arguments that were scanned to the trace."""
-        self._trace.text.add(self.rows.take_text())
 
     def resource_code(self, resource: Resource) -> int:
         """Return the number of a resource."""
@@ -267,7 +260,7 @@ class Collected:
             spans.unfinished, SpanFlag.UNFINISHED, 0
         )
         points = self.rows.points()
-        self.put_text()
+        self._trace.text = ArgumentText(memoryview(self.rows.text()))
         yield from self._spans(order, spans, names, of_row, level, flags.astype(np.uint8))
         of_logs = linked[len(links) :]
         yield from self._points(points, names, of_row, spans, of_logs, processes)
