@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
@@ -186,9 +187,40 @@ groups = st.builds(
 documents = st.lists(groups, max_size=2).map(lambda found: {"resourceSpans": found})
 
 
+def spelled(value: Any, spelling: str) -> Any:
+    """Return a document with the names of fields in snake case, or with its ids in base64."""
+    if isinstance(value, list):
+        return [spelled(each, spelling) for each in value]
+    if not isinstance(value, dict):
+        return value
+    found = {}
+    for key, each in value.items():
+        inner = spelled(each, spelling)
+        if spelling == "base64" and key in {"traceId", "spanId", "parentSpanId"}:
+            if len(each) in {16, 32}:
+                inner = base64.b64encode(bytes.fromhex(each)).decode()
+        elif spelling == "snake":
+            key = "".join(f"_{c.lower()}" if c.isupper() else c for c in key)  # noqa: PLW2901 - of the copy
+        found[key] = inner
+    return found
+
+
+@pytest.mark.parametrize("spelling", ["snake", "base64"])
+def test_other_spellings_are_scanned(tmp_path: Path, samples: Path, spelling: str) -> None:
+    value = json.loads((samples / "services" / "example.otlp.json").read_text())
+    path = tmp_path / "spans.json"
+    path.write_text(json.dumps(value))
+    expected = read(path)
+    path.write_text(json.dumps(spelled(value, spelling)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(otlp, "add_document")
+        assert read(path) == expected
+
+
 @settings(max_examples=30)
 @given(
     found=st.lists(documents, min_size=1, max_size=2),
+    spelling=st.sampled_from(["", "", "snake", "base64"]),
     indent=st.sampled_from([None, 1]),
     is_ascii=st.booleans(),
     lenient=st.booleans(),
@@ -197,13 +229,16 @@ documents = st.lists(groups, max_size=2).map(lambda found: {"resourceSpans": fou
 def test_json_is_scanned_as_python_reads_it(  # noqa: PLR0917 - drawn
     tmp_path_factory: pytest.TempPathFactory,
     found: list[Any],
+    spelling: str,
     indent: int | None,
     is_ascii: bool,  # noqa: FBT001 - drawn
     lenient: bool,  # noqa: FBT001 - drawn
     cut: int,
 ) -> None:
     path = tmp_path_factory.mktemp("scanned") / "spans.json"
-    text = "\n".join(json.dumps(each, indent=indent, ensure_ascii=is_ascii) for each in found)
+    text = "\n".join(
+        json.dumps(spelled(each, spelling), indent=indent, ensure_ascii=is_ascii) for each in found
+    )
     path.write_text(text[: -cut or None] if cut > 350 else text + "\n", errors="surrogatepass")
     assert read(path, lenient=lenient) == defined(path, lenient=lenient)
 
