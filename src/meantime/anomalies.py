@@ -172,6 +172,9 @@ CATALOGUE: dict[str, str] = {
         "spans begin before their parent in another service: the clocks of the two differ; the"
         " fact `clocks differ` says by how much"
     ),
+    "span_before_parent": (
+        "spans begin before their parent in the same service, which is not drawn as their cause"
+    ),
     "child_after_parent": (
         "a server's spans end after the client's call in another service: the client did not wait,"
         " or the clocks of the two differ; the fact `clocks differ` says by how much"

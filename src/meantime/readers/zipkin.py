@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from meantime.errors import InputError
 from meantime.readers.contract import lazy_trace
@@ -39,6 +39,8 @@ FORMAT = "zipkin"
 _US = 1000
 _SPAN = re.compile(rb"\A\s*\[\s*(?:\[\s*)?\{")
 _IDS = re.compile(rb'"traceId"'), re.compile(rb'"id"')
+# The trace id, the span id and the kind.
+_Key: TypeAlias = "tuple[str, str, str]"
 # A trace's id of 128 bits may be cut to its lower half by older programs.
 _SHORT_ID = 16
 
@@ -61,12 +63,12 @@ def read(source: Source, options: ReadOptions) -> Trace:
 
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
     collected = Collected(trace, private=options.private)
-    merged: dict[tuple[str, str, str], ServiceSpan] = {}
+    merged: dict[_Key, _Report] = {}
     number = 0
     for document in documents(source, trace, options):
         for span in _spans(document.value, source):
             try:
-                _add(_span(span, source), merged, trace)
+                _add(_report(span, source), merged, trace)
             except MALFORMED as error:
                 if not options.lenient:
                     raise InputError(
@@ -75,7 +77,8 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
                 trace.anomalies.add("bad_record")
             number += 1
     _complete(merged, trace)
-    for each in merged.values():
+    for each, duration_us in merged.values():
+        each.end_ns = end_after(each.start_ns, duration_us)
         collected.add(each)
     trace.anomalies.add("truncated", int(source.truncated))
     yield from collected.batches()
@@ -91,7 +94,14 @@ def _spans(value: Any, source: Source) -> Iterator[Any]:
             yield each
 
 
-def _span(span: dict[str, Any], source: Source) -> ServiceSpan:
+class _Report(NamedTuple):
+    """A span without its end, and how many microseconds it lasted; None if that is unknown."""
+
+    span: ServiceSpan
+    duration_us: int | None
+
+
+def _report(span: dict[str, Any], source: Source) -> _Report:
     if "binaryAnnotations" in span:
         raise InputError(
             source.name,
@@ -105,8 +115,9 @@ def _span(span: dict[str, Any], source: Source) -> ServiceSpan:
     remote = _service(span.get("remoteEndpoint"))
     if remote:
         fields["peer.service"] = remote
-    start_ns = time_of(span.get("timestamp"), _US)
-    return ServiceSpan(
+    start_ns, duration_us = time_of(span.get("timestamp"), _US), span.get("duration")
+    end_after(start_ns, duration_us)  # raises if it is of another type
+    found = ServiceSpan(
         resource=Resource(_service(span.get("localEndpoint")) or ""),
         trace_id=trace_id,
         span_id=own,
@@ -114,7 +125,6 @@ def _span(span: dict[str, Any], source: Source) -> ServiceSpan:
         name=str(span.get("name") or ""),
         kind=kind,
         start_ns=start_ns,
-        end_ns=end_after(start_ns, span.get("duration")),
         is_error="error" in fields,
         fields=fields,
         records=[
@@ -123,27 +133,26 @@ def _span(span: dict[str, Any], source: Source) -> ServiceSpan:
         ],
         shares_id=bool(span.get("shared")) and kind == "server",
     )
+    return _Report(found, duration_us)
 
 
 def _service(endpoint: Any) -> str:
     return str((endpoint or {}).get("serviceName") or "")
 
 
-def _add(span: ServiceSpan, merged: dict[tuple[str, str, str], ServiceSpan], trace: Trace) -> None:
+def _add(report: _Report, merged: dict[_Key, _Report], trace: Trace) -> None:
     """Add a span, or what a further report of it says; the two sides of a call are two spans."""
+    span = report.span
     key = span.trace_id, span.span_id, span.kind
-    known = merged.setdefault(key, span)
-    if known is span:
+    before = merged.setdefault(key, report)
+    if before is report:
         return
     trace.anomalies.add("reports_merged")
+    known = before.span
     starts = [each.start_ns for each in (known, span) if each.start_ns is not None]
-    lengths = [
-        each.end_ns - each.start_ns
-        for each in (known, span)
-        if each.start_ns is not None and each.end_ns is not None
-    ]
     known.start_ns = min(starts, default=None)
-    known.end_ns = known.start_ns + max(lengths) if known.start_ns and lengths else None
+    lengths = [each for _, each in (before, report) if each is not None]
+    merged[key] = _Report(known, max(lengths, default=None))
     known.name = known.name or span.name
     known.resource = known.resource if known.resource.service else span.resource
     known.parent_id = known.parent_id or span.parent_id
@@ -152,20 +161,20 @@ def _add(span: ServiceSpan, merged: dict[tuple[str, str, str], ServiceSpan], tra
     known.records += [record for record in span.records if record not in known.records]
 
 
-def _complete(merged: dict[tuple[str, str, str], ServiceSpan], trace: Trace) -> None:
+def _complete(merged: dict[_Key, _Report], trace: Trace) -> None:
     """Join the sides of calls, and let spans without a time begin where they are known to be."""
     sides = Counter((trace_id, span_id) for trace_id, span_id, _ in merged)
-    for span in merged.values():
+    for span, _ in merged.values():
         # without the client's side it is an ordinary span
         span.shares_id &= sides[span.trace_id, span.span_id] > 1
         if span.shares_id:
             span.parent_id = span.span_id
     starts: dict[tuple[str, str], int] = {}
-    for span in merged.values():
+    for span, _ in merged.values():
         if span.start_ns is not None and span.parent_id != NO_ID:
             key = span.trace_id, span.parent_id
             starts[key] = min(starts.get(key, span.start_ns), span.start_ns)
-    for span in merged.values():
+    for span, _ in merged.values():
         if span.start_ns is None:
             times = [record.time_ns for record in span.records if record.time_ns is not None]
             span.start_ns = min(times, default=None) or starts.get((span.trace_id, span.span_id))

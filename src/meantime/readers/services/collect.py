@@ -331,12 +331,23 @@ class Collected:
             own = len(namespaces) > 1 and each.namespace
             named.append(f"{each.namespace}/{service}" if own else service)
         times = Counter(named[code] for code in used)
-        return [
-            f"{name} {each.instance}"
-            if each.instance and (times[name] > 1 or len(used) >= _MANY_SERVICES)
-            else name
-            for name, each in zip(named, resources, strict=True)
-        ]
+        found: list[str] = []
+        taken: set[str] = set()
+        for code, (name, each) in enumerate(zip(named, resources, strict=True)):
+            own = (
+                f"{name} {each.instance}"
+                if each.instance and (times[name] > 1 or len(used) >= _MANY_SERVICES)
+                else name
+            )
+            # such as an instance b of the service a, and a service "a b"
+            number = 2
+            while own in taken:
+                own = f"{own} ({number})"
+                number += 1
+            if code in used:
+                taken.add(own)
+            found.append(own)
+        return found
 
     def _entities(
         self, processes: Sequence[str], spans: _Columns, order: Int64s
@@ -447,8 +458,12 @@ class Collected:
     def _compare_clocks(self, spans: _Columns, processes: Sequence[str]) -> None:
         """Count calls that are not within their caller in another service, and say by how much."""
         start, end, resource, parent = spans.start, spans.end, spans.resource, spans.parent
-        rows = np.flatnonzero((parent >= 0) & (resource != resource[parent]))
+        rows = np.flatnonzero(parent >= 0)
         above = parent[rows]
+        is_within = resource[rows] == resource[above]
+        backwards = is_within & (start[rows] < start[above])
+        self._trace.anomalies.add("span_before_parent", int(backwards.sum()))
+        rows, above = rows[~is_within], above[~is_within]
         before_ns = np.maximum(start[above] - start[rows], 0)
         # only a client waits for its answer: all other children may outlive their parents
         waited = (spans.kind[above] == _KIND_CODES["client"]) & (
@@ -613,13 +628,9 @@ def _serving(doubling: int) -> str:
 
 def _open(start_ns: Int64s, end_ns: Int64s, extent_ns: tuple[int, int]) -> _Open:
     """Return how many of some spans are open, wherever that changes, from a time to another."""
-    time_ns = np.concatenate([np.array(extent_ns[:1]), start_ns, end_ns])
-    change = np.concatenate(
-        [np.zeros(1, np.int64), np.ones(len(start_ns), np.int64), -np.ones(len(end_ns), np.int64)]
-    )
-    order = np.argsort(time_ns, kind="stable")
-    time_ns, count = time_ns[order], np.cumsum(change[order])
-    last = np.append(time_ns[1:] != time_ns[:-1], True)
-    time_ns, count = time_ns[last], count[last]
+    start_ns, end_ns = np.sort(start_ns), np.sort(end_ns)
+    time_ns = np.sort(np.concatenate([np.array(extent_ns[:1]), start_ns, end_ns]))
+    time_ns = time_ns[np.append(True, time_ns[1:] != time_ns[:-1])]
+    count = np.searchsorted(start_ns, time_ns, "right") - np.searchsorted(end_ns, time_ns, "right")
     changed = np.append(True, count[1:] != count[:-1])
     return _Open(time_ns[changed], count[changed])

@@ -135,22 +135,32 @@ class _TruncatedError(Exception):
 
 
 def _has_lines(data: FileText | memoryview, at: int) -> bool:
-    """Whether the first line is a value of its own, and does not end the input."""
-    room = BLOCK_BYTES
-    while b"\n" not in (first := bytes(block_of(data, at, room)).lstrip(_BLANK)):
-        if at + room >= len(data):
-            return False
-        room *= 2
-    first = first.split(b"\n", 1)[0].strip(_BLANK)
-    if not (first.startswith(b"{") and first.endswith(b"}")):
-        return False
-    try:
-        json.loads(first)
-    except ValueError:
-        return False
-    except RecursionError:
-        return False
-    return True
+    """Whether there are objects, one a line: the first ends with its line, and another one follows.
+
+    The lines may be long, so they are not parsed for this, and not kept.
+    """
+    first = last = b""
+    is_over = False
+    while at < len(data):
+        block = bytes(block_of(data, at, BLOCK_BYTES))
+        at += len(block)
+        if not first:
+            block = block.lstrip(_BLANK)
+            first = block[:1]
+            if first not in {b"", b"{"}:
+                return False
+        if not is_over:
+            line, newline, block = block.partition(b"\n")
+            last = line.rstrip(_BLANK)[-1:] or last
+            if not newline:
+                continue
+            if last != b"}":
+                return False
+            is_over = True
+        if following := block.lstrip(_BLANK)[:1]:
+            # these follow an object inside of a value
+            return following not in {b",", b"]", b"}"}
+    return False
 
 
 def _parsed(data: bytes, name: str, text: DocumentText) -> Any:
