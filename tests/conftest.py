@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import shutil
 import signal
@@ -10,13 +11,14 @@ import traceback
 import warnings
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
 
     from playwright.sync_api import Browser, BrowserContext, Page
 
@@ -123,7 +125,8 @@ def browser() -> Iterator[Browser]:
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
         pytest.skip("no Chromium on this machine: the pages were not driven")
-    with sync_api.sync_playwright() as playwright:
+    with pytest.MonkeyPatch.context() as patch, sync_api.sync_playwright() as playwright:
+        _read_at_rest(patch, sync_api)
         running = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield running
         running.close()
@@ -142,40 +145,160 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
         yield made
 
 
-# Pages draw, and write their address, some time after the action that changed them. `atRest` is
-# true once nothing is scheduled any more, so that a test neither sleeps nor reads too early.
+# Pages draw, ask, and write their address, some time after the action that changed them. `atRest`
+# is true once none of that is left, so that what a test reads does not depend on the machine's
+# speed. It runs timers at once, as if their time had passed; those of seconds, which take messages
+# away, are left alone.
 AT_REST = """
-    const waiting = new Set();
-    for (const [start, cancel] of [
-      ["setTimeout", "clearTimeout"],
-      ["requestAnimationFrame", "cancelAnimationFrame"],
-    ]) {
-      const [starts, cancels] = [window[start].bind(window), window[cancel].bind(window)];
-      window[start] = (work, ...rest) => {
-        const id = starts((...values) => {
-          waiting.delete(start + id);
-          work(...values);
-        }, ...rest);
-        waiting.add(start + id);
-        return id;
+  {
+    const LONG_MS = 1000;
+    const [timers, frames, shown] = [new Map(), new Set(), new Map()];
+    let requests = 0;
+
+    const [start, stop] = [window.setTimeout.bind(window), window.clearTimeout.bind(window)];
+    window.setTimeout = (work, ms = 0, ...values) => {
+      if (ms >= LONG_MS) return start(work, ms, ...values);
+      const run = () => {
+        timers.delete(id);
+        work(...values);
       };
-      window[cancel] = (id) => {
-        waiting.delete(start + id);
-        cancels(id);
+      const id = start(run, ms);
+      timers.set(id, { run, dueMs: performance.now() + ms });
+      return id;
+    };
+    window.clearTimeout = (id) => {
+      timers.delete(id);
+      stop(id);
+    };
+
+    const frame = window.requestAnimationFrame.bind(window);
+    const noFrame = window.cancelAnimationFrame.bind(window);
+    window.requestAnimationFrame = (work) => {
+      const id = frame((timeMs) => {
+        frames.delete(id);
+        work(timeMs);
+      });
+      frames.add(id);
+      return id;
+    };
+    window.cancelAnimationFrame = (id) => {
+      frames.delete(id);
+      noFrame(id);
+    };
+
+    const counted = (ask) =>
+      async function (...values) {
+        requests++;
+        try {
+          return await ask.apply(this, values);
+        } finally {
+          requests--;
+        }
       };
+    window.fetch = counted(window.fetch);
+    for (const name of ["arrayBuffer", "blob", "json", "text"]) {
+      Response.prototype[name] = counted(Response.prototype[name]);
     }
-    window.atRest = () => waiting.size === 0;
+    if (window.Clipboard) Clipboard.prototype.writeText = counted(Clipboard.prototype.writeText);
+
+    window.Worker = class extends Worker {
+      constructor(...values) {
+        super(...values);
+        // each question has one answer
+        this.addEventListener("message", () => requests--);
+      }
+      postMessage(...values) {
+        requests++;
+        super.postMessage(...values);
+      }
+    };
+
+    // an observer is told of a size in the next frame
+    window.ResizeObserver = class extends ResizeObserver {
+      constructor(work) {
+        super((entries, observer) => {
+          for (const { target, contentRect } of entries) shown.set(target, contentRect);
+          work(entries, observer);
+        });
+      }
+      observe(element, options) {
+        if (!shown.has(element)) shown.set(element, new DOMRect());
+        super.observe(element, options);
+      }
+    };
+    const isShown = (element, { width, height }) => {
+      if (!element.isConnected) return true;
+      const style = getComputedStyle(element);
+      const padding = (...sides) =>
+        sides.reduce((sum, side) => sum + parseFloat(style["padding" + side]), 0);
+      const across = element.clientWidth - padding("Left", "Right") - width;
+      const down = element.clientHeight - padding("Top", "Bottom") - height;
+      return Math.max(Math.abs(across), Math.abs(down)) < 1;
+    };
+
+    window.atRest = () => {
+      for (const [id, { run }] of [...timers].sort(([, a], [, b]) => a.dueMs - b.dueMs)) {
+        if (!timers.has(id)) continue;
+        stop(id);
+        run();
+      }
+      return (
+        timers.size + frames.size + requests === 0 &&
+        !document.querySelector("[aria-busy=true]") &&
+        [...shown].every(([element, size]) => isShown(element, size))
+      );
+    };
+  }
 """
 # Only a limit for pages that hang: the machine may be busy with something else.
-TIMEOUT_MS = 30_000
+TIMEOUT_MS = 120_000
+# What reads a page: each of these waits until it is at rest.
+READS = {
+    "Page": ("evaluate", "inner_text", "input_value", "is_hidden", "is_visible", "screenshot"),
+    "Locator": (
+        *("all", "all_inner_texts", "all_text_contents", "bounding_box", "count", "evaluate"),
+        *("get_attribute", "inner_text", "input_value", "is_checked", "is_disabled", "is_enabled"),
+        *("is_hidden", "is_visible", "screenshot", "text_content"),
+    ),
+}
+
+
+def _read_at_rest(patch: pytest.MonkeyPatch, sync_api: ModuleType) -> None:
+    """Make pages know when they are at rest, and whatever reads a page wait for that."""
+    evaluate = sync_api.Page.evaluate
+    # a page without scripts has no `atRest`; a text that is no function is refused by some pages
+    condition = "() => typeof atRest === 'undefined' || atRest()"
+
+    def at_rest_first(read: Callable[..., object]) -> Callable[..., object]:
+        @functools.wraps(read)
+        def reading(self: Any, *values: object, **options: object) -> object:
+            page = self.page if isinstance(self, sync_api.Locator) else self
+            if not evaluate(page, condition):
+                page.wait_for_function(condition, polling=10)
+            return read(self, *values, **options)
+
+        return reading
+
+    for kind, names in READS.items():
+        for name in names:
+            read = getattr(getattr(sync_api, kind), name)
+            patch.setattr(getattr(sync_api, kind), name, at_rest_first(read))
+
+    make = sync_api.Browser.new_context
+
+    @functools.wraps(make)
+    def new_context(self: Browser, **settings: object) -> BrowserContext:
+        made: BrowserContext = make(self, **settings)
+        made.add_init_script(AT_REST)
+        made.set_default_timeout(TIMEOUT_MS)
+        return made
+
+    patch.setattr(sync_api.Browser, "new_context", new_context)
 
 
 def _context(browser: Browser, **settings: object) -> BrowserContext:
     size = {"width": 1200, "height": 800}
-    made = browser.new_context(**{"viewport": size, "offline": True, **settings})  # type: ignore[arg-type] # Playwright's
-    made.add_init_script(AT_REST)
-    made.set_default_timeout(TIMEOUT_MS)
-    return made
+    return browser.new_context(**{"viewport": size, "offline": True, **settings})  # type: ignore[arg-type] # Playwright's
 
 
 @pytest.fixture

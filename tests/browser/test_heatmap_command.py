@@ -91,8 +91,10 @@ def drag(page: Page, where: tuple[float, float, float, float], keys: tuple[str, 
 def copied(page: Page) -> str:
     """Copy the command by its button, and paste it where it can be read."""
     page.click(".command button")
+    page.wait_for_function("atRest()", polling=10)
     page.click(".legend .search")
     page.keyboard.press("Control+V")
+    page.wait_for_function("document.querySelector('.legend .search').value")
     text = page.input_value(".legend .search")
     page.fill(".legend .search", "")
     page.keyboard.press("Escape")

@@ -10,7 +10,7 @@ from base64 import b64decode
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 import numpy as np
 import pytest
@@ -46,7 +46,9 @@ class View(NamedTuple):
 
 
 def chosen(page: Page) -> dict[str, str]:
-    return {key: values[0] for key, values in parse_qs(urlsplit(page.url).fragment).items()}
+    # Playwright's `page.url` is told of a change later
+    fragment = page.evaluate("location.hash").removeprefix("#")
+    return {key: values[0] for key, values in parse_qs(fragment).items()}
 
 
 def at_rest(page: Page) -> None:
@@ -55,12 +57,9 @@ def at_rest(page: Page) -> None:
 
 
 def resize(page: Page, *, width: int, height: int) -> None:
-    """Give the page another size and wait until it has drawn itself for that."""
+    """Give the page another size."""
     page.set_viewport_size({"width": width, "height": height})
     page.wait_for_function("width => innerWidth === width", arg=width)
-    # observers of sizes are told after a frame's own callbacks
-    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    at_rest(page)
 
 
 def after(page: Page, action: Callable[[], object]) -> dict[str, str]:
@@ -117,7 +116,6 @@ def click(
 
 def picture(page: Page) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
     """Return the map as it is drawn once nothing is waiting to be: rows x columns x RGBA."""
-    at_rest(page)
     width, height, data = page.evaluate(
         """() => {
           const drawn = document.querySelector(".strip canvas");
@@ -137,14 +135,21 @@ def picture(page: Page) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
 
 def pixel(page: Page, ratio: float, row: int = 0, rows: int = 1) -> str:
     """Return the colour of a place of the map; empty if nothing is drawn there."""
-    image = picture(page)
-    height, width, _ = image.shape
-    color = image[int(height * (row + 0.5) / rows), int(width * ratio)]
-    return f"#{bytes(color[:3]).hex()}" if color[3] else ""
+    *color, opacity = page.evaluate(
+        """([across, down]) => {
+          const drawn = document.querySelector(".strip canvas");
+          const copy = new OffscreenCanvas(1, 1);
+          const context = copy.getContext("2d", {willReadFrequently: true});
+          const [x, y] = [Math.floor(drawn.width * across), Math.floor(drawn.height * down)];
+          context.drawImage(drawn, -x, -y);
+          return [...context.getImageData(0, 0, 1, 1).data];
+        }""",
+        [ratio, (row + 0.5) / rows],
+    )
+    return f"#{bytes(color).hex()}" if opacity else ""
 
 
 def table(page: Page, selector: str) -> list[list[str]]:
-    at_rest(page)
     rows = page.locator(f"{selector} tbody tr, {selector} tfoot tr")
     return [row.locator("td").all_text_contents() for row in rows.all()]
 

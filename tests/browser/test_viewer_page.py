@@ -45,7 +45,6 @@ UNIX_NS = 1_790_857_026_123_456_789
 @pytest.fixture(scope="module")
 def online(browser: Browser) -> Iterator[BrowserContext]:
     with browser.new_context(viewport={"width": 1200, "height": 800}) as made:
-        made.set_default_timeout(30_000)
         yield made
 
 
