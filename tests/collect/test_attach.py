@@ -99,7 +99,7 @@ def test_a_program_in_the_middle_of_an_import_is_recorded_after_it(tmp_path: Pat
 def test_a_running_loop_is_recorded_as_often_as_asked(tmp_path: Path) -> None:
     with running(LOOPING, tmp_path) as process:
         for name in ("first.mtr", "second.mtr"):
-            attach(process.pid, "--for", "50ms", "-q", "-o", tmp_path / name)
+            attach(process.pid, "--for", "200ms", "-q", "-o", tmp_path / name)
         process.send_signal(signal.SIGUSR2)
         assert process.stderr
         line = process.stderr.readline()

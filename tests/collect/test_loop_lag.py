@@ -12,6 +12,7 @@ import threading
 import time
 import traceback
 import weakref
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,35 +112,44 @@ def test_a_task_of_trio_is_runnable_from_when_it_is_due(tmp_path: Path) -> None:
 
 def test_a_loop_that_is_idle_makes_no_task_late(tmp_path: Path) -> None:
     async def sleep() -> None:
-        for _ in range(10):
+        for _ in range(30):
             await asyncio.sleep(0.005)
 
     with meantime.record(tmp_path / "run.mtr"):
         asyncio.run(sleep())
 
-    states = {
-        state for changes in read(tmp_path / "run.mtr").changes.values() for _, state, _ in changes
-    }
+    recorded = read(tmp_path / "run.mtr").changes
+    states = {state for changes in recorded.values() for _, state, _ in changes}
     assert "possibly-runnable" not in states
-    # timers end up to a millisecond late, while the loop has nothing else to do
-    assert (
-        _time_in(tmp_path / "run.mtr", "runnable")
-        < _time_in(tmp_path / "run.mtr", "waiting:sleep") / 5
-    )
+    # timers end up to a millisecond late, while the loop has nothing else to do; what the machine
+    # has to do makes some of them later
+    late_ns = [
+        after[0] - before[0]
+        for path, changes in recorded.items()
+        if path[0] == "Tasks"
+        for before, after in pairwise(changes)
+        if before[1] == "runnable"
+    ]
+    assert len(late_ns) == 30
+    assert min(late_ns) < 5 * MS / 2
 
 
 @pytest.mark.parametrize("run", [_run_asyncio, _run_uvloop])
 def test_data_may_have_arrived_while_the_loop_was_blocked(
     tmp_path: Path, run: Callable[[Any], None]
 ) -> None:
+    lasted_ns: list[int] = []
+
     async def main() -> None:
         ours, theirs = socket.socketpair()
         reader, writer = await asyncio.open_connection(sock=ours)
         reading = asyncio.create_task(reader.readline())
         await asyncio.sleep(0.01)
+        began_ns = time.monotonic_ns()
         theirs.sendall(b"now\n")
         inner()
         assert await reading == b"now\n"
+        lasted_ns.append(time.monotonic_ns() - began_ns)
         writer.close()
         theirs.close()
 
@@ -147,7 +157,7 @@ def test_data_may_have_arrived_while_the_loop_was_blocked(
         run(main)
 
     possible_ns = _time_in(tmp_path / "run.mtr", "possibly-runnable")
-    assert 190 * MS < possible_ns < 260 * MS
+    assert 190 * MS < possible_ns <= lasted_ns[0] + 2 * MS
 
 
 @pytest.mark.parametrize("run", [_run_asyncio, _run_uvloop])
@@ -171,7 +181,8 @@ def test_a_long_step_has_the_line_that_was_executed(
     assert longest.where().startswith(f"{longest.code}, in ")
     reading = Reading(tmp_path / "run.mtr", block_ns=100 * MS)
     list(reading.trace.batches)
-    assert [block.code for block in reading.blocks] == [longest.code]
+    # the machine may stop another step for as long
+    assert longest.code in [block.code for block in reading.blocks]
 
 
 def test_a_long_step_without_a_limit_has_its_task(tmp_path: Path) -> None:
@@ -189,20 +200,20 @@ def test_a_long_step_without_a_limit_has_its_task(tmp_path: Path) -> None:
 
 def test_a_callback_has_its_function(tmp_path: Path) -> None:
     def late() -> None:
-        time.sleep(0.04)  # longer than a busy machine delays other steps; shorter than the limit
+        time.sleep(0.3)  # longer than a busy machine delays other steps
 
     async def main() -> None:
         asyncio.get_running_loop().call_later(0.005, late)
         await asyncio.sleep(0.06)
 
-    with meantime.record(tmp_path / "run.mtr"):
+    with meantime.record(tmp_path / "run.mtr", blocked_ns=0):
         asyncio.run(main())
 
     longest = _activity(tmp_path / "run.mtr").longest
     assert longest is not None
     assert longest.task is None
     assert longest.where().endswith(f"late (test_loop_lag.py:{late.__code__.co_firstlineno})")
-    assert 40 * MS <= longest.duration_ns < 200 * MS
+    assert longest.duration_ns >= 300 * MS
     with meantime.open(tmp_path / "run.mtr") as history:
         rows = [
             *group_statistics(history, by="function").rows,
@@ -290,7 +301,7 @@ def count():
     return len(os.listdir("/proc/self/task"))
 
 def block():
-    time.sleep(0.2)
+    time.sleep(0.5)
 
 async def main():
     print(count())
@@ -318,9 +329,10 @@ def test_no_thread_is_left_when_the_program_forks(tmp_path: Path) -> None:
     )
 
     assert done.stdout.split() == ["2", "1", "2"]
-    longest = _activity(tmp_path / "run.mtr").longest
-    assert longest is not None
-    assert longest.code == "block (forking.py:8)"
+    reading = Reading(tmp_path / "run.mtr", block_ns=500 * MS)
+    list(reading.trace.batches)
+    # to fork may take as long
+    assert "block (forking.py:8)" in [block.code for block in reading.blocks]
 
 
 def test_times_of_the_counter_are_those_of_the_clock(tmp_path: Path) -> None:
@@ -365,12 +377,15 @@ def test_a_wait_for_the_gil_has_the_thread_that_had_it(tmp_path: Path) -> None:
     def compute() -> None:
         # one operation of the interpreter, in which it cannot pass the GIL on
         number = 3 ** (1 << 20)
-        for _ in range(3):
+        while not ended.is_set():
             assert number * number
 
     async def main() -> None:
-        for _ in range(40):
+        for _ in range(10):
             await asyncio.sleep(0.002)
+        ended.set()
+
+    ended = threading.Event()
 
     thread = threading.Thread(target=compute, name="computes")
     with meantime.record(tmp_path / "run.mtr", threads=True):

@@ -501,14 +501,12 @@ def test_a_ring_of_a_killed_program_is_read_from_its_tail(tmp_path: Path) -> Non
 
 def test_a_loop_blocked_too_long_writes_the_ring_out(tmp_path: Path) -> None:
     async def block() -> None:
-        deadline = time.monotonic() + 0.25
-        while time.monotonic() < deadline:
-            pass
+        time.sleep(0.6)  # noqa: ASYNC251 - it is to block
         assert not list((tmp_path / "run.mtr").glob("*.ev"))
         await asyncio.sleep(0)
         assert list((tmp_path / "run.mtr").glob("*.ev"))
 
-    with meantime.record(tmp_path / "run.mtr", policy="ring", blocked_ns=200_000_000):
+    with meantime.record(tmp_path / "run.mtr", policy="ring", blocked_ns=500_000_000):
         asyncio.run(block())
 
 

@@ -136,25 +136,34 @@ def test_a_loop_of_another_thread_is_taken_over(
 ) -> None:
     elsewhere = _Elsewhere(new_loop)
 
-    ticking: list[asyncio.Task[None]] = []
+    numbers: asyncio.Queue[int] = asyncio.Queue()
+    taking: list[asyncio.Task[None]] = []
 
-    async def tick() -> None:
-        for _ in range(10_000):
-            await asyncio.sleep(0.001)
+    async def take() -> None:
+        while True:
+            await numbers.get()
 
     async def spawn() -> None:
-        ticking.append(asyncio.create_task(tick()))
+        taking.append(asyncio.create_task(take()))
+        await asyncio.sleep(0)
+
+    async def put() -> None:
+        numbers.put_nowait(1)
+        # each lets all that are ready run a step
+        for _ in range(3):
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.001)
 
     elsewhere.run(spawn())
     with meantime.record(tmp_path / "run.mtr"):
-        elsewhere.run(asyncio.sleep(0.01))
+        elsewhere.run(put())
     hooked = "call_soon" in getattr(elsewhere.loop, "__dict__", {})
     elsewhere.close()
 
     recorded = read(tmp_path / "run.mtr")
-    (states,) = _states(recorded, "tick")
+    (states,) = _states(recorded, "take")
     loops = {path[1].split(" ")[0] for path in recorded.changes if path[0] == "Loops"}
-    assert states[:4] == ["waiting:sleep", "runnable", "running", "waiting:sleep"]
+    assert states[:4] == ["waiting:queue", "runnable", "running", "waiting:queue"]
     assert loops == {"elsewhere"}
     assert {"running", "parked"} <= set(recorded.times("Loops"))
     assert not hooked
@@ -277,15 +286,16 @@ def test_after_a_recording_tasks_have_their_own_coroutines(tmp_path: Path) -> No
 
 
 def test_a_task_continues_from_one_recording_to_the_next(tmp_path: Path) -> None:
-    async def long() -> None:
-        for _ in range(3):
-            await asyncio.sleep(0.001)
+    async def long(event: asyncio.Event) -> None:
+        await event.wait()
 
     async def main() -> None:
-        task = asyncio.create_task(long(), name="long one")
+        event = asyncio.Event()
+        task = asyncio.create_task(long(event), name="long one")
         for name in ("a", "b"):
             async with meantime.record(tmp_path / name):
-                await asyncio.sleep(0.0015)
+                await asyncio.sleep(0)
+        event.set()
         await task
 
     asyncio.run(main())
@@ -293,10 +303,8 @@ def test_a_task_continues_from_one_recording_to_the_next(tmp_path: Path) -> None
     for name in ("a", "b"):
         recorded = read(tmp_path / name)
         assert "long one" in recorded.trace.names.values()
-        assert next(states[0] for states in _states(recorded, "long")) in (
-            "spawned",
-            "waiting:sleep",
-        )
+        (states,) = _states(recorded, "long")
+        assert states[0] == {"a": "spawned", "b": "waiting:event"}[name]
 
 
 def test_what_others_register_as_tasks_is_left_alone(tmp_path: Path) -> None:

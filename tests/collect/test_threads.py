@@ -78,7 +78,7 @@ def test_a_wait_for_a_lock_lasts_until_its_release(tmp_path: Path) -> None:
         thread = threading.Thread(target=want, name="wanting")
         thread.start()
         wanted.wait()
-        _spin(20_000_000)
+        time.sleep(0.3)
         lock.release()
         thread.join()
 
@@ -90,7 +90,7 @@ def test_a_wait_for_a_lock_lasts_until_its_release(tmp_path: Path) -> None:
     held = max(
         after[0] - before[0] for before, after in pairwise(changes) if before[1] == "lock-wait"
     )
-    assert held > 10_000_000
+    assert held > 100_000_000
 
 
 @pytest.mark.parametrize(
@@ -135,9 +135,9 @@ def test_what_a_thread_waits_for_is_its_state(tmp_path: Path) -> None:
     left, right = socket.socketpair()
     polled, poller = socket.socketpair()
     reading, writing = os.pipe()
-    child = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(0.2)"])
+    child = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(0.6)"])
     waits: dict[str, Callable[[], object]] = {
-        "sleeping": lambda: time.sleep(0.04),
+        "sleeping": lambda: time.sleep(0.3),
         "lock-wait": work.get,
         "io-wait": lambda: right.recv(1),
         "polling": lambda: select.select([polled], [], []),
@@ -149,7 +149,8 @@ def test_what_a_thread_waits_for_is_its_state(tmp_path: Path) -> None:
         threads = [threading.Thread(target=wait, name=name) for name, wait in waits.items()]
         for thread in threads:
             thread.start()
-        time.sleep(0.04)
+        # longer than a busy machine takes to start them
+        time.sleep(0.3)
         work.put(1)
         left.send(b"x")
         poller.send(b"x")
@@ -165,7 +166,7 @@ def test_what_a_thread_waits_for_is_its_state(tmp_path: Path) -> None:
     for name in waits:
         state = name.removesuffix("-of-a-pipe")
         assert _times(recorded, "Threads", f"{name} ").most_common(1)[0][0] == state
-    assert _times(recorded, "Threads", "MainThread")["sleeping"] >= 40
+    assert _times(recorded, "Threads", "MainThread")["sleeping"] >= 200
 
 
 @pytest.mark.in_child_process
@@ -244,7 +245,7 @@ def _counts(recording: Path) -> dict[tuple[str, ...], list[int]]:
 
 def test_an_item_is_queued_until_a_thread_begins_it(tmp_path: Path) -> None:
     async def direct(executor: ThreadPoolExecutor) -> None:
-        await asyncio.get_running_loop().run_in_executor(executor, time.sleep, 0.01)
+        await asyncio.get_running_loop().run_in_executor(executor, time.sleep, 0.1)
 
     async def main() -> None:
         with ThreadPoolExecutor(1, "few") as executor:
@@ -272,7 +273,7 @@ def test_a_step_in_which_its_thread_sleeps_blocks_the_loop(tmp_path: Path) -> No
         await asyncio.to_thread(int)
         waiting = asyncio.create_task(asyncio.sleep(0.01))
         await asyncio.sleep(0)
-        time.sleep(0.11)  # noqa: ASYNC251 - it is to block
+        time.sleep(0.4)  # noqa: ASYNC251 - it is to block
         await waiting
 
     with meantime.record(tmp_path / "run.mtr"):
@@ -280,12 +281,12 @@ def test_a_step_in_which_its_thread_sleeps_blocks_the_loop(tmp_path: Path) -> No
 
     history = meantime.open(tmp_path / "run.mtr")
     assert dict(history.anomalies) == {}
-    (found,) = meantime.findings(history)
+    found, *_ = meantime.findings(history)
     assert "main (test_threads.py:" in found.sentence
     assert "blocked the event loop for" in found.sentence
     (loop,) = history.quarks("Loops/*").tolist()
     (slept,) = [each for each in history.intervals([loop]) if each.value == "sleeping"]
-    assert slept.end_ns - slept.start_ns >= 110_000_000
+    assert slept.end_ns - slept.start_ns >= 400_000_000
 
 
 def test_pools_of_every_library_have_workers(
