@@ -11,17 +11,21 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.machinery import BuiltinImporter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import meantime
+from meantime.collect.imports import ImportWatch
 from meantime.collect.launch import environment
 from meantime.collect.session import Options, create
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import ModuleType
 
 # counts what comes, and says how often it came when SIGUSR1 comes
 COUNTING = """
@@ -499,3 +503,21 @@ def test_a_recorded_program_imports_little_for_it(tmp_path: Path) -> None:
     # `types` and `gc` are built in or nothing but names
     assert public == {"atexit", "gc", "sitecustomize", "types"}
     assert len(extra) <= 20
+
+
+def test_a_loader_of_many_modules_is_left_alone() -> None:
+    # as that of `select` and `_socket` is, where these are built in
+    before = set(sys.modules)
+    seen: list[ModuleType] = []
+    names = [name for name in sys.builtin_module_names if name not in before][:2]
+    watch = ImportWatch({names[0]: seen.append})
+    try:
+        modules = [import_module(name) for name in names]
+    finally:
+        watch.remove()
+        for name in set(sys.modules) - before:
+            del sys.modules[name]
+    assert seen == modules[:1]
+    for module in modules:
+        spec: Any = module.__spec__
+        assert [module.__loader__, spec.loader] == [BuiltinImporter] * 2

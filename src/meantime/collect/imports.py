@@ -31,8 +31,8 @@ def unfinished_import(names: Iterable[str]) -> str | None:
 class ImportWatch:
     """Calls a function once for each of some modules: now, or once the module is imported.
 
-    It is the first entry of `sys.meta_path` but finds nothing itself: it replaces `exec_module` of
-    the loader that another finder returns, for one call.
+    It is the first entry of `sys.meta_path` but finds nothing itself: it replaces the loader that
+    another finder returns, until the module is executed.
     """
 
     def __init__(self, callbacks: Mapping[str, Callable[[ModuleType], None]]) -> None:
@@ -65,19 +65,29 @@ class ImportWatch:
                 continue
             spec: ModuleSpec | None = find(name, path, target)
             if spec is not None:
-                _call_after(spec.loader, callback)
+                if hasattr(spec.loader, "exec_module"):
+                    loader: Any = _Watched(spec, callback)
+                    spec.loader = loader
                 return spec
         return None
 
 
-def _call_after(loader: Any, callback: Callable[[ModuleType], None]) -> None:
-    def exec_module(module: ModuleType) -> None:
-        del loader.exec_module
-        loader.exec_module(module)
-        callback(module)
+class _Watched:
+    """Loads one module as its loader does, and then calls a function.
 
-    try:
-        loader.exec_module = exec_module
-    except AttributeError:
-        # a loader with slots: its module works, but is not watched
-        return
+    The loader itself is left alone: one may be of many modules, as that of all built-in ones is.
+    """
+
+    def __init__(self, spec: ModuleSpec, callback: Callable[[ModuleType], None]) -> None:
+        self._spec = spec
+        self._loader: Any = spec.loader
+        self._callback = callback
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._loader, name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Execute the module, which sees its own loader."""
+        self._spec.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        self._callback(module)
