@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -16,7 +17,7 @@ import pytest
 
 import meantime
 from meantime.cli.attach import command
-from meantime.collect import messages
+from meantime.collect import _recorder, enabling, messages, session
 
 sys.path.insert(0, str(Path(__file__).parent))
 from reading import read
@@ -225,3 +226,38 @@ def test_enabling_is_for_the_main_thread() -> None:
         pytest.raises(meantime.MeantimeError, match="in the main thread"),
     ):
         executor.submit(meantime.enable).result()
+
+
+def test_a_signal_that_interrupts_the_begin_of_a_recording_begins_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write = session._write_process_facts
+
+    def interrupted(path: str) -> None:
+        enabling._toggle(signal.SIGUSR2, None)
+        write(path)
+
+    monkeypatch.setattr(session, "_write_process_facts", interrupted)
+    with meantime.record(tmp_path / "run.mtr"):
+        assert session.recording_path() == str(tmp_path / "run.mtr")
+    assert capsys.readouterr().err == (
+        "meantime: a recording is being begun or ended: send the signal again\n"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["run.mtr"]
+
+
+def test_a_recording_that_cannot_begin_leaves_nothing_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as context:
+        context.setattr(session, "_write_process_facts", full)
+        with pytest.raises(meantime.MeantimeError, match="No space left"):
+            meantime.start(tmp_path / "first.mtr")
+    assert not _recorder.is_recording()
+    with meantime.record(tmp_path / "second.mtr"):
+        assert _recorder.is_recording()
+    assert read(tmp_path / "second.mtr").trace.anomalies["records_lost"] == 0

@@ -113,7 +113,7 @@ def _ask(pid: int, request: dict[str, object]) -> dict[str, str]:
             raise MeantimeError(_why_refused(pid)) from error
         ours.send(messages.encoded(request))
         until_s = time.monotonic() + _ANSWERS_WITHIN_S
-        importing = None
+        busy_with = None
         while (left_s := until_s - time.monotonic()) > 0:
             ours.settimeout(left_s)
             try:
@@ -126,15 +126,15 @@ def _ask(pid: int, request: dict[str, object]) -> dict[str, str]:
             answer = messages.decoded(data)
             if "error" in answer:
                 raise MeantimeError(f"process {pid}: {answer['error']}")
-            importing = answer.get("again")
-            if importing is None:
+            busy_with = answer.get("again")
+            if busy_with is None:
                 return answer
             time.sleep(_ASKS_AGAIN_AFTER_S)
             ours.send(messages.encoded(request))
-    if importing is not None:
+    if busy_with is not None:
         raise MeantimeError(
-            f"process {pid} has been importing {importing} for {_ANSWERS_WITHIN_S:.0f} s: nothing"
-            " is being recorded; ask again once it is imported"
+            f"process {pid} has been {busy_with} for {_ANSWERS_WITHIN_S:.0f} s: ask again once it"
+            " has done that"
         )
     outcome = "nothing is" if request["do"] == "start" else "it may still be"
     raise MeantimeError(

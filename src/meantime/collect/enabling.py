@@ -114,7 +114,7 @@ def _listen_in_child() -> None:
 
 
 def _answer_all(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a handler's
-    while True:
+    while _socket is not None:  # a forked process that could not listen has the handler, too
         try:
             data, ancillary, _, sender = _socket.recvmsg(messages.MAX_BYTES, messages.ROOM)
         except OSError:
@@ -144,6 +144,8 @@ def _answer(data: bytes, ancillary: list[tuple[int, int, bytes]]) -> dict[str, s
 
 
 def _done(request: dict[str, str]) -> dict[str, str]:
+    if session.is_changing():
+        return {"again": "beginning or ending a recording"}
     recorded = session.recording_path()
     if request["do"] == "stop":
         if recorded is None:
@@ -152,7 +154,7 @@ def _done(request: dict[str, str]) -> dict[str, str]:
     if recorded is not None:
         return {"error": f"it is being recorded already, into {recorded}"}
     if (name := unfinished_import(CHANGED_MODULES)) is not None:
-        return {"again": name}
+        return {"again": f"importing {name}"}
     options = session.Options.parsed({**session.Options(**_options).texts(), **request})
     session.begin(request["path"], options, fresh=True)
     return {"path": request["path"]}
@@ -160,6 +162,9 @@ def _done(request: dict[str, str]) -> dict[str, str]:
 
 def _toggle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a handler's
     try:
+        if session.is_changing():
+            _print("a recording is being begun or ended: send the signal again")
+            return
         path = session.stop()
         if path is not None:
             _print(f"recorded into {path}")

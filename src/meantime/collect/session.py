@@ -167,6 +167,7 @@ class Options:
 
 
 _session: tuple[str, Hooks] | None = None  # the recording's path, and its hooks
+_changing = False  # whether it is being begun or ended
 
 
 def start(
@@ -207,11 +208,20 @@ def start(
 
 def begin(path: str, options: Options, *, fresh: bool) -> None:
     """Record this process into the directory `path`, which is created if it is `fresh`."""
-    global _session  # noqa: PLW0603 - a process has one recording
+    global _session, _changing  # noqa: PLW0603 - a process has one recording
     options.check()
     if _session is not None:
         return
     check_possible()
+    _changing = True
+    try:
+        _session = path, _begun(path, options, fresh=fresh)
+    finally:
+        _changing = False
+    atexit.register(stop)
+
+
+def _begun(path: str, options: Options, *, fresh: bool) -> Hooks:
     try:
         if fresh:
             create(path)
@@ -224,11 +234,22 @@ def begin(path: str, options: Options, *, fresh: bool) -> None:
             dump_ns=options.dump_ns,
             ring_ns=options.ring_ns,
         )
-        _write_process_facts(path)
-        if options.policy == "ring":
-            _recorder.dump_upon(_dump_signal())
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}") from error
+    try:
+        return _hooks(path, options)
+    except BaseException as error:
+        # nothing else could end what has begun
+        _recorder.stop()
+        if isinstance(error, OSError):
+            raise OutputError(f"{path}: {error.strerror}") from error
+        raise
+
+
+def _hooks(path: str, options: Options) -> Hooks:
+    _write_process_facts(path)
+    if options.policy == "ring":
+        _recorder.dump_upon(_dump_signal())
     if options.watched_ns and options.trace != "none":
         # where the interpreter's frames cannot be read, steps have the names of their callbacks
         _recorder.watch_steps(options.watched_ns)
@@ -244,8 +265,7 @@ def begin(path: str, options: Options, *, fresh: bool) -> None:
         _warn("waits of threads are not recorded: this interpreter's cannot be watched", 4)
     if options.samples:
         _begin_samples(options.period_ns)
-    _session = path, hooks
-    atexit.register(stop)
+    return hooks
 
 
 def check_possible() -> None:
@@ -289,17 +309,26 @@ def stop() -> str | None:
     A write that failed, for example because the disk was full, raises nothing here: the number of
     lost events is in the recording.
     """
-    global _session  # noqa: PLW0603 - a process has one recording
+    global _session, _changing  # noqa: PLW0603 - a process has one recording
     if _session is None:
         return None
     path, hooks = _session
     _session = None
-    # first, so that no sample shows the recorder's own work from here on
-    _recorder.end_samples()
-    hooks.remove()
-    _recorder.stop()
+    _changing = True
+    try:
+        # first, so that no sample shows the recorder's own work from here on
+        _recorder.end_samples()
+        hooks.remove()
+    finally:
+        _recorder.stop()
+        _changing = False
     atexit.unregister(stop)
     return path
+
+
+def is_changing() -> bool:
+    """Return whether a recording is being begun or ended, which a signal may interrupt."""
+    return _changing
 
 
 def recording_path() -> str | None:
