@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures.thread
+import contextvars
 import gc
 import sys
 import threading
@@ -207,3 +208,26 @@ def test_a_recording_is_not_written_over(tmp_path: Path) -> None:
 
     with pytest.raises(meantime.MeantimeError, match="exists already"):
         meantime.start(tmp_path / "run.mtr")
+
+
+def test_what_only_looks_like_a_handle_can_be_run(tmp_path: Path) -> None:
+    class Likeness:
+        _cancelled = False
+
+        def __init__(self) -> None:
+            self._context = contextvars.copy_context()
+            self._callback: Any = ran.append
+            self._args = (1,)
+
+        def _run(self) -> None:
+            asyncio.Handle._run(self)  # type: ignore[arg-type] # as some libraries do
+
+    ran: list[int] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop()._ready.append(Likeness())  # type: ignore[attr-defined] # as above
+        await asyncio.sleep(0.001)
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(main())
+    assert ran == [1]

@@ -414,8 +414,9 @@ static PyObject *run_callback(hook *h, PyObject *handle, PyObject *callback, PyO
 
 static PyObject *call_handle_run(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
     if (running_handle || current_task || PyVectorcall_NARGS(nargsf) != 1 ||
-        loop_epoch != epoch)
-        return PyObject_Vectorcall(h->wrapped, args, nargsf, names); /* a loop inside a step */
+        loop_epoch != epoch || !PyObject_TypeCheck(args[0], timer_type->tp_base))
+        /* a loop inside a step, or another object than a handle */
+        return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
     /* a callback that is cancelled while it runs is removed from its handle */
     PyObject *callback = Py_XNewRef(slot_of(args[0], handle_callback_offset));
     PyObject *given = Py_XNewRef(slot_of(args[0], handle_args_offset));
