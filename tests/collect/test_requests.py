@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import sys
 import time
 import traceback
+import weakref
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -161,6 +163,103 @@ def test_nothing_of_the_server_stays_replaced(tmp_path: Path) -> None:
     with meantime.record(tmp_path / "run.mtr"):
         assert vars(cycle)["send"] is not before["send"]
     assert dict(vars(cycle)) == before
+
+
+@pytest.mark.parametrize("when", ["wrapped before", "wrapped later"])
+@pytest.mark.parametrize("kind", ["method", "any", "closure", "coroutine", "hidden"])
+def test_requests_that_another_library_wraps_are_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, when: str
+) -> None:
+    cycle = pytest.importorskip("uvicorn.protocols.http.h11_impl").RequestResponseCycle
+    original = cycle.run_asgi
+
+    async def method(self: Any, app: Any) -> None:
+        await original(self, app)
+
+    async def any_arguments(*given: Any, **named: Any) -> None:
+        await original(*given, **named)
+
+    def closure(self: Any, app: Any) -> Any:
+        async def traced() -> None:
+            await original(self, app)
+
+        return traced()
+
+    async def awaits(coroutine: Any) -> None:
+        await coroutine
+
+    async def calls(call: Callable[[], Any]) -> None:
+        await call()
+
+    wrappers: dict[str, Any] = {
+        "method": method,
+        "any": any_arguments,
+        "closure": closure,
+        "coroutine": lambda self, app: awaits(original(self, app)),
+        # found by its answer only
+        "hidden": lambda self, app: calls(lambda: original(self, app)),
+    }
+
+    async def two(port: int) -> None:
+        if when == "wrapped later":
+            monkeypatch.setattr(cycle, "run_asgi", wrappers[kind])
+        await _ask(port, "/items/7")
+        await _ask(port, "/fails")
+
+    if when == "wrapped before":
+        monkeypatch.setattr(cycle, "run_asgi", wrappers[kind])
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(_serve(_application(), two))
+
+    history = meantime.open(tmp_path / "run.mtr")
+    assert _answers(history) == {"GET /items/{id}": [200], "GET /fails": [500]}
+    assert "request_without_task" not in history.anomalies
+    (row,) = (row for row in group_statistics(history, by="request").rows if "items" in row.key)
+    assert row.state_ns["waiting:sleep"] >= 1_500_000
+
+
+def test_an_answer_of_a_function_that_cannot_be_described_has_its_status(tmp_path: Path) -> None:
+    class Endpoint:
+        def __getattr__(self, name: str) -> object:
+            raise ValueError(name)
+
+        def __hash__(self) -> int:
+            raise ValueError("planted")
+
+    async def app(scope: Any, _: Any, send: Any) -> None:
+        scope["endpoint"] = Endpoint()
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+
+    async def send(_: Any) -> None:
+        await asyncio.sleep(0)
+
+    scope: dict[str, Any] = {"type": "http", "method": "GET", "path": "/odd", "headers": []}
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(RequestTags(app)(scope, None, send))  # type: ignore[arg-type] # no body is asked for
+
+    assert _answers(meantime.open(tmp_path / "run.mtr")) == {"GET /odd": [204]}
+
+
+def test_what_answered_requests_is_not_kept_after_the_recording(tmp_path: Path) -> None:
+    endpoints = []
+
+    async def app(scope: Any, _: Any, send: Any) -> None:
+        def endpoint() -> None:
+            raise NotImplementedError
+
+        endpoints.append(weakref.ref(endpoint))
+        scope["endpoint"] = endpoint
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def send(_: Any) -> None:
+        await asyncio.sleep(0)
+
+    with meantime.record(tmp_path / "run.mtr"):
+        scope: dict[str, Any] = {"type": "http", "method": "GET", "path": "/", "headers": []}
+        asyncio.run(RequestTags(app)(scope, None, send))  # type: ignore[arg-type] # no body is asked for
+        del scope
+    gc.collect()
+    assert [endpoint() for endpoint in endpoints] == [None]
 
 
 def test_the_middleware_records_requests_of_other_servers(tmp_path: Path) -> None:

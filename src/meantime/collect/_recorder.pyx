@@ -1,5 +1,6 @@
 """The recorder inside a program: start and stop, and the hooks that `hooks` installs."""
 
+from cpython.exc cimport PyErr_Fetch, PyErr_Restore
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
 from libc.errno cimport errno
@@ -157,6 +158,8 @@ cdef extern from "requests.h":
     void set_hides_timers(int)
     void add_serving_code(object, int)
     void remove_serving_code(object)
+    void add_serving_type(object, object, object, int)
+    void remove_serving_type(object)
     uint32_t begin_by_middleware(object, object)
     void answer_by_middleware(uint32_t, object, object)
     int KIND_REQUEST_END
@@ -270,6 +273,7 @@ cdef uint32_t _next_item = 1
 cdef uint32_t _next_pool = 1
 cdef object _on_first_thread = None
 cdef dict _named_locations = {}
+cdef tuple _described = ()
 cdef int _MAX_WRAPPED = 8
 cdef bint _follows_forks = False
 
@@ -305,6 +309,10 @@ def stop():
     forget_locations()
     forget_awaited()
     _named_locations.clear()
+    if _described:
+        # they keep functions and routes of the program alive
+        for each in _described:
+            each.clear()
     clear_library()
     return rec.failed_errno
 
@@ -491,20 +499,29 @@ def configure_requests(asgi, aiohttp, dict functions, dict routes):
     NUL. `asgi` gets a scope and its endpoint, and `aiohttp` a request. `functions` has, by function,
     all but the route, and `routes` has all by route of aiohttp.
     """
+    global _described
+    _described = functions, routes
     set_descriptions(asgi, aiohttp, functions, routes)
 
 
-def serve_requests(code, *, aiohttp):
+def serve_requests(code, type owner, type request, str file, *, aiohttp):
     """Record that each task whose coroutine has this code serves one request.
 
-    It is that of aiohttp's `_handle_request` or of uvicorn's `run_asgi`.
+    It is that of aiohttp's `_handle_request` or of uvicorn's `run_asgi`, or None where that is
+    replaced already. So does a task whose coroutine is of another file than the server's and was
+    called with an instance of each of both types.
     """
-    add_serving_code(code, SERVER_AIOHTTP if aiohttp else SERVER_ASGI)
+    cdef int server = SERVER_AIOHTTP if aiohttp else SERVER_ASGI
+    if code is not None:
+        add_serving_code(code, server)
+    add_serving_type(owner, request, file, server)
 
 
-def forget_requests(code):
-    """Record no more requests by this code."""
-    remove_serving_code(code)
+def forget_requests(code, owner):
+    """Record no more requests by this code, or by the types."""
+    if code is not None:
+        remove_serving_code(code)
+    remove_serving_type(owner)
 
 
 def hide_timers(*, on):
@@ -744,16 +761,23 @@ cdef size_t _name_of(PyObject *thread, char *buffer, size_t size) noexcept:
 cdef size_t _name_of_thread(char *buffer, size_t size) noexcept:
     # Dictionary look-ups only: current_thread() would run Python code, and for a thread that
     # threading did not start, even register a dummy. A thread may also come here without the GIL.
+    cdef PyObject *kind
+    cdef PyObject *value
+    cdef PyObject *traceback
+    cdef size_t length = 0
     if not PyGILState_Check():
         return 0
+    # the first record of a thread can be made while an exception is set
+    PyErr_Fetch(&kind, &value, &traceback)
     try:
         threading = sys.modules.get("threading")
-        if threading is None:
-            return 0
-        thread = threading._active.get(threading.get_ident())
+        thread = None if threading is None else threading._active.get(threading.get_ident())
+        if thread is not None:
+            length = _name_of(<PyObject *>thread, buffer, size)
     except Exception:
-        return 0
-    return _name_of(<PyObject *>thread, buffer, size) if thread is not None else 0
+        length = 0
+    PyErr_Restore(kind, value, traceback)
+    return length
 
 
 # errors in these are reported by sys.unraisablehook, and the program's loop continues

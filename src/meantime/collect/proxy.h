@@ -135,6 +135,38 @@ static void remove_serving_code(PyObject *code) {
     }
 }
 
+/* Of which class the server calls a method for each request, and of which the request is: the same
+   for uvicorn. A library that wraps the server's coroutine in its own passes both on. */
+static struct {
+    PyObject *owner, *request, *file; /* the server's file, whose coroutines serve by their code */
+    uint8_t server;
+} serving_types[MOST_SERVING_CODES];
+static int serving_types_used = 0;
+
+static void add_serving_type(PyObject *owner, PyObject *request, PyObject *file, int server) {
+    if (serving_types_used == MOST_SERVING_CODES) return;
+    int i = serving_types_used++;
+    serving_types[i].owner = Py_NewRef(owner);
+    serving_types[i].request = Py_NewRef(request);
+    serving_types[i].file = Py_NewRef(file);
+    serving_types[i].server = (uint8_t)server;
+}
+
+static void remove_serving_type(PyObject *owner) {
+    for (int i = 0; i < serving_types_used; i++) {
+        if (serving_types[i].owner != owner) continue;
+        PyObject *request = serving_types[i].request, *file = serving_types[i].file;
+        serving_types[i] = serving_types[--serving_types_used];
+        Py_DECREF(owner);
+        Py_DECREF(request);
+        Py_DECREF(file);
+        return;
+    }
+}
+
+/* Returns the server that called a coroutine which wraps its own for a request, or 0; in requests.h */
+static uint8_t server_by_arguments(PyObject *coroutine);
+
 /* Records that such a task, whose first step began at this time, serves a request; in requests.h */
 static void begin_served(proxy *p, uint64_t time_ns);
 
@@ -555,6 +587,7 @@ static proxy *wrap_coroutine(PyObject *coroutine, PyObject *context) {
     PyObject *subject = subject_of(coroutine);
     p->site = spawn_site(subject);
     p->server = server_of(subject);
+    if (unlikely(serving_types_used) && !p->server) p->server = server_by_arguments(coroutine);
     if (current_task) p->request = served_request;
     stream *s = stream_of_thread();
     uint64_t time_ns = now_ns();

@@ -123,10 +123,15 @@ static void put_response(uint32_t number, long status, PyObject *route, const ch
     put_text(KIND_RESPONSE, number, text, at);
 }
 
+/* Without a description, as where the program's own objects raise errors, there is the status. */
 static void put_described(uint32_t number, long status, PyObject *route, PyObject *described) {
-    if (described && PyBytes_Check(described))
+    if (described && PyBytes_Check(described)) {
         put_response(number, status, route, PyBytes_AS_STRING(described),
                      PyBytes_GET_SIZE(described));
+    } else {
+        PyErr_Clear();
+        put_response(number, status, NULL, "\0\0\0", 3);
+    }
 }
 
 /* ASGI */
@@ -170,26 +175,35 @@ static void answer_asgi(uint32_t number, PyObject *scope, long status) {
     } else {
         PyObject *path = is_own_route(scope, endpoint) ? item_of(scope, text_path) : NULL;
         described = path && PyUnicode_Check(path) ? item_of(described_functions, endpoint) : NULL;
-        if (described) {
-            put_described(number, status, path, described);
-        } else {
+        if (!described) {
+            Py_CLEAR(path); /* what is described now has its route, too */
             described = PyObject_CallFunctionObjArgs(describe_asgi, scope, endpoint, NULL);
-            if (!described) PyErr_Clear();
-            put_described(number, status, NULL, described);
         }
+        put_described(number, status, path, described);
         Py_XDECREF(described);
         Py_XDECREF(path);
     }
     Py_XDECREF(endpoint);
 }
 
+/* Records that a request without a task was answered: readers count these as left out. */
+static void put_left_out(void) { put_text(KIND_REQUEST, next_request++, "0\0001\0\0", 5); }
+
+/* Records a request whose task was not recognised, such as one that began before the recording. */
+static __attribute__((noinline)) void begin_late(PyObject *scope) {
+    PyObject *method = item_of(scope, text_method), *path = item_of(scope, text_path);
+    if (!begin_request(method, path, 1, now_ns())) put_left_out();
+    Py_XDECREF(method);
+    Py_XDECREF(path);
+}
+
 /* send(self, message), of uvicorn's RequestResponseCycle */
 static PyObject *call_asgi_send(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
-    long status = served_request && current_task && PyVectorcall_NARGS(nargsf) > 1
-                      ? status_of_message(args[1]) : -1;
+    long status = current_task && PyVectorcall_NARGS(nargsf) > 1 ? status_of_message(args[1]) : -1;
     if (status >= 0) {
         PyObject *scope = attribute_of(args[0], text_scope);
-        if (scope) answer_asgi(served_request, scope, status);
+        if (scope && !served_request) begin_late(scope);
+        if (scope && served_request) answer_asgi(served_request, scope, status);
         Py_XDECREF(scope);
     }
     return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
@@ -220,7 +234,6 @@ static void answer_aiohttp(uint32_t number, PyObject *request, PyObject *respons
     long status = value ? PyLong_AsLong(value) : 500;
     if (status == -1) PyErr_Clear();
     if (!described) described = PyObject_CallOneArg(describe_aiohttp, request);
-    if (!described) PyErr_Clear();
     put_described(number, status, NULL, described);
     Py_XDECREF(described);
     Py_XDECREF(route);
@@ -231,31 +244,85 @@ static void answer_aiohttp(uint32_t number, PyObject *request, PyObject *respons
 /* finish_response(self, request, response, start), of aiohttp's RequestHandler */
 static PyObject *call_finish_response(hook *h, PyObject *const *args, size_t nargsf,
                                       PyObject *names) {
-    if (served_request && current_task && PyVectorcall_NARGS(nargsf) > 2)
-        answer_aiohttp(served_request, args[1], args[2]);
+    if (current_task && PyVectorcall_NARGS(nargsf) > 2) {
+        /* the running task may be that of a connection, with other requests before and after */
+        if (served_request) answer_aiohttp(served_request, args[1], args[2]);
+        else put_left_out();
+    }
     return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
 }
 
 /* The task of a request, by its coroutine's arguments: of uvicorn's run_asgi(self, app), self has the
-   scope; of aiohttp's _handle_request(self, request, ...), the request itself. */
-static __attribute__((noinline)) void begin_served(proxy *p, uint64_t time_ns) {
-    PyObject *coroutine = p->coroutine, *object, *method, *path;
-    if (!PyCoro_CheckExact(coroutine) || frame_state(coroutine) != FRAME_CREATED) return;
-    object = frame_of_coroutine(coroutine)->localsplus[p->server == SERVER_AIOHTTP];
+   scope; of aiohttp's _handle_request(self, request, ...), the request itself. A coroutine of another
+   library that wraps one of these has the same among its arguments, in a tuple of them or in its
+   closure; or it has the server's coroutine there. */
+
+enum { MOST_VARIABLES = 16, MOST_WRAPPERS = 4 };
+
+typedef struct {
+    PyObject *owner, *request; /* borrowed from the coroutine's frame */
+    uint8_t server;
+} served_arguments;
+
+static void note_arguments(served_arguments *found, PyObject *coroutine, int depth);
+
+static void note_argument(served_arguments *found, PyObject *object, int depth) {
+    if (object && PyCell_Check(object)) object = PyCell_GET(object);
     if (!object) return;
-    if (p->server == SERVER_AIOHTTP) {
-        Py_INCREF(object);
-        method = attribute_of(object, text_method);
-        path = path_of_request(object);
+    if (PyCoro_CheckExact(object)) {
+        note_arguments(found, object, depth + 1);
+    } else if (PyTuple_CheckExact(object)) {
+        if (depth == MOST_WRAPPERS) return;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object) && i < MOST_VARIABLES; i++)
+            note_argument(found, PyTuple_GET_ITEM(object, i), MOST_WRAPPERS);
+    }
+    for (int i = 0; i < serving_types_used; i++) {
+        if (PyObject_TypeCheck(object, (PyTypeObject *)serving_types[i].owner)) {
+            found->owner = object;
+            found->server = serving_types[i].server;
+        }
+        if (PyObject_TypeCheck(object, (PyTypeObject *)serving_types[i].request))
+            found->request = object;
+    }
+}
+
+static void note_arguments(served_arguments *found, PyObject *coroutine, int depth) {
+    if (depth >= MOST_WRAPPERS || frame_state(coroutine) != FRAME_CREATED) return;
+    struct _PyInterpreterFrame *frame = frame_of_coroutine(coroutine);
+    PyCodeObject *code = (PyCodeObject *)FRAME_CODE(frame);
+    for (int i = 0; i < code->co_nlocalsplus && i < MOST_VARIABLES; i++)
+        note_argument(found, frame->localsplus[i], depth);
+}
+
+static uint8_t server_by_arguments(PyObject *coroutine) {
+    served_arguments found = {NULL, NULL, 0};
+    if (!PyCoro_CheckExact(coroutine)) return 0;
+    PyObject *file = ((PyCodeObject *)subject_of(coroutine))->co_filename;
+    /* the server's other coroutines do not serve */
+    for (int i = 0; i < serving_types_used; i++)
+        if (PyUnicode_Compare(serving_types[i].file, file) == 0) return 0;
+    note_arguments(&found, coroutine, 0);
+    return found.owner && found.request ? found.server : 0;
+}
+
+static __attribute__((noinline)) void begin_served(proxy *p, uint64_t time_ns) {
+    served_arguments found = {NULL, NULL, 0};
+    PyObject *request, *method, *path;
+    if (PyCoro_CheckExact(p->coroutine)) note_arguments(&found, p->coroutine, 0);
+    if (!found.request) return;
+    if (found.server == SERVER_AIOHTTP) {
+        request = Py_NewRef(found.request);
+        method = attribute_of(request, text_method);
+        path = path_of_request(request);
     } else {
-        object = attribute_of(object, text_scope);
-        method = object ? item_of(object, text_method) : NULL;
-        path = object ? item_of(object, text_path) : NULL;
+        request = attribute_of(found.request, text_scope);
+        method = request ? item_of(request, text_method) : NULL;
+        path = request ? item_of(request, text_path) : NULL;
     }
     begin_request(method, path, 1, time_ns);
     Py_XDECREF(method);
     Py_XDECREF(path);
-    Py_XDECREF(object);
+    Py_XDECREF(request);
 }
 
 #endif

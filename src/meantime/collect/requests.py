@@ -2,8 +2,9 @@
 
 Requests of uvicorn and aiohttp are recognised by their servers' own methods: the one whose
 coroutine is the task of a request, and the one by which a request is answered. The second is
-replaced by a compiled hook, which is in no traceback. Both must be as expected, and an error in
-reading what they are called with never reaches the program. What answers a request is described
+replaced by a compiled hook, which is in no traceback. Where another library has wrapped the first,
+its coroutines are recognised by what they were called with. An error in reading what these are
+called with never reaches the program. What answers a request is described
 here at its first one, and found by the hooks from then on.
 """
 
@@ -19,11 +20,17 @@ if TYPE_CHECKING:
 
 __all__ = ["answer_asgi", "attach", "begin", "current", "end"]
 
-# By package, the class, the method that is a request's task with its first arguments, and the one
-# that answers.
+# By package, the class, the class of its requests, the method that is a request's task with its
+# first arguments, and the one that answers.
 _SERVERS = {
-    "uvicorn": ("RequestResponseCycle", "run_asgi", ("self",), "send"),
-    "aiohttp": ("RequestHandler", "_handle_request", ("self", "request"), "finish_response"),
+    "uvicorn": ("RequestResponseCycle", "RequestResponseCycle", "run_asgi", ("self",), "send"),
+    "aiohttp": (
+        "RequestHandler",
+        "BaseRequest",
+        "_handle_request",
+        ("self", "request"),
+        "finish_response",
+    ),
 }
 _MAX_TEXT = 500
 _MAX_DESCRIBED = 10_000
@@ -118,34 +125,39 @@ _recorder.configure_requests(_asgi_answer, _aiohttp_answer, _functions, _routes)
 def attach(module: ModuleType) -> Callable[[], None]:
     """Record the requests of a server's module from now on; return what ends that."""
     package = module.__name__.partition(".")[0]
-    owner_name, served_name, arguments, answered_name = _SERVERS[package]
-    owner = getattr(module, owner_name, None)
-    members = vars(owner) if isinstance(owner, type) else {}
-    served: Any = members.get(served_name)
-    original: Any = members.get(answered_name)
-    if not (_is_coroutine(served, arguments) and _is_coroutine(original)):
+    owner_name, request_name, served_name, arguments, answered_name = _SERVERS[package]
+    owner, request = getattr(module, owner_name, None), getattr(module, request_name, None)
+    if not (isinstance(owner, type) and isinstance(request, type)):
         # another version, of which nothing is known
         return lambda: None
-    code = served.__code__
-    _recorder.serve_requests(code, aiohttp=package == "aiohttp")
-    replacement = _recorder.hook(answered_name, original)
-    setattr(owner, answered_name, replacement)
+    served: Any = vars(owner).get(served_name)
+    original: Any = vars(owner).get(answered_name)
+    # another library may have replaced both already: the first by anything, as its coroutines have
+    # the same arguments
+    code = served.__code__ if _is_coroutine(served, arguments) else None
+    _recorder.serve_requests(
+        code, owner, request, str(module.__file__), aiohttp=package == "aiohttp"
+    )
+    replacement = original
+    if type(original) is type(attach):
+        replacement = _recorder.hook(answered_name, original)
+        setattr(owner, answered_name, replacement)
 
     def detach() -> None:
-        _recorder.forget_requests(code)
+        _recorder.forget_requests(code, owner)
         # what the program has replaced in the meantime is kept
-        if vars(owner).get(answered_name) is replacement:
+        if original is not replacement and vars(owner).get(answered_name) is replacement:
             setattr(owner, answered_name, original)
 
     return detach
 
 
-def _is_coroutine(function: Any, arguments: tuple[str, ...] = ()) -> bool:
-    """Return whether this is a function of coroutines, with the first arguments as usual locals."""
-    code = getattr(function, "__code__", None)
+def _is_coroutine(function: Any, arguments: tuple[str, ...]) -> bool:
+    """Return whether this is a function of coroutines with these first arguments."""
+    if type(function) is not type(attach):
+        return False
+    code = function.__code__
     return (
-        code is not None
-        and bool(code.co_flags & 0x80)  # CO_COROUTINE; inspect is not imported
+        bool(code.co_flags & 0x80)  # CO_COROUTINE; inspect is not imported
         and code.co_varnames[: min(code.co_argcount, len(arguments))] == arguments
-        and not set(arguments) & set(code.co_cellvars)
     )
