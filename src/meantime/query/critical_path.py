@@ -24,11 +24,11 @@ from meantime.history.builder import HistoryBuilder
 from meantime.history.joined import host_parts
 from meantime.query.filtering import matching
 from meantime.query.parts import given_range, range_of
-from meantime.query.threads import thread_of
+from meantime.query.threads import threads_of
 from meantime.tabular import Tabular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from meantime.attributes import Path
     from meantime.columns import Int32s, Int64s
@@ -248,7 +248,8 @@ def critical_path(
         known = history.intervals(quark, start_ns=start_ns, end_ns=end_ns)
         has_state = [row for row, value in enumerate(known.value.to_list()) if value is not None]
         if not has_state:
-            raise MeantimeError(f"{_title(history, quark)} has no state in this range")
+            title = _titles(history, [quark])[quark]
+            raise MeantimeError(f"{title} has no state in this range")
         if start is None:
             start_ns = max(start_ns, int(known.start_ns[has_state[0]]))
         if end is None:
@@ -265,11 +266,17 @@ def _on_host(
         MeantimeError: If the host was not recorded in the range.
     """
     own, offset_ns = host.history, host.offset_ns
-    low_ns = None if start_ns is None else max(own.start_ns, start_ns - offset_ns)
-    high_ns = None if end_ns is None else min(own.end_ns, end_ns - offset_ns)
-    if (low_ns or own.start_ns) >= (high_ns or own.end_ns):
+    low_ns = own.start_ns if start_ns is None else max(own.start_ns, start_ns - offset_ns)
+    high_ns = own.end_ns if end_ns is None else min(own.end_ns, end_ns - offset_ns)
+    if low_ns >= high_ns:
         raise MeantimeError(f"{host.name} was not recorded in this range")
-    found = critical_path(own, own.quark(*thread), start=low_ns, end=high_ns)
+    found = critical_path(
+        own,
+        own.quark(*thread),
+        # without a bound, the path begins or ends with the thread's states
+        start=None if start_ns is None else low_ns,
+        end=None if end_ns is None else high_ns,
+    )
     quark_of = {
         quark: history.quark(*host.above, *own.attributes.path(quark)) for quark in found.titles
     }
@@ -298,17 +305,21 @@ def scheduled_threads(history: History) -> dict[int, str]:
     quarks = [
         quark for pattern in THREAD_STATE_PATTERNS for quark in history.quarks(pattern).tolist()
     ]
-    return {quark: _title(history, quark) for quark in quarks}
+    return _titles(history, quarks)
 
 
 def _used_by(thread: str) -> str:
     return "CPU idle" if thread == "idle" else f"CPU used by {thread}"
 
 
-def _title(history: History, quark: int) -> str:
-    whose = thread_of(history, quark)
-    tid = str(whose.tid)
-    return f"{whose.name} ({tid})" if whose.name and whose.name != tid else tid
+def _titles(history: History, quarks: Iterable[int]) -> dict[int, str]:
+    """Return `name (id)` of the threads whose states these attributes have."""
+    listed = [*quarks]
+    titles = {}
+    for quark, whose in zip(listed, threads_of(history, listed), strict=True):
+        tid = str(whose.tid)
+        titles[quark] = f"{whose.name} ({tid})" if whose.name and whose.name != tid else tid
+    return titles
 
 
 def _chosen(history: History, text: str) -> int:
@@ -316,7 +327,7 @@ def _chosen(history: History, text: str) -> int:
     titles = scheduled_threads(history)
     if not titles:
         raise MeantimeError("there are no states of threads, as a trace of the scheduler has them")
-    threads = {quark: thread_of(history, quark) for quark in titles}
+    threads = dict(zip(titles, threads_of(history, titles), strict=True))
     found = [quark for quark, each in threads.items() if str(each.tid) == text]
     if not found:
         found = [quark for quark, each in threads.items() if each.name == text]
@@ -365,9 +376,12 @@ class _Walk:
     def __init__(self, history: History, quark: int, start_ns: int, end_ns: int) -> None:
         # one moment of a growing history
         self._history = history = history.snapshot()
+        self._tags = history.tags
+        self._history_start_ns, self._history_end_ns = history.start_ns, history.end_ns
         self._quark = quark
         self._start_ns, self._end_ns = start_ns, end_ns
-        self._titles: dict[int, str] = {}
+        # the latest state that was met of each thread, which follows the one before
+        self._after: dict[int, Interval] = {}
         self._found: list[tuple[int, int, int, str, str, int]] = []
         last = history.state(quark, end_ns - 1)
         self._last_ns = last.end_ns if _is_wait(last) else end_ns
@@ -377,7 +391,6 @@ class _Walk:
 
     def path(self) -> CriticalPath:
         """Return the path."""
-        self._title(self._quark)
         time_ns = self._last_ns
         stack = [(self._quark, self._start_ns)]
         while stack:
@@ -393,16 +406,13 @@ class _Walk:
                     stack.append((waker, begin_ns))
                     continue
             self._add(state, begin_ns, time_ns, len(stack) - 1)
+            self._after[quark] = state
             time_ns = begin_ns
         return self._result()
 
     @cached_property
     def _interrupts(self) -> _Interrupts:
         return _Interrupts(self._history, self._start_ns, self._last_ns + 1)
-
-    def _title(self, quark: int) -> None:
-        if quark not in self._titles:
-            self._titles[quark] = _title(self._history, quark)
 
     def _waker(self, quark: int, time_ns: int) -> int:
         """Return the thread that wakes another at a time; -1 if that is unknown or an interrupt."""
@@ -420,7 +430,6 @@ class _Walk:
         if start_ns >= end_ns:
             return
         quark, name = state.quark, UNKNOWN if state.value is None else str(state.value)
-        self._title(quark)
         if name in READY:
             cpu = self._cpu(state)
             for first_ns, last_ns, user in self._users(cpu, start_ns, end_ns):
@@ -431,10 +440,12 @@ class _Walk:
 
     def _end_of_wait(self, wait: Interval) -> str:
         """Return what ended a wait that no thread ended, as far as that is known."""
-        if wait.end_ns >= self._history.end_ns:
+        if wait.end_ns >= self._history_end_ns:
             return "still waits"
-        after = self._history.state(wait.quark, wait.end_ns)
-        waker = "" if after.tag is None else self._history.tags[after.tag].get("waker", "")
+        after = self._after.get(wait.quark)
+        if after is None or after.start_ns != wait.end_ns:
+            after = self._history.state(wait.quark, wait.end_ns)
+        waker = "" if after.tag is None else self._tags[after.tag].get("waker", "")
         if waker != INTERRUPT:
             return "not known what ended it"
         name = self._interrupts.at(wait.end_ns)
@@ -443,9 +454,9 @@ class _Walk:
     def _cpu(self, ready: Interval) -> int | None:
         """Return the CPU on whose queue a thread that is ready is: where it was woken or ran."""
         tag = ready.tag
-        if tag is None and ready.start_ns > self._history.start_ns:
+        if tag is None and ready.start_ns > self._history_start_ns:
             tag = self._history.state(ready.quark, ready.start_ns - 1).tag
-        cpu = None if tag is None else self._history.tags[tag].get("cpu")
+        cpu = None if tag is None else self._tags[tag].get("cpu")
         return cpu if isinstance(cpu, int) else None
 
     def _users(self, cpu: int | None, start_ns: int, end_ns: int) -> Iterator[tuple[int, int, str]]:
@@ -462,6 +473,7 @@ class _Walk:
             end_ns = begin_ns
 
     def _result(self) -> CriticalPath:
+        met = dict.fromkeys([self._quark, *(part[2] for part in self._found)])
         self._found.reverse()
         start_ns, end_ns, thread, state, because, depth = (
             zip(*self._found, strict=True) if self._found else ((),) * 6
@@ -475,6 +487,6 @@ class _Walk:
             Coded.of(list(state)),
             Coded.of(list(because)),
             np.array(depth, np.int32),
-            self._titles,
+            _titles(self._history, met),
             self._history.attributes,
         )
