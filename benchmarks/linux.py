@@ -2,7 +2,8 @@
 
 python benchmarks/linux.py [PERF_TEXT [FTRACE_TEXT]]
 
-Without arguments both are made: 2 million events of two CPUs, a third of them switches.
+Without arguments both are made: 2 million events of two CPUs, a third of them switches. The text of
+ftrace is read with a declared provider, too.
 """
 
 from __future__ import annotations
@@ -29,6 +30,20 @@ _FIELDS = {
     "softirq_entry": "vec=1 [action=TIMER]",
     "softirq_exit": "vec=1 [action=TIMER]",
 }
+# Which thread each CPU runs, and how often each one was woken.
+_PROVIDER = """
+[[on]]
+event = "sched_switch"
+change = [
+  { path = "CPUs/{cpu}/Thread", set = "{next_comm}" },
+  { path = "Threads/{prev_pid}/Status", set = "{prev_state}" },
+  { path = "Threads/{next_pid}/Status", set = "running" },
+]
+
+[[on]]
+event = "sched_waking"
+change = [{ path = "Threads/{pid}/Status", set = "woken" }]
+"""
 _GROUPS = {"sched": "sched:", "sys": "syscalls:", "softirq": "irq:"}
 _ORDER = (
     "sys_enter_futex", "sched_switch", "sys_exit_futex", "sched_waking", "softirq_entry",
@@ -77,6 +92,14 @@ def cost(kind: str, path: Path) -> None:
     print(f"{kind}, as events with fields: {took_s:.2f} s, {records / took_s / 1e6:.2f} M events/s")
 
 
+def declared_cost(path: Path, provider: Path) -> None:
+    """Print what a declared provider makes of ftrace text."""
+    provider.write_text(_PROVIDER)
+    records = meantime.open(path, provider=provider).metadata.records
+    took_s = best_cpu_s(lambda: meantime.open(path, provider=provider), times=3)
+    print(f"ftrace, declared provider: {took_s:.2f} s, {records / took_s / 1e6:.2f} M events/s")
+
+
 def critical_path_cost() -> None:
     """Print what the critical path of a thread costs in a history of 10 million changes."""
     threads, cycles, cycle_ns = 1000, 3333, 1_000_000
@@ -123,6 +146,7 @@ def main() -> None:
         cost("perf script", perf)
         ftrace = given[1] if len(given) > 1 else made(Path(folder, "trace.txt"), is_perf=False)
         cost("ftrace", ftrace)
+        declared_cost(ftrace, Path(folder, "scheduler.toml"))
     critical_path_cost()
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import meantime
 from meantime.errors import InputError
+from meantime.readers import ctf
 from meantime.readers.contract import ReadOptions
 from meantime.readers.ctf import BabeltraceText, read_text
 
@@ -146,6 +147,20 @@ def test_long_events_and_many_fields_are_read() -> None:
     history = read(PERF + extra + f"[979.600000000] e: {{ cpu_id = 0 }}, {{ {many} }}\n")
 
     assert dict(history.anomalies) == {"unread_fields": 105}
+
+
+def test_an_event_that_does_not_end_is_refused_before_it_is_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ctf, "_MOST_LINE_BYTES", 1 << 19)
+
+    class Endless(io.RawIOBase):
+        def read(self, size: int = -1) -> bytes:
+            return b"x" * size
+
+    running = BabeltraceText("trace", Endless(), is_old=False)
+    with pytest.raises(InputError, match="trace: an event is longer than"):
+        read_text(running, ReadOptions())
 
 
 @pytest.fixture

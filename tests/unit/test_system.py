@@ -184,6 +184,27 @@ def test_perf_records_where_bpftrace_is_not_installed(machine: Path, tmp_path: P
     assert "-e sched:sched_switch" in words
     assert words.endswith("-- sleep 1.500000000\n")
 
+    program(machine, "perf", 'if [ "$1" = record ]; then echo data; fi')
+    with pytest.raises(MeantimeError, match="perf recorded no event"):
+        meantime.record_system("cpu", tmp_path / "none.txt", duration="1s")
+    assert not (tmp_path / "none.txt").exists()
+
+
+def test_threads_that_begin_while_a_process_is_chosen_are_followed(tmp_path: Path) -> None:
+    tasks, chosen = tmp_path / "task", tmp_path / "set_event_pid"
+    (tasks / "7").mkdir(parents=True)
+    os.mkfifo(chosen)
+    reader = os.open(chosen, os.O_RDONLY | os.O_NONBLOCK)
+    listed = iter([["7"], ["7", "8"], ["7", "8"]])
+
+    class Tasks:
+        def iterdir(self) -> list[Path]:
+            return [tasks / name for name in next(listed)]
+
+    with_tracefs._follow(chosen, Tasks())  # type: ignore[arg-type] # what is used of a path
+    assert os.read(reader, 100) == b"78"
+    os.close(reader)
+
 
 def test_what_is_missing_is_said_with_how_to_get_it(
     machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

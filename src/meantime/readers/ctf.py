@@ -167,6 +167,8 @@ class BabeltraceText:
             self._out = bytearray(2 * len(self._out))
             self._ended = False
         self._rest = text[used:]
+        if len(self._rest) > _MOST_LINE_BYTES:
+            raise InputError(self.name, "an event is longer than 64 MiB")
         self._ended = self._ended and not self._rest
         self._ready = memoryview(bytes(memoryview(self._out)[:written]))
         if self._ended:

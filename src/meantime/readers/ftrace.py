@@ -55,8 +55,9 @@ _ENOUGH_LINES = 60
 # A page of systrace begins with its program; the text comes after some hundred kB.
 _PAGE = re.compile(rb"<title>(?:Android System Trace|Systrace)|class=\"trace-data\"|linuxPerfData")
 _COMPRESSED = re.compile(rb"(?:[^\n\0]*\n){0,3}TRACE:\r?\n(?=x[\x01\x5e\x9c\xda])")
-# Text compresses to a tenth; more than this is a zip bomb.
+# Text compresses to a tenth; more than this is a zip bomb, and a ring of atrace is some 100 MB.
 _MOST_EXPANDED = 300
+_MOST_TEXT_BYTES = 1 << 30
 
 
 def recognises(head: bytes, name: str) -> bool:
@@ -155,10 +156,11 @@ class FtraceReading(Reading):
         name = window.source.name
         try:
             stream = zlib.decompressobj()
-            text = stream.decompress(packed, _MOST_EXPANDED * len(packed) + 1)
+            most = min(_MOST_EXPANDED * len(packed), _MOST_TEXT_BYTES)
+            text = stream.decompress(packed, most + 1)
         except zlib.error as error:
             raise InputError(name, f"the compressed text of atrace is damaged: {error}") from None
-        if len(text) > _MOST_EXPANDED * len(packed):
+        if len(text) > most:
             raise InputError(name, "the compressed text of atrace expands more than text can")
         self.trace.anomalies.add("truncated", int(not stream.eof))
         window.source.close()

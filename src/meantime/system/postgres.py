@@ -141,7 +141,7 @@ def _address(pid: int) -> int:
         found = symbol_value(program, _SYMBOL)
         maps = (_PROC / str(pid) / "maps").read_text()
         inode = program.stat().st_ino
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, OverflowError) as error:
         raise MeantimeError(f"the program of process {pid} cannot be read: {error}") from error
     if found is None:
         raise MeantimeError(

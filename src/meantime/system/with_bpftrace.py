@@ -141,9 +141,13 @@ def _sorted_lines(printed: IO[bytes], folder: Path) -> Generator[bytes]:
             environment={"LC_ALL": "C"},
         )
         assert child.stdout is not None
-        with child.stdout as lines:
-            yield from (line for line in lines if line != b"\n")
-        if child.wait():
+        try:
+            with child.stdout as lines:
+                yield from (line for line in lines if line != b"\n")
+            status = child.wait()
+        finally:
+            children.stop(child)
+        if status:
             problems.seek(0)
             raise MeantimeError(f"sort failed: {_one_line(problems.read())}")
 

@@ -26,7 +26,7 @@ def record(request: Request, output: IO[bytes], folder: Path) -> int:
     """Record tracepoints and write their text; return how many chunks of events were lost.
 
     Raises:
-        MeantimeError: If perf fails.
+        MeantimeError: If perf fails, or nothing was recorded.
     """
     with (
         tempfile.TemporaryFile(dir=folder) as data,
@@ -58,6 +58,8 @@ def record(request: Request, output: IO[bytes], folder: Path) -> int:
             children.stop(child)
         if status:
             raise MeantimeError(f"perf script failed: {_reported(problems)}")
+        if not os.fstat(output.fileno()).st_size:
+            raise MeantimeError(f"perf recorded no event: {_reported(problems)}".rstrip(": "))
         problems.seek(0)
         return sum(int(found[1]) for found in _LOST.finditer(problems.read()))
 

@@ -104,11 +104,19 @@ def _enable(instance: Path, events: Sequence[str], pid: int | None) -> None:
         # the clock of other programs, on kernels that have it
         _write(instance / "trace_clock", "mono")
     if pid is not None:
-        threads = [path.name for path in (_PROC / str(pid) / "task").iterdir()]
         _write(instance / "options" / "event-fork", "1")
-        _write(instance / "set_event_pid", " ".join(threads))
+        _follow(instance / "set_event_pid", _PROC / str(pid) / "task")
     for event in events:
         _write(instance / "events" / event.replace(":", "/") / "enable", "1")
+
+
+def _follow(chosen: Path, tasks: Path) -> None:
+    """Choose the threads of a process, also those that begin meanwhile; they choose their own."""
+    threads: set[str] = set()
+    while new := {path.name for path in tasks.iterdir()} - threads:
+        with chosen.open("w" if not threads else "a") as file:
+            file.write(" ".join(new))
+        threads |= new
 
 
 def _copy(instance: Path, output: IO[bytes], duration_ns: int) -> None:
@@ -117,7 +125,7 @@ def _copy(instance: Path, output: IO[bytes], duration_ns: int) -> None:
     pipe = os.open(instance / "trace_pipe", os.O_RDONLY | os.O_NONBLOCK)
     try:
         if output.tell() == 0:
-            clock = re.search(r"\[(\w+)\]", (instance / "trace_clock").read_text())
+            clock = re.search(r"\[([\w-]+)\]", (instance / "trace_clock").read_text())
             output.write(b"# tracer: nop\n")
             output.write(f"# clock: {clock[1] if clock else 'local'}\n".encode())
         while until_s is None or time.monotonic() < until_s:
