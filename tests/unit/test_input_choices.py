@@ -146,6 +146,34 @@ PRIVATE: list[tuple[str, Any]] = [
             "command_line": "app secret",
         },
     ),
+    (
+        "arguments.json",
+        {
+            "traceEvents": [
+                {
+                    "ph": ph,
+                    "name": "a",
+                    "dur": 0,
+                    "id": 1,
+                    "pid": 1,
+                    "tid": 1,
+                    "ts": ts,
+                    "args": arguments,
+                }
+                for ts, (ph, arguments) in enumerate(
+                    [
+                        ("X", {"n": [{"Request-Headers": {"x": "secret"}}]}),
+                        ("B", {"env": "secret", "rows": 1}),
+                        ("E", {"argv": ["secret"]}),
+                        ("i", {"commandLine": "secret", "headers": 4}),
+                        ("b", {"cookies": "secret"}),
+                        ("e", {}),
+                        ("M", {"environment": "secret"}),
+                    ]
+                )
+            ]
+        },
+    ),
     ("a.strace", STRACE),
     ("a.pftrace", field(1, field(8, 5) + field(2, PROCESS)) * 2),
 ]
@@ -171,6 +199,17 @@ def test_what_is_private_is_copied_only_if_it_is_asked_for(
     assert b"secret" in stored(include="env")
     # leaving out what is private is no fault of the input
     meantime.open(path, strict=True)
+
+
+def test_arguments_of_chrome_events_lose_only_what_is_private(tmp_path: Path) -> None:
+    (content,) = (each for name, each in PRIVATE if name == "arguments.json")
+    history = meantime.open(write(tmp_path / "a.json", content))
+
+    spans, points = history.spans(), history.points()
+    found = [spans.arguments(row) for row in range(len(spans))]
+    assert [text and json.loads(text) for text in found] == [{"n": [{}]}, {"rows": 1}, None]
+    assert json.loads(points.arguments(0) or "") == {"headers": 4}
+    assert history.anomalies["private_field"] == 6
 
 
 def test_a_recording_has_no_arguments_of_its_program(tmp_path: Path) -> None:

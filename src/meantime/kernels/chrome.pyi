@@ -1,3 +1,4 @@
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 Columns: TypeAlias = dict[str, Any]
@@ -13,7 +14,15 @@ FLOW_IN: int
 FLOW_OUT: int
 
 class ChromeScanner:
-    def __init__(self, total: int, *, kinds: bytes, default_id: bytes, lenient: bool) -> None: ...
+    def __init__(
+        self,
+        total: int,
+        *,
+        kinds: bytes,
+        default_id: bytes,
+        lenient: bool,
+        private: Iterable[str] = (),
+    ) -> None: ...
     def scan_block(self, block: memoryview | bytes, offset: int) -> bool: ...
     @property
     def position(self) -> int: ...

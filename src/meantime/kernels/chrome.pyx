@@ -81,6 +81,9 @@ cdef extern from "chrome_scan.h":
         int64_t odd[1]
         int64_t events
         int saw_events
+        const char* private_names
+        uint8_t private_shortest[26]
+        uint32_t private_last[26]
         int64_t fault_offset
         int fault
     int chrome_init(Chrome*, int64_t, uint64_t, const uint8_t*, const char*, uint32_t) noexcept nogil
@@ -111,14 +114,17 @@ cdef class ChromeScanner:
 
     The columns are in the order of the text; what was taken once is not returned again. `names`, `categories` and `ids` are the bytes of the
     JSON strings without decoding their escapes. `kinds` has a kind for each of the 256 possible
-    phases; `default_id` is the pid or tid of events that have none.
+    phases; `default_id` is the pid or tid of events that have none. `private` are names of
+    arguments, in small letters without `-` and `_`: the length of arguments in which one occurs, at
+    any depth and in any spelling, is negative.
     """
 
     cdef Chrome scan
     cdef bint ready
+    cdef bytes private
 
     def __cinit__(self, int64_t total, *, const uint8_t[::1] kinds, bytes default_id,
-                  bint lenient):
+                  bint lenient, private=()):
         if kinds.shape[0] != 256:
             raise ValueError("a kind for each of the 256 phases is needed")
         if not chrome_init(&self.scan, total, seed(), &kinds[0], default_id,
@@ -126,6 +132,14 @@ cdef class ChromeScanner:
             raise MemoryError
         self.ready = True
         self.scan.lenient = lenient
+        if private:
+            self.private = "\n".join(["", *private, ""]).encode("ascii")
+            self.scan.private_names = self.private
+            for name in private:
+                first = ord(name[0]) - ord("a")
+                self.scan.private_last[first] |= <uint32_t>1 << (ord(name[-1]) - ord("a"))
+                shortest = self.scan.private_shortest[first] or len(name)
+                self.scan.private_shortest[first] = min(shortest, len(name))
 
     def __dealloc__(self):
         if self.ready:

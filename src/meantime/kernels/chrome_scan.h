@@ -381,6 +381,10 @@ typedef struct {
   int fault;
   uint8_t kinds[256]; /* by phase */
   int32_t default_id; /* of events without a pid or tid */
+  /* names of private arguments, each behind a line feed, with another one at the end */
+  const char *private_names;
+  uint8_t private_shortest[26]; /* by letter that one begins with, the shortest; 0 for none */
+  uint32_t private_last[26];    /* by the same letter, those that such a name ends with, as bits */
 } Chrome;
 
 static inline int64_t offset_of(const Chrome *s, const char *p) { return s->origin + (p - s->base); }
@@ -736,18 +740,59 @@ static inline void touch(ChromeThread *thread, int64_t time_ns) {
   if (time_ns > thread->last_ns) thread->last_ns = time_ns;
 }
 
-/* Empty arguments count as none. */
-static inline int32_t args_size(const ChromeEvent *e) {
+#define PRIVATE_CHARACTERS 24
+
+static inline int letter_of(char c) {
+  return (uint8_t)((c | 32) - 'a') < 26 ? (c | 32) - 'a' : -1;
+}
+
+/* Whether a key, whose last quote is at `quote`, is private: case, `-` and `_` do not matter. */
+static int is_private_key(const Chrome *s, const char *begin, const char *quote) {
+  char name[PRIVATE_CHARACTERS + 3];
+  const char *key = quote;
+  int n = 0, first, last;
+  while (key > begin && key[-1] != '"') key--;
+  if (key == quote || (first = letter_of(*key)) < 0 || !s->private_shortest[first]) return 0;
+  if (quote - key < s->private_shortest[first] || (last = letter_of(quote[-1])) < 0) return 0;
+  if (!(s->private_last[first] >> last & 1)) return 0;
+  name[n++] = '\n';
+  for (; key < quote; key++) {
+    if (*key == '_' || *key == '-') continue;
+    if (n > PRIVATE_CHARACTERS) return 0;
+    name[n++] = *key >= 'A' && *key <= 'Z' ? (char)(*key + 32) : *key;
+  }
+  name[n++] = '\n';
+  name[n] = 0;
+  return strstr(s->private_names, name) != NULL;
+}
+
+/* Whether arguments, which may be nested, have a private key. */
+static int has_private(const Chrome *s, const char *begin, const char *end) {
+  const char *p = begin;
+  while ((p = memchr(p, ':', (size_t)(end - p))) != NULL) {
+    const char *quote = p - 1;
+    while (quote > begin && (*quote == ' ' || *quote == '\t' || *quote == '\n' || *quote == '\r'))
+      quote--;
+    if (quote > begin && *quote == '"' && is_private_key(s, begin, quote)) return 1;
+    p++;
+  }
+  return 0;
+}
+
+/* Empty arguments count as none; the length of those with a private key is negative. */
+static inline int32_t args_size(const Chrome *s, const ChromeEvent *e) {
   int64_t length = e->args ? e->args_end - e->args : 0;
   if (length == 2 && e->args[0] == '{') length = 0;
-  return length > INT32_MAX ? 0 : (int32_t)length;
+  if (length > INT32_MAX) length = 0;
+  if (length && s->private_names && has_private(s, e->args, e->args_end)) length = -length;
+  return (int32_t)length;
 }
 
 static int record_keep(Chrome *s, const ChromeEvent *e, int32_t thread, int32_t id) {
   int64_t n = s->records;
   if (n == s->records_capacity && !records_reserve(s)) return 0;
   s->record_ns[n] = e->time_state == NUMBER_OK ? nearest(e->time) : 0;
-  s->record_args_length[n] = args_size(e);
+  s->record_args_length[n] = args_size(s, e);
   s->record_args_offset[n] = s->record_args_length[n] ? offset_of(s, e->args) : 0;
   s->record_thread[n] = thread;
   s->record_name[n] = e->name;
@@ -816,7 +861,7 @@ static int event_keep(Chrome *s, const ChromeEvent *e) {
     s->thread[n] = code;
     s->name[n] = e->name;
     s->category[n] = e->category;
-    s->args_length[n] = args_size(e);
+    s->args_length[n] = args_size(s, e);
     s->args_offset[n] = s->args_length[n] ? offset_of(s, e->args) : 0;
     if (kind == KIND_COMPLETE) {
       s->end_ns[n] = end_of(s, e, time_ns);
@@ -842,7 +887,7 @@ static int event_keep(Chrome *s, const ChromeEvent *e) {
     /* Spans and marks are separate columns; this keeps their order in the file, which `match` in
      * nest.pyx needs. MOST_ROWS limits spans to 32 bits. */
     s->mark_position[n] = (int32_t)s->spans;
-    s->mark_args_length[n] = args_size(e);
+    s->mark_args_length[n] = args_size(s, e);
     s->mark_args_offset[n] = s->mark_args_length[n] ? offset_of(s, e->args) : 0;
     if (time_ns < thread->last_mark_ns) thread->backwards = 1;
     thread->last_mark_ns = time_ns;

@@ -10,32 +10,62 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
-    from meantime.trace import Trace
+    from meantime.anomalies import Anomalies
+    from meantime.columns import Int32s, Int64s
+    from meantime.trace import ArgumentText, Trace
 
-__all__ = ["PRIVATE_NAME", "leave_private_facts_out", "public"]
+__all__ = [
+    "PRIVATE_KEYS",
+    "PRIVATE_NAME",
+    "is_private_key",
+    "leave_private_arguments_out",
+    "leave_private_facts_out",
+    "public",
+]
 
+_BRACKETS = {"{", "["}
 # Names of the fields of events.
 PRIVATE_NAME = re.compile(
     r"header|environ|^env$|cookie|authorization|passw|token|command_?line|cmdline|^arg(?:s|v|uments)$",
     re.IGNORECASE,
 )
-# Names of what is known of a whole trace, among which are file names with the words above.
-_PRIVATE_FACT = re.compile(r"(?:command[_-]?line|cmdline|environ(?:ment)?|env|argv)", re.IGNORECASE)
-_IN_JSON = re.compile(rf'"{_PRIVATE_FACT.pattern}"\s*:', re.IGNORECASE)
+# Names of what is private among facts and arguments, which have other keys with the words above.
+PRIVATE_KEYS = (
+    "argv", "authorization", "cmdline", "commandline", "cookie", "cookies", "env", "environ",
+    "environment", "headers", "headerstext", "proxyauthorization", "requestheaders",
+    "requestheaderstext", "responseheaders", "responseheaderstext", "setcookie",
+)  # fmt: skip
+
+
+def is_private_key(key: str) -> bool:
+    """Return whether a fact or an argument is private by its name.
+
+    >>> is_private_key("Command-Line"), is_private_key("tokens")
+    (True, False)
+    """
+    return key.lower().replace("_", "").replace("-", "") in PRIVATE_KEYS
 
 
 def public(value: Any) -> tuple[Any, int]:
-    """Return a fact as in JSON without the private fields in it, and how many these are.
+    """Return a value as in JSON without the private fields in it, and how many these are.
 
-    >>> public({"os": "Linux", "command_line": "chrome --user=me", "more": [{"env": {}}]})
-    ({'os': 'Linux', 'more': [{}]}, 2)
+    A number is public whatever its name is.
+
+    >>> public({"headers": 3, "command_line": "chrome --user=me", "more": [{"env": {}}]})
+    ({'headers': 3, 'more': [{}]}, 2)
 
     Raises:
         RecursionError: If it is nested too deeply.
     """
     if isinstance(value, dict):
-        kept = {k: public(each) for k, each in value.items() if not _PRIVATE_FACT.fullmatch(k)}
+        kept = {
+            key: public(each)
+            for key, each in value.items()
+            if isinstance(each, int | float) or not is_private_key(key)
+        }
         inside = sum(count for _, count in kept.values())
         return {key: each for key, (each, _) in kept.items()}, inside + len(value) - len(kept)
     if isinstance(value, list):
@@ -47,16 +77,38 @@ def public(value: Any) -> tuple[Any, int]:
 def leave_private_facts_out(trace: Trace) -> None:
     """Leave out what is private in the facts of a trace, and count it."""
     for name, text in list(trace.facts.items()):
-        if _PRIVATE_FACT.fullmatch(name.partition(" of ")[0]):
+        if is_private_key(name.partition(" of ")[0]):
             del trace.facts[name]
             trace.anomalies.add("private_field")
-        elif _IN_JSON.search(text):
+        elif text.lstrip()[:1] in _BRACKETS:
             try:
                 kept, count = public(json.loads(text, strict=False))
             except (RecursionError, ValueError):
-                # it cannot be read, so all of it may be private
-                del trace.facts[name]
-                count = 1
-            else:
+                continue
+            if count:
                 trace.facts[name] = json.dumps(kept)
-            trace.anomalies.add("private_field", count)
+                trace.anomalies.add("private_field", count)
+
+
+def leave_private_arguments_out(
+    offset: Int64s, length: Int32s, text: ArgumentText, anomalies: Anomalies
+) -> None:
+    """Replace arguments of negative length by what is public of them, and count the rest.
+
+    Args:
+        offset: Where the JSON text of each row is; changed in place.
+        length: How long it is; negative where a key is private. Changed in place.
+        text: The texts, to which those without private keys are added.
+        anomalies: Where what is left out is counted.
+    """
+    for row in np.flatnonzero(length < 0).tolist():
+        try:
+            kept, count = public(
+                json.loads(text.read(int(offset[row]), -int(length[row])), strict=False)
+            )
+        except (RecursionError, ValueError):
+            # it cannot be read, so all of it may be private
+            kept, count = None, 1
+        data = json.dumps(kept).encode() if kept else b""
+        offset[row], length[row] = text.add(data) if data else 0, len(data)
+        anomalies.add("private_field", count)

@@ -22,7 +22,7 @@ from meantime.readers.chrome.spans import SpanRows
 from meantime.readers.chrome.text import Strings
 from meantime.readers.contract import lazy_trace
 from meantime.readers.file_text import BLOCK_BYTES, block_of
-from meantime.readers.private_fields import leave_private_facts_out
+from meantime.readers.private_fields import PRIVATE_KEYS, leave_private_facts_out
 from meantime.trace import ArgumentText
 
 if TYPE_CHECKING:
@@ -85,7 +85,11 @@ class _Reading:
         self._trace = trace
         self._options = options
         self._scanner = ChromeScanner(
-            len(text), kinds=KINDS, default_id=DEFAULT_ID, lenient=options.lenient
+            len(text),
+            kinds=KINDS,
+            default_id=DEFAULT_ID,
+            lenient=options.lenient,
+            private=() if options.private else PRIVATE_KEYS,
         )
         # the scanner's codes of names become the trace's codes of values: no column is translated
         self._names = Strings(trace.values)

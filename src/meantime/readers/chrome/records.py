@@ -12,6 +12,7 @@ from meantime.readers.chrome.asynchronous import read_async
 from meantime.readers.chrome.counters import read_counters
 from meantime.readers.chrome.flows import read_flows
 from meantime.readers.chrome.objects import read_objects
+from meantime.readers.private_fields import leave_private_arguments_out
 from meantime.trace import Arguments, Points
 
 if TYPE_CHECKING:
@@ -119,7 +120,12 @@ class RecordRows:
 
     def add(self, scanner: ChromeScanner) -> None:
         """Add what was scanned since the last call."""
-        self._parts.append(scanner.records())
+        columns = scanner.records()
+        trace = self._tables[3]
+        leave_private_arguments_out(
+            columns["args_offset"], columns["args_length"], trace.text, trace.anomalies
+        )
+        self._parts.append(columns)
 
     def instants(self) -> Records | None:
         """Return the instants among what was added last; they are removed."""

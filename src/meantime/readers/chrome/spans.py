@@ -9,6 +9,7 @@ import numpy as np
 from meantime.kernels import gather, nest
 from meantime.readers.contract import MOST_BATCH_ROWS
 from meantime.readers.matching import Begins, Ends, close_ended, close_spans
+from meantime.readers.private_fields import leave_private_arguments_out
 from meantime.trace import Arguments, Spans
 
 if TYPE_CHECKING:
@@ -52,6 +53,13 @@ class SpanRows:
     def add(self, scanner: ChromeScanner) -> None:
         """Add what was scanned since the last call."""
         spans, marks = scanner.spans(), scanner.marks()
+        for columns in (spans, marks):
+            leave_private_arguments_out(
+                columns["args_offset"],
+                columns["args_length"],
+                self._trace.text,
+                self._trace.anomalies,
+            )
         spans["name"] = self._names.map_or_empty(spans["name"])
         spans["category"] = self._categories.map(spans["category"])
         spans["level"] = np.zeros(len(spans["name"]), np.int32)
