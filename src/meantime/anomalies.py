@@ -170,14 +170,15 @@ CATALOGUE: dict[str, str] = {
     "parent_cycle": "spans that are their own ancestors are drawn without a parent",
     "child_before_parent": (
         "spans begin before their parent in another service: the clocks of the two differ; the"
-        " fact `clocks differ` says by how much"
+        " fact `clocks differ` says by how much, and --repair-clocks shifts them"
     ),
     "span_before_parent": (
         "spans begin before their parent in the same service, which is not drawn as their cause"
     ),
     "child_after_parent": (
         "a server's spans end after the client's call in another service: the client did not wait,"
-        " or the clocks of the two differ; the fact `clocks differ` says by how much"
+        " or the clocks of the two differ; the fact `clocks differ` says by how much, and"
+        " --repair-clocks shifts them"
     ),
     "link_left_out": "links to spans that are not in the input, or begin later, are not drawn",
     "fields_dropped": ("the recorded program dropped attributes, events or links above its limits"),

@@ -41,6 +41,7 @@ def open_history(
     columns: Columns | None = None,
     format: str | None = None,  # noqa: A002 - named as on the command line
     include: Include = (),
+    repair_clocks: bool = False,
     provider: ProviderLike = None,
     cache: bool = False,
     lenient: bool = False,
@@ -70,6 +71,8 @@ def open_history(
             recognised, or recognised as another one.
         include: `"env"` copies command lines, environment variables and headers of requests, which
             are otherwise left out and counted.
+        repair_clocks: Shift the times of services whose clocks differ from those of their callers,
+            in traces of OpenTelemetry, Jaeger and Zipkin.
         provider: Derives states from the events of a trace; see `meantime.build`. `"none"` leaves
             out the states of CPUs and threads that follow from the events of a scheduler.
         cache: Keep the history of a trace in `$XDG_CACHE_HOME/meantime`, or `~/.cache/meantime`,
@@ -99,13 +102,13 @@ def open_history(
     start, end = (parse_instant(time) if isinstance(time, str) else time for time in (start, end))
     mapping = mapping_of(columns)
     if not isinstance(path, str | PathLike):
-        if format is not None or include:
-            raise UsageError("format and include apply to a path; this is a table")
+        if format is not None or include or repair_clocks:
+            raise UsageError("format, include and repair_clocks apply to a path; this is a table")
         history = _of_table(path, mapping, _loaded(provider), lenient=lenient, until_ns=until_ns)
         if strict:
             history.anomalies.refuse(history.metadata.source)
         return history
-    given = input_path(path, mapping, format, include)
+    given = input_path(path, mapping, format, include, repair_clocks=repair_clocks)
     if provider == NO_PROVIDER:
         given, provider = without_scheduling(given), None
     history = _opened(

@@ -21,6 +21,7 @@ __all__ = [
     "InputPath",
     "format_for",
     "input_path",
+    "is_clock_repair_wanted",
     "is_private_wanted",
     "is_scheduling_wanted",
     "mapping_for",
@@ -48,6 +49,7 @@ class InputPath:
         format: The name of the format, which is then not recognised by the content.
         private: Whether command lines, environments and headers of requests are copied.
         scheduling: Whether states of CPUs and threads are derived from the events of a scheduler.
+        repair_clocks: Whether services whose clocks differ from those of their callers are shifted.
     """
 
     path: str
@@ -55,6 +57,7 @@ class InputPath:
     format: str | None = None
     private: bool = False
     scheduling: bool = True
+    repair_clocks: bool = False
 
     def __fspath__(self) -> str:
         return self.path
@@ -68,6 +71,8 @@ def input_path(
     mapping: ColumnMapping | None = None,
     format_: str | None = None,
     include: Include = (),
+    *,
+    repair_clocks: bool = False,
 ) -> str | os.PathLike[str]:
     """Return a path with what is given about it; the path itself if that is nothing.
 
@@ -78,9 +83,9 @@ def input_path(
     for part in parts:
         if part not in PRIVATE_PARTS:
             raise UsageError(f"include: unknown part {part!r}; choose {', '.join(PRIVATE_PARTS)}")
-    if mapping is None and format_ is None and not parts:
+    if mapping is None and format_ is None and not parts and not repair_clocks:
         return path
-    return InputPath(os.fspath(path), mapping, format_, bool(parts))
+    return InputPath(os.fspath(path), mapping, format_, bool(parts), repair_clocks=repair_clocks)
 
 
 def without_scheduling(path: str | os.PathLike[str]) -> InputPath:
@@ -110,6 +115,11 @@ def is_private_wanted(path: str | os.PathLike[str]) -> bool:
     return isinstance(path, InputPath) and path.private
 
 
+def is_clock_repair_wanted(path: str | os.PathLike[str]) -> bool:
+    """Return whether services at a path are shifted if their clocks differ."""
+    return isinstance(path, InputPath) and path.repair_clocks
+
+
 def is_scheduling_wanted(path: str | os.PathLike[str]) -> bool:
     """Return whether states are derived from the events of a scheduler at a path."""
     return not isinstance(path, InputPath) or path.scheduling
@@ -129,6 +139,10 @@ def reject_choices(path: str | os.PathLike[str]) -> None:
         raise InputError(path.path, "this is a finished history; columns apply to tables and logs")
     if path.private:
         raise InputError(path.path, "this is a finished history; --include applies to traces")
+    if path.repair_clocks:
+        raise InputError(
+            path.path, "this is a finished history; --repair-clocks applies to traces of services"
+        )
     raise InputError(
         path.path, "this is a finished history; a provider, or none, applies to the original trace"
     )

@@ -13,6 +13,7 @@ from meantime.history.directory import is_history
 from meantime.input_path import (
     NO_PROVIDER,
     format_for,
+    is_clock_repair_wanted,
     is_private_wanted,
     is_scheduling_wanted,
     mapping_for,
@@ -36,6 +37,7 @@ _LABELS = {
     "columns": "columns",
     "format": "format",
     "include": "include",
+    "repair_clocks": "repair-clocks",
 }
 
 
@@ -64,6 +66,8 @@ def provenance_of(
         provenance["format"] = format_
     if is_private_wanted(trace):
         provenance["include"] = "env"
+    if is_clock_repair_wanted(trace):
+        provenance["repair_clocks"] = "yes"
     if not is_scheduling_wanted(trace):
         provenance["provider"] = NO_PROVIDER
     if provider is not None:

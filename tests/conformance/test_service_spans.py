@@ -16,6 +16,7 @@ import meantime
 from meantime.cli import cli
 from meantime.errors import InputError, MeantimeError, UsageError
 from meantime.query.services import service_statistics
+from meantime.readers.services.clock_repair import shifts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -329,6 +330,75 @@ def test_clocks_that_differ_are_counted_with_the_amount(tmp_path: Path) -> None:
     assert history.anomalies["child_after_parent"] == 1
     expected = "b, called by a, begins up to 30us before it and ends up to 50us after it"
     assert history.facts["clocks differ"] == expected
+    # one within its own service
+    assert history.anomalies["span_before_parent"] == 1
+
+
+def test_clocks_are_repaired_on_request(tmp_path: Path) -> None:
+    """The clock of b is 1 ms ahead, and that of c, which only b calls, 2 ms behind."""
+    path = tmp_path / "clocks.json"
+    spans = [
+        call("a", "1 1", "ask", (10_000, 10_100), "CLIENT"),
+        call("b", "1 2 1", "answer", (11_010, 11_090), "SERVER"),
+        call("b", "1 3 2", "ask", (11_020, 11_080), "CLIENT"),
+        call("c", "1 4 3", "answer", (8_030, 8_070), "SERVER"),
+        call("a", "2 5", "ask", (20_000, 20_100), "CLIENT"),
+        call("b", "2 6 5", "answer", (21_040, 21_060), "SERVER"),
+    ]
+    path.write_text(json.dumps(spans))
+    assert meantime.open(path).anomalies["child_before_parent"] == 1
+    history = meantime.open(path, repair_clocks=True)
+    assert not history.anomalies
+    assert history.facts["clocks shifted"] == "c +2ms; b -1ms"
+    assert (history.spans().start_ns // 1000 - START_US).tolist() == [
+        *(10_000, 20_000),
+        *(10_010, 10_020, 20_040),
+        10_030,
+    ]
+    built = tmp_path / "built.mth"
+    meantime.build(path, path=built)
+    with pytest.raises(InputError, match="--repair-clocks applies to traces of services"):
+        meantime.open(built, repair_clocks=True)
+
+
+def test_clocks_that_fit_or_drift_are_judged_by_all_calls() -> None:
+    zeros, ones = np.zeros(4, np.int64), np.ones(4, np.int64)
+    low, high = np.array([-5, -9, 1, 2]), np.array([5, 9, 8, 9])
+    # one shift fits all
+    assert shifts(zeros, ones, low, high) == {1: 3}
+    # none does: half of the calls fit without one
+    assert shifts(zeros, ones, low, np.array([-1, 9, 8, 1])) == {1: 1}
+    assert not shifts(zeros, ones, low, np.array([5, 0, 8, -1]))
+    # calls in the other direction limit the same clocks
+    assert shifts(np.array([0, 1]), np.array([1, 0]), np.array([3, -8]), np.array([9, -4])) == {
+        1: 6
+    }
+
+
+def test_reports_of_one_span_each_have_a_part_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "parts.json"
+    own = {"traceId": "1", "id": "2", "kind": "CLIENT", "localEndpoint": {"serviceName": "a"}}
+    path.write_text(json.dumps([own | {"duration": 7}, own | {"timestamp": 5}]))
+    history = meantime.open(path)
+    spans = history.spans()
+    assert (spans.start_ns.tolist(), spans.end_ns.tolist()) == ([5000], [12_000])
+    assert dict(history.anomalies) == {"reports_merged": 1}
+
+
+def test_services_of_equal_names_are_apart(tmp_path: Path) -> None:
+    path = tmp_path / "names.json"
+    groups = []
+    for number, (name, instance) in enumerate((("a", "b"), ("a", "c"), ("a b", ""))):
+        keys = {"service.name": name, "service.instance.id": instance}
+        attributes = [{"key": k, "value": {"stringValue": v}} for k, v in keys.items()]
+        span = {"traceId": "1" * 32, "spanId": f"{number + 1:016}", "startTimeUnixNano": "5"}
+        scopes = [{"spans": [span | {"endTimeUnixNano": "9"}]}]
+        groups.append({"resource": {"attributes": attributes}, "scopeSpans": scopes})
+    # a document of one line, which ends
+    path.write_text(json.dumps({"resourceSpans": groups}) + "\n\n")
+    history = meantime.open(path)
+    processes = {history.attributes.path(quark)[1] for quark in history.spans().threads.tolist()}
+    assert processes == {"a b", "a c", "a b (2)"}
 
 
 @pytest.mark.parametrize(

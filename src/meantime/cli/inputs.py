@@ -154,7 +154,7 @@ def _by_file(
 
 
 def mapped(file: str) -> str | os.PathLike[str]:
-    """Return a file, with what `--format`, `--include`, `--columns` and `--pair` say about it.
+    """Return a file, with what the options say about how it is read; see `cli.options`.
 
     Raises:
         UsageError: If they cannot be understood.
@@ -163,12 +163,14 @@ def mapped(file: str) -> str | os.PathLike[str]:
     format_, include, columns, pairs, by = (
         meta.get(f"meantime.{name}") for name in ("format", "include", "columns", "pair", "pair_by")
     )
-    if not (format_ or include or columns or pairs or by):
+    repair_clocks = bool(meta.get("meantime.repair_clocks"))
+    if not (format_ or include or columns or pairs or by or repair_clocks):
         return file
     from meantime.column_mapping import mapping_of  # noqa: PLC0415 - few files need it
     from meantime.input_path import input_path  # noqa: PLC0415 - as above
 
-    return input_path(file, mapping_of(columns, pairs or (), by or ()), format_, include or ())
+    mapping = mapping_of(columns, pairs or (), by or ())
+    return input_path(file, mapping, format_, include or (), repair_clocks=repair_clocks)
 
 
 def is_statemap(file: str) -> bool:

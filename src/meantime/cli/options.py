@@ -102,7 +102,7 @@ def input_options(function: F) -> F:
 
 
 def format_options(function: F) -> F:
-    """Add the options that name the format, and say what is copied although it is private."""
+    """Add the options that name the format, and say how its contents are read."""
     name = once(
         "--format",
         metavar="NAME",
@@ -117,7 +117,14 @@ def format_options(function: F) -> F:
         callback=_keep,
         help="Copy command lines, environment variables and headers of requests too.",
     )
-    return name(include(function))
+    repair = click.option(
+        "--repair-clocks",
+        is_flag=True,
+        expose_value=False,
+        callback=_keep,
+        help="Shift services of a distributed trace whose clocks differ from their callers'.",
+    )
+    return name(include(repair(function)))
 
 
 def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:

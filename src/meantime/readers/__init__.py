@@ -16,6 +16,7 @@ from meantime.additions import READERS, additions, warn_about
 from meantime.errors import InputError, UsageError
 from meantime.input_path import (
     format_for,
+    is_clock_repair_wanted,
     is_private_wanted,
     is_scheduling_wanted,
     mapping_for,
@@ -262,6 +263,7 @@ def open_trace(
         columns,
         is_private_wanted(path),
         is_scheduling_wanted(path),
+        is_clock_repair_wanted(path),
     )
     if Path(path).is_dir():
         return _in_directory(path, options, format_)

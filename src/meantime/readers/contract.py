@@ -48,6 +48,7 @@ class ReadOptions:
             are left out, and counted as the anomaly `private_field`.
         scheduling: Derive states of CPUs and threads, and what else follows, from the events of a
             scheduler.
+        repair_clocks: Shift the times of services whose clocks differ from those of their callers.
     """
 
     lenient: bool = False
@@ -61,6 +62,7 @@ class ReadOptions:
     columns: ColumnMapping | None = None
     private: bool = False
     scheduling: bool = True
+    repair_clocks: bool = False
 
     def range_in(self, extent: Extent) -> tuple[int, int] | None:
         """Return the range of which states are needed; None if all are.

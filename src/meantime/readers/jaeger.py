@@ -63,7 +63,7 @@ def read(source: Source, options: ReadOptions) -> Trace:
 
 
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
-    collected = Collected(trace, private=options.private)
+    collected = Collected(trace, private=options.private, repair_clocks=options.repair_clocks)
     for document in documents(source, trace, options):
         for spans, processes in _traces(document.value, source):
             for number, span in enumerate(spans):

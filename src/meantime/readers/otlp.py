@@ -91,7 +91,7 @@ def read(source: Source, options: ReadOptions) -> Trace:
 
 
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
-    collected = Collected(trace, private=options.private)
+    collected = Collected(trace, private=options.private, repair_clocks=options.repair_clocks)
     head = source.head()
     is_text = head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
     found = _json(source, trace, options) if is_text else _protobuf(source, trace, options)

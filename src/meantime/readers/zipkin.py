@@ -62,7 +62,7 @@ def read(source: Source, options: ReadOptions) -> Trace:
 
 
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
-    collected = Collected(trace, private=options.private)
+    collected = Collected(trace, private=options.private, repair_clocks=options.repair_clocks)
     merged: dict[_Key, _Report] = {}
     number = 0
     for document in documents(source, trace, options):

@@ -19,6 +19,7 @@ from meantime.clocks import Clock
 from meantime.columns import Interner
 from meantime.kernels.service_rows import LINK, ServiceRows, generations, relate
 from meantime.readers.contract import MOST_BATCH_ROWS
+from meantime.readers.services.clock_repair import shifts
 from meantime.readers.services.lanes import lanes_of
 from meantime.readers.services.model import PRIVATE, is_private
 from meantime.service_spans import (
@@ -102,15 +103,17 @@ class Collected:
     Args:
         trace: What they are added to. Its clock is set to UTC.
         private: Whether fields that are private are kept.
+        repair_clocks: Whether the times of services are shifted so that calls fit their callers.
 
     Attributes:
         rows: The spans, for scanners that add them without this class.
         anomalies: Oddities of the document that is read.
     """
 
-    def __init__(self, trace: Trace, *, private: bool = False) -> None:
+    def __init__(self, trace: Trace, *, private: bool = False, repair_clocks: bool = False) -> None:
         self._trace = trace
         self._with_private = private
+        self._repair_clocks = repair_clocks
         trace.clock = Clock("realtime", utc_at_origin_ns=0)
         self.rows = ServiceRows(
             () if private else tuple(each.encode() for each in PRIVATE),
@@ -254,12 +257,14 @@ class Collected:
         )
         processes = self._process_ids(spans.resource)
         names = self._values.codes([_decoded(name) for name in self.rows.names()])
+        points = self.rows.points()
+        if self._repair_clocks:
+            self._repair(spans, points, processes)
         order = _in_order(spans, generation)
         of_row, level, structured = self._entities(processes, spans, order)
         flags = np.where(structured, SpanFlag.STRUCTURED, 0) | np.where(
             spans.unfinished, SpanFlag.UNFINISHED, 0
         )
-        points = self.rows.points()
         self._trace.text = ArgumentText(memoryview(self.rows.text()))
         yield from self._spans(order, spans, names, of_row, level, flags.astype(np.uint8))
         of_logs = linked[len(links) :]
@@ -267,6 +272,45 @@ class Collected:
         self._compare_clocks(spans, processes)
         yield from self._flows(of_row, spans, links["row"], linked[: len(links)])
         yield from self._open_requests(spans, processes)
+
+    def _repair(
+        self, spans: _Columns, points: npt.NDArray[np.void], processes: Sequence[str]
+    ) -> None:
+        """Shift the times of services whose clocks differ from those of their callers."""
+        start, end, resource, parent = spans.start, spans.end, spans.resource, spans.parent
+        rows = _calls(spans)
+        above = parent[rows]
+        low, high = start[above] - start[rows], end[above] - end[rows]
+        # a call that took longer than its caller waited does not limit anything
+        kept = low <= high
+        rows, above, low, high = rows[kept], above[kept], low[kept], high[kept]
+        found = shifts(resource[above].astype(np.int64), resource[rows].astype(np.int64), low, high)
+        applied = {}
+        for number, shift in found.items():
+            own = np.flatnonzero(resource == number)
+            if 0 < int(start[own].min()) + shift and int(end[own].max()) + shift < MAX_NS:
+                start[own] += shift
+                end[own] += shift
+                applied[number] = shift
+        if not applied:
+            return
+        added = np.zeros(len(processes), np.int64)
+        added[[*applied]] = [*applied.values()]
+        time_ns, shift_ns = points["time_ns"], added[resource[points["row"]]]
+        fits = np.where(shift_ns > 0, time_ns <= MAX_NS - shift_ns, time_ns > -shift_ns)
+        points["time_ns"] = np.where(fits & (time_ns > 0), time_ns + shift_ns, time_ns)
+        for at, (number, span, record) in enumerate(self._logs):
+            moved_ns = (record.time_ns or 0) + int(added[number])
+            if record.time_ns and 0 < moved_ns < MAX_NS:
+                self._logs[at] = number, span, record._replace(time_ns=moved_ns)
+        largest = sorted(applied.items(), key=lambda each: (-abs(each[1]), each[0]))
+        texts = [
+            f"{processes[number][:_LONGEST_NAME]} {'+' if shift > 0 else '-'}{format_ns(abs(shift))}"
+            for number, shift in largest[:_MOST_PAIRS]
+        ]
+        if len(largest) > _MOST_PAIRS:
+            texts.append(f"{len(largest) - _MOST_PAIRS} more services")
+        self._trace.facts["clocks shifted"] = "; ".join(texts)
 
     def _words(
         self, trace_id: str, span_id: str, parent_id: str
@@ -466,10 +510,7 @@ class Collected:
         rows, above = rows[~is_within], above[~is_within]
         before_ns = np.maximum(start[above] - start[rows], 0)
         # only a client waits for its answer: all other children may outlive their parents
-        waited = (spans.kind[above] == _KIND_CODES["client"]) & (
-            spans.kind[rows] == _KIND_CODES["server"]
-        )
-        waited &= ~spans.unfinished[above] & ~spans.unfinished[rows]
+        waited = np.isin(rows, _calls(spans), assume_unique=True)
         after_ns = np.where(waited, np.maximum(end[rows] - end[above], 0), 0)
         self._trace.anomalies.add("child_before_parent", int((before_ns > 0).sum()))
         self._trace.anomalies.add("child_after_parent", int((after_ns > 0).sum()))
@@ -590,6 +631,16 @@ class Collected:
                 state=np.append(state[changed], np.int32(-1)),
                 tag=np.full(len(times), -1, np.int32),
             )
+
+
+def _calls(spans: _Columns) -> Int64s:
+    """Return the rows of servers' spans that a client of another service waited for."""
+    rows = np.flatnonzero((spans.parent >= 0) & (spans.kind == _KIND_CODES["server"]))
+    above = spans.parent[rows]
+    waited = (spans.kind[above] == _KIND_CODES["client"]) & (
+        spans.resource[above] != spans.resource[rows]
+    )
+    return rows[waited & ~spans.unfinished[above] & ~spans.unfinished[rows]]
 
 
 def _encoded(text: str) -> bytes:
