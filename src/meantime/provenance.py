@@ -62,20 +62,27 @@ def provenance_of(
         provenance["lenient"] = "yes"
     if (mapping := mapping_for(trace)) is not None:
         provenance["columns"] = mapping.key
-    if (format_ := format_for(trace)) is not None:
-        provenance["format"] = format_
-    if is_private_wanted(trace):
-        provenance["include"] = "env"
-    if is_clock_repair_wanted(trace):
-        provenance["repair_clocks"] = "yes"
-    if not is_scheduling_wanted(trace):
-        provenance["provider"] = NO_PROVIDER
+    provenance |= _choices(trace)
     if provider is not None:
         provenance["provider"] = provider.name
         provenance["provider_version"] = str(provider.version)
         if definition := _definition_of(provider):
             provenance["provider_definition"] = definition
     return provenance
+
+
+def _choices(trace: str | os.PathLike[str]) -> dict[str, str]:
+    """Return what is given with a path about how the trace there is read, but for columns."""
+    found = {}
+    if (format_ := format_for(trace)) is not None:
+        found["format"] = format_
+    if is_private_wanted(trace):
+        found["include"] = "env"
+    if is_clock_repair_wanted(trace):
+        found["repair_clocks"] = "yes"
+    if not is_scheduling_wanted(trace):
+        found["provider"] = NO_PROVIDER
+    return found
 
 
 def _definition_of(provider: StateProvider) -> str:

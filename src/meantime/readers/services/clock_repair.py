@@ -7,6 +7,7 @@ and what both sides recorded of all calls limits by how much.
 from __future__ import annotations
 
 from collections import deque
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,7 +51,7 @@ def shifts(caller: Int64s, called: Int64s, low_ns: Int64s, high_ns: Int64s) -> d
             int(second[begin]),
             _shift(low[begin:end], high[begin:end]),
         )
-        for begin, end in zip(edges[:-1], edges[1:], strict=True)
+        for begin, end in pairwise(edges)
     ]
     found: dict[int, int] = {}
     neighbours = _tree(pairs)

@@ -265,7 +265,7 @@ class Collected:
         flags = np.where(structured, SpanFlag.STRUCTURED, 0) | np.where(
             spans.unfinished, SpanFlag.UNFINISHED, 0
         )
-        self._trace.text = ArgumentText(memoryview(self.rows.text()))
+        self._trace.text = ArgumentText(self.rows.text().data)
         yield from self._spans(order, spans, names, of_row, level, flags.astype(np.uint8))
         of_logs = linked[len(links) :]
         yield from self._points(points, names, of_row, spans, of_logs, processes)
@@ -285,17 +285,20 @@ class Collected:
         kept = low <= high
         rows, above, low, high = rows[kept], above[kept], low[kept], high[kept]
         found = shifts(resource[above].astype(np.int64), resource[rows].astype(np.int64), low, high)
-        applied = {}
-        for number, shift in found.items():
-            own = np.flatnonzero(resource == number)
-            if 0 < int(start[own].min()) + shift and int(end[own].max()) + shift < MAX_NS:
-                start[own] += shift
-                end[own] += shift
-                applied[number] = shift
+        first, last = np.full(len(processes), MAX_NS), np.zeros(len(processes), np.int64)
+        np.minimum.at(first, resource, start)
+        np.maximum.at(last, resource, end)
+        applied = {
+            number: shift
+            for number, shift in found.items()
+            if int(first[number]) + shift > 0 and int(last[number]) + shift < MAX_NS
+        }
         if not applied:
             return
         added = np.zeros(len(processes), np.int64)
         added[[*applied]] = [*applied.values()]
+        start += added[resource]
+        end += added[resource]
         time_ns, shift_ns = points["time_ns"], added[resource[points["row"]]]
         fits = np.where(shift_ns > 0, time_ns <= MAX_NS - shift_ns, time_ns > -shift_ns)
         points["time_ns"] = np.where(fits & (time_ns > 0), time_ns + shift_ns, time_ns)
@@ -305,7 +308,8 @@ class Collected:
                 self._logs[at] = number, span, record._replace(time_ns=moved_ns)
         largest = sorted(applied.items(), key=lambda each: (-abs(each[1]), each[0]))
         texts = [
-            f"{processes[number][:_LONGEST_NAME]} {'+' if shift > 0 else '-'}{format_ns(abs(shift))}"
+            f"{processes[number][:_LONGEST_NAME]}"
+            f" {'+' if shift > 0 else '-'}{format_ns(abs(shift))}"
             for number, shift in largest[:_MOST_PAIRS]
         ]
         if len(largest) > _MOST_PAIRS:
@@ -640,7 +644,9 @@ def _calls(spans: _Columns) -> Int64s:
     waited = (spans.kind[above] == _KIND_CODES["client"]) & (
         spans.resource[above] != spans.resource[rows]
     )
-    return rows[waited & ~spans.unfinished[above] & ~spans.unfinished[rows]]
+    waited &= ~spans.unfinished[above] & ~spans.unfinished[rows]
+    found: Int64s = rows[waited]
+    return found
 
 
 def _encoded(text: str) -> bytes:
