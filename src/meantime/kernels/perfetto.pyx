@@ -71,7 +71,7 @@ OTHER = np.dtype([("time_ns", _I8), ("offset", _I8), ("length", _I8)] + [(name, 
 KERNEL_COUNT = np.dtype([("time_ns", _I8), ("value", _I8), ("kind", _I4), ("cpu", _I4)])
 KERNEL_POINT = np.dtype([("time_ns", _I8), ("tid", _I4), ("kind", _I4)])
 TRACK = np.dtype([("key", np.uint64), ("last_ns", _I8)] + [(name, _I4) for name in
-                 ("kind", "is_odd", "top", "depth", "unmatched", "unused")])
+                 ("kind", "is_odd", "top", "depth", "unmatched", "first")])
 
 
 cdef object taken(pf_table *table, object dtype):

@@ -84,7 +84,8 @@ typedef struct {
 typedef struct {
     uint64_t key;
     int64_t last_ns;
-    int32_t kind, is_odd, top, depth, unmatched, unused;
+    int32_t kind, is_odd, top, depth, unmatched;
+    int32_t first; /* its first event; -1 for none */
 } pf_track;
 
 typedef struct {
@@ -171,8 +172,7 @@ static inline const uint8_t *pf_varint(const uint8_t *at, const uint8_t *end, ui
     return get_varint(at, end, value);
 }
 
-/* Reads the next field: 1, 0 at the end, -1 if it is malformed or leaves the message. */
-static inline int pf_next(const uint8_t **from, const uint8_t *end, pf_field *field)
+static int pf_next_any(const uint8_t **from, const uint8_t *end, pf_field *field)
 {
     const uint8_t *at = *from;
     uint64_t tag;
@@ -217,6 +217,29 @@ static inline int pf_next(const uint8_t **from, const uint8_t *end, pf_field *fi
     }
     *from = at;
     return 1;
+}
+
+/* Reads the next field: 1, 0 at the end, -1 if it is malformed or leaves the message. */
+static inline __attribute__((always_inline)) int pf_next(const uint8_t **from, const uint8_t *end, pf_field *field)
+{
+    const uint8_t *at = *from;
+    /* most have a small number, and a small value or length */
+    if (LIKELY(end - at >= 2 && at[0] >= 8 && at[0] < 128 && at[1] < 128)) {
+        field->number = at[0] >> 3;
+        field->wire = at[0] & 7;
+        field->value = at[1];
+        if (field->wire == 0) {
+            field->data = NULL;
+            *from = at + 2;
+            return 1;
+        }
+        if (LIKELY(field->wire == 2 && at[1] <= end - at - 2)) {
+            field->data = at + 2;
+            *from = at + 2 + at[1];
+            return 1;
+        }
+    }
+    return pf_next_any(from, end, field);
 }
 
 static inline int pf_is(const pf_field *field, uint32_t number, uint32_t wire)
@@ -471,7 +494,7 @@ static inline int32_t pf_track_of(pf_scan *s, int kind, uint64_t key)
     pf_track *row = PF_ADD(s, &s->tracks, pf_track);
     if (!row)
         return -1;
-    pf_track fresh = {key, 0, kind, 0, -1, 0, 0, 0};
+    pf_track fresh = {key, 0, kind, 0, -1, 0, 0, -1};
     *row = fresh;
     pf_set(s, pf_space(-1, space), key, code, 0);
     return code;
@@ -985,6 +1008,8 @@ static int pf_legacy_event(pf_scan *s, const uint8_t *at, const uint8_t *end, pf
 /* Begins a span, or ends the one that began last. */
 static inline void pf_match(pf_scan *s, pf_track *track, pf_event *row, int64_t event)
 {
+    if (UNLIKELY(track->first < 0))
+        track->first = (int32_t)event;
     if (row->kind == PF_NEITHER || row->clock >= 0 || row->time_ns < track->last_ns)
         track->is_odd = 1;
     if (track->is_odd)
@@ -1014,12 +1039,13 @@ static int32_t pf_joined_categories(pf_scan *s)
     for (int64_t i = 0; i < s->categories.count; i++) {
         int32_t code = (int32_t)s->categories.items[i];
         if (s->text.used)
-            pf_put(s, ",");
+            pf_write(s, ",", 1);
         if (code >= 0)
             pf_write(s, s->names.bytes + s->names.offsets[code],
                      s->names.offsets[code + 1] - s->names.offsets[code]);
     }
-    return s->no_memory ? -1 : pf_intern(s, &s->names, s->text.data, s->text.used);
+    /* of numbers that are not defined nothing was written */
+    return s->no_memory || !s->text.used ? -1 : pf_intern(s, &s->names, s->text.data, s->text.used);
 }
 
 static int pf_track_event(pf_scan *s, int32_t sequence, int64_t time_ns, int32_t clock, const uint8_t *at, const uint8_t *end)
@@ -1071,7 +1097,7 @@ static int pf_track_event(pf_scan *s, int32_t sequence, int64_t time_ns, int32_t
         case 4:
             if (field.wire != 2)
                 break;
-            pf_put(s, s->text.used ? "," : "{");
+            pf_write(s, s->text.used ? "," : "{", 1);
             if (!pf_annotation(s, sequence, field.data, field.data + field.value, 0, 1))
                 return 0;
             break;
@@ -1624,8 +1650,7 @@ static int pf_packet(pf_scan *s, const uint8_t *block, const uint8_t *at, const 
     if (has_stamp) {
         if (!has_clock)
             clock_id = q->default_clock;
-        if (!event.data && !body.number)
-            return PF_MORE;
+        /* without anything at that time, it still counts for a clock from the packet before */
         if (!pf_time(s, sequence, clock_id, stamp, &time_ns, &clock))
             return PF_MORE;
         if (clock < 0 && time_ns > s->latest_ns)

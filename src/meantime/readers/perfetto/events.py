@@ -141,16 +141,19 @@ class TrackEvents:
         entity = entities[self._track]
         self._read_legacy(entity)
         trace.anomalies.add("unknown_phase", int(np.count_nonzero(self._kind == _NEITHER)))
-        is_odd = self._odd_tracks(entities)[self._track]
+        odd = self._odd_tracks(entities)
+        is_odd = odd[self._track] if odd.any() else None
         spans = self._matched(is_odd)
-        if is_odd.any():
+        if is_odd is not None:
             spans = _joined(spans, self._sorted(entity, is_odd))
         if len(spans.rows) and trace.bounds is not None:
             trace.bounds = trace.bounds[0], max(trace.bounds[1], int(spans.end_ns.max()))
-        names = self._codes(self._events["name"])
-        yield from self._spans(spans, entity, names)
         points = np.flatnonzero(self._kind == _INSTANT)
-        if is_odd.any():
+        has_flows = len(self._flows) or len(self._legacy)
+        names = self._codes(None if has_flows else np.concatenate([spans.rows, points]))
+        self._declare(entity if len(self._legacy) else entities[entities >= 0])
+        yield from self._spans(spans, entity, names)
+        if is_odd is not None:
             points = points[np.argsort(self._time_ns[points], kind="stable")]
         for first in range(0, len(points), MOST_BATCH_ROWS):
             chosen = points[first : first + MOST_BATCH_ROWS]
@@ -161,7 +164,7 @@ class TrackEvents:
                 np.full(len(chosen), -1, np.int32),
                 self._arguments(chosen),
             )
-        if len(self._flows) or len(self._legacy):
+        if has_flows:
             # an event is on the span that it begins or ends
             at_ns = self._time_ns.copy()
             closed = spans.closed >= 0
@@ -174,10 +177,14 @@ class TrackEvents:
         odd: npt.NDArray[np.bool_] = (self._tracks_rows["is_odd"] != 0) | shared[entities]
         return odd
 
-    def _matched(self, is_odd: npt.NDArray[np.bool_]) -> _Matched:
+    def _matched(self, is_odd: npt.NDArray[np.bool_] | None) -> _Matched:
         """Return the spans of tracks whose begins and ends the scanner has matched."""
         events, anomalies = self._events, self._trace.anomalies
-        rows = np.flatnonzero((self._kind == _BEGIN) & ~is_odd)
+        begins, ends_of = self._kind == _BEGIN, self._kind == _END
+        if is_odd is not None:
+            begins &= ~is_odd
+            ends_of &= ~is_odd
+        rows = np.flatnonzero(begins)
         end_ns = events["end_ns"][rows]
         is_open = end_ns < 0
         last_ns = self._tracks_rows["last_ns"]
@@ -186,14 +193,13 @@ class TrackEvents:
         flags[is_open] |= np.uint8(SpanFlag.UNFINISHED)
         anomalies.add("unfinished_span", int(np.count_nonzero(is_open)))
         # the span is needed only of ends with arguments or flows
-        needed = np.zeros(len(events), np.bool_)
+        needed = events["args"] >= 0
         for table in (self._flows, self._legacy):
             needed[table["event"]] = True
-        needed |= events["args"] >= 0
-        ends = np.flatnonzero(needed & (self._kind == _END) & ~is_odd)
+        ends = np.flatnonzero(needed & ends_of)
         partner = events["partner"][ends].astype(np.int64)
         closed = np.where(partner < 0, -1, np.searchsorted(rows, partner))
-        tracks = np.unique(self._track[~is_odd]) if is_odd.any() else slice(None)
+        tracks = slice(None) if is_odd is None else np.unique(self._track[~is_odd])
         unmatched = self._tracks_rows["unmatched"][tracks].sum()
         anomalies.add("end_without_begin", int(unmatched))
         return _Matched(rows, end_ns, events["level"][rows], flags, ends, closed)
@@ -236,19 +242,21 @@ class TrackEvents:
 
     def _spans(self, spans: _Matched, entity: Int32s, names: Int32s) -> Iterator[Batch]:
         events, rows = self._events, spans.rows
-        self._declare(entity)
+        in_thread = entity[rows]
         arguments, of_ends = self._arguments(rows), self._arguments(spans.ends)
         add_end_arguments(arguments, of_ends, spans.closed.astype(np.int32), self._trace.text)
-        categories = self._category_codes()
+        category = events["category"][rows]
+        categories = self._category_codes(category)
+        name = events["name"][rows]
         for first in range(0, len(rows), MOST_BATCH_ROWS):
             part = slice(first, first + MOST_BATCH_ROWS)
             chosen = rows[part]
             yield Spans(
                 self._time_ns[chosen],
                 spans.end_ns[part],
-                entity[chosen],
-                names[events["name"][chosen]],
-                categories[events["category"][chosen]],
+                in_thread[part],
+                names[name[part]],
+                categories[category[part]],
                 spans.level[part],
                 spans.flags[part],
                 Arguments(arguments.offset[part], arguments.length[part]),
@@ -268,18 +276,19 @@ class TrackEvents:
             lane = LaneDeclaration(ASYNC_PATTERN, kind="async", label="Tracks", entity_kind="Id")
             trace.lanes.append(lane)
 
-    def _codes(self, column: Int32s) -> Int32s:
-        """Return the trace's code of each of the scanner's names; -1, none, is the last one."""
+    def _codes(self, rows: Int64s | None) -> Int32s:
+        """Return the trace's code of each name in these rows, or all; -1, none, is the last one."""
         used = np.zeros(len(self._names) + 1, np.bool_)
-        used[column] = True
+        column = self._events["name"]
+        used[column if rows is None else column[rows]] = True
         codes = np.full(len(used), -1, np.int32)
         for code in np.flatnonzero(used).tolist():
             codes[code] = self._values.code("" if code == len(self._names) else self._names[code])
         return codes
 
-    def _category_codes(self) -> Int32s:
+    def _category_codes(self, column: Int32s) -> Int32s:
         used = np.zeros(len(self._names) + 1, np.bool_)
-        used[self._events["category"]] = True
+        used[column] = True
         found = np.flatnonzero(used[:-1])
         codes = np.full(len(used), -1, np.int32)
         categories = self._trace.categories
@@ -290,9 +299,7 @@ class TrackEvents:
     def _track_entities(self) -> Int32s:
         """Return the entity of each track that has events, -1 of others."""
         tracks, events = self._tracks_rows, self._events
-        first = np.full(len(tracks), -1, np.int64)
-        # of several rows the last one that is assigned stays: the first
-        first[self._track[::-1]] = np.arange(len(events) - 1, -1, -1)
+        first = tracks["first"]
         codes = np.full(len(tracks), -1, np.int32)
         for code in np.flatnonzero(first >= 0).tolist():
             key = int(tracks["key"][code])
@@ -389,7 +396,11 @@ class TrackEvents:
     def _counter_batches(self) -> Iterator[Batch]:
         """Yield counters: those of integers, then those of others."""
         counts = self._counts
-        used, which = np.unique(counts["track"], return_inverse=True)
+        track = counts["track"]
+        used = np.flatnonzero(np.bincount(track))
+        which = np.zeros(used[-1] + 1, np.intp)
+        which[used] = np.arange(len(used))
+        which = which[track]
         described = [self._tracks.track(int(self._tracks_rows["key"][code])) for code in used]
         entities = np.array(
             [
@@ -399,34 +410,39 @@ class TrackEvents:
             np.int32,
         )
         doubled = np.zeros(len(self._trace.paths), np.bool_)
-        doubled[entities[which[counts["is_double"] != 0]]] = True
+        in_double = counts["is_double"] != 0
+        doubled[entities[which[in_double]]] = True
         entity = entities[which]
         is_double = doubled[entity]
         value = counts["value"].copy()
-        number = np.where(counts["is_double"] != 0, value.view(np.float64), value)
-        scale = np.array([each.multiplier for each in described], np.int64)[which]
+        number = np.where(in_double, value.view(np.float64), value) if in_double.any() else value
+        scale = np.array([each.multiplier for each in described], np.int64)
         incremental = np.array([each.is_incremental for each in described], np.bool_)[which]
         for chosen, dtype in ((~is_double, np.int64), (is_double, np.float64)):
             rows = np.flatnonzero(chosen)
             if not len(rows):
                 continue
             numbers = (value if dtype is np.int64 else number)[rows].astype(dtype)
-            with np.errstate(over="ignore", invalid="ignore"):
-                numbers *= scale[rows]
+            if (scale != 1).any():
+                with np.errstate(over="ignore", invalid="ignore"):
+                    numbers *= scale[which[rows]]
             summed = rows[incremental[rows]]
             if len(summed):
                 numbers[incremental[rows]] = _running(
                     which[summed], counts["group"][summed], numbers[incremental[rows]]
                 )
-            finite = np.isfinite(numbers)
-            self._trace.anomalies.add("bad_counter", int(np.count_nonzero(~finite)))
-            rows, numbers = rows[finite], numbers[finite]
-            time_ns = counts["time_ns"][rows]
-            in_time = np.argsort(time_ns, kind="stable")
+            if dtype is np.float64:
+                finite = np.isfinite(numbers)
+                self._trace.anomalies.add("bad_counter", int(np.count_nonzero(~finite)))
+                rows, numbers = rows[finite], numbers[finite]
+            time_ns, of = counts["time_ns"][rows], entity[rows]
+            if (time_ns[1:] < time_ns[:-1]).any():
+                in_time = np.argsort(time_ns, kind="stable")
+                time_ns, of, numbers = time_ns[in_time], of[in_time], numbers[in_time]
             for first in range(0, len(rows), MOST_BATCH_ROWS):
-                part = in_time[first : first + MOST_BATCH_ROWS]
+                part = slice(first, first + MOST_BATCH_ROWS)
                 chosen_numbers: Any = numbers[part]
-                yield Counters(time_ns[part], entity[rows[part]], chosen_numbers)
+                yield Counters(time_ns[part], of[part], chosen_numbers)
         self._trace.lanes.append(LaneDeclaration(COUNTER_PATTERN, kind="counter", label="Counters"))
 
 

@@ -297,6 +297,11 @@ class Reading:
             table["partner"] = rows[table["partner"]]
             tables["flows"] = _renumbered(tables["flows"], kept)
             tables["legacy"] = _renumbered(tables["legacy"], kept)
+            track = table["track"][kept]
+            first = np.full(len(tables["tracks"]), -1, np.int32)
+            # of several rows the last one that is assigned stays: the first
+            first[track[::-1]] = np.arange(len(track) - 1, -1, -1)
+            tables["tracks"]["first"] = first
         return table[kept]
 
 
