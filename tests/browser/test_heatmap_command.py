@@ -235,6 +235,19 @@ def test_the_flame_graph_of_spans_is_that_of_the_copied_command(
     page.close()
 
 
+def test_the_command_of_a_map_of_states_draws_the_same_map(
+    context: BrowserContext, tmp_path: Path
+) -> None:
+    page = opened(context, states(tmp_path), tmp_path, ["--state", "busy", "--period", "1.3s"])
+    again = tmp_path / "again.html"
+    words = shlex.split(copied(page))
+    page.close()
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main([*words[1:-1], str(again)])
+
+    assert again.read_text() == (tmp_path / "map.html").read_text()
+
+
 @pytest.mark.parametrize("options", [[], ["--filter", "disk", "--period", "1.3s"]], ids=" ".join)
 def test_the_table_of_states_is_that_of_the_copied_command(
     context: BrowserContext, tmp_path: Path, options: list[str]

@@ -92,7 +92,7 @@ def test_a_band_adds_up_the_same_offsets_of_every_column(page: Page) -> None:
 
 def test_keys_change_how_it_is_drawn(page: Page) -> None:
     before = page.locator("canvas.map").screenshot()
-    page.keyboard.press("d")
+    page.keyboard.press("o")
     at_rest(page)
 
     assert page.locator('button[aria-pressed="true"]').all_inner_texts() == ["Rainbow"]

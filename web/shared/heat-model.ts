@@ -35,6 +35,7 @@ export interface HeadCommand {
   by: string | null;
   bounds: [string, string];
   offset_ns: string;
+  states: string[];
   filter: string | null;
   provider: string | null;
 }

@@ -393,6 +393,8 @@ export class ViewerPage {
     const { session } = this;
     const isDrawn = session.files.some(({ table }) => table && table.count > 0);
     this.full.hidden = isDrawn;
+    // times and answers are of something that is drawn
+    this.body.classList.toggle("undrawn", !isDrawn);
     if (isDrawn) return;
     const content: Node[] = [];
     const failed = session.info.files.find(({ status }) => status === "failed");

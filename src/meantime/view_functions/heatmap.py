@@ -344,9 +344,6 @@ def _command(task: _Task, reference: Reference, data: OffsetMap) -> FlameCommand
         return None
     if kind != "samples" and (data.stacks is None or reference.choice.event is not None):
         return None
-    # the command prints all states
-    if kind == "states" and reference.choice.states not in {(), (EVERY_STATE,)}:
-        return None
     by = reference.choice.by
     assert by is not None
     bounds = (data.recorded[0][0], data.recorded[-1][1])
@@ -360,6 +357,7 @@ def _command(task: _Task, reference: Reference, data: OffsetMap) -> FlameCommand
         by,
         bounds,
         task.offset_ns or 0,
+        states=() if choice.states == (EVERY_STATE,) else choice.states,
         filter=choice.filter,
         provider=None if provider is None else os.fspath(provider),
     )

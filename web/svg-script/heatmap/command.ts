@@ -27,7 +27,7 @@ function offsets(model: Model, { from, to }: Selection, offsetNs: bigint): strin
 /** The command that draws the map; null if options are not known that it needs. */
 function mapCommand({ model, counted }: HeatState): string | null {
   const command = model.head.command!;
-  if (command.kind === "states" || counted) return null;
+  if (counted) return null;
   const offsetNs = BigInt(command.offset_ns);
   const [first, end] = command.bounds.map((ns) => `abs:${seconds(BigInt(ns) - offsetNs)}`) as [string, string];
   const words = ["meantime", "heatmap", command.file, "--from", first, "--to", end, "--period", seconds(model.periodNs), "--rows", String(model.rows)];
@@ -36,6 +36,7 @@ function mapCommand({ model, counted }: HeatState): string | null {
   if (originNs % model.periodNs) words.push("--origin", `abs:${seconds(originNs)}`);
   if (command.by !== null) words.push("--by", command.by);
   if (command.event !== null) words.push("--event", command.event);
+  for (const state of command.states) words.push("--state", state);
   if (command.filter !== null) words.push("--filter", command.filter);
   if (command.provider !== null) words.push("--provider", command.provider);
   return [...words.map(quoted), "-o", "heatmap.svg"].join(" ");
@@ -59,6 +60,8 @@ export function selectionCommand(state: HeatState): string | null {
   const times = range(selection);
   if (!times) return null;
   const isStates = command.kind === "states";
+  // the command prints all states
+  if (command.states.length) return null;
   const words = ["meantime", isStates ? "stats" : "flame", command.file, "--from", times[0], "--to", times[1]];
   if (isStates) words.push("--by", "entity");
   const isBand = !isOneRange(selection, model.rows);

@@ -26,6 +26,7 @@ class FlameCommand:
         by: What the samples are grouped by.
         bounds: The range that the map was made of, in the times of the map.
         offset_ns: What was added to the file's times.
+        states: The patterns of the states that are mapped; all states without any.
         filter: The filter of threads, if any.
         provider: The path of the provider, if any.
     """
@@ -36,6 +37,7 @@ class FlameCommand:
     by: str
     bounds: Range
     offset_ns: int
+    states: tuple[str, ...] = ()
     filter: str | None = None
     provider: str | None = None
 
@@ -48,6 +50,7 @@ class FlameCommand:
             "by": None if self.by == _DEFAULT_BY else self.by,
             "bounds": [str(time_ns) for time_ns in self.bounds],
             "offset_ns": str(self.offset_ns),
+            "states": list(self.states),
             "filter": self.filter,
             "provider": self.provider,
         }
