@@ -66,6 +66,33 @@ def is_counting(const int32_t[::1] rows):
     return i == n
 
 
+def in_rows(const int32_t[::1] row, Py_ssize_t rows):
+    """Return the indices that put rows into order, each row's in the order they have, as int32.
+
+    Raises:
+        IndexError: If a row is not one of so many.
+    """
+    cdef Py_ssize_t i, n = row.shape[0]
+    begin_array, order_array = np.zeros(rows + 1, np.int32), np.empty(n, np.int32)
+    cdef int32_t[::1] begin = begin_array, order = order_array
+    cdef bint is_wrong = n > 0x7FFFFFFF
+    with nogil:
+        for i in range(n):
+            if row[i] < 0 or row[i] >= rows:
+                is_wrong = True
+                break
+            begin[row[i] + 1] += 1
+        if not is_wrong:
+            for i in range(rows):
+                begin[i + 1] += begin[i]
+            for i in range(n):
+                order[begin[row[i]]] = <int32_t>i
+                begin[row[i]] += 1
+    if is_wrong:
+        raise IndexError
+    return order_array
+
+
 def join_parts(const uint8_t[::1] text, const int64_t[::1] offset, const int32_t[::1] length):
     """Return some parts of a text joined, as uint8.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-from operator import sub
+from itertools import compress, pairwise
+from operator import ne, sub
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["packed_columns"]
 
@@ -24,7 +24,7 @@ def packed_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
     folders, names = _divided(columns["handle"])
     packed["handle"] = {"folder": _packed(folders, count), "name": names}
     quarks = columns["quark"]
-    steps = _runs(map(sub, quarks[1:], quarks))
+    steps = _runs(list(map(sub, quarks[1:], quarks)))
     if len(steps) < count:
         packed["quark"] = {"first": quarks[0], "steps": steps}
     return packed
@@ -38,13 +38,16 @@ def _packed(column: Any, count: int) -> Any:
     return {"runs": runs} if len(runs) < count else column
 
 
-def _runs(values: Iterable[Any]) -> list[Any]:
+def _runs(values: Sequence[Any]) -> list[Any]:
     """Return each value that differs from the one before it, and how often it follows.
 
     >>> _runs(["a", "a", "b"])
     ['a', 2, 'b', 1]
     """
-    return [part for value, run in groupby(values) for part in (value, sum(1 for _ in run))]
+    # without a step of the interpreter for each of a million
+    begins = compress(range(1, len(values)), map(ne, values[1:], values))
+    edges = [0, *begins, len(values)]
+    return [part for begin, end in pairwise(edges) for part in (values[begin], end - begin)]
 
 
 def _divided(paths: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from meantime.attribute_paths import PROCESSES, STATUS, THREADS
-from meantime.attributes import ANY_DEPTH, entity_name, format_path, parse_pattern
+from meantime.attributes import ANY_DEPTH, ROOT, entity_name, format_path, parse_pattern
 from meantime.columns import Coded
 from meantime.history.spans import SpanTable
 from meantime.kernels.nest import first_free
@@ -492,7 +492,7 @@ class LaneTree:
                 self._add_leaves(kind, below, within, unit=unit, entities=counts)
             return
         blocks = self.blocks.setdefault(kind, [])
-        attributes = self.history.attributes
+        handles = _handles(self.history, [quark for quark, _ in leaves])
         first = 0
         while first < len(leaves):
             if not blocks or len(blocks[-1].lanes) >= _BLOCK_LANES:
@@ -503,10 +503,11 @@ class LaneTree:
             for index, (quark, name) in enumerate(part, first):
                 shown, detail = _location(name)
                 count = entities[index] if entities else 1
-                handle = attributes.text(quark)
                 # there may be a million: arguments by name take twice as long
                 self.lanes.append(
-                    LaneRow(kind, group, shown, detail, 1, number, quark, handle, count, unit)
+                    LaneRow(
+                        kind, group, shown, detail, 1, number, quark, handles[index], count, unit
+                    )
                 )
             quarks = np.array([quark for quark, _ in part], np.int32)
             lanes = [*block.lanes, *range(begin, len(self.lanes))]
@@ -804,6 +805,18 @@ def _of_lanes(quarks: Sequence[int | Int32s]) -> list[Int32s]:
     return [np.array(each, np.int32, ndmin=1) for each in quarks]
 
 
+def _handles(history: History, quarks: Sequence[int]) -> list[str]:
+    """Return the paths of attributes as commands take them: most have one parent."""
+    attributes = history.attributes
+    above = {ROOT: ""}
+    found = []
+    for name, parent in zip(attributes.names(quarks), map(attributes.parent, quarks), strict=True):
+        if parent not in above:
+            above[parent] = f"{attributes.text(parent)}/"
+        found.append(above[parent] + format_path((name,)))
+    return found
+
+
 def _parts(count: int) -> Iterator[slice]:
     """Yield the parts of a large group."""
     for first in range(0, count, _PART_OF_GROUP):
@@ -863,9 +876,9 @@ def _names(history: History, quarks: Int32s, pattern: str = "") -> list[str]:
     Without a pattern, it is what differs in their paths. Threads have their titles.
     """
     attributes, given = history.attributes, history.names
-    paths = [attributes.path(quark) for quark in quarks.tolist()]
     elements = parse_pattern(pattern)
     is_name = [isinstance(each, str) for each in elements]
+    paths = [attributes.path(quark) for quark in quarks.tolist()]
     first = last = 0
     if ANY_DEPTH in elements or False not in is_name:
         if len(paths) > 1:

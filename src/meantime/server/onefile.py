@@ -49,6 +49,7 @@ _LEAST_GAIN = 0.97
 # A last block without any bytes.
 _END = zlib.compressobj(wbits=-zlib.MAX_WBITS).flush()
 _MOST_FLOWS = 200_000
+_AT_ONCE = 1 << 16
 # Over the size, what is left is a guess: at most so many times a coarser one is made.
 _ATTEMPTS = 6
 # How much smaller than necessary it is made, as the bytes of a box vary.
@@ -103,7 +104,7 @@ class _Names:
         table = np.zeros(len(column.names), np.int32)
         for code in gather.seen(column.codes).tolist():
             table[code] = self.code(column.names[code])
-        return _take(table, column.codes)
+        return column.codes if gather.is_counting(table) else _take(table, column.codes)
 
     def code(self, name: str) -> int:
         """Return the code of a name."""
@@ -259,7 +260,7 @@ class _Content:
     def _sort_names(self) -> None:
         """Give frequent names small codes, of which most bytes are 0."""
         names, columns = self._names.names, self._rest.columns
-        order = np.argsort(-np.bincount(self._exact.name, minlength=len(names)), kind="stable")
+        order = np.argsort(-_counts(self._exact.name, len(names)), kind="stable")
         code = np.empty(len(names), np.int32)
         code[order] = np.arange(len(names), dtype=np.int32)
         self._names = _Names([names[each] for each in order.tolist()])
@@ -337,11 +338,11 @@ class _Content:
 
     def _columns(self) -> Iterator[tuple[str, _Packed]]:
         boxes = self._boxes
-        first = _firsts(boxes)
-        before_ns = np.empty_like(boxes.end_ns)
-        before_ns[1:] = boxes.end_ns[:-1]
-        before_ns[first] = self._origin_ns
-        yield "gap", _packed(boxes.start_ns - before_ns)
+        first = np.flatnonzero(_firsts(boxes))
+        gap_ns = np.empty_like(boxes.start_ns)
+        np.subtract(boxes.start_ns[1:], boxes.end_ns[:-1], out=gap_ns[1:])
+        gap_ns[first] = boxes.start_ns[first] - self._origin_ns
+        yield "gap", _packed(gap_ns)
         yield "length", _packed(boxes.end_ns - boxes.start_ns)
         yield "name", _packed(boxes.name)
         if (_different(boxes.tag) >= 0).any():
@@ -397,6 +398,8 @@ class _Content:
 
     def _states(self) -> list[list[Any]]:
         """Return the name, the class and the rank of each state that boxes of states have."""
+        if not {"state", "packed"} & self._tree.blocks.keys():
+            return []
         kind = np.array([lane.kind in {"state", "packed"} for lane in self._tree.lanes], np.bool_)
         found = []
         is_state = _take(kind.view(np.uint8), self._boxes.lane).view(np.bool_)
@@ -580,13 +583,11 @@ def _span_boxes(
     spans = table.rows if is_all else table.select(block.threads).rows
     row = block.spans.row if is_all else _take(block.spans.row, spans)
     if kind == "stack":
-        # a row is of one thread, whose spans are in order of time already; 16 bits are sorted
-        # several times as fast
-        narrow = row.astype(np.uint16) if block.row_offsets[-1] < 1 << 16 else row
-        order = np.argsort(narrow, kind="stable")
+        # a row is of one thread, whose spans are in order of time already
+        order = gather.in_rows(row, block.row_offsets[-1])
     else:
-        order = np.lexsort((table.start_ns[spans], row))
-    spans = order.astype(np.int32) if is_all else _take(spans, order)
+        order = np.lexsort((table.start_ns[spans], row)).astype(np.int32)
+    spans = order if is_all else _take(spans, order)
     start_ns, end_ns = _take(table.start_ns, spans), _take(table.end_ns, spans)
     # of many histories, no span has any, and then there are no texts
     if table.text.size_bytes and table.arguments_length.any():
@@ -597,7 +598,7 @@ def _span_boxes(
         arguments.skip(len(spans))
     lane, own = _places(block, np.arange(block.row_offsets[-1], dtype=np.int32))
     # they are in order of their rows
-    counts = np.bincount(row, minlength=len(lane))
+    counts = _counts(row, len(lane))
     lane, own = np.repeat(lane, counts), np.repeat(own, counts)
     name = names.codes(Coded(_take(table.name.codes, spans), table.name.names))
     columns = {"lane": lane, "row": own, "name": name}
@@ -629,6 +630,15 @@ def _take(column: npt.NDArray[Any], rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
     found = np.empty(len(rows), column.dtype)
     gather.take(column, rows.astype(np.int32, copy=False), found)
     return found
+
+
+def _counts(codes: Int32s, size: int) -> Int64s:
+    """Return how often each of so many codes occurs."""
+    counts = np.zeros(size, np.int64)
+    # NumPy makes 8-byte codes first, which in parts stay in the cache
+    for first in range(0, len(codes), _AT_ONCE):
+        counts += np.bincount(codes[first : first + _AT_ONCE], minlength=size)
+    return counts
 
 
 def _places(block: PackedBlock | SpanBlock, row: Int32s) -> tuple[Int32s, Int32s]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.kernels.gather import take
 from meantime.kernels.pixel_columns import span_cells
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ class SpanOverview:
             table.start_ns,
             table.end_ns,
             row,
-            np.arange(len(table), dtype=np.int32),
+            # the names of spans are their indices here
+            table.rows,
             chosen,
             first << level,
             level,
@@ -236,9 +238,15 @@ class Outermost:
         rows = row_offsets[-1]
         chosen = table.select(threads).rows
         if nested:
-            is_outermost = np.zeros(rows, np.bool_)
-            is_outermost[row_offsets[:-1]] = True
-            chosen = chosen[is_outermost[row[chosen]]]
+            own = row
+            if len(chosen) < len(table):
+                own = np.empty(len(chosen), np.int32)
+                take(row, chosen, own)
+            is_first = np.zeros(rows, np.uint8)
+            is_first[row_offsets[:-1]] = True
+            is_outermost = np.empty(len(chosen), np.uint8)
+            take(is_first, own, is_outermost)
+            chosen = chosen[is_outermost.view(np.bool_)]
         row, start_ns = row[chosen], table.start_ns[chosen]
         backwards = (row[1:] == row[:-1]) & (start_ns[1:] < start_ns[:-1])
         if (row[1:] < row[:-1]).any() or backwards.any():
