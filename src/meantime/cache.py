@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -13,17 +14,22 @@ from typing import TYPE_CHECKING
 
 from meantime.directory_build import build_directory, ignore
 from meantime.errors import InputError, OutputError
+from meantime.files import write_whole
 from meantime.history.directory import is_history
+from meantime.history.directory.check import check
+from meantime.history.directory.manifest import read_lines
 from meantime.history.directory.open import open_history
 from meantime.provenance import can_be_read_again, provenance_of, staleness_reason
+from meantime.stores import blocks_of, is_url
 
 if TYPE_CHECKING:
     from meantime.directory_build import Notify, ProgressCallback
     from meantime.history import History
     from meantime.providers import StateProvider
 
-__all__ = ["READING_RULES", "cache_directory", "cached_history"]
+__all__ = ["READING_RULES", "cache_directory", "cached_history", "fetched_history"]
 
+_SEGMENT = re.compile(r"[0-9]{6,}(-late)?\.seg")
 _LEFTOVER_S = 24 * 3600
 # Increase when readers or histories change so that the same input gives different figures: cached
 # histories are rebuilt then. It is not meantime's version, which stays the same between releases
@@ -91,6 +97,71 @@ def cached_history(
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def fetched_history(url: str, *, progress: ProgressCallback | None = None) -> Path:
+    """Return the directory of the cache that has the finished history at a URL.
+
+    It is found again by the checksum of its manifest. Otherwise its files are copied one by one;
+    those that are there since another attempt was interrupted are kept.
+
+    Raises:
+        InputError: If the store cannot be read, the history is not finished, or what the store
+            answers does not have the checksums of the history.
+        MissingExtraError: If what reads the URL is not installed.
+        OutputError: If the cache cannot be written.
+    """
+    manifest = b"".join(blocks_of(f"{url.rstrip('/')}/manifest"))
+    key = hashlib.blake2b(manifest, digest_size=16).hexdigest()
+    path = cache_directory() / "stores" / f"{key}.mth"
+    if is_history(path):
+        return path
+    folder = path.with_suffix(".part")
+    try:
+        (folder / "segments").mkdir(parents=True, exist_ok=True)
+        (folder / "pyramid").mkdir(exist_ok=True)
+        write_whole(folder / "manifest", [manifest])
+        names = _files_of(url, folder / "manifest")
+        for number, name in enumerate(names):
+            if progress is not None:
+                progress(number, len(names))
+            if not (folder / name).exists():
+                write_whole(folder / name, blocks_of(f"{url.rstrip('/')}/{name}"))
+        try:
+            check(folder)
+        except InputError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            inside = error.source.removeprefix(f"{folder}/")
+            raise InputError(
+                url, f"the store answers other bytes than were written: {inside}: {error.reason}"
+            ) from None
+        with suppress(OSError):  # another process may have moved the same history there
+            folder.rename(path)
+    except OSError as error:
+        raise OutputError(f"{url}: cannot be copied to {folder}: {error.strerror}") from None
+    return path
+
+
+def _files_of(url: str, manifest: Path) -> list[str]:
+    """Return the files that the manifest of a history names, those that it may lack left out.
+
+    Raises:
+        InputError: If it is damaged, or the history is not finished.
+    """
+    names = []
+    closed = None
+    try:
+        records = read_lines(manifest).records
+    except InputError as error:
+        raise InputError(url, error.reason) from None
+    for record in records:
+        segment = record.get("segment")
+        if isinstance(segment, str) and _SEGMENT.fullmatch(segment):
+            names.append(f"segments/{segment}")
+        closed = record.get("closed", closed)
+    if not isinstance(closed, dict):
+        raise InputError(url, "this history is not finished; only finished ones are read by URL")
+    return [*names, *(["tables"] if closed.get("tables") else [])]
+
+
 def _remove_leftovers(cache: Path) -> None:
     """Remove the folders of builds that were killed, once they are a day old."""
     for folder in cache.glob(".building-*"):
@@ -102,7 +173,8 @@ def _remove_leftovers(cache: Path) -> None:
 def _path_of(trace: str | os.PathLike[str], provenance: dict[str, str]) -> Path:
     """Return the path for a trace and a provider, the same for all their versions."""
     # without the trace's content: a new version of a trace replaces the history of the old one
-    identity = f"{Path(trace).resolve()}\0{provenance.get('provider', '')}"
+    where = trace if is_url(trace) else Path(trace).resolve()
+    identity = f"{where}\0{provenance.get('provider', '')}"
     key = hashlib.blake2b(identity.encode(errors="surrogateescape"), digest_size=8).hexdigest()
     return cache_directory() / f"{provenance['source'].split('.')[0]}-{key}.mth"
 

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 from meantime.anomalies import check_strictness
 from meantime.column_mapping import GUESSED, mapping_of
 from meantime.errors import InputError, UsageError
-from meantime.history.directory import is_history, is_joined
+from meantime.history.directory import is_history, is_joined, is_stored_history
 from meantime.input_path import (
     NO_PROVIDER,
+    InputPath,
     input_path,
     reject_choices,
     without_scheduling,
 )
+from meantime.stores import store_url
 from meantime.units import parse_instant
 
 if TYPE_CHECKING:
@@ -60,8 +62,10 @@ def open_history(
     is of the trace's own clock.
 
     Args:
-        path: A history's directory, or a trace, which may be compressed; `-` is standard input. Or
-            a table of pandas, polars, pyarrow or DuckDB: what has the Arrow C stream protocol.
+        path: A history's directory, or a trace, which may be compressed; `-` is standard input. A
+            URL of a store that fsspec knows, such as `s3://`, names a trace, or a history if it
+            ends in `.mth`, which is copied into the cache. Or a table of pandas, polars, pyarrow or
+            DuckDB: what has the Arrow C stream protocol.
         columns: Which columns of a table, or fields of a log of JSON lines, are the times, entities
             and states: `{"start": "Start", "end": "End", "entity": "Node", "state": "Job"}`, or a
             text as of the option `--columns`. What is not given is guessed from the names. With
@@ -108,7 +112,7 @@ def open_history(
         if strict:
             history.anomalies.refuse(history.metadata.source)
         return history
-    given = input_path(path, mapping, format, include, repair_clocks=repair_clocks)
+    given = input_path(store_url(path), mapping, format, include, repair_clocks=repair_clocks)
     if provider == NO_PROVIDER:
         given, provider = without_scheduling(given), None
     history = _opened(
@@ -123,7 +127,7 @@ def open_history(
         progress=progress,
     )
     if strict:
-        history.anomalies.refuse(fspath(path))
+        history.anomalies.refuse(fspath(given))
     return history
 
 
@@ -174,7 +178,11 @@ def _opened(
     notify: Notify | None,
     progress: ProgressCallback | None,
 ) -> History:
-    if is_history(path):
+    if is_stored_history(path) and provider is None and not isinstance(path, InputPath):
+        from meantime.cache import fetched_history  # noqa: PLC0415 - few inputs are URLs
+
+        path = fetched_history(fspath(path), progress=progress)
+    if is_history(path) or is_stored_history(path):
         if provider is not None:
             raise InputError(
                 fspath(path), "this is a finished history; a provider needs the original trace"
@@ -235,7 +243,7 @@ def _of_joined(
             fspath(path), "this joins finished histories; a provider needs the original traces"
         )
 
-    def open_part(part: Path) -> History:
+    def open_part(part: Path | str) -> History:
         # a trace is read each time, unless it is cached
         return open_history(part, cache=cache, lenient=lenient, until_ns=until_ns)
 

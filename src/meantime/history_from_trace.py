@@ -17,6 +17,7 @@ from meantime.input_path import NO_PROVIDER, input_path, without_scheduling
 from meantime.provenance import can_be_read_again, provenance_of
 from meantime.providers.loading import provider_of
 from meantime.readers import open_trace
+from meantime.stores import store_url
 from meantime.trace import Trace
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def build(
         ProviderError: If the provider fails, or the file that declares it is wrong.
         UsageError: If arguments exclude each other.
     """
+    trace = store_url(trace)
     has_scheduling = provider != NO_PROVIDER
     chosen = provider_of(provider) if has_scheduling else None
     if columns is not None or format is not None or include or not has_scheduling:

@@ -19,9 +19,10 @@ from meantime.anomalies import Anomalies
 from meantime.clocks import Clock, Kind
 from meantime.errors import InputError, MeantimeError, OutputError
 from meantime.files import write_whole
-from meantime.history.directory import is_history
+from meantime.history.directory import is_history, is_stored_history
 from meantime.history.joined import JoinedPart, join_parts
 from meantime.provenance import fingerprint
+from meantime.stores import JOINED_SCHEMES, blocks_of, is_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,6 +65,9 @@ def checksum_of(path: str | os.PathLike[str], *, built: bool) -> str | None:
     """Return the checksum of a history or a trace; None if it may still grow, or is a pipe."""
     if not built:
         return None
+    if is_stored_history(path):
+        manifest = b"".join(blocks_of(f"{fspath(path).rstrip('/')}/manifest"))
+        return hashlib.blake2b(manifest, digest_size=16).hexdigest()
     if is_history(path):
         return hashlib.blake2b((Path(path) / "manifest").read_bytes(), digest_size=16).hexdigest()
     return fingerprint(path)
@@ -79,9 +83,7 @@ def write_joined(
     """
     target = Path(path)
     folder = target.resolve().parent
-    written = [
-        asdict(host) | {"path": _relative(Path(host.path).resolve(), folder)} for host in hosts
-    ]
+    written = [asdict(host) | {"path": _relative(host.path, folder)} for host in hosts]
     content = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -96,14 +98,19 @@ def write_joined(
         raise OutputError(f"{fspath(path)}: cannot be written: {error.strerror}") from None
 
 
-def _relative(path: Path, folder: Path) -> str:
+def _relative(given: str, folder: Path) -> str:
+    if is_url(given):
+        return given
+    path = Path(given).resolve()
     # a path that has only the root in common with the file's would move with neither
     if os.path.commonpath([path, folder]) == path.anchor:
         return str(path)
     return os.path.relpath(path, folder)
 
 
-def open_joined(path: str | os.PathLike[str], open_part: Callable[[Path], History]) -> History:
+def open_joined(
+    path: str | os.PathLike[str], open_part: Callable[[Path | str], History]
+) -> History:
     """Return the history that a file joins; a part that is missing or has changed is left out.
 
     Args:
@@ -124,12 +131,12 @@ def open_joined(path: str | os.PathLike[str], open_part: Callable[[Path], Histor
         _OPENING.reset(token)
 
 
-def _opened(path: str | os.PathLike[str], open_part: Callable[[Path], History]) -> History:
+def _opened(path: str | os.PathLike[str], open_part: Callable[[Path | str], History]) -> History:
     clock, hosts, anomalies = _read(path)
     folder = Path(path).parent
     parts, left_out = [], {}
     for host in hosts:
-        where = folder / host.path
+        where = host.path if is_url(host.path) else folder / host.path
         try:
             checksum = None if host.checksum is None else checksum_of(where, built=True)
             if checksum != host.checksum:
@@ -226,6 +233,8 @@ def _host(content: dict[str, Any]) -> Host:
         None if content["error_ns"] is None else _whole(content["error_ns"]),
         None if content["checksum"] is None else _text(content["checksum"]),
     )
+    if is_url(host.path) and host.path.partition(":")[0] not in JOINED_SCHEMES:
+        raise ValueError(f"{host.path!r} is of a kind of store that joined files cannot refer to")
     if not host.name or host.name == ".." or "\0" in host.path:
         raise ValueError(f"{host.name!r} is not a name of a host")
     return host

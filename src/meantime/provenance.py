@@ -18,6 +18,7 @@ from meantime.input_path import (
     is_scheduling_wanted,
     mapping_for,
 )
+from meantime.stores import is_url, version_of
 
 if TYPE_CHECKING:
     import os
@@ -118,7 +119,9 @@ def staleness_reason(kept: dict[str, str], now: dict[str, str]) -> str | None:
 
 
 def can_be_read_again(path: str | os.PathLike[str]) -> bool:
-    """Return whether an input is a file or a directory, not a pipe."""
+    """Return whether an input is a file, a directory or an object in a store, not a pipe."""
+    if is_url(path):
+        return True
     input_path = Path(path)
     return str(path) != "-" and (input_path.is_file() or input_path.is_dir())
 
@@ -126,11 +129,14 @@ def can_be_read_again(path: str | os.PathLike[str]) -> bool:
 def fingerprint(path: str | os.PathLike[str]) -> str | None:
     """Return a digest that differs between inputs; None if the input can be read only once.
 
-    For a large file it covers the modification time, the size, and samples of the contents.
+    For a large file it covers the modification time, the size, and samples of the contents; for an
+    object in a store, what the store says of its version, if it does.
 
     Raises:
         InputError: If the input cannot be read.
     """
+    if is_url(path):
+        return version_of(fspath(path))
     input_path = Path(path)
     if not can_be_read_again(path):
         if str(path) == "-" or input_path.exists():

@@ -21,7 +21,7 @@ from meantime.cli.options import (
     provider_option,
     strict_option,
 )
-from meantime.cli.output import replacing
+from meantime.cli.output import replacing, written_locally
 from meantime.cli.progress import progress_bar
 from meantime.errors import InputError, OutputError
 from meantime.units import format_bytes
@@ -52,13 +52,14 @@ def command(
     strict: bool,
 ) -> None:
     """Turn a trace into a history on disk, which every command can read."""
-    history = keep_history(
-        trace, output, provider=provider, lenient=lenient, strict=strict, force=force
-    )
-    for line in history.anomalies.lines():
-        click.echo(f"{trace}: {line}", err=True)
-    parts = Path(output).rglob("*")
-    size_bytes = sum(part.stat().st_size for part in parts if part.is_file())
+    with written_locally(output, "manifest", force=force) as local:
+        history = keep_history(
+            trace, local, provider=provider, lenient=lenient, strict=strict, force=force
+        )
+        for line in history.anomalies.lines():
+            click.echo(f"{trace}: {line}", err=True)
+        parts = Path(local).rglob("*")
+        size_bytes = sum(part.stat().st_size for part in parts if part.is_file())
     if as_json:
         built = {"output": output, "attributes": len(history.attributes), "bytes": size_bytes}
         click.echo(json.dumps(built | {"anomalies": dict(history.anomalies)}))

@@ -11,6 +11,7 @@ import click
 
 from meantime.cli.progress import progress_bar
 from meantime.errors import UsageError
+from meantime.stores import is_url, matching_urls, store_url
 from meantime.units import parse_duration
 
 if TYPE_CHECKING:
@@ -109,6 +110,9 @@ def expanded(files: Sequence[str]) -> list[str]:
         if not any(mark in file for mark in "*?[") or Path(file).exists():
             paths.append(file)
             continue
+        if is_url(file):
+            paths += matching_urls(file)
+            continue
         from glob import glob  # noqa: PLC0415 - shells expand most patterns
 
         # `Path.glob` takes no pattern that begins with a directory
@@ -147,7 +151,7 @@ def _by_file(
 ) -> Iterator[tuple[int, str]]:
     for text in texts:
         file, _, value = text.rpartition("=")
-        matching = [index for index, each in enumerate(files) if each == file]
+        matching = [index for index, each in enumerate(files) if each == store_url(file)]
         if not matching:
             raise UsageError(f"--{option} {text!r}: write FILE={what} with one of the files")
         yield from ((index, value) for index in matching)

@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from meantime.errors import UsageError
+from meantime.stores import store_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -63,7 +64,15 @@ def once(*names: str, **attributes: Any) -> Callable[[F], F]:
 
 def file_argument(name: str, metavar: str, **attributes: Any) -> Callable[[F], F]:
     """Return a decorator for an argument whose value a shell completes as a file name."""
-    return click.argument(name, metavar=metavar, type=click.Path(), **attributes)
+    return click.argument(name, metavar=metavar, type=_File(), **attributes)
+
+
+class _File(click.Path):
+    """A path; of a URL, what may be printed."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        return store_url(super().convert(value, param, ctx))
 
 
 def input_options(function: F) -> F:
@@ -140,7 +149,7 @@ def _options_of(function: Callable[..., object] | click.Command) -> set[str]:
 
 def output_option(metavar: str, text: str, **attributes: Any) -> Callable[[F], F]:
     """Return a decorator for the option that names the output."""
-    return once("-o", "--output", metavar=metavar, type=click.Path(), help=text, **attributes)
+    return once("-o", "--output", metavar=metavar, type=_File(), help=text, **attributes)
 
 
 def range_options(function: F) -> F:

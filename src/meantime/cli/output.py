@@ -7,17 +7,19 @@ import shutil
 import stat
 import sys
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from tempfile import mkdtemp
 from typing import IO, TYPE_CHECKING
 
-from meantime.errors import OutputError
+from meantime.errors import InputError, MeantimeError, OutputError
 from meantime.files import whole_file
+from meantime.stores import is_there, is_url, put_directory, put_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
 
-__all__ = ["replacing", "result_file", "write"]
+__all__ = ["replacing", "result_file", "write", "written_locally"]
 
 
 def write(path: str, chunks: Iterable[bytes]) -> None:
@@ -47,6 +49,51 @@ def result_file(path: str) -> Iterator[IO[bytes]]:
         raise
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+@contextmanager
+def written_locally(output: str, last: str, *, force: bool) -> Iterator[str]:
+    """Yield the path to write a result to, which is then copied to the output if that is a URL.
+
+    If the copy fails, what was written is left in the cache.
+
+    Args:
+        output: A path or a URL.
+        last: Of a directory, the file that is copied last, and makes it complete; or empty.
+        force: Replace what is in the store.
+
+    Raises:
+        OutputError: If it is there already, or cannot be copied.
+    """
+    if not is_url(output):
+        yield output
+        return
+    try:
+        if not force and is_there(f"{output.rstrip('/')}/{last}".rstrip("/")):
+            raise OutputError(f"{output}: already exists; choose another name, or use --force")
+    except InputError as error:
+        raise OutputError(str(error)) from None
+    from meantime.cache import cache_directory  # noqa: PLC0415 - NumPy is not for --help
+
+    folder = cache_directory() / "outgoing"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        local = Path(mkdtemp(dir=folder)) / PurePosixPath(output).name
+    except OSError as error:
+        raise OutputError(f"{folder}: {error.strerror}") from None
+    try:
+        yield str(local)
+    except BaseException:
+        shutil.rmtree(local.parent, ignore_errors=True)
+        raise
+    try:
+        if local.is_dir():
+            put_directory(local, output, last)
+        else:
+            put_file(local, output)
+    except MeantimeError as error:
+        raise OutputError(f"{error}; it is in {local}") from None
+    shutil.rmtree(local.parent, ignore_errors=True)
 
 
 @contextmanager

@@ -7,13 +7,17 @@ import shutil
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from meantime.cli.options import force_option, once, output_option, reject
+from meantime.cli.output import write, written_locally
 from meantime.errors import MeantimeError, OutputError, UsageError
 from meantime.units import parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from meantime.collect.session import Options
 
 __all__ = ["command", "duration_of", "open_page"]
 
@@ -68,9 +72,8 @@ def command(*, words: tuple[str, ...], **given: Any) -> None:
     """
     if not sys.platform.startswith("linux"):
         raise MeantimeError(f"recording is not possible on {sys.platform} yet: it needs Linux")
-    from meantime.cli.child_process import leave, run  # noqa: PLC0415 - for Linux only
+    from meantime.cli.child_process import leave  # noqa: PLC0415 - for Linux only
     from meantime.collect import session  # noqa: PLC0415 - the recorder is not for --help
-    from meantime.collect.launch import environment  # noqa: PLC0415 - as above
 
     options = session.Options(
         trace=given["trace"],
@@ -84,9 +87,41 @@ def command(*, words: tuple[str, ...], **given: Any) -> None:
         samples=given["samples"] or 0,
     )
     options.check()
-    path = given["output"] or _free_name(words[0])
+    output = given["output"] or _free_name(words[0])
     if given["output"] is None:
         reject(("force",), "a recording without -o, which gets a new name")
+    with written_locally(output, "", force=given["force"]) as packed:
+        # what is copied to a store is the packed recording
+        path = output if packed == output else f"{Path(packed).parent / 'recording.mtr'}"
+        status = _recorded(words, path, options, given)
+        # an interrupt of the summary does not change the command's status
+        with suppress(KeyboardInterrupt):
+            if not given["quiet"]:
+                from meantime.cli.summary import summary  # noqa: PLC0415 - as above
+
+                for line in summary(path):
+                    click.echo(line.replace(path, output), err=True)
+            if given["opens"]:
+                open_page(path)
+        if packed != output:
+            from meantime.readers.recording.packing import Packed, pack  # noqa: PLC0415 - for URLs
+
+            write(packed, pack(Path(path), Packed()))
+            shutil.rmtree(path)
+    leave(status)
+
+
+def _recorded(words: tuple[str, ...], path: str, options: Options, given: dict[str, Any]) -> int:
+    """Run the command and record it; return its status.
+
+    Raises:
+        MeantimeError: If it cannot be run.
+        OutputError: If the directory exists, or cannot be written.
+    """
+    from meantime.cli.child_process import run  # noqa: PLC0415 - for Linux only
+    from meantime.collect import session  # noqa: PLC0415 - the recorder is not for --help
+    from meantime.collect.launch import environment  # noqa: PLC0415 - as above
+
     # whatever else has this name is not deleted, and refused below
     if given["force"] and (Path(path) / "recording.json").is_file():
         if shutil.which(words[0]) is None:
@@ -98,22 +133,12 @@ def command(*, words: tuple[str, ...], **given: Any) -> None:
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}") from error
     try:
-        status = run(
+        return run(
             words, environment(path, options, follow=not given["no_follow"], base=os.environ)
         )
     except OSError as error:
         shutil.rmtree(path)
         raise MeantimeError(f"{words[0]}: {error.strerror}") from error
-    # an interrupt of the summary does not change the command's status
-    with suppress(KeyboardInterrupt):
-        if not given["quiet"]:
-            from meantime.cli.summary import summary  # noqa: PLC0415 - as above
-
-            for line in summary(path):
-                click.echo(line, err=True)
-        if given["opens"]:
-            open_page(path)
-    leave(status)
 
 
 def open_page(path: str) -> None:

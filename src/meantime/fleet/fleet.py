@@ -26,6 +26,7 @@ from meantime.history.grouped_shares import added_shares
 from meantime.query.aligning import Clocked, align_all
 from meantime.query.hosts import compare_hosts
 from meantime.shards import Failure, client_of, total
+from meantime.stores import store_url
 from meantime.units import duration_ns
 from meantime.view_functions.joining import host_names, join
 
@@ -156,7 +157,7 @@ class Fleet:
         jobs: int | None = None,
         done: Callable[[int, int], None] | None = None,
     ) -> None:
-        self._inputs = [*inputs]
+        self._inputs = [store_url(each) for each in inputs]
         if not self._inputs:
             raise UsageError("a fleet needs at least one host")
         if names is not None and len(names) != len(self._inputs):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from meantime.errors import InputError
 from meantime.readers.decompress import Decompressor, compression_of
 from meantime.readers.file_text import FileText
+from meantime.stores import StoreFile, is_url, store_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -315,8 +316,16 @@ def open_source(path: str | os.PathLike[str]) -> Source:
 
     Raises:
         InputError: If it does not exist, is a directory, or cannot be read.
+        MissingExtraError: If it is a URL, and what reads it is not installed.
     """
     path = os.fspath(path)
+    if is_url(path):
+        stored = StoreFile(path)
+        try:
+            return Source(store_url(path), stored, stored_bytes=stored.size)
+        except BaseException:
+            stored.close()
+            raise
     if path == "-":
         if sys.stdin is None:
             raise InputError(STANDARD_INPUT, "it is closed")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from meantime.errors import InputError, MeantimeError, UsageError
-from meantime.history.directory import is_joined
+from meantime.history.directory import is_joined, is_stored_history
 from meantime.query.offsets import Choice, Fold
 from meantime.query.offsets.combine import (
     EVERY_STATE,
@@ -265,7 +265,12 @@ class _Task:
         start, end = (None, None) if whole else (self.query.start, self.query.end)
         lenient, progress = self.reading.lenient, self.reading.progress
         file = self.given if isinstance(self.given, str | os.PathLike) else None
-        is_built = Path(path).is_dir() or is_joined(path) or self.reading.provider is not None
+        is_built = (
+            Path(path).is_dir()
+            or is_joined(path)
+            or is_stored_history(path)
+            or self.reading.provider is not None
+        )
         if file is None or is_built:
             yield HistorySource(history_of(self.given, self.reading, start, end), path)
             return

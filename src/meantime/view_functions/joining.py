@@ -15,6 +15,7 @@ from meantime.history_from_path import open_history
 from meantime.joined_file import Host, checksum_of, summary, write_joined
 from meantime.query.aligning import Clocked, align_all, clock_error_ns
 from meantime.query.services import messages_between
+from meantime.stores import is_url, store_url
 from meantime.units import duration_ns
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ def write_join(
         OutputError: If the file cannot be written.
         UsageError: If there are no histories, or not as many names.
     """
+    sources = [store_url(source) for source in sources]
     histories = [opened(source) for source in sources]
     parts, hosts, anomalies, clock = _joined(histories, names, offsets, ())
     # so that what cannot be joined is not written
@@ -106,7 +108,7 @@ def write_join(
     kept = [
         replace(
             host,
-            path=fspath(Path(source).absolute()),
+            path=fspath(source) if is_url(source) else fspath(Path(source).absolute()),
             checksum=checksum_of(source, built=each.built),
         )
         for host, source, each in zip(hosts, sources, histories, strict=True)

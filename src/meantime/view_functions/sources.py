@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from meantime.anomalies import check_strictness
 from meantime.errors import UsageError
+from meantime.stores import store_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,8 +60,8 @@ class Reading:
 def listed(sources: Source | Sequence[Source]) -> list[Source]:
     """Return one source, or several, as a list."""
     if isinstance(sources, Sequence) and not isinstance(sources, str):
-        return list(sources)
-    return [sources]
+        return [store_url(source) for source in sources]
+    return [store_url(sources)]
 
 
 def history_of(
