@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from corpus import FORMATS
@@ -26,20 +27,59 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_damaged_inputs_are_read_or_refused(name: str) -> None:
+class Reported(NamedTuple):
+    """What a run of several formats printed: of each its line and those of its failures."""
+
+    formats: dict[str, list[str]]
+    seed: int
+    errors: str
+
+
+def reported(request: pytest.FixtureRequest, *arguments: str, seed: int = 0) -> Reported:
+    """Run all chosen formats that a test has, in one process: each imports all readers."""
+    names = [
+        str(item.callspec.params["name"])
+        for item in request.session.items
+        if isinstance(item, pytest.Function)
+        and item.path == request.path
+        and request.fixturename in item.fixturenames
+    ]
+    chosen = [word for name in names for word in ("--format", name)]
+    done = run(*chosen, *arguments, "--seed", str(seed))
+    formats: dict[str, list[str]] = {}
+    of_format: list[str] = []
+    for line in done.stdout.splitlines():
+        if not line.startswith("  "):
+            of_format = formats[line.partition(":")[0]] = []
+        of_format.append(line)
+    return Reported(formats, seed, done.stderr)
+
+
+@pytest.fixture(scope="module")
+def damaged(request: pytest.FixtureRequest) -> Reported:
     # elsewhere than where results are compared, each run tries other inputs
     seed = 0 if "CI" in os.environ else random.randrange(2**30)  # noqa: S311 - not a secret
+    return reported(request, "--inputs", str(INPUTS), seed=seed)
 
-    done = run("--format", name, "--inputs", str(INPUTS), "--seed", str(seed))
 
-    assert done.returncode == 0, f"from seed {seed}:\n{done.stdout}{done.stderr}"
-    assert done.stdout.startswith(f"{name}: {INPUTS} inputs")
+@pytest.mark.parametrize("name", FORMATS)
+def test_damaged_inputs_are_read_or_refused(damaged: Reported, name: str) -> None:
+    assert name in damaged.formats, f"from seed {damaged.seed}:\n{damaged.errors}"
+    line, *failures = damaged.formats[name]
+
+    assert not failures, f"from seed {damaged.seed}"
+    assert line.startswith(f"{name}: {INPUTS} inputs")
+
+
+@pytest.fixture(scope="module")
+def replayed(request: pytest.FixtureRequest) -> Reported:
+    return reported(request, "--replay", str(FOUND))
 
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if (FOUND / name).is_dir()])
-def test_what_was_found_is_repaired(name: str) -> None:
-    done = run("--format", name, "--replay", str(FOUND))
+def test_what_was_found_is_repaired(replayed: Reported, name: str) -> None:
+    assert name in replayed.formats, replayed.errors
+    line, *failures = replayed.formats[name]
 
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert " 0 inputs" not in done.stdout
+    assert not failures
+    assert not line.startswith(f"{name}: 0 inputs")
