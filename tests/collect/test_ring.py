@@ -50,7 +50,7 @@ def _run_script(text: str, path: Path) -> subprocess.CompletedProcess[str]:
 
 
 def _wait_for_segment(path: Path) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not any(file.stat().st_size > 100 for file in path.glob("*.ev")):
         assert time.monotonic() < deadline
 

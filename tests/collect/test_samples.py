@@ -84,7 +84,7 @@ def rest(count: int) -> None:
 def wait_for(path: Path, *texts: str) -> None:
     """Wait until these texts are in the recording's files: until the sampler has met them."""
     missing = {text.encode() for text in texts}
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while missing:
         assert time.monotonic() < deadline, missing
         for file in path.iterdir():

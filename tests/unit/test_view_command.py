@@ -56,7 +56,7 @@ def test_two_servers_at_once_until_they_are_interrupted(root: Path) -> None:
             with urlopen(f"{address}session.json") as reply:  # noqa: S310 - its own server
                 assert json.load(reply)["files"][0]["name"] == "postgres.statemap.gz"
             server.send_signal(signal.SIGINT)
-            _, errors = server.communicate(timeout=30)
+            _, errors = server.communicate(timeout=120)
             assert (server.returncode, errors) == (0, "")
 
 
@@ -91,7 +91,7 @@ def following(
     session.start()
 
     def wait(is_there: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        until_s = time.monotonic() + 20
+        until_s = time.monotonic() + 120
         while time.monotonic() < until_s:
             (file,) = session.document()["files"]
             if is_there(file):
@@ -102,7 +102,7 @@ def following(
     wait(lambda file: file["status"] == "following")
     yield path, wait
     session.stop()
-    session.wait(10)
+    session.wait(60)
 
 
 def _events(count: int) -> str:
@@ -116,7 +116,9 @@ def test_what_is_added_to_a_file_is_shown(following: Any) -> None:
     path, wait = following
     before = wait(lambda file: file["counts"]["spans"] == 1)
 
-    path.write_text(_events(3))
+    # in one step: a file that is empty for a moment was cut
+    with path.open("r+b") as file:
+        file.write(_events(3).encode())
 
     after = wait(lambda file: file["counts"]["spans"] == 3)
     assert after["version"] > before["version"]
@@ -152,7 +154,7 @@ def test_what_was_read_stays_if_a_file_is_lost(
 def test_a_session_that_is_closed_while_it_reads_leaves_no_thread(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.jsonl"
     os.mkfifo(pipe)
-    before = threading.active_count()
+    before = {*threading.enumerate()}
     session = Session([str(pipe)])
     session.start()
     # the reader closes the pipe, maybe before all is written
@@ -163,8 +165,8 @@ def test_a_session_that_is_closed_while_it_reads_leaves_no_thread(tmp_path: Path
         session.stop()
         file.write('{"time_ns": 2, "name": "x"}\n' * 100_000)
 
-    assert session.wait(20)
-    assert threading.active_count() == before
+    assert session.wait(60)
+    assert {*threading.enumerate()} <= before
 
 
 def test_what_has_been_read_is_shown_while_the_rest_is(
