@@ -407,6 +407,22 @@ def test_a_thread_that_leaves_a_cpu_which_it_came_to_unseen_was_in_no_known_stat
     assert states(history, 8) == [(200, 250, "sleeping"), (300, 400, "sleeping")]
 
 
+def test_an_interrupt_whose_end_is_missing_ends_at_a_switch_for_wake_ups(tmp_path: Path) -> None:
+    waking = "a 7 [000] {}: sched:sched_waking: comm=b pid=8 prio=120 target_cpu=000\n"
+    text = (
+        switch("0.000100", 0, ("b", 8, "S"), ("a", 7))
+        + "a 7 [000] 0.000110: irq:softirq_entry: vec=1 [action=TIMER]\n"
+        + waking.format("0.000120")
+        + switch("0.000200", 0, ("a", 7, "R"), ("b", 8))
+        + switch("0.000300", 0, ("b", 8, "S"), ("a", 7))
+        + waking.format("0.000350")
+    )
+    history = read(tmp_path, text)
+
+    # not the wake-up in the interrupt
+    assert history.flows().from_ns.tolist() == [350_000]
+
+
 def test_what_ran_while_perf_lost_records_of_a_cpu_is_unknown(tmp_path: Path) -> None:
     text = (
         switch("0.000100", 0, ("swapper/0", 0, "R"), ("a", 7))
