@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -70,6 +71,13 @@ _COLORS = {
 _STARTS = {_START, _START_LOCAL, _START_LABEL}
 _UNBLOCKS = {_UNBLOCK, _UNBLOCK_LOCAL}
 _EXITS = {_SYS_EXIT, _SYS_EXIT_LOCAL}
+# Events of a goroutine that no processor runs.
+_OF_ANOTHER = {*_EXITS, _WAITING, _IN_SYSCALL}
+_OF_RUNTIME = {
+    _GOMAXPROCS, _PROC_START, _PROC_STOP, _GC_START, _GC_DONE, _STW_START, _STW_DONE, _HEAP,
+    _HEAP_GOAL, _ASSIST_START, _ASSIST_DONE,
+}  # fmt: skip
+_OF_PROGRAM = {_TASK, _TASK_END, _REGION, _LOG, _SAMPLE}
 # How many numbers follow the time of each event that is read.
 _ARGUMENTS: Final = {
     _GOMAXPROCS: 1, _CREATE: 2, _START: 1, _START_LOCAL: 1, _START_LABEL: 1, _UNBLOCK: 1,
@@ -103,6 +111,9 @@ class _Event(NamedTuple):
     goroutine: int
     arguments: list[int]
     text: str
+
+
+_BY_TICKS = itemgetter(0)
 
 
 class _Parsed:
@@ -158,26 +169,26 @@ class _Parsed:
             self.stacks[arguments[0]] = arguments[3::4]
         elif kind != _TIMER:
             self._ticks += arguments[0]
-            self._add(_Event(self._ticks, kind, self._processor, 0, arguments[1:], text))
+            own = self._goroutine(kind, arguments)
+            self.events.append(_Event(self._ticks, kind, self._processor, own, arguments[1:], text))
 
-    def _add(self, event: _Event) -> None:
-        running = self._running.get(event.processor, 0)
-        kind = event.kind
-        if kind in _STARTS or kind in _EXITS or kind in {_WAITING, _IN_SYSCALL}:
-            own = event.arguments[0]
-            if kind in _STARTS:
-                self._running[event.processor] = own
+    def _goroutine(self, kind: int, arguments: list[int]) -> int:
+        """Return the goroutine that an event is of, and note which one its processor runs next."""
+        if kind in _STARTS:
+            own = self._running[self._processor] = arguments[1]
+        elif kind in _OF_ANOTHER:
+            own = arguments[1]
         elif kind == _SAMPLE:
-            own = event.arguments[2]
+            own = arguments[3]
         else:
-            own = running
+            own = self._running.get(self._processor, 0)
         if kind in _LEFT:
-            self._running[event.processor] = 0
-        self.events.append(event._replace(goroutine=own))
+            self._running[self._processor] = 0
+        return own
 
     def ordered(self) -> list[_Event]:
         """Return the events in order of time; a call returned before its event was written."""
-        self.events.sort(key=lambda event: event.ticks)
+        self.events.sort(key=_BY_TICKS)
         called: dict[int, int] = {}
         found = []
         for event in self.events:
@@ -190,7 +201,7 @@ class _Parsed:
                 if called.get(event.goroutine, returned) <= returned <= event.ticks and returned:
                     event = event._replace(ticks=returned)  # noqa: PLW2901 - the same event
             found.append(event)
-        found.sort(key=lambda event: event.ticks)
+        found.sort(key=_BY_TICKS)
         return found
 
     def name(self, stack: int) -> str:
@@ -221,7 +232,10 @@ def _arguments(data: bytes, at: int, count: int) -> tuple[list[int], int]:
     found = []
     if count < _INLINE_ARGUMENTS:
         for _ in range(count):
-            value, at = _varint(data, at)
+            value = data[at]
+            at += 1
+            if value > 127:
+                value, at = _varint(data, at - 1)
             found.append(value)
         return found, at
     size, at = _varint(data, at)
@@ -279,6 +293,8 @@ class _Reading:
         self._open: dict[tuple[str, int], list[tuple[int, str]]] = defaultdict(list)
         self._last_ns = 0
         self._names: dict[int, str] = {}
+        self._threads: dict[int, int] = {}
+        self._statuses: dict[int, int] = {}
 
     def batches(self) -> Iterator[Batch]:
         """Yield all that is read."""
@@ -289,9 +305,12 @@ class _Reading:
                 self._trace.anomalies.add("time_out_of_range")
                 continue
             self._last_ns = max(self._last_ns, time_ns)
-            self._goroutine(event, time_ns)
-            self._runtime(event, time_ns)
-            self._program(event, time_ns)
+            if event.kind in _OF_RUNTIME:
+                self._runtime(event, time_ns)
+            elif event.kind in _OF_PROGRAM:
+                self._program(event, time_ns)
+            else:
+                self._goroutine(event, time_ns)
         self._close()
         self._declare()
         yield from self._state_batches()
@@ -313,13 +332,19 @@ class _Reading:
             yield self._samples.batch()
 
     def _thread(self, goroutine: int) -> int:
-        return self._paths.code(thread_path(goroutine, _PID))
+        code = self._threads.get(goroutine)
+        if code is None:
+            code = self._threads[goroutine] = self._paths.code(thread_path(goroutine, _PID))
+        return code
 
     def _enter(self, goroutine: int, time_ns: int, state: str | None) -> None:
         """Put a goroutine into a state."""
         if not goroutine:
             return
-        entity = self._paths.code((*thread_path(goroutine, _PID), STATUS))
+        entity = self._statuses.get(goroutine)
+        if entity is None:
+            path = (*thread_path(goroutine, _PID), STATUS)
+            entity = self._statuses[goroutine] = self._paths.code(path)
         self._states.append((time_ns, entity, -1 if state is None else self._values.code(state)))
 
     def _goroutine(self, event: _Event, time_ns: int) -> None:

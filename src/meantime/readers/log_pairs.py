@@ -7,7 +7,7 @@ that of another one is inside it: a step of a job. When the job ends, its open s
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +34,6 @@ _Key = tuple[int, tuple[str, ...]]
 _ALL = "log"
 _MOST_LISTED = 12
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
-# logs have the same fields on nearly every line
-_is_private = lru_cache(1 << 10)(is_private)
 
 
 @dataclass(eq=False, slots=True)
@@ -46,7 +44,7 @@ class _Open:
     key: _Key
     parent: _Open | None
     fields: dict[str, Any]
-    children: dict[_Key, _Open] = field(default_factory=dict)
+    children: dict[_Key, _Open] | None = None
 
 
 def paired(
@@ -131,7 +129,7 @@ class _Pairs:
 
     def _begin(self, number: int, event: Event) -> None:
         pair = self._pairs[number]
-        key = (number, tuple([str(event.get(name)) for name in pair.by]))
+        key = _key(number, pair, event)
         if (before := self._open.get(key)) is not None:
             # it was begun again without an end
             self._close(before, event.time_ns, None)
@@ -139,11 +137,14 @@ class _Pairs:
         row = len(self._start)
         opened = self._open[key] = _Open(row, key, parent, {**event.fields})
         if parent is not None:
+            if parent.children is None:
+                parent.children = {}
             parent.children[key] = opened
         above, own = "", _ALL
         if self._entity:
-            *others, own = [str(event.get(name)) for name in self._entity]
-            above = " ".join(others)
+            own = str(event.get(self._entity[-1]))
+            if len(self._entity) > 1:
+                above = " ".join([str(event.get(name)) for name in self._entity[:-1]])
         name = event.get(self._name) if self._name is not None else None
         self._start.append(event.time_ns)
         self._end.append(event.time_ns)
@@ -174,7 +175,7 @@ class _Pairs:
 
     def _finish(self, number: int, event: Event) -> None:
         pair = self._pairs[number]
-        opened = self._open.get((number, tuple([str(event.get(name)) for name in pair.by])))
+        opened = self._open.get(_key(number, pair, event))
         if opened is None:
             self._trace.anomalies.add("end_without_begin")
             return
@@ -189,7 +190,8 @@ class _Pairs:
         waiting = [opened]
         while waiting:
             each = waiting.pop()
-            waiting += each.children.values()
+            if each.children:
+                waiting += each.children.values()
             del self._open[each.key]
             self._end[each.row] = time_ns
             fields = each.fields
@@ -197,15 +199,15 @@ class _Pairs:
                 fields["ended_by"] = end
             if self._unfinished[each.row]:
                 self._trace.anomalies.add("begin_without_end")
-            if not self._with_private and any(map(_is_private, fields)):
-                public = {key: value for key, value in fields.items() if not _is_private(key)}
+            if not self._with_private and _has_private(tuple(fields)):
+                public = {key: value for key, value in fields.items() if not is_private(key)}
                 self._trace.anomalies.add("private_field", len(fields) - len(public))
                 fields = public
             if fields:
                 text = _ENCODER.encode(fields).encode("utf-8", "replace")
                 self._offset[each.row] = self._trace.text.add(text)
                 self._length[each.row] = len(text)
-        if opened.parent is not None:
+        if opened.parent is not None and opened.parent.children is not None:
             opened.parent.children.pop(opened.key, None)
 
     def spans(self) -> Iterator[Spans]:
@@ -262,6 +264,19 @@ class _Pairs:
                 np.array(self._offset, np.int64)[order], np.array(self._length, np.int32)[order]
             ),
         )
+
+
+@lru_cache(1 << 8)
+def _has_private(names: tuple[str, ...]) -> bool:
+    """Whether a field is private; logs have the same ones on nearly every line."""
+    return any(map(is_private, names))
+
+
+def _key(number: int, pair: Pair, event: Event) -> _Key:
+    by = pair.by
+    if len(by) == 1:
+        return number, (str(event.get(by[0])),)
+    return number, tuple([str(event.get(name)) for name in by])
 
 
 def _title(pair: Pair) -> str:

@@ -653,9 +653,13 @@ class _Chunk:
                 frame = self.type(type_.fields[type_.index["frames"]].type)
                 at = frame.index.get("method")
                 if at is not None:
-                    method = frame.fields[at].type
+                    method, known = frame.fields[at].type, self._methods
+                    keys = [each[at] for each in found if isinstance(each, list)]
                     names = [
-                        self._method(method, each[at]) for each in found if isinstance(each, list)
+                        known[key]
+                        if type(key) is int and key in known
+                        else self._method(method, key)
+                        for key in keys
                     ]
             if names and self.field(type_, values, "truncated"):
                 names.append("[truncated]")

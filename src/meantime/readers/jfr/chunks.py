@@ -256,6 +256,8 @@ class Chunk:
             self._array(self._one(each, below)) if each.is_array else self._one(each, below)
             for each in type_.fields
         ]
+        if all(reader is _compressed for reader in readers):
+            return _integers(len(readers))
 
         def read(data: bytes, at: int) -> tuple[Any, int]:
             values = []
@@ -288,12 +290,12 @@ class Chunk:
             if not 0 <= count <= len(data) - at:
                 raise ValueError("a count is larger than what follows")
             values = []
+            first = at
             for _ in range(count):
-                value, behind = one(data, at)
-                if behind == at:
+                value, at = one(data, at)
+                if at == first:
                     # any number of them would fit
                     raise ValueError("an array has values without bytes")
-                at = behind
                 values.append(value)
             return values, at
 
@@ -401,6 +403,24 @@ def _long(data: bytes, at: int) -> tuple[int, int]:
     if at + 8 > len(data):
         raise ValueError("it is cut")
     return int.from_bytes(data[at : at + 8], "big", signed=True), at + 8
+
+
+def _integers(count: int) -> Read:
+    """Return how so many integers are read, of which most are small."""
+    fields = range(count)
+
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        values = []
+        for _ in fields:
+            value = data[at]
+            if value < 128:
+                at += 1
+            else:
+                value, at = _compressed(data, at)
+            values.append(value)
+        return values, at
+
+    return read
 
 
 def _fixed(form: struct.Struct) -> Read:
