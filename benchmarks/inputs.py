@@ -23,6 +23,7 @@ import meantime
 from meantime.column_mapping import mapping_of
 from meantime.input_path import InputPath
 from meantime.readers import open_trace
+from meantime.readers.source import open_source
 
 if TYPE_CHECKING:
     import os
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 ROWS = 2_000_000
 _DAY_ROWS = 86_400_000
+_SAMPLES = Path(__file__).resolve().parents[1] / "tests" / "samples"
 
 
 def _date(millisecond: int) -> str:
@@ -433,10 +435,41 @@ def nsys(folder: Path) -> None:
     )
 
 
+def _sample(kind: str, name: str, times: int, folder: Path) -> None:
+    """Print what one of the samples costs, repeated where the format allows that."""
+    with open_source(_SAMPLES / name) as source:
+        data = bytes(source.whole())
+    path = folder / "sample"
+    path.write_bytes(data * times)
+
+    def read() -> int:
+        trace = open_trace(path)
+        for _ in trace.batches:
+            pass
+        return trace.records
+
+    records, took_s = read(), best_cpu_s(read, times=3)
+    print(
+        f"{kind}: {records:,} records, {len(data) * times / 1e6:.1f} MB in {took_s:.2f} s:"
+        f" {records / took_s / 1e6:.3f} M records/s, {len(data) * times / took_s / 1e6:.1f} MB/s"
+    )
+
+
+def jfr(folder: Path) -> None:
+    """Print what a flight recording of 20 chunks costs, whose constants are most of its bytes."""
+    _sample("JFR", "jfr/kafka-cpu.jfr.gz", 20, folder)
+
+
+def go(folder: Path) -> None:
+    """Print what an execution trace of Go costs."""
+    _sample("execution trace of Go", "profiles/server.go119.trace", 1, folder)
+
+
 FORMATS = {
     each.__name__: each
     for each in (
         csv, overlapping, parquet, sqlite, log, otlp, pprof, firefox, perfetto, strace, nsys,
+        jfr, go,
     )
 }  # fmt: skip
 

@@ -48,6 +48,7 @@ def test_formats_are_listed_within_a_terminal(
     ("data", "called"),
     [
         (b"@ cycles [12 samples]\n", "a report of pmcstat"),
+        (b"hdrbhetbetb\0\0\0\1", "an eventlog of GHC"),
         (b"go 1.22 trace\0\0\0", "an execution trace of Go 1.22 or later"),
     ],
 )

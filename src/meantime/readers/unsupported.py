@@ -68,6 +68,11 @@ _FORMATS = (
         rb"(?:W\x1d\xd1u|\xc1\x1f\xfc\xc1|/\* CTF )", "a part of a CTF trace", "open its directory"
     ),
     _format(
+        rb"hdrb.{0,4}hetb",
+        "an eventlog of GHC",
+        "run `hs-speedscope {name}` and open the .json that it writes",
+    ),
+    _format(
         rb"@ [\w.]+ \[\d+ samples\]",
         "a report of pmcstat",
         "run `pmcstat -R FILE -z 32 -G stacks.txt` and `stackcollapse-pmc.pl stacks.txt`",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from meantime.errors import InputError
+from meantime.kernels.varints import integers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -257,7 +258,7 @@ class Chunk:
             for each in type_.fields
         ]
         if all(reader is _compressed for reader in readers):
-            return _integers(len(readers))
+            return _Integers(len(readers))
 
         def read(data: bytes, at: int) -> tuple[Any, int]:
             values = []
@@ -284,6 +285,15 @@ class Chunk:
 
     def _array(self, one: Read) -> Read:
         integer = self._integer
+        if isinstance(one, _Integers) and one.width:
+            width = one.width
+
+            def read_integers(data: bytes, at: int) -> tuple[Any, int]:
+                count, at = integer(data, at)
+                found, at = integers(data, at, count * width)
+                return [found[row : row + width] for row in range(0, len(found), width)], at
+
+            return read_integers
 
         def read(data: bytes, at: int) -> tuple[Any, int]:
             count, at = integer(data, at)
@@ -405,22 +415,14 @@ def _long(data: bytes, at: int) -> tuple[int, int]:
     return int.from_bytes(data[at : at + 8], "big", signed=True), at + 8
 
 
-def _integers(count: int) -> Read:
-    """Return how so many integers are read, of which most are small."""
-    fields = range(count)
+class _Integers:
+    """Reads the values of a type that has nothing but integers."""
 
-    def read(data: bytes, at: int) -> tuple[Any, int]:
-        values = []
-        for _ in fields:
-            value = data[at]
-            if value < 128:
-                at += 1
-            else:
-                value, at = _compressed(data, at)
-            values.append(value)
-        return values, at
+    def __init__(self, width: int) -> None:
+        self.width = width
 
-    return read
+    def __call__(self, data: bytes, at: int) -> tuple[Any, int]:
+        return integers(data, at, self.width)
 
 
 def _fixed(form: struct.Struct) -> Read:
