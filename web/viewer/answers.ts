@@ -14,6 +14,7 @@ import { command, laneOptions, quoted } from "./command";
 import { describeFlows, describeRange, describeThing, subject } from "./facts";
 import { HeatTab } from "./heat-tab";
 import { GroupLane, PackedLane, StateLane, TileLane } from "./lanes";
+import { OF_SAMPLES, OF_SPANS, OF_STATES } from "./model";
 import type { FileModel } from "./model";
 import { MomentTab } from "./moment-tab";
 import type { Finding, Hit, StatisticsRow } from "./protocol";
@@ -72,6 +73,8 @@ export class Answers {
   private answered = "";
   private described: Thing | null = null;
   private request: AbortController | null = null;
+  /** Settles once the present question is answered. */
+  answering: Promise<void> = Promise.resolve();
   /** The command that prints what is shown. */
   command: string | null = null;
 
@@ -146,19 +149,20 @@ export class Answers {
     this.table.draw();
   }
 
-  /** The kinds of statistics that a file has. */
-  private bysOf(file: FileModel): By[] {
-    const kinds = new Set(file.table?.kind);
-    const hasStates = kinds.has("state") || kinds.has("packed");
-    const hasSpans = (file.info.counts.spans ?? 0) > 0;
-    const hasSamples = (file.info.counts.samples ?? 0) > 0;
+  /** The kinds of statistics that a file has, or one of its lanes. */
+  private bysOf(file: FileModel, lane: number | undefined): By[] {
+    const { spans, samples } = file.info.counts;
+    const index = lane ?? null;
+    const hasStates = file.has(OF_STATES, index);
+    const hasSpans = (spans ?? 0) > 0 && file.has(OF_SPANS, index);
+    const hasSamples = (samples ?? 0) > 0 && file.has(OF_SAMPLES, index);
     // a page without a server knows neither categories nor threads
     const known = this.session.source.isEmbedded ? BYS.slice(0, 3) : BYS;
     return known.filter((by) => (by === "state" || by === "entity" ? hasStates : by === "name" ? hasSpans || hasSamples : hasSpans));
   }
 
-  private byOf(file: FileModel): By | null {
-    const bys = this.bysOf(file);
+  private byOf(file: FileModel, lane: number | undefined): By | null {
+    const bys = this.bysOf(file, lane);
     return this.by && bys.includes(this.by) ? this.by : (bys[0] ?? null);
   }
 
@@ -192,8 +196,10 @@ export class Answers {
     const body = this.panel.element.querySelector(".panel-body")!;
     body.setAttribute("aria-busy", "true");
     body.removeAttribute("data-share");
-    const isDone = () => signal === this.request?.signal && body.setAttribute("aria-busy", "false");
-    void this.ask(tab, file, range, signal).then(isDone, (reason: unknown) => {
+    const isDone = () => {
+      if (signal === this.request?.signal) body.setAttribute("aria-busy", "false");
+    };
+    this.answering = this.ask(tab, file, range, signal).then(isDone, (reason: unknown) => {
       isDone();
       if (reason instanceof DOMException && reason.name === "AbortError") return;
       if (reason instanceof SourceError && reason.status === 410) return;
@@ -212,7 +218,7 @@ export class Answers {
     const isEmpty = range.from >= range.to;
     if (tab === "over") await this.showOverview(file, range, signal);
     else if (tab === "stats") {
-      const by = this.byOf(file);
+      const by = this.byOf(file, range.lanes);
       if (!by || isEmpty) return this.fail(tab, NOTHING);
       const found = await session.source.ask("statistics", { ...range, by }, signal, this.onShare);
       const { base } = session;
@@ -303,12 +309,13 @@ export class Answers {
     if (lane && tab !== "over" && tab !== "moment" && tab !== "why" && tab !== "notes") {
       parts.push(h("span", { class: "chip" }, name(lane.title), button("×", "Answers about all lanes", () => (this.session.tree.current = null), { class: "bare" })));
     }
-    if (this.session.files.length > 1) parts.push(h("span", { class: "muted" }, shown(file.info.name)));
+    // the others are about all files
+    if (this.session.files.length > 1 && tab !== "moment" && tab !== "notes") parts.push(h("span", { class: "muted" }, shown(file.info.name)));
     if (tab === "stats") {
-      const by = this.byOf(file);
+      const by = this.byOf(file, lane?.index);
       parts.push(
         segments(
-          this.bysOf(file).map((each) => [each, each === "entity" ? "lane" : each]),
+          this.bysOf(file, lane?.index).map((each) => [each, each === "entity" ? "lane" : each]),
           by ?? "",
           (each) => {
             this.by = each as By;
@@ -375,14 +382,17 @@ export class Answers {
   private async showOverview(file: FileModel, range: { file: number; layout: number; from: bigint; to: bigint }, signal: AbortSignal): Promise<void> {
     const { session } = this;
     this.setCommand(file, undefined, "info", "");
-    const by = this.bysOf(file).includes("name") && (file.info.counts.spans ?? 0) > 0 ? "name" : this.bysOf(file)[0];
+    const bys = this.bysOf(file, undefined);
+    const by = bys.includes("name") && (file.info.counts.spans ?? 0) > 0 ? "name" : bys[0];
     const cards: HTMLElement[] = [];
-    if (file.findings?.length) cards.push(this.findingsCard(file, file.findings));
+    // what is to be read with care has a card of its own
+    const findings = file.findings?.filter(({ kind }) => kind !== "care" && (kind !== "lost" || !file.info.lost_ns.length)) ?? [];
+    if (findings.length) cards.push(this.findingsCard(file, findings));
     if (by && range.from < range.to) {
       const found = await session.source.ask("statistics", { ...range, by, lanes: undefined }, signal, this.onShare);
       const isQuiet = (row: StatisticsRow) => by === "state" && file.states.quiet[file.states.id(row.key)]!;
       const rows = found.rows.filter((row) => row.max_ns && !isQuiet(row)).sort((a, b) => Number(b.max_ns) - Number(a.max_ns));
-      if (rows.length && !file.findings?.length) cards.push(this.longestCard(rows.slice(0, 12), by));
+      if (rows.length && !findings.length) cards.push(this.longestCard(rows.slice(0, 12), by));
       const sampled = found.rows.filter((row) => row.self).sort((a, b) => b.self! - a.self!);
       if (sampled.length) cards.push(this.sampledCard(sampled.slice(0, 12), by));
       const heavy = found.rows.filter((row) => row.total_ns && !isQuiet(row)).sort((a, b) => weightOf(b) - weightOf(a));

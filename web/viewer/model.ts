@@ -4,7 +4,7 @@ import { atNight, isLibrary, isOwn, legendColors, markColor, nameColor } from ".
 import { withoutPrefix } from "../shared/fit";
 import { pixelOf } from "../shared/lane-image";
 import { CLASS_COLORS } from "../shared/state-classes";
-import type { FileInfo, Finding, LaneTable, RawTile } from "./protocol";
+import type { FileInfo, Finding, Kind, LaneTable, RawTile } from "./protocol";
 import type { Tile, Wanted } from "./tile-store";
 
 /** A table of names to which tiles add theirs, with the colour of each in the present theme. */
@@ -139,6 +139,11 @@ let serial = 0;
 /** Time that is in none of the three longest states of a bin. */
 export const OTHER = -1;
 
+/** The kinds of lanes that statistics of states, of spans and of samples are about. */
+export const OF_STATES: ReadonlySet<Kind> = new Set<Kind>(["state", "packed"]);
+export const OF_SPANS: ReadonlySet<Kind> = new Set<Kind>(["stack", "async"]);
+export const OF_SAMPLES: ReadonlySet<Kind> = new Set<Kind>(["stack", "density"]);
+
 /** What is in a lane that is not a group. */
 const NONE: number[] = [];
 /** A shorter prefix is kept, as it is easier to read than what remains. */
@@ -230,10 +235,10 @@ export class FileModel {
     return handle.findIndex((each, index) => (each ? each === path : this.keyOf(index) === key));
   }
 
-  /** Whether a lane with this number is of states, or holds some that are. */
-  hasStates(index: number): boolean {
-    const kind = this.table!.kind[index]!;
-    return kind === "state" || kind === "packed" || this.children[index]!.some((child) => this.hasStates(child));
+  /** Whether a lane with this number is of one of these kinds, or has such lanes in it; null is any lane. */
+  has(kinds: ReadonlySet<Kind>, index: number | null): boolean {
+    if (index !== null && kinds.has(this.table!.kind[index]!)) return true;
+    return (index === null ? this.roots : this.children[index]!).some((child) => this.has(kinds, child));
   }
 
   /** How many lanes a group has, with those of the groups in it. */

@@ -12,6 +12,7 @@ import { GroupLane, SpanLane, StateLane, TileLane } from "./lanes";
 import type { LaneTable, Note } from "./protocol";
 import { Scene } from "./scene";
 import type { Band, Session, ShownFlow, Thing } from "./session";
+import { OF_STATES } from "./model";
 import type { FileModel } from "./model";
 
 /** So many hatched ranges are drawn; closer ones would be one grey. */
@@ -348,7 +349,7 @@ export class Picture {
       lanes.find((lane) => lane instanceof StateLane && lane.handle.startsWith("Loops/")) ??
       lanes.find((lane) => lane instanceof GroupLane && /^CPUs?$/.test(lane.title)) ??
       most(lanes.filter((lane) => lane instanceof SpanLane && lane.kind === "stack")) ??
-      lanes.find((lane) => lane instanceof GroupLane && lane.file.hasStates(lane.index)) ??
+      lanes.find((lane) => lane instanceof GroupLane && lane.file.has(OF_STATES, lane.index)) ??
       lanes.find((lane) => !(lane instanceof GroupLane)) ??
       most(lanes);
     session.mainLane = found ?? null;

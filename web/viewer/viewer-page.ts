@@ -298,7 +298,9 @@ export class ViewerPage {
     if (document.activeElement !== this.laneMenu) this.drawLaneMenu();
     if (!this.isReading) {
       this.main.setAttribute("aria-busy", "false");
-      this.drawn();
+      const { answering } = this.answers;
+      // unless another question has come in its place
+      void answering.then(() => answering === this.answers.answering && this.drawn());
     }
   }
 
