@@ -17,7 +17,6 @@ from meantime.history.samples import ALL_EVENTS
 from meantime.history.selecting import many, one
 from meantime.history.shares import grouped_in_range, shares
 from meantime.history.span_attributes import with_span_attributes
-from meantime.history.tiles import counter_tile, state_tile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -522,6 +521,8 @@ class History:
             ValueError: If there is not at least one bin, or a bin is not from 1 to 2^63 - 1 ns
                 wide.
         """
+        from meantime.history.tiles import state_tile  # noqa: PLC0415 - 2 ms, for pages only
+
         now = self._asked()
         asked = now.checked_quarks(many(now.attributes, quarks))
         return state_tile(now, asked, start_ns, bin_ns, bins)
@@ -544,6 +545,8 @@ class History:
             ValueError: If there is not at least one bin, or a bin is not from 1 to 2^63 - 1 ns
                 wide.
         """
+        from meantime.history.tiles import counter_tile  # noqa: PLC0415 - 2 ms, for pages only
+
         now = self._asked()
         asked = now.checked_quarks(many(now.attributes, quarks))
         return counter_tile(now, asked, start_ns, bin_ns, bins)

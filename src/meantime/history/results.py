@@ -58,7 +58,7 @@ class Interval(NamedTuple):
     ongoing: bool = False
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Intervals(Tabular):
     """Intervals as columns: quark by quark, in order of time.
 
@@ -215,7 +215,7 @@ class IntervalBatches(Tabular):
         return ColumnBatches(self._columns_and_paths, self.kinds).arrow_batches()
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Sample(Tabular):
     """The values of attributes at times, attribute after attribute.
 
@@ -248,7 +248,7 @@ class Sample(Tabular):
         return [values[row * times : (row + 1) * times] for row in range(len(self.quark))]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Points(Tabular):
     """Instants on attributes, in order of time.
 
@@ -312,7 +312,7 @@ class Points(Tabular):
 
 
 # without slots, so that its index is kept
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Flows(Tabular):
     """Arrows from one attribute at one time to another, in order of where they begin.
 

@@ -26,7 +26,7 @@ _LONGEST_NS = 2**63 - 1
 _SHARES, _TOP = 5, 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class StateTile:
     """How the time of each bin divides between states, in 255ths of the bin's width.
 
@@ -54,7 +54,7 @@ class StateTile:
     states: Values
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CounterTile:
     """The least, the greatest and the mean number of each bin.
 

@@ -41,7 +41,7 @@ _INT64 = np.iinfo(np.int64)
 _QUANTILES = np.array([(1, 2), (9, 10), (99, 100)], np.int64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SpanStatistics(Tabular):
     """Statistics per group, the group with the largest self time first; ties by key.
 

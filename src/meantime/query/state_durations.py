@@ -60,7 +60,7 @@ class _Target(NamedTuple):
     ranks: dict[int, int]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class StateDurations:
     """The durations of states, clipped to a range.
 

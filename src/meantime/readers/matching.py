@@ -26,7 +26,7 @@ __all__ = ["Begins", "Ends", "close_ended", "close_spans"]
 _ODDITIES = ("end_without_begin", "unfinished_span", "negative_duration", "end_of_another_name")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Begins:
     """Spans in the order of the file, some of which are still open.
 
@@ -45,7 +45,7 @@ class Begins:
     flags: npt.NDArray[np.uint8]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Ends:
     """The ends of open spans, in the order of the file.
 
