@@ -133,10 +133,9 @@ def open_joined(
 
 def _opened(path: str | os.PathLike[str], open_part: Callable[[Path | str], History]) -> History:
     clock, hosts, anomalies = _read(path)
-    folder = Path(path).parent
     parts, left_out = [], {}
     for host in hosts:
-        where = host.path if is_url(host.path) else folder / host.path
+        where = _where(host.path, fspath(path))
         try:
             checksum = None if host.checksum is None else checksum_of(where, built=True)
             if checksum != host.checksum:
@@ -156,6 +155,15 @@ def _opened(path: str | os.PathLike[str], open_part: Callable[[Path | str], Hist
     if left_out:
         facts[_LEFT_OUT] = _listed([f"{name}: {why}" for name, why in left_out.items()], "; ")
     return join_parts(parts, clock=clock, source=fspath(path), facts=facts, anomalies=anomalies)
+
+
+def _where(part: str, joined: str) -> Path | str:
+    """Return where a part of a joined history is; paths are relative to the file that joins it."""
+    if is_url(part):
+        return part
+    if is_url(joined):
+        return f"{joined.rpartition('/')[0]}/{part}"
+    return Path(joined).parent / part
 
 
 def summary(hosts: Sequence[Host]) -> dict[str, str]:
@@ -184,8 +192,15 @@ def _read(path: str | os.PathLike[str]) -> tuple[Clock, list[Host], Anomalies]:
     """
     name = fspath(path)
     try:
-        with Path(path).open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+        if is_url(path):
+            data = b""
+            for block in blocks_of(name):
+                data += block
+                if len(data) > _MOST_BYTES:
+                    break
+        else:
+            with Path(path).open("rb") as file:
+                data = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise InputError(name, f"cannot be read: {error.strerror}") from None
     try:

@@ -251,8 +251,10 @@ def _system(url: str) -> tuple[Any, str]:
     try:
         system, path = core.url_to_fs(given)
     except ImportError:
+        package = _needed(shown)
         raise MissingExtraError(
-            f"{shown}: {_needed(shown)} is not installed, which fsspec needs for this store"
+            f"{shown}: fsspec needs {package} for this store, which is not installed:"
+            f" pip install {package}"
         ) from None
     except Exception as error:  # noqa: BLE001 - each store raises its own
         raise InputError(shown, _reason(shown, error)[0]) from None

@@ -178,6 +178,8 @@ def test_traces_and_histories_are_read_from_a_store(
     assert run(capsys, "join", *names, "-o", tmp_path / "j.mtj")[0] == 0
     assert '"path": "memory://logs/x.mth"' in (tmp_path / "j.mtj").read_text()
     assert len(meantime.open(tmp_path / "j.mtj").quarks("Hosts/*")) == 2
+    put("memory://logs/j.mtj", (tmp_path / "j.mtj").read_bytes().replace(b"memory://logs/", b""))
+    assert len(meantime.open("memory://logs/j.mtj").quarks("Hosts/*")) == 2
     assert version_of("memory://logs/x.mth/manifest") is not None
 
 

@@ -141,8 +141,8 @@ _SEVERAL = ("assume_aligned", "jobs", "client")
 @click.option(
     "--hosts",
     is_flag=True,
-    help="Inputs are hosts: group by host unless told otherwise, and leave out and report those"
-    " that cannot be read.",
+    help="Inputs are hosts: group by host without --by, and leave out and report those that cannot"
+    " be read.",
 )
 @click.option(
     "--find",

@@ -11,6 +11,7 @@ from typing import Any
 
 from meantime.errors import MeantimeError
 from meantime.files import write_whole
+from meantime.stores import is_url
 
 __all__ = ["MOST_BYTES", "TOO_LARGE", "ChangedError", "Notes", "ReadOnlyError"]
 
@@ -36,7 +37,7 @@ class Notes:
 
     def __init__(self, trace: str) -> None:
         self._path = None
-        if trace and trace != "-":
+        if trace and trace != "-" and not is_url(trace):
             # without symbolic links: the folder of the trace itself, under its own name
             path = Path(trace).resolve()
             self._path = path.with_name(f"{path.name}.notes.json")

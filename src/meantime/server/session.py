@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from meantime.anomalies import CATALOGUE
 from meantime.errors import InputError, MeantimeError
 from meantime.history.builder import HistoryBuilder
-from meantime.history.directory import is_history, is_joined
+from meantime.history.directory import is_history, is_joined, is_stored_history
 from meantime.history.ingest import ingest
 from meantime.history_from_path import open_history
 from meantime.query.aligning import Clocked, align_all
 from meantime.readers import open_trace
 from meantime.server.lanes import LaneTree
+from meantime.stores import is_url, store_url
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,11 +76,11 @@ class OpenFile:
         self.given_ns = given_ns
         self.path = ""
         self._history: History | None = None
-        self._source = source
+        self._source = source = store_url(source)
         if isinstance(source, str | os.PathLike):
             self.path = os.fspath(source)
             self.name = "standard input" if self.path == "-" else Path(self.path).name
-            if self.path != "-" and not Path(self.path).exists():
+            if not (self.path == "-" or is_url(self.path) or Path(self.path).exists()):
                 raise InputError(self.path, "there is no such file")
         else:
             self._history = source
@@ -121,7 +122,9 @@ class OpenFile:
             return self._history
         path = self._source
         assert isinstance(path, str | os.PathLike)
-        if is_history(path) or is_joined(path) or (Path(path) / "segments").is_dir():
+        if is_history(path) or is_stored_history(path) or is_joined(path):
+            return open_history(path, lenient=True)
+        if (Path(path) / "segments").is_dir():
             return open_history(path, lenient=True)
         builder = HistoryBuilder()
         next_s = time.monotonic() + _SNAPSHOT_S
