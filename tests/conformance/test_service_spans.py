@@ -369,6 +369,7 @@ def test_clocks_that_fit_or_drift_are_judged_by_all_calls() -> None:
     # none does: half of the calls fit without one
     assert shifts(zeros, ones, low, np.array([-1, 9, 8, 1])) == {1: 1}
     assert not shifts(zeros, ones, low, np.array([5, 0, 8, -1]))
+    assert not shifts(*(np.empty(0, np.int64) for _ in range(4)))
     # calls in the other direction limit the same clocks
     assert shifts(np.array([0, 1]), np.array([1, 0]), np.array([3, -8]), np.array([9, -4])) == {
         1: 6

@@ -36,6 +36,8 @@ def shifts(caller: Int64s, called: Int64s, low_ns: Int64s, high_ns: Int64s) -> d
         low_ns: The least that may be added to the times of the called one relative to its caller.
         high_ns: The most, not less than that.
     """
+    if not len(caller):
+        return {}
     # both directions of calls limit the same difference
     turned = caller > called
     first, second = np.where(turned, called, caller), np.where(turned, caller, called)
