@@ -3,8 +3,8 @@
  * A scan is exact or does not answer. It stops at a span that is not in the usual form, or whose
  * resource or scope is new, for the caller to read that with Python, the definition of the format;
  * and it refuses a document that is not, whose rows the caller then takes back. Usual are the names
- * and types of protobuf's mapping to JSON, ids in hexadecimal digits, resources before their spans,
- * each field once, and times that are known and in order.
+ * and types of protobuf's mapping to JSON, in camel case or snake case, ids in hexadecimal digits or
+ * base64, resources before their spans, each field once, and times that are known and in order.
  */
 #ifndef MEANTIME_SERVICE_SCAN_H
 #define MEANTIME_SERVICE_SCAN_H

@@ -125,15 +125,21 @@ def _count_ends(history: History, lost: Counter[str]) -> None:
     unfinished = spans.unfinished
     if not unfinished.any():
         return
+    of_points = np.full(1 + max(map(_largest, (points.quark, spans.threads))), _EARLIEST_NS)
+    np.maximum.at(of_points, points.quark, points.time_ns)
     for thread, quark in enumerate(spans.threads.tolist()):
         part = slice(int(spans.offsets[thread]), int(spans.offsets[thread + 1]))
         ends_ns = spans.end_ns[part]
         last_ns = max(
             int(spans.start_ns[part].max()),
             int(ends_ns[~unfinished[part]].max(initial=_EARLIEST_NS)),
-            int(points.time_ns[points.quark == quark].max(initial=_EARLIEST_NS)),
+            int(of_points[quark]),
         )
         lost["ends of unfinished spans"] += int((ends_ns[unfinished[part]] > last_ns).sum())
+
+
+def _largest(quarks: Int32s) -> int:
+    return int(quarks.max(initial=0))
 
 
 def _us(time_ns: int) -> str:
@@ -349,7 +355,7 @@ def _async(spans: SpanTable, thread: int, path: tuple[str, ...], names: list[str
         start_ns, end_ns = int(spans.start_ns[row]), int(spans.end_ns[row])
         # events at one instant are ordered: ends, then begins, then empty spans
         events.append((start_ns, 1 if end_ns > start_ns else 2, row))
-        if not spans.unfinished[row]:
+        if not spans.flags[row] & _UNFINISHED:
             events.append((end_ns, 0 if end_ns > start_ns else 2, row))
     begun: set[int] = set()
     for time_ns, _, row in sorted(events):

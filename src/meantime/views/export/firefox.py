@@ -58,6 +58,9 @@ class _Writer:
         self._index = {quark: index for index, quark in enumerate(self._spans.threads.tolist())}
         self._samples = history.samples()
         self._unit = sample_unit(self._samples) if len(self._samples) else ""
+        self._rows_of_points: dict[int, list[int]] = {}
+        for row, quark in enumerate(self._points.quark.tolist()):
+            self._rows_of_points.setdefault(quark, []).append(row)
         self._start_ns = history.start_ns
         others = len(history.metadata.sample_units) - 1
         lost["other events of samples"] += max(0, others) if len(self._samples) else 0
@@ -139,7 +142,7 @@ class _Writer:
         ]  # fmt: skip
         found += [
             (int(points.time_ns[row]), None, text(points.name[row] or ""), _data(points, row))
-            for row in np.flatnonzero(points.quark == quark).tolist()
+            for row in self._rows_of_points.get(quark, ())
         ]
         found.sort(key=lambda each: each[0])
         starts = ", ".join(_ms(each[0] - self._start_ns) for each in found)

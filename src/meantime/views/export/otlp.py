@@ -8,6 +8,7 @@ Definition: https://opentelemetry.io/docs/specs/otlp
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,6 +38,13 @@ _LANE = "lane"
 _LARGEST, _SMALLEST = 2**63 - 1, -(2**63)
 _DEEPEST = 20
 _SPANS_AT_ONCE = 2**12
+_ENCODER, _DECODER = json.JSONEncoder(), json.JSONDecoder(strict=False)
+_KEYS = tuple(f'"{key}"' for key in ("trace_id", "span_id", "parent_id", "status"))
+# How the reader of services begins the arguments of a span.
+_OF_SERVICE = re.compile(
+    r'\{"trace_id":"([0-9a-f]*)","span_id":"([0-9a-f]*)"(?:,"parent_id":"([0-9a-f]*)")?'
+    r'(?:,"kind":"[a-z]*")?(?:,"status":"(error)")?[,}]'
+)
 
 
 def write(history: History, lost: Counter[str], *, version: int) -> Iterator[bytes]:
@@ -82,7 +90,10 @@ class _Writer:
             # a time of 0 is an unknown one
             self._base_ns += 1 - earliest_ns
             lost["times before 1970, so all are later"] += 1
-        self._fields = [self._fields_of(row) for row in range(len(spans))]
+        # columns that are computed when they are asked for
+        self._thread: list[int] = spans.thread.tolist()
+        self._unfinished: list[bool] = spans.unfinished.tolist()
+        self._failed = np.zeros(len(spans), np.bool_)
         self._ids = self._all_ids()
         self._events: dict[int, list[int]] = defaultdict(list)
         self._links: dict[int, list[int]] = defaultdict(list)
@@ -95,25 +106,31 @@ class _Writer:
     def services(self) -> Iterator[tuple[str, list[int]]]:
         """Yield the name of each process, and the rows of its spans."""
         found: dict[str, list[int]] = {}
-        thread = self._spans.thread.tolist()
-        for row, quark in enumerate(thread):
-            whose = self._threads[quark]
-            found.setdefault(whose.process or str(whose.pid) or "unknown", []).append(row)
+        service = {
+            quark: found.setdefault(whose.process or str(whose.pid) or "unknown", [])
+            for quark, whose in self._threads.items()
+        }
+        for row, quark in enumerate(self._thread):
+            service[quark].append(row)
         yield from found.items()
 
     def scopes(self, rows: list[int]) -> Iterator[bytes]:
         """Yield the spans in these rows, by category."""
         by_category: dict[str, list[int]] = {}
+        category = self._spans.category
+        codes = category.codes.tolist()
         for row in rows:
-            by_category.setdefault(self._spans.category[row] or "", []).append(row)
+            name = "" if codes[row] < 0 else category.names[codes[row]]
+            by_category.setdefault(name, []).append(row)
         separator = ""
-        for category, listed in by_category.items():
-            scope = json.dumps({"name": category})
+        for name, listed in by_category.items():
+            scope = json.dumps({"name": name})
             yield f'{separator}{{"scope": {scope}, "spans": [\n'.encode()
             separator = ","
             for first in range(0, len(listed), _SPANS_AT_ONCE):
                 part = listed[first : first + _SPANS_AT_ONCE]
-                text = ",\n".join(json.dumps(self._span(row)) for row in part)
+                # a span a line: its encoder is made only once
+                text = ",\n".join(map(_ENCODER.encode, map(self._span, part)))
                 yield (text if first == 0 else f",\n{text}").encode()
             yield b"]}"
 
@@ -122,7 +139,7 @@ class _Writer:
         if text is None:
             return {}
         try:
-            value = json.loads(text, strict=False)
+            value = _DECODER.decode(text)
         except (RecursionError, ValueError):
             value = text
         return value if isinstance(value, dict) else {"value": value}
@@ -132,13 +149,10 @@ class _Writer:
         found: list[tuple[str, str, str]] = []
         parent = self._spans.parent.tolist()
         # a span that is alone in its trace has that of its row
-        for row, fields in enumerate(self._fields):
-            trace, own = fields.get("trace_id"), fields.get("span_id")
-            if _is_hex(trace, 32) and _is_hex(own, 16):
-                above = fields.get("parent_id")
-                found.append((str(trace), str(own), str(above) if _is_hex(above, 16) else ""))
+        for row, above in enumerate(parent):
+            if (ids := self._ids_of(row)) is not None:
+                found.append(ids)
                 continue
-            above = parent[row]
             own = f"{row + 1:016x}"
             # callers come before the spans in them
             if 0 <= above < row:
@@ -146,6 +160,24 @@ class _Writer:
             else:
                 found.append((f"{row + 1:032x}", own, ""))
         return found
+
+    def _ids_of(self, row: int) -> tuple[str, str, str] | None:
+        """Return the ids of a span that was read from a trace of services; note if it failed."""
+        text = self._spans.arguments(row)
+        if text is None:
+            return None
+        trace: Any
+        usual = _OF_SERVICE.match(text)
+        if usual is not None and not any(text.find(key, usual.end()) >= 0 for key in _KEYS):
+            trace, own, above, status = usual.groups()
+        else:
+            fields = self._fields_of(row)
+            trace, own, above = (fields.get(key) for key in ("trace_id", "span_id", "parent_id"))
+            status = fields.get("status")
+        self._failed[row] = status == "error"
+        if not (_is_hex(trace, 32) and _is_hex(own, 16)):
+            return None
+        return str(trace), str(own), str(above) if _is_hex(above, 16) else ""
 
     def _at(self, quark: int, time_ns: int) -> int:
         """Return the innermost span of a thread that is open at a time; -1 if there is none."""
@@ -165,7 +197,7 @@ class _Writer:
             row = self._at(int(points.quark[index]), int(points.time_ns[index]))
             if row < 0:
                 self._lost["points outside of spans"] += 1
-            elif points.name[index] != _OF_STATES or self._fields[row].get("status") != "error":
+            elif points.name[index] != _OF_STATES or not self._failed[row]:
                 self._events[row].append(index)
 
     def _place_flows(self) -> None:
@@ -182,7 +214,7 @@ class _Writer:
                 self._lost["names and times of flows"] += 1
 
     def _span(self, row: int) -> dict[str, Any]:
-        spans, fields = self._spans, self._fields[row]
+        spans, fields = self._spans, self._fields_of(row)
         trace, own, parent = self._ids[row]
         found: dict[str, Any] = {"traceId": trace, "spanId": own}
         if parent:
@@ -192,10 +224,10 @@ class _Writer:
         if kind in _KINDS[1:]:
             found["kind"] = _KINDS.index(str(kind))
         found["startTimeUnixNano"] = str(self._base_ns + int(spans.start_ns[row]))
-        if not spans.unfinished[row]:
+        if not self._unfinished[row]:
             found["endTimeUnixNano"] = str(self._base_ns + int(spans.end_ns[row]))
         attributes = {key: value for key, value in fields.items() if key not in OWN_FIELDS}
-        attributes |= _of_thread(self._threads[int(spans.thread[row])])
+        attributes |= _of_thread(self._threads[self._thread[row]])
         if attributes:
             found["attributes"] = _attributes(attributes)
         if fields.get("status") == "error":
@@ -216,7 +248,7 @@ class _Writer:
         text = points.arguments(index)
         if text is not None:
             try:
-                value = json.loads(text, strict=False)
+                value = _DECODER.decode(text)
             except (RecursionError, ValueError):
                 value = text
             found["attributes"] = _attributes(

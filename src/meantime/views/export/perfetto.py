@@ -36,6 +36,8 @@ _MOST_ID, _MOST_DIGITS = 2**31 - 1, 10
 _LARGEST, _SMALLEST = 2**63 - 1, -(2**63)
 _DEEPEST = 20
 _ENOUGH = 1 << 16
+_MOST_KEYS = 1 << 12
+_DECODER = json.JSONDecoder(strict=False)
 
 
 def write(history: History, lost: Counter[str], *, version: int) -> Iterator[bytes]:
@@ -134,6 +136,13 @@ class _Writer:
         self._lost = lost
         self._tracks = _Tracks(history)
         spans, points = history.spans(), history.points()
+        self._unfinished: list[bool] = spans.unfinished.tolist()
+        self._codes: list[tuple[int, int]] = [
+            *zip(spans.name.codes.tolist(), spans.category.codes.tolist(), strict=True)
+        ]
+        # what begins a span with a name and a category; the name of an argument
+        self._begins: dict[tuple[int, int], bytes] = {}
+        self._keys: dict[str, bytes] = {}
         self._names = {name: code for code, name in enumerate(self._all_names(spans, points), 1)}
         self._categories = spans.category.names
         # times are not negative there
@@ -202,9 +211,19 @@ class _Writer:
         yield from self._described()
 
     def _event(self, time_ns: int, uuid: int, content: bytes) -> bytes:
-        event = content + number(11, uuid)
-        at = number(8, time_ns + self._later_ns)
-        return _SEQUENCE + at + _NEEDS_STATE + message(11, event)
+        return self._packet(time_ns, _NEEDS_STATE + message(11, content + number(11, uuid)))
+
+    def _packet(self, time_ns: int, content: bytes) -> bytes:
+        return _SEQUENCE + number(8, time_ns + self._later_ns) + content
+
+    def _begin(self, codes: tuple[int, int]) -> bytes:
+        """Return how a span with the codes of a name and a category begins."""
+        if codes not in self._begins:
+            name, category = codes
+            names = self._history.spans().name.names
+            content = _BEGIN + number(10, self._names[names[name] if name >= 0 else ""])
+            self._begins[codes] = content + (number(3, category + 1) if category >= 0 else b"")
+        return self._begins[codes]
 
     def _flow_ids(self, quark: int, time_ns: int) -> bytes:
         """Return the flows that begin and end at an event, each only once."""
@@ -216,20 +235,22 @@ class _Writer:
 
     def _lane(self, spans: SpanTable, rows: list[int], quark: int, uuid: int) -> Iterator[bytes]:
         steps = [*walk(spans, rows)]
-        unfinished, codes = spans.unfinished, spans.category.codes
+        unfinished, has_arguments = self._unfinished, spans.arguments_length
+        track = number(11, uuid)
+        end = _NEEDS_STATE + message(11, _END + track)
         # an end ends the latest begin, so only the last ones can be left out
         left_out = len([*takewhile(lambda s: not s.begins and unfinished[s.row], steps[::-1])])
         ends = sum(1 for step in steps if not step.begins and unfinished[step.row])
         self._lost["unfinished spans, which became finished"] += ends - left_out
         for begins, row, time_ns in steps[: len(steps) - left_out]:
             if not begins:
-                yield self._event(time_ns, uuid, _END)
+                yield self._packet(time_ns, end)
                 continue
-            content = _BEGIN + number(10, self._names[spans.name[row] or ""])
-            if codes[row] >= 0:
-                content += number(3, int(codes[row]) + 1)
-            content += self._arguments(spans.arguments(row))
-            yield self._event(time_ns, uuid, content + self._flow_ids(quark, time_ns))
+            content = self._begin(self._codes[row])
+            if has_arguments[row]:
+                content += self._arguments(spans.arguments(row))
+            content += self._flow_ids(quark, time_ns) + track
+            yield self._packet(time_ns, _NEEDS_STATE + message(11, content))
 
     def _points(self) -> Iterator[bytes]:
         points = self._history.points()
@@ -276,11 +297,24 @@ class _Writer:
         if text is None:
             return b""
         try:
-            value = json.loads(text, strict=False)
+            value = _DECODER.decode(text)
             named = value if isinstance(value, dict) else {"value": value}
-            return b"".join(message(4, _annotation(key, each)) for key, each in named.items())
+            return b"".join(
+                message(4, self._key(key) + _annotation("", each)) for key, each in named.items()
+            )
         except (RecursionError, ValueError):
             return message(4, _text(10, "value") + _text(6, text))
+
+    def _key(self, key: str) -> bytes:
+        """Return the field with the name of an argument."""
+        if not key:
+            return b""
+        found = self._keys.get(key)
+        if found is None:
+            if len(self._keys) >= _MOST_KEYS:
+                self._keys.clear()
+            found = self._keys[key] = _text(10, key)
+        return found
 
 
 def _is_id(text: str) -> bool:

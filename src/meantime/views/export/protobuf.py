@@ -13,7 +13,10 @@ _BYTE = [bytes([value]) for value in range(128)]
 
 def message(field: int, content: bytes) -> bytes:
     """Return a field that is a message or a text."""
-    return varint(field << 3 | _BYTES) + varint(len(content)) + content
+    size = len(content)
+    if field < 16 and size < 128:
+        return _BYTE[field << 3 | _BYTES] + _BYTE[size] + content
+    return varint(field << 3 | _BYTES) + varint(size) + content
 
 
 def number(field: int, value: int) -> bytes:
@@ -39,6 +42,8 @@ def varint(value: int) -> bytes:
     """
     if value < 128:
         return _BYTE[value]
+    if value < 1 << 14:
+        return bytes((value & 127 | 128, value >> 7))
     found = bytearray()
     while value > 127:
         found.append(value & 127 | 128)
