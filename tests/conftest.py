@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
 ROOT = Path(__file__).resolve().parent.parent
-# machines are noisy; and a submission is judged by the same examples as the last one
+# machines are noisy; and a submission is judged by the same examples as the last one, and in the
+# same order
 settings.register_profile("here", deadline=None, derandomize="CI" in os.environ, print_blob=True)
 settings.load_profile("here")
 
@@ -61,7 +62,10 @@ def recordings() -> Path:
     return RECORDINGS
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    if "CI" in os.environ and getattr(config.option, "randomly_seed", None) == "default":
+        config.option.randomly_seed = 1
     config.addinivalue_line(
         "markers",
         "in_child_process: run the test in a fork, without the threads and tasks of other tests",

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from meantime.readers import recording
 from meantime.trace import Flows, StateChanges
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from meantime.trace import Trace
+
+# Of Linux's capabilities, as they are numbered there.
+SETGID, SETUID, CHROOT = 6, 7, 18
 
 Change = tuple[int, "str | None", dict[str, object]]
 
@@ -41,6 +43,15 @@ class Recorded(NamedTuple):
                     if state is not None:
                         total[state] += end_ns - start_ns
         return total
+
+
+def is_capable(*capabilities: int) -> bool:
+    """Return whether this process has these capabilities, which root in a container may lack."""
+    status = Path("/proc/self/status").read_text()
+    (effective,) = (
+        int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:")
+    )
+    return all(effective >> number & 1 for number in capabilities)
 
 
 def read(path: Path) -> Recorded:

@@ -16,7 +16,7 @@ from meantime.readers.recording.merge import Records, merged
 from meantime.readers.recording.streams import stream_words
 
 sys.path.insert(0, str(Path(__file__).parent))
-from reading import read
+from reading import CHROOT, is_capable, read
 
 WAIT = 5
 # closes all descriptors, and then uses each number that the recorder had for a file of its own
@@ -155,7 +155,7 @@ def test_a_program_with_few_descriptors_is_recorded_all_the_same(tmp_path: Path)
     assert _waits(tmp_path / "run.mtr") == 10_000
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="chroot needs root")
+@pytest.mark.skipif(not is_capable(CHROOT), reason="chroot needs root")
 def test_a_program_in_a_root_of_its_own_is_recorded_on(tmp_path: Path) -> None:
     code = (
         "import os\n"

@@ -15,7 +15,7 @@ import meantime
 from meantime.readers.recording.live import LiveActivity
 
 sys.path.insert(0, str(Path(__file__).parent))
-from reading import read
+from reading import SETGID, SETUID, is_capable, read
 
 if TYPE_CHECKING:
     from reading import Recorded
@@ -121,7 +121,7 @@ def test_a_process_that_gets_no_file_counts_what_it_loses(tmp_path: Path) -> Non
     assert list(history.lost) == [(from_ns, until_ns)]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root has privileges to drop")
+@pytest.mark.skipif(not is_capable(SETGID, SETUID), reason="has no privileges to drop")
 @pytest.mark.parametrize("fork", [False, True], ids=["itself", "child"])
 def test_a_process_that_drops_its_privileges_counts_what_it_loses(
     tmp_path: Path, *, fork: bool
@@ -140,7 +140,7 @@ def test_a_process_that_drops_its_privileges_counts_what_it_loses(
     assert read(tmp_path / "run.mtr").trace.anomalies["records_lost"] == live.lost
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root has privileges to drop")
+@pytest.mark.skipif(not is_capable(SETGID, SETUID), reason="has no privileges to drop")
 def test_what_was_begun_before_privileges_are_dropped_is_recorded_on(tmp_path: Path) -> None:
     code = f"asyncio.run(work()); os.setgid({NOBODY}); os.setuid({NOBODY}); asyncio.run(work())"
 
