@@ -173,7 +173,6 @@ def test_fingers_scroll_move_and_select(browser: Browser, file: Path) -> None:
     page = context.new_page()
     page.goto(file.as_uri())
     page.wait_for_selector("canvas.map")
-    page.wait_for_timeout(300)
     # the page is as wide as the screen, and the map lets the page scroll
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     style = "getComputedStyle(document.querySelector('canvas.map')).touchAction"
