@@ -12,6 +12,7 @@ import pytest
 
 import meantime
 from meantime.collect.asgi import RequestTags
+from meantime.collect.labels import labelled
 from meantime.readers.recording.live import LiveActivity
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -184,3 +185,17 @@ def test_the_time_of_groups_counts_a_run_once_whatever_its_tags(tmp_path: Path) 
             end_ns = next(later for later, other, _ in changes[at:] if other != "running")
             runs.append(end_ns - time_ns)
     assert group.longest_ns == max(runs)
+
+
+def test_records_of_one_moment_stay_in_order_where_a_chunk_ends(tmp_path: Path) -> None:
+    async def nothing() -> None:
+        await asyncio.sleep(0)
+
+    async def main() -> None:
+        with labelled({"request": "1"}):
+            for _ in range(6000):
+                await asyncio.create_task(nothing())
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(main())
+    assert read(tmp_path / "run.mtr").trace.anomalies["time_backwards"] == 0

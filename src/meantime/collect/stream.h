@@ -74,6 +74,7 @@ _Static_assert(sizeof(file_header) == HEADER_BYTES, "a segment's header is four 
 
 typedef struct stream {
     slot *cursor, *limit;
+    uint64_t turned_ns; /* when it last turned: what was about to be recorded then is not earlier */
     uint32_t overhead; /* slots of the chunk that are not events: payloads and our own records */
     uint32_t generation;
     slot *chunk[MAX_CHUNKS];
@@ -388,6 +389,7 @@ static void put_payload(stream *s, uint64_t time_ns, uint8_t kind, uint32_t id,
         turn(s);
         time_ns = now_ns();
     }
+    if (unlikely(time_ns < s->turned_ns)) time_ns = s->turned_ns;
     slot *r = s->cursor;
     if (slots) memset(r + slots, 0, 16); /* the padding of the last slot */
     memcpy(r + 1, payload, bytes);
@@ -532,6 +534,7 @@ static __attribute__((noinline)) void turn(stream *s) {
     put_own(s, now_ns(), KIND_CLOCK, clock_ns(CLOCK_REALTIME));
     report_lost(s);
     report_thread(s);
+    s->turned_ns = now_ns();
     inside_stream--;
     errno = error;
 }
@@ -689,6 +692,7 @@ static inline stream *stream_of_thread(void) {
    whole record or the end. */
 static inline void put_at(stream *s, uint64_t time_ns, uint8_t kind, uint32_t id, uint32_t aux) {
     if (unlikely(time_ns >= (uint64_t)rec.deadline_ns)) return;
+    if (unlikely(time_ns < s->turned_ns)) time_ns = s->turned_ns;
     slot *r = s->cursor;
     r->w1 = (uint64_t)id | (uint64_t)aux << 32;
     r[1].w0 = 0;
