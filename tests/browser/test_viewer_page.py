@@ -185,6 +185,43 @@ def test_everything_is_reached_by_keys(view: View) -> None:
     assert page.locator("dialog.help").is_visible()
 
 
+def test_the_last_click_selects_in_whatever_order_answers_come(view: View) -> None:
+    page = view(history_from_picture("a  xxxxyyyy"))
+    # answers about points wait, and come in reverse order
+    page.evaluate(
+        """() => {
+            const ask = window.fetch;
+            const held = [];
+            let isHolding = true;
+            window.fetch = async (address, options) => {
+                const reply = await ask(address, options);
+                const isHeld = isHolding && String(address).startsWith("at?");
+                if (isHeld) await new Promise((go) => held.push(go));
+                return reply;
+            };
+            window.isHeld = () => held.length > 0;
+            window.release = async () => {
+                isHolding = false;
+                for (const go of held.reverse()) {
+                    go();
+                    await new Promise((resolve) => setTimeout(resolve));
+                }
+            };
+        }"""
+    )
+    lane = page.locator(".lane-name:not(.heads) .title").bounding_box()
+    assert lane
+    y = lane["y"] + lane["height"] / 2
+
+    page.mouse.click(500, y)
+    page.wait_for_function("() => window.isHeld()")
+    page.mouse.click(1000, y)
+    page.evaluate("() => window.release()")
+    page.wait_for_selector(".facts .named >> text=y")
+
+    assert at_rest(page).locator(".facts .named").inner_text() == "y"
+
+
 @pytest.mark.parametrize("start_ns", [0, DAYS_104_NS, UNIX_NS])
 def test_times_are_exact_however_late(view: View, start_ns: int) -> None:
     spans = {"main": [("all", 0, start_ns + 9), ("last", start_ns + 5, start_ns + 8)]}
