@@ -58,7 +58,8 @@ def cached_history(
     It is stale unless the version of the format, `READING_RULES`, the contents of the trace, and
     the provider with its version are the same; `notify` is called with a sentence that gives the
     reason. If the cache cannot be written, None is returned, and `notify` is called too. None is
-    also returned for what can be read only once: a pipe, or standard input.
+    also returned for what can be read only once: a pipe, or standard input, or an object of a store
+    that has no versions.
 
     Raises:
         InputError: If the trace cannot be read.
@@ -69,6 +70,8 @@ def cached_history(
     if not can_be_read_again(trace):
         return None
     provenance = provenance_of(trace, provider, lenient=lenient)
+    if is_url(trace) and "fingerprint" not in provenance:
+        return None  # the store does not say whether it has changed
     path = _path_of(trace, provenance)
     history, reason = _open(path, provenance)
     if history is not None:
@@ -136,6 +139,8 @@ def fetched_history(url: str, *, progress: ProgressCallback | None = None) -> Pa
         with suppress(OSError):  # another process may have moved the same history there
             folder.rename(path)
     except OSError as error:
+        if is_history(path):  # as above
+            return path
         raise OutputError(f"{url}: cannot be copied to {folder}: {error.strerror}") from None
     return path
 

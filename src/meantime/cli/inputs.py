@@ -111,12 +111,12 @@ def expanded(files: Sequence[str]) -> list[str]:
             paths.append(file)
             continue
         if is_url(file):
-            paths += matching_urls(file)
-            continue
-        from glob import glob  # noqa: PLC0415 - shells expand most patterns
+            found = matching_urls(file)
+        else:
+            from glob import glob  # noqa: PLC0415 - shells expand most patterns
 
-        # `Path.glob` takes no pattern that begins with a directory
-        found = sorted(glob(file, recursive=True))  # noqa: PTH207 - as above
+            # `Path.glob` takes no pattern that begins with a directory
+            found = sorted(glob(file, recursive=True))  # noqa: PTH207 - as above
         if not found:
             raise UsageError(f"no file matches {file!r}")
         paths += found

@@ -26,6 +26,7 @@ from meantime.cli.options import (
 from meantime.cli.parts import against as compared_with
 from meantime.cli.tables import Column, print_table
 from meantime.errors import InputError, UsageError
+from meantime.stores import is_url
 from meantime.units import format_ns
 
 if TYPE_CHECKING:
@@ -198,7 +199,9 @@ def command(
 def _without_handle(files: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
     """Return the files, and the handle behind them, if there is one."""
     *before, last = files
-    is_handle = ("@" in last or last.startswith("span ")) and not Path(last).exists()
+    is_handle = ("@" in last or last.startswith("span ")) and not (
+        is_url(last) or Path(last).exists()
+    )
     return (tuple(before), last) if before and is_handle else (files, None)
 
 
