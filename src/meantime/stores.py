@@ -7,7 +7,6 @@ may have. Only this module knows the whole URL. fsspec is imported when a URL is
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import time
@@ -182,8 +181,10 @@ def version_of(url: str) -> str | None:
     versions = [f"{name}={info[name]}" for name in _VERSIONS if info.get(name)]
     if not versions:
         return None
+    from hashlib import blake2b  # noqa: PLC0415 - 4 ms, and most inputs are files
+
     text = "\0".join([*versions, str(info.get("size"))])
-    return hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=16).hexdigest()
+    return blake2b(text.encode(errors="surrogateescape"), digest_size=16).hexdigest()
 
 
 def matching_urls(url: str) -> list[str]:

@@ -8,7 +8,6 @@ import stat
 import sys
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from tempfile import mkdtemp
 from typing import IO, TYPE_CHECKING
 
 from meantime.errors import InputError, MeantimeError, OutputError
@@ -73,6 +72,8 @@ def written_locally(output: str, last: str, *, force: bool) -> Iterator[str]:
             raise OutputError(f"{output}: already exists; choose another name, or use --force")
     except InputError as error:
         raise OutputError(str(error)) from None
+    from tempfile import mkdtemp  # noqa: PLC0415 - few outputs are URLs
+
     from meantime.cache import cache_directory  # noqa: PLC0415 - NumPy is not for --help
 
     folder = cache_directory() / "outgoing"
