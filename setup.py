@@ -52,8 +52,12 @@ CALLED_OFTEN = {"_recorder", "attribute_tree", "event_rows", "search", "tail"}
 # a quarter off the compiler's time. clang does not know the pragma.
 WRAPPER = re.compile(r"^/\* Python wrapper \*/\n.*?^}\n", re.MULTILINE | re.DOTALL)
 AFTER_LOOPS = "/* #### Code section: module_exttypes ### */"
+IMPORT = "/* #### Code section: init_module ### */"
+UTILITIES = "/* #### Code section: utility_code_def ### */"
 GCC_ONLY = "#if defined(__GNUC__) && !defined(__clang__)\n{}\n#endif\n"
 UNOPTIMIZED = '#pragma GCC optimize ("O0")'
+BEFORE = GCC_ONLY.format(f"#pragma GCC push_options\n{UNOPTIMIZED}")
+AFTER = GCC_ONLY.format("#pragma GCC pop_options")
 PROCESSORS = len(os.sched_getaffinity(0))
 SANITIZE = os.environ.get("MEANTIME_SANITIZE", "")
 DIRECTIVES = {
@@ -140,16 +144,29 @@ def extension(path: Path) -> Extension:
     )
 
 
-def leave_unoptimized(source: Path) -> None:
-    """Mark what gcc need not optimize in a translated module: all but its loops."""
+def leave_unoptimized(source: Path, *, called_often: bool) -> None:
+    """Mark what gcc need not optimize in a translated module: what runs in an import or a call."""
     text = source.read_text(encoding="utf-8")
     if UNOPTIMIZED in text:
         return
-    before = GCC_ONLY.format(f"#pragma GCC push_options\n{UNOPTIMIZED}")
-    after = GCC_ONLY.format("#pragma GCC pop_options")
-    text = WRAPPER.sub(lambda wrapper: f"{before}{wrapper[0]}{after}", text)
-    text = text.replace(AFTER_LOOPS, GCC_ONLY.format(UNOPTIMIZED) + AFTER_LOOPS)
+    if called_often:
+        text = text.replace(IMPORT, BEFORE + IMPORT).replace(UTILITIES, AFTER + UTILITIES)
+    else:
+        text = WRAPPER.sub(lambda wrapper: f"{BEFORE}{wrapper[0]}{AFTER}", text)
+        text = text.replace(AFTER_LOOPS, GCC_ONLY.format(UNOPTIMIZED) + AFTER_LOOPS)
     source.write_text(text, encoding="utf-8")
+
+
+def is_newer(translated: list[Path]) -> bool:
+    """Return whether all of a translation is newer than any of its sources.
+
+    Cython also compares it with its own files, which pip installs anew for each build.
+    """
+    if not all(path.exists() for path in translated):
+        return False
+    read = [path for path in SOURCE.rglob("*") if path.suffix in {".pyx", ".pxd", ".pxi", ".h"}]
+    newest = max(path.stat().st_mtime_ns for path in [*read, Path(__file__)])
+    return min(path.stat().st_mtime_ns for path in translated) > newest
 
 
 class BuildCore(build_ext):
@@ -185,6 +202,11 @@ class BuildCore(build_ext):
             subprocess.run(command, check=True)
         # The recorder is loaded into other programs, so it imports nothing of the kernels.
         for extensions, name in (([*by_name.values()], SHARED), (recorders, None)):
+            results = [generated / Path(*each.sources).with_suffix(".c") for each in extensions]
+            if is_newer(results):
+                for each, result in zip(extensions, results, strict=True):
+                    each.sources = [str(result)]
+                continue
             translated = cythonize(
                 extensions,
                 nthreads=PROCESSORS,
@@ -197,8 +219,16 @@ class BuildCore(build_ext):
             )
             for each, result in zip(extensions, translated, strict=True):
                 each.sources = result.sources
-                if not SANITIZE and each.name.rpartition(".")[2] not in CALLED_OFTEN:
-                    leave_unoptimized(Path(*each.sources))
+                if not SANITIZE:
+                    called_often = each.name.rpartition(".")[2] in CALLED_OFTEN
+                    leave_unoptimized(Path(*each.sources), called_often=called_often)
+
+
+class TranslateCore(BuildCore):
+    """Translate the core only: the result is the same for all versions of Python."""
+
+    def run(self) -> None:
+        self._translate()
 
 
 class BuildModules(build_py):
@@ -215,6 +245,6 @@ setup(
         Extension(SHARED, [], extra_compile_args=["-O1", "-g0"]),
         *map(extension, sources()),
     ],
-    cmdclass={"build_ext": BuildCore, "build_py": BuildModules},
+    cmdclass={"build_ext": BuildCore, "build_py": BuildModules, "translate": TranslateCore},
     options={"build_ext": {"parallel": PROCESSORS}},
 )
