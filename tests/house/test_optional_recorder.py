@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import subprocess
 import sys
@@ -41,6 +42,26 @@ def build_script(root: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.chdir(root)
     runpy.run_path("setup.py")
     return given
+
+
+def test_a_translation_is_used_if_it_is_newer_than_all_sources(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(setuptools, "setup", lambda **_: None)
+    monkeypatch.chdir(tmp_path)
+    is_newer = runpy.run_path(str(root / "setup.py"))["is_newer"]
+    source, translated = tmp_path / "src" / "kernel.pyx", tmp_path / "kernel.c"
+    source.parent.mkdir()
+    assert not is_newer([translated])
+
+    for path, modified_s in ((source, 2**32), (translated, 2**32 + 1)):
+        path.touch()
+        os.utime(path, (modified_s, modified_s))
+    assert is_newer([translated])
+
+    source.with_suffix(".pxd").touch()
+    os.utime(source.with_suffix(".pxd"), (2**32 + 1, 2**32 + 1))
+    assert not is_newer([translated])
 
 
 def modules(given: dict[str, Any]) -> set[str]:
