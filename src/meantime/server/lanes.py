@@ -532,11 +532,15 @@ class LaneTree:
         lived = lifetimes(history, packed.quarks)
         row_of_site = np.searchsorted(packed.shared.site, np.arange(len(packed.shared.sites) + 1))
         first_of_row = packed.shared.row_offsets
+        # the sites whose entities live longest are first
+        begins = first_of_row[row_of_site]
+        lengths = np.append(0.0, np.cumsum(lived.end_ns - lived.start_ns, dtype=np.float64))
+        order = np.argsort(-np.diff(lengths[begins]), kind="stable")
         pending = []
-        for site, name in enumerate(packed.shared.sites):
+        for site in order.tolist():
             rows = slice(*row_of_site[site : site + 2].tolist())
-            part = slice(int(first_of_row[rows.start]), int(first_of_row[rows.stop]))
-            shown, detail = _location(name)
+            part = slice(*begins[site : site + 2].tolist())
+            shown, detail = _location(packed.shared.sites[site])
             found = LaneRow(
                 "packed",
                 group,
@@ -551,20 +555,23 @@ class LaneTree:
             offsets = [0]
             lanes = []
             blocks = self.blocks.setdefault("packed", [])
+            own_rows, parts = [], []
             for each in block:
+                rows, part = each.content
                 lanes.append(self._add(each.lane._replace(block=len(blocks))))
+                own_rows.append(packed.rows[part] - np.int32(rows.start - offsets[-1]))
+                parts.append(np.arange(part.start, part.stop))
                 offsets.append(offsets[-1] + each.rows)
-            part = slice(block[0].content[1].start, block[-1].content[1].stop)
-            first_row = block[0].content[0].start
+            chosen = np.concatenate(parts)
             blocks.append(
                 PackedBlock(
                     lanes,
                     offsets,
-                    packed.quarks[part],
-                    (packed.rows[part] - first_row).astype(np.int32),
-                    lived.start_ns[part],
-                    lived.end_ns[part],
-                    packed.shared.names[part],
+                    packed.quarks[chosen],
+                    np.concatenate(own_rows),
+                    lived.start_ns[chosen],
+                    lived.end_ns[chosen],
+                    [packed.shared.names[each] for each in chosen.tolist()],
                 )
             )
 
