@@ -224,13 +224,6 @@ class BuildCore(build_ext):
                     leave_unoptimized(Path(*each.sources), called_often=called_often)
 
 
-class TranslateCore(BuildCore):
-    """Translate the core only: the result is the same for all versions of Python."""
-
-    def run(self) -> None:
-        self._translate()
-
-
 class BuildModules(build_py):
     """Add the file that Python reads at its start, beside the package and not in it."""
 
@@ -245,6 +238,6 @@ setup(
         Extension(SHARED, [], extra_compile_args=["-O1", "-g0"]),
         *map(extension, sources()),
     ],
-    cmdclass={"build_ext": BuildCore, "build_py": BuildModules, "translate": TranslateCore},
+    cmdclass={"build_ext": BuildCore, "build_py": BuildModules},
     options={"build_ext": {"parallel": PROCESSORS}},
 )
