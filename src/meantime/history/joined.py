@@ -29,12 +29,11 @@ from meantime.metadata import TraceMetadata
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from meantime.attributes import Path
     from meantime.clocks import Clock
     from meantime.columns import Int32s, Int64s
     from meantime.metadata import LaneDeclaration
 
-__all__ = ["HostPart", "JoinedPart", "host_parts", "join_parts"]
+__all__ = ["JoinedPart", "join_parts"]
 
 # The parent of an attribute as `Attributes.columns` has it: the one before it, the root, a quark.
 _BEFORE, _ROOT, _QUARK = 0, 1, 2
@@ -55,49 +54,6 @@ class JoinedPart(NamedTuple):
     history: History
     offset_ns: int
     aligned: bool
-
-
-class HostPart(NamedTuple):
-    """A host of a joined history, and of those that are joined in it.
-
-    Attributes:
-        above: The path that its attributes stand under.
-        history: Its own history.
-        offset_ns: What to add to its times to get those of the whole.
-        first_span: What to add to the numbers of its spans.
-    """
-
-    above: Path
-    history: History
-    offset_ns: int
-    first_span: int
-
-    @property
-    def name(self) -> str:
-        """Its name, after those of the hosts that it is part of."""
-        return "/".join(self.above[1::2])
-
-
-def host_parts(history: History) -> list[HostPart]:
-    """Return the hosts of a joined history; none of one that is not joined."""
-    if not isinstance(history, _JoinedHistory):
-        return []
-    found: list[HostPart] = []
-    first_span = 0
-    for part in history.parts:
-        above = (HOSTS, part.name)
-        own = [
-            HostPart(
-                (*above, *each.above),
-                each.history,
-                part.offset_ns + each.offset_ns,
-                first_span + each.first_span,
-            )
-            for each in host_parts(part.history)
-        ]
-        found += own or [HostPart(above, part.history, part.offset_ns, first_span)]
-        first_span += len(part.history.spans())
-    return found
 
 
 class _JoinedHistory(History):

@@ -21,7 +21,7 @@ from meantime.attribute_paths import CPUS, INTERRUPT, THREAD_STATE_PATTERNS, WAK
 from meantime.columns import Coded
 from meantime.errors import MeantimeError
 from meantime.history.builder import HistoryBuilder
-from meantime.history.joined import host_parts
+from meantime.history.host_parts import host_parts
 from meantime.query.filtering import matching
 from meantime.query.parts import given_range, range_of
 from meantime.query.threads import threads_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from meantime.attributes import Path
     from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
-    from meantime.history.joined import HostPart
+    from meantime.history.host_parts import HostPart
     from meantime.history.results import Interval
     from meantime.tabular import Column, Paths
     from meantime.units import Time

@@ -18,7 +18,7 @@ import numpy as np
 from meantime.attribute_paths import CALLBACKS, REQUESTS, TASKS, task_process
 from meantime.columns import named
 from meantime.errors import MeantimeError
-from meantime.history.joined import HostPart, host_parts
+from meantime.history.host_parts import HostPart, host_parts
 from meantime.names import without_addresses
 from meantime.query.filtering import matching
 from meantime.query.findings.blocks import blocking_code

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from meantime.attributes import format_path
-from meantime.history.joined import host_parts
+from meantime.history.host_parts import host_parts
 from meantime.query.findings.activities import slow_activities
 from meantime.query.findings.blocks import blocking_steps
 from meantime.query.findings.calls import slow_calls
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from meantime.history.history import History
-    from meantime.history.joined import HostPart
+    from meantime.history.host_parts import HostPart
     from meantime.query.findings.finding import Finding, Range
     from meantime.units import Time
 

@@ -1,0 +1,59 @@
+"""The hosts of a joined history, for questions that are asked of each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from meantime.attribute_paths import HOSTS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meantime.attributes import Path
+    from meantime.history.history import History
+    from meantime.history.joined import JoinedPart
+
+__all__ = ["HostPart", "host_parts"]
+
+
+class HostPart(NamedTuple):
+    """A host of a joined history, and of those that are joined in it.
+
+    Attributes:
+        above: The path that its attributes stand under.
+        history: Its own history.
+        offset_ns: What to add to its times to get those of the whole.
+        first_span: What to add to the numbers of its spans.
+    """
+
+    above: Path
+    history: History
+    offset_ns: int
+    first_span: int
+
+    @property
+    def name(self) -> str:
+        """Its name, after those of the hosts that it is part of."""
+        return "/".join(self.above[1::2])
+
+
+def host_parts(history: History) -> list[HostPart]:
+    """Return the hosts of a joined history; none of one that is not joined."""
+    # only joined ones have parts; to import their class takes longer than most questions
+    parts: Sequence[JoinedPart] = getattr(history, "parts", ())
+    found: list[HostPart] = []
+    first_span = 0
+    for part in parts:
+        above = (HOSTS, part.name)
+        own = [
+            HostPart(
+                (*above, *each.above),
+                each.history,
+                part.offset_ns + each.offset_ns,
+                first_span + each.first_span,
+            )
+            for each in host_parts(part.history)
+        ]
+        found += own or [HostPart(above, part.history, part.offset_ns, first_span)]
+        first_span += len(part.history.spans())
+    return found
