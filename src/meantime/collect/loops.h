@@ -11,14 +11,15 @@
 enum {
     LONG_STEP_NS = 1000000,
     NOTED_WAIT_NS = 1000,
-    /* a shorter poll did not wait, or no longer than it takes to ask how long */
-    WAITED_POLL_NS = 20000,
+    /* It is asked anew where a step begins if it was not for this long: so less than this of what the
+       thread has waited before a step counts as waited in it, and asking takes 0.2 % of the time. */
+    CPU_READ_NS = 500000,
 };
 
 static uint64_t blocked_limit_ns = 0; /* a longer time without a poll dumps the rings; 0: never */
-THREAD_LOCAL uint64_t polled_ns = 0; /* when this thread's loop last looked for events, or began */
-/* A dumped ring's limit needs CLOCK_MONOTONIC, all others count from base_ns. */
-THREAD_LOCAL uint64_t parked_ns = 0;
+/* when this thread's loop last looked for events, or began; of CLOCK_MONOTONIC, while all others
+   count from base_ns */
+THREAD_LOCAL uint64_t polled_ns = 0;
 THREAD_LOCAL uint32_t polls_epoch = 0; /* the epoch in which the thread's loop was seen to poll */
 
 THREAD_LOCAL int stepped_since_poll = 0;
@@ -34,6 +35,7 @@ static void (*stop_watching)(void) = NULL; /* before a fork, with watch_mutex he
 THREAD_LOCAL own_file schedstat_file = {.fd = -1};
 THREAD_LOCAL uint32_t schedstat_epoch = 0; /* the epoch in which the file was last opened */
 THREAD_LOCAL uint64_t cpu_waited_ns = 0;   /* in all, when it was last read */
+THREAD_LOCAL uint64_t cpu_read_ns = 0;     /* when that was, between two steps */
 
 static int reach_schedstat(void) {
     if (likely(is_ours(&schedstat_file))) return 0;
@@ -59,8 +61,9 @@ static int read_cpu_wait(uint64_t *waited_ns) {
     return 0;
 }
 
-static void begin_cpu_wait(void) {
+static __attribute__((noinline)) void begin_cpu_wait(uint64_t time_ns) {
     int error = errno;
+    cpu_read_ns = time_ns;
     if (schedstat_file.inode && schedstat_epoch != epoch) close_file(&schedstat_file);
     read_cpu_wait(&cpu_waited_ns);
     errno = error;
@@ -73,24 +76,37 @@ static __attribute__((noinline)) void note_cpu_wait(uint64_t time_ns, uint64_t s
     stream *s = stream_of_thread();
     if (s && schedstat_epoch == epoch && read_cpu_wait(&cpu_waited_ns) == 0) {
         uint64_t waited_ns = cpu_waited_ns - before;
-        /* shorter steps before this one, which nobody asked about, can have waited, too */
         if (waited_ns > step_ns) waited_ns = step_ns;
         if (waited_ns >= NOTED_WAIT_NS) put_number_at(s, time_ns, KIND_CPU_WAIT, waited_ns);
     }
     errno = error;
 }
 
+static __attribute__((noinline)) void end_cpu_wait(uint64_t time_ns, uint64_t since) {
+    if (time_ns - since < LONG_STEP_NS) {
+        begin_cpu_wait(time_ns);
+    } else {
+        note_cpu_wait(time_ns, time_ns - since);
+        cpu_read_ns = time_ns;
+    }
+}
+
+/* Asks how long the thread has waited, if the step was long or that was not asked for some time. It
+   was last asked before the step. */
+static inline void check_step(uint64_t time_ns) {
+    uint64_t since = step_since_ns;
+    if (unlikely(since && time_ns - cpu_read_ns >= CPU_READ_NS)) end_cpu_wait(time_ns, since);
+}
+
 /* Notes that a step ends, and perhaps the next begins. Steps inside steps do not count. */
 static inline void end_step(uint64_t time_ns) {
-    uint64_t since = step_since_ns;
-    if (unlikely(since && time_ns - since >= LONG_STEP_NS)) note_cpu_wait(time_ns, time_ns - since);
+    check_step(time_ns);
     /* a loop whose polls are not seen may be parked after the step */
     __atomic_store_n(&step_since_ns, polls_epoch == epoch ? time_ns : 0, __ATOMIC_RELAXED);
 }
 
 static inline void begin_outer_step(uint64_t time_ns) {
-    uint64_t since = step_since_ns;
-    if (unlikely(since && time_ns - since >= LONG_STEP_NS)) note_cpu_wait(time_ns, time_ns - since);
+    check_step(time_ns);
     __atomic_store_n(&step_since_ns, time_ns, __ATOMIC_RELAXED);
 }
 
@@ -132,7 +148,6 @@ static inline void begin_poll(int may_wait) {
     end_step(time_ns);
     __atomic_store_n(&step_since_ns, 0, __ATOMIC_RELAXED);
     loop_parked = 1;
-    parked_ns = time_ns;
     if (likely(s)) put_at(s, time_ns, KIND_PARK, 0, 0);
 }
 
@@ -142,7 +157,7 @@ static inline void end_poll(int may_wait, uint32_t ready) {
     if (may_wait) {
         loop_parked = 0;
         if (likely(s)) put_at(s, time_ns, KIND_UNPARK, ready, 0);
-        if (time_ns - parked_ns >= WAITED_POLL_NS) begin_cpu_wait();
+        if (time_ns - cpu_read_ns >= CPU_READ_NS) begin_cpu_wait(time_ns);
     } else {
         end_step(time_ns);
         if (likely(s)) put_at(s, time_ns, KIND_TURN, ready, 0);
@@ -156,10 +171,11 @@ static inline void end_poll(int may_wait, uint32_t ready) {
 /* These enclose the run of a loop. */
 static void begin_polls(void) {
     /* what it does before its first step counts, too */
-    __atomic_store_n(&step_since_ns, now_ns(), __ATOMIC_RELAXED);
+    uint64_t time_ns = now_ns();
+    __atomic_store_n(&step_since_ns, time_ns, __ATOMIC_RELAXED);
     if (blocked_limit_ns) polled_ns = clock_ns(CLOCK_MONOTONIC);
     schedstat_epoch = 0;
-    begin_cpu_wait();
+    begin_cpu_wait(time_ns);
     if (watch_pending) start_watching();
 }
 
