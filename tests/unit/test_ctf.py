@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import pytest
 
@@ -158,7 +158,7 @@ def test_an_event_that_does_not_end_is_refused_before_it_is_in_memory(
         def read(self, size: int = -1) -> bytes:
             return b"x" * size
 
-    running = BabeltraceText("trace", Endless(), is_old=False)
+    running = BabeltraceText("trace", cast("BinaryIO", Endless()), is_old=False)
     with pytest.raises(InputError, match="trace: an event is longer than"):
         read_text(running, ReadOptions())
 

@@ -63,12 +63,19 @@ class Host(NamedTuple):
         source: Its history or trace.
         alignment: How its times become those of the first host.
         bounds: The range that it covers, in the times of the first host.
+        parts: The same of each host in it, if it is a joined history; otherwise only of itself.
     """
 
     name: str
     source: Source
     alignment: Alignment
     bounds: tuple[int, int]
+    parts: tuple[tuple[int, int], ...]
+
+    def moved(self, alignment: Alignment, by_ns: int) -> Host:
+        """Return it with another alignment, by which its times are later by so much."""
+        parts = tuple(_moved(each, by_ns) for each in self.parts)
+        return Host(self.name, self.source, alignment, _moved(self.bounds, by_ns), parts)
 
 
 class HostAnomaly(NamedTuple):
@@ -311,8 +318,10 @@ class Fleet:
             UsageError: If there are fewer than three hosts.
         """
         aligned = self._aligned()
-        low = median_low(host.bounds[0] for host in aligned.hosts)
-        high = median_low(host.bounds[1] for host in aligned.hosts)
+        low, high = (
+            median_low(part[edge] for host in aligned.hosts for part in host.parts)
+            for edge in range(2)
+        )
         range_ns = _range(aligned.extent, start, end, (low, max(high, low + 1)))
         found = self._ask(Compared(range_ns, bins), added_compared, aligned)
         return Answer(compare_hosts(found.result), found.anomalies)
@@ -378,7 +387,9 @@ class Fleet:
         }
         alignments = align_all([Clocked(each.clock, each.bounds[0]) for each in known], offsets_ns)
         hosts = [
-            Host(name, source, alignment, _moved(each.bounds, alignment.offset_ns))
+            Host(name, source, alignment, each.bounds, each.parts).moved(
+                alignment, alignment.offset_ns
+            )
             for name, source, alignment, each in zip(names, sources, alignments, known, strict=True)
         ]
         extent = Extent(*known[0].bounds, known[0].clock)
@@ -397,9 +408,8 @@ class Fleet:
             if host.alignment.aligned:
                 hosts.append(host)
             elif self._assume_aligned:
-                offset_ns = host.alignment.offset_ns
-                moved = host.alignment._replace(offset_ns=0)
-                hosts.append(host._replace(alignment=moved, bounds=_moved(host.bounds, -offset_ns)))
+                by_itself = host.alignment._replace(offset_ns=0)
+                hosts.append(host.moved(by_itself, -host.alignment.offset_ns))
             else:
                 reason = "its clock cannot be related to that of the first host; give its offset"
                 if self._strict:

@@ -12,6 +12,7 @@ from meantime.attribute_paths import HOSTS, host_and_path
 from meantime.attributes import format_path
 from meantime.errors import InputError, UsageError
 from meantime.history.grouped_shares import added_shares
+from meantime.history.host_parts import host_parts
 from meantime.history_from_path import open_history
 from meantime.query.durations import SpanStatistics, added_span_statistics, span_statistics
 from meantime.query.sampled_states import with_sampled_states
@@ -56,6 +57,8 @@ __all__ = [
     "added_tree",
     "label_of",
 ]
+
+_ON_ANY_HOST = f"{HOSTS}/*/"
 
 Grouping: TypeAlias = Literal["lane", "path", "host"]
 StatisticsGrouping: TypeAlias = Literal["state", "entity", "host", "name", "category"]
@@ -108,11 +111,13 @@ class Known(NamedTuple):
         number: The index of the input.
         clock: Its clock.
         bounds: The range that it covers, in its own times.
+        parts: The same of each of its hosts, if it is a joined history; otherwise only of itself.
     """
 
     number: int
     clock: Clock
     bounds: tuple[int, int]
+    parts: tuple[tuple[int, int], ...]
 
 
 class Read:
@@ -122,7 +127,11 @@ class Read:
         """Return what is known of the host."""
         number, host = given
         history = host.history()
-        return [Known(number, history.clock, history.bounds)]
+        parts = tuple(
+            (part.history.bounds[0] + part.offset_ns, part.history.bounds[1] + part.offset_ns)
+            for part in host_parts(history)
+        )
+        return [Known(number, history.clock, history.bounds, parts or (history.bounds,))]
 
 
 def added_known(parts: Sequence[list[Known]]) -> list[Known]:
@@ -297,7 +306,9 @@ def added_compared(
 
 
 def _kinds(history: History, name: str, quarks: Int32s) -> dict[str, Int32s]:
-    """Return attributes by kind; lanes that a join declared for one host are of a common kind."""
+    """Return attributes by kind: of a joined history, what their lanes are called on a host."""
+    while name.startswith(_ON_ANY_HOST):  # the lane has no other name than its pattern
+        name = name.removeprefix(_ON_ANY_HOST)
     kinds: dict[str, list[int]] = {}
     for quark in quarks.tolist():
         host, _ = host_and_path(history.attributes.path(quark))

@@ -344,7 +344,7 @@ static int timed_rows_sort(const timed_row *rows, int64_t count, timed_row *sort
     }
     uint64_t span = count ? (uint64_t)high - (uint64_t)low : 0;
     int shift = 0;
-    while (span >> shift > (uint64_t)count / 4)
+    while (shift < 63 && span >> shift > (uint64_t)count / 4)
         shift++;
     int64_t buckets = (int64_t)(span >> shift) + 1, begin = 0;
     int64_t *ends = calloc((size_t)buckets, sizeof *ends);
