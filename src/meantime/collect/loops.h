@@ -11,7 +11,7 @@
 enum {
     LONG_STEP_NS = 1000000,
     NOTED_WAIT_NS = 1000,
-    /* It is asked anew where a step begins if it was not for this long: so less than this of what the
+    /* It is asked again where a step begins if it was not for this long: so less of what the
        thread has waited before a step counts as waited in it, and asking takes 0.2 % of the time. */
     CPU_READ_NS = 500000,
 };
