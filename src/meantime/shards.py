@@ -26,6 +26,9 @@ __all__ = ["Failure", "Total", "client_of", "total"]
 _AT_ONCE = 16
 # How often tasks are repeated together when a process died, before each has a process of its own.
 _REPEATED = 2
+# How long a cluster without workers is waited for, in asks of so many seconds: workers that died are
+# started again.
+_ASK_S, _ASKS = 10.0, 6
 _KILLED = "the process that read it was killed, perhaps since there was not enough memory"
 
 InputT = TypeVar("InputT")
@@ -81,6 +84,9 @@ def total(
         jobs: The number of processes; 1 does the work in this one. By default as many as there are
             processors, but no more than inputs.
         done: Called with the number of inputs that are done, now and then.
+
+    Raises:
+        MeantimeError: If the client's cluster cannot compute sums, or has no workers any more.
     """
     if client is not None and inputs:
         return _on_cluster(task, inputs, added, client, done)
@@ -223,7 +229,7 @@ def _on_cluster(
             level = [client.submit(_sum, added, group, pure=False) for group in groups]
             is_summed = True
         try:
-            found: Total[ResultT] = level[0].result()
+            found: Total[ResultT] = _awaited(client, level[0])
         except killed:
             # the scheduler has given up a task, whose workers died each time
             dead = [index for index in numbers if leaves[index].status == "error"]
@@ -234,6 +240,25 @@ def _on_cluster(
             }
         else:
             return found
+
+
+def _awaited(client: Any, future: Any) -> Any:
+    """Return the result of a task.
+
+    Raises:
+        MeantimeError: If there are no workers any more.
+    """
+    without = 0
+    while True:
+        try:
+            return future.result(timeout=_ASK_S)
+        except TimeoutError:
+            without = 0 if client.scheduler_info()["workers"] else without + 1
+            if without == _ASKS:
+                raise MeantimeError(
+                    "the cluster has no workers any more: start some, or read the inputs on this"
+                    " machine"
+                ) from None
 
 
 @dataclass(frozen=True, slots=True)

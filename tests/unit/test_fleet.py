@@ -268,6 +268,21 @@ def test_workers_of_a_cluster_give_the_same_as_this_machine(hosts: list[Path], c
     assert [each.name for each in maps[0].sources] == [each.name for each in maps[1].sources]
 
 
+def test_a_cluster_without_workers_is_not_waited_for_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    distributed = pytest.importorskip("distributed", reason="the extra [fleet] is not installed")
+    monkeypatch.setattr("meantime.shards._ASK_S", 0.05)
+    options = {"processes": False, "dashboard_address": None}
+
+    with (
+        distributed.LocalCluster(n_workers=0, **options) as cluster,
+        distributed.Client(cluster, set_as_default=False) as connected,
+        pytest.raises(MeantimeError, match="has no workers any more"),
+    ):
+        total(abs, [1, 2], sum, client=connected)
+
+
 def test_a_scheduler_that_does_not_answer_is_reported() -> None:
     pytest.importorskip("distributed", reason="the extra [fleet] is not installed")
 
