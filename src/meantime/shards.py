@@ -26,8 +26,8 @@ __all__ = ["Failure", "Total", "client_of", "total"]
 _AT_ONCE = 16
 # How often tasks are repeated together when a process died, before each has a process of its own.
 _REPEATED = 2
-# How long a cluster without workers is waited for, in asks of so many seconds: workers that died are
-# started again.
+# How long a cluster without workers is waited for, in asks of so many seconds: workers that died
+# are started again.
 _ASK_S, _ASKS = 10.0, 6
 _KILLED = "the process that read it was killed, perhaps since there was not enough memory"
 

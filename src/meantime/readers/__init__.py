@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["open_trace", "open_without_stacks", "readers", "recognise"]
 
 _CTF, _RECORDING = "ctf", "recording"
+_OF_SERVICES = ("otlp", "jaeger", "zipkin")
 _OF_PROTOBUF = ("meantime.readers.pprof", "meantime.readers.otlp", "meantime.readers.perfetto")
 _WITH_COLUMNS = ("table", "jsonl")
 _CONSOLE_EXPORTER = b'"trace_id": "0x'
@@ -247,7 +248,7 @@ def open_trace(
 
     Raises:
         InputError: If the file cannot be read, or no reader recognises it, or columns are given
-            and it is neither a table nor a log.
+            and it is neither a table nor a log, or clocks are to be repaired that it has not.
         UsageError: If the format that is named does not exist.
     """
     columns, format_ = mapping_for(path), format_for(path)
@@ -270,7 +271,9 @@ def open_trace(
     source = open_source(path)
     # the reader closes the source from here on, unless it fails
     try:
-        trace = _chosen(source, format_, columns).read(source, options)
+        reader = _chosen(source, format_, columns)
+        _check_repair(options, source.name, reader.FORMAT)
+        trace = reader.read(source, options)
     except BaseException:
         source.close()
         raise
@@ -278,9 +281,21 @@ def open_trace(
     return trace
 
 
+def _check_repair(options: ReadOptions, source: str, what: str) -> None:
+    """Fail if clocks of services are to be repaired in what is no trace of services.
+
+    Raises:
+        InputError: If so.
+    """
+    if options.repair_clocks and what not in _OF_SERVICES:
+        known = ", ".join(_OF_SERVICES)
+        raise InputError(source, f"clocks are repaired in traces of {known}; this is {what}")
+
+
 def _in_directory(path: str | os.PathLike[str], options: ReadOptions, format_: str | None) -> Trace:
     if options.columns is not None:
         raise InputError(str(path), "columns apply to tables and logs; this is a directory")
+    _check_repair(options, str(path), "a directory")
     from meantime.readers.ctf_metadata import is_ctf  # noqa: PLC0415 - only for directories
 
     if format_ not in {None, _CTF, _RECORDING}:

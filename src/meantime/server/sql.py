@@ -13,6 +13,8 @@ from meantime.query.sql import answer
 from meantime.tabular import need
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from meantime.history import History
     from meantime.query.sql import Answer
 
@@ -22,6 +24,7 @@ MOST_CHARACTERS = 10_000
 _MOST_ROWS = 1_000
 _MOST_CELL = 2_000
 _MOST_S = 20.0
+_AGAIN_S = 0.1
 
 
 def is_installed() -> bool:
@@ -44,9 +47,7 @@ class Statement:
         Raises:
             UsageError: If the statement is rejected, takes too long, or was stopped.
         """
-        timer = Timer(_MOST_S, self._expire)
-        timer.daemon = True
-        timer.start()
+        timer = _after(_MOST_S, self._expire)
         try:
             with answer(history, self._text, confined=True, opened=self._open) as rows:
                 return _document(rows)
@@ -63,10 +64,17 @@ class Statement:
         """End it soon."""
         with self._lock:
             self._is_stopped = True
-            if self._connection is not None:
-                # it may just have been closed
-                with suppress(need("duckdb", "SQL", "sql").Error):
-                    self._connection.interrupt()
+        self._interrupt()
+
+    def _interrupt(self) -> None:
+        with self._lock:
+            if self._connection is None:
+                return
+            # it may just have been closed
+            with suppress(need("duckdb", "SQL", "sql").Error):
+                self._connection.interrupt()
+        # an interruption before its execution begins is forgotten
+        _after(_AGAIN_S, self._interrupt)
 
     def _expire(self) -> None:
         self._is_late = True
@@ -77,6 +85,13 @@ class Statement:
             if self._is_stopped:
                 raise UsageError("the statement was stopped")
             self._connection = connection
+
+
+def _after(delay_s: float, work: Callable[[], None]) -> Timer:
+    timer = Timer(delay_s, work)
+    timer.daemon = True
+    timer.start()
+    return timer
 
 
 def _document(rows: Answer) -> dict[str, Any]:
