@@ -360,7 +360,9 @@ def test_clocks_are_repaired_on_request(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--repair-clocks applies to traces of services"):
         meantime.open(built, repair_clocks=True)
     (tmp_path / "chrome.json").write_text('[{"ph":"X","name":"a","ts":1,"dur":1}]')
-    with pytest.raises(InputError, match="clocks are repaired in traces of otlp, jaeger, zipkin; this"):
+    with pytest.raises(
+        InputError, match="clocks are repaired in traces of otlp, jaeger, zipkin; this"
+    ):
         meantime.open(tmp_path / "chrome.json", repair_clocks=True)
 
 

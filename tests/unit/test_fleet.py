@@ -280,7 +280,7 @@ def test_a_cluster_without_workers_is_not_waited_for_without_end(
         distributed.Client(cluster, set_as_default=False) as connected,
         pytest.raises(MeantimeError, match="has no workers any more"),
     ):
-        total(abs, [1, 2], sum, client=connected)
+        total(str, [1, 2], "".join, client=connected)
 
 
 def test_a_scheduler_that_does_not_answer_is_reported() -> None:
