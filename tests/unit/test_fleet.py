@@ -249,7 +249,7 @@ def test_sums_are_in_the_order_of_the_inputs(count: int) -> None:
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
     distributed = pytest.importorskip("distributed", reason="the extra [fleet] is not installed")
-    options = {"processes": False, "dashboard_address": None, "worker_dashboard_address": None}
+    options = {"processes": False, "dashboard_address": ":0", "worker_dashboard_address": None}
     with (
         distributed.LocalCluster(n_workers=1, threads_per_worker=2, **options) as cluster,
         distributed.Client(cluster, set_as_default=False) as connected,
@@ -273,7 +273,7 @@ def test_a_cluster_without_workers_is_not_waited_for_without_end(
 ) -> None:
     distributed = pytest.importorskip("distributed", reason="the extra [fleet] is not installed")
     monkeypatch.setattr("meantime.shards._ASK_S", 0.05)
-    options = {"processes": False, "dashboard_address": None}
+    options = {"processes": False, "dashboard_address": ":0"}
 
     with (
         distributed.LocalCluster(n_workers=0, **options) as cluster,
