@@ -15,8 +15,9 @@ from meantime.clocks import Clock
 from meantime.columns import Coded
 from meantime.errors import InputError, MeantimeError, UsageError
 from meantime.fleet import Fleet, HostAnomaly
-from meantime.history import HistoryBuilder
+from meantime.history import History, HistoryBuilder
 from meantime.query.durations import span_statistics
+from meantime.query.idle_time import idle_ns
 from meantime.query.statistics import host_statistics, state_statistics
 from meantime.shards import total
 from meantime.testing import history_from_picture, history_from_samples, history_from_spans
@@ -303,3 +304,50 @@ def test_the_slow_host_is_found() -> None:
     assert 60 <= found.unlike[0].start_ns <= 62
     joined = meantime.join(inputs, list("uvwxyz"), offsets=dict.fromkeys(range(6), 0))
     assert Fleet([joined]).compare(bins=60).result == found
+
+
+def ranks(seed: int, idle_ns: list[int]) -> list[meantime.History]:
+    """Return training jobs: each step computes, communicates, and then idles for about so long."""
+    random = np.random.default_rng(seed)
+    made = []
+    for least_ns in idle_ns:
+        spans, time_ns = [], 0
+        while time_ns < 60_000:
+            for name, length_ns, gap_ns in (("compute", 600, 0), ("all_reduce", 300, least_ns)):
+                end_ns = time_ns + length_ns + int(random.integers(0, 50))
+                spans += [(name, time_ns, end_ns), ("kernel", time_ns, time_ns + 20)]
+                time_ns = end_ns + gap_ns + int(random.integers(0, 50))
+        made.append(history_from_spans({"main": spans}))
+    return made
+
+
+def test_a_rank_that_only_idles_more_is_found() -> None:
+    compared = [
+        Fleet(ranks(seed, idle_ns), names=list("uvwxyz"), assume_aligned=True).compare(bins=40)
+        for seed, idle_ns in enumerate([[100] * 6, [100, 100, 100, 300, 100, 100]])
+    ]
+
+    alike, unlike = (each.result for each in compared)
+    assert (alike.unlike, alike.stripes) == ([], [])
+    assert {row.host for row in unlike.unlike} == {"x"}
+    first = unlike.unlike[0]
+    assert (first.state, first.unlike) == ("idle", "range")
+    assert first.share > first.median + 0.05
+    of_host = [row.share for row in unlike.rows if row.host == "x"]
+    assert sum(of_host) == pytest.approx(1)
+
+
+def test_time_between_spans_is_idle_except_where_events_were_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spans = {"main": [("a", 10, 20), ("b", 12, 15), ("a", 90, 100)], "other": [("a", 0, 30)]}
+    hosts = [history_from_spans(spans) for _ in range(2)]
+    # of the first one only, also when it is joined
+    lost = {id(hosts[0]): [(15, 25), (40, 50), (45, 60), (85, 120)]}
+    monkeypatch.setattr(History, "lost", property(lambda history: lost.get(id(history), [])))
+    joined = meantime.join(hosts, ["one", "two"], offsets={0: 0, 1: 5})
+    edges_ns = np.array([0, 50, 110])
+
+    found = idle_ns(joined, joined.quarks("Hosts/*/**/Stack/0"), edges_ns, lambda path: path[1])
+
+    assert {name: ns.tolist() for name, ns in found.items()} == {"one": [15, 25], "two": [25, 45]}

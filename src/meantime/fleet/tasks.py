@@ -15,6 +15,7 @@ from meantime.history.grouped_shares import added_shares
 from meantime.history.host_parts import host_parts
 from meantime.history_from_path import open_history
 from meantime.query.durations import SpanStatistics, added_span_statistics, span_statistics
+from meantime.query.idle_time import IDLE, idle_ns
 from meantime.query.sampled_states import with_sampled_states
 from meantime.query.stacks import added_trees
 from meantime.query.statistics import (
@@ -250,7 +251,8 @@ def added_tree(
 class Compared:
     """Asks for the shares of each kind of entity, of which a host is a group.
 
-    Of a joined history each of its hosts is one.
+    Of a joined history each of its hosts is one. Without states the outermost spans count, by their
+    names, and the time between the spans of a lane is `idle`.
 
     Attributes:
         range_ns: The range, in the times of the first host.
@@ -265,15 +267,18 @@ class Compared:
         history = with_sampled_states(host.history())
         start_ns, end_ns = (time_ns - host.offset_ns for time_ns in self.range_ns)
         found: dict[str, list[GroupedShares]] = {}
+
+        def key(path: Path) -> str:
+            return host_and_path(path)[0] or host.name
+
         for declaration, quarks in _compared(history):
             for kind, own in _kinds(history, declaration.name, quarks).items():
-                shares = history.grouped_shares(
-                    own,
-                    start_ns,
-                    end_ns,
-                    self.bins,
-                    lambda path: host_and_path(path)[0] or host.name,
-                )
+                shares = history.grouped_shares(own, start_ns, end_ns, self.bins, key)
+                if declaration.kind == "stack":
+                    idle = idle_ns(history, own, shares.edges_ns, key)
+                    shares = shares.with_state(
+                        IDLE, np.array([idle[name] for name in shares.groups])
+                    )
                 found.setdefault(kind, []).append(shares.moved(host.offset_ns))
         if not found:
             raise InputError(
@@ -283,7 +288,7 @@ class Compared:
 
 
 def _compared(history: History) -> list[Lane]:
-    """Return the lanes of states; without any, those of spans, of which the outermost count."""
+    """Return the lanes of states; without any, those of spans, with their outermost attributes."""
     lanes = [each for each in history.lanes if len(each.quarks)]
     states = [each for each in lanes if each.declaration.kind == "state"]
     if states:

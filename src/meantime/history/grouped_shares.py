@@ -111,6 +111,32 @@ class GroupedShares(Tabular):
             ],
         )
 
+    def with_state(self, state: str, ns: Int64s) -> GroupedShares:
+        """Return these shares with time without a state counted as time in a state.
+
+        >>> from meantime.testing import history_from_picture
+        >>> shares = history_from_picture("disk0  aab.").shares("*", bins=2).grouped()
+        >>> shares.with_state("idle", np.array([[0, 1]])).cell("disk0", 1)
+        {'b': 1, 'idle': 1}
+
+        Args:
+            state: The state.
+            ns: int64 of shape (groups, bins), how long; at most the time without a state.
+        """
+        is_none = np.array([kind == 0 for kind, _ in self.values], np.bool_)[self.value_code]
+        left_ns = self.ns - np.where(is_none, ns[self.group, self.bin], 0)
+        kept = left_ns > 0
+        group, part = np.nonzero(ns)
+        return _summed(
+            self.edges_ns,
+            (self.groups, self.attributes_of),
+            [*self.values, (STR, state)],
+            [
+                (self.group[kept], self.bin[kept], self.value_code[kept], left_ns[kept]),
+                (group, part, np.full(len(group), len(self.values)), ns[group, part]),
+            ],
+        )
+
     def __repr__(self) -> str:
         group, value = Coded(self.group, self.groups), self.value
         lines = [

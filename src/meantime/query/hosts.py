@@ -60,7 +60,8 @@ class HostShare(NamedTuple):
         host: The name of the host.
         kind: The kind of entity that has the state: the name of a lane.
         state: The state.
-        share: The part of the time in which the host's entities had any state.
+        share: The part of the time in which the host's entities had any state. Lanes of spans have
+            a state from their first span to their last one: `idle` where no span is open.
         median: The median of this share of all hosts.
         spread: The median distance of all hosts from the median, times 1.4826, which is the
             standard deviation if they are normally distributed; at least the uncertainty of a
