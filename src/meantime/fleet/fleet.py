@@ -284,7 +284,8 @@ class Fleet:
         """
         survey, range_ns = self._part(start, end)
         found = self._ask(Counted(by, keep, range_ns), added_counted, survey)
-        return cast("Answer[StateStatistics] | Answer[SpanStatistics]", found)
+        whole = Answer(found.result.with_quantiles(), found.anomalies)
+        return cast("Answer[StateStatistics] | Answer[SpanStatistics]", whole)
 
     def tree(
         self, start: Time | None = None, end: Time | None = None

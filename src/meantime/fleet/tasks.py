@@ -186,7 +186,7 @@ class Counted:
     range_ns: tuple[int, int] | None
 
     def __call__(self, host: Asked) -> StateStatistics | SpanStatistics:
-        """Return the statistics."""
+        """Return the statistics, without the quantiles of states: those of a sum are computed."""
         history = host.history()
         start_ns, end_ns = _part(history, host, self.range_ns)
         if self.by == "name" or self.by == "category":  # noqa: PLR1714 - mypy narrows by ==
@@ -200,7 +200,9 @@ class Counted:
             )
         history = with_sampled_states(history)
         by: Literal["state", "entity"] = "entity" if self.by == "entity" else "state"
-        found = state_statistics(history, by=by, start_ns=start_ns, end_ns=end_ns, keep=self.keep)
+        found = state_statistics(
+            history, by=by, start_ns=start_ns, end_ns=end_ns, keep=self.keep, quantiles=False
+        )
         found = found.moved(host.offset_ns)
         return found.of_host(host.name) if self.by == "host" else found
 
@@ -208,11 +210,12 @@ class Counted:
 def added_counted(
     parts: Sequence[StateStatistics | SpanStatistics],
 ) -> StateStatistics | SpanStatistics:
-    """Return the sum of statistics, all of states or all of spans."""
+    """Return the sum of statistics, all of states or all of spans, without quantiles."""
     states = [part for part in parts if isinstance(part, StateStatistics)]
     if states:
-        return added_statistics(states)
-    return added_span_statistics([part for part in parts if isinstance(part, SpanStatistics)])
+        return added_statistics(states, quantiles=False)
+    spans = [part for part in parts if isinstance(part, SpanStatistics)]
+    return added_span_statistics(spans, quantiles=False)
 
 
 @dataclass(frozen=True, slots=True)

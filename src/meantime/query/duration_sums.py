@@ -87,6 +87,8 @@ class DurationSums(Generic[_Key]):
         """
         if len({part.keep for part in parts}) > 1:
             raise UsageError("a sketch of durations and exact durations cannot be added")
+        if len(parts) == 1 and parts[0].keys == sorted(parts[0].keys, key=repr):
+            return parts[0]
         pieces: dict[_Key, list[tuple[DurationSums[_Key], slice]]] = {}
         for part in parts:
             for key, rows in zip(part.keys, pairwise(part.offsets.tolist()), strict=True):

@@ -82,6 +82,14 @@ class SpanStatistics(Tabular):
         """Whether quantiles are from a sketch, and only within 2^-8 of a duration of that rank."""
         return self.durations is not None and self.durations.keep == "sketch"
 
+    def with_quantiles(self) -> SpanStatistics:
+        """Return the same statistics with the quantiles of its rows.
+
+        Raises:
+            UsageError: If durations were not kept.
+        """
+        return added_span_statistics([self])
+
     def __add__(self, other: SpanStatistics) -> SpanStatistics:
         """Return the statistics of both: see `added_span_statistics`."""
         return added_span_statistics([self, other])
@@ -179,7 +187,9 @@ def span_statistics(
     return found if keep != "sketch" else added_span_statistics([found])
 
 
-def added_span_statistics(parts: Sequence[SpanStatistics]) -> SpanStatistics:
+def added_span_statistics(
+    parts: Sequence[SpanStatistics], *, quantiles: bool = True
+) -> SpanStatistics:
     """Return the statistics of all spans of some statistics, as of one history with all of them.
 
     The order of the parts makes no difference, and parts may be sums.
@@ -193,6 +203,8 @@ def added_span_statistics(parts: Sequence[SpanStatistics]) -> SpanStatistics:
 
     Args:
         parts: At least one; each was made with `keep`.
+        quantiles: Whether to compute those of the rows; otherwise they are 0. They take the most
+            time, and a sum does not follow from those of its parts.
 
     Raises:
         MeantimeError: If a sum may exceed 64 bits.
@@ -217,11 +229,11 @@ def added_span_statistics(parts: Sequence[SpanStatistics]) -> SpanStatistics:
     for row, part in zip(rows, parts, strict=True):
         least[row] = np.minimum(least[row], part.min_ns)
         most[row] = np.maximum(most[row], part.max_ns)
-    quantiles = durations.quantiles()
-    listed = np.array([quantiles[key] for key in keys], np.int64).reshape(len(keys), -1)
-    # the middle of a cell may be outside of what occurred
-    listed = np.clip(listed, least[:, None], most[:, None])
-    listed = listed.reshape(len(keys), len(_QUANTILES))
+    listed = np.zeros((len(keys), len(_QUANTILES)), np.int64)
+    if quantiles and keys:
+        computed = durations.quantiles()
+        # the middle of a cell may be outside of what occurred
+        listed = np.clip([computed[key] for key in keys], least[:, None], most[:, None])
     order = _ordered(np.arange(len(keys)), sums[2], keys)
     count, total_ns, self_ns, covered_ns = (column[order] for column in sums)
     return SpanStatistics(

@@ -130,6 +130,14 @@ class StateStatistics(Tabular):
         """Whether quantiles are from a sketch, and only within 2^-8 of a duration of that rank."""
         return self.durations is not None and self.durations.keep == "sketch"
 
+    def with_quantiles(self) -> StateStatistics:
+        """Return the same statistics with the quantiles of its rows.
+
+        Raises:
+            UsageError: If durations were not kept.
+        """
+        return added_statistics([self])
+
     def __add__(self, other: StateStatistics) -> StateStatistics:
         """Return the statistics of both: see `added_statistics`."""
         return added_statistics([self, other])
@@ -269,7 +277,9 @@ def compared_states(before: StateStatistics, after: StateStatistics) -> StateCom
     return StateComparison(after.by, before.range_ns, after.range_ns, rows)
 
 
-def added_statistics(parts: Sequence[StateStatistics]) -> StateStatistics:
+def added_statistics(
+    parts: Sequence[StateStatistics], *, quantiles: bool = True
+) -> StateStatistics:
     """Return the statistics of all intervals of some statistics, as of one history with all.
 
     The order of the parts makes no difference, and parts may be sums. Entities of the same name are
@@ -284,6 +294,8 @@ def added_statistics(parts: Sequence[StateStatistics]) -> StateStatistics:
 
     Args:
         parts: At least one; each was made with `keep`.
+        quantiles: Whether to compute those of the rows; otherwise they are 0. They take the most
+            time, and a sum does not follow from those of its parts.
 
     Raises:
         UsageError: If some are by state and others by entity, or what is needed was not kept.
@@ -294,7 +306,8 @@ def added_statistics(parts: Sequence[StateStatistics]) -> StateStatistics:
     if len(kept) < len(parts):
         raise UsageError("statistics can be added if made with keep='exact' or keep='sketch'")
     durations = DurationSums.added(kept)
-    quantiles = durations.quantiles()
+    computed = durations.quantiles() if quantiles else {}
+    none = [0] * len(_QUANTILES)
     existed_ns: Counter[tuple[str, str | None]] = Counter()
     transitions: Counter[tuple[str, str, str]] = Counter()
     totals: dict[_Group, tuple[int, int, int, int]] = {}
@@ -311,9 +324,11 @@ def added_statistics(parts: Sequence[StateStatistics]) -> StateStatistics:
             )
     kinds: dict[str, list[StatisticsRow]] = {}
     for (kind, key, entity), figures in totals.items():
-        # the middle of a cell may be outside of what occurred
-        clamped = [min(max(each, figures[2]), figures[3]) for each in quantiles[kind, key, entity]]
-        row = _row(kind, key, entity, figures, clamped, existed_ns[kind, entity])
+        own = computed.get((kind, key, entity), none)
+        if quantiles:
+            # the middle of a cell may be outside of what occurred
+            own = [min(max(each, figures[2]), figures[3]) for each in own]
+        row = _row(kind, key, entity, figures, own, existed_ns[kind, entity])
         kinds.setdefault(kind, []).append(row)
     moves = [
         Transition(before, after, times, kind)
@@ -371,6 +386,7 @@ def state_statistics(
     start_ns: int | None = None,
     end_ns: int | None = None,
     keep: Keep | None = None,
+    quantiles: bool = True,
     progress: Callable[[float], None] | None = None,
 ) -> StateStatistics:
     """Return how long the states of the history's state lanes lasted.
@@ -398,6 +414,7 @@ def state_statistics(
         keep: Keep what a sum with other statistics needs: `exact` keeps all durations, 8 bytes
             each; `sketch` keeps how many are in cells whose width is at most 2^-7 of a duration,
             and quantiles are the middle of a cell.
+        quantiles: False if only the quantiles of a sum are needed: with `keep` they are 0.
         progress: Called now and then with the share that is done; what it raises ends the work.
 
     Raises:
@@ -412,14 +429,14 @@ def state_statistics(
     begin_ns, finish_ns = history.bounds
     asked = (begin_ns if start_ns is None else start_ns, finish_ns if end_ns is None else end_ns)
     if asked[0] >= asked[1] and start_ns is None and end_ns is None:
-        return _together([], by, asked, keep)
+        return _together([], by, asked, keep, quantiles=quantiles)
     # checks the range, and clips it to the history
     range_ns = history.intervals(np.empty(0, np.int32), *asked).range_ns
     parts = [
         _of_kind(history, kind, by, range_ns, keep, progress, (number / len(kinds), 1 / len(kinds)))
         for number, kind in enumerate(kinds)
     ]
-    return _together(parts, by, range_ns, keep)
+    return _together(parts, by, range_ns, keep, quantiles=quantiles)
 
 
 def host_statistics(
@@ -465,6 +482,7 @@ def host_statistics(
             start_ns=start_ns,
             end_ns=end_ns,
             keep=keep or "exact",
+            quantiles=False,
         ).of_host(host)
         for host, own in (of_host or {itself: []}).items()
     ]
@@ -518,12 +536,15 @@ def _together(
     by: Literal["state", "entity"],
     range_ns: tuple[int, int],
     keep: Keep | None,
+    *,
+    quantiles: bool,
 ) -> StateStatistics:
     """Return the statistics of several kinds."""
     if keep is not None:
         nothing: DurationSums[_Group] = DurationsBuilder(keep).build([])
         # in the order, and with the quantiles, that sums have
-        return added_statistics([*parts, StateStatistics(by, range_ns, [], [], durations=nothing)])
+        bounds = StateStatistics(by, range_ns, [], [], durations=nothing)
+        return added_statistics([*parts, bounds], quantiles=quantiles)
     return StateStatistics(
         by,
         range_ns,
