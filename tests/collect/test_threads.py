@@ -289,6 +289,22 @@ def test_a_step_in_which_its_thread_sleeps_blocks_the_loop(tmp_path: Path) -> No
     assert slept.end_ns - slept.start_ns >= 400_000_000
 
 
+def test_a_loop_that_waits_for_a_processor_before_it_parks_has_no_empty_states(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        await asyncio.to_thread(int)
+        # as if the loop, between two steps, had waited for a processor until it looks for events
+        emit = _recorder.emit
+        asyncio.get_running_loop().call_soon(lambda: emit(KINDS["CPU_WAIT"], 2_000_000))
+        await asyncio.sleep(0.001)
+
+    with meantime.record(tmp_path / "run.mtr", threads=True):
+        asyncio.run(main())
+
+    assert dict(meantime.open(tmp_path / "run.mtr").anomalies) == {}
+
+
 def test_pools_of_every_library_have_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

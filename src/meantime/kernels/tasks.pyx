@@ -382,10 +382,11 @@ cdef class TaskStates:
         if time_ns < e.latest_ns:
             time_ns = e.latest_ns
         e.latest_ns = time_ns
-        # a loop runs on after each step, also where the step ends because the loop does or waits
+        # A loop and its thread run on after each step, also where the step ends because the loop
+        # does or waits.
         c = <Change *>self.changes.data + e.latest
-        if e.what != E_LOOP or e.latest >= self.changes.used or c.entity != entity \
-                or c.time_ns != time_ns:
+        if (e.what != E_LOOP and e.what != E_THREAD) or e.latest >= self.changes.used \
+                or c.entity != entity or c.time_ns != time_ns:
             e.latest = self.changes.used
             c = <Change *>self.changes.data + e.latest
             self.changes.used += 1
