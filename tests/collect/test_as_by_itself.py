@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import pty
 import select
@@ -11,9 +12,11 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from importlib import import_module
-from importlib.machinery import BuiltinImporter
+from importlib import import_module, reload
+from importlib.machinery import BuiltinImporter, SourceFileLoader
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,7 +28,6 @@ from meantime.collect.session import Options, create
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import ModuleType
 
 # counts what comes, and says how often it came when SIGUSR1 comes
 COUNTING = """
@@ -521,3 +523,41 @@ def test_a_loader_of_many_modules_is_left_alone() -> None:
     for module in modules:
         spec: Any = module.__spec__
         assert [module.__loader__, spec.loader] == [BuiltinImporter] * 2
+
+
+def test_a_module_is_watched_until_it_is_executed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "watched_module.py").write_text("import absent_module\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    seen: list[ModuleType] = []
+    watch = ImportWatch({"watched_module": seen.append})
+    try:
+        asked: Any = find_spec("watched_module")
+        assert type(copy.copy(asked.loader)) is SourceFileLoader
+        with pytest.raises(ModuleNotFoundError, match="absent_module"):
+            import_module("watched_module")
+        assert seen == []
+        monkeypatch.setitem(sys.modules, "absent_module", ModuleType("absent_module"))
+        module = import_module("watched_module")
+        assert seen == [module]
+        assert type(module.__loader__) is SourceFileLoader
+        reload(module)
+        asked.loader.exec_module(module_from_spec(asked))
+        assert seen == [module]
+    finally:
+        watch.remove()
+        sys.modules.pop("watched_module", None)
+
+
+def test_a_module_that_is_executed_after_the_recording_is_not_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "watched_module.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    seen: list[ModuleType] = []
+    watch = ImportWatch({"watched_module": seen.append})
+    asked: Any = find_spec("watched_module")
+    watch.remove()
+    asked.loader.exec_module(module_from_spec(asked))
+    assert seen == []

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
-    from typing import Any
+    from typing import Any, SupportsIndex
 
 __all__ = ["ImportWatch", "unfinished_import"]
 
@@ -55,21 +55,33 @@ class ImportWatch:
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return the spec from another finder, with a loader that also calls the callback."""
-        # removed first: a finder below may import the module itself, which would come here again
+        # removed meanwhile: a finder below may import the module itself, which comes here again
         callback = self._waiting.pop(name, None)
         if callback is None:
             return None
-        for finder in sys.meta_path:
-            find = getattr(finder, "find_spec", None)
-            if finder is self or find is None:
-                continue
-            spec: ModuleSpec | None = find(name, path, target)
-            if spec is not None:
-                if hasattr(spec.loader, "exec_module"):
-                    loader: Any = _Watched(spec, callback)
-                    spec.loader = loader
-                return spec
-        return None
+        spec: ModuleSpec | None = None
+        try:
+            for finder in sys.meta_path:
+                find = getattr(finder, "find_spec", None)
+                if finder is self or find is None:
+                    continue
+                spec = find(name, path, target)
+                if spec is not None:
+                    break
+        finally:
+            if self in sys.meta_path:
+                # it still waits: a program may only ask whether there is such a module
+                self._waiting[name] = callback
+        if hasattr(getattr(spec, "loader", None), "exec_module"):
+            loader: Any = _Watched(spec, self)
+            spec.loader = loader
+        return spec
+
+    def executed(self, name: str, module: ModuleType) -> None:
+        """Call the callback of a module that has been executed, at the first time."""
+        callback = self._waiting.pop(name, None)
+        if callback is not None:
+            callback(module)
 
 
 class _Watched:
@@ -78,16 +90,22 @@ class _Watched:
     The loader itself is left alone: one may be of many modules, as that of all built-in ones is.
     """
 
-    def __init__(self, spec: ModuleSpec, callback: Callable[[ModuleType], None]) -> None:
+    def __init__(self, spec: ModuleSpec, watch: ImportWatch) -> None:
         self._spec = spec
         self._loader: Any = spec.loader
-        self._callback = callback
+        self._watch = watch
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._loader, name)
 
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        """Return what copies the loader: a copy of a spec is not of the import that is watched."""
+        return self._loader.__reduce_ex__(protocol)
+
     def exec_module(self, module: ModuleType) -> None:
         """Execute the module, which sees its own loader."""
-        self._spec.loader = module.__loader__ = self._loader
+        self._spec.loader = self._loader
+        if getattr(module, "__loader__", None) is self:
+            module.__loader__ = self._loader
         self._loader.exec_module(module)
-        self._callback(module)
+        self._watch.executed(self._spec.name, module)
