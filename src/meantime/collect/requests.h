@@ -310,6 +310,8 @@ static __attribute__((noinline)) void begin_served(proxy *p, uint64_t time_ns) {
     PyObject *request, *method, *path;
     if (PyCoro_CheckExact(p->coroutine)) note_arguments(&found, p->coroutine, 0);
     if (!found.request) return;
+    /* what is called to read it can close the coroutine, which has the only reference */
+    Py_INCREF(found.request);
     if (found.server == SERVER_AIOHTTP) {
         request = Py_NewRef(found.request);
         method = attribute_of(request, text_method);
@@ -323,6 +325,7 @@ static __attribute__((noinline)) void begin_served(proxy *p, uint64_t time_ns) {
     Py_XDECREF(method);
     Py_XDECREF(path);
     Py_XDECREF(request);
+    Py_DECREF(found.request);
 }
 
 #endif
