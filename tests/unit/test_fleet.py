@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from meantime.testing import history_from_picture, history_from_samples, history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
 
 STATES = ["idle", "user", "wait"]
 LENGTH_NS = 1_000_000
@@ -110,6 +111,15 @@ def test_the_commands_draw_hosts_in_one_map_and_report_those_that_cannot_be_read
         "Hosts/h1/CPUs/0",
     ]
     assert run("statemap", "--hosts", pattern, gone, "--strict", "-n")[0] == 1
+    page = str(tmp_path / "page.html")
+    assert run("view", "--hosts", pattern, gone, "-o", page) == (
+        0, "", f"{gone}: there is no such file\n"
+    )  # fmt: skip
+    lanes = Path(page).read_text().split('id="meantime-lanes-')
+    assert len(lanes) == 2
+    shown = json.loads(lanes[1].partition(">")[2].partition("</script>")[0])["name"]
+    assert shown[:4] == ["CPU", "h0/CPUs/0", "h0/CPUs/1", "h1/CPUs/0"]
+    assert len(shown) == 11
     cells = str(tmp_path / "cells.json")
     _, _, err = run("heatmap", "--hosts", pattern, gone, "--period", "100us", "-o", cells)
     assert "left out: gone: there is no such file" in err

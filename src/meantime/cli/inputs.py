@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from meantime.cli.progress import progress_bar
+from meantime.cli.progress import count_bar, progress_bar
 from meantime.errors import UsageError
 from meantime.stores import is_url, matching_urls, store_url
 from meantime.units import parse_duration
@@ -25,6 +25,7 @@ __all__ = [
     "import_numpy",
     "is_statemap",
     "load",
+    "load_hosts",
     "load_joined",
     "mapped",
     "names_of",
@@ -96,6 +97,30 @@ def load_joined(
     history = join(histories)
     if strict:
         history.anomalies.refuse(", ".join(paths))
+    return history
+
+
+def load_hosts(files: Sequence[str], client: str | None, **options: Any) -> History:
+    """Return the history that joins the files, which are read in parallel or by a cluster.
+
+    Those that cannot be read are reported on standard error, unless the options are strict.
+
+    Args:
+        files: The files, one for each host.
+        client: The address of the cluster's scheduler; None for processes of this machine.
+        **options: Those of `Fleet`.
+
+    Raises:
+        InputError: If none can be read.
+    """
+    import_numpy()
+    from meantime.fleet import Fleet  # noqa: PLC0415 - not for --help: NumPy
+
+    with count_bar("reading hosts") as done:
+        fleet = Fleet([mapped(file) for file in files], client, done=done, **options)
+        history, anomalies = fleet.join()
+    for host, reason in anomalies:
+        notify(f"{host}: {reason}")
     return history
 
 

@@ -7,7 +7,7 @@ import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 from click.core import ParameterSource
@@ -19,8 +19,7 @@ from meantime.cli.inputs import (
     import_numpy,
     is_statemap,
     load,
-    mapped,
-    notify,
+    load_hosts,
     offsets_of,
 )
 from meantime.cli.options import (
@@ -37,7 +36,6 @@ from meantime.cli.options import (
     strict_option,
 )
 from meantime.cli.output import write
-from meantime.cli.progress import count_bar
 from meantime.cli.window import parse_window
 from meantime.clocks import Clock
 from meantime.errors import InputError, UsageError
@@ -183,7 +181,8 @@ def command(
 
     import_numpy()
     from meantime.query.parts import extent_of  # noqa: PLC0415 - NumPy is not for --help
-    from meantime.views.statemap import (  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.query.sampled_states import with_sampled_states  # noqa: PLC0415 - as above
+    from meantime.views.statemap import (  # noqa: PLC0415 - as above
         HistoryProblem,
         StatemapOptions,
     )
@@ -200,15 +199,17 @@ def command(
     )
     labels = list(files)
     if hosts:
-        joined = _joined(
-            files,
-            client,
-            offsets=offsets_ns,
-            assume_aligned=assume_aligned,
-            provider=provider,
-            lenient=lenient,
-            strict=strict,
-            jobs=jobs,
+        joined = with_sampled_states(
+            load_hosts(
+                files,
+                client,
+                offsets=offsets_ns,
+                assume_aligned=assume_aligned,
+                provider=provider,
+                lenient=lenient,
+                strict=strict,
+                jobs=jobs,
+            )
         )
         opened = [joined]
         labels = [f"{len(joined.quarks(f'{HOSTS}/*')):,} of {len(files):,} hosts"]
@@ -239,23 +240,6 @@ def command(
         )
         for line in anomalies.lines():
             click.echo(f"{name}: {line}", err=True)
-
-
-def _joined(files: Sequence[str], client: str | None, **options: Any) -> History:
-    """Return the history that joins the files, which are read in parallel or by a cluster.
-
-    Raises:
-        InputError: If none can be read.
-    """
-    from meantime.fleet import Fleet  # noqa: PLC0415 - NumPy is not for --help
-    from meantime.query.sampled_states import with_sampled_states  # noqa: PLC0415 - as above
-
-    with count_bar("reading hosts") as done:
-        fleet = Fleet([mapped(file) for file in files], client, done=done, **options)
-        history, anomalies = fleet.join()
-    for host, reason in anomalies:
-        notify(f"{host}: {reason}")
-    return with_sampled_states(history)
 
 
 def _check_states(files: Sequence[str], options: StatemapOptions) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from meantime.cli.inputs import expanded, import_numpy, mapped, offsets_of
+from meantime.cli.inputs import expanded, import_numpy, load_hosts, mapped, offsets_of
 from meantime.cli.options import (
     file_argument,
+    hosts_options,
     input_options,
-    offset_option,
     once,
     output_option,
     reject,
@@ -20,12 +20,14 @@ from meantime.errors import UsageError
 from meantime.units import parse_size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from os import PathLike
+    from collections.abc import Callable
 
     from meantime.server.view import View
+    from meantime.view_functions.sources import Source
 
 __all__ = ["command"]
+
+_OF_HOSTS = ("assume_aligned", "jobs", "client")
 
 
 @click.command(
@@ -44,7 +46,12 @@ __all__ = ["command"]
     "--no-open", "browser", is_flag=True, default=True, flag_value=False, help="Open no browser."
 )
 @click.option("--follow", is_flag=True, help="Show what is added to the files.")
-@offset_option
+@click.option(
+    "--hosts",
+    is_flag=True,
+    help="Show the FILEs as hosts of one history, instead of each by itself.",
+)
+@hosts_options
 @output_option("PAGE.html", "Write the page with all data as one file, instead of serving it.")
 @once("--max-size", metavar="SIZE", help="Size of that file, such as 50MB.  [100MB]")
 def command(
@@ -54,7 +61,11 @@ def command(
     port: int | None,
     browser: bool,
     follow: bool,
+    hosts: bool,
     offsets: tuple[str, ...],
+    assume_aligned: bool,
+    jobs: int,
+    client: str | None,
     output: str | None,
     max_size: str | None,
 ) -> None:
@@ -64,19 +75,39 @@ def command(
     if not demo and not files:
         raise click.MissingParameter(param_type="argument", param_hint="'FILE...'")
     if demo:
-        reject(("follow", "offsets"), "the demo")
+        reject(("follow", "hosts", "offsets", *_OF_HOSTS), "the demo")
+    if not hosts:
+        reject(_OF_HOSTS, "files of their own; add --hosts")
+    else:
+        reject(("follow",), "hosts")
     paths = expanded(files)
     offsets_ns = offsets_of(offsets, paths)
+
+    def opened(**options: Any) -> View:
+        from meantime.server.view import view  # noqa: PLC0415 - NumPy is not for --help
+
+        if demo:
+            from meantime.server.demo import demo as shown  # noqa: PLC0415 - as above
+
+            return shown(**options)
+        if not hosts:
+            sources: list[Source] = [mapped(path) for path in paths]
+            return view(sources, offsets=offsets_ns, follow=follow, **options)
+        joined = load_hosts(
+            paths, client, offsets=offsets_ns, assume_aligned=assume_aligned, jobs=jobs
+        )
+        return view(joined, **options)
+
     if output is not None:
         reject(("port", "browser", "follow"), "a page in a file")
-        _write(output, paths, offsets_ns, max_size)
+        _write(output, opened, max_size)
         return
     if max_size is not None:
         raise UsageError("--max-size applies to a page in a file; name it with -o")
     import_numpy()
-    from meantime.server.view import FIRST_PORT, view  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.server.view import FIRST_PORT  # noqa: PLC0415 - NumPy is not for --help
 
-    page = _demo() if demo else view(_mapped(paths), offsets=offsets_ns, follow=follow)
+    page = opened()
     page.serve(
         port=FIRST_PORT if port is None else port,
         browser=browser,
@@ -84,10 +115,8 @@ def command(
     )
 
 
-def _write(
-    output: str, files: Sequence[str], offsets_ns: dict[int, int], max_size: str | None
-) -> None:
-    """Write the page of some files; without any, of the demo.
+def _write(output: str, opened: Callable[..., View], max_size: str | None) -> None:
+    """Write a page, which is opened with its size, as one file.
 
     Raises:
         UsageError: If the output is not HTML, or the size is not one.
@@ -98,18 +127,6 @@ def _write(
     import_numpy()
     from meantime.cli.output import write  # noqa: PLC0415 - only once the command line is sound
     from meantime.server.onefile import MOST_BYTES  # noqa: PLC0415 - NumPy is not for --help
-    from meantime.server.view import view  # noqa: PLC0415 - as above
 
-    limit = MOST_BYTES if most_bytes is None else most_bytes
-    shown = view(_mapped(files), offsets=offsets_ns, most_bytes=limit) if files else _demo(limit)
+    shown = opened(most_bytes=MOST_BYTES if most_bytes is None else most_bytes)
     write(output, shown.render("html"))
-
-
-def _mapped(files: Sequence[str]) -> list[str | PathLike[str]]:
-    return [mapped(file) for file in files]
-
-
-def _demo(*most_bytes: int) -> View:
-    from meantime.server.demo import demo  # noqa: PLC0415 - NumPy is not for --help
-
-    return demo(*most_bytes)
