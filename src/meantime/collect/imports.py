@@ -72,7 +72,7 @@ class ImportWatch:
             if self in sys.meta_path:
                 # it still waits: a program may only ask whether there is such a module
                 self._waiting[name] = callback
-        if hasattr(getattr(spec, "loader", None), "exec_module"):
+        if spec is not None and hasattr(spec.loader, "exec_module"):
             loader: Any = _Watched(spec, self)
             spec.loader = loader
         return spec
