@@ -178,10 +178,12 @@ def _opened(
     notify: Notify | None,
     progress: ProgressCallback | None,
 ) -> History:
+    source = None
     if is_stored_history(path) and provider is None and not isinstance(path, InputPath):
         from meantime.cache import fetched_history  # noqa: PLC0415 - few inputs are URLs
 
-        path = fetched_history(fspath(path), progress=progress)
+        source = fspath(path)
+        path = fetched_history(source, progress=progress)
     if is_history(path) or is_stored_history(path):
         if provider is not None:
             raise InputError(
@@ -191,7 +193,7 @@ def _opened(
         from meantime.history.directory.open import open_history as open_directory  # noqa: PLC0415 - 5 ms, not for traces
 
         # one that is damaged has anomalies
-        return open_directory(path, lenient=lenient)
+        return open_directory(path, lenient=lenient, source=source)
     if is_joined(path):
         reject_choices(path)
         return _of_joined(path, provider, cache=cache, lenient=lenient, until_ns=until_ns)

@@ -46,6 +46,13 @@ _PAUSE_S = 0.1
 _MISSING = 404
 # What stores report that changes with the content, by fsspec's names.
 _VERSIONS = ("ETag", "etag", "sha256", "md5Hash", "generation", "LastModified", "mtime", "created")
+# Stores without directories: to make one would make the bucket, whose name may be misspelled.
+_OBJECT_STORES = frozenset({*JOINED_SCHEMES - {"memory"}, "s3a", "abfss", "oss", "oci", "http"})
+# What exceptions of botocore mean.
+_KNOWN = {
+    "NoCredentialsError": "there are no credentials for the store",
+    "NoSuchBucket": "there is no such bucket",
+}
 # By the URL as it is shown, the URL as it was given.
 _GIVEN: dict[str, str] = {}
 
@@ -231,9 +238,9 @@ def put_file(file: Path, url: str) -> None:
     """
     try:
         system, path = _system(url)
-        # only some stores have directories
         above = path.rpartition("/")[0]
-        _asked(url, lambda: system.makedirs(above, exist_ok=True))
+        if _scheme(url).lower() not in _OBJECT_STORES:
+            _asked(url, lambda: system.makedirs(above, exist_ok=True))
         _asked(url, lambda: system.put_file(os.fspath(file), path))
     except InputError as error:
         raise OutputError(f"{error.source}: cannot be written: {error.reason}") from None
@@ -306,14 +313,18 @@ def _asked(url: str, ask: Callable[[], T], attempts: int = _ATTEMPTS) -> T:
     raise AssertionError
 
 
-def _reason(url: str, error: Exception) -> tuple[str, bool]:
+def _reason(  # noqa: PLR0911 - one for each reason
+    url: str, error: Exception
+) -> tuple[str, bool]:
     """Return what is wrong, and whether asking again cannot help."""
     # fsspec takes each failure of http for a missing file
     cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
-    status = getattr(cause, "status", None)
+    status = getattr(cause, "status", None) or _status_of_botocore(cause)
     if status in {401, 403} or isinstance(error, PermissionError):
         answered = f"the store answered {status}" if status else "the store does not permit it"
         return f"{answered}; check its credentials", True
+    if (known := _KNOWN.get(type(cause).__name__)) is not None:
+        return known, True
     if status == _MISSING or (cause is error and isinstance(error, FileNotFoundError)):
         return "there is no such object", True
     if isinstance(status, int) and status:
@@ -323,3 +334,12 @@ def _reason(url: str, error: Exception) -> tuple[str, bool]:
     if isinstance(cause, TimeoutError):
         return "the store did not answer in time", False
     return f"the store failed ({type(cause).__name__})", False
+
+
+def _status_of_botocore(error: Exception) -> int | None:
+    """Return the status of an answer of S3, whose errors have it in a dictionary."""
+    try:
+        status = error.response["ResponseMetadata"]["HTTPStatusCode"]  # type: ignore[attr-defined] # of some errors only
+    except (AttributeError, KeyError, TypeError):
+        return None
+    return status if isinstance(status, int) else None

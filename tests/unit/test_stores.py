@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import pickle
 import re
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,7 +23,6 @@ from meantime.stores import is_url, put_directory, store_url, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 fsspec: Any = pytest.importorskip("fsspec", reason="the extra [fleet] is not installed")
 
@@ -195,6 +196,49 @@ def test_results_are_written_to_a_store(tmp_path: Path, capsys: pytest.CaptureFi
     assert run(capsys, *build, "--force")[0] == 0
     status, _, err = run(capsys, "build", tmp_path / "disks.statemap", "-o", "nowhere://x/y.mth")
     assert (status, "nowhere:// is not a store that fsspec knows" in err) == (1, True)
+
+
+class NoSuchBucket(Exception):  # noqa: N818 - that of botocore
+    """What botocore raises, and s3fs turns into a missing file."""
+
+    def __init__(self) -> None:
+        super().__init__("PutObject with AKIDSECRET")
+        self.response = {"ResponseMetadata": {"HTTPStatusCode": 404}}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="recording needs Linux")
+@pytest.mark.parametrize(("own", "status"), [(7, 7), (0, 1)])
+def test_a_recording_that_cannot_be_copied_is_left_and_keeps_the_status_of_its_command(
+    own: int, status: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def fail(*arguments: object) -> None:
+        asked.append(arguments)
+        raise FileNotFoundError("AKIDSECRET") from NoSuchBucket()
+
+    monkeypatch.setattr(fsspec.filesystem("memory"), "put_file", fail)
+    words = ("-q", "--open", "--", "sh", "-c", f"exit {own}")
+
+    code, _, err = run(capsys, "record", "-o", "memory://none/a.mtr", *words)
+
+    assert code == status
+    assert len(asked) == 1
+    message, _, left = err.strip().partition("; it is in ")
+    said = "there is no such bucket"
+    assert message == f"meantime: memory://none/a.mtr: cannot be written: {said}"
+    assert Path(left).is_file()
+
+
+def test_hosts_in_a_store_are_called_as_their_files(tmp_path: Path) -> None:
+    urls = [f"memory://site/{name}.mth" for name in ("web", "db")]
+    for number, url in enumerate(urls):
+        put_directory(built(tmp_path / f"{number}.mth", 10 + number), url, "manifest")
+
+    joined = meantime.join([meantime.open(url) for url in urls])
+
+    quarks = joined.quarks("Hosts/*/cpu0")
+    assert [joined.attributes.path(quark)[1] for quark in quarks] == ["web", "db"]
 
 
 @pytest.mark.parametrize("ranges", [True, False])

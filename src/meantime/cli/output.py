@@ -51,7 +51,7 @@ def result_file(path: str) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def written_locally(output: str, last: str, *, force: bool) -> Iterator[str]:
+def written_locally(output: str, last: str, *, force: bool, keep: bool = False) -> Iterator[str]:
     """Yield the path to write a result to, which is then copied to the output if that is a URL.
 
     If the copy fails, what was written is left in the cache.
@@ -60,6 +60,7 @@ def written_locally(output: str, last: str, *, force: bool) -> Iterator[str]:
         output: A path or a URL.
         last: Of a directory, the file that is copied last, and makes it complete; or empty.
         force: Replace what is in the store.
+        keep: Leave in the cache what the block has written, also if it fails.
 
     Raises:
         OutputError: If it is there already, or cannot be copied.
@@ -85,7 +86,8 @@ def written_locally(output: str, last: str, *, force: bool) -> Iterator[str]:
     try:
         yield str(local)
     except BaseException:
-        shutil.rmtree(local.parent, ignore_errors=True)
+        if not (keep and any(local.parent.iterdir())):
+            shutil.rmtree(local.parent, ignore_errors=True)
         raise
     try:
         if local.is_dir():

@@ -90,25 +90,46 @@ def command(*, words: tuple[str, ...], **given: Any) -> None:
     output = given["output"] or _free_name(words[0])
     if given["output"] is None:
         reject(("force",), "a recording without -o, which gets a new name")
-    with written_locally(output, "", force=given["force"]) as packed:
-        # what is copied to a store is the packed recording
-        path = output if packed == output else f"{Path(packed).parent / 'recording.mtr'}"
-        status = _recorded(words, path, options, given)
-        # an interrupt of the summary does not change the command's status
+    status = None
+    try:
+        with written_locally(output, "", force=given["force"], keep=True) as packed:
+            # what is copied to a store is the packed recording
+            path = output if packed == output else f"{Path(packed).parent / 'recording.mtr'}"
+            status = _recorded(words, path, options, given)
+            # an interrupt of the summary does not change the command's status
+            with suppress(KeyboardInterrupt):
+                if not given["quiet"]:
+                    from meantime.cli.summary import summary  # noqa: PLC0415 - as above
+
+                    for line in summary(path):
+                        click.echo(line.replace(path, output), err=True)
+            if packed != output:
+                _pack(path, packed)
         with suppress(KeyboardInterrupt):
-            if not given["quiet"]:
-                from meantime.cli.summary import summary  # noqa: PLC0415 - as above
-
-                for line in summary(path):
-                    click.echo(line.replace(path, output), err=True)
             if given["opens"]:
-                open_page(path)
-        if packed != output:
-            from meantime.readers.recording.packing import Packed, pack  # noqa: PLC0415 - for URLs
-
-            write(packed, pack(Path(path), Packed()))
-            shutil.rmtree(path)
+                open_page(output)
+    except MeantimeError as error:
+        if status is None:
+            raise
+        # the command has run, and its callers need its status
+        click.echo(f"meantime: {error}", err=True)
+        status = status or 1
     leave(status)
+
+
+def _pack(path: str, packed: str) -> None:
+    """Turn the directory of a recording into one file.
+
+    Raises:
+        OutputError: If it cannot be written; the directory is left.
+    """
+    from meantime.readers.recording.packing import Packed, pack  # noqa: PLC0415 - for URLs
+
+    try:
+        write(packed, pack(Path(path), Packed()))
+    except MeantimeError as error:
+        raise OutputError(f"{error}; the recording is in {path}") from None
+    shutil.rmtree(path)
 
 
 def _recorded(words: tuple[str, ...], path: str, options: Options, given: dict[str, Any]) -> int:

@@ -28,7 +28,11 @@ __all__ = ["is_unfinished", "open_history"]
 
 
 def open_history(
-    path: str | PathLike[str], *, salvage: bool = False, lenient: bool = False
+    path: str | PathLike[str],
+    *,
+    salvage: bool = False,
+    lenient: bool = False,
+    source: str | None = None,
 ) -> History:
     """Return the history in a directory; one that is being built grows between queries.
 
@@ -41,18 +45,20 @@ def open_history(
         path: The directory.
         salvage: Use the intact part of a damaged history: all before the damage.
         lenient: Answer queries about the intact part of a damaged history: all but the damage.
+        source: What it is a copy of; None if it is none.
 
     Raises:
         InputError: If it is not a history, is of a later version, or is damaged.
     """
-    return History(_Source(Path(path), salvage=salvage, lenient=lenient))
+    return History(_Source(Path(path), salvage=salvage, lenient=lenient, source=source))
 
 
 class _Source:
     """Reads a directory again when more was written to it."""
 
-    def __init__(self, path: Path, *, salvage: bool, lenient: bool) -> None:
+    def __init__(self, path: Path, *, salvage: bool, lenient: bool, source: str | None) -> None:
         self._path = path
+        self._source = str(path) if source is None else source
         self._salvage = salvage
         self._lenient = lenient
         # Opening a salvaged history again without salvaging would fail.
@@ -102,7 +108,7 @@ class _Source:
         return loaded
 
     def _snapshot(self, loaded: LoadedHistory) -> Snapshot:
-        loaded.catalogue.set_metadata("source", str(self._path))
+        loaded.catalogue.set_metadata("source", self._source)
         if loaded.closed is None:
             return replace(_unfinished(loaded), path=self._kept_path)
         catalogue, closed = loaded.catalogue, loaded.closed
