@@ -166,14 +166,16 @@ def test_a_busy_loop_is_running_although_its_beginning_is_gone(
     ((path, changes),) = [item for item in recorded.changes.items() if item[0][0] == "Loops"]
     states = [state for _, state, _ in changes]
     assert states[0] in {"running", "lost"}
-    times = recorded.times("Loops")
-    busy_ns = times["running"] + times["cpu-wait"] + times["collector-stall"]
-    assert busy_ns > 10 * times["stopped"], path
-    first_step_ns = min(
-        changes[0][0] for path, changes in recorded.changes.items() if path[0] == "Tasks"
+    step_ns = sorted(
+        time_ns
+        for path, changes in recorded.changes.items()
+        for time_ns, _, _ in changes
+        if path[0] == "Tasks"
     )
-    first_run_ns = min(time_ns for time_ns, state, _ in changes if state == "running")
-    assert first_run_ns <= first_step_ns + 1_000_000_000
+    middle_ns = step_ns[len(step_ns) // 2]
+    # counted in steps, as a slow machine may take any time to end the process
+    assert min(time_ns for time_ns, state, _ in changes if state == "running") <= middle_ns, path
+    assert all(time_ns > middle_ns for time_ns, state, _ in changes if state == "stopped"), path
 
 
 def test_the_summary_names_the_process_that_was_not_recorded(tmp_path: Path) -> None:
