@@ -270,4 +270,5 @@ def test_a_large_text_is_not_searched_for_long() -> None:
     for text in (b"# \n" * 30_000, b"\n" * 60_000, b"{" + b'"traceID"' * 5000, b"[" * 60_000):
         advice(text, "x")
 
-    assert time.process_time() - began < 1
+    # the square of its length would be minutes
+    assert time.process_time() - began < 20
