@@ -7,9 +7,10 @@ task whose process was killed is repeated, and is a failure only if its process 
 from __future__ import annotations
 
 import os
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import CancelledError, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from itertools import count
 from multiprocessing import get_context
@@ -86,7 +87,8 @@ def total(
         done: Called with the number of inputs that are done, now and then.
 
     Raises:
-        MeantimeError: If the client's cluster cannot compute sums, or has no workers any more.
+        MeantimeError: If the client's cluster cannot compute sums, or has no workers or scheduler
+            any more.
     """
     if client is not None and inputs:
         return _on_cluster(task, inputs, added, client, done)
@@ -213,52 +215,83 @@ def _on_cluster(
     client: Any,
     done: Callable[[int], None] | None,
 ) -> Total[ResultT]:
-    killed = import_module("distributed").KilledWorker
+    distributed = import_module("distributed")
     numbers = range(len(inputs))
-    leaves = client.map(_Leaf(task), numbers, inputs, pure=False, key="meantime-host")
+    leaf = _Leaf(task)
+    leaves = client.map(leaf, numbers, inputs, pure=False, key="meantime-host")
     if done is not None:
         counter = count(1)
-        for leaf in leaves:
-            leaf.add_done_callback(lambda _: done(next(counter)))
-    lost: dict[int, Total[ResultT]] = {}
+        for each in leaves:
+            each.add_done_callback(lambda _: done(next(counter)))
+    repeated: dict[int, Total[ResultT]] = {}
+    rounds = 0
     while True:
-        level: list[Any] = [lost.get(index, leaf) for index, leaf in enumerate(leaves)]
+        level: list[Any] = [repeated.get(index, each) for index, each in enumerate(leaves)]
         is_summed = False
         while len(level) > 1 or not is_summed:
             groups = [level[first : first + _AT_ONCE] for first in range(0, len(level), _AT_ONCE)]
             level = [client.submit(_sum, added, group, pure=False) for group in groups]
             is_summed = True
-        try:
-            found: Total[ResultT] = _awaited(client, level[0])
-        except killed:
-            # the scheduler has given up a task, whose workers died each time
-            dead = [index for index in numbers if leaves[index].status == "error"]
-            if not dead or all(index in lost for index in dead):
-                raise MeantimeError(f"the sums of hosts could not be computed: {_KILLED}") from None
-            lost |= {
-                index: Total(None, (Failure(index, MeantimeError(_KILLED)),)) for index in dead
-            }
-        else:
+        found: Total[ResultT] | None = _unless_killed(client, level[0])
+        if found is not None:
             return found
+        # the scheduler has given up a task, whose workers died each time
+        with client.as_current():
+            _awaited(client, partial(distributed.wait, leaves, timeout=_ASK_S))
+        dead = [
+            index for index in numbers if index not in repeated and leaves[index].status == "error"
+        ]
+        rounds += not dead
+        if rounds > _REPEATED:
+            raise MeantimeError(f"the sums of hosts could not be computed: {_KILLED}")
+        for index in dead:
+            # those beside a task that kills its worker are given up, too: each is asked alone
+            again = None
+            if len(dead) > 1:
+                again = _unless_killed(
+                    client, client.submit(leaf, index, inputs[index], pure=False)
+                )
+            repeated[index] = again or Total(None, (Failure(index, MeantimeError(_KILLED)),))
 
 
-def _awaited(client: Any, future: Any) -> Any:
-    """Return the result of a task.
+def _unless_killed(client: Any, future: Any) -> Any:
+    """Return the result of a task, or None if it was given up since its workers died."""
+    killed = import_module("distributed").KilledWorker
+    try:
+        return _awaited(client, partial(future.result, timeout=_ASK_S))
+    except killed:
+        return None
+
+
+def _awaited(client: Any, ask: Callable[[], Any]) -> Any:
+    """Return what is asked for, again and again until it is there.
 
     Raises:
-        MeantimeError: If there are no workers any more.
+        MeantimeError: If there are no workers any more, or no scheduler.
     """
     without = 0
     while True:
         try:
-            return future.result(timeout=_ASK_S)
+            return ask()
         except TimeoutError:
-            without = 0 if client.scheduler_info()["workers"] else without + 1
+            without = 0 if _has_workers(client) else without + 1
             if without == _ASKS:
                 raise MeantimeError(
                     "the cluster has no workers any more: start some, or read the inputs on this"
                     " machine"
                 ) from None
+        except CancelledError:
+            raise MeantimeError(
+                "the dask scheduler has ended, or cancelled the tasks: start it again, or read the"
+                " inputs on this machine"
+            ) from None
+
+
+def _has_workers(client: Any) -> bool:
+    try:
+        return bool(client.scheduler_info()["workers"])
+    except OSError:
+        return False  # the scheduler does not answer
 
 
 @dataclass(frozen=True, slots=True)
