@@ -354,7 +354,11 @@ class Fleet:
         return Answer(view, tuple(self._anomaly(each) for each in failures))
 
     def _survey(self) -> _Survey:
-        """Return what is known of all hosts, once they were opened."""
+        """Return what is known of all hosts, once they were opened.
+
+        They are aligned by clocks and offsets only: their histories are not here, where calls
+        between services could be searched for.
+        """
         if self._known is not None:
             return self._known
         asked = [

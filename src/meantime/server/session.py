@@ -15,7 +15,7 @@ from meantime.history.builder import HistoryBuilder
 from meantime.history.directory import is_history, is_joined, is_stored_history
 from meantime.history.ingest import ingest
 from meantime.history_from_path import open_history
-from meantime.query.aligning import Clocked, align_all
+from meantime.query.aligning import Clocked, align_all, align_histories
 from meantime.readers import open_trace
 from meantime.server.lanes import LaneTree
 from meantime.stores import is_url, store_url
@@ -66,6 +66,7 @@ class OpenFile:
         path: Where it is; empty for a history in memory.
         name: What it is called.
         given_ns: What to add to its times, if that was given.
+        messages_ns: What to add to them by messages between files, if only these relate them.
         shown: What pages see of it; None as long as that is nothing.
     """
 
@@ -74,6 +75,7 @@ class OpenFile:
     ) -> None:
         self.index = index
         self.given_ns = given_ns
+        self.messages_ns: int | None = None
         self.path = ""
         self._history: History | None = None
         self._source = source = store_url(source)
@@ -259,6 +261,8 @@ class OpenFile:
         given = {} if reference.given_ns is None else {0: reference.given_ns}
         histories = [file.shown.tree.history for file in (reference, self) if file.shown]
         found = align_all([Clocked(each.clock, each.bounds[0]) for each in histories], given)[1]
+        if not found.aligned and self.messages_ns is not None:
+            return self.messages_ns, "messages"
         return found.offset_ns, found.how
 
 
@@ -328,6 +332,8 @@ class Session:
         ]
         self.token = secrets.token_hex(8)
         self._follow = follow
+        self._searched = False
+        self._search = threading.Lock()
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
@@ -351,10 +357,34 @@ class Session:
         for file in self.files:
             file.stop()
 
+    def _related_by_messages(self) -> bool:
+        """Search for messages between files, once all have been read; return whether that is done.
+
+        What is added to files later is not searched.
+        """
+        if any(file.status == "reading" for file in self.files):
+            return False
+        with self._search:
+            read = [(file, file.shown.tree.history) for file in self.files if file.shown]
+            if not self._searched and read[0][0] is self.files[0]:
+                given = {
+                    index: file.given_ns
+                    for index, (file, _) in enumerate(read)
+                    if file.given_ns is not None
+                }
+                found = align_histories([history for _, history in read], given)
+                for (file, _), each in zip(read, found, strict=True):
+                    file.messages_ns = each.offset_ns if each.how == "messages" else None
+            self._searched = True
+        return True
+
     def document(self) -> dict[str, Any]:
         """Return what a page needs to know first."""
         reference = self.files[0]
         files = [file.document(reference) for file in self.files]
+        # after the states of files were noted: a page asks again until all have been read
+        if any(each["aligned"] == "start" for each in files) and self._related_by_messages():
+            files = [file.document(reference) for file in self.files]
         ranges = [
             (each["start_ns"] + each["offset_ns"], each["end_ns"] + each["offset_ns"])
             for each in files

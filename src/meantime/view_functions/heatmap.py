@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from meantime.errors import InputError, MeantimeError, UsageError
 from meantime.history.directory import is_joined, is_stored_history
+from meantime.query.aligning import align_histories
 from meantime.query.offsets import Choice, Fold
 from meantime.query.offsets.combine import (
     EVERY_STATE,
     MapQuery,
+    NotAlignedError,
     combined,
     first_map,
     further_map,
@@ -33,6 +35,7 @@ from meantime.view_functions.sources import (
     texts,
     title_of,
 )
+from meantime.views.axis import exact
 from meantime.views.heatmap.command import FlameCommand
 from meantime.views.heatmap.look import Look
 from meantime.views.heatmap.selection import Selection, check
@@ -333,12 +336,66 @@ def _added(
         jobs, client = 1, None
     progress = None if done is None else lambda count: done(number + 1 + count, len(tasks))
     found = total(_Further(reference), others, together, client=client, jobs=jobs, done=progress)
-    for failure in found.failures:
+    moved = _moved_by_messages(first, others, found.failures)
+    # the place of an input among those that are mapped again, and then among all
+    again = total(_Further(reference), [*moved.values()], together, client=client, jobs=jobs)
+    places = [*moved]
+    failures = [
+        *(failure for failure in found.failures if failure.number not in moved),
+        *(Failure(places[failure.number], failure.error) for failure in again.failures),
+    ]
+    for failure in sorted(failures, key=lambda each: each.number):
         if failed is None:
             raise failure.error
         failed(Failure(number + 1 + failure.number, failure.error))
-    parts = [mapped] if found.value is None else [mapped, found.value]
+    parts = [mapped, *(each.value for each in (found, again) if each.value is not None)]
     return combined(first.path, first.query, reference, parts), reference
+
+
+def _moved_by_messages(
+    first: _Task, others: Sequence[_Task], failures: Sequence[Failure]
+) -> dict[int, _Task]:
+    """Return, by index, the inputs of unrelated clocks that calls between services place.
+
+    Inputs are opened again only if one of them has services.
+    """
+    lost = {
+        failure.number: failure.error.has_services
+        for failure in failures
+        if isinstance(failure.error, NotAlignedError)
+    }
+    if not any(lost.values()):
+        return {}
+    failed = {failure.number for failure in failures} - lost.keys()
+    # standard input cannot be read again
+    chosen = [
+        index
+        for index, task in enumerate(others)
+        if index not in failed and task.path != "-" and lost.get(index, True)
+    ]
+    if first.path == "-":
+        return {}
+    tasks = [first, *(others[index] for index in chosen)]
+    try:
+        histories = [history_of(task.given, replace(task.reading, strict=False)) for task in tasks]
+    except (MeantimeError, OSError):
+        # what could be read once and cannot be read again relates nothing
+        return {}
+    given = {
+        place: task.offset_ns for place, task in enumerate(tasks) if task.offset_ns is not None
+    }
+    moved = {}
+    for index, found in zip(chosen, align_histories(histories, given)[1:], strict=True):
+        if index not in lost or not found.aligned:
+            continue
+        task = others[index]
+        moved[index] = replace(task, offset_ns=found.offset_ns)
+        if task.reading.notify is not None:
+            task.reading.notify(
+                f"{task.path}: {exact(found.offset_ns)} is added to its times, which rests on"
+                f" messages between hosts, within {exact(found.error_ns or 0)}"
+            )
+    return moved
 
 
 def _command(task: _Task, reference: Reference, data: OffsetMap) -> FlameCommand | None:

@@ -13,8 +13,7 @@ from meantime.errors import UsageError
 from meantime.history.joined import JoinedPart, join_parts
 from meantime.history_from_path import open_history
 from meantime.joined_file import Host, checksum_of, summary, write_joined
-from meantime.query.aligning import Clocked, align_all, clock_error_ns
-from meantime.query.services import messages_between
+from meantime.query.aligning import align_histories, clock_error_ns
 from meantime.stores import is_url, store_url
 from meantime.units import duration_ns
 
@@ -135,11 +134,7 @@ def _joined(
     clocks = [history.clock for history in histories]
     paths = [history.metadata.source for history in histories]
     chosen, repeated = host_names(clocks, paths, names)
-    inputs = [Clocked(history.clock, history.bounds[0]) for history in histories]
-    found = align_all(inputs, given_ns, messages)
-    if not all(each.aligned for each in found):
-        # reads the arguments of all spans of services, which only an unknown clock is worth
-        found = align_all(inputs, given_ns, [*messages, *messages_between(histories)])
+    found = align_histories(histories, given_ns, messages)
     anomalies = Anomalies()
     anomalies.add("host_name_twice", len(repeated))
     anomalies.add("host_not_aligned", sum(not each.aligned for each in found))

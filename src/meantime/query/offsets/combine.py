@@ -14,7 +14,7 @@ from meantime.query.offsets.fold import Fold
 from meantime.units import parse_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from meantime.query.offsets.gather import Choice
     from meantime.query.offsets.map import OffsetMap
@@ -26,6 +26,7 @@ __all__ = [
     "EVERY_STATE",
     "MapQuery",
     "Mapped",
+    "NotAlignedError",
     "Reference",
     "combined",
     "first_map",
@@ -92,6 +93,29 @@ class MapQuery:
                 )
             return first_ns - (first_ns + utc_ns) % self.period_ns
         return extent.time_ns(self.origin)
+
+
+class NotAlignedError(InputError):
+    """The clock of a source is not related to that of the first one.
+
+    Attributes:
+        has_services: Whether the source has spans of services, whose calls may relate it.
+    """
+
+    def __init__(self, source: str, *, has_services: bool) -> None:
+        super().__init__(
+            source,
+            "its clock cannot be aligned with the first input's; use --offset, or"
+            " --assume-aligned to treat them as synchronised",
+        )
+        self.has_services = has_services
+
+    def __reduce__(self) -> tuple[Callable[..., InputError], tuple[object, ...]]:
+        return _not_aligned, (self.source, self.has_services)
+
+
+def _not_aligned(source: str, has_services: bool) -> NotAlignedError:  # noqa: FBT001 - for pickle
+    return NotAlignedError(source, has_services=has_services)
 
 
 class Mapped(NamedTuple):
@@ -170,17 +194,14 @@ def further_map(
         offset_ns: What to add to its times; None aligns the clocks.
 
     Raises:
-        InputError: If the clocks cannot be aligned, or the source lacks what the query selects.
+        InputError: If the source lacks what the query selects.
+        NotAlignedError: If the clocks cannot be aligned.
         UsageError: If the query does not fit the source.
     """
     if offset_ns is None:
         alignment = align(reference.extent.clock, source.extent.clock)
         if not alignment.aligned and not query.assume_aligned:
-            raise InputError(
-                source.path,
-                "its clock cannot be aligned with the first input's; use --offset, or"
-                " --assume-aligned to treat them as synchronised",
-            )
+            raise NotAlignedError(source.path, has_services=source.has_services)
         offset_ns = alignment.offset_ns
     return _mapped(source, reference.fold, reference.choice, name, offset_ns)[0]
 

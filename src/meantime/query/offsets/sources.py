@@ -13,6 +13,7 @@ from meantime.history.samples import ALL_EVENTS
 from meantime.query.offsets.gather import events, kind_of, of_event, offset_map
 from meantime.query.offsets.streaming import SampleStream
 from meantime.query.parts import extent_of
+from meantime.service_spans import SERVICE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,11 +40,13 @@ class MapSource(Protocol):
             before it is mapped.
         first_ns: Its beginning, or a time any whole number of periods from that.
         bounds: The range that it covers; final once it is mapped.
+        has_services: Whether it has spans of services.
     """
 
     path: str
     extent: Extent
     first_ns: int
+    has_services: bool
 
     @property
     def bounds(self) -> Range:
@@ -74,6 +77,7 @@ class HistorySource:
         self.extent = extent_of(history)
         self.bounds: Range = history.bounds
         self.first_ns = self.bounds[0]
+        self.has_services = any(lane.declaration.entity_kind == SERVICE for lane in history.lanes)
         self._history = history
 
     def mapped(
@@ -107,6 +111,7 @@ class SampleSource:
 
     # Any whole number of periods from where the samples begin serves as the beginning.
     first_ns = 0
+    has_services = False
 
     def __init__(self, trace: Trace, path: str) -> None:
         self.path = path

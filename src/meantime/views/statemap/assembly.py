@@ -9,7 +9,7 @@ import numpy as np
 from meantime.anomalies import Anomalies
 from meantime.columns import exact_sum
 from meantime.errors import MeantimeError, UsageError
-from meantime.query.aligning import Clocked, align_all
+from meantime.query.aligning import align_histories
 from meantime.views.palette import at_night, choose, pale_at_night, parse
 from meantime.views.statemap.data import SharedRows, Statemap, StatemapPanel, StateRow
 from meantime.views.statemap.events import events, without_row
@@ -57,6 +57,7 @@ class _Alignment(NamedTuple):
     window: Window
     offset_ns: int
     aligned: bool
+    messages_within_ns: int | None = None
 
 
 class _Map(NamedTuple):
@@ -237,11 +238,11 @@ def _there_are(tables: Sequence[StateTable]) -> str:
 def _alignments(histories: Sequence[History], options: StatemapOptions) -> Iterator[_Alignment]:
     window = Window.of(histories[0], options.begin_ns, options.end_ns)
     yield _Alignment(window, 0, aligned=True)
-    inputs = [Clocked(history.clock, history.bounds[0]) for history in histories]
-    found = align_all(inputs, options.offsets_ns)
+    found = align_histories(histories, options.offsets_ns)
     for history, each in zip(histories[1:], found[1:], strict=True):
         below = window.below(history, each.offset_ns)
-        yield _Alignment(below, each.offset_ns, each.aligned)
+        within_ns = each.error_ns if each.how == "messages" else None
+        yield _Alignment(below, each.offset_ns, each.aligned, within_ns)
 
 
 def _panel(
@@ -251,7 +252,7 @@ def _panel(
     options: StatemapOptions,
     maps: int,
 ) -> StatemapPanel:
-    number, source, (window, offset_ns, aligned), drawing = one
+    number, source, (window, offset_ns, aligned, messages_within_ns), drawing = one
     history = source.history
     states = [_state_row(state, colors) for state in source.table.states]
     order = drawing.order(source, sort_state)
@@ -292,6 +293,7 @@ def _panel(
         shared=None if source.shared is None else _shared_in(source.shared, order),
         existence=source.existence,
         existed={int(new_row[row]): when for row, when in drawing.existed.items()},
+        messages_within_ns=messages_within_ns,
     )
 
 

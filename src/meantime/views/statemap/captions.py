@@ -86,6 +86,8 @@ def panel_title(statemap: Statemap, panel: StatemapPanel) -> str:
     if panel.offset_ns:
         side = "after" if panel.offset_ns > 0 else "before"
         text += f"  ·  its trace starts {exact(abs(panel.offset_ns))} {side} the first"
+    if panel.messages_within_ns is not None:
+        text += f"  ·  by messages between hosts, within {exact(panel.messages_within_ns)}"
     return text
 
 

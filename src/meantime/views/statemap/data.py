@@ -155,7 +155,7 @@ class StatemapPanel:
         start_ns: Where the window begins, from the panel's own origin.
         end_ns: Where it ends (the width of the map is end_ns - start_ns).
         offset_ns: What to add to this panel's times to get the first panel's.
-        aligned: Whether `offset_ns` is known from clocks rather than assumed.
+        aligned: Whether `offset_ns` is known, from clocks or messages, rather than assumed.
         states: The legend, in order of value.
         tags: The fields of each tag, by index.
         entities: Row names, top to bottom.
@@ -172,6 +172,7 @@ class StatemapPanel:
         existence: When its entities exist.
         existed: By row, when it existed in the window, if its rectangles do not show that.
         events_left_out: How many events are not shown, because there are too many.
+        messages_within_ns: How far off `offset_ns` is at most, if it follows from messages.
     """
 
     title: str
@@ -199,6 +200,7 @@ class StatemapPanel:
     existence: Existence = "row"
     existed: dict[int, tuple[int, int]] = field(default_factory=dict)
     events_left_out: int = 0
+    messages_within_ns: int | None = None
 
     @property
     def name(self) -> str:
