@@ -167,7 +167,7 @@ def align_histories(
     """Return the alignment of each history; the axis has the times of the first one.
 
     If one is not related to the first by anything else, calls between services, whose spans name
-    each other, are searched for in all of them. Flows are no messages: histories keep no id by
+    each other, are searched for in all of them. Flows do not count: histories keep no id by
     which the two ends of one could be found in different histories.
 
     >>> from meantime.testing import history_from_picture
