@@ -282,7 +282,7 @@ def open_trace(
 
 
 def _check_repair(options: ReadOptions, source: str, what: str) -> None:
-    """Fail if clocks of services are to be repaired in what is no trace of services.
+    """Fail if clocks of services are to be repaired in another format than theirs.
 
     Raises:
         InputError: If so.

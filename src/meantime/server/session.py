@@ -366,7 +366,7 @@ class Session:
             return False
         with self._search:
             read = [(file, file.shown.tree.history) for file in self.files if file.shown]
-            if not self._searched and read[0][0] is self.files[0]:
+            if not self._searched and read and read[0][0] is self.files[0]:
                 given = {
                     index: file.given_ns
                     for index, (file, _) in enumerate(read)
