@@ -11,7 +11,8 @@ import meantime
 from meantime.clocks import Clock
 from meantime.errors import InputError
 from meantime.history import build as build_history
-from meantime.query.aligning import Alignment, align_histories
+from meantime.query.aligning import Alignment
+from meantime.query.aligning_histories import align_histories
 from meantime.readers import open_trace
 from meantime.readers.services import collect
 from meantime.server.session import Session

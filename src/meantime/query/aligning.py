@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from meantime.clocks import Clock
-    from meantime.history.history import History
 
 __all__ = [
     "Alignment",
@@ -23,7 +22,6 @@ __all__ = [
     "Message",
     "align",
     "align_all",
-    "align_histories",
     "clock_error_ns",
 ]
 
@@ -157,40 +155,6 @@ def align_all(
     if all(each.aligned for each in found):
         return found
     return _bounded(found, messages)
-
-
-def align_histories(
-    histories: Sequence[History],
-    given_ns: Mapping[int, int] | None = None,
-    messages: Sequence[Message] = (),
-) -> list[Alignment]:
-    """Return the alignment of each history; the axis has the times of the first one.
-
-    If one is not related to the first by anything else, calls between services, whose spans name
-    each other, are searched for in all of them. Flows do not count: histories keep no id by
-    which the two ends of one could be found in different histories.
-
-    >>> from meantime.testing import history_from_picture
-    >>> unknown = history_from_picture("cpu0  aab."), history_from_picture("cpu0  .ba.")
-    >>> [each.how for each in align_histories(unknown)]
-    ['first', 'start']
-
-    Args:
-        histories: The histories.
-        given_ns: By index of a history, what to add to its times, regardless of its clock.
-        messages: Further messages, as `align_all` takes them.
-    """
-    inputs = [Clocked(history.clock, history.bounds[0]) for history in histories]
-    found = align_all(inputs, given_ns, messages)
-    if all(each.aligned for each in found):
-        return found
-    from meantime.query.services import (  # noqa: PLC0415 - only for unknown clocks
-        messages_between,
-    )
-
-    # reads the arguments of all spans of services, which only an unknown clock is worth
-    calls = messages_between(histories)
-    return align_all(inputs, given_ns, [*messages, *calls]) if calls else found
 
 
 def _bounded(found: list[Alignment], messages: Iterable[Message]) -> list[Alignment]:

@@ -15,7 +15,8 @@ from meantime.history.builder import HistoryBuilder
 from meantime.history.directory import is_history, is_joined, is_stored_history
 from meantime.history.ingest import ingest
 from meantime.history_from_path import open_history
-from meantime.query.aligning import Clocked, align_all, align_histories
+from meantime.query.aligning import Clocked, align_all
+from meantime.query.aligning_histories import align_histories
 from meantime.readers import open_trace
 from meantime.server.lanes import LaneTree
 from meantime.stores import is_url, store_url

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from meantime.errors import InputError, MeantimeError, UsageError
 from meantime.history.directory import is_joined, is_stored_history
-from meantime.query.aligning import align_histories
+from meantime.query.aligning_histories import align_histories
 from meantime.query.offsets import Choice, Fold
 from meantime.query.offsets.combine import (
     EVERY_STATE,

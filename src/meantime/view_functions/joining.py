@@ -13,7 +13,8 @@ from meantime.errors import UsageError
 from meantime.history.joined import JoinedPart, join_parts
 from meantime.history_from_path import open_history
 from meantime.joined_file import Host, checksum_of, summary, write_joined
-from meantime.query.aligning import align_histories, clock_error_ns
+from meantime.query.aligning import clock_error_ns
+from meantime.query.aligning_histories import align_histories
 from meantime.stores import is_url, store_url
 from meantime.units import duration_ns
 

@@ -9,7 +9,7 @@ import numpy as np
 from meantime.anomalies import Anomalies
 from meantime.columns import exact_sum
 from meantime.errors import MeantimeError, UsageError
-from meantime.query.aligning import align_histories
+from meantime.query.aligning_histories import align_histories
 from meantime.views.palette import at_night, choose, pale_at_night, parse
 from meantime.views.statemap.data import SharedRows, Statemap, StatemapPanel, StateRow
 from meantime.views.statemap.events import events, without_row
