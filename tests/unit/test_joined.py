@@ -22,6 +22,7 @@ from meantime.errors import (
 from meantime.history import HistoryBuilder
 from meantime.query.aligning import Clocked, Message, align_all
 from meantime.query.critical_path import critical_path, scheduled_threads
+from meantime.query.durations import span_statistics
 from meantime.query.findings import findings
 from meantime.query.groups import group_statistics
 from meantime.query.scheduling import thread_scheduling
@@ -431,3 +432,18 @@ def test_a_joined_history_is_pickled_as_its_parts(tmp_path: Path) -> None:
     assert again.bounds == joined.bounds
     with pytest.raises(HistoryError, match="in memory cannot be pickled"):
         pickle.dumps(meantime.join([history_from_picture("cpu0  a")]))
+
+
+def test_spans_by_host_are_those_of_each_host() -> None:
+    parts = [
+        history_from_spans({"main": [("a", 0, 10), ("b", 2, 5)]}),
+        history_from_spans({"main": [("a", 0, 3)], "other": [("c", 1, 2)]}),
+    ]
+    joined = meantime.join(parts, ["web", "db"], offsets={1: 0})
+
+    found = span_statistics(joined, "host")
+
+    assert found.keys == ["web", "db"]
+    assert found.count.tolist() == [2, 2]
+    assert found.self_ns.tolist() == [10, 4]
+    assert span_statistics(parts[0], "host").count.tolist() == [2]

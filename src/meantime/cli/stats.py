@@ -154,7 +154,11 @@ def command(
         _reject_for_groups(by, question, whole=whole, lanes=len(chosen.lanes) > 0)
         _answer_groups(file, history, by, chosen, as_json=as_json)
         return
-    if by != "state" and by != "entity" and by != "host":  # noqa: PLR1714 - mypy narrows by !=
+    if (
+        by != "state"  # noqa: PLR1714 - mypy narrows by !=
+        and by != "entity"
+        and (by != "host" or _has_only_spans(history))
+    ):
         scheduling = chosen.scheduling(history, by)
         if not threads.exist or (scheduling is not None and not _has_spans(history)):
             _show_scheduling(
@@ -320,6 +324,12 @@ def _has_spans(history: History) -> bool:
     from meantime.query.threads import thread_quarks  # noqa: PLC0415 - NumPy is not for --help
 
     return len(thread_quarks(history)) > 0
+
+
+def _has_only_spans(history: History) -> bool:
+    return _has_spans(history) and not any(
+        lane.declaration.kind == "state" for lane in history.lanes
+    )
 
 
 def _show_scheduling(

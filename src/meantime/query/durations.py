@@ -1,4 +1,4 @@
-"""How long spans took: statistics per name, category or thread, histograms, the longest ones."""
+"""How long spans took: statistics per name, category, thread or host, histograms, the longest."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from meantime.errors import MeantimeError, TimeRangeError, UsageError
 from meantime.kernels import calls
 from meantime.names import merged_names, without_addresses
 from meantime.query.duration_sums import DurationsBuilder, DurationSums, check_sum
+from meantime.query.threads import host_of
 from meantime.tabular import Tabular
 from meantime.units import bin_edge
 
@@ -34,7 +35,7 @@ __all__ = [
     "span_statistics",
 ]
 
-Grouping: TypeAlias = Literal["name", "category", "thread"]
+Grouping: TypeAlias = Literal["name", "category", "thread", "host"]
 
 _INT64 = np.iinfo(np.int64)
 # Fractions in integers, so that ranks are exact.
@@ -125,8 +126,8 @@ def span_statistics(
 ) -> SpanStatistics:
     """Return statistics of the spans that overlap [start_ns, end_ns).
 
-    Durations are clipped to the range, unless `whole`. With `keep` the statistics can be added to
-    others: as in `state_statistics`.
+    Durations are clipped to the range, unless `whole`. A history that is not joined is one host.
+    With `keep` the statistics can be added to others: as in `state_statistics`.
 
     >>> from meantime.testing import history_from_spans
     >>> history = history_from_spans({"main": [("a", 0, 10), ("b", 2, 5), ("b", 6, 7)]})
@@ -281,6 +282,13 @@ def _groups(history: History, spans: SpanTable, by: Grouping) -> tuple[Int32s, l
         codes = np.arange(len(spans.threads), dtype=np.int32)
         texts: list[str | None] = [history.attributes.text(quark) for quark in spans.threads]
         return np.repeat(codes, np.diff(spans.offsets)), texts
+    if by == "host":
+        hosts: dict[str, int] = {}
+        numbers = [
+            hosts.setdefault(host_of(history, quark), len(hosts))
+            for quark in spans.threads.tolist()
+        ]
+        return np.repeat(np.array(numbers, np.int32), np.diff(spans.offsets)), [*hosts]
     if by == "name":
         merged, codes = merged_names(spans.name.names, spans.name.codes)
         return codes, list(merged)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from meantime.attribute_paths import host_and_path
 from meantime.attributes import entity_name
 from meantime.columns import Coded, Interner, distinct, exact_sum, named, ranked
 from meantime.errors import MeantimeError, UsageError
@@ -21,7 +20,7 @@ from meantime.kernels import calls
 from meantime.query.duration_sums import DurationsBuilder, DurationSums
 from meantime.query.lifetimes import lifetimes
 from meantime.query.state_durations import PERCENTS, StateDurations
-from meantime.query.threads import choose_rows
+from meantime.query.threads import choose_rows, host_of
 from meantime.tabular import Tabular
 
 if TYPE_CHECKING:
@@ -469,11 +468,9 @@ def host_statistics(
         MeantimeError: If the pattern matches no entity.
         TimeRangeError: If the range is empty or starts outside the history.
     """
-    itself = history.clock.host or history.title or "history"
     of_host: dict[str, list[int]] = {}
     for quark in (state_quarks(history) if quarks is None else quarks).tolist():
-        host, _ = host_and_path(history.attributes.path(quark))
-        of_host.setdefault(host or itself, []).append(quark)
+        of_host.setdefault(host_of(history, quark), []).append(quark)
     parts = [
         state_statistics(
             history,
@@ -484,7 +481,7 @@ def host_statistics(
             keep=keep or "exact",
             quantiles=False,
         ).of_host(host)
-        for host, own in (of_host or {itself: []}).items()
+        for host, own in (of_host or {"": []}).items()
     ]
     return added_statistics(parts)
 

@@ -32,6 +32,7 @@ __all__ = [
     "Thread",
     "choose_rows",
     "choose_threads",
+    "host_of",
     "numbered",
     "on_host",
     "sampled_or_spanned",
@@ -70,6 +71,12 @@ def numbered(text: str) -> int | str:
     if digits.isdecimal() and digits.isascii() and len(digits) < 20:
         return int(text) if digits[0] != "0" or text == "0" else text
     return text
+
+
+def host_of(history: History, quark: int) -> str:
+    """Return the host of a joined history that an attribute is of; of another one, its own."""
+    host, _ = host_and_path(history.attributes.path(quark))
+    return host or history.clock.host or history.title or "history"
 
 
 def thread_of(history: History, quark: int) -> Thread:
