@@ -92,7 +92,6 @@ def join_parts(
     *,
     clock: Clock,
     source: str = "",
-    title: str | None = None,
     facts: Mapping[str, str] | None = None,
     anomalies: Anomalies | None = None,
 ) -> History:
@@ -102,7 +101,6 @@ def join_parts(
         parts: The parts.
         clock: Which clock the times of the whole count.
         source: The name of the input, as messages print it.
-        title: The title.
         facts: Further metadata.
         anomalies: What was found wrong with the parts together.
 
@@ -115,6 +113,7 @@ def join_parts(
     names = [part.name for part in parts]
     if len({*names}) < len(names):
         raise UsageError(f"two parts have one name: {', '.join(sorted(names))}")
+    title = f"{len(parts):,} host{'' if len(parts) == 1 else 's'}"
     own = TraceMetadata(source, "joined", clock=clock, title=title, facts=dict(facts or {}))
     if anomalies is not None:
         own.anomalies.update(anomalies)
