@@ -160,7 +160,7 @@ def leave_unoptimized(source: Path, *, called_often: bool) -> None:
 def is_newer(translated: list[Path]) -> bool:
     """Return whether all of a translation is newer than any of its sources.
 
-    Cython also compares it with its own files, which pip installs anew for each build.
+    Cython also compares it with its own files, which pip installs again for each build.
     """
     if not all(path.exists() for path in translated):
         return False

@@ -217,7 +217,7 @@ AT_REST = """
       }
     };
 
-    // an observer is told of a size in the next frame
+    // observers get a new size in the next frame
     window.ResizeObserver = class extends ResizeObserver {
       constructor(work) {
         super((entries, observer) => {
@@ -270,7 +270,7 @@ READS = {
 def _read_at_rest(patch: pytest.MonkeyPatch, sync_api: ModuleType) -> None:
     """Make pages know when they are at rest, and whatever reads a page wait for that."""
     evaluate = sync_api.Page.evaluate
-    # a page without scripts has no `atRest`; a text that is no function is refused by some pages
+    # a page without scripts has no `atRest`; some pages refuse a text that is not a function
     condition = "() => typeof atRest === 'undefined' || atRest()"
 
     def at_rest_first(read: Callable[..., object]) -> Callable[..., object]:

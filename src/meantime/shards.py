@@ -264,7 +264,7 @@ def _unless_killed(client: Any, future: Any) -> Any:
 
 
 def _awaited(client: Any, ask: Callable[[], Any]) -> Any:
-    """Return what is asked for, again and again until it is there.
+    """Return what a question to the cluster gives; it is asked again while it times out.
 
     Raises:
         MeantimeError: If there are no workers any more, or no scheduler.

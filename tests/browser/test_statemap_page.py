@@ -46,7 +46,7 @@ class View(NamedTuple):
 
 
 def chosen(page: Page) -> dict[str, str]:
-    # Playwright's `page.url` is told of a change later
+    # Playwright's `page.url` follows a change later
     fragment = page.evaluate("location.hash").removeprefix("#")
     return {key: values[0] for key, values in parse_qs(fragment).items()}
 

@@ -361,7 +361,7 @@ def test_clocks_are_repaired_on_request(tmp_path: Path) -> None:
         meantime.open(built, repair_clocks=True)
     (tmp_path / "chrome.json").write_text('[{"ph":"X","name":"a","ts":1,"dur":1}]')
     with pytest.raises(
-        InputError, match="clocks are repaired in traces of otlp, jaeger, zipkin; this"
+        InputError, match=r"to traces of services \(otlp, jaeger, zipkin\); this is chrome"
     ):
         meantime.open(tmp_path / "chrome.json", repair_clocks=True)
 

@@ -68,7 +68,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[object,
 
 
 class Server(ThreadingHTTPServer):
-    """Answers with files, as a store that is told how to fail.
+    """Answers with files, as a store that fails as it is set to.
 
     Attributes:
         files: By path, the bytes.

@@ -128,10 +128,7 @@ class Read:
         """Return what is known of the host."""
         number, host = given
         history = host.history()
-        parts = tuple(
-            (part.history.bounds[0] + part.offset_ns, part.history.bounds[1] + part.offset_ns)
-            for part in host_parts(history)
-        )
+        parts = tuple(part.bounds for part in host_parts(history))
         return [Known(number, history.clock, history.bounds, parts or (history.bounds,))]
 
 

@@ -36,6 +36,19 @@ class HostPart(NamedTuple):
         """Its name, after those of the hosts that it is part of."""
         return "/".join(self.above[1::2])
 
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The range that it covers, in the times of the whole."""
+        start_ns, end_ns = self.history.bounds
+        return start_ns + self.offset_ns, end_ns + self.offset_ns
+
+    def within(self, start_ns: int | None, end_ns: int | None) -> tuple[int, int] | None:
+        """Return what it covers of a range of the whole, in its own times; None for nothing."""
+        low, high = self.bounds
+        low = low if start_ns is None else max(low, start_ns)
+        high = high if end_ns is None else min(high, end_ns)
+        return (low - self.offset_ns, high - self.offset_ns) if low < high else None
+
 
 def host_parts(history: History) -> list[HostPart]:
     """Return the hosts of a joined history; none of one that is not joined."""

@@ -237,8 +237,8 @@ def critical_path(
         TimeRangeError: If the history does not overlap the range.
     """
     quark = thread if isinstance(thread, int) else _chosen(history, thread)
+    path = history.attributes.path(quark)
     for host in host_parts(history):
-        path = history.attributes.path(quark)
         if path[: len(host.above)] == host.above:
             own = path[len(host.above) :]
             start_ns, end_ns = given_range(history, start, end)
@@ -266,16 +266,14 @@ def _on_host(
         MeantimeError: If the host was not recorded in the range.
     """
     own, offset_ns = host.history, host.offset_ns
-    low_ns = own.start_ns if start_ns is None else max(own.start_ns, start_ns - offset_ns)
-    high_ns = own.end_ns if end_ns is None else min(own.end_ns, end_ns - offset_ns)
-    if low_ns >= high_ns:
+    if (covered_ns := host.within(start_ns, end_ns)) is None:
         raise MeantimeError(f"{host.name} was not recorded in this range")
     found = critical_path(
         own,
         own.quark(*thread),
         # without a bound, the path begins or ends with the thread's states
-        start=None if start_ns is None else low_ns,
-        end=None if end_ns is None else high_ns,
+        start=None if start_ns is None else covered_ns[0],
+        end=None if end_ns is None else covered_ns[1],
     )
     quark_of = {
         quark: history.quark(*host.above, *own.attributes.path(quark)) for quark in found.titles

@@ -167,9 +167,7 @@ class _Members(NamedTuple):
 def _of_host(host: HostPart, by: Grouping, range_ns: tuple[int, int]) -> Iterator[_Members]:
     """Yield the groups on a host; the range is in the times of all."""
     history = host.history
-    start_ns = max(history.bounds[0], range_ns[0] - host.offset_ns)
-    end_ns = min(history.bounds[1], range_ns[1] - host.offset_ns)
-    if start_ns >= end_ns:
+    if (own_ns := host.within(*range_ns)) is None:
         return
     blocks = None
     processes = ProcessTree(history)
@@ -180,8 +178,8 @@ def _of_host(host: HostPart, by: Grouping, range_ns: tuple[int, int]) -> Iterato
         if not len(quarks):
             continue
         if blocks is None:
-            blocks = blocking_code(Scope(history, (start_ns, end_ns)))
-        for each in _members(history, kind, by, quarks, (start_ns, end_ns), blocks=blocks):
+            blocks = blocking_code(Scope(history, own_ns))
+        for each in _members(history, kind, by, quarks, own_ns, blocks=blocks):
             # ids of processes are those of a host
             yield each._replace(key=on_host(host.name, each.key)) if by == "process" else each
 

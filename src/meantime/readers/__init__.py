@@ -289,7 +289,9 @@ def _check_repair(options: ReadOptions, source: str, what: str) -> None:
     """
     if options.repair_clocks and what not in _OF_SERVICES:
         known = ", ".join(_OF_SERVICES)
-        raise InputError(source, f"clocks are repaired in traces of {known}; this is {what}")
+        raise InputError(
+            source, f"--repair-clocks applies to traces of services ({known}); this is {what}"
+        )
 
 
 def _in_directory(path: str | os.PathLike[str], options: ReadOptions, format_: str | None) -> Trace:

@@ -883,9 +883,9 @@ def _names(history: History, quarks: Int32s, pattern: str = "") -> list[str]:
     Without a pattern, it is what differs in their paths. Threads have their titles.
     """
     attributes, given = history.attributes, history.names
+    paths = [attributes.path(quark) for quark in quarks.tolist()]
     elements = parse_pattern(pattern)
     is_name = [isinstance(each, str) for each in elements]
-    paths = [attributes.path(quark) for quark in quarks.tolist()]
     first = last = 0
     if ANY_DEPTH in elements or False not in is_name:
         if len(paths) > 1:

@@ -359,9 +359,9 @@ class Session:
             file.stop()
 
     def _related_by_messages(self) -> bool:
-        """Search for messages between files, once all have been read; return whether that is done.
+        """Search for messages between files, once all have been read; return whether there are.
 
-        What is added to files later is not searched.
+        It is done once. What is added to files later is not searched.
         """
         if any(file.status == "reading" for file in self.files):
             return False
@@ -377,7 +377,7 @@ class Session:
                 for (file, _), each in zip(read, found, strict=True):
                     file.messages_ns = each.offset_ns if each.how == "messages" else None
             self._searched = True
-        return True
+        return any(file.messages_ns is not None for file in self.files)
 
     def document(self) -> dict[str, Any]:
         """Return what a page needs to know first."""

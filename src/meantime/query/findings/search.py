@@ -115,11 +115,9 @@ def _of_hosts(
     for number, host in enumerate(hosts):
         if progress is not None:
             progress(number / len(hosts))
-        own, offset_ns = host.history.snapshot(), host.offset_ns
-        start_ns = max(own.bounds[0], range_ns[0] - offset_ns)
-        end_ns = min(own.bounds[1], range_ns[1] - offset_ns)
-        if start_ns < end_ns:
-            scope = Scope(own, (start_ns, end_ns), (extent, offset_ns))
+        still = host._replace(history=host.history.snapshot())
+        if (own_ns := still.within(*range_ns)) is not None:
+            scope = Scope(still.history, own_ns, (extent, host.offset_ns))
             found += [_moved(each, host) for each in ranked(_detected(scope, _OF_A_HOST))]
     return in_order(found)
 
