@@ -1,7 +1,5 @@
 """What many hosts as one history cost: joining, states at a time, shares, against one history.
 
-Then statistics of all hosts, added up in one process.
-
 python benchmarks/fleet.py [HOSTS]
 """
 
@@ -17,7 +15,6 @@ from measure import best_cpu_s, header
 
 import meantime
 from meantime.clocks import Clock
-from meantime.fleet import Fleet
 from meantime.history import HistoryBuilder
 from meantime.view_functions.joining import write_join
 
@@ -95,11 +92,6 @@ def main() -> None:
                 f" shares of {len(lanes):,} lanes x {BINS:,} bins {shares_s * 1000:.0f} ms,"
                 f" longest {longest_s * 1000:.0f} ms"
             )
-        for keep in ("exact", "sketch"):
-            fleet = Fleet(paths, jobs=1)
-            fleet.build()
-            added_s = best_cpu_s(partial(fleet.statistics, keep=keep), times=3)
-            print(f"statistics, {keep}: {added_s * 1000 / hosts:.2f} ms a host")
 
 
 if __name__ == "__main__":
