@@ -246,11 +246,7 @@ def _on_cluster(
             raise MeantimeError(f"the sums of hosts could not be computed: {_KILLED}")
         for index in dead:
             # those beside a task that kills its worker are given up, too: each is asked alone
-            again = None
-            if len(dead) > 1:
-                again = _unless_killed(
-                    client, client.submit(leaf, index, inputs[index], pure=False)
-                )
+            again = _unless_killed(client, client.submit(leaf, index, inputs[index], pure=False))
             repeated[index] = again or Total(None, (Failure(index, MeantimeError(_KILLED)),))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -292,6 +293,32 @@ def test_a_cluster_without_workers_is_not_waited_for_without_end(
         pytest.raises(MeantimeError, match="has no workers any more"),
     ):
         total(str, [1, 2], "".join, client=connected)
+
+
+def test_only_the_task_that_kills_its_workers_is_given_up(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="the extra [fleet] is not installed")
+    dask = pytest.importorskip("dask")
+    # the scheduler gives up all that a worker was to do when it dies
+    settings = {
+        "distributed.scheduler.allowed-failures": 0,
+        "distributed.deploy.lost-worker-timeout": "300s",
+    }
+    kill = "n if n != 2 else __import__('os').kill(__import__('os').getpid(), 9)"
+    options = {"dashboard_address": None, "silence_logs": logging.CRITICAL}
+
+    with (
+        dask.config.set(settings),
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, **options) as cluster,
+        distributed.Client(cluster, set_as_default=False) as connected,
+    ):
+        inputs = [{"n": number} for number in range(6)]
+        found = total(partial(eval, kill), inputs, sum, client=connected)
+        once = [{"n": 3, "path": str(tmp_path / "killed")}]
+        alone = total(partial(eval, KILL_ONCE), once, sum, client=connected)
+
+    assert (alone.value, alone.failures) == (3, ())
+    assert found.value == 0 + 1 + 3 + 4 + 5
+    assert [each.number for each in found.failures] == [2]
 
 
 def test_a_scheduler_that_does_not_answer_is_reported() -> None:
