@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 # Left out in this order on a terminal that is too narrow.
-_DROP = ("to", "there", "others there", "kind")
+_DROP = ("others there", "there", "kind", "to")
 
 
 @click.command("hosts", epilog="Example:  meantime hosts recordings/*.mth --from 10s --to 2min")
@@ -82,9 +82,25 @@ def command(
     if as_json:
         click.echo(json.dumps(_document(found, anomalies, limit)))
         return
-    _print(found, fleet.extent, limit)
+    _print(found, _Edges(fleet.extent, found, bins), limit)
     for host, reason in anomalies:
         notify(f"not compared: {host}: {reason}")
+
+
+class _Edges:
+    """Prints edges of bins to a hundredth of a bin or finer, as exact as they can be."""
+
+    def __init__(self, extent: Extent, found: HostComparison, bins: int) -> None:
+        self._extent = extent
+        bin_ns = (found.range_ns[1] - found.range_ns[0]) // bins
+        self._step_ns = 10 ** max(0, len(str(bin_ns)) - 3)
+
+    def texts(self, start_ns: int, end_ns: int) -> tuple[str, str]:
+        """Return the beginning of a stretch, rounded down, and its end, rounded up."""
+        first_ns, step_ns = self._extent.start_ns, self._step_ns
+        start_ns -= (start_ns - first_ns) % step_ns
+        end_ns += (first_ns - end_ns) % step_ns
+        return self._extent.text(start_ns), self._extent.text(end_ns)
 
 
 def _document(
@@ -100,7 +116,7 @@ def _document(
     }
 
 
-def _print(found: HostComparison, extent: Extent, limit: int) -> None:
+def _print(found: HostComparison, edges: _Edges, limit: int) -> None:
     unlike = found.unlike
     if unlike:
         names = len({row.host for row in unlike})
@@ -114,7 +130,7 @@ def _print(found: HostComparison, extent: Extent, limit: int) -> None:
                 ),
                 Column("others there", numeric=True),
             ],
-            [_cells(row, extent) for row in unlike[:limit]],
+            [_cells(row, edges) for row in unlike[:limit]],
             drop=_DROP if any(row.kind for row in unlike) else ("kind", *_DROP),
         )
         if len(unlike) > limit:
@@ -140,8 +156,7 @@ def _print(found: HostComparison, extent: Extent, limit: int) -> None:
                 [
                     stripe.kind,
                     stripe.state,
-                    extent.text(stripe.start_ns),
-                    extent.text(stripe.end_ns),
+                    *edges.texts(stripe.start_ns, stripe.end_ns),
                     f"{stripe.hosts:,}",
                     f"{stripe.share:.2%}",
                     f"{stripe.usual:.2%}",
@@ -152,7 +167,7 @@ def _print(found: HostComparison, extent: Extent, limit: int) -> None:
         )
 
 
-def _cells(row: HostShare, extent: Extent) -> list[str]:
+def _cells(row: HostShare, edges: _Edges) -> list[str]:
     return [
         row.host,
         row.kind,
@@ -160,8 +175,7 @@ def _cells(row: HostShare, extent: Extent) -> list[str]:
         f"{row.share:.2%}",
         f"{row.median:.2%}",
         f"{row.deviation:+.1f}",
-        extent.text(row.start_ns),
-        extent.text(row.end_ns),
+        *edges.texts(row.start_ns, row.end_ns),
         f"{row.stretch_share:.2%}",
         f"{row.stretch_median:.2%}",
     ]
