@@ -39,8 +39,12 @@ for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
 RECORDINGS = ROOT.parent / "shared" / "data"
 # the tests of recordings that are too large to come with the project
 collect_ignore_glob = [] if RECORDINGS.is_dir() else ["conformance/*_recordings.py"]
-# They have few tests, each of which takes long.
-_LONGEST = {"test_rules.py", "test_code_blocks.py", "test_site.py", "test_circles.py"}
+# They take longer than files with as many tests.
+_LONGEST = {
+    *("test_rules.py", "test_code_blocks.py", "test_site.py", "test_circles.py"),
+    *("test_readers.py", "test_statemap_against_original.py", "test_pytest_plugin.py"),
+    *("test_viewer_page.py", "test_heatmap_command.py"),
+}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 

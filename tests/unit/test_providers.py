@@ -359,10 +359,17 @@ def contents(path: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.usefixtures("every_change_is_logged")
-@pytest.mark.parametrize("batch_events", [4, 1000])
-@pytest.mark.parametrize("segment_changes", [3, 1000])
+@pytest.mark.parametrize(
+    ("segment_changes", "batch_events", "first"),
+    # each dies at other events, so that together they die at all kinds of places
+    [(3, 4, 2), (3, 1000, 7), (1000, 4, 4), (1000, 1000, 9)],
+)
 def test_a_killed_build_is_resumed_to_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, segment_changes: int, batch_events: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    segment_changes: int,
+    batch_events: int,
+    first: int,
 ) -> None:
     monkeypatch.setattr(Store.__init__, "__defaults__", (segment_changes,))
     monkeypatch.setattr(jsonl, "_BATCH_EVENTS", batch_events)
@@ -370,7 +377,7 @@ def test_a_killed_build_is_resumed_to_the_same_bytes(
     trace = write(tmp_path / "x.jsonl", list(script()))
     whole, killed = tmp_path / "whole.mth", tmp_path / "killed.mth"
     meantime.build(trace, Files, whole)
-    for last in range(2, 60, 5):
+    for last in range(first, 60, 10):
         dying = Stopped()
         dying.left = last
         with pytest.raises(Killed):

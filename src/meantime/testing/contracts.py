@@ -246,9 +246,11 @@ class ReaderContract:
         return trace, batches
 
     def _read_or_refuse(self, data: bytes, what: str) -> None:
+        # what is read strictly has nothing for lenient reading to leave out
         for lenient in (False, True):
             try:
                 self._read(data, "trace", lenient=lenient)
+                return
             except InputError:
                 pass
             except Exception as error:
