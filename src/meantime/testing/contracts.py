@@ -252,7 +252,7 @@ class ReaderContract:
                 self._read(data, "trace", lenient=lenient)
                 return
             except InputError:
-                pass
+                continue
             except Exception as error:
                 error.add_note(f"{what}, {'lenient' if lenient else 'strict'}")
                 raise
