@@ -1,16 +1,22 @@
-"""What text of the Linux kernel's tracepoints costs: perf script and ftrace, with all that follows.
+"""What tracepoints of the Linux kernel cost: perf script, ftrace and CTF, with all that follows.
 
-python benchmarks/linux.py [PERF_TEXT [FTRACE_TEXT]]
+python benchmarks/linux.py [PERF_TEXT [FTRACE_TEXT [CTF_DIRECTORY]]]
 
-Without arguments both are made: 2 million events of two CPUs, a third of them switches. The text of
-ftrace is read with a declared provider, too.
+Without arguments all are made: 2 million events of two CPUs, and 500,000 as CTF, a sixth of them
+switches. The text of ftrace is read with a declared provider, too. CTF is compared with babeltrace2
+alone, which converts it to its default text; both are left out if it is not installed.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
+import struct
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from measure import best_cpu_s, header
@@ -19,6 +25,9 @@ import meantime
 from meantime.columns import Coded
 from meantime.history import HistoryBuilder
 from meantime.readers import open_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 EVENTS = 2_000_000
 _FIELDS = {
@@ -49,6 +58,46 @@ _ORDER = (
     "sys_enter_futex", "sched_switch", "sys_exit_futex", "sched_waking", "softirq_entry",
     "softirq_exit",
 )  # fmt: skip
+_CTF_EVENTS = 500_000
+# As LTTng describes the events of a kernel; names of fields have an underscore in front.
+_CTF_HEAD = """/* CTF 1.8 */
+typealias integer { size = 8; align = 8; signed = false; } := uint8_t;
+typealias integer { size = 32; align = 8; signed = false; } := uint32_t;
+typealias integer { size = 64; align = 8; signed = false; } := uint64_t;
+trace {
+  major = 1; minor = 8; byte_order = le;
+  packet.header := struct { uint32_t magic; uint32_t stream_id; uint64_t stream_instance_id; };
+};
+env { hostname = "host"; domain = "kernel"; kernel_release = "6.1.0"; };
+clock { name = "monotonic"; freq = 1000000000; offset = 1457111225177515989; };
+typealias integer { size = 16; align = 8; signed = false; } := uint16_t;
+typealias integer { size = 32; align = 8; map = clock.monotonic.value; } := uint32_clock_t;
+typealias integer { size = 64; align = 8; map = clock.monotonic.value; } := uint64_clock_t;
+stream {
+  id = 0;
+  event.header := struct {
+    enum : uint16_t { compact = 0 ... 65534, extended = 65535 } id;
+    variant <id> {
+      struct { uint32_clock_t timestamp; } compact;
+      struct { uint32_t id; uint64_clock_t timestamp; } extended;
+    } v;
+  } align(8);
+  packet.context := struct {
+    uint64_clock_t timestamp_begin; uint64_clock_t timestamp_end;
+    uint64_t content_size; uint64_t packet_size; uint64_t packet_seq_num;
+    uint64_t events_discarded; uint32_t cpu_id;
+  };
+};
+"""
+_CTF_FIELDS = {
+    "syscall_entry_futex": "Quaddr iop Ival Qutime Quaddr2 Ival3",
+    "sched_switch": "sprev_comm iprev_tid iprev_prio qprev_state snext_comm inext_tid inext_prio",
+    "syscall_exit_futex": "qret Quaddr Quaddr2",
+    "sched_waking": "scomm itid iprio itarget_cpu",
+    "irq_softirq_entry": "Ivec",
+    "irq_softirq_exit": "Ivec",
+}
+_PACKET_EVENTS = 5000
 
 
 def made(path: Path, *, is_perf: bool) -> Path:
@@ -72,6 +121,84 @@ def made(path: Path, *, is_perf: bool) -> Path:
                 )
             file.writelines(lines)
     return path
+
+
+def made_ctf(folder: Path) -> Path:
+    """Write the events of `made` as LTTng does, a stream for each CPU; return the directory."""
+    trace = folder / "ctf"
+    trace.mkdir()
+    kinds, layouts = {"s": "16s"}, []
+    with (trace / "metadata").open("w") as metadata:
+        metadata.write(_CTF_HEAD)
+        for number, (name, fields) in enumerate(_CTF_FIELDS.items()):
+            lines = []
+            for kind, field in ((each[0], each[1:]) for each in fields.split()):
+                size = 8 if kind == "s" else 8 * struct.calcsize(kind)
+                signed = str(kind.islower() and kind != "s").lower()
+                text = " encoding = UTF8;" if kind == "s" else ""
+                array = "[16]" if kind == "s" else ""
+                lines.append(
+                    f"    integer {{ size = {size}; align = 8; signed = {signed};{text} }}"
+                    f" _{field}{array};\n"
+                )
+            metadata.write(
+                f'event {{ name = "{name}"; id = {number}; stream_id = 0;\n'
+                f"  fields := struct {{\n{''.join(lines)}  }};\n}};\n"
+            )
+            kind_codes = (kinds.get(each[0], each[0]) for each in fields.split())
+            layouts.append(struct.Struct("<HI" + "".join(kind_codes)))
+    for cpu in range(2):
+        with (trace / f"channel0_{cpu}").open("wb") as file:
+            events: list[bytes] = []
+            first_ns = packets = 0
+            for turn in range(cpu, _CTF_EVENTS // 6, 2):
+                thread, coming = (1000 + (turn // 2 + each) % 50 + 100 * cpu for each in (0, 1))
+                leaves, comes = b"app%d" % thread, b"app%d" % coming
+                values: tuple[tuple[int | bytes, ...], ...] = (
+                    (0x7F0012345678, 128, 0, 0, 0, 0),
+                    (leaves, thread, 20, 1, comes, coming, 20),
+                    (0, 0x7F0012345678, 0),
+                    (comes, coming, 20, 1),
+                    (1,),
+                    (1,),
+                )
+                for number, layout in enumerate(layouts):
+                    time_ns = (6 * turn + number) * 1000
+                    first_ns = first_ns if events else time_ns
+                    events.append(layout.pack(number, time_ns & 0xFFFFFFFF, *values[number]))
+                if len(events) >= _PACKET_EVENTS or turn + 2 >= _CTF_EVENTS // 6:
+                    content = b"".join(events)
+                    bits = 8 * (len(content) + 68)
+                    times = first_ns, time_ns
+                    file.write(struct.pack("<IIQ", 0xC1FC1FC1, 0, cpu))
+                    file.write(struct.pack("<QQQQQQI", *times, bits, bits, packets, 0, cpu))
+                    file.write(content)
+                    events.clear()
+                    packets += 1
+    return trace
+
+
+def ctf_cost(path: Path) -> None:
+    """Print what the history of a CTF trace costs, and babeltrace2 alone, by turns."""
+    records = meantime.open(path).metadata.records
+
+    def with_children_s(work: Callable[[], object]) -> float:
+        before = os.times()
+        work()
+        return sum(os.times()[:4]) - sum(before[:4])
+
+    def alone() -> None:
+        command = ["babeltrace2", str(path)]
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+
+    took = [
+        (with_children_s(alone), with_children_s(lambda: meantime.open(path))) for _ in range(5)
+    ]
+    alone_s, ours_s = (min(each) for each in zip(*took, strict=True))
+    print(
+        f"CTF, {records:,} events, with babeltrace2 to a history: {ours_s:.2f} s;"
+        f" babeltrace2 alone: {alone_s:.2f} s, {ours_s / alone_s:.2f} times as long"
+    )
 
 
 def cost(kind: str, path: Path) -> None:
@@ -138,7 +265,7 @@ def critical_path_cost() -> None:
 
 
 def main() -> None:
-    """Measure both kinds, and the critical path."""
+    """Measure all kinds, and the critical path."""
     print(header("text of tracepoints"))
     given = [Path(each) for each in sys.argv[1:]]
     with tempfile.TemporaryDirectory() as folder:
@@ -147,6 +274,8 @@ def main() -> None:
         ftrace = given[1] if len(given) > 1 else made(Path(folder, "trace.txt"), is_perf=False)
         cost("ftrace", ftrace)
         declared_cost(ftrace, Path(folder, "scheduler.toml"))
+        if shutil.which("babeltrace2"):
+            ctf_cost(given[2] if len(given) > 2 else made_ctf(Path(folder)))
     critical_path_cost()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -154,11 +154,15 @@ def test_an_event_that_does_not_end_is_refused_before_it_is_in_memory(
 ) -> None:
     monkeypatch.setattr(ctf, "_MOST_LINE_BYTES", 1 << 19)
 
-    class Endless(io.RawIOBase):
-        def read(self, size: int = -1) -> bytes:
-            return b"x" * size
+    class Endless:
+        def readinto(self, room: memoryview) -> int:
+            room[:] = b"x" * len(room)
+            return len(room)
 
-    running = BabeltraceText("trace", cast("BinaryIO", Endless()), is_old=False)
+        def close(self) -> None:
+            pass
+
+    running = BabeltraceText("trace", cast("io.RawIOBase", Endless()), is_old=False)
     with pytest.raises(InputError, match="trace: an event is longer than"):
         read_text(running, ReadOptions())
 

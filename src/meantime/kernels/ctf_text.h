@@ -27,6 +27,7 @@ struct ctf_text {
 
 struct ctf_field {
     struct ctf_text key, value;
+    int is_plain; /* whether the value is written as it is, without its quotes if it has some */
 };
 
 struct ctf_state {
@@ -88,6 +89,37 @@ static inline const char *ctf_after(const char *at, const char *end, char first,
     return NULL;
 }
 
+/* Whether a character is neither a blank nor one that `ctf_value_end` looks for. */
+static inline int ctf_ordinary(char c) {
+    return c > ' ' && c != ',' && c != '"' && c != '(' && c != ')' && (c & 0x5f) != '[' &&
+           (c & 0x5f) != ']';
+}
+
+/* Read a field as most are, a key and a number, word or text without escapes. Return the comma or
+ * brace after it; NULL if it is not one of these. */
+static inline const char *ctf_simple(const char *at, const char *end, struct ctf_field *field) {
+    const char *key = at;
+    while (at < end && ctf_ordinary(*at)) at++;
+    if (at == key || end - at < 5 || memcmp(at, " = ", 3)) return NULL;
+    const char *value = at + 3;
+    field->key.at = key;
+    field->key.size = (size_t)(at - key);
+    at = value;
+    if (*at == '"') {
+        for (at++; at < end && *at != '"'; at++)
+            if (*at == '\\' || (unsigned char)*at < ' ') return NULL;
+        at++;
+    } else {
+        while (at < end && ctf_ordinary(*at)) at++;
+        if (at == value) return NULL;
+    }
+    if (end - at < 2 || (*at != ',' && memcmp(at, " }", 2))) return NULL;
+    field->value.at = value;
+    field->value.size = (size_t)(at - value);
+    field->is_plain = 1;
+    return *at == ',' ? at : at + 1;
+}
+
 /* Read the fields between the braces at `at` into `fields`; return what follows, or NULL. */
 static const char *ctf_group(
     const char *at, const char *end, struct ctf_field *fields, int *count, struct ctf_state *state
@@ -97,7 +129,13 @@ static const char *ctf_group(
     for (;;) {
         while (at < end && *at == ' ') at++;
         if (at < end && *at == '}') return at + 1;
-        const char *stop = ctf_value_end(at, end);
+        const char *stop;
+        if (*count < CTF_FIELDS && (stop = ctf_simple(at, end, &fields[*count]))) {
+            (*count)++;
+            at = *stop == ',' ? stop + 1 : stop;
+            continue;
+        }
+        stop = ctf_value_end(at, end);
         /* another bracket that closes nothing would stop here for ever */
         if (stop >= end || (*stop != ',' && *stop != '}')) return NULL;
         const char *equals = ctf_after(at, stop, ' ', " = ");
@@ -106,6 +144,7 @@ static const char *ctf_group(
                 struct ctf_text key = {at, (size_t)(equals - at)};
                 fields[*count].key = key;
                 fields[*count].value = ctf_trimmed(equals + 3, stop);
+                fields[*count].is_plain = 0;
                 (*count)++;
             } else {
                 state->dropped_fields++;
@@ -126,7 +165,7 @@ static long long ctf_number(struct ctf_text value, long long missing) {
         at += size;
     }
     /* most have a few decimal digits */
-    if (end - at < 18 && at < end && *at >= '1' && *at <= '9') {
+    if (end - at < 18 && at < end && ((*at >= '1' && *at <= '9') || end - at == 1)) {
         long long number = 0;
         const char *each = at;
         for (; each < end && *each >= '0' && *each <= '9'; each++) number = number * 10 + *each - '0';
@@ -147,8 +186,28 @@ struct ctf_out {
 
 static inline void ctf_put(struct ctf_out *out, const char *at, size_t size) {
     if (size > (size_t)(out->end - out->at)) size = (size_t)(out->end - out->at);
-    memcpy(out->at, at, size);
+    char *to = out->at;
     out->at += size;
+    /* most are short, for which two moves that overlap take less than a call */
+    if (size > 16) {
+        memcpy(to, at, size);
+    } else if (size >= 8) {
+        uint64_t first, last;
+        memcpy(&first, at, 8);
+        memcpy(&last, at + size - 8, 8);
+        memcpy(to, &first, 8);
+        memcpy(to + size - 8, &last, 8);
+    } else if (size >= 4) {
+        uint32_t first, last;
+        memcpy(&first, at, 4);
+        memcpy(&last, at + size - 4, 4);
+        memcpy(to, &first, 4);
+        memcpy(to + size - 4, &last, 4);
+    } else if (size) {
+        to[0] = at[0];
+        to[size / 2] = at[size / 2];
+        to[size - 1] = at[size - 1];
+    }
 }
 
 static inline void ctf_word(struct ctf_out *out, const char *word) { ctf_put(out, word, strlen(word)); }
@@ -200,11 +259,25 @@ static char ctf_state_letter(long long mask, int is_old) {
     return mask & (is_old ? 1024 : 256) ? '+' : 'R';
 }
 
-static struct ctf_text ctf_find(const struct ctf_field *fields, int count, const char *key) {
+/* Write the value of a field as `ctf_plain` does. */
+static inline void ctf_value(struct ctf_out *out, const struct ctf_field *field) {
+    struct ctf_text value = field->value;
+    int quotes = field->is_plain && *value.at == '"';
+    if (field->is_plain) ctf_put(out, value.at + quotes, value.size - 2 * (size_t)quotes);
+    else ctf_plain(out, value);
+}
+
+static inline struct ctf_text ctf_find(const struct ctf_field *fields, int count, const char *key) {
     for (int each = 0; each < count; each++)
         if (ctf_is(fields[each].key, key)) return fields[each].value;
     struct ctf_text none = {NULL, 0};
     return none;
+}
+
+/* Return the number in a field, -1 if there is none. */
+static inline long long ctf_id(const struct ctf_field *fields, int count, const char *key) {
+    struct ctf_text found = ctf_find(fields, count, key);
+    return found.at ? ctf_number(found, -1) : -1;
 }
 
 static void ctf_rw(struct ctf_out *out, long long mask) {
@@ -224,6 +297,7 @@ static void ctf_fields(
                                      "IRQ_POLL", "TASKLET", "SCHED",  "HRTIMER", "RCU"};
     int is_switch = ctf_is(event, "sched_switch");
     int is_sched = ctf_begins(event, "sched_");
+    int is_softirq = ctf_begins(event, "irq_softirq_");
     if (ctf_begins(event, "block_rq_") && ctf_find(fields, count, "rwbs").at) {
         long long dev = ctf_number(ctf_find(fields, count, "dev"), 0);
         ctf_integer(out, dev >> 20);
@@ -259,9 +333,9 @@ static void ctf_fields(
         } else if (ctf_is(key, "target_cpu")) {
             ctf_digits(out, ctf_number(value, 0), 3);
         } else {
-            ctf_plain(out, value);
+            ctf_value(out, &fields[each]);
         }
-        if (ctf_is(key, "vec") && ctf_begins(event, "irq_softirq_")) {
+        if (is_softirq && ctf_is(key, "vec")) {
             long long vec = ctf_number(value, -1);
             ctf_word(out, " [action=");
             if (vec >= 0 && vec < 10) ctf_word(out, softirqs[vec]);
@@ -306,12 +380,9 @@ static int ctf_line(
     struct ctf_text cpu_text = ctf_find(fields, contexts, is_perf ? "perf_cpu" : "cpu_id");
     long long cpu = cpu_text.at ? ctf_number(cpu_text, -1) : 0;
     if (cpu < 0 || cpu >= CTF_CPUS) return 0;
-    static const char *ids[] = {"vtid", "tid", "perf_tid"};
-    long long tid = -1;
-    for (int each = 0; each < 3 && tid < 0; each++) {
-        struct ctf_text found = ctf_find(fields, contexts, ids[each]);
-        if (found.at) tid = ctf_number(found, -1);
-    }
+    long long tid = ctf_id(fields, contexts, "vtid");
+    if (tid < 0) tid = ctf_id(fields, contexts, "tid");
+    if (tid < 0) tid = ctf_id(fields, contexts, "perf_tid");
     if (tid > 0x7fffffff) return 0;
     struct ctf_text comm = ctf_find(fields, contexts, "procname");
     if (!comm.at) comm = ctf_find(fields, contexts, "_procname");

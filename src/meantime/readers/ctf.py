@@ -8,11 +8,14 @@ fields in `Events`. A trace is a directory with a file `metadata`, or with such 
 
 from __future__ import annotations
 
+import fcntl
 import re
 import subprocess
+import time
+from contextlib import suppress
 from shutil import which
 from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from meantime.clocks import Clock
 from meantime.errors import InputError
@@ -25,6 +28,7 @@ from meantime.readers.window import Window
 from meantime.trace import Trace
 
 if TYPE_CHECKING:
+    from io import BufferedIOBase, RawIOBase
     from pathlib import Path
 
     from meantime.clocks import Kind
@@ -35,10 +39,15 @@ __all__ = ["FORMAT", "BabeltraceText", "read", "read_text"]
 FORMAT = "ctf"
 
 _PROGRAM = "babeltrace2"
-_BLOCK_BYTES = 1 << 18
+_BLOCK_BYTES = 1 << 19
+_PIPE_BYTES = 1 << 20
+# The program writes 4 KiB at a time. Waking for each of them costs both processes more than the
+# text; while this process sleeps, some hundred kB come.
+_SHORT_BYTES = 1 << 16
+_WAIT_S = 0.002
 _EXPANDED = 4  # a line becomes at most this many times as long, and _MORE_BYTES
 _MORE_BYTES = 512
-_MOST_LINE_BYTES = 1 << 26
+_MOST_LINE_BYTES = 1 << 24
 _MOST_REASON = 300
 _KERNEL = re.compile(rb'kernel_release = "(\d+)\.(\d+)')
 _HOST = re.compile(rb'hostname = "([^"\n]{1,255})"')
@@ -123,24 +132,34 @@ class BabeltraceText:
         lost: Stretches without events: from_ns, to_ns, how many events; complete at the end.
     """
 
-    def __init__(self, name: str, text: IO[bytes], *, is_old: bool) -> None:
+    def __init__(self, name: str, text: RawIOBase | BufferedIOBase, *, is_old: bool) -> None:
         self.name = name
         self.rewriting = CtfText(is_old)
         self.lost: list[tuple[int, int, int]] = []
         self._text = text
-        self._rest = b""
+        self._read = bytearray(_BLOCK_BYTES)
+        self._start = self._end = 0  # of what was read, and is still to be rewritten
         self._ended = False
-        self._out = bytearray(_EXPANDED * _BLOCK_BYTES + _MORE_BYTES)
         self._ready = memoryview(b"")
 
     def readinto(self, buffer: memoryview, /) -> int:
         """Read the next bytes; 0 at the end.
 
         Raises:
-            InputError: If a line is longer than 64 MiB, or babeltrace2 fails.
+            InputError: If a line is longer than 16 MiB, or babeltrace2 fails.
         """
-        while not len(self._ready) and not self._ended:
-            self._refill()
+        while not len(self._ready):
+            # mostly straight to where it is needed
+            if written := self._rewrite(self._end, buffer):
+                return written
+            line_end = self._read.find(b"\n", self._start, self._end) + 1
+            if line_end:
+                # what the line may become is longer than the buffer
+                needed = _EXPANDED * (line_end - self._start) + _MORE_BYTES
+                line = memoryview(bytearray(needed))
+                self._ready = line[: self._rewrite(line_end, line)]
+            elif not self._fill():
+                return 0
         count = min(len(buffer), len(self._ready))
         buffer[:count] = self._ready[:count]
         self._ready = self._ready[count:]
@@ -150,29 +169,42 @@ class BabeltraceText:
         """Close the text."""
         self._text.close()
 
+    def more(self, room: memoryview) -> int:
+        """Read more text; 0 at its end."""
+        return self._text.readinto(room) or 0
+
     def finish(self) -> None:
         """Check how the text ended."""
 
-    def _refill(self) -> None:
-        block = self._text.read(_BLOCK_BYTES)
-        text = self._rest + block
-        if not block:
-            text += b"\n" if text else b""
-            self._ended = True
-        used, written = self.rewriting.rewrite(text, self._out)
-        if not used and text and (b"\n" in text or self._ended):
-            # its line needs more room than there is
-            if len(self._out) > _MOST_LINE_BYTES:
-                raise InputError(self.name, "an event is longer than 64 MiB")
-            self._out = bytearray(2 * len(self._out))
-            self._ended = False
-        self._rest = text[used:]
-        if len(self._rest) > _MOST_LINE_BYTES:
-            raise InputError(self.name, "an event is longer than 64 MiB")
-        self._ended = self._ended and not self._rest
-        self._ready = memoryview(bytes(memoryview(self._out)[:written]))
+    def _rewrite(self, end: int, target: memoryview) -> int:
+        """Rewrite complete lines of the text up to `end`; return how many bytes they became."""
+        with memoryview(self._read) as read:
+            used, written = self.rewriting.rewrite(read[self._start : end], target)
+        self._start += used
+        return written
+
+    def _fill(self) -> bool:
+        """Read more text after the line that is not complete; return False at the end."""
+        if self._ended:
+            return False
+        rest = self._read[self._start : self._end]
+        if len(rest) > _MOST_LINE_BYTES:
+            raise InputError(self.name, "an event is longer than 16 MiB")
+        if 2 * len(rest) > len(self._read):
+            self._read = bytearray(2 * len(self._read))
+        self._read[: len(rest)] = rest
+        self._start, self._end = 0, len(rest)
+        with memoryview(self._read) as read:
+            while not self._ended and self._end - len(rest) < len(read) // 4:
+                count = self.more(read[self._end :])
+                self._end += count
+                self._ended = not count
         if self._ended:
             self.finish()
+            if self._end:
+                self._read[self._end] = ord("\n")
+                self._end += 1
+        return self._end > 0
 
 
 class _Babeltrace(BabeltraceText):
@@ -188,10 +220,26 @@ class _Babeltrace(BabeltraceText):
             str(path.absolute()),
         ]
         self._process = subprocess.Popen(  # noqa: S603 - no shell reads the path
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._messages
+            words,
+            bufsize=0,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._messages,
         )
-        assert self._process.stdout is not None
-        super().__init__(str(path), self._process.stdout, is_old=is_old)
+        text = self._process.stdout
+        assert text is not None
+        with suppress(AttributeError, OSError):  # Linux has it; an administrator may limit it
+            fcntl.fcntl(text, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        super().__init__(str(path), cast("RawIOBase", text), is_old=is_old)
+        self._was_short = False
+
+    def more(self, room: memoryview) -> int:
+        """Read more text, in large parts; 0 at its end."""
+        if self._was_short:
+            time.sleep(_WAIT_S)
+        count = super().more(room)
+        self._was_short = count < _SHORT_BYTES
+        return count
 
     def finish(self) -> None:
         """Wait for the program, and read its messages.
