@@ -11,6 +11,8 @@ from meantime.kernels.memory cimport column
 
 cdef extern from "arrays.h":
     void *UINT8_ITEMS(object array, Py_ssize_t *count) except NULL
+    void *INT64_ITEMS(object array, Py_ssize_t *count) except NULL
+    void *INT32_ITEMS(object array, Py_ssize_t *count) except NULL
 
 cdef extern from "perfetto_scan.h" nogil:
     enum:
@@ -25,6 +27,15 @@ cdef extern from "perfetto_scan.h" nogil:
     ctypedef struct pf_table:
         void *rows
         int64_t count, room
+    ctypedef struct pf_event:
+        pass
+    ctypedef struct pf_counts:
+        int64_t *time_ns
+        int64_t *value
+        int32_t *track
+        int32_t *group
+        uint8_t *is_double
+        int64_t count, room
     ctypedef struct pf_clock:
         int64_t unit_ns, last_ns
         int32_t parent, is_incremental
@@ -32,14 +43,15 @@ cdef extern from "perfetto_scan.h" nogil:
         int64_t first_ns
         int32_t cpu
     ctypedef struct pf_scan:
-        pf_table events, counts, flows, legacy, others, records, kernel_counts, kernel_points
+        pf_table events, ends, waiting, flows, legacy, others, records, kernel_counts, kernel_points
         pf_table sequences, tracks, clocks, cpus, tids
+        pf_counts counts
         intern_table names, texts
         const uint8_t *wanted
         int64_t kinds[1024]
         int64_t fields[1024]
         int64_t odd[1]
-        int64_t packets, bad, position, stop_offset, stop_length, fault_offset
+        int64_t packets, bad, position, stop_offset, stop_length, fault_offset, first_ns, last_ns
         int32_t stop_number, stop_sequence, root_clock, no_memory, lenient
     int pf_init(pf_scan *s, uint64_t seed)
     void pf_free(pf_scan *s)
@@ -47,6 +59,17 @@ cdef extern from "perfetto_scan.h" nogil:
     int32_t pf_clock_of(pf_scan *s, int32_t sequence, uint64_t id)
     int pf_clock_segment(pf_scan *s, int32_t clock, int64_t from_ns, int64_t offset_ns)
     int pf_to_root(const pf_scan *s, int32_t clock, int64_t *time_ns)
+    int pf_matched(const pf_event *events, int64_t count, const int32_t *entities,
+                   const uint8_t *is_odd, const int64_t *last_ns, int64_t tracks,
+                   uint8_t structured, uint8_t unfinished, int32_t *entity, int64_t *rows,
+                   int64_t *end_ns, int32_t *level, uint8_t *flags, int64_t *spans, int64_t *open)
+    int pf_used(const pf_event *events, int64_t count, const int64_t *rows, int64_t chosen,
+                int64_t names, uint8_t *name, uint8_t *category)
+    int pf_named(const pf_event *events, int64_t count, const int64_t *rows, int64_t chosen,
+                 const int32_t *names, const int32_t *categories, int64_t codes, int64_t *time_ns,
+                 int32_t *name, int32_t *category)
+    int pf_arguments(const pf_event *events, int64_t count, const int64_t *rows, int64_t chosen,
+                     const int64_t *offsets, int64_t texts, int64_t *offset, int32_t *length)
 
 # What ended a scan.
 MORE = PF_MORE
@@ -58,10 +81,10 @@ FULL = PF_FULL
 # The rows of the tables; the header explains them.
 _I4 = np.int32
 _I8 = np.int64
-EVENT = np.dtype([("time_ns", _I8), ("end_ns", _I8)] + [(name, _I4) for name in
-                 ("track", "name", "category", "args", "clock", "kind", "level", "partner")])
-COUNT = np.dtype([("time_ns", _I8), ("value", _I8)] + [(name, _I4) for name in
-                 ("track", "group", "clock", "is_double")])
+EVENT = np.dtype([("time_ns", _I8), ("end", _I8)] + [(name, _I4) for name in
+                 ("track", "name", "category", "args", "level", "kind")])
+END = np.dtype([("begin", _I4), ("before", _I4)])
+WAITING = np.dtype([("row", _I8), ("clock", _I4), ("is_count", _I4)])
 FLOW = np.dtype([("event", _I8), ("id", np.uint64), ("is_last", _I4), ("unused", _I4)])
 LEGACY = np.dtype([("event", _I8), ("duration_ns", _I8), ("id", np.uint64), ("bind_id", np.uint64)]
                   + [(name, _I4) for name in ("phase", "id_kind", "scope", "direction",
@@ -72,6 +95,7 @@ KERNEL_COUNT = np.dtype([("time_ns", _I8), ("value", _I8), ("kind", _I4), ("cpu"
 KERNEL_POINT = np.dtype([("time_ns", _I8), ("tid", _I4), ("kind", _I4)])
 TRACK = np.dtype([("key", np.uint64), ("last_ns", _I8)] + [(name, _I4) for name in
                  ("kind", "is_odd", "top", "depth", "unmatched", "first")])
+assert sizeof(pf_event) == EVENT.itemsize
 
 
 cdef object taken(pf_table *table, object dtype):
@@ -210,7 +234,8 @@ cdef class PerfettoScanner:
         cdef pf_scan *s = &self.scan
         return {
             "events": taken(&s.events, EVENT),
-            "counts": taken(&s.counts, COUNT),
+            "ends": taken(&s.ends, END),
+            "waiting": taken(&s.waiting, WAITING),
             "flows": taken(&s.flows, FLOW),
             "legacy": taken(&s.legacy, LEGACY),
             "records": taken(&s.records, record_type),
@@ -219,6 +244,25 @@ cdef class PerfettoScanner:
             "tracks": taken(&s.tracks, TRACK),
             "tids": taken(&s.tids, np.int64),
         }
+
+    def counts(self):
+        """Return the values of counters by the names of their columns, once."""
+        cdef pf_counts *counts = &self.scan.counts
+        cdef Py_ssize_t count = counts.count
+        found = {
+            "time_ns": column(<void**>&counts.time_ns, count, np.int64),
+            "value": column(<void**>&counts.value, count, np.int64),
+            "track": column(<void**>&counts.track, count, np.int32),
+            "group": column(<void**>&counts.group, count, np.int32),
+            "is_double": column(<void**>&counts.is_double, count, np.bool_),
+        }
+        counts.count = counts.room = 0
+        return found
+
+    @property
+    def bounds(self):
+        """The first and the last time of events and counters, but for those that wait; or None."""
+        return (self.scan.first_ns, self.scan.last_ns) if self.scan.last_ns >= 0 else None
 
     def cpus(self):
         """Return the number of each CPU, and the time at which its first bundle begins, or -1."""
@@ -255,6 +299,125 @@ cdef class PerfettoScanner:
     def oddities(self):
         """Return the counts of oddities, in the order of the header's constants."""
         return [self.scan.odd[i] for i in range(PF_ODDITIES)]
+
+
+cdef pf_event *event_items(object events, Py_ssize_t *count) except NULL:
+    if events.dtype != EVENT:
+        raise TypeError("these are no events")
+    cdef void *items = UINT8_ITEMS(events.view(np.uint8), count)
+    count[0] = len(events)
+    return <pf_event*>items
+
+
+cdef int check(int done) except -1:
+    if not done:
+        raise ValueError("an event refers to what is not there")
+    return done
+
+
+def matched(events, is_odd, last_ns, entities, int structured, int unfinished):
+    """Find the spans of the tracks whose begins and ends the scanner has matched.
+
+    Returns:
+        The entity of each event; the rows of the begins of spans, and their ends, levels and flags;
+        and how many of them did not end.
+
+    Args:
+        events: An array of `EVENT`.
+        is_odd: uint8 by track, 1 for those to leave out.
+        last_ns: int64, the time of the last event of each track.
+        entities: int32, the entity of each track.
+        structured: The flag of all spans.
+        unfinished: The flag of those that did not end.
+    """
+    cdef Py_ssize_t count = 0, odd = 0, last = 0, tracks = 0
+    cdef int64_t found = 0, open_ = 0
+    cdef int done
+    cdef pf_event *items = event_items(events, &count)
+    cdef uint8_t *odds = <uint8_t*>UINT8_ITEMS(is_odd, &odd)
+    cdef int64_t *lasts = <int64_t*>INT64_ITEMS(last_ns, &last)
+    cdef int32_t *codes = <int32_t*>INT32_ITEMS(entities, &tracks)
+    if not tracks == odd == last:
+        raise ValueError("the columns of tracks must be of the same length")
+    entity, rows, end_ns = np.empty(count, np.int32), np.empty(count, np.int64), np.empty(count, np.int64)
+    level, flags = np.empty(count, np.int32), np.empty(count, np.uint8)
+    cdef int32_t *to_entity = <int32_t*>INT32_ITEMS(entity, NULL)
+    cdef int64_t *to_rows = <int64_t*>INT64_ITEMS(rows, NULL)
+    cdef int64_t *to_end = <int64_t*>INT64_ITEMS(end_ns, NULL)
+    cdef int32_t *to_level = <int32_t*>INT32_ITEMS(level, NULL)
+    cdef uint8_t *to_flags = <uint8_t*>UINT8_ITEMS(flags, NULL)
+    cdef uint8_t all_of = <uint8_t>structured, some = <uint8_t>unfinished
+    with nogil:
+        done = pf_matched(items, count, codes, odds, lasts, tracks, all_of, some, to_entity,
+                          to_rows, to_end, to_level, to_flags, &found, &open_)
+    check(done)
+    return entity, rows[:found], end_ns[:found], level[:found], flags[:found], open_
+
+
+def used(events, rows, Py_ssize_t names):
+    """Return which names and categories some events have, of so many; the last one is none."""
+    cdef Py_ssize_t count = 0, chosen = 0
+    cdef int done
+    cdef pf_event *items = event_items(events, &count)
+    cdef int64_t *row_items = <int64_t*>INT64_ITEMS(rows, &chosen)
+    name, category = np.zeros(names + 1, np.uint8), np.zeros(names + 1, np.uint8)
+    cdef uint8_t *to_name = <uint8_t*>UINT8_ITEMS(name, NULL)
+    cdef uint8_t *to_category = <uint8_t*>UINT8_ITEMS(category, NULL)
+    with nogil:
+        done = pf_used(items, count, row_items, chosen, names, to_name, to_category)
+    check(done)
+    return name.view(np.bool_), category.view(np.bool_)
+
+
+def named(events, rows, names, categories):
+    """Return the times of some events, and the codes of their names and categories.
+
+    Args:
+        events: An array of `EVENT`.
+        rows: int64, the rows of these events.
+        names: int32, the code of each name; the last one is that of none.
+        categories: int32, the code of each category; the last one is that of none.
+    """
+    cdef Py_ssize_t count = 0, chosen = 0, codes = 0, of_categories = 0
+    cdef int done
+    cdef pf_event *items = event_items(events, &count)
+    cdef int64_t *row_items = <int64_t*>INT64_ITEMS(rows, &chosen)
+    cdef int32_t *name_codes = <int32_t*>INT32_ITEMS(names, &codes)
+    cdef int32_t *category_codes = <int32_t*>INT32_ITEMS(categories, &of_categories)
+    if not 0 < codes == of_categories:
+        raise ValueError("each name and category needs a code")
+    time_ns, name, category = (
+        np.empty(chosen, np.int64), np.empty(chosen, np.int32), np.empty(chosen, np.int32))
+    cdef int64_t *to_time = <int64_t*>INT64_ITEMS(time_ns, NULL)
+    cdef int32_t *to_name = <int32_t*>INT32_ITEMS(name, NULL)
+    cdef int32_t *to_category = <int32_t*>INT32_ITEMS(category, NULL)
+    with nogil:
+        done = pf_named(items, count, row_items, chosen, name_codes, category_codes, codes, to_time,
+                        to_name, to_category)
+    check(done)
+    return time_ns, name, category
+
+
+def arguments(events, rows, offsets):
+    """Return the offset and length of the arguments of some events; a length of 0 for none.
+
+    Args:
+        events: An array of `EVENT`.
+        rows: int64, the rows of these events.
+        offsets: int64, where each text begins, and where the last one ends.
+    """
+    cdef Py_ssize_t count = 0, chosen = 0, texts = 0
+    cdef int done
+    cdef pf_event *items = event_items(events, &count)
+    cdef int64_t *row_items = <int64_t*>INT64_ITEMS(rows, &chosen)
+    cdef int64_t *begins = <int64_t*>INT64_ITEMS(offsets, &texts)
+    offset, length = np.empty(chosen, np.int64), np.empty(chosen, np.int32)
+    cdef int64_t *to_offset = <int64_t*>INT64_ITEMS(offset, NULL)
+    cdef int32_t *to_length = <int32_t*>INT32_ITEMS(length, NULL)
+    with nogil:
+        done = pf_arguments(items, count, row_items, chosen, begins, texts - 1, to_offset, to_length)
+    check(done)
+    return offset, length
 
 
 cdef extern from *:

@@ -37,17 +37,31 @@ enum { PF_BEGIN = 1, PF_END = 2, PF_INSTANT = 3, PF_COUNTER = 4, PF_NEITHER = 0 
 #define PF_MOST_NS ((int64_t)1 << 62)
 enum { PF_BOOTTIME = 6, PF_MONOTONIC_RAW = 5, PF_FIRST_OF_SEQUENCE = 64 };
 
-/* Of a begin: its end, -1 while there is none, and how many spans are open on its track then. */
+/* `end` is the end of a begin, or while it is open -2 less the row of the begin around it; of an end,
+ * it is the row of its begin, -1 for none. `level` is how many spans are open on the track. */
 typedef struct {
-    int64_t time_ns, end_ns;
-    int32_t track, name, category, args, clock, kind; /* clock: of times that are not converted yet */
-    int32_t level, partner; /* the begin around a begin, or of an end; -1 for none */
+    int64_t time_ns, end;
+    int32_t track, name, category, args, level, kind;
 } pf_event;
 
+/* An end without anything of its own: it is no event, but what it ended, and the next event's row. */
 typedef struct {
-    int64_t time_ns, value; /* the bits of a double, if it is one */
-    int32_t track, group, clock, is_double;
-} pf_count;
+    int32_t begin, before;
+} pf_end;
+
+/* The values of counters, in columns: of a double its bits; `group` is the state of a sequence. */
+typedef struct {
+    int64_t *time_ns, *value;
+    int32_t *track, *group;
+    uint8_t *is_double;
+    int64_t count, room;
+} pf_counts;
+
+/* A row of the events, or of the values of counters, that has the time of an unrelated clock. */
+typedef struct {
+    int64_t row;
+    int32_t clock, is_count;
+} pf_waiting;
 
 typedef struct {
     int64_t event;
@@ -147,8 +161,9 @@ typedef struct {
 } pf_table;
 
 typedef struct {
-    pf_table events, counts, flows, legacy, others, records, kernel_counts, kernel_points;
+    pf_table events, ends, waiting, flows, legacy, others, records, kernel_counts, kernel_points;
     pf_table sequences, tracks, clocks, cpus, tids;
+    pf_counts counts;
     intern_table names, texts;
     pf_map map;
     pf_list values, doubles, tracks_of, doubles_of, ids, last_ids, categories;
@@ -157,6 +172,7 @@ typedef struct {
     int64_t kinds[PF_KINDS], fields[PF_KINDS];
     int64_t odd[PF_ODDITIES];
     int64_t packets, bad, position, stop_offset, stop_length, fault_offset, latest_ns;
+    int64_t first_ns, last_ns; /* of events and counters whose time is converted */
     int32_t stop_number, stop_sequence, root_clock, no_memory, lenient, last_sequence;
     uint32_t generations;
 } pf_scan;
@@ -961,14 +977,51 @@ static int pf_log_argument(pf_scan *s, int32_t sequence, const pf_field *message
 
 /* Track events */
 
-static void pf_add_count(pf_scan *s, const pf_sequence *q, int64_t time_ns, int32_t clock, uint64_t uuid, uint64_t value, int is_double)
+/* Takes a row's time into the bounds, or lists the row if its clock is not related yet. */
+static inline void pf_take_time(pf_scan *s, int64_t time_ns, int32_t clock, int64_t row, int is_count)
 {
-    int32_t track = pf_track_of(s, PF_TRACK_UUID, uuid);
-    pf_count *row = track < 0 ? NULL : PF_ADD(s, &s->counts, pf_count);
-    if (!row)
+    if (LIKELY(clock < 0)) {
+        if (time_ns < s->first_ns)
+            s->first_ns = time_ns;
+        if (time_ns > s->last_ns)
+            s->last_ns = time_ns;
         return;
-    pf_count full = {time_ns, (int64_t)value, track, (int32_t)(q->generation & INT32_MAX), clock, is_double};
-    *row = full;
+    }
+    pf_waiting *waiting = PF_ADD(s, &s->waiting, pf_waiting);
+    pf_waiting full = {row, clock, is_count};
+    if (waiting)
+        *waiting = full;
+}
+
+static int pf_grow_counts(pf_scan *s)
+{
+    pf_counts *counts = &s->counts;
+    int64_t room = counts->room ? 2 * counts->room : 1024;
+    if (room > MOST_ROWS || !column_grow((void **)&counts->time_ns, room, sizeof *counts->time_ns)
+        || !column_grow((void **)&counts->value, room, sizeof *counts->value)
+        || !column_grow((void **)&counts->track, room, sizeof *counts->track)
+        || !column_grow((void **)&counts->group, room, sizeof *counts->group)
+        || !column_grow((void **)&counts->is_double, room, sizeof *counts->is_double)) {
+        s->no_memory = 1;
+        return 0;
+    }
+    counts->room = room;
+    return 1;
+}
+
+static inline void pf_add_count(pf_scan *s, const pf_sequence *q, int64_t time_ns, int32_t clock, uint64_t uuid, uint64_t value, int is_double)
+{
+    pf_counts *counts = &s->counts;
+    int32_t track = pf_track_of(s, PF_TRACK_UUID, uuid);
+    if (track < 0 || (UNLIKELY(counts->count == counts->room) && !pf_grow_counts(s)))
+        return;
+    int64_t row = counts->count++;
+    counts->time_ns[row] = time_ns;
+    counts->value[row] = (int64_t)value;
+    counts->track[row] = track;
+    counts->group[row] = (int32_t)(q->generation & INT32_MAX);
+    counts->is_double[row] = (uint8_t)is_double;
+    pf_take_time(s, time_ns, clock, row, 1);
 }
 
 static int pf_legacy_event(pf_scan *s, const uint8_t *at, const uint8_t *end, pf_legacy *legacy, uint64_t *name_iid, int *has_thread, int32_t *pid, int32_t *tid)
@@ -1005,25 +1058,24 @@ static int pf_legacy_event(pf_scan *s, const uint8_t *at, const uint8_t *end, pf
     return got == 0;
 }
 
-/* Begins a span, or ends the one that began last. */
-static inline void pf_match(pf_scan *s, pf_track *track, pf_event *row, int64_t event)
+/* Begins a span, or ends the one that began last; `row` is an event that will be the next one. */
+static inline void pf_match(pf_scan *s, pf_track *track, pf_event *row, int32_t clock)
 {
-    if (UNLIKELY(track->first < 0))
-        track->first = (int32_t)event;
-    if (row->kind == PF_NEITHER || row->clock >= 0 || row->time_ns < track->last_ns)
+    const int32_t event = (int32_t)s->events.count;
+    if (UNLIKELY(row->kind == PF_NEITHER || clock >= 0 || row->time_ns < track->last_ns))
         track->is_odd = 1;
-    if (track->is_odd)
+    if (UNLIKELY(track->is_odd))
         return;
     track->last_ns = row->time_ns;
     if (row->kind == PF_BEGIN) {
         row->level = track->depth++;
-        row->partner = track->top;
-        track->top = (int32_t)event;
+        row->end = -2 - (int64_t)track->top;
+        track->top = event;
     } else if (row->kind == PF_END && track->top >= 0) {
         pf_event *begun = PF_AT(&s->events, pf_event, track->top);
-        begun->end_ns = row->time_ns;
-        row->partner = track->top;
-        track->top = begun->partner;
+        row->end = track->top;
+        track->top = (int32_t)(-2 - begun->end);
+        begun->end = row->time_ns;
         track->depth--;
     } else if (row->kind == PF_END) {
         track->unmatched++;
@@ -1143,6 +1195,7 @@ static int pf_track_event(pf_scan *s, int32_t sequence, int64_t time_ns, int32_t
         uuid = q->has_default_track ? q->default_track : 0;
     int64_t event = s->events.count;
     int32_t args = -1;
+    int has_legacy = old.data && (legacy.phase || legacy.direction || legacy.bind_id || legacy.id_kind);
     if (s->text.used) {
         pf_put(s, "}");
         if (!s->no_memory)
@@ -1185,13 +1238,27 @@ static int pf_track_event(pf_scan *s, int32_t sequence, int64_t time_ns, int32_t
     int32_t name_code = name ? pf_intern(s, &s->names, name, name_size)
         : name_iid ? pf_interned(s, sequence, PF_NAME, name_iid)
         : legacy_name ? pf_interned(s, sequence, PF_NAME, legacy_name) : -1;
-    pf_event *row = track < 0 ? NULL : PF_ADD(s, &s->events, pf_event);
+    if (track < 0)
+        return 1;
+    pf_event full = {time_ns, -1, track, name_code, category, args, 0,
+                     type <= PF_INSTANT ? (int32_t)type : PF_NEITHER};
+    pf_track *on = PF_AT(&s->tracks, pf_track, track);
+    pf_match(s, on, &full, clock);
+    if (full.kind == PF_END && full.end >= 0 && args < 0 && !s->ids.count && !s->last_ids.count && !has_legacy) {
+        pf_end *end = PF_ADD(s, &s->ends, pf_end);
+        pf_end plain = {(int32_t)full.end, (int32_t)event};
+        if (end)
+            *end = plain;
+        pf_take_time(s, time_ns, -1, -1, 0);
+        return 1;
+    }
+    pf_event *row = PF_ADD(s, &s->events, pf_event);
     if (!row)
         return 1;
-    pf_event full = {time_ns, -1, track, name_code, category, args, clock,
-                     type <= PF_INSTANT ? (int32_t)type : PF_NEITHER, 0, -1};
     *row = full;
-    pf_match(s, PF_AT(&s->tracks, pf_track, track), row, event);
+    if (UNLIKELY(on->first < 0))
+        on->first = (int32_t)event;
+    pf_take_time(s, time_ns, clock, event, 0);
     for (int64_t i = 0; i < s->ids.count + s->last_ids.count; i++) {
         pf_flow *flow = PF_ADD(s, &s->flows, pf_flow);
         if (!flow)
@@ -1200,7 +1267,7 @@ static int pf_track_event(pf_scan *s, int32_t sequence, int64_t time_ns, int32_t
         pf_flow link = {event, is_last ? s->last_ids.items[i - s->ids.count] : s->ids.items[i], is_last, 0};
         *flow = link;
     }
-    if (old.data && (legacy.phase || legacy.direction || legacy.bind_id || legacy.id_kind)) {
+    if (has_legacy) {
         pf_legacy *extra = PF_ADD(s, &s->legacy, pf_legacy);
         if (!extra)
             return 1;
@@ -1673,7 +1740,7 @@ static int pf_scan_block(pf_scan *s, const uint8_t *block, int64_t size, int is_
     while (at < end) {
         uint64_t tag, length;
         const uint8_t *body = pf_varint(at, end, &tag), *next;
-        if (s->events.count + s->counts.count > MOST_ROWS - 64 * 1024)
+        if (s->events.count + s->ends.count + s->counts.count > MOST_ROWS - 64 * 1024)
             return PF_FULL;
         if (!body || tag != 10) {
             s->fault_offset = at - block;
@@ -1707,11 +1774,90 @@ static int pf_scan_block(pf_scan *s, const uint8_t *block, int64_t size, int is_
     return PF_MORE;
 }
 
+/* From events to columns; what refers to another table was checked, or makes the result 0. */
+
+/* Writes the entity of each event, and the rows, ends, levels and flags of the spans of tracks that are
+ * not odd; `spans` becomes how many these are, and `open` how many of them did not end. */
+static int pf_matched(const pf_event *events, int64_t count, const int32_t *entities, const uint8_t *is_odd,
+                      const int64_t *last_ns, int64_t tracks, uint8_t structured, uint8_t unfinished,
+                      int32_t *entity, int64_t *rows, int64_t *end_ns, int32_t *level, uint8_t *flags,
+                      int64_t *spans, int64_t *open)
+{
+    int64_t found = 0, unended = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const pf_event *event = &events[i];
+        if (event->track < 0 || event->track >= tracks)
+            return 0;
+        entity[i] = entities[event->track];
+        if (event->kind != PF_BEGIN || is_odd[event->track])
+            continue;
+        const int is_open = event->end < 0;
+        rows[found] = i;
+        end_ns[found] = is_open ? last_ns[event->track] : event->end;
+        level[found] = event->level;
+        flags[found++] = is_open ? structured | unfinished : structured;
+        unended += is_open;
+    }
+    *spans = found;
+    *open = unended;
+    return 1;
+}
+
+/* Marks the names and categories of some events; the last mark is that of none. */
+static int pf_used(const pf_event *events, int64_t count, const int64_t *rows, int64_t chosen, int64_t names,
+                   uint8_t *name, uint8_t *category)
+{
+    for (int64_t i = 0; i < chosen; i++) {
+        if (rows[i] < 0 || rows[i] >= count)
+            return 0;
+        const pf_event *event = &events[rows[i]];
+        if (event->name >= names || event->category >= names)
+            return 0;
+        name[event->name < 0 ? names : event->name] = 1;
+        category[event->category < 0 ? names : event->category] = 1;
+    }
+    return 1;
+}
+
+/* Writes the times of some events, and the codes of their names and categories. */
+static int pf_named(const pf_event *events, int64_t count, const int64_t *rows, int64_t chosen,
+                    const int32_t *names, const int32_t *categories, int64_t codes,
+                    int64_t *time_ns, int32_t *name, int32_t *category)
+{
+    for (int64_t i = 0; i < chosen; i++) {
+        if (rows[i] < 0 || rows[i] >= count)
+            return 0;
+        const pf_event *event = &events[rows[i]];
+        if (event->name >= codes - 1 || event->category >= codes - 1)
+            return 0;
+        time_ns[i] = event->time_ns;
+        name[i] = names[event->name < 0 ? codes - 1 : event->name];
+        category[i] = categories[event->category < 0 ? codes - 1 : event->category];
+    }
+    return 1;
+}
+
+/* Writes where the arguments of some events are in the text of all. */
+static int pf_arguments(const pf_event *events, int64_t count, const int64_t *rows, int64_t chosen,
+                        const int64_t *offsets, int64_t texts, int64_t *offset, int32_t *length)
+{
+    for (int64_t i = 0; i < chosen; i++) {
+        if (rows[i] < 0 || rows[i] >= count || events[rows[i]].args >= texts)
+            return 0;
+        const int32_t code = events[rows[i]].args;
+        offset[i] = code < 0 ? 0 : offsets[code];
+        length[i] = code < 0 ? 0 : (int32_t)(offsets[code + 1] - offsets[code]);
+    }
+    return 1;
+}
+
 static int pf_init(pf_scan *s, uint64_t seed)
 {
     memset(s, 0, sizeof *s);
     s->map.seed = seed;
     s->root_clock = -1;
+    s->first_ns = INT64_MAX;
+    s->last_ns = -1;
     if (!strings_init(&s->names, seed) || !strings_init(&s->texts, seed) || !pf_map_grow(&s->map))
         return 0;
     s->root_clock = pf_clock_of(s, 0, PF_BOOTTIME);
@@ -1720,8 +1866,9 @@ static int pf_init(pf_scan *s, uint64_t seed)
 
 static void pf_free(pf_scan *s)
 {
-    pf_table *tables[] = {&s->events, &s->counts, &s->flows, &s->legacy, &s->others, &s->records,
+    pf_table *tables[] = {&s->events, &s->ends, &s->waiting, &s->flows, &s->legacy, &s->others, &s->records,
                           &s->kernel_counts, &s->kernel_points, &s->tracks, &s->cpus, &s->tids};
+    void *columns[] = {s->counts.time_ns, s->counts.value, s->counts.track, s->counts.group, s->counts.is_double};
     pf_list *lists[] = {&s->values, &s->doubles, &s->tracks_of, &s->doubles_of, &s->ids, &s->last_ids,
                         &s->categories};
     for (int64_t i = 0; i < s->sequences.count; i++) {
@@ -1736,6 +1883,8 @@ static void pf_free(pf_scan *s)
         free(tables[i]->rows);
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         free(lists[i]->items);
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        free(columns[i]);
     free(s->sequences.rows);
     free(s->clocks.rows);
     free(s->map.slots);

@@ -16,7 +16,7 @@ from meantime.attribute_paths import (
     async_path,
     thread_path,
 )
-from meantime.kernels import nest
+from meantime.kernels import nest, perfetto
 from meantime.readers.chrome.spans import add_end_arguments
 from meantime.readers.contract import MOST_BATCH_ROWS
 from meantime.readers.matching import Begins, Ends, close_spans
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from meantime.readers.perfetto.tracks import Tracks
     from meantime.trace import Batch, Trace
 
-__all__ = ["TrackEvents"]
+__all__ = ["END", "TrackEvents"]
 
-_BEGIN, _END, _INSTANT, _NEITHER, _COMPLETE, _FLOW = 1, 2, 3, 0, 5, 6
+_BEGIN, END, _INSTANT, _NEITHER, _COMPLETE, _FLOW = 1, 2, 3, 0, 5, 6
 _THREAD_TRACK = 1
 # Phases of Chrome's trace events, which old writers put into track events.
 _PHASES: Final = {
     **dict.fromkeys("BbS", _BEGIN),
-    **dict.fromkeys("EeF", _END),
+    **dict.fromkeys("EeF", END),
     **dict.fromkeys("iIRnTp", _INSTANT),
     "X": _COMPLETE,
     **dict.fromkeys("stf", _FLOW),
@@ -112,19 +112,19 @@ class TrackEvents:
         self._trace = trace
         self._names = scanned.names
         self._texts, self._offsets = scanned.texts, scanned.offsets
-        self._sizes: Int32s = np.append(np.diff(scanned.offsets), 0).astype(np.int32)
         self._tracks = tracks
         self._paths = paths
         self._values = values
         self._events = tables["events"]
-        self._counts = tables["counts"]
+        self._ends = tables["ends"]
+        self._counts = scanned.counts
         self._flows = tables["flows"]
         self._legacy = tables["legacy"]
         self._tracks_rows = tables["tracks"]
         # by row of the events: what it is, its track and time, how long a complete one lasts
-        self._kind: Int32s = self._events["kind"].copy()
-        self._track: Int32s = self._events["track"].copy()
-        self._time_ns: Int64s = self._events["time_ns"].copy()
+        self._kind: Int32s = self._events["kind"]
+        self._track: Int32s = self._events["track"]
+        self._time_ns: Int64s = self._events["time_ns"]
         self._duration_ns: dict[int, int] = {}
 
     def batches(self) -> Iterator[Batch]:
@@ -132,28 +132,31 @@ class TrackEvents:
         self._trace.text = ArgumentText(self._texts)
         if len(self._events):
             yield from self._event_batches()
-        if len(self._counts):
+        if len(self._counts["track"]):
             yield from self._counter_batches()
 
     def _event_batches(self) -> Iterator[Batch]:
         trace = self._trace
         entities = self._track_entities()
-        entity = entities[self._track]
+        odd = self._odd_tracks(entities)
+        entity, spans = self._matched(entities, odd)
         self._read_legacy(entity)
         trace.anomalies.add("unknown_phase", int(np.count_nonzero(self._kind == _NEITHER)))
-        odd = self._odd_tracks(entities)
-        is_odd = odd[self._track] if odd.any() else None
-        spans = self._matched(is_odd)
-        if is_odd is not None:
-            spans = _joined(spans, self._sorted(entity, is_odd))
+        if odd.any():
+            spans = _joined(spans, self._sorted(entities, entity, odd))
         if len(spans.rows) and trace.bounds is not None:
             trace.bounds = trace.bounds[0], max(trace.bounds[1], int(spans.end_ns.max()))
         points = np.flatnonzero(self._kind == _INSTANT)
         has_flows = len(self._flows) or len(self._legacy)
-        names = self._codes(None if has_flows else np.concatenate([spans.rows, points]))
+        with_names, with_categories = perfetto.used(self._events, spans.rows, len(self._names))
+        with_names |= perfetto.used(self._events, points, len(self._names))[0]
+        if has_flows:
+            with_names[:] = True
+        names = self._codes(with_names)
+        categories = self._category_codes(with_categories)
         self._declare(entity if len(self._legacy) else entities[entities >= 0])
-        yield from self._spans(spans, entity, names)
-        if is_odd is not None:
+        yield from self._spans(spans, entity, names, categories)
+        if odd.any():
             points = points[np.argsort(self._time_ns[points], kind="stable")]
         for first in range(0, len(points), MOST_BATCH_ROWS):
             chosen = points[first : first + MOST_BATCH_ROWS]
@@ -177,42 +180,43 @@ class TrackEvents:
         odd: npt.NDArray[np.bool_] = (self._tracks_rows["is_odd"] != 0) | shared[entities]
         return odd
 
-    def _matched(self, is_odd: npt.NDArray[np.bool_] | None) -> _Matched:
-        """Return the spans of tracks whose begins and ends the scanner has matched."""
-        events, anomalies = self._events, self._trace.anomalies
-        begins, ends_of = self._kind == _BEGIN, self._kind == _END
-        if is_odd is not None:
-            begins &= ~is_odd
-            ends_of &= ~is_odd
-        rows = np.flatnonzero(begins)
-        end_ns = events["end_ns"][rows]
-        is_open = end_ns < 0
-        last_ns = self._tracks_rows["last_ns"]
-        end_ns[is_open] = last_ns[self._track[rows[is_open]]]
-        flags = np.full(len(rows), np.uint8(SpanFlag.STRUCTURED))
-        flags[is_open] |= np.uint8(SpanFlag.UNFINISHED)
-        anomalies.add("unfinished_span", int(np.count_nonzero(is_open)))
-        # the span is needed only of ends with arguments or flows
-        needed = events["args"] >= 0
-        for table in (self._flows, self._legacy):
-            needed[table["event"]] = True
-        ends = np.flatnonzero(needed & ends_of)
-        partner = events["partner"][ends].astype(np.int64)
-        closed = np.where(partner < 0, -1, np.searchsorted(rows, partner))
-        tracks = slice(None) if is_odd is None else np.unique(self._track[~is_odd])
-        unmatched = self._tracks_rows["unmatched"][tracks].sum()
-        anomalies.add("end_without_begin", int(unmatched))
-        return _Matched(rows, end_ns, events["level"][rows], flags, ends, closed)
+    def _matched(self, entities: Int32s, odd: npt.NDArray[np.bool_]) -> tuple[Int32s, _Matched]:
+        """Return the entity of each event, and the spans that the scanner has matched."""
+        events, anomalies, tracks = self._events, self._trace.anomalies, self._tracks_rows
+        entity, rows, end_ns, level, flags, unfinished = perfetto.matched(
+            events,
+            odd.view(np.uint8),
+            tracks["last_ns"].copy(),
+            entities,
+            SpanFlag.STRUCTURED,
+            SpanFlag.UNFINISHED,
+        )
+        anomalies.add("unfinished_span", unfinished)
+        # of the others nothing but the time was needed
+        ends = np.flatnonzero((self._kind == END) & ~odd[self._track])
+        begin = events["end"][ends]
+        closed = np.where(begin < 0, -1, np.searchsorted(rows, begin))
+        anomalies.add("end_without_begin", int(tracks["unmatched"][~odd & (entities >= 0)].sum()))
+        return entity, _Matched(rows, end_ns, level, flags, ends, closed)
 
-    def _sorted(self, entity: Int32s, is_odd: npt.NDArray[np.bool_]) -> _Matched:
+    def _sorted(self, entities: Int32s, entity: Int32s, odd: npt.NDArray[np.bool_]) -> _Matched:
         """Return the spans of other tracks, matched in order of time."""
-        in_time = np.flatnonzero(is_odd)
-        in_time = in_time[np.argsort(self._time_ns[in_time], kind="stable")]
-        kind = self._kind[in_time]
+        chosen = np.flatnonzero(odd[self._track])
+        begins = self._ends["begin"]
+        own = odd[self._track[begins]]
+        begins, before = begins[own], self._ends["before"][own]
+        # ends that are no events are between these
+        row = np.concatenate([np.full(len(begins), -1), chosen])
+        kind = np.concatenate([np.full(len(begins), END, np.int32), self._kind[chosen]])
+        time_ns = np.concatenate([self._events["end"][begins], self._time_ns[chosen]])
+        of = np.concatenate([entities[self._track[begins]], entity[chosen]])
+        order = np.lexsort((row >= 0, np.concatenate([before, chosen]), time_ns))
+        row, kind, time_ns, of = row[order], kind[order], time_ns[order], of[order]
         begun = (kind == _BEGIN) | (kind == _COMPLETE)
-        rows, ends = in_time[begun], in_time[kind == _END]
-        is_open = self._kind[rows] == _BEGIN
-        start_ns = self._time_ns[rows]
+        is_end = kind == END
+        rows = row[begun]
+        is_open = kind[begun] == _BEGIN
+        start_ns = time_ns[begun]
         end_ns = start_ns.copy()
         for place in np.flatnonzero(~is_open).tolist():
             end_ns[place] += min(self._duration_ns.get(int(rows[place]), 0), _LONGEST_NS)
@@ -220,52 +224,51 @@ class TrackEvents:
         begun_flags = np.uint8(nest.OPEN | SpanFlag.STRUCTURED)
         flags = np.where(is_open, begun_flags, np.uint8(0))
         level = np.zeros(len(rows), np.int32)
-        thread = entity[rows]
+        thread = of[begun]
         last_ns = np.zeros(len(self._trace.paths), np.int64)
-        np.maximum.at(last_ns, entity[in_time], self._time_ns[in_time])
+        np.maximum.at(last_ns, of, time_ns)
         np.maximum.at(last_ns, thread, end_ns)
         closed = close_spans(
             Begins(start_ns, end_ns, thread, np.zeros(len(rows), np.int32), flags),
             level,
             Ends(
-                self._time_ns[ends],
-                entity[ends],
-                np.full(len(ends), -1, np.int32),
-                np.cumsum(begun, dtype=np.int32)[kind == _END],
+                time_ns[is_end],
+                of[is_end],
+                np.full(int(np.count_nonzero(is_end)), -1, np.int32),
+                np.cumsum(begun, dtype=np.int32)[is_end],
             ),
             last_ns=last_ns,
             backwards=np.zeros(len(self._trace.paths), np.bool_),
             anomalies=self._trace.anomalies,
         )
         flags &= ~np.uint8(nest.OPEN)
-        return _Matched(rows, end_ns, level, flags, ends, closed.astype(np.int64))
+        ends = row[is_end]
+        return _Matched(
+            rows, end_ns, level, flags, ends[ends >= 0], closed[ends >= 0].astype(np.int64)
+        )
 
-    def _spans(self, spans: _Matched, entity: Int32s, names: Int32s) -> Iterator[Batch]:
-        events, rows = self._events, spans.rows
-        in_thread = entity[rows]
-        arguments, of_ends = self._arguments(rows), self._arguments(spans.ends)
+    def _spans(
+        self, spans: _Matched, entity: Int32s, names: Int32s, categories: Int32s
+    ) -> Iterator[Batch]:
+        arguments, of_ends = self._arguments(spans.rows), self._arguments(spans.ends)
         add_end_arguments(arguments, of_ends, spans.closed.astype(np.int32), self._trace.text)
-        category = events["category"][rows]
-        categories = self._category_codes(category)
-        name = events["name"][rows]
-        for first in range(0, len(rows), MOST_BATCH_ROWS):
+        for first in range(0, len(spans.rows), MOST_BATCH_ROWS):
             part = slice(first, first + MOST_BATCH_ROWS)
-            chosen = rows[part]
+            chosen = spans.rows[part]
+            start_ns, name, category = perfetto.named(self._events, chosen, names, categories)
             yield Spans(
-                self._time_ns[chosen],
+                start_ns,
                 spans.end_ns[part],
-                in_thread[part],
-                names[name[part]],
-                categories[category[part]],
+                entity[chosen],
+                name,
+                category,
                 spans.level[part],
                 spans.flags[part],
                 Arguments(arguments.offset[part], arguments.length[part]),
             )
 
     def _arguments(self, rows: Int64s) -> Arguments:
-        args = self._events["args"][rows]
-        # -1, none, is the last one
-        return Arguments(self._offsets[args], self._sizes[args])
+        return Arguments(*perfetto.arguments(self._events, rows, self._offsets))
 
     def _declare(self, entity: Int32s) -> None:
         """Declare the lanes of the entities that have events."""
@@ -276,19 +279,14 @@ class TrackEvents:
             lane = LaneDeclaration(ASYNC_PATTERN, kind="async", label="Tracks", entity_kind="Id")
             trace.lanes.append(lane)
 
-    def _codes(self, rows: Int64s | None) -> Int32s:
-        """Return the trace's code of each name in these rows, or all; -1, none, is the last one."""
-        used = np.zeros(len(self._names) + 1, np.bool_)
-        column = self._events["name"]
-        used[column if rows is None else column[rows]] = True
+    def _codes(self, used: npt.NDArray[np.bool_]) -> Int32s:
+        """Return the trace's code of each name that is used; the last one is of no name."""
         codes = np.full(len(used), -1, np.int32)
         for code in np.flatnonzero(used).tolist():
             codes[code] = self._values.code("" if code == len(self._names) else self._names[code])
         return codes
 
-    def _category_codes(self, column: Int32s) -> Int32s:
-        used = np.zeros(len(self._names) + 1, np.bool_)
-        used[column] = True
+    def _category_codes(self, used: npt.NDArray[np.bool_]) -> Int32s:
         found = np.flatnonzero(used[:-1])
         codes = np.full(len(used), -1, np.int32)
         categories = self._trace.categories
@@ -397,49 +395,51 @@ class TrackEvents:
         """Yield counters: those of integers, then those of others."""
         counts = self._counts
         track = counts["track"]
-        used = np.flatnonzero(np.bincount(track))
-        which = np.zeros(used[-1] + 1, np.intp)
-        which[used] = np.arange(len(used))
-        which = which[track]
-        described = [self._tracks.track(int(self._tracks_rows["key"][code])) for code in used]
-        entities = np.array(
-            [
-                self._paths.code(self._tracks.counter_path(int(self._tracks_rows["key"][code])))
-                for code in used
-            ],
-            np.int32,
-        )
-        doubled = np.zeros(len(self._trace.paths), np.bool_)
-        in_double = counts["is_double"] != 0
-        doubled[entities[which[in_double]]] = True
-        entity = entities[which]
-        is_double = doubled[entity]
-        value = counts["value"].copy()
+        keys = self._tracks_rows["key"]
+        is_used = np.zeros(len(keys), np.bool_)
+        is_used[track] = True
+        used = np.flatnonzero(is_used)
+        described = [self._tracks.track(int(keys[code])) for code in used]
+        # by track
+        entities = np.full(len(keys), -1, np.int32)
+        entities[used] = [
+            self._paths.code(self._tracks.counter_path(int(keys[code]))) for code in used
+        ]
+        scale, is_incremental = np.ones(len(keys), np.int64), np.zeros(len(keys), np.bool_)
+        scale[used] = [each.multiplier for each in described]
+        is_incremental[used] = [each.is_incremental for each in described]
+        in_double = counts["is_double"]
+        value = counts["value"]
         number = np.where(in_double, value.view(np.float64), value) if in_double.any() else value
-        scale = np.array([each.multiplier for each in described], np.int64)
-        incremental = np.array([each.is_incremental for each in described], np.bool_)[which]
-        for chosen, dtype in ((~is_double, np.int64), (is_double, np.float64)):
-            rows = np.flatnonzero(chosen)
-            if not len(rows):
+        doubled = np.zeros(len(self._trace.paths), np.bool_)
+        doubled[entities[track[in_double]]] = True
+        is_double = doubled[entities]
+        for dtype in (np.int64, np.float64):
+            chosen = is_used & (is_double == (dtype is np.float64))
+            if not chosen.any():
                 continue
-            numbers = (value if dtype is np.int64 else number)[rows].astype(dtype)
-            if (scale != 1).any():
+            rows = slice(None) if chosen[used].all() else np.flatnonzero(chosen[track])
+            of_track = track[rows]
+            numbers = (value if dtype is np.int64 else number)[rows].astype(dtype, copy=False)
+            if (scale[used] != 1).any():
                 with np.errstate(over="ignore", invalid="ignore"):
-                    numbers *= scale[which[rows]]
-            summed = rows[incremental[rows]]
-            if len(summed):
-                numbers[incremental[rows]] = _running(
-                    which[summed], counts["group"][summed], numbers[incremental[rows]]
+                    numbers = numbers * scale[of_track]
+            if is_incremental.any():
+                summed = is_incremental[of_track]
+                numbers = numbers.copy()
+                numbers[summed] = _running(
+                    of_track[summed], counts["group"][rows][summed], numbers[summed]
                 )
+            time_ns, of = counts["time_ns"][rows], entities[of_track]
             if dtype is np.float64:
                 finite = np.isfinite(numbers)
                 self._trace.anomalies.add("bad_counter", int(np.count_nonzero(~finite)))
-                rows, numbers = rows[finite], numbers[finite]
-            time_ns, of = counts["time_ns"][rows], entity[rows]
+                if not finite.all():
+                    time_ns, of, numbers = time_ns[finite], of[finite], numbers[finite]
             if (time_ns[1:] < time_ns[:-1]).any():
                 in_time = np.argsort(time_ns, kind="stable")
                 time_ns, of, numbers = time_ns[in_time], of[in_time], numbers[in_time]
-            for first in range(0, len(rows), MOST_BATCH_ROWS):
+            for first in range(0, len(of), MOST_BATCH_ROWS):
                 part = slice(first, first + MOST_BATCH_ROWS)
                 chosen_numbers: Any = numbers[part]
                 yield Counters(time_ns[part], of[part], chosen_numbers)

@@ -12,7 +12,7 @@ from meantime.errors import InputError
 from meantime.kernels import perf, perfetto
 from meantime.process_roles import fact_name
 from meantime.readers.perfetto.clocks import Clocks
-from meantime.readers.perfetto.events import TrackEvents
+from meantime.readers.perfetto.events import END, TrackEvents
 from meantime.readers.perfetto.kernel import KernelEvents
 from meantime.readers.perfetto.messages import BYTES, fields, text_of
 from meantime.readers.perfetto.names import PACKETS, TYPED_ARGUMENTS, name_of
@@ -209,12 +209,15 @@ class Reading:
         scanner, trace = self._scanner, self._trace
         tables = scanner.tables(perf.RECORD_TYPE)
         names = [text_of(name) for name in scanner.names()]
-        scanned = Scanned(tables, names, scanner.cpus(), *scanner.texts())
+        counts = scanner.counts()
+        scanned = Scanned(tables, counts, names, scanner.cpus(), *scanner.texts())
         trace.records = scanner.packets
         trace.clock = self._clocks.clock()
         self._count_oddities(names)
-        for name in ("events", "counts"):
-            tables[name] = self._converted(tables, name)
+        waiting = tables["waiting"]
+        is_count = waiting["is_count"] != 0
+        converted = self._convert_events(tables, waiting[~is_count])
+        converted += self._convert_counts(counts, waiting[is_count])
         paths, values = Interner(trace.paths), Interner(trace.values)
         kernel = KernelEvents(
             trace,
@@ -224,10 +227,9 @@ class Reading:
             with_scheduling=self._options.scheduling,
         )
         times = [
-            tables[name]["time_ns"]
-            for name in ("events", "counts", "records", "kernel_counts", "kernel_points")
+            tables[name]["time_ns"] for name in ("records", "kernel_counts", "kernel_points")
         ]
-        times.append(np.array(self._samples.times(), np.int64))
+        times.append(np.array([*self._samples.times(), *converted, *(scanner.bounds or ())], np.int64))
         if ends := [(int(each.min()), int(each.max())) for each in times if len(each)]:
             trace.bounds = min(first for first, _ in ends), max(last for _, last in ends) + 1
         self._name(paths)
@@ -272,37 +274,70 @@ class Reading:
         if self._release:
             trace.facts["system_release"] = self._release
 
-    def _converted(self, tables: dict[str, npt.NDArray[Any]], name: str) -> npt.NDArray[Any]:
-        """Convert the times that no snapshot before them related to the trace's clock."""
-        table = tables[name]
-        clock = table["clock"]
-        waiting = np.flatnonzero(clock >= 0)
+    def _convert_events(
+        self, tables: dict[str, npt.NDArray[Any]], waiting: npt.NDArray[np.void]
+    ) -> list[int]:
+        """Convert the times of events that no snapshot before them related to the trace's clock.
+
+        Returns:
+            These times.
+        """
+        table = tables["events"]
+        times, kept = self._convert(table["time_ns"], waiting)
+        if kept is None:
+            return times
+        # the row of each event that is kept; before one that is not is before the next
+        rows = np.append(np.cumsum(kept) - kept, np.count_nonzero(kept))
+        ended = np.flatnonzero((table["kind"] == END) & (table["end"] >= 0))
+        table["end"][ended] = rows[table["end"][ended]]
+        ends = tables["ends"]
+        ends["begin"], ends["before"] = rows[ends["begin"]], rows[ends["before"]]
+        tables["flows"] = _renumbered(tables["flows"], kept)
+        tables["legacy"] = _renumbered(tables["legacy"], kept)
+        track = table["track"][kept]
+        first = np.full(len(tables["tracks"]), -1, np.int32)
+        # of several rows the last one that is assigned stays: the first
+        first[track[::-1]] = np.arange(len(track) - 1, -1, -1)
+        tables["tracks"]["first"] = first
+        tables["events"] = table[kept]
+        return times
+
+    def _convert_counts(
+        self, counts: dict[str, npt.NDArray[Any]], waiting: npt.NDArray[np.void]
+    ) -> list[int]:
+        """Convert the times of counters likewise."""
+        times, kept = self._convert(counts["time_ns"], waiting)
+        if kept is not None:
+            for name, values in counts.items():
+                counts[name] = values[kept]
+        return times
+
+    def _convert(
+        self, time_ns: npt.NDArray[Any], waiting: npt.NDArray[np.void]
+    ) -> tuple[list[int], npt.NDArray[np.bool_] | None]:
+        """Convert times in place.
+
+        Returns:
+            The converted times, and the rows that are kept, which have a time; None for all.
+        """
         if not len(waiting):
-            return table
+            return [], None
         scanner = self._scanner
         # nothing has the trace's clock: the one that all times count is as good
-        is_alone = len(waiting) == len(table) and len(np.unique(clock)) == 1
-        kept = np.ones(len(table), np.bool_)
-        for row in waiting.tolist():
-            time_ns = scanner.converted(int(clock[row]), int(table["time_ns"][row]))
-            if time_ns is not None:
-                table["time_ns"][row] = time_ns
+        is_alone = len(waiting) == len(time_ns) and len(np.unique(waiting["clock"])) == 1
+        kept = np.ones(len(time_ns), np.bool_)
+        for row, clock, _ in waiting.tolist():
+            converted_ns = scanner.converted(clock, int(time_ns[row]))
+            if converted_ns is not None:
+                time_ns[row] = converted_ns
             elif not is_alone:
                 kept[row] = False
+        rows = waiting["row"]
+        times: list[int] = time_ns[rows[kept[rows]]].tolist()
         if kept.all():
-            return table
+            return times, None
         self._trace.anomalies.add("event_without_clock", int(np.count_nonzero(~kept)))
-        if name == "events":
-            rows = np.append(np.cumsum(kept) - 1, -1)
-            table["partner"] = rows[table["partner"]]
-            tables["flows"] = _renumbered(tables["flows"], kept)
-            tables["legacy"] = _renumbered(tables["legacy"], kept)
-            track = table["track"][kept]
-            first = np.full(len(tables["tracks"]), -1, np.int32)
-            # of several rows the last one that is assigned stays: the first
-            first[track[::-1]] = np.arange(len(track) - 1, -1, -1)
-            tables["tracks"]["first"] = first
-        return table[kept]
+        return times, kept
 
 
 def _renumbered(table: npt.NDArray[Any], kept: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:

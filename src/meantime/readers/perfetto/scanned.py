@@ -17,6 +17,7 @@ class Scanned(NamedTuple):
 
     Attributes:
         tables: The rows by kind; see `kernels/perfetto_scan.h`.
+        counts: The values of counters, by the names of their columns.
         names: The names by code.
         cpus: The number of each CPU, and the time at which its first bundle begins, or -1.
         texts: The texts of arguments, one after the other.
@@ -24,6 +25,7 @@ class Scanned(NamedTuple):
     """
 
     tables: dict[str, npt.NDArray[Any]]
+    counts: dict[str, npt.NDArray[Any]]
     names: list[str]
     cpus: list[tuple[int, int]]
     texts: bytes
