@@ -31,6 +31,15 @@ static int column_grow(void **data, int64_t capacity, size_t width) {
   return 1;
 }
 
+/* A larger capacity for a column of which nothing is known. What is not written takes no memory; and
+ * from 64 MB on, realloc moves pages, whereas it copies what is smaller. */
+static inline int64_t capacity_ahead(int64_t capacity, size_t width) {
+  const int64_t mapped = (int64_t)((64 << 20) / width);
+  if (capacity >= mapped) return 2 * capacity;
+  capacity = capacity ? 4 * capacity : 64;
+  return capacity > mapped / 64 && capacity < mapped ? mapped : capacity;
+}
+
 /* The capacity for all rows, extrapolated from `used` rows in `done` of `all` bytes, so that columns
  * grow once. */
 static inline int64_t rows_expected(int64_t used, int64_t done, int64_t all) {

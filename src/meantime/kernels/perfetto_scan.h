@@ -239,23 +239,35 @@ static int pf_next_any(const uint8_t **from, const uint8_t *end, pf_field *field
 static inline __attribute__((always_inline)) int pf_next(const uint8_t **from, const uint8_t *end, pf_field *field)
 {
     const uint8_t *at = *from;
-    /* most have a small number, and a small value or length */
-    if (LIKELY(end - at >= 2 && at[0] >= 8 && at[0] < 128 && at[1] < 128)) {
-        field->number = at[0] >> 3;
-        field->wire = at[0] & 7;
-        field->value = at[1];
-        if (field->wire == 0) {
-            field->data = NULL;
-            *from = at + 2;
-            return 1;
-        }
-        if (LIKELY(field->wire == 2 && at[1] <= end - at - 2)) {
-            field->data = at + 2;
-            *from = at + 2 + at[1];
-            return 1;
+    /* most have a number of one byte or two, and a small value or length */
+    if (LIKELY(end - at >= 3)) {
+        uint32_t tag = *at++;
+        if (tag > 127)
+            tag = (tag & 127) | (uint32_t)*at++ << 7; /* too large if there are more bytes */
+        const uint32_t value = *at++;
+        if (LIKELY(value < 128 && tag > 7 && tag < 1 << 14)) {
+            field->number = tag >> 3;
+            field->wire = tag & 7;
+            field->value = value;
+            if (!(tag & 7)) {
+                field->data = NULL;
+                *from = at;
+                return 1;
+            }
+            if (LIKELY((tag & 7) == 2 && value <= (uint64_t)(end - at))) {
+                field->data = at;
+                *from = at + value;
+                return 1;
+            }
         }
     }
-    return pf_next_any(from, end, field);
+    /* copies: neither has an address then, so both are in registers */
+    pf_field any = {0, 0, 0, NULL};
+    at = *from;
+    const int got = pf_next_any(&at, end, &any);
+    *from = at;
+    *field = any;
+    return got;
 }
 
 static inline int pf_is(const pf_field *field, uint32_t number, uint32_t wire)
@@ -265,10 +277,16 @@ static inline int pf_is(const pf_field *field, uint32_t number, uint32_t wire)
 
 /* Tables, lists and text */
 
+static inline int64_t pf_more_rows(int64_t room, size_t width)
+{
+    const int64_t more = capacity_ahead(room, width);
+    return room < MOST_ROWS && more > MOST_ROWS ? MOST_ROWS : more;
+}
+
 static inline void *pf_row(pf_scan *s, pf_table *table, size_t width)
 {
     if (UNLIKELY(table->count == table->room)) {
-        int64_t room = table->room ? 2 * table->room : 64;
+        int64_t room = pf_more_rows(table->room, width);
         if (room > MOST_ROWS || !column_grow(&table->rows, room, width)) {
             s->no_memory = 1;
             return NULL;
@@ -996,7 +1014,7 @@ static inline void pf_take_time(pf_scan *s, int64_t time_ns, int32_t clock, int6
 static int pf_grow_counts(pf_scan *s)
 {
     pf_counts *counts = &s->counts;
-    int64_t room = counts->room ? 2 * counts->room : 1024;
+    int64_t room = pf_more_rows(counts->room, sizeof *counts->value);
     if (room > MOST_ROWS || !column_grow((void **)&counts->time_ns, room, sizeof *counts->time_ns)
         || !column_grow((void **)&counts->value, room, sizeof *counts->value)
         || !column_grow((void **)&counts->track, room, sizeof *counts->track)

@@ -73,6 +73,13 @@ cdef extern from "service_scan.h" nogil:
     int sv_relate(const sv_row *rows, int64_t count, const sv_link *links, int64_t link_count,
                   uint64_t seed, int64_t *parent, int64_t *linked, int64_t *ids_found,
                   int64_t *missing)
+    void sv_split(const sv_row *rows, int64_t count, int64_t *start_ns, int64_t *end_ns,
+                  int32_t *resource, int32_t *thread, uint8_t *kind, uint8_t *is_unfinished)
+    int sv_chosen(const sv_row *rows, int64_t count, const int64_t *order, int64_t chosen,
+                  const int32_t *names, int64_t codes, int32_t *name, int32_t *category,
+                  int64_t *offset, int32_t *length)
+    int64_t sv_open_counts(const int64_t *start, const int64_t *end, int64_t count, int64_t first,
+                           int64_t *time_ns, int64_t *open)
     int strings_init(intern_table *table, uint64_t seed)
     void sv_free(sv_scan *s)
 
@@ -300,6 +307,62 @@ cdef object _taken(sv_table *table, object dtype):
     return rows
 
 
+cdef sv_row *_row_items(object rows, Py_ssize_t *count) except NULL:
+    if rows.dtype != ROW:
+        raise TypeError("these are no spans")
+    count[0] = len(rows)
+    return <sv_row*>UINT8_ITEMS(rows.view(np.uint8), NULL)
+
+
+def split(rows):
+    """Return the starts, ends, resources, threads, kinds and unfinished flags of spans.
+
+    Args:
+        rows: An array of `ROW`.
+    """
+    cdef Py_ssize_t count
+    cdef sv_row *items = _row_items(rows, &count)
+    start_ns, end_ns = np.empty(count, np.int64), np.empty(count, np.int64)
+    resource, thread = np.empty(count, np.int32), np.empty(count, np.int32)
+    kind, unfinished = np.empty(count, np.uint8), np.empty(count, np.uint8)
+    cdef int64_t *starts = <int64_t*>INT64_ITEMS(start_ns, NULL)
+    cdef int64_t *ends = <int64_t*>INT64_ITEMS(end_ns, NULL)
+    cdef int32_t *resources = <int32_t*>INT32_ITEMS(resource, NULL)
+    cdef int32_t *threads = <int32_t*>INT32_ITEMS(thread, NULL)
+    cdef uint8_t *kinds = <uint8_t*>UINT8_ITEMS(kind, NULL)
+    cdef uint8_t *flags = <uint8_t*>UINT8_ITEMS(unfinished, NULL)
+    with nogil:
+        sv_split(items, count, starts, ends, resources, threads, kinds, flags)
+    return start_ns, end_ns, resource, thread, kind, unfinished != 0
+
+
+def chosen(rows, order, names):
+    """Return the names, the categories, and where the arguments are of some spans.
+
+    Args:
+        rows: An array of `ROW`.
+        order: int64, which of these.
+        names: int32, the code of each name.
+    """
+    cdef Py_ssize_t count, some, codes
+    cdef int done
+    cdef sv_row *items = _row_items(rows, &count)
+    cdef int64_t *of = <int64_t*>INT64_ITEMS(order, &some)
+    cdef int32_t *name_codes = <int32_t*>INT32_ITEMS(names, &codes)
+    name, category = np.empty(some, np.int32), np.empty(some, np.int32)
+    offset, length = np.empty(some, np.int64), np.empty(some, np.int32)
+    cdef int32_t *to_name = <int32_t*>INT32_ITEMS(name, NULL)
+    cdef int32_t *to_category = <int32_t*>INT32_ITEMS(category, NULL)
+    cdef int64_t *to_offset = <int64_t*>INT64_ITEMS(offset, NULL)
+    cdef int32_t *to_length = <int32_t*>INT32_ITEMS(length, NULL)
+    with nogil:
+        done = sv_chosen(items, count, of, some, name_codes, codes, to_name, to_category, to_offset,
+                         to_length)
+    if not done:
+        raise ValueError("a span is not there")
+    return name, category, offset, length
+
+
 def relate(rows, links):
     """Find the parents of spans, and what links lead to.
 
@@ -373,3 +436,28 @@ def lanes_of(start_ns, end_ns, parent):
     if not done:
         raise MemoryError
     return lane, level
+
+
+def open_counts(start_ns, end_ns, int64_t first_ns):
+    """Return how many of some spans are open, from each time on at which that changes.
+
+    Returns:
+        The times, from `first_ns` on, and the numbers.
+
+    Args:
+        start_ns: int64, when spans began, ascending.
+        end_ns: int64, when they ended, ascending; as many.
+        first_ns: A time before all of these.
+    """
+    cdef Py_ssize_t count, ends
+    cdef int64_t found
+    cdef int64_t *start = <int64_t*>INT64_ITEMS(start_ns, &count)
+    cdef int64_t *end = <int64_t*>INT64_ITEMS(end_ns, &ends)
+    if count != ends:
+        raise ValueError("the columns must be of the same length")
+    time_ns, number = np.empty(2 * count + 1, np.int64), np.empty(2 * count + 1, np.int64)
+    cdef int64_t *times = <int64_t*>INT64_ITEMS(time_ns, NULL)
+    cdef int64_t *numbers = <int64_t*>INT64_ITEMS(number, NULL)
+    with nogil:
+        found = sv_open_counts(start, end, count, first_ns, times, numbers)
+    return time_ns[:found], number[:found]

@@ -106,7 +106,7 @@ typedef struct {
 static inline void *sv_push(sv_table *table, size_t width)
 {
     if (table->count == table->room) {
-        int64_t room = table->room ? table->room * 3 / 2 : 1024;
+        int64_t room = capacity_ahead(table->room, width);
         if (!column_grow(&table->items, room, width))
             return NULL;
         table->room = room;
@@ -118,7 +118,7 @@ static inline void *sv_push(sv_table *table, size_t width)
 static inline char *sv_room(sv_scan *s, sv_text *text, size_t more)
 {
     if ((size_t)(text->room - text->size) < more) {
-        int64_t room = 2 * (text->size + (int64_t)more) + 4096;
+        int64_t room = capacity_ahead(text->size + (int64_t)more, 1);
         if (!column_grow((void **)&text->at, room, 1)) {
             s->no_memory = 1;
             return NULL;
@@ -1937,26 +1937,66 @@ typedef struct {
     unsigned forms;
 } sv_id;
 
-enum { SV_MOST_OF_AN_ID = 4 };
+enum { SV_MOST_OF_AN_ID = 4, SV_AHEAD = 32, SV_ROW_BITS = 40 };
 
+/* Slots have a row plus one, and some bits of its id's hash above that; 0 is empty. */
 typedef struct {
     const sv_row *rows;
-    int64_t *first, *next; /* by slot, and by row; -1 for none */
+    uint64_t *slots;
+    int64_t *next; /* by row, the next one with the same id; -1 for none */
     uint64_t mask, seed;
 } sv_ids;
 
-static inline int64_t *sv_slot(const sv_ids *ids, const sv_id *id)
+#define SV_ROW_OF(slot) ((int64_t)((slot) & (((uint64_t)1 << SV_ROW_BITS) - 1)) - 1)
+
+static inline uint64_t sv_hash(const sv_ids *ids, const sv_id *id)
 {
     uint64_t hash = intern_fold(id->trace_high ^ ids->seed, id->trace_low ^ 0xA0761D6478BD642FULL);
-    hash = intern_fold(hash ^ id->span, ids->seed ^ (id->forms + 0xE7037ED1A0B428DBULL));
+    return intern_fold(hash ^ id->span, ids->seed ^ (id->forms + 0xE7037ED1A0B428DBULL));
+}
+
+/* Returns the slot of an id, which is empty if no row has it. */
+static inline uint64_t *sv_slot(const sv_ids *ids, const sv_id *id, uint64_t hash)
+{
     for (uint64_t at = hash & ids->mask;; at = (at + 1) & ids->mask) {
-        const int64_t row = ids->first[at];
-        if (row < 0)
-            return &ids->first[at];
-        const sv_row *other = &ids->rows[row];
+        const uint64_t slot = ids->slots[at];
+        if (!slot)
+            return &ids->slots[at];
+        if ((slot ^ hash) >> SV_ROW_BITS)
+            continue;
+        const sv_row *other = &ids->rows[SV_ROW_OF(slot)];
         if (other->trace_high == id->trace_high && other->trace_low == id->trace_low
             && other->span == id->span && (other->forms & 3u) == id->forms)
-            return &ids->first[at];
+            return &ids->slots[at];
+    }
+}
+
+static inline sv_id sv_own_id(const sv_row *row)
+{
+    const sv_id id = {row->trace_high, row->trace_low, row->span, row->forms & 3u};
+    return id;
+}
+
+static inline sv_id sv_parent_id(const sv_row *row)
+{
+    /* whether the trace's id is of the other form, and the parent's */
+    const sv_id id = {row->trace_high, row->trace_low, row->parent,
+                      (row->forms & 1u) | (row->forms >> 1 & 2u)};
+    return id;
+}
+
+static inline int sv_has_parent(const sv_row *row)
+{
+    return row->parent || (row->forms & 4u);
+}
+
+/* Reads ahead the slots of some rows, or of their parents; their hashes are in `hashes`. */
+static void sv_read_ahead(const sv_ids *ids, int64_t first, int64_t last, int is_parent, uint64_t *hashes)
+{
+    for (int64_t row = first; row < last; row++) {
+        const sv_id id = is_parent ? sv_parent_id(&ids->rows[row]) : sv_own_id(&ids->rows[row]);
+        hashes[row - first] = sv_hash(ids, &id);
+        __builtin_prefetch(&ids->slots[hashes[row - first] & ids->mask]);
     }
 }
 
@@ -1967,58 +2007,123 @@ static int sv_relate(const sv_row *rows, int64_t count, const sv_link *links, in
                      int64_t *missing)
 {
     sv_ids ids = {rows, NULL, NULL, 1, seed};
+    uint64_t hashes[SV_AHEAD];
     while (ids.mask < 2 * (uint64_t)count)
         ids.mask *= 2;
-    ids.first = malloc(ids.mask * sizeof *ids.first);
-    ids.next = malloc(((size_t)count + 1) * sizeof *ids.next);
-    const int done = ids.first && ids.next;
     *ids_found = *missing = 0;
-    if (done) {
-        for (uint64_t i = 0; i < ids.mask; i++)
-            ids.first[i] = -1;
-        ids.mask--;
-        for (int64_t row = 0; row < count; row++) {
-            const sv_id id = {rows[row].trace_high, rows[row].trace_low, rows[row].span,
-                              rows[row].forms & 3u};
-            int64_t *to = sv_slot(&ids, &id);
-            *ids_found += *to < 0;
-            int known = 0;
-            while (*to >= 0 && ++known < SV_MOST_OF_AN_ID)
-                to = &ids.next[*to];
-            ids.next[row] = -1;
-            if (*to < 0)
-                *to = row;
-        }
-        for (int64_t row = 0; row < count; row++) {
-            /* whether the trace's id is of the other form, and the parent's */
-            const unsigned forms = (rows[row].forms & 1u) | (rows[row].forms >> 1 & 2u);
-            const sv_id id = {rows[row].trace_high, rows[row].trace_low, rows[row].parent, forms};
-            parent[row] = -1;
-            if (!rows[row].parent && !(forms & 2u))
-                continue;
-            int64_t other = -1;
-            for (int64_t at = *sv_slot(&ids, &id); at >= 0; at = ids.next[at]) {
-                if (at == row)
-                    continue;
-                if (rows[at].resource == rows[row].resource) {
-                    other = at;
-                    break;
-                }
-                if (other < 0)
-                    other = at;
-            }
-            *missing += other < 0;
-            parent[row] = other;
-        }
-        for (int64_t i = 0; i < link_count; i++) {
-            const sv_id id = {links[i].trace_high, links[i].trace_low, links[i].span,
-                              (unsigned)links[i].forms & 3u};
-            linked[i] = *sv_slot(&ids, &id);
-        }
+    if ((uint64_t)count >= (uint64_t)1 << (SV_ROW_BITS - 1)
+        || !column_grow((void **)&ids.slots, (int64_t)ids.mask, sizeof *ids.slots))
+        return 0;
+    memset(ids.slots, 0, ids.mask * sizeof *ids.slots);
+    ids.mask--;
+    if (!column_grow((void **)&ids.next, count + 1, sizeof *ids.next)) {
+        free(ids.slots);
+        return 0;
     }
-    free(ids.first);
+    for (int64_t row = 0; row < count; row++) {
+        if (row % SV_AHEAD == 0)
+            sv_read_ahead(&ids, row, row + SV_AHEAD < count ? row + SV_AHEAD : count, 0, hashes);
+        const sv_id id = sv_own_id(&rows[row]);
+        const uint64_t hash = hashes[row % SV_AHEAD];
+        uint64_t *slot = sv_slot(&ids, &id, hash);
+        ids.next[row] = -1;
+        if (!*slot) {
+            *slot = (hash >> SV_ROW_BITS << SV_ROW_BITS) | (uint64_t)(row + 1);
+            ++*ids_found;
+            continue;
+        }
+        int64_t *to = &ids.next[SV_ROW_OF(*slot)];
+        int known = 1;
+        while (*to >= 0 && ++known < SV_MOST_OF_AN_ID)
+            to = &ids.next[*to];
+        if (*to < 0)
+            *to = row;
+    }
+    for (int64_t row = 0; row < count; row++) {
+        if (row % SV_AHEAD == 0)
+            sv_read_ahead(&ids, row, row + SV_AHEAD < count ? row + SV_AHEAD : count, 1, hashes);
+        parent[row] = -1;
+        if (!sv_has_parent(&rows[row]))
+            continue;
+        const sv_id id = sv_parent_id(&rows[row]);
+        int64_t other = -1;
+        for (int64_t at = SV_ROW_OF(*sv_slot(&ids, &id, hashes[row % SV_AHEAD])); at >= 0; at = ids.next[at]) {
+            if (at == row)
+                continue;
+            if (rows[at].resource == rows[row].resource) {
+                other = at;
+                break;
+            }
+            if (other < 0)
+                other = at;
+        }
+        *missing += other < 0;
+        parent[row] = other;
+    }
+    for (int64_t i = 0; i < link_count; i++) {
+        const sv_id id = {links[i].trace_high, links[i].trace_low, links[i].span,
+                          (unsigned)links[i].forms & 3u};
+        linked[i] = SV_ROW_OF(*sv_slot(&ids, &id, sv_hash(&ids, &id)));
+    }
+    free(ids.slots);
     free(ids.next);
-    return done;
+    return 1;
+}
+
+/* Writes how many of some spans are open, wherever that changes, and at `first` in any case; returns
+ * how often that is. Both columns ascend; there is room for all their times and one more. */
+static int64_t sv_open_counts(const int64_t *start, const int64_t *end, int64_t count, int64_t first,
+                              int64_t *time_ns, int64_t *open)
+{
+    int64_t begun = 0, ended = 0, found = 0;
+    for (int64_t now = first;;) {
+        while (begun < count && start[begun] <= now)
+            begun++;
+        while (ended < count && end[ended] <= now)
+            ended++;
+        if (!found || open[found - 1] != begun - ended) {
+            time_ns[found] = now;
+            open[found++] = begun - ended;
+        }
+        if (ended == count && begun == count)
+            return found;
+        now = begun < count && (ended == count || start[begun] < end[ended]) ? start[begun] : end[ended];
+    }
+}
+
+/* Writes columns of spans. */
+static void sv_split(const sv_row *rows, int64_t count, int64_t *start_ns, int64_t *end_ns, int32_t *resource,
+                     int32_t *thread, uint8_t *kind, uint8_t *is_unfinished)
+{
+    for (int64_t i = 0; i < count; i++) {
+        start_ns[i] = rows[i].start_ns;
+        end_ns[i] = rows[i].end_ns;
+        resource[i] = rows[i].resource;
+        thread[i] = rows[i].thread;
+        kind[i] = rows[i].kind;
+        is_unfinished[i] = rows[i].is_unfinished;
+    }
+}
+
+/* Writes columns of some spans, in their order; 0 if a row or a name is not there. */
+static int sv_chosen(const sv_row *rows, int64_t count, const int64_t *order, int64_t chosen,
+                     const int32_t *names, int64_t codes, int32_t *name, int32_t *category,
+                     int64_t *offset, int32_t *length)
+{
+    for (int64_t i = 0; i < chosen; i++) {
+        if (i + SV_AHEAD < chosen && order[i + SV_AHEAD] >= 0 && order[i + SV_AHEAD] < count)
+            __builtin_prefetch(&rows[order[i + SV_AHEAD]].offset);
+        if (order[i] < 0 || order[i] >= count)
+            return 0;
+        const sv_row *row = &rows[order[i]];
+        if (row->name < 0 || row->name >= codes)
+            return 0;
+        name[i] = names[row->name];
+        category[i] = row->category;
+        offset[i] = row->offset;
+        length[i] = row->length;
+    }
+    return 1;
 }
 
 static void sv_free(sv_scan *s)

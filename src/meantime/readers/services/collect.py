@@ -17,7 +17,8 @@ from meantime.anomalies import Anomalies
 from meantime.attribute_paths import COUNTER_PATTERN, counter_path, process_path, thread_path
 from meantime.clocks import Clock
 from meantime.columns import Interner
-from meantime.kernels.service_rows import LINK, ServiceRows, generations, relate
+from meantime.kernels import service_rows
+from meantime.kernels.service_rows import LINK, ServiceRows, generations, open_counts, relate
 from meantime.readers.contract import MOST_BATCH_ROWS
 from meantime.readers.services.clock_repair import shifts
 from meantime.readers.services.lanes import lanes_of
@@ -75,13 +76,6 @@ _KIND_CODES = {
 }
 _TRACE_ID, _SPAN_ID = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{16}")
 _WORD = 2**64 - 1
-
-
-class _Open(NamedTuple):
-    """How many requests a service had open, from each time on."""
-
-    time_ns: Int64s
-    requests: Int64s
 
 
 class _Columns(NamedTuple):
@@ -145,8 +139,9 @@ class Collected:
 
     def finish(self) -> None:
         """Keep what was added since `begin`."""
-        self._trace.anomalies.update(self.anomalies)
-        self.anomalies = Anomalies()
+        if self.anomalies:
+            self._trace.anomalies.update(self.anomalies)
+            self.anomalies = Anomalies()
         self._trace.records += self._records
         self._records = 0
 
@@ -245,23 +240,15 @@ class Collected:
         self._trace.anomalies.add("parent_not_in_input", missing)
         generation, cycles = generations(parent)
         self._trace.anomalies.add("parent_cycle", cycles)
-        spans = _Columns(
-            start=np.ascontiguousarray(rows["start_ns"]),
-            end=np.ascontiguousarray(rows["end_ns"]),
-            resource=np.ascontiguousarray(rows["resource"]),
-            thread=np.ascontiguousarray(rows["thread"]),
-            kind=np.ascontiguousarray(rows["kind"]),
-            unfinished=rows["is_unfinished"] != 0,
-            parent=parent,
-            rows=rows,
-        )
+        spans = _Columns(*service_rows.split(rows), parent=parent, rows=rows)
         processes = self._process_ids(spans.resource)
         names = self._values.codes([_decoded(name) for name in self.rows.names()])
         points = self.rows.points()
         if self._repair_clocks:
             self._repair(spans, points, processes)
         order = _in_order(spans, generation)
-        of_row, level, structured = self._entities(processes, spans, order)
+        of_services = [*_by_code(spans.resource, order)]
+        of_row, level, structured = self._entities(processes, spans, of_services)
         flags = np.where(structured, SpanFlag.STRUCTURED, 0) | np.where(
             spans.unfinished, SpanFlag.UNFINISHED, 0
         )
@@ -271,7 +258,7 @@ class Collected:
         yield from self._points(points, names, of_row, spans, of_logs, processes)
         self._compare_clocks(spans, processes)
         yield from self._flows(of_row, spans, links["row"], linked[: len(links)])
-        yield from self._open_requests(spans, processes)
+        yield from self._open_requests(spans, processes, of_services)
 
     def _repair(
         self, spans: _Columns, points: npt.NDArray[np.void], processes: Sequence[str]
@@ -398,11 +385,15 @@ class Collected:
         return found
 
     def _entities(
-        self, processes: Sequence[str], spans: _Columns, order: Int64s
+        self,
+        processes: Sequence[str],
+        spans: _Columns,
+        of_services: Sequence[tuple[int, Int64s]],
     ) -> tuple[Int32s, Int32s, npt.NDArray[np.bool_]]:
         """Return the thread or lane of each span, its level there, and if that is known."""
         paths = Interner(self._trace.paths)
-        entity, level = np.zeros(len(order), np.int32), np.zeros(len(order), np.int32)
+        count = len(spans.start)
+        entity, level = np.zeros(count, np.int32), np.zeros(count, np.int32)
         # lanes show whole requests, but a service that names all its threads is drawn by these
         without = np.zeros(len(processes), np.bool_)
         without[spans.resource[spans.thread < 0]] = True
@@ -413,8 +404,8 @@ class Collected:
             named[code] = paths.code(thread_path(_decoded(threads[code]), processes[of[code]]))
         entity[~structured] = named[spans.thread[~structured]]
         # rows are numbered within the service, where a parent elsewhere is none; the last is none
-        local = np.full(len(order) + 1, -1, np.int64)
-        for number, rows in _by_code(spans.resource, order):
+        local = np.full(count + 1, -1, np.int64)
+        for number, rows in of_services:
             if not without[number]:
                 continue
             process = processes[number]
@@ -443,15 +434,16 @@ class Collected:
     ) -> Iterator[Batch]:
         for first in range(0, len(order), MOST_BATCH_ROWS):
             rows = order[first : first + MOST_BATCH_ROWS]
+            name, category, offset, length = service_rows.chosen(spans.rows, rows, names)
             yield Spans(
                 start_ns=spans.start[rows],
                 end_ns=spans.end[rows],
                 thread=entity[rows],
-                name=names[spans.rows["name"][rows]],
-                category=spans.rows["category"][rows],
+                name=name,
+                category=category,
                 level=level[rows],
                 flags=flags[rows],
-                arguments=Arguments(spans.rows["offset"][rows], spans.rows["length"][rows]),
+                arguments=Arguments(offset, length),
             )
 
     def _points(  # noqa: PLR0917 - columns of one table, in its order
@@ -584,7 +576,12 @@ class Collected:
                     name=name,
                 )
 
-    def _open_requests(self, spans: _Columns, processes: Sequence[str]) -> Iterator[Batch]:
+    def _open_requests(
+        self,
+        spans: _Columns,
+        processes: Sequence[str],
+        of_services: Sequence[tuple[int, Int64s]],
+    ) -> Iterator[Batch]:
         """Yield how many requests each service had open, as a counter and as a state."""
         trace = self._trace
         start, end = spans.start, spans.end
@@ -606,28 +603,25 @@ class Collected:
                 ),
             ),
         ]
-        for number, own in _by_code(spans.resource, np.arange(len(start))):
+        for number, own in of_services:
             process = processes[number]
             chosen = own[entering[own]]
             if not len(chosen):
                 chosen = own[first[own]]
-            extent_ns = int(start[own].min()), int(end[own].max())
-            open_ = _open(start[chosen], end[chosen], extent_ns)
+            # they are in the order of their starts
+            extent_ns = int(start[own[0]]), int(end[own].max())
+            time_ns, requests = open_counts(start[chosen], np.sort(end[chosen]), extent_ns[0])
             service = paths.code(process_path(process))
             counter = paths.code(counter_path(process, _REQUESTS, _SERIES))
             yield Counters(
-                time_ns=open_.time_ns,
-                entity=np.full(len(open_.time_ns), counter, np.int32),
-                value=open_.requests,
+                time_ns=time_ns,
+                entity=np.full(len(time_ns), counter, np.int32),
+                value=requests,
             )
-            doubling = np.zeros(len(open_.requests), np.int64)
-            some = open_.requests > 0
-            doubling[some] = np.minimum(
-                np.log2(open_.requests[some]).astype(np.int64) + 1, _MOST_DOUBLINGS
-            )
-            state = codes[doubling]
-            changed = np.append(True, state[1:] != state[:-1]) & (open_.time_ns < extent_ns[1])
-            times = np.append(open_.time_ns[changed], extent_ns[1])
+            # the exponent of a number is how often it can be halved to less than 1
+            state = codes[np.minimum(np.frexp(requests)[1], _MOST_DOUBLINGS)]
+            changed = np.append(True, state[1:] != state[:-1]) & (time_ns < extent_ns[1])
+            times = np.append(time_ns[changed], extent_ns[1])
             yield StateChanges(
                 time_ns=times,
                 entity=np.full(len(times), service, np.int32),
@@ -681,13 +675,3 @@ def _serving(doubling: int) -> str:
     if doubling == _MOST_DOUBLINGS - 1:
         return f"serving {least}+"
     return f"serving {least}" if doubling == 0 else f"serving {least}-{2 * least - 1}"
-
-
-def _open(start_ns: Int64s, end_ns: Int64s, extent_ns: tuple[int, int]) -> _Open:
-    """Return how many of some spans are open, wherever that changes, from a time to another."""
-    start_ns, end_ns = np.sort(start_ns), np.sort(end_ns)
-    time_ns = np.sort(np.concatenate([np.array(extent_ns[:1]), start_ns, end_ns]))
-    time_ns = time_ns[np.append(True, time_ns[1:] != time_ns[:-1])]
-    count = np.searchsorted(start_ns, time_ns, "right") - np.searchsorted(end_ns, time_ns, "right")
-    changed = np.append(True, count[1:] != count[:-1])
-    return _Open(time_ns[changed], count[changed])
