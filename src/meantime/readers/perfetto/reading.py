@@ -226,10 +226,10 @@ class Reading:
             self._release,
             with_scheduling=self._options.scheduling,
         )
-        times = [
-            tables[name]["time_ns"] for name in ("records", "kernel_counts", "kernel_points")
-        ]
-        times.append(np.array([*self._samples.times(), *converted, *(scanner.bounds or ())], np.int64))
+        times = [tables[name]["time_ns"] for name in ("records", "kernel_counts", "kernel_points")]
+        times.append(
+            np.array([*self._samples.times(), *converted, *(scanner.bounds or ())], np.int64)
+        )
         if ends := [(int(each.min()), int(each.max())) for each in times if len(each)]:
             trace.bounds = min(first for first, _ in ends), max(last for _, last in ends) + 1
         self._name(paths)
