@@ -153,6 +153,10 @@ CATALOGUE: dict[str, str] = {
         "descriptions of the recording or of a process cannot be read: commands, the host or"
         " UTC times are missing"
     ),
+    "library_not_recognised": (
+        "libraries are of versions of which not all is recorded; the fact `not recognised` says"
+        " what is missing"
+    ),
     "process_not_recorded": (
         "processes could not be recorded; the file `unrecorded` in the recording says why"
     ),

@@ -61,6 +61,7 @@ def summary(path: str) -> Iterator[str]:
         return
     following.finish()
     problems = [*map("  {}".format, following.anomalies.lines()), *unrecorded]
+    problems += map("  {}".format, following.unrecognised[:_MOST_UNRECORDED])
     if following.failure:
         problems.append(f"  the first file that could not be written: {following.failure}")
     if not following.activity.changes and not following.is_sampled:

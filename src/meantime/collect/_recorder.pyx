@@ -46,6 +46,10 @@ cdef extern from "requests.h":
         handle_context_offset = ((PyMemberDescrObject *)context)->d_member->offset;
         runs_callbacks = is_known;
     }
+    /* the facts of a forked process are created with its first stream */
+    static void put_own_fact(uint8_t kind, const char *text, uint32_t length) {
+        if (stream_of_thread()) write_fact(kind, 0, text, length);
+    }
     static void set_label_variable(PyObject *variable) { ASSIGN(label_variable, variable); }
     static void set_trio_checkpoint(PyObject *kind) { ASSIGN(trio_checkpoint, kind); }
     static void set_hides_timers(int hides) { hides_timers = hides; }
@@ -98,6 +102,7 @@ cdef extern from "requests.h":
     void set_task_types(object, object, object)
     void set_is_coroutine(object)
     void set_label_variable(object)
+    void put_own_fact(uint8_t, const char *, uint32_t)
     void clear_library()
     int add_library(const char *, size_t)
     int start_recording(const char *, int, uint32_t, uint64_t, uint64_t, uint64_t)
@@ -177,7 +182,7 @@ cdef extern from "requests.h":
     void begin_loop_run(uint32_t)
     void end_loop_run()
     int KIND_SUBMIT, KIND_ITEM_BEGIN, KIND_LOCATION, KIND_RESUMED
-    int KIND_LABEL
+    int KIND_LABEL, KIND_UNRECOGNISED
     ctypedef struct record_number:
         const char *name
         int number
@@ -504,13 +509,15 @@ def configure_requests(asgi, aiohttp, dict functions, dict routes):
     set_descriptions(asgi, aiohttp, functions, routes)
 
 
-def serve_requests(code, type owner, type request, str file, *, aiohttp):
+def serve_requests(code, owner, request, str file, *, aiohttp):
     """Record that each task whose coroutine has this code serves one request.
 
     It is that of aiohttp's `_handle_request` or of uvicorn's `run_asgi`, or None where that is
     replaced already. So does a task whose coroutine is of another file than the server's and was
-    called with an instance of each of both types.
+    called with an instance of each of both types, which may have a metaclass of their own.
     """
+    if not (isinstance(owner, type) and isinstance(request, type)):
+        raise TypeError("an owner and a request are types")
     cdef int server = SERVER_AIOHTTP if aiohttp else SERVER_ASGI
     if code is not None:
         add_serving_code(code, server)
@@ -557,6 +564,14 @@ def answer_asgi(number: int, scope, message):
     """Record the status in an ASGI message that begins a response, and what answers."""
     if recording_on:
         answer_by_middleware(number, scope, message)
+
+
+def report_unrecognised(library: str, version: str, what: str):
+    """Record as a fact that a library is of a version of which something is not recorded."""
+    cdef bytes text = b"%b\0%b\0%b" % (_short(library), _short(version), _short(what))
+    cdef Py_ssize_t length = len(text)
+    if recording_on:
+        put_own_fact(KIND_UNRECOGNISED, text, length)
 
 
 def configure_trio(checkpoint):
@@ -649,13 +664,13 @@ def current():
     return current_task
 
 
-def instances(type kind):
+def instances(kind):
     """Return the objects of a type that the garbage collector knows."""
     cdef list everything = gc.get_objects(), found = []
     cdef object each
     for each in everything:
         # not isinstance: it reads `__class__`, which runs code of proxies and mocks
-        if PyType_IsSubtype(type(each), kind):
+        if PyType_IsSubtype(type(each), <type>kind):
             found.append(each)
     return found
 
@@ -735,7 +750,7 @@ cdef uint32_t _location_of_text(bytes text) except? 0:
     return _named_locations[text]
 
 
-cdef object _runtime_of(type kind):
+cdef object _runtime_of(object kind):
     """Return the library that a type of loop is of; that of its base if it is the program's own."""
     cdef object base
     for base in kind.__mro__:

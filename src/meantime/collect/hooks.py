@@ -76,7 +76,9 @@ class Hooks:
         self._detach: list[Callable[[], None]] = []
         if tasks:
             callbacks.update(dict.fromkeys(_SERVERS, self._server))
-        self._watch = ImportWatch(callbacks)
+        self._watch = ImportWatch(
+            {name: _guarded(name, change) for name, change in callbacks.items()}
+        )
         self._removed = False
         if tasks or workers:
             self._attach_running()
@@ -120,6 +122,8 @@ class Hooks:
         if _recorder.configure_handles(events.Handle, events.TimerHandle):
             self._replace(events.Handle, "_run", "handle_run")
             self._replace(loop_class, "run_in_executor", "run_in_executor")
+        else:
+            _report(asyncio, "callbacks")
         if self._errors:
             self._replace(loop_class, "call_exception_handler", "unhandled")
 
@@ -171,7 +175,8 @@ class Hooks:
             self._replace(uvloop.Loop, "run_in_executor", "run_in_executor")
         if self._workers:
             # its loops wait in compiled code, not in a selector
-            _recorder.watch_events(sys.modules["uvloop.loop"].Loop)
+            if not _recorder.watch_events(sys.modules["uvloop.loop"].Loop):
+                _report(uvloop, "polls of loops")
         if self._errors:
             self._replace(uvloop.Loop, "call_exception_handler", "unhandled")
 
@@ -179,7 +184,10 @@ class Hooks:
         self._add_library(trio)
         self._add_cancellation(trio.Cancelled)
         traps = sys.modules["trio._core._traps"]
-        _recorder.configure_trio(getattr(traps, "CancelShieldedCheckpoint", None))
+        checkpoint = getattr(traps, "CancelShieldedCheckpoint", None)
+        _recorder.configure_trio(checkpoint)
+        if checkpoint is None:
+            _report(trio, "checkpoints")
         runner = sys.modules["trio._core._run"].Runner
         if self._tasks:
             self._replace(runner, "spawn_impl", "trio_spawn")
@@ -247,8 +255,28 @@ _LIBRARIES = {
     "trio": Hooks._trio,  # noqa: SLF001 - as above
     "anyio": Hooks._add_library,  # noqa: SLF001 - as above
 }
+# what is not recorded of a library whose parts are not found
+_RECORDED = dict.fromkeys(_LIBRARIES, "tasks") | dict.fromkeys(POOL_MODULES, "thread pools")
 _THREADING = "threading"
 CHANGED_MODULES = (*_LIBRARIES, _THREADING, *POOL_MODULES, *_SERVERS)
+
+
+def _guarded(name: str, change: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
+    """Return what reports an error of `change` in the recording: the program's import goes on."""
+
+    def guarded(module: ModuleType) -> None:
+        try:
+            change(module)
+        except Exception:  # noqa: BLE001 - a version of the library that is not known
+            _report(module, _RECORDED.get(name, "requests" if name in _SERVERS else "threads"))
+
+    return guarded
+
+
+def _report(module: ModuleType, what: str) -> None:
+    package = module.__name__.partition(".")[0]
+    version = getattr(sys.modules.get(package), "__version__", "")
+    _recorder.report_unrecognised(package, version if type(version) is str else "", what)
 
 
 def _bound(

@@ -70,7 +70,8 @@
     X(POOL, 200)         \
     X(REQUEST, 250)      \
     X(RESPONSE, 251)     \
-    X(PHASE, 252)
+    X(PHASE, 252)        \
+    X(UNRECOGNISED, 253)
 
 #define RECORD_KIND_ENUM(name, number) KIND_##name = number,
 enum kind { RECORD_KINDS(RECORD_KIND_ENUM) };

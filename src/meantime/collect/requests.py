@@ -123,18 +123,25 @@ _recorder.configure_requests(_asgi_answer, _aiohttp_answer, _functions, _routes)
 
 
 def attach(module: ModuleType) -> Callable[[], None]:
-    """Record the requests of a server's module from now on; return what ends that."""
+    """Record the requests of a server's module from now on; return what ends that.
+
+    Raises:
+        LookupError: If the module is of a version whose requests are not known.
+    """
     package = module.__name__.partition(".")[0]
     owner_name, request_name, served_name, arguments, answered_name = _SERVERS[package]
     owner, request = getattr(module, owner_name, None), getattr(module, request_name, None)
     if not (isinstance(owner, type) and isinstance(request, type)):
-        # another version, of which nothing is known
-        return lambda: None
-    served: Any = vars(owner).get(served_name)
-    original: Any = vars(owner).get(answered_name)
+        raise LookupError(f"{module.__name__} has no {owner_name} or {request_name}")
+    served: Any = vars(owner)[served_name]
+    original: Any = vars(owner)[answered_name]
     # another library may have replaced both already: the first by anything, as its coroutines have
     # the same arguments
     code = served.__code__ if _is_coroutine(served, arguments) else None
+    if code is None and getattr(getattr(served, "__code__", None), "co_filename", "") == str(
+        module.__file__
+    ):
+        raise LookupError(f"{served_name} of {module.__name__} has other arguments")
     _recorder.serve_requests(
         code, owner, request, str(module.__file__), aiohttp=package == "aiohttp"
     )

@@ -24,12 +24,13 @@ __all__ = ["Closed", "Facts", "Loss", "add_facts", "read_facts"]
 _LOCATION, _FRAME, _STACK = KINDS["LOCATION"], KINDS["FRAME"], KINDS["STACK"]
 _POOL = KINDS["POOL"]
 _ROTATED, _CLOSED, _SAMPLER = KINDS["ROTATED"], KINDS["CLOSED"], KINDS["SAMPLER"]
-_BLOCKED_STACK = KINDS["BLOCKED_STACK"]
+_BLOCKED_STACK, _UNRECOGNISED = KINDS["BLOCKED_STACK"], KINDS["UNRECOGNISED"]
 # the numbers of long steps' stacks, among those of locations
 _STACK_BIT = 1 << 31
 _LOSS = struct.Struct("<3Q")
 _END_BYTES, _MAX_END_BYTES = 40, 72
 _MAX_DIGITS = 9
+_MAX_UNRECOGNISED = 100
 _MAX_PERIOD_NS = 10**10
 _ROTATION = struct.Struct("<5Q")
 _STACK_ROW = struct.Struct("<2I")
@@ -91,6 +92,7 @@ class Facts:
         frames: The names of the sampler's frames, by number.
         stacks: The sampler's stacks (parent, frame), by number.
         pools: The number of threads, 0 if unknown, and the name of thread pools, by number.
+        unrecognised: Sentences about what is not recorded of libraries whose version is not known.
         period_ns: The time between two samples; 0 if there are none.
         closed: Its counters at the end; None if it was killed.
         truncated: The number of its records that are cut off.
@@ -104,6 +106,7 @@ class Facts:
     frames: dict[int, str] = field(default_factory=dict)
     stacks: dict[int, tuple[int, int]] = field(default_factory=dict)
     pools: dict[int, tuple[int, str]] = field(default_factory=dict)
+    unrecognised: set[str] = field(default_factory=set)
     period_ns: int = 0
     closed: Closed | None = None
     truncated: int = 0
@@ -122,6 +125,8 @@ class Facts:
             threads, _, name = _text(data).partition("\0")
             has_number = threads.isdecimal() and len(threads) <= _MAX_DIGITS
             self.pools[ident] = int(threads) if has_number else 0, name
+        elif kind == _UNRECOGNISED and len(self.unrecognised) < _MAX_UNRECOGNISED:
+            self.unrecognised.add(_unrecognised(_text(data)))
         elif kind == _ROTATED and len(data) >= _ROTATION.size:
             slots, from_ns, until_ns = _ROTATION.unpack_from(data)[2:]
             until_ns = min(until_ns, MAX_TIME_NS)
@@ -163,6 +168,12 @@ def add_facts(facts: Facts, pieces: Sequence[Piece]) -> None:
 
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
+
+
+def _unrecognised(text: str) -> str:
+    library, version, what, *_ = [*text.split("\0"), "", ""]
+    name = f"{library} {version}" if version else library
+    return f"{what or 'parts'} of {name} are not recorded: this version is not recognised"
 
 
 def _frame_name(data: bytes) -> str:

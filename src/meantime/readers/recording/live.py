@@ -123,6 +123,12 @@ class LiveActivity:
         return os.strerror(error) if 0 < error < _MAX_ERROR else ""
 
     @property
+    def unrecognised(self) -> list[str]:
+        """Sentences about what is not recorded of libraries whose version is not known."""
+        processes = self._processes.values()
+        return sorted(set().union(*(each.facts.unrecognised for each in processes)))
+
+    @property
     def is_sampled(self) -> bool:
         """Whether it contains samples."""
         return any(process.facts.period_ns for process in self._processes.values())

@@ -104,6 +104,10 @@ class Reading:
         locations = (each for facts in self._facts if facts for each in facts.locations.values())
         if runtimes := {each.runtime for each in locations} - {""}:
             trace.facts["runtime"] = ", ".join(sorted(runtimes))
+        unrecognised = sorted(set().union(*(each.unrecognised for each in self._facts if each)))
+        if unrecognised:
+            trace.facts["not recognised"] = "; ".join(unrecognised)
+            trace.anomalies.add("library_not_recognised", len(unrecognised))
         trace.title = " ".join([PurePath(word).name for word in words[:2]] + words[2:])
         utc_ns = [
             facts.realtime_ns
