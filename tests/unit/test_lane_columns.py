@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from meantime.columns import Coded
 from meantime.history import HistoryBuilder
+from meantime.server import lanes
 from meantime.server.lane_columns import packed_columns
 from meantime.server.lanes import LaneTree
 from meantime.testing import history_from_spans
+
+if TYPE_CHECKING:
+    import pytest
+
+    from meantime.history import History
 
 
 def repeated(runs: list[Any]) -> list[Any]:
@@ -26,8 +32,18 @@ def unpacked(column: Any) -> Any:
         return repeated(column["runs"])
     if "steps" in column:
         return list(accumulate([column["first"], *repeated(column["steps"])]))
-    folders = unpacked(column["folder"])
-    return [folder + name for folder, name in zip(folders, column["name"], strict=True)]
+    parts = zip(unpacked(column["folder"]), unpacked(column["name"]), strict=True)
+    return [name if name is None else folder + name for folder, name in parts]
+
+
+def of_cpus(count: int) -> History:
+    builder = HistoryBuilder()
+    quarks = [builder.quark("CPUs", str(number)) for number in range(count)]
+    times = np.zeros(len(quarks), np.int64)
+    running = Coded(np.zeros(len(quarks), np.int32), ["running"])
+    builder.modify_many(times, np.array(quarks, np.int32), running)
+    builder.modify(9, quarks[0], None)
+    return builder.close()
 
 
 def test_packed_columns_have_all_values() -> None:
@@ -47,13 +63,8 @@ def test_packed_columns_have_all_values() -> None:
 
 
 def test_large_groups_have_groups_of_a_thousand() -> None:
-    builder = HistoryBuilder()
-    quarks = [builder.quark("CPUs", str(number)) for number in range(2_500)]
-    times = np.zeros(len(quarks), np.int64)
-    running = Coded(np.zeros(len(quarks), np.int32), ["running"])
-    builder.modify_many(times, np.array(quarks, np.int32), running)
-    builder.modify(9, quarks[0], None)
-    tree = LaneTree.of(builder.close())
+    history = of_cpus(2_500)
+    tree = LaneTree.of(history)
     groups = [number for number, lane in enumerate(tree.lanes) if lane.kind == "group"]
 
     assert [(tree.lanes[group].name, tree.lanes[group].entities) for group in groups[1:]] == [
@@ -62,4 +73,28 @@ def test_large_groups_have_groups_of_a_thousand() -> None:
         ("2000 … 2499", 500),
     ]
     assert [len(tree.below([group])) for group in groups] == [2_500, 1_000, 1_000, 500]
-    assert tree.quarks(groups[:1]).tolist() == sorted(quarks)
+    assert tree.quarks(groups[:1]).tolist() == sorted(history.quarks("CPUs/*").tolist())
+
+
+def test_names_in_parts_of_large_groups_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "_MOST_NAMED", 2_000)
+    tree = LaneTree.of(of_cpus(2_500))
+    complete, table = tree.columns(), tree.columns(every_name=False)
+    words = ("name", "detail", "handle")
+    known = [parent not in tree.parts for parent in complete["parent"]]
+
+    assert known.count(True) == 4
+    for name, column in complete.items():
+        expected = column
+        if name in words:
+            pairs = zip(column, known, strict=True)
+            expected = [value if is_known else None for value, is_known in pairs]
+        assert table[name] == expected
+    assert {name: unpacked(column) for name, column in packed_columns(table).items()} == table
+    for members in tree.parts.values():
+        part = slice(members.start, members.stop)
+        assert tree.names(members) == {word: complete[word][part] for word in words}
+    (at_path,) = tree.at_paths(["CPUs/1234", "CPUs/none", "*", "", "a//b"])
+    assert complete["handle"][at_path] == "CPUs/1234"
+    assert tree.names(tree.containing("999"))["name"] == ["999", "1999"]
+    assert tree.names(tree.containing("cpus/49"))["name"] == ["49"]

@@ -794,9 +794,10 @@ def test_the_pattern_of_a_lane_selects_what_its_figures_are_of(samples: Page) ->
         assert file.shown
         tree = file.shown.tree
         for number, lane in enumerate(tree.lanes):
-            if (not lane.pattern and not lane.handle) or lane.kind in {"counter", "points"}:
+            pattern = lane.pattern or tree.path(number)
+            if not pattern or lane.kind in {"counter", "points"}:
                 continue
-            chosen = choose_lanes(tree.history, [lane.pattern or lane.handle])
+            chosen = choose_lanes(tree.history, [pattern])
             assert chosen.tolist() == tree.quarks([number]).tolist(), lane
             kinds.add(lane.kind)
     assert kinds == {"group", "state", "packed", "density", "stack"}
@@ -952,6 +953,21 @@ def test_tiles_of_many_spans_are_the_same_from_their_overview(
         for name, column in arrays.items():
             assert np.array_equal(found_arrays[name], column), (name, address)
     assert 10 < len(levels) < len(addresses)
+
+
+def test_names_of_lanes_in_a_part_of_a_large_group() -> None:
+    page = Page(history_from_spans({f"pool-{n}": [("work", n, n + 2)] for n in range(2_001)}))
+    lanes = page.get("/lanes/0/1")["kind"]["runs"]
+    assert lanes[:4] == ["group", 2, "stack", 1_000]
+
+    named = page.get("/names/0/1?within=1")
+
+    assert named["lane"] == [*range(2, 1_002)]
+    assert all(name.startswith("pool-") for name in named["name"])
+    assert page.get(f"/names/0/1?{urlencode({'path': named['handle'][7]})}")["lane"] == [9]
+    assert page.get("/names/0/1?text=POOL-1999")["name"] == ["pool-1999"]
+    for address in ("0/1?within=0", "0/1?within=x", f"0/1?text={'a' * 2_000}", "0/2", "9/1"):
+        assert page.ask(f"/names/{address}").status in {400, 404, 410}, address
 
 
 def test_counters_are_called_by_what_differs_in_their_paths() -> None:

@@ -28,9 +28,9 @@ export function laneOptions(file: FileModel, lane: number, name: string): string
   const { pattern, handle, kind } = file.table!;
   if (name === "heatmap" && kind[lane] === "state") return ` --filter ${quoted(handle[lane]!)}`;
   const below = (each: number): number[] => [each, ...file.children[each]!.flatMap(below)];
-  const own = pattern[lane] ?? handle[lane]!;
+  const own = pattern[lane] ?? handle[lane] ?? "";
   let patterns = [own];
-  if (!own) patterns = below(lane).filter((each) => each !== lane && !file.children[each]!.length).map((each) => handle[each]!);
+  if (!own) patterns = below(lane).filter((each) => each !== lane && !file.children[each]!.length).map((each) => handle[each] ?? "");
   patterns = [...new Set(patterns)];
   if (!patterns.length || patterns.length > MOST_LANES || patterns.includes("")) return null;
   if (name === "stats") return patterns.map((each) => ` --lane ${quoted(each)}`).join("");

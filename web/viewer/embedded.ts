@@ -3,7 +3,7 @@
 import type { EmbeddedFile } from "./embedded-data";
 import type { Message, Reply } from "./embedded-worker";
 import EmbeddedWorker from "./embedded-worker?worker&inline";
-import type { LaneTable, Note, RawTile, SessionInfo } from "./protocol";
+import type { LaneNames, LaneTable, Note, RawTile, SessionInfo } from "./protocol";
 import type { Answers, Arguments, Source } from "./source";
 import { SourceError } from "./source";
 
@@ -62,6 +62,10 @@ export class EmbeddedSource implements Source {
 
   session(): Promise<SessionInfo> {
     return Promise.resolve(this.info);
+  }
+
+  names(): Promise<LaneNames> {
+    throw new Error("all lanes of the page have names");
   }
 
   lanes(file: number): Promise<LaneTable> {

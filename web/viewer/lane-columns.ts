@@ -6,7 +6,7 @@ type Packed<T> = T[] | { runs: (T | number)[] };
 
 /** A table whose columns may be packed. */
 type PackedTable = { [Name in keyof LaneTable]: LaneTable[Name] extends (infer T)[] ? Packed<T> : LaneTable[Name] } & {
-  handle: Packed<string> | { folder: Packed<string>; name: string[] };
+  handle: Packed<string | null> | { folder: Packed<string | null>; name: Packed<string | null> };
   quark: Packed<number> | { first: number; steps: number[] };
 };
 
@@ -24,8 +24,8 @@ function listed(column: object): unknown[] {
     return values;
   }
   if ("folder" in column && "name" in column) {
-    const folders = listed(column.folder as object) as string[];
-    return (column.name as string[]).map((name, lane) => folders[lane]! + name);
+    const folders = listed(column.folder as object) as (string | null)[];
+    return (listed(column.name as object) as (string | null)[]).map((name, lane) => (name === null ? null : folders[lane]! + name));
   }
   return column as unknown[];
 }

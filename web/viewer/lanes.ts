@@ -64,14 +64,14 @@ export abstract class TileLane implements Lane {
     level: number,
   ) {
     const table = file.table!;
-    this.title = table.name[index]!;
+    this.title = table.name[index] ?? "";
     this.kind = table.kind[index]!;
     this.level = level;
     this.isEstimated = table.estimated[index] === 1;
   }
 
   get detail(): string {
-    return this.file.table!.detail[this.index]!;
+    return this.file.table!.detail[this.index] ?? "";
   }
 
   get opens(): boolean {
@@ -79,7 +79,7 @@ export abstract class TileLane implements Lane {
   }
 
   get handle(): string {
-    return this.file.table!.handle[this.index]!;
+    return this.file.table!.handle[this.index] ?? "";
   }
 
   /** The lane's name among all, which stays when a page is opened again. */

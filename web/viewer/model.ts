@@ -4,7 +4,7 @@ import { atNight, isLibrary, isOwn, legendColors, markColor, nameColor } from ".
 import { withoutPrefix } from "../shared/fit";
 import { pixelOf } from "../shared/lane-image";
 import { CLASS_COLORS } from "../shared/state-classes";
-import type { FileInfo, Finding, Kind, LaneTable, RawTile } from "./protocol";
+import type { FileInfo, Finding, Kind, LaneNames, LaneTable, RawTile } from "./protocol";
 import type { Tile, Wanted } from "./tile-store";
 
 /** A table of names to which tiles add theirs, with the colour of each in the present theme. */
@@ -154,6 +154,8 @@ export class FileModel {
   readonly names = new NameTable();
   table: LaneTable | null = null;
   children: number[][] = [];
+  /** Whether lanes have yet to be called. */
+  hasNameless = false;
   private roots: number[] = [];
   private titles: string[] = [];
   /** What stands out in the whole file; null if nobody has looked for it. */
@@ -178,12 +180,24 @@ export class FileModel {
   /** Takes the lanes of the file's present layout. */
   adopt(table: LaneTable): void {
     this.table = table;
+    this.hasNameless = table.name.includes(null);
     this.children = table.kind.map((kind) => (kind === "group" ? [] : NONE));
     this.titles = [];
     this.roots = [];
     table.parent.forEach((parent, lane) => parent < 0 && this.roots.push(lane));
     table.parent.forEach((parent, lane) => parent >= 0 && this.children[parent]!.push(lane));
     this.states.declare(table);
+  }
+
+  /** Takes the names of lanes that had none. */
+  call({ lane, name, detail, handle }: LaneNames): void {
+    const table = this.table!;
+    lane.forEach((index, at) => {
+      table.name[index] = name[at]!;
+      table.detail[index] = detail[at]!;
+      table.handle[index] = handle[at]!;
+    });
+    this.titles = [];
   }
 
   /** The name of a lane with what distinguishes it from its siblings. */
@@ -198,11 +212,11 @@ export class FileModel {
   private shorten(siblings: number[]): void {
     const { name, handle, kind } = this.table!;
     const { titles } = this;
-    const names = new Set(siblings.map((lane) => name[lane]!));
+    const names = new Set(siblings.flatMap((lane) => name[lane] ?? []));
     const short = siblings.length > 1 ? withoutPrefix([...names]) : (text: string) => text;
     for (const lane of siblings) {
-      const own = name[lane]!;
-      const path = handle[lane]!;
+      const own = name[lane] ?? "";
+      const path = handle[lane] ?? "";
       // `main, lane 2` is below `main`
       const comma = own.lastIndexOf(", ");
       if (comma > 0 && names.has(own.slice(0, comma))) titles[lane] = own.slice(comma + 2);
@@ -213,7 +227,7 @@ export class FileModel {
       if (!/^\d+$/.test(title)) continue;
       if (path.endsWith(`/Threads/${title}`)) titles[lane] = `thread ${title}`;
       else if (`${path}/`.startsWith(`CPUs/${title}/`)) titles[lane] = `CPU ${title}`;
-      else if (kind[lane] === "group" && this.children[lane]!.some((child) => handle[child]!.startsWith(`Processes/${title}/`))) titles[lane] = `process ${title}`;
+      else if (kind[lane] === "group" && this.children[lane]!.some((child) => handle[child]?.startsWith(`Processes/${title}/`))) titles[lane] = `process ${title}`;
     }
   }
 
@@ -221,6 +235,7 @@ export class FileModel {
   keyOf(index: number): string {
     const { parent, name, handle } = this.table!;
     if (handle[index]) return `${this.index}:${handle[index]}`;
+    if (name[index] === null) return `${this.index}:#${index}`;
     const parts: string[] = [];
     for (let at = index; at >= 0; at = parent[at]!) parts.unshift(name[at]!);
     return `${this.index}:${parts.join("/")}`;
@@ -232,7 +247,7 @@ export class FileModel {
     const own = `${this.index}:`;
     if (!key.startsWith(own)) return -1;
     const path = key.slice(own.length);
-    return handle.findIndex((each, index) => (each ? each === path : this.keyOf(index) === key));
+    return handle.findIndex((each, index) => (each ? each === path : each !== null && this.keyOf(index) === key));
   }
 
   /** Whether a lane with this number is of one of these kinds, or has such lanes in it; null is any lane. */

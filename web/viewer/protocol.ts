@@ -59,18 +59,29 @@ export interface LaneTable {
   count: number;
   parent: number[];
   kind: Kind[];
-  name: string[];
-  detail: string[];
+  /** Null where the names in a part of a large group have yet to be read, as are `detail` and `handle`. */
+  name: (string | null)[];
+  detail: (string | null)[];
   rows: number[];
   block: number[];
   quark: number[];
-  handle: string[];
+  handle: (string | null)[];
   /** What `meantime stats --lane` takes for it; null if that is the handle. */
   pattern: (string | null)[];
   entities: number[];
   unit: string[];
   states: DeclaredState[];
+  /** Whether there is what a scheduler says of threads. */
+  scheduled: boolean;
   estimated: number[];
+}
+
+/** What some lanes are called. */
+export interface LaneNames {
+  lane: number[];
+  name: string[];
+  detail: string[];
+  handle: string[];
 }
 
 export interface StateItem {

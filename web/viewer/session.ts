@@ -7,7 +7,8 @@ import { CounterLane, DensityLane, FileLane, GroupLane, PackedLane, SpanLane, St
 import { FileModel } from "./model";
 import type { Activity, At, Flow, Hit, SessionInfo } from "./protocol";
 import { Scene } from "./scene";
-import type { Source } from "./source";
+import type { NamesOf, Source } from "./source";
+import { SourceError } from "./source";
 import { TileStore } from "./tile-store";
 
 const MOVE_MS = 180;
@@ -18,6 +19,8 @@ const MOST_OPEN = 200;
 /** except small ones at the top, while they have so many lanes together. */
 const SMALL_GROUP = 8;
 const MOST_IN_SMALL = 24;
+/** So many lanes are asked for by their paths at once. */
+const MOST_PATHS = 50;
 /** What is shown at the deepest zoom. */
 const FEWEST_NS = 20n;
 const BIG = /^(Loops|CPUs)\//;
@@ -82,6 +85,10 @@ export class Session {
   /** By file, its lanes by their numbers, as far as they are made. */
   private readonly ofFile = new Map<FileModel, (TileLane | undefined)[]>();
   private readonly heads = new Map<FileModel, FileLane>();
+  /** What is asked for names of lanes. */
+  private readonly naming = new Map<string, Promise<void>>();
+  /** What lanes are filtered by. */
+  private wanted = "";
   originNs = 0n;
   range: Range | null = null;
   /** The file that was chosen at the top of the page. */
@@ -188,10 +195,14 @@ export class Session {
    * @param replacing Called before the tiles of the lanes that it had are forgotten.
    */
   async read(file: FileModel, replacing: () => void): Promise<void> {
-    const table = await this.source.lanes(file.index, file.info.layout!);
+    const { source, tree } = this;
+    const table = await source.lanes(file.index, file.info.layout!);
     if (file.table) replacing();
     this.tiles.drop(file.index);
     file.adopt(table);
+    const { pins, hidden } = tree.marks;
+    const shown = [...pins, ...hidden].map((index) => this.lanes[index]).concat(tree.current ?? []);
+    await this.call(file, [...shown.flatMap((lane) => (lane instanceof TileLane ? lane.key : [])), ...this.moves.flat()]);
     file.recolor(this.scene.inks.dark);
     // what refers to lanes of the layout before
     if (this.thing?.lane.file === file) this.thing = null;
@@ -261,9 +272,59 @@ export class Session {
   private added(file: FileModel, index: number): TileLane {
     const parent = file.table!.parent[index]!;
     const lane = this.make(file, index, parent < 0 ? 2 : this.made(file, parent)!.level + 1);
+    if (file.table!.name[index] === null) this.nameWithin(file, parent);
     lane.title = file.titleOf(index);
     this.ofFile.get(file)![index] = lane;
     return lane;
+  }
+
+  /** Whether names of lanes are still to come. */
+  get isNaming(): boolean {
+    return this.naming.size > 0;
+  }
+
+  /** Waits for the names of the lanes that are made. */
+  async named(): Promise<void> {
+    while (this.isNaming) await Promise.all(this.naming.values());
+  }
+
+  /** Reads the names of lanes in a part of a large group. */
+  private nameWithin(file: FileModel, group: number): void {
+    const key = `${file.index}/${file.table!.layout}/${group}`;
+    if (this.naming.has(key)) return;
+    this.naming.set(
+      key,
+      this.askNames(file, { within: group }).finally(() => this.naming.delete(key)),
+    );
+  }
+
+  /** Reads the names of the lanes of a file with these keys. */
+  async call(file: FileModel, keys: string[]): Promise<void> {
+    if (!file.hasNameless) return;
+    const own = `${file.index}:`;
+    const paths = keys.filter((key) => key.startsWith(own)).map((key) => key.slice(own.length));
+    for (let at = 0; at < paths.length; at += MOST_PATHS) await this.askNames(file, { paths: paths.slice(at, at + MOST_PATHS) });
+  }
+
+  private async askNames(file: FileModel, of: NamesOf): Promise<void> {
+    const { table } = file;
+    try {
+      const names = await this.source.names(file.index, table!.layout, of);
+      if (file.table !== table) return;
+      file.call(names);
+      for (const index of names.lane) {
+        const lane = this.made(file, index);
+        if (!lane) continue;
+        lane.title = file.titleOf(index);
+        lane.open = this.toggled.get(lane.key) ?? lane.open;
+      }
+      this.tree.arrange();
+      this.changed();
+    } catch (reason) {
+      // those of a newer layout are read with it
+      if (!(reason instanceof SourceError)) throw reason;
+      if (reason.status !== 410) this.tiles.problem = reason.message;
+    }
   }
 
   /** Makes the lanes inside a group that is open now, and in its open groups; returns whether there are new ones. */
@@ -381,6 +442,18 @@ export class Session {
   /** Shows only lanes with a text in their title or path; those in groups that are closed are not all made. */
   filter(text: string): void {
     const wanted = text.toLowerCase();
+    this.wanted = wanted;
+    this.filterKnown(wanted);
+    const nameless = wanted ? this.files.filter(({ hasNameless }) => hasNameless) : [];
+    if (!nameless.length) return;
+    const key = `text ${wanted}`;
+    const asked = Promise.all(nameless.map((file) => this.askNames(file, { text: wanted }))).then(() => {
+      if (this.wanted === wanted) this.filterKnown(wanted);
+    });
+    this.naming.set(key, asked.finally(() => this.naming.delete(key)));
+  }
+
+  private filterKnown(wanted: string): void {
     if (wanted) {
       let isNew = false;
       for (const file of this.files) {
@@ -390,7 +463,8 @@ export class Session {
         for (let index = 0; index < table.count; index++) {
           const parent = table.parent[index]!;
           if (shown.has(parent) || table.kind[index] === "group" || this.made(file, index)) continue;
-          if (!table.name[index]!.toLowerCase().includes(wanted) && !table.handle[index]!.toLowerCase().includes(wanted)) continue;
+          const [name, handle] = [table.name[index], table.handle[index]];
+          if (!name?.toLowerCase().includes(wanted) && !handle?.toLowerCase().includes(wanted)) continue;
           shown.add(parent);
           this.makeAlone(file, index);
           isNew = true;

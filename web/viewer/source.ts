@@ -2,7 +2,9 @@
 
 import { unpacked } from "./lane-columns";
 import { readTile } from "./protocol";
-import type { Activity, At, Finding, Flame, Flow, Heat, Hit, LaneTable, Moment, Note, PointInfo, RawTile, Rows, SearchResult, SessionInfo, Statistics, Why } from "./protocol";
+import type { Activity, At, Finding, Flame, Flow, Heat, Hit, LaneNames, LaneTable, Moment, Note, PointInfo, RawTile, Rows, SearchResult, SessionInfo, Statistics, Why } from "./protocol";
+
+export type NamesOf = { within: number } | { paths: string[] } | { text: string };
 
 /** Arguments of a question; those without a value are left out. */
 export type Arguments = Record<string, string | number | bigint | null | undefined>;
@@ -32,6 +34,8 @@ export interface Source {
   /** The session; null if it has not changed since the last time. */
   session(): Promise<SessionInfo | null>;
   lanes(file: number, layout: number): Promise<LaneTable>;
+  /** The names of lanes whose table lacks them: in a group, at paths, or with a text, the first in each group. */
+  names(file: number, layout: number, of: NamesOf): Promise<LaneNames>;
   tile(key: string, signal: AbortSignal): Promise<RawTile>;
   ask<K extends keyof Answers>(question: K, parameters: Arguments, signal?: AbortSignal, onShare?: (share: number) => void): Promise<Answers[K]>;
   notes(): Promise<Note[]>;
@@ -69,6 +73,11 @@ export class ServerSource implements Source {
 
   async lanes(file: number, layout: number): Promise<LaneTable> {
     return unpacked(await json(await request(`lanes/${file}/${layout}`, { cache: "no-cache" })));
+  }
+
+  async names(file: number, layout: number, of: NamesOf): Promise<LaneNames> {
+    const query = new URLSearchParams("paths" in of ? of.paths.map((path) => ["path", path]) : Object.entries(of).map(([name, value]) => [name, String(value)]));
+    return json(await request(`names/${file}/${layout}?${query}`, { cache: "no-cache" }));
   }
 
   async tile(key: string, signal: AbortSignal): Promise<RawTile> {

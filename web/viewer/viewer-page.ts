@@ -163,7 +163,9 @@ export class ViewerPage {
   private async start(): Promise<void> {
     const { session } = this;
     await this.readLanes(session.update(session.info));
-    this.restore(recall(), true);
+    const wanted = recall();
+    for (const file of session.files) await session.call(file, [...wanted.pins, ...wanted.hidden, ...wanted.places.flat(), ...(wanted.thing ? [wanted.thing.key] : [])]);
+    this.restore(wanted, true);
     this.recolor();
     if (this.tour && !location.hash) void this.startTour();
     await this.follow();
@@ -280,7 +282,7 @@ export class ViewerPage {
     const { session } = this;
     // a frame that is still to come decides what is needed
     if (this.pending) return;
-    if (session.tiles.isIncomplete && !session.tiles.problem) {
+    if ((session.tiles.isIncomplete || session.isNaming) && !session.tiles.problem) {
       // heights follow what is there, once it is
       this.resting = setTimeout(() => this.rested(), REST_MS);
       this.answers.answer();
@@ -764,6 +766,7 @@ export class ViewerPage {
       // an arrow is of a thread: it ends at the innermost span there
       const moment = await this.look((signal) => source.ask("moment", where, signal));
       if (!moment) return;
+      await this.session.named();
       const hit = moment.groups.flatMap(({ things }) => things).find((each) => each.lane !== null && file.table!.handle[each.lane] === lane.handle);
       thing = hit ? this.session.thingOf(file, hit) : null;
     } else {

@@ -7,7 +7,7 @@ import { css } from "../shared/name-colors";
 import { quoted } from "./command";
 import type { TileLane } from "./lanes";
 import type { FileModel } from "./model";
-import type { LaneTable, Why } from "./protocol";
+import type { Why } from "./protocol";
 import type { Session, Thing } from "./session";
 
 const MOST_LANES = 6;
@@ -19,7 +19,6 @@ const LEAST = 1.5;
 /** The state of a path where the thread has none. */
 const UNKNOWN = "unknown";
 const THREAD = /(^|\/)Threads\/[^/]+\//;
-const ON_CPU = /^CPUs\/[^/]+\/Thread$/;
 const SVG = "http://www.w3.org/2000/svg";
 
 export interface WhyActions {
@@ -36,15 +35,9 @@ interface Subject {
   to: bigint;
 }
 
-/** By lanes, of which there may be a million, whether they are of a scheduler. */
-const scheduled = new WeakMap<LaneTable, boolean>();
-
 /** Whether a file has what a scheduler says of threads. */
 export function isScheduled({ table }: FileModel): boolean {
-  if (!table) return false;
-  let known = scheduled.get(table);
-  if (known === undefined) scheduled.set(table, (known = table.handle.some((handle) => ON_CPU.test(handle))));
-  return known;
+  return table?.scheduled ?? false;
 }
 
 function isOfThread(lane: TileLane): boolean {

@@ -33,7 +33,7 @@ from meantime.server.work import Answers
 from meantime.units import MAX_NS
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -69,6 +69,7 @@ def application(session: Session) -> ASGIApp:
         Route("/", served.page, methods=["GET"]),
         Route("/session.json", served.session, methods=["GET"]),
         Route("/lanes/{file:int}/{layout:int}", served.lanes, methods=["GET"]),
+        Route("/names/{file:int}/{layout:int}", served.names, methods=["GET"]),
         Route(
             "/tile/{file:int}/{layout:int}/{kind}/{block:int}/{level:int}/{index}",
             served.tile,
@@ -213,6 +214,18 @@ def _lanes(parameters: Mapping[str, str], tree: LaneTree) -> list[int] | None:
         if not 0 <= lane < len(tree.lanes):
             raise LookupError(f"there is no lane {lane}")
     return lanes
+
+
+def _part(parameters: Mapping[str, str], tree: LaneTree) -> range:
+    """Return the lanes in a part of a large group that a page names.
+
+    Raises:
+        LookupError: If it is none.
+    """
+    group = _whole(parameters, "within")
+    if group not in tree.parts:
+        raise LookupError(f"lane {group} is not a part of a large group")
+    return tree.parts[group]
 
 
 def _limit(parameters: Mapping[str, str], default: int) -> int:
@@ -369,10 +382,38 @@ class _Served:
         data = await self._run(
             # columns have no times, which take a while to look for in millions of values
             request,
-            lambda: _text({"layout": shown.layout, **packed_columns(shown.columns)}),
+            lambda: _text(
+                {
+                    "layout": shown.layout,
+                    **packed_columns(shown.tree.columns(every_name=False)),
+                }
+            ),
             self._answers,
         )
         return data if isinstance(data, Response) else self._reply(data, "application/json", etag)
+
+    async def names(self, request: Request) -> Response:
+        tree = self._shown(
+            self._file(request.path_params["file"]), request.path_params["layout"]
+        ).tree
+        asked = request.query_params
+        if any(len(text) > _MOST_TEXT for _, text in asked.multi_items()):
+            raise UsageError(f"a text has at most {_MOST_TEXT} characters")
+
+        def found() -> bytes:
+            lanes: Sequence[int]
+            if "within" in asked:
+                lanes = _part(asked, tree)
+            elif "text" in asked:
+                lanes = tree.containing(asked["text"])
+            else:
+                lanes = tree.at_paths(asked.getlist("path"))
+            return _text({"lane": list(lanes), **tree.names(lanes)})
+
+        data = await self._run(request, found, self._answers)
+        if isinstance(data, Response):
+            return data
+        return self._tagged(request, data, "application/json")
 
     async def tile(self, request: Request) -> Response:
         asked = request.path_params

@@ -22,7 +22,7 @@ def packed_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
         return dict(columns)
     packed = {name: _packed(column, count) for name, column in columns.items()}
     folders, names = _divided(columns["handle"])
-    packed["handle"] = {"folder": _packed(folders, count), "name": names}
+    packed["handle"] = {"folder": _packed(folders, count), "name": _packed(names, count)}
     quarks = columns["quark"]
     steps = _runs(list(map(sub, quarks[1:], quarks)))
     if len(steps) < count:
@@ -50,12 +50,12 @@ def _runs(values: Sequence[Any]) -> list[Any]:
     return [part for begin, end in pairwise(edges) for part in (values[begin], end - begin)]
 
 
-def _divided(paths: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the part of each path up to its last slash, and the rest.
+def _divided(paths: Sequence[str | None]) -> tuple[list[str | None], list[str | None]]:
+    """Return the part of each path up to its last slash, and the rest; None of those not given.
 
-    >>> _divided(["CPUs/1", "main"])
-    (['CPUs/', ''], ['1', 'main'])
+    >>> _divided(["CPUs/1", "main", None])
+    (['CPUs/', '', None], ['1', 'main', None])
     """
-    names = [path[path.rfind("/") + 1 :] for path in paths]
-    folders = [path[: path.rfind("/") + 1] for path in paths]
+    names = [path and path[path.rfind("/") + 1 :] for path in paths]
+    folders = [path and path[: path.rfind("/") + 1] for path in paths]
     return folders, names

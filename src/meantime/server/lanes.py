@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from meantime.attribute_paths import PROCESSES, STATUS, THREADS
-from meantime.attributes import ANY_DEPTH, ROOT, entity_name, format_path, parse_pattern
+from meantime.attribute_paths import CPUS, PROCESSES, STATUS, THREADS
+from meantime.attributes import ANY, ANY_DEPTH, ROOT, entity_name, format_path, parse_pattern
 from meantime.columns import Coded
+from meantime.errors import UsageError
 from meantime.history.spans import SpanTable
 from meantime.kernels.nest import first_free
 from meantime.query.lifetimes import lifetimes
@@ -49,10 +50,13 @@ _BLOCK_ROWS = 256
 # Groups with more lanes have groups of so many, which a page can open one at a time.
 _MOST_IN_GROUP = 2_000
 _PART_OF_GROUP = 1_000
+# Of more lanes, a page asks for the names of those in such a group once it opens it.
+_MOST_NAMED = 20_000
 # Threads with fewer spans each are not worth a call of NumPy.
 _FEW_SPANS = 1_000
 # The order of groups by a word in their names; the rest, and then spans and numbers, come last.
 _FIRST = ("loop", "cpu", "request", "task", "worker")
+_ON_CPU = (CPUS, ANY, "Thread")
 _LOCATION = re.compile(r"(?P<name>.+?) \((?P<location>[^()]*:\d+)\)")
 
 
@@ -66,7 +70,6 @@ class LaneRow(NamedTuple):
     rows: int = 0
     block: int = 0
     quark: int = -1
-    handle: str = ""
     entities: int = 0
     unit: str = ""
     estimated: bool = False
@@ -219,6 +222,7 @@ class LaneTree:
         states: The states that lanes declare.
         blocks: By kind, the blocks.
         spans: The spans that were recorded; None if there are none.
+        parts: By group that is a part of a large group, the lanes in it.
     """
 
     history: History
@@ -226,6 +230,7 @@ class LaneTree:
     states: list[dict[str, Any]] = field(default_factory=list)
     blocks: dict[str, list[Any]] = field(default_factory=dict)
     spans: SpanRows | None = None
+    parts: dict[int, range] = field(default_factory=dict)
     _lane_of: dict[int, int] | None = None
     _overviews: dict[int, SpanOverview | None] = field(default_factory=dict)
     _outermost: dict[int, Outermost] = field(default_factory=dict)
@@ -272,25 +277,91 @@ class LaneTree:
                 )
             return self._outermost[key]
 
-    def columns(self) -> dict[str, Any]:
-        """Return the lanes as JSON values: a list for each property."""
+    def is_like(self, other: LaneTree) -> bool:
+        """Return whether the lanes of another moment of the history are the same."""
+        if self.states != other.states or self.lanes != other.lanes:
+            return False
+        # of a file that was read again, the same numbers may be other attributes
+        every = range(len(self.lanes))
+        return self.names(every) == other.names(every)
+
+    def columns(self, *, every_name: bool = True) -> dict[str, Any]:
+        """Return the lanes as JSON values: a list for each property.
+
+        Args:
+            every_name: Whether all lanes have names and paths. Otherwise, of many lanes, those in
+                parts of large groups have None; `names` returns theirs.
+        """
         lanes = self.lanes
+        unnamed = self.parts if len(lanes) > _MOST_NAMED and not every_name else {}
+        named = [number for number, lane in enumerate(lanes) if lane.parent not in unnamed]
+        names = self.names(named)
+        if unnamed:
+            index_of = np.full(len(lanes), len(named))
+            index_of[named] = np.arange(len(named))
+            names = {
+                name: [*map([*column, None].__getitem__, index_of.tolist())]
+                for name, column in names.items()
+            }
         return {
             "count": len(lanes),
             "parent": [lane.parent for lane in lanes],
             "kind": [lane.kind for lane in lanes],
-            "name": [lane.name for lane in lanes],
-            "detail": [lane.detail for lane in lanes],
+            **names,
             "rows": [lane.rows for lane in lanes],
             "block": [lane.block for lane in lanes],
             "quark": [lane.quark for lane in lanes],
-            "handle": [lane.handle for lane in lanes],
             "pattern": [lane.pattern or None for lane in lanes],
             "entities": [lane.entities for lane in lanes],
             "unit": [lane.unit for lane in lanes],
             "states": self.states,
+            "scheduled": bool(len(self.history.attributes.quarks(_ON_CPU))),
             "estimated": [int(lane.estimated) for lane in lanes],
         }
+
+    def names(self, lanes: Sequence[int]) -> dict[str, list[Any]]:
+        """Return what lanes are called, and their paths, as columns."""
+        rows = [self.lanes[number] for number in lanes]
+        handles = iter(_handles(self.history, [row.quark for row in rows if row.quark >= 0]))
+        return {
+            "name": [row.name for row in rows],
+            "detail": [row.detail for row in rows],
+            "handle": [next(handles) if row.quark >= 0 else "" for row in rows],
+        }
+
+    def path(self, lane: int) -> str:
+        """Return the path of a lane's attribute; empty if it has none."""
+        quark = self.lanes[lane].quark
+        return self.handle(quark) if quark >= 0 else ""
+
+    def at_paths(self, paths: Iterable[str]) -> list[int]:
+        """Return the first lane of each attribute with one of these paths that has one."""
+        wanted = set()
+        for path in paths:
+            try:
+                elements = parse_pattern(path)
+            except UsageError:
+                continue
+            names = [element for element in elements if isinstance(element, str)]
+            if names and len(names) == len(elements):
+                wanted.add(self.history.attributes.find(*names))
+        found: dict[int, int] = {}
+        for number, lane in enumerate(self.lanes):
+            if lane.quark in wanted:
+                found.setdefault(lane.quark, number)
+        return sorted(found.values())
+
+    def containing(self, text: str) -> list[int]:
+        """Return the first lane of each part of a large group with a text in its name or path."""
+        needle = text.lower()
+        found = []
+        for lanes in self.parts.values():
+            names = self.names(lanes)
+            for number, name, path in zip(lanes, names["name"], names["handle"], strict=True):
+                if needle in name.lower() or needle in path.lower():
+                    found.append(number)
+                    break
+        return found
 
     def below(self, lanes: Iterable[int]) -> list[int]:
         """Return lanes that are not groups: these, and those below the groups among them."""
@@ -490,9 +561,9 @@ class LaneTree:
                 title = f"{within[0][1]} … {within[-1][1]}"
                 below = self._group(title, sum(counts) or len(within), above=group)
                 self._add_leaves(kind, below, within, unit=unit, entities=counts)
+                self.parts[below] = range(below + 1, len(self.lanes))
             return
         blocks = self.blocks.setdefault(kind, [])
-        handles = _handles(self.history, [quark for quark, _ in leaves])
         first = 0
         while first < len(leaves):
             if not blocks or len(blocks[-1].lanes) >= _BLOCK_LANES:
@@ -505,9 +576,7 @@ class LaneTree:
                 count = entities[index] if entities else 1
                 # there may be a million: arguments by name take twice as long
                 self.lanes.append(
-                    LaneRow(
-                        kind, group, shown, detail, 1, number, quark, handles[index], count, unit
-                    )
+                    LaneRow(kind, group, shown, detail, 1, number, quark, count, unit)
                 )
             quarks = np.array([quark for quark, _ in part], np.int32)
             lanes = [*block.lanes, *range(begin, len(self.lanes))]
@@ -591,7 +660,6 @@ class LaneTree:
         table = whole.by_index()
         spans = self.spans = SpanRows(table, np.zeros(len(table), np.int32), whole.rows)
         quarks = table.threads.tolist()
-        attributes = history.attributes
         owners = threads_of(history, quarks)
         is_thread = np.isin(table.threads, thread_quarks(history)).tolist()
         begins = table.offsets[:-1]
@@ -632,13 +700,14 @@ class LaneTree:
                             rows_of[i],
                             0,
                             quarks[i],
-                            attributes.text(quarks[i]),
                             spans_of[i],
                         )
                         pending.append(_Pending(row, i, (quarks[i], i, None)))
                     else:
                         pending += self._thread_lanes(table, i, below, title)
                 self._add_span_blocks("stack", pending, spans, shift)
+                if part is not threads:
+                    self.parts[below] = range(below + 1, len(self.lanes))
             others = [i for i in indices if not is_thread[i]]
             self._add_span_blocks("async", self._async_lanes(table, others, group), spans)
         _set_rows(spans, shift - least, one_lane & np.array(is_thread))
@@ -661,7 +730,6 @@ class LaneTree:
                 title + (f", lane {number}" if number else ""),
                 rows=count,
                 quark=quark,
-                handle=self.handle(quark),
                 entities=len(depths),
             )
             found.append(_Pending(row, index, (quark, rows, depths - least)))
@@ -761,7 +829,6 @@ class LaneTree:
                     name,
                     rows=int(depth.max()) + 1,
                     quark=quark,
-                    handle=self.handle(quark),
                     entities=len(depth),
                     estimated=True,
                 )
@@ -815,13 +882,13 @@ def _of_lanes(quarks: Sequence[int | Int32s]) -> list[Int32s]:
 def _handles(history: History, quarks: Sequence[int]) -> list[str]:
     """Return the paths of attributes as commands take them: most have one parent."""
     attributes = history.attributes
-    above = {ROOT: ""}
-    found = []
-    for name, parent in zip(attributes.names(quarks), map(attributes.parent, quarks), strict=True):
-        if parent not in above:
-            above[parent] = f"{attributes.text(parent)}/"
-        found.append(above[parent] + format_path((name,)))
-    return found
+    names = attributes.names(quarks)
+    parents = attributes.parents(np.array(quarks, np.int32)).tolist()
+    above = {parent: f"{attributes.text(parent)}/" for parent in {*parents} - {ROOT}}
+    above[ROOT] = ""
+    return [
+        above[parent] + format_path((name,)) for name, parent in zip(names, parents, strict=True)
+    ]
 
 
 def _parts(count: int) -> Iterator[slice]:
@@ -836,7 +903,9 @@ def _location(name: str) -> tuple[str, str]:
     >>> _location("worker (shop.py:30)"), _location("main")
     (('worker', 'shop.py:30'), ('main', ''))
     """
-    found = _LOCATION.fullmatch(name) if name.endswith(")") else None
+    if not name.endswith(")"):
+        return name, ""
+    found = _LOCATION.fullmatch(name)
     return (found["name"], found["location"]) if found else (name, "")
 
 
@@ -883,7 +952,12 @@ def _names(history: History, quarks: Int32s, pattern: str = "") -> list[str]:
     Without a pattern, it is what differs in their paths. Threads have their titles.
     """
     attributes, given = history.attributes, history.names
-    paths = [attributes.path(quark) for quark in quarks.tolist()]
+    # there may be a million, and most have one parent
+    parents = attributes.parents(quarks).tolist()
+    above = {parent: attributes.path(parent) for parent in {*parents} - {ROOT}}
+    above[ROOT] = ()
+    last_names = attributes.names(quarks.tolist())
+    paths = [(*above[parent], name) for name, parent in zip(last_names, parents, strict=True)]
     elements = parse_pattern(pattern)
     is_name = [isinstance(each, str) for each in elements]
     first = last = 0
@@ -894,7 +968,19 @@ def _names(history: History, quarks: Int32s, pattern: str = "") -> list[str]:
             first = same.index(False) if False in same else 0
     else:
         first, last = is_name.index(False), is_name[::-1].index(False)
-    named = [entity_name(path[first : len(path) - last] or path) for path in paths]
+    named = [
+        path[first]
+        if len(path) == first + 1 + last
+        else entity_name(path[first : len(path) - last] or path)
+        for path in paths
+    ]
+    of_threads = {
+        parent
+        for parent, path in above.items()
+        if path[:1] == (PROCESSES,) and path[-1:] == (THREADS,)
+    }
+    if not (given or of_threads or STATUS in last_names):
+        return named
     for index, (quark, path) in enumerate(zip(quarks.tolist(), paths, strict=True)):
         # the states of a thread are an attribute below it
         own, of = (attributes.parent(quark), path[:-1]) if path[-1] == STATUS else (quark, path)

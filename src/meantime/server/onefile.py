@@ -147,7 +147,9 @@ def page(session: Session, *, most_bytes: int = MOST_BYTES) -> Iterator[bytes]:
     lanes = [
         _element(f"lanes-{index}", "application/json", json_text(each).encode())
         for index, each in enumerate(
-            document({"layout": 1, **file.shown.columns}) for file in session.files if file.shown
+            document({"layout": 1, **file.shown.tree.columns()})
+            for file in session.files
+            if file.shown
         )
     ]
     for each in head["files"]:

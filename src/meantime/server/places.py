@@ -61,12 +61,13 @@ def at(tree: LaneTree, lane: int, row: int, time_ns: int, width_ns: int) -> dict
         raise LookupError(f"lane {lane} has no row {row}")
     if width_ns < 1 or time_ns + width_ns > MAX_NS:
         raise UsageError("the width is at least 1 ns, and ends within 64 bits")
+    path = tree.path(lane)
     answer: dict[str, Any] = {
         "kind": found.kind,
         "lane": lane,
         "row": row,
-        "path": found.handle,
-        "handle": format_handle(found.handle, time_ns) if found.handle else "",
+        "path": path,
+        "handle": format_handle(path, time_ns) if path else "",
         "item": None,
     }
     spot = Spot(row, time_ns, time_ns + width_ns)
@@ -254,7 +255,7 @@ def span(tree: LaneTree, number: int) -> dict[str, Any]:
         "kind": "span",
         "lane": lane,
         "row": row,
-        "path": tree.lanes[lane].handle,
+        "path": tree.path(lane),
         "handle": format_handle(tree.handle(quark), int(spans.table.start_ns[index])),
         "item": _span_item(tree, block, index),
     }

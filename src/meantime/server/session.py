@@ -48,13 +48,11 @@ class Shown(NamedTuple):
 
     Attributes:
         tree: The lanes.
-        columns: The same as JSON values.
         layout: Increases when lanes are numbered differently.
         version: Increases when anything changes.
     """
 
     tree: LaneTree
-    columns: dict[str, Any]
     layout: int
     version: int
 
@@ -158,13 +156,12 @@ class OpenFile:
     def _show(self, history: History) -> None:
         """Let pages see a history from now on."""
         tree = LaneTree.of(history.snapshot())
-        columns = tree.columns()
         before = self.shown
         if before is None:
-            self.shown = Shown(tree, columns, 1, 1)
+            self.shown = Shown(tree, 1, 1)
             return
-        layout = before.layout + (columns != before.columns)
-        self.shown = Shown(tree, columns, layout, before.version + 1)
+        layout = before.layout + (not tree.is_like(before.tree))
+        self.shown = Shown(tree, layout, before.version + 1)
 
     def _follow(self, history: History, before: object, took_s: float) -> None:
         while not self._stopped.wait(max(_LOOK_S, took_s / _READING_SHARE - took_s)):
