@@ -13,10 +13,12 @@ const MOST_SHARES = 6;
 const MOST_POINTS = 8;
 const LONGEST_VALUE = 2000;
 const LONGEST_FACT = 160;
+/** A longer value has two lines of its own. */
+const LONG_FACT = 50;
 const MOST_FACTS = 12;
 
-export function fact(label: string, value: string | Node, title = ""): HTMLElement {
-  return h("div", { class: "fact" }, h("span", { class: "muted" }, label), h("span", title ? { title } : {}, value));
+export function fact(label: string, value: string | Node, title = "", kind = ""): HTMLElement {
+  return h("div", { class: `fact ${kind}` }, h("span", { class: "muted" }, label), h("span", title ? { title } : {}, value));
 }
 
 export function swatch(pixel: number): HTMLElement {
@@ -135,7 +137,7 @@ export function describeThing(thing: Thing, session: Session): Node[] {
     if (span.thread) rows.push(fact("thread", shown(span.thread)));
     if (span.unfinished) rows.push(fact("end", "not recorded"));
     if (span.samples) rows.push(fact("samples", grouped(span.samples)));
-  } else rows.push(fact("lane", shown(lane.title)));
+  } else rows.push(fact("lane", shown(lane.title), "", "line"));
   if (at?.handle) rows.push(fact("handle", h("span", { class: "mono" }, shown(at.handle))));
   if (item && "arguments" in item && item.arguments) {
     rows.push(...values("Arguments", typeof item.arguments === "string" ? [["", item.arguments]] : Object.entries(item.arguments)));
@@ -180,9 +182,7 @@ function factRows(key: string, text: string): HTMLElement[] {
   }
   const row = (label: string, content: unknown) => {
     const words = Array.isArray(content) && content.every((each) => typeof each !== "object") ? content.join(", ") : textOf(content);
-    const made = fact(shown(label), shown(words.slice(0, LONGEST_FACT)), words.slice(0, LONGEST_VALUE));
-    made.classList.add("line");
-    return made;
+    return fact(shown(label), shown(words.slice(0, LONGEST_FACT)), words.slice(0, LONGEST_VALUE), words.length > LONG_FACT ? "line long" : "line");
   };
   const members = Array.isArray(value) && value.length === 1 ? value[0] : value;
   if (members && typeof members === "object" && !Array.isArray(members)) return Object.entries(members).map(([label, content]) => row(`${key}: ${label}`, content));

@@ -2,7 +2,7 @@
 
 import { drawFlowArrow, type Spot } from "../shared/flow-arrow";
 import { LABEL_FONT } from "../shared/box-labels";
-import { duration } from "../shared/format";
+import { duration, grouped } from "../shared/format";
 import { css } from "../shared/name-colors";
 import type { Lane } from "../shared/lane-tree";
 import type { Minimap } from "../shared/minimap";
@@ -25,21 +25,33 @@ const BAND_VEIL = 0.7;
 const LEAST_PERIOD_PX = 3;
 const BOLD_FONT = `600 ${LABEL_FONT}`;
 const PADDING_PX = 5;
-/** So many ends of arrows that are not in view have a chip at the edge. */
+/** Ends of arrows that are not in view have so many chips at the edges. */
 const MOST_CHIPS = 8;
 const CHIP_PX = { height: 16, width: 140, gap: 2 };
 /** The name of a state that a label covers is at most so long. */
 const OLD_LABEL_PX = 80;
 
-/** A chip at the edge of the picture: it leads to the end of an arrow that is not in view. */
-interface Chip {
-  left: number;
-  top: number;
-  width: number;
+/** An end of an arrow. */
+interface End {
   file: FileModel;
   lane: number;
   row: number;
   ns: bigint;
+}
+
+/** A chip at the edge of the picture: it leads to the ends of arrows that are not in view, to the first of them. */
+interface Chip extends End {
+  left: number;
+  top: number;
+  width: number;
+}
+
+/** Ends of one lane that are beyond the same edge. */
+interface Outside extends End, Spot {
+  /** An arrow to the edge. */
+  sign: string;
+  title: string;
+  count: number;
 }
 
 export class Picture {
@@ -52,6 +64,8 @@ export class Picture {
   /** What was seen before the lanes were read again, and until when it is shown. */
   private held: { image: OffscreenCanvas; until: number } | null = null;
   private readonly chips: Chip[] = [];
+  /** By lane and edge. */
+  private readonly outside = new Map<string, Outside>();
   private mapped: string | null = null;
   private mapLane: TileLane | null = null;
   private mapTables: (LaneTable | null)[] = [];
@@ -139,7 +153,9 @@ export class Picture {
     }
     this.drawNotes();
     this.chips.length = 0;
+    this.outside.clear();
     for (const flow of session.flows) this.arrow(flow);
+    for (const each of [...this.outside.values()].slice(0, MOST_CHIPS)) this.chip(each);
     if (session.hovered) this.outline(session.hovered, scene.inks.faintText, 1);
     if (session.thing) this.outline(session.thing, scene.inks.accentText, 2);
   }
@@ -187,19 +203,31 @@ export class Picture {
     context.globalAlpha = this.session.flows.length > 6 ? 0.55 : 0.9;
     drawFlowArrow(context, from, to, this.session.scene.inks.accentText, dip);
     context.globalAlpha = 1;
-    this.chip(flow.file, flow.from_lane, flow.from_row, BigInt(flow.from_ns), from);
-    this.chip(flow.file, flow.to_lane, flow.to_row, BigInt(flow.to_ns), to);
+    this.note(flow.file, flow.from_lane, flow.from_row, BigInt(flow.from_ns), from);
+    this.note(flow.file, flow.to_lane, flow.to_row, BigInt(flow.to_ns), to);
   }
 
-  /** Draws a chip at the edge for an end of an arrow that is not in view. */
-  private chip(file: FileModel, index: number | null, row: number, ns: bigint, { x, y }: Spot): void {
+  /** Notes an end of an arrow that is not in view, with those of the same lane beyond the same edge. */
+  private note(file: FileModel, index: number | null, row: number, ns: bigint, { x, y }: Spot): void {
+    const { tree } = this.session;
+    const { widthPx, heightPx } = tree;
+    const isInside = x >= 0 && x <= widthPx && y >= 0 && y <= heightPx;
+    if (isInside || index === null) return;
+    const sign = x < 0 ? "←" : x > widthPx ? "→" : y < 0 ? "↑" : "↓";
+    const key = `${sign} ${file.index} ${index}`;
+    const known = this.outside.get(key);
+    if (!known) this.outside.set(key, { file, lane: index, row, ns, x, y, sign, title: this.session.laneOf(file, index)?.title ?? "", count: 1 });
+    else {
+      known.count++;
+      if (ns < known.ns) Object.assign(known, { row, ns, x, y });
+    }
+  }
+
+  /** Draws a chip at the edge for ends that are not in view. */
+  private chip({ file, lane, row, ns, x, y, sign, title, count }: Outside): void {
     const { tree, scene } = this.session;
     const { context, widthPx, heightPx } = tree;
-    const isInside = x >= 0 && x <= widthPx && y >= 0 && y <= heightPx;
-    if (isInside || index === null || this.chips.length >= MOST_CHIPS) return;
-    const lane = this.session.laneOf(file, index);
-    const sign = x < 0 ? "←" : x > widthPx ? "→" : y < 0 ? "↑" : "↓";
-    const text = `${sign} ${scene.labels.fit(lane?.title ?? "", CHIP_PX.width)}`;
+    const text = `${sign} ${scene.labels.fit(title, CHIP_PX.width)}` + (count > 1 ? ` × ${grouped(count)}` : "");
     context.font = LABEL_FONT;
     const width = context.measureText(text).width + 2 * PADDING_PX;
     const left = Math.max(2, Math.min(widthPx - width - 2, x - width / 2));
@@ -215,7 +243,7 @@ export class Picture {
     context.fillStyle = css(scene.inks.background);
     context.textBaseline = "middle";
     context.fillText(text, left + PADDING_PX, top + height / 2 + 0.5);
-    this.chips.push({ left, top, width, file, lane: index, row, ns });
+    this.chips.push({ left, top, width, file, lane, row, ns });
   }
 
   /** The chip at a point. */

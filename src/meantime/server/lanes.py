@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from meantime.attribute_paths import CPUS, PROCESSES, STATUS, THREADS
+from meantime.attribute_paths import CPUS, HOSTS, PROCESSES, STATUS, THREADS
 from meantime.attributes import ANY, ANY_DEPTH, ROOT, entity_name, format_path, parse_pattern
 from meantime.columns import Coded
 from meantime.errors import UsageError
@@ -527,7 +527,7 @@ class LaneTree:
         quarks = quarks[history.has_values(quarks)]
         if not len(quarks):
             return
-        title = lane.declaration.name or ("Numbers" if kind == "counter" else "States")
+        title = _title(lane) or ("Numbers" if kind == "counter" else "States")
         if kind == "counter":
             names = _counter_names(history, quarks, title)
         else:
@@ -597,7 +597,7 @@ class LaneTree:
         packed = pack_rows(history, quarks, window, with_process=above < 0)
         declared = lane.declaration
         pattern = declared.pattern if above < 0 else ""
-        group = self._group(declared.name or "Tasks", len(packed.quarks), pattern, above)
+        group = self._group(_title(lane) or "Tasks", len(packed.quarks), pattern, above)
         lived = lifetimes(history, packed.quarks)
         row_of_site = np.searchsorted(packed.shared.site, np.arange(len(packed.shared.sites) + 1))
         first_of_row = packed.shared.row_offsets
@@ -848,6 +848,20 @@ class LaneTree:
             [(int(quarks[index]), names[index]) for index in order],
             entities=counts[order].tolist(),
         )
+
+
+def _title(lane: Declared) -> str:
+    """Return what to call a group of lanes: as it was declared, otherwise by the names in its paths.
+
+    Those of hosts say least: they are the title only where nothing else is.
+    """
+    declaration = lane.declaration
+    if declaration.label or declaration.entity_kind:
+        return declaration.name
+    names = [each for each in parse_pattern(declaration.pattern) if isinstance(each, str)]
+    if len(names) > 1 and names[0] == HOSTS:
+        del names[0]
+    return "/".join(names)
 
 
 def _group_rank(lane: Declared) -> int:
