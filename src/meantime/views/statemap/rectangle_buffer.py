@@ -7,7 +7,7 @@ the order in which that happens makes no difference.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from meantime.kernels import rectangles as kernel
 from meantime.kernels.rectangles import Columns, Tallies, Visible
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy.typing as npt
+
     from meantime.columns import Int64s
     from meantime.views.statemap.options import Budget
 
@@ -53,16 +57,22 @@ def _no_rectangles() -> Columns:
     return Columns(row, start, end, marks, state_offsets, state, state_ns, tag_offsets, tag, tag_ns)
 
 
-def _resize(columns: Columns, rectangles: int, states: int, tags: int) -> None:
-    """Resize columns to this number of rectangles and times; the content is kept."""
-    for column in columns[:4]:
-        column.resize(rectangles, refcheck=False)
-    for offsets in (columns.state_offsets, columns.tag_offsets):
-        offsets.resize(rectangles + 1, refcheck=False)
-    columns.state_index.resize(states, refcheck=False)
-    columns.state_ns.resize(states, refcheck=False)
-    columns.tag_index.resize(tags, refcheck=False)
-    columns.tag_ns.resize(tags, refcheck=False)
+def _with_room(columns: Columns, used: Iterable[int], room: Iterable[int]) -> Columns:
+    """Return copies with room for these numbers of rectangles, times of states and of tags."""
+    arrays: tuple[npt.NDArray[Any], ...] = columns
+    return Columns(*map(_larger, arrays, _lengths(*used), _lengths(*room)))
+
+
+def _larger(column: npt.NDArray[Any], used: int, rows: int) -> npt.NDArray[Any]:
+    # `resize` would write zeros into what is added
+    larger = np.empty(rows, column.dtype)
+    larger[:used] = column[:used]
+    return larger
+
+
+def _lengths(rectangles: int, states: int, tags: int) -> tuple[int, ...]:
+    """Return the lengths of the columns for these numbers of rectangles and times."""
+    return (*[rectangles] * 4, rectangles + 1, states, states, rectangles + 1, tags, tags)
 
 
 class RectangleBuffer:
@@ -107,7 +117,7 @@ class RectangleBuffer:
         if self._joins:
             visible = self._join(visible)
         more = len(visible.row)
-        self._make_room(more, states)
+        self._make_room(more, states, done_ratio)
         self.count = kernel.pack(
             visible, *self.window_ns, self.level, self._tallies, self.count, self.columns
         )
@@ -140,19 +150,23 @@ class RectangleBuffer:
             columns.tag_ns[tag_at] = length_ns
         return part(visible, 1, len(visible.row))
 
-    def _make_room(self, more: int, states: int) -> None:
+    def _make_room(self, more: int, states: int, done_ratio: float) -> None:
         columns, count = self.columns, self.count
         if states > len(self._tallies.state_ns):
             self._tallies = self._tallies._replace(
                 state_ns=np.zeros(2 * states, np.int64), state_held=np.empty(2 * states, np.int32)
             )
-        needs = (
-            (count + more, len(columns.row)),
-            (int(columns.state_offsets[count]) + more, len(columns.state_ns)),
-            (int(columns.tag_offsets[count]) + more, len(columns.tag_ns)),
-        )
-        if any(need > has for need, has in needs):
-            _resize(columns, *(has if need <= has else need + need // 2 for need, has in needs))
+        used = count, int(columns.state_offsets[count]), int(columns.tag_offsets[count])
+        room = len(columns.row), len(columns.state_ns), len(columns.tag_ns)
+        if any(size + more > limit for size, limit in zip(used, room, strict=True)):
+            # Room that stays unused costs no memory: it is never written.
+            expected = min(1.1 / done_ratio, (self._most + more) / (count + more))
+            factor = max(1.5, expected)
+            larger = (
+                limit if size + more <= limit else int(factor * (size + more))
+                for size, limit in zip(used, room, strict=True)
+            )
+            self.columns = _with_room(columns, used, larger)
 
     def _coarsen(self, goal: int) -> None:
         """Merge by the finest grid that leaves at most `goal` rectangles, or one for each run."""
@@ -172,5 +186,7 @@ class RectangleBuffer:
         """Return the columns without spare capacity; the buffer must not be used after that."""
         columns = self.columns
         states, tags = int(columns.state_offsets[self.count]), int(columns.tag_offsets[self.count])
-        _resize(columns, self.count, states, tags)
+        arrays: tuple[npt.NDArray[Any], ...] = columns
+        for column, length in zip(arrays, _lengths(self.count, states, tags), strict=True):
+            column.resize(length, refcheck=False)
         return columns
