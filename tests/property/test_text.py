@@ -175,10 +175,12 @@ times = st.integers(0, 2**62)
             max_size=4,
         ),
         max_size=4,
-    )
+    ),
+    st.sampled_from([1, 3, 9, 768]),
 )
 def test_records_keep_every_number(
     drawn: list[list[tuple[int, int, list[tuple[int, int]], list[tuple[int, int]]]]],
+    piece_bytes: int,
 ) -> None:
     expected: list[int] = []
     start, end, offsets, states, tags = [], [], [0], [], []
@@ -206,7 +208,7 @@ def test_records_keep_every_number(
                 expected.append(0)
         offsets.append(len(start))
 
-    block = text.records(
+    records = text.Records(
         np.array(offsets, np.int64),
         np.array(start, np.int64),
         np.array(end, np.int64),
@@ -218,9 +220,13 @@ def test_records_keep_every_number(
         np.array([ns for held in tags for _, ns in held], np.int64),
         np.full((len(start), 3), (1, 2, 3), np.uint8),
         0,
+        piece_bytes,
     )
+    *pieces, last = [*records] or [b""]
 
-    assert list(varints(block)) == expected
+    assert {len(piece) for piece in pieces} <= {piece_bytes}
+    assert len(last) <= piece_bytes
+    assert list(varints(b"".join([*pieces, last]))) == expected
 
 
 def test_no_paths_are_given_when_there_would_be_too_many() -> None:

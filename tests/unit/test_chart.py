@@ -43,11 +43,17 @@ def decoded(block: bytes) -> list[int]:
     return values
 
 
+def block(drawn: Page, name: str) -> bytes:
+    found = drawn.blocks[name]
+    assert isinstance(found, bytes)
+    return found
+
+
 def read_back(drawn: Page) -> dict[str, list[int]]:
     """Return the columns of a page as its script decodes them."""
     head = drawn.head
     assert isinstance(head, dict)
-    columns = {name: decoded(drawn.blocks[name]) for name in ("gap", "length", "name", "parent")}
+    columns = {name: decoded(block(drawn, name)) for name in ("gap", "length", "name", "parent")}
     start: list[int] = []
     box = 0
     for count in head["rows"]:
@@ -182,9 +188,9 @@ def test_operations_of_a_row_ascend_and_never_overlap(times: list[tuple[int, int
 def test_equal_arguments_are_in_a_page_once(tmp_path: Path) -> None:
     drawn = page(whole(history_of(EVENTS, tmp_path)))
 
-    texts = json.loads(zlib.decompress(drawn.blocks["texts"]))
+    texts = json.loads(zlib.decompress(block(drawn, "texts")))
     assert [json.loads(text) for text in texts] == [{"url": "/a"}, {"url": "/b"}, {"x": 3}]
-    assert decoded(drawn.blocks["argument"]) == [1, 2, 1, 0, 0, 3]
+    assert decoded(block(drawn, "argument")) == [1, 2, 1, 0, 0, 3]
 
 
 def test_arguments_beyond_the_limit_are_counted(tmp_path: Path) -> None:

@@ -1,3 +1,5 @@
+from typing import Self
+
 import numpy as np
 import numpy.typing as npt
 
@@ -25,16 +27,21 @@ def pixels(
     units: int,
     width: int,
 ) -> bytes: ...
-def records(
-    row_offsets: Int64s,
-    start_ns: Int64s,
-    end_ns: Int64s,
-    state_offsets: Int64s,
-    state_index: Int32s,
-    state_ns: Int64s,
-    tag_offsets: Int64s,
-    tag_index: Int32s,
-    tag_ns: Int64s,
-    fill: npt.NDArray[np.uint8],
-    window_start_ns: int,
-) -> bytes: ...
+class Records:
+    def __init__(
+        self,
+        row_offsets: Int64s,
+        start_ns: Int64s,
+        end_ns: Int64s,
+        state_offsets: Int64s,
+        state_index: Int32s,
+        state_ns: Int64s,
+        tag_offsets: Int64s,
+        tag_index: Int32s,
+        tag_ns: Int64s,
+        fill: npt.NDArray[np.uint8],
+        window_start_ns: int,
+        piece_bytes: int,
+    ) -> None: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> bytes: ...

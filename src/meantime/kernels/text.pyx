@@ -11,7 +11,7 @@ but not three; so a pixel with more is one rectangle of their average.
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort, realloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy, memmove, memset
 
 cdef extern from "varint.h" nogil:
     char* put_varint(char*, uint64_t)
@@ -409,13 +409,10 @@ def pixels(
     return bytes(image)
 
 
-def records(
-    const int64_t[::1] row_offsets, const int64_t[::1] start_ns, const int64_t[::1] end_ns,
-    const int64_t[::1] state_offsets, const int32_t[::1] state_index, const int64_t[::1] state_ns,
-    const int64_t[::1] tag_offsets, const int32_t[::1] tag_index, const int64_t[::1] tag_ns,
-    const uint8_t[:, ::1] fill, int64_t window_start_ns,
-):
-    """Return rectangles as the records that the page decodes; numbers are LEB128 varints.
+cdef class Records:
+    """Iterates over rectangles as the records that the page decodes, in pieces of bytes.
+
+    All pieces but the last have `piece_bytes`. Numbers are LEB128 varints.
 
     Each row is its number of rectangles, then the rectangles. A rectangle is the gap since the one
     before it (or the window's start); its length; its states; its tags. States are `2 * state`
@@ -423,62 +420,138 @@ def records(
     bytes of colour. Tags are 0 for none, 1 and a tag if one fills it, otherwise `count + 1`, then
     a tag and a time for each.
     """
-    cdef int64_t rows = row_offsets.shape[0] - 1
-    cdef int64_t row, i, j, before, count, used = 0, room = 1 << 16, need
-    cdef char* text = <char*> malloc(room)
-    cdef char* grown
-    cdef char* out
-    if not text:
-        raise MemoryError
-    try:
+
+    cdef const int64_t[::1] row_offsets
+    cdef const int64_t[::1] start_ns
+    cdef const int64_t[::1] end_ns
+    cdef const int64_t[::1] state_offsets
+    cdef const int32_t[::1] state_index
+    cdef const int64_t[::1] state_ns
+    cdef const int64_t[::1] tag_offsets
+    cdef const int32_t[::1] tag_index
+    cdef const int64_t[::1] tag_ns
+    cdef const uint8_t[:, ::1] fill
+    cdef int64_t window_start_ns, before, row, next
+    cdef Py_ssize_t piece_bytes, used, room
+    cdef char* text
+
+    def __init__(
+        self,
+        const int64_t[::1] row_offsets,
+        const int64_t[::1] start_ns,
+        const int64_t[::1] end_ns,
+        const int64_t[::1] state_offsets,
+        const int32_t[::1] state_index,
+        const int64_t[::1] state_ns,
+        const int64_t[::1] tag_offsets,
+        const int32_t[::1] tag_index,
+        const int64_t[::1] tag_ns,
+        const uint8_t[:, ::1] fill,
+        int64_t window_start_ns,
+        Py_ssize_t piece_bytes,
+    ):
+        self.row_offsets = row_offsets
+        self.start_ns = start_ns
+        self.end_ns = end_ns
+        self.state_offsets = state_offsets
+        self.state_index = state_index
+        self.state_ns = state_ns
+        self.tag_offsets = tag_offsets
+        self.tag_index = tag_index
+        self.tag_ns = tag_ns
+        self.fill = fill
+        self.window_start_ns = window_start_ns
+        self.piece_bytes = piece_bytes
+        self.row = -1  # rows begun, less one
+        self.next = row_offsets[0]
+
+    def __dealloc__(self):
+        free(self.text)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef Py_ssize_t size
+        cdef bint has_room
         with nogil:
-            for row in range(rows):
-                before = window_start_ns
-                for i in range(row_offsets[row] - 1, row_offsets[row + 1]):
-                    if i < row_offsets[row]:
-                        need = 10
-                    else:
-                        need = 64 + 15 * (
-                            state_offsets[i + 1] - state_offsets[i]
-                            + tag_offsets[i + 1] - tag_offsets[i]
-                        )
-                    if used + need > room:
-                        room = 2 * (used + need)
-                        grown = <char*> realloc(text, room)
-                        if not grown:
-                            with gil:
-                                raise MemoryError
-                        text = grown
-                    out = text + used
-                    if i < row_offsets[row]:
-                        out = put_varint(out, row_offsets[row + 1] - row_offsets[row])
-                        used = out - text
-                        continue
-                    out = put_varint(out, start_ns[i] - before)
-                    out = put_varint(out, end_ns[i] - start_ns[i])
-                    before = end_ns[i]
-                    j = state_offsets[i]
-                    count = state_offsets[i + 1] - j
-                    if count == 1 and state_ns[j] == end_ns[i] - start_ns[i]:
-                        out = put_varint(out, 2 * <uint64_t> state_index[j])
-                    else:
-                        out = put_varint(out, 2 * count + 1)
-                        for j in range(j, j + count):
-                            out = put_varint(out, state_index[j])
-                            out = put_varint(out, state_ns[j])
-                        memcpy(out, &fill[i, 0], 3)
-                        out += 3
-                    j = tag_offsets[i]
-                    count = tag_offsets[i + 1] - j
-                    if count == 1 and tag_ns[j] == end_ns[i] - start_ns[i]:
-                        out = put_varint(out, 1)
-                        out = put_varint(out, tag_index[j])
-                    else:
-                        out = put_varint(out, count + 1 if count else 0)
-                        for j in range(j, j + count):
-                            out = put_varint(out, tag_index[j])
-                            out = put_varint(out, tag_ns[j])
-                    used = out - text
-        return text[:used]
-    finally:
-        free(text)
+            has_room = self._write()
+        if not has_room:
+            raise MemoryError
+        if self.used == 0:
+            raise StopIteration
+        size = min(self.used, self.piece_bytes)
+        piece = self.text[:size]
+        self.used -= size
+        memmove(self.text, self.text + size, self.used)
+        return piece
+
+    cdef bint _write(self) noexcept nogil:
+        """Write records until there are enough for a piece; return False without memory."""
+        cdef const int64_t[::1] row_offsets = self.row_offsets
+        cdef const int64_t[::1] start_ns = self.start_ns
+        cdef const int64_t[::1] end_ns = self.end_ns
+        cdef const int64_t[::1] state_offsets = self.state_offsets
+        cdef const int32_t[::1] state_index = self.state_index
+        cdef const int64_t[::1] state_ns = self.state_ns
+        cdef const int64_t[::1] tag_offsets = self.tag_offsets
+        cdef const int32_t[::1] tag_index = self.tag_index
+        cdef const int64_t[::1] tag_ns = self.tag_ns
+        cdef int64_t row = self.row, rows = row_offsets.shape[0] - 1
+        cdef int64_t i = self.next, j, count, length, before = self.before
+        cdef Py_ssize_t need, used = self.used
+        cdef char* grown
+        cdef char* out
+        while used < self.piece_bytes:
+            # A row begins once all rectangles before it are written.
+            if i == row_offsets[row + 1]:
+                if row + 1 == rows:
+                    break
+                need = 10
+            else:
+                need = 64 + 15 * (
+                    state_offsets[i + 1] - state_offsets[i]
+                    + tag_offsets[i + 1] - tag_offsets[i]
+                )
+            if used + need > self.room:
+                self.room = 2 * (used + need)
+                grown = <char*> realloc(self.text, self.room)
+                if not grown:
+                    return False
+                self.text = grown
+            out = self.text + used
+            if i == row_offsets[row + 1]:
+                row += 1
+                before = self.window_start_ns
+                out = put_varint(out, row_offsets[row + 1] - row_offsets[row])
+                used = out - self.text
+                continue
+            length = end_ns[i] - start_ns[i]
+            out = put_varint(out, start_ns[i] - before)
+            out = put_varint(out, length)
+            before = end_ns[i]
+            j = state_offsets[i]
+            count = state_offsets[i + 1] - j
+            if count == 1 and state_ns[j] == length:
+                out = put_varint(out, 2 * <uint64_t> state_index[j])
+            else:
+                out = put_varint(out, 2 * count + 1)
+                for j in range(j, j + count):
+                    out = put_varint(out, state_index[j])
+                    out = put_varint(out, state_ns[j])
+                memcpy(out, &self.fill[i, 0], 3)
+                out += 3
+            j = tag_offsets[i]
+            count = tag_offsets[i + 1] - j
+            if count == 1 and tag_ns[j] == length:
+                out = put_varint(out, 1)
+                out = put_varint(out, tag_index[j])
+            else:
+                out = put_varint(out, count + 1 if count else 0)
+                for j in range(j, j + count):
+                    out = put_varint(out, tag_index[j])
+                    out = put_varint(out, tag_ns[j])
+            used = out - self.text
+            i += 1
+        self.row, self.next, self.before, self.used = row, i, before, used
+        return True

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from meantime.views.svg import element, escape, json_text, px
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["FONT", "MARGIN_PX", "Page", "header", "lines"]
+__all__ = ["FONT", "MARGIN_PX", "PIECE_BYTES", "Page", "header", "lines"]
 
 FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif"
 MARGIN_PX = 24
@@ -46,7 +46,7 @@ _DARK = {
 
 # XML parsers limit the length of a text (libxml2: 10 MB). A multiple of 3 bytes has no padding in
 # base64.
-_PIECE_BYTES = 768 * 1024
+PIECE_BYTES = 768 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,8 @@ class Page:
         picture: The markup of the picture.
         script: The bundle's name in `static`, without `.js`.
         head: The data that the script reads as JSON.
-        blocks: The data that it reads as bytes, by name.
+        blocks: The data that it reads as bytes, by name; or an iterator of pieces, of which all but
+            the last have `PIECE_BYTES`, if they are too large to be in memory at once.
     """
 
     title: str
@@ -69,39 +70,34 @@ class Page:
     picture: Iterable[bytes]
     script: str
     head: object
-    blocks: Mapping[str, bytes] = field(default_factory=dict)
+    blocks: Mapping[str, bytes | Iterator[bytes]] = field(default_factory=dict)
 
     def document(self) -> bytes:
         """Return the file: well-formed XML in UTF-8, the same bytes for the same page."""
         return b"".join(self.parts())
 
-    def parts(self) -> list[bytes]:
-        """Return the parts of the file."""
+    def parts(self) -> Iterator[bytes]:
+        """Yield the parts of the file."""
         size = f"{px(self.width_px)} {px(self.height_px)}"
-        parts = [
+        yield (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}"'
             f' width="{px(self.width_px)}" height="{px(self.height_px)}"'
-            f' font-family="{FONT}" font-size="12" role="img">\n'.encode(),
-            f"<title>{escape(self.title)}</title>\n<style>{_style()}</style>\n".encode(),
-        ]
+            f' font-family="{FONT}" font-size="12" role="img">\n'
+        ).encode()
+        yield f"<title>{escape(self.title)}</title>\n<style>{_style()}</style>\n".encode()
         for piece in _pieces(json_text(self.head).encode()):
-            parts += b'<metadata data-block="head">', piece, b"</metadata>\n"
+            yield from (b'<metadata data-block="head">', piece, b"</metadata>\n")
         for name, block in self.blocks.items():
-            for piece in _pieces(block):
-                parts += (
-                    f'<metadata data-block="{escape(name)}">'.encode(),
-                    b64encode(piece),
-                    b"</metadata>\n",
-                )
+            for piece in _pieces(block) if isinstance(block, bytes) else block:
+                yield f'<metadata data-block="{escape(name)}">'.encode()
+                yield b64encode(piece)
+                yield b"</metadata>\n"
         # not by importlib.resources, which imports zipfile and takes 8 ms
         script = Path(__file__).with_name("static").joinpath(f"{self.script}.js").read_bytes()
-        parts += b"<script><![CDATA[\n", script, b"]]></script>\n"
-        parts.append(
-            element("rect", {"class": "paper", "width": "100%", "height": "100%"}).encode()
-        )
-        parts += self.picture
-        parts.append(b"\n</svg>\n")
-        return parts
+        yield from (b"<script><![CDATA[\n", script, b"]]></script>\n")
+        yield element("rect", {"class": "paper", "width": "100%", "height": "100%"}).encode()
+        yield from self.picture
+        yield b"\n</svg>\n"
 
     def html(self) -> bytes:
         """Return the page as an HTML file."""
@@ -126,8 +122,8 @@ def _style() -> str:
 
 
 def _pieces(block: bytes) -> Iterable[bytes]:
-    for start in range(0, len(block), _PIECE_BYTES):
-        yield block[start : start + _PIECE_BYTES]
+    for start in range(0, len(block), PIECE_BYTES):
+        yield block[start : start + PIECE_BYTES]
 
 
 def header(title: str, subtitle: str) -> str:

@@ -14,12 +14,13 @@ import numpy as np
 
 from meantime.kernels import text as kernel
 from meantime.kernels.varints import encoded
+from meantime.views.page import PIECE_BYTES
 from meantime.views.state_classes import is_quiet, rank
 from meantime.views.statemap import captions
 from meantime.views.statemap.rows import natural_order
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from meantime.columns import Int64s
     from meantime.views.statemap.data import Events, SharedRows, Statemap, StatemapPanel
@@ -105,17 +106,17 @@ def _exact(value: Any) -> Any:
     return value
 
 
-def blocks(statemap: Statemap) -> dict[str, bytes]:
+def blocks(statemap: Statemap) -> dict[str, bytes | Iterator[bytes]]:
     """Return the rectangles and the events of each panel, as `p0`, `e0`, `p1` and so on.
 
     The entities of shared rows are deflated: `s0` has the number of each row, then the time from
     one to the next, or from the window's start, as varints; `n0` has their names, or if these are
     numbers `i0` has the steps from one to the next, as varints of which odd ones are negative.
     """
-    packed: dict[str, bytes] = {}
+    packed: dict[str, bytes | Iterator[bytes]] = {}
     for number, panel in enumerate(statemap.panels):
         held = panel.rectangles
-        packed[f"p{number}"] = kernel.records(
+        packed[f"p{number}"] = kernel.Records(
             held.row_offsets,
             held.start_ns,
             held.end_ns,
@@ -127,6 +128,7 @@ def blocks(statemap: Statemap) -> dict[str, bytes]:
             held.tag_ns,
             held.fill,
             panel.start_ns,
+            PIECE_BYTES,
         )
         if panel.shared is not None:
             packed |= _shared_blocks(panel.shared, number, panel.start_ns)

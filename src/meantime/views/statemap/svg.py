@@ -44,8 +44,8 @@ def render(statemap: Statemap) -> bytes:
     return b"".join(parts(statemap))
 
 
-def parts(statemap: Statemap) -> list[bytes]:
-    """Return the file in parts: as one it would be in memory twice."""
+def parts(statemap: Statemap) -> Iterator[bytes]:
+    """Return the file in parts, which are made while they are written."""
     layout = _Layout.of(statemap)
     picture = [header(captions.title(statemap), captions.subtitle(statemap)).encode(), _HATCH]
     top = float(_HEADER_PX)
