@@ -27,6 +27,7 @@ def pixels(
     units: int,
     width: int,
 ) -> bytes: ...
+
 class Records:
     def __init__(
         self,
