@@ -76,6 +76,10 @@ def main() -> None:
         measure("1,000 events", ["statemap", str(small), "-o", out], 0, 0)
         opened = run([sys.executable, "-c", f"import meantime; meantime.open({str(small)!r})"])
         print(f"{'meantime.open of 1,000 events':40} {opened.cpu_s:6.3f} s CPU")
+        # With its threads for linear algebra, which spin before they sleep: commands start none,
+        # but a program may need them. Sleeping at once slows small products down a lot.
+        numpy = run([sys.executable, "-c", "import numpy"])
+        print(f"{'  the limit: import numpy':40} {numpy.cpu_s:6.3f} s CPU")
         measure("the example", ["statemap", str(EXAMPLE), "-o", out], 0, 0)
         for events in sizes:
             path = Path(folder, "trace.statemap")
