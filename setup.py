@@ -33,6 +33,7 @@ FASTER_WITH_O3 = {"heat", "pyramid", "shares"}
 FASTER_WITH_O2 = {
     "_recorder",
     "coalesce",
+    "csv_rows",
     "ctf",
     "perf",
     "perfetto",

@@ -19,7 +19,13 @@ from meantime.kernels.intern cimport (
     intern_text_of,
     texts_of,
 )
-from meantime.kernels.json_text cimport LIKELY, UNLIKELY
+from meantime.kernels.json_text cimport (
+    LIKELY,
+    UNLIKELY,
+    json_bytes_equal,
+    json_load8,
+    json_lowest_byte,
+)
 from meantime.kernels.memory cimport column
 from meantime.kernels.time_text cimport (
     TIME_DECIMAL_3,
@@ -114,6 +120,23 @@ cdef int put(Column *into, int64_t row, const char *at, int64_t size, int64_t of
     return DONE
 
 
+cdef inline const char *field_end(const char *at, const char *end, char delimiter) noexcept nogil:
+    """Return the next delimiter, line feed or carriage return, or the end."""
+    cdef uint64_t word, found
+    while end - at >= 8:
+        word = json_load8(at)
+        found = (
+            json_bytes_equal(word, delimiter) | json_bytes_equal(word, b"\n")
+            | json_bytes_equal(word, b"\r")
+        )
+        if found:
+            return at + json_lowest_byte(found)
+        at += 8
+    while at < end and at[0] != delimiter and at[0] != b"\n" and at[0] != b"\r":
+        at += 1
+    return at
+
+
 cdef int read(const char *begin, const char *end, int64_t offset, Column *columns, int width,
               char delimiter, bint quoted, int64_t *rows) noexcept nogil:
     cdef const char *at = begin
@@ -157,8 +180,7 @@ cdef int read(const char *begin, const char *end, int64_t offset, Column *column
                     return ODD
             else:
                 field = at
-                while at < end and at[0] != delimiter and at[0] != b"\n" and at[0] != b"\r":
-                    at += 1
+                at = field_end(at, end, delimiter)
                 size = at - field
             if size > LONGEST_FIELD:
                 return ODD
@@ -317,30 +339,62 @@ cdef void by_path(
 
 
 cdef void by_digit(
-    const uint64_t *time, const uint32_t *what, uint64_t *sorted_time, uint32_t *sorted_what,
-    Py_ssize_t rows, int shift,
+    const int64_t *time, const int32_t *row, int64_t *sorted_time, int32_t *sorted_row,
+    Py_ssize_t rows, int64_t base, int shift,
 ) noexcept nogil:
-    """Sort by one digit of the time, keeping the order of those that have the same."""
+    """Sort by one digit of the time since `base`, keeping the order of those that have the same."""
     cdef Py_ssize_t[2048] begins
     cdef Py_ssize_t i, at, sum = 0
     cdef int digit
     memset(begins, 0, sizeof(begins))
     for i in range(rows):
-        begins[(time[i] >> shift) & (DIGITS - 1)] += 1
+        begins[((<uint64_t>time[i] - <uint64_t>base) >> shift) & (DIGITS - 1)] += 1
     for digit in range(DIGITS):
         at = begins[digit]
         begins[digit] = sum
         sum += at
     for i in range(rows):
-        digit = (time[i] >> shift) & (DIGITS - 1)
+        digit = ((<uint64_t>time[i] - <uint64_t>base) >> shift) & (DIGITS - 1)
         at = begins[digit]
         begins[digit] = at + 1
         sorted_time[at] = time[i]
-        sorted_what[at] = what[i]
+        sorted_row[at] = row[i]
+
+
+cdef tuple in_order(times, rows):
+    """Return times in order, and the row of each; the arrays may be overwritten."""
+    cdef Py_ssize_t n, i
+    cdef int shift = 0
+    cdef bint sorted = True
+    cdef int64_t *time = <int64_t*>INT64_ITEMS(times, &n)
+    cdef int32_t *row = <int32_t*>INT32_ITEMS(rows, NULL)
+    cdef int64_t *other_time
+    cdef int32_t *other_row
+    cdef int64_t first, last
+    if n == 0:
+        return times, rows
+    first = last = time[0]
+    with nogil:
+        for i in range(1, n):
+            sorted = sorted and time[i] >= time[i - 1]
+            first = time[i] if time[i] < first else first
+            last = time[i] if time[i] > last else last
+    if sorted:
+        return times, rows
+    other_times, other_rows = np.empty(n, np.int64), np.empty(n, np.int32)
+    while shift < 64 and (<uint64_t>last - <uint64_t>first) >> shift:
+        time, row = <int64_t*>INT64_ITEMS(times, NULL), <int32_t*>INT32_ITEMS(rows, NULL)
+        other_time = <int64_t*>INT64_ITEMS(other_times, NULL)
+        other_row = <int32_t*>INT32_ITEMS(other_rows, NULL)
+        with nogil:
+            by_digit(time, row, other_time, other_row, n, first, shift)
+        times, other_times, rows, other_rows = other_times, times, other_rows, rows
+        shift += DIGIT_BITS
+    return times, rows
 
 
 def changes(starts, ends, paths, values, Py_ssize_t path_count):
-    """Return the changes of intervals in order of time, those of one time path by path.
+    """Return the changes of intervals in order of time.
 
     Args:
         starts: int64, when each begins; all arrays are of the same length, below 2^31.
@@ -350,84 +404,122 @@ def changes(starts, ends, paths, values, Py_ssize_t path_count):
 
     Returns:
         Their times, paths and values, which are -1 where an interval ends that the next one of its
-        path does not touch. Or a row that overlaps the one before it of its path; or -1 if rows of
-        a path are not in order of their starts, then their ends.
+        path does not touch; of one time, ends come first, then the order is that of the rows. Or a
+        row that overlaps the one before it of its path; or -1 if rows of a path are not in order of
+        their starts, then their ends.
     """
-    cdef Py_ssize_t n, k, rows = 0
+    cdef Py_ssize_t n, m, k, a = 0, b = 0
     cdef const int64_t *start = <const int64_t*>INT64_ITEMS(starts, &n)
     cdef const int64_t *end = <const int64_t*>INT64_ITEMS(ends, NULL)
     cdef const int32_t *path = <const int32_t*>INT32_ITEMS(paths, NULL)
     cdef const int32_t *value = <const int32_t*>INT32_ITEMS(values, NULL)
-    place_array, order_array = np.zeros(path_count + 1, np.int64), np.empty(n, np.int32)
-    cdef int64_t *places = <int64_t*>INT64_ITEMS(place_array, NULL)
-    cdef int32_t *order = <int32_t*>INT32_ITEMS(order_array, NULL)
-    cdef uint64_t *time
-    cdef uint64_t *other_time
-    cdef uint32_t *what
-    cdef uint32_t *other_what
+    # by path: the row before, when that began, and when it ended
+    before_array = np.full(path_count, -1, np.int32)
+    began_array, ended_array = np.empty(path_count, np.int64), np.empty(path_count, np.int64)
+    shown_array = np.ones(n, np.uint8)
+    cdef int32_t *before = <int32_t*>INT32_ITEMS(before_array, NULL)
+    cdef int64_t *began = <int64_t*>INT64_ITEMS(began_array, NULL)
+    cdef int64_t *ended = <int64_t*>INT64_ITEMS(ended_array, NULL)
+    cdef uint8_t *shown = <uint8_t*>UINT8_ITEMS(shown_array, NULL)
+    cdef int64_t *time
     cdef int32_t *of_path
     cdef int32_t *of_value
-    cdef int64_t base = 0, last = 0
-    cdef int32_t i, j
-    cdef int passes = 0, shift
-    cdef Py_ssize_t overlap = -1
+    cdef const int64_t *start_time
+    cdef const int32_t *start_row
+    cdef const int64_t *end_time
+    cdef const int32_t *end_row
+    cdef int32_t p, i
+    cdef Py_ssize_t overlap = -1, touching = 0
     cdef bint ordered = True
     with nogil:
-        by_path(path, n, places, order)
         for k in range(n):
-            i = order[k]
-            if k == 0 or start[i] < base:
-                base = start[i]
-            if k == 0 or end[i] > last:
-                last = end[i]
-            rows += 2
-            if k + 1 == n or path[order[k + 1]] != path[i]:
-                continue
-            j = order[k + 1]
-            if start[j] < start[i] or (start[j] == start[i] and end[j] < end[i]):
-                ordered = False
-                break
-            if start[j] < end[i]:
-                overlap = j if overlap < 0 else overlap
-            rows -= start[j] == end[i]
+            p = path[k]
+            if before[p] >= 0:
+                if start[k] < began[p] or (start[k] == began[p] and end[k] < ended[p]):
+                    ordered = False
+                    break
+                if start[k] < ended[p]:
+                    overlap = k if overlap < 0 else overlap
+                elif start[k] == ended[p]:
+                    shown[before[p]] = 0
+                    touching += 1
+            before[p] = <int32_t>k
+            began[p] = start[k]
+            ended[p] = end[k]
     if not ordered or overlap >= 0:
         return overlap if ordered else -1
-    while passes * DIGIT_BITS < 64 and (<uint64_t>last - <uint64_t>base) >> (passes * DIGIT_BITS):
-        passes += 1
-    # What is sorted is in the columns that are returned: its row, and whether that ends there.
-    times, scratch = np.empty(rows, np.int64), np.empty(rows, np.int64)
-    found, ongoing = np.empty(rows, np.int32), np.empty(rows, np.int32)
-    time = <uint64_t*>INT64_ITEMS(times, NULL)
-    of_path = <int32_t*>INT32_ITEMS(found, NULL)
-    of_value = <int32_t*>INT32_ITEMS(ongoing, NULL)
-    what = <uint32_t*>of_path
-    other_time = <uint64_t*>INT64_ITEMS(scratch, NULL)
-    other_what = <uint32_t*>of_value
+    m = n - touching
+    end_times, end_rows = np.empty(m, np.int64), np.empty(m, np.int32)
+    time, of_path = <int64_t*>INT64_ITEMS(end_times, NULL), <int32_t*>INT32_ITEMS(end_rows, NULL)
     with nogil:
-        if passes & 1:
-            time, other_time = other_time, time
-            what, other_what = other_what, what
-        rows = 0
         for k in range(n):
-            i = order[k]
-            time[rows] = <uint64_t>start[i] - <uint64_t>base
-            what[rows] = <uint32_t>i << 1
-            rows += 1
-            if k + 1 < n and path[order[k + 1]] == path[i] and start[order[k + 1]] == end[i]:
-                continue
-            time[rows] = <uint64_t>end[i] - <uint64_t>base
-            what[rows] = <uint32_t>i << 1 | 1
-            rows += 1
-        for shift in range(passes):
-            by_digit(time, what, other_time, other_what, rows, shift * DIGIT_BITS)
-            time, other_time = other_time, time
-            what, other_what = other_what, what
-        for k in range(rows):
-            i = <int32_t>(what[k] >> 1)
-            of_value[k] = -1 if what[k] & 1 else value[i]
-            of_path[k] = path[i]
-            time[k] += <uint64_t>base
+            if shown[k]:
+                time[b] = end[k]
+                of_path[b] = <int32_t>k
+                b += 1
+            ordered = ordered and (k == 0 or start[k] >= start[k - 1])
+    end_times, end_rows = in_order(end_times, end_rows)
+    start_times, start_rows = starts, None
+    if not ordered:
+        start_times, start_rows = in_order(starts.copy(), np.arange(n, dtype=np.int32))
+    start_time = <const int64_t*>INT64_ITEMS(start_times, NULL)
+    start_row = NULL if ordered else <const int32_t*>INT32_ITEMS(start_rows, NULL)
+    end_time = <const int64_t*>INT64_ITEMS(end_times, NULL)
+    end_row = <const int32_t*>INT32_ITEMS(end_rows, NULL)
+    times, found, ongoing = np.empty(n + m, np.int64), np.empty(n + m, np.int32), np.empty(n + m, np.int32)
+    time = <int64_t*>INT64_ITEMS(times, NULL)
+    of_path, of_value = <int32_t*>INT32_ITEMS(found, NULL), <int32_t*>INT32_ITEMS(ongoing, NULL)
+    b = 0
+    with nogil:
+        for k in range(n + m):
+            if b < m and (a == n or end_time[b] <= start_time[a]):
+                time[k] = end_time[b]
+                of_path[k] = path[end_row[b]]
+                of_value[k] = -1
+                b += 1
+            else:
+                i = <int32_t>a if start_row == NULL else start_row[a]
+                time[k] = start_time[a]
+                of_path[k] = path[i]
+                of_value[k] = value[i]
+                a += 1
     return times, found, ongoing
+
+
+def appearing(codes, Py_ssize_t count):
+    """Return which codes occur, in order of first appearance.
+
+    Args:
+        codes: int32, from 0 to below `count`.
+
+    Returns:
+        These codes, int32; the first row of each, int64; and for each row, int32, which of them it
+        has.
+    """
+    cdef Py_ssize_t n, i
+    cdef const int32_t *code = <const int32_t*>INT32_ITEMS(codes, &n)
+    rank_array, which = np.full(count, -1, np.int32), np.empty(n, np.int32)
+    used, first = np.empty(min(count, n), np.int32), np.empty(min(count, n), np.int64)
+    cdef int32_t *rank = <int32_t*>INT32_ITEMS(rank_array, NULL)
+    cdef int32_t *rank_of = <int32_t*>INT32_ITEMS(which, NULL)
+    cdef int32_t *use = <int32_t*>INT32_ITEMS(used, NULL)
+    cdef int64_t *row = <int64_t*>INT64_ITEMS(first, NULL)
+    cdef int32_t known = 0
+    cdef bint outside = False
+    with nogil:
+        for i in range(n):
+            if not 0 <= code[i] < count:
+                outside = True
+                break
+            if rank[code[i]] < 0:
+                rank[code[i]] = known
+                use[known] = code[i]
+                row[known] = i
+                known += 1
+            rank_of[i] = rank[code[i]]
+    if outside:
+        raise ValueError("a code is not in its table")
+    return used[:known], first[:known], which
 
 
 def first_fit(starts, ends, groups, Py_ssize_t group_count):
@@ -439,7 +531,7 @@ def first_fit(starts, ends, groups, Py_ssize_t group_count):
         groups: int32, from 0 to below `group_count`.
 
     Returns:
-        int32, the lane within the group, from 0.
+        int32, the lane of each within its group, from 0; and int32, by group, how many lanes it has.
     """
     cdef Py_ssize_t n, k, i, parent, child
     cdef const int64_t *start = <const int64_t*>INT64_ITEMS(starts, &n)
@@ -447,10 +539,12 @@ def first_fit(starts, ends, groups, Py_ssize_t group_count):
     cdef const int32_t *group = <const int32_t*>INT32_ITEMS(groups, NULL)
     place_array, order_array = np.zeros(group_count + 1, np.int64), np.empty(n, np.int32)
     lane_array, until_array = np.empty(n, np.int32), np.empty(n + 1, np.int64)
+    count_array = np.zeros(group_count, np.int32)
     busy_array, free_array = np.empty(n + 1, np.int32), np.empty(n + 1, np.int32)
     cdef int64_t *places = <int64_t*>INT64_ITEMS(place_array, NULL)
     cdef int32_t *order = <int32_t*>INT32_ITEMS(order_array, NULL)
     cdef int32_t *lane = <int32_t*>INT32_ITEMS(lane_array, NULL)
+    cdef int32_t *lanes_of = <int32_t*>INT32_ITEMS(count_array, NULL)
     # of each lane of the group, when its last interval ends; heaps of busy lanes by that, and of
     # free lanes by their number
     cdef int64_t *until = <int64_t*>INT64_ITEMS(until_array, NULL)
@@ -502,6 +596,7 @@ def first_fit(starts, ends, groups, Py_ssize_t group_count):
             else:
                 chosen = lanes
                 lanes += 1
+                lanes_of[group[i]] = lanes
             lane[i] = chosen
             until[chosen] = end[i]
             child = busy_count
@@ -510,4 +605,4 @@ def first_fit(starts, ends, groups, Py_ssize_t group_count):
                 busy[child] = busy[(child - 1) // 2]
                 child = (child - 1) // 2
             busy[child] = chosen
-    return lane_array
+    return lane_array, count_array

@@ -54,15 +54,41 @@ static inline int64_t time_days(int64_t year, int64_t month, int64_t day)
     return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
 }
 
+/* The numbers in the digits of a text like the 16 bytes "0000-00-00T00:00", of which the eleventh may
+ * also be a blank; 0 if it has another form. */
+static inline int time_minutes(const char *at, int64_t *year, int64_t *month, int64_t *day, int64_t *hour,
+                               int64_t *minute)
+{
+    /* xor makes a digit its value, and a separator that is as expected 0 */
+    static const unsigned char form[] = {'0', '0', '0', '0', '-', '0', '0', '-',
+                                         '0', '0', 0, '0', '0', ':', '0', '0'};
+    /* a digit plus 6, and such a separator plus 15, stay below 16 */
+    static const unsigned char slack[] = {6, 6, 6, 6, 15, 6, 6, 15, 6, 6, 0, 6, 6, 15, 6, 6};
+    unsigned char digit[16], odd = 0;
+    for (int i = 0; i < 16; i++) digit[i] = (unsigned char)at[i] ^ form[i];
+    digit[10] = at[10] != 'T' && at[10] != ' ' ? 16 : 0;
+    for (int i = 0; i < 16; i++) odd |= (unsigned char)((digit[i] + slack[i]) | digit[i]) & 0xF0;
+    if (odd) return 0;
+    *year = digit[0] * 1000 + digit[1] * 100 + digit[2] * 10 + digit[3];
+    *month = digit[5] * 10 + digit[6];
+    *day = digit[8] * 10 + digit[9];
+    *hour = digit[11] * 10 + digit[12];
+    *minute = digit[14] * 10 + digit[15];
+    return 1;
+}
+
 static inline int time_date(const char *at, const char *end, int64_t *value)
 {
     static const int days_of[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     int64_t year, month, day, hour = 0, minute = 0, second = 0, fraction = 0, zone = 0;
     int kind = TIME_NAIVE;
-    if (end - at < 10 || at[4] != '-' || at[7] != '-') return TIME_ODD;
-    year = time_digits(at, end, 4);
-    month = time_digits(at + 5, end, 2);
-    day = time_digits(at + 8, end, 2);
+    int is_usual = end - at >= 16 && time_minutes(at, &year, &month, &day, &hour, &minute);
+    if (!is_usual) {
+        if (end - at < 10 || at[4] != '-' || at[7] != '-') return TIME_ODD;
+        year = time_digits(at, end, 4);
+        month = time_digits(at + 5, end, 2);
+        day = time_digits(at + 8, end, 2);
+    }
     /* years of which nanoseconds fit into 64 bits */
     if (year < 1700 || year > 2200 || month < 1 || month > 12 || day < 1) return TIME_ODD;
     if (day > days_of[month - 1]
@@ -70,10 +96,12 @@ static inline int time_date(const char *at, const char *end, int64_t *value)
         return TIME_ODD;
     at += 10;
     if (at < end) {
-        if (*at != 'T' && *at != ' ') return TIME_ODD;
-        if (end - at < 6 || at[3] != ':') return TIME_ODD;
-        hour = time_digits(at + 1, end, 2);
-        minute = time_digits(at + 4, end, 2);
+        if (!is_usual) {
+            if (*at != 'T' && *at != ' ') return TIME_ODD;
+            if (end - at < 6 || at[3] != ':') return TIME_ODD;
+            hour = time_digits(at + 1, end, 2);
+            minute = time_digits(at + 4, end, 2);
+        }
         at += 6;
         if (at < end && *at == ':') {
             second = time_digits(at + 1, end, 2);

@@ -126,4 +126,4 @@ def lanes(times_ns: list[tuple[int, int]]) -> Int32s:
         times_ns: The ranges, in order of their starts.
     """
     starts, ends = np.array(times_ns, np.int64).reshape(-1, 2).T
-    return first_fit(starts.copy(), ends.copy(), np.zeros(len(starts), np.int32), 1)
+    return first_fit(starts.copy(), ends.copy(), np.zeros(len(starts), np.int32), 1)[0]

@@ -6,7 +6,7 @@ without an end lasts until the last time of the table.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from meantime.attributes import parse_pattern
 from meantime.clocks import Clock
 from meantime.columns import Coded, Interner
 from meantime.errors import InputError, UsageError
-from meantime.kernels.csv_rows import TimeKind, changes, first_fit
+from meantime.kernels.csv_rows import TimeKind, appearing, changes, first_fit
 from meantime.readers.table.times import Resolved, TimeColumn, joined, resolve
 from meantime.trace import LaneDeclaration, Samples, StateChanges
 
@@ -40,6 +40,7 @@ _MOST_ROWS = 2**31 - 1
 _NO_TEXT = "(none)"
 _ALL = "all"
 _ACTIVE = "active"
+_Item = TypeVar("_Item", bound=np.generic)
 
 
 def batches_of(
@@ -71,15 +72,21 @@ class _Texts:
 
     def add(self, column: Coded) -> None:
         codes = self._known.codes([*column.names])
+        if np.array_equal(codes, np.arange(len(codes))):
+            self._parts.append(column.codes)
+            return
         # null is -1, the last one
         of = np.append(codes, np.int32(-1))
         self._parts.append(of[column.codes])
 
     def column(self) -> Coded:
-        codes = np.concatenate([np.empty(0, np.int32), *self._parts])
+        if len(self._parts) != 1:
+            self._parts = [np.concatenate([np.empty(0, np.int32), *self._parts])]
+        [codes] = self._parts
+        missing = codes < 0
+        if missing.any():
+            codes = np.where(missing, self._known.code(_NO_TEXT), codes).astype(np.int32)
         self._parts.clear()
-        if (codes < 0).any():
-            codes[codes < 0] = self._known.code(_NO_TEXT)
         return Coded(codes, self._names)
 
 
@@ -123,7 +130,7 @@ class _Table:
         time_ns, weight = times.time_ns, weights.time_ns
         names = self._text("name")
         rows = self._kept(rows, time_ns, names)
-        used, _, which = _appearing(names.codes[rows], names.names)
+        used, _, which = _appearing(_taken(names.codes, rows), names.names)
         texts = [names.names[code] for code in used]
         name, thread = (
             codes.take(which)
@@ -155,8 +162,8 @@ class _Table:
         order = np.argsort(times.time_ns[rows], kind="stable")
         rows = rows[order]
         time_ns = times.time_ns[rows]
-        path = self._path_codes(entity, rows)
-        state = self._codes(states, rows)
+        path = self._path_codes(entity.codes[rows], entity.names, rows)
+        state = self._codes(states.codes[rows], states.names)
         state[state == self._nothing()] = -1
         if len(rows):
             self._trace.bounds = (int(time_ns[0]), int(time_ns[-1]) + 1)
@@ -168,12 +175,13 @@ class _Table:
         starts, ends, rows = self._ranges()
         entity = self._entities()
         # a history cannot contain intervals of length 0
-        some = starts[rows] != ends[rows]
+        some = _taken(starts, rows) != _taken(ends, rows)
         self._trace.anomalies.add("zero_length_state", len(rows) - int(np.count_nonzero(some)))
-        rows = self._kept(rows[some], starts, entity)
-        path = self._path_codes(entity, rows)
-        value = self._codes(self._text("state"), rows)
-        del some, entity
+        rows = self._kept(_where(rows, some), starts, entity)
+        path = self._path_codes(_taken(entity.codes, rows), entity.names, rows)
+        state = self._text("state")
+        value = self._codes(_taken(state.codes, rows), state.names)
+        del some, entity, state
         # this is where a table takes the most memory
         self._texts.clear()
         if len(rows) < len(starts):
@@ -227,7 +235,7 @@ class _Table:
             (bad_end, self._not_a_time("end" if "end" in columns else "duration")),
             (order, self._wrong_order()),
         )
-        return start.time_ns, ends, rows[~start.missing[rows]]
+        return start.time_ns, ends, _where(rows, ~_taken(start.missing, rows))
 
     def _wrong_order(self) -> str:
         columns = self._mapping.columns
@@ -306,13 +314,14 @@ class _Table:
         assert joint is not None
         return joint
 
-    def _path_codes(self, entity: Coded, rows: Int64s) -> Int32s:
-        used, first, which = _appearing(entity.codes[rows], entity.names)
+    def _path_codes(self, codes: Int32s, names: Sequence[str], rows: Int64s) -> Int32s:
+        """Return the paths of entities, each in one of these rows."""
+        used, first, which = _appearing(codes, names)
         is_path = "path" in self._mapping.columns
         several = len(self._mapping.columns.get("entity", ())) > 1
         paths: list[Path] = []
         for code, row in zip(used, rows[first].tolist(), strict=True):
-            text = entity.names[code]
+            text = names[code]
             if is_path:
                 paths.append(self._parsed(text, row))
             else:
@@ -320,9 +329,10 @@ class _Table:
                 paths.append(tuple(each or _NO_TEXT for each in elements))
         return self._paths.codes(paths).take(which)
 
-    def _codes(self, column: Coded, rows: Int64s) -> Int32s:
-        used, _, which = _appearing(column.codes[rows], column.names)
-        codes = self._values.codes([column.names[code] for code in used])
+    def _codes(self, codes: Int32s, names: Sequence[str]) -> Int32s:
+        """Return values by their codes in another table."""
+        used, _, which = _appearing(codes, names)
+        codes = self._values.codes([names[code] for code in used])
         return codes.take(which) if len(used) else np.empty(0, np.int32)
 
     def _nothing(self) -> int:
@@ -340,25 +350,29 @@ class _Table:
                 self._trace.source, f"the table has more than {_MOST_ROWS:,} intervals: split it"
             )
         found = changes(starts, ends, path, value, len(self._trace.paths))
-        if isinstance(found, int):
+        if found == -1:
             order = np.lexsort((ends, starts, path))
             starts, ends, path, value = starts[order], ends[order], path[order], value[order]
             del order
             found = changes(starts, ends, path, value, len(self._trace.paths))
         if isinstance(found, int):
-            path = self._in_lanes(path, first_fit(starts, ends, path, len(self._trace.paths)))
+            path = self._in_lanes(path, *first_fit(starts, ends, path, len(self._trace.paths)))
             found = changes(starts, ends, path, value, len(self._trace.paths))
         assert not isinstance(found, int)
         time_ns, entity, state = found
         tag = np.full(len(time_ns), -1, np.int32)
         return StateChanges(time_ns, entity, state, tag)
 
-    def _in_lanes(self, path: Int32s, lane: Int32s) -> Int32s:
-        """Return the path of each interval in its lane; an entity with one lane keeps its own."""
-        lanes = np.zeros(len(self._trace.paths), np.int64)
-        np.maximum.at(lanes, path, lane + 1)
+    def _in_lanes(self, path: Int32s, lane: Int32s, lanes: Int32s) -> Int32s:
+        """Return the path of each interval in its lane; an entity with one lane keeps its own.
+
+        Args:
+            path: The path of each interval.
+            lane: The lane of each interval.
+            lanes: By path, how many lanes there are.
+        """
         several = np.flatnonzero(lanes > 1)
-        first = np.zeros(len(lanes), np.int64)
+        first = np.arange(len(lanes), dtype=np.int32)
         code = len(self._trace.paths)
         taken = set(self._trace.paths)
         for entity in several.tolist():
@@ -375,7 +389,8 @@ class _Table:
             f"{len(several):,} entities have intervals that overlap, in up to"
             f" {int(lanes.max()):,} lanes"
         )
-        return np.where(lanes[path] > 1, first[path] + lane, path).astype(np.int32)
+        # the only lane of an entity is 0
+        return first.take(path) + lane
 
     def _good(self, *faults: tuple[npt.NDArray[np.bool_], str]) -> Int64s:
         """Return the rows without faults; each fault is a mask of rows and its reason.
@@ -390,14 +405,14 @@ class _Table:
             reason = next(reason for rows, reason in faults if rows[row])
             raise InputError(self._trace.source, f"row {row + 1}: {reason}")
         self._trace.anomalies.add("bad_record", len(wrong))
-        return np.flatnonzero(~bad)
+        return np.flatnonzero(~bad) if len(wrong) else np.arange(len(bad))
 
     def _kept(self, rows: Int64s, times: Int64s, names: Coded) -> Int64s:
         """Return the rows that are not after the last wanted time, and whose names are wanted."""
-        rows = rows[times[rows] <= self._until_ns]
+        rows = _where(rows, _taken(times, rows) <= self._until_ns)
         if self._keep is None:
             return rows
-        used, _, which = _appearing(names.codes[rows], names.names)
+        used, _, which = _appearing(_taken(names.codes, rows), names.names)
         kept = np.array([self._keep(names.names[code]) for code in used], np.bool_)
         return rows[kept[which]]
 
@@ -413,7 +428,19 @@ class _Table:
 
 def _outside(times: Resolved) -> npt.NDArray[np.bool_]:
     """Return the rows whose time a history cannot contain."""
-    return (times.time_ns <= -_LIMIT - 1) | (times.time_ns >= _LIMIT - 1)
+    values = times.time_ns
+    if not len(values) or (int(values.min()) > -_LIMIT - 1 and int(values.max()) < _LIMIT - 1):
+        return np.zeros(len(values), np.bool_)
+    return (values <= -_LIMIT - 1) | (values >= _LIMIT - 1)
+
+
+def _taken(column: npt.NDArray[_Item], rows: Int64s) -> npt.NDArray[_Item]:
+    """Return what a column has in these ascending rows: the column itself if they are all."""
+    return column if len(rows) == len(column) else column.take(rows)
+
+
+def _where(rows: Int64s, kept: npt.NDArray[np.bool_]) -> Int64s:
+    return rows if kept.all() else rows[kept]
 
 
 def _appearing(codes: Int32s, names: Sequence[str]) -> tuple[list[int], Int64s, Int32s]:
@@ -422,11 +449,5 @@ def _appearing(codes: Int32s, names: Sequence[str]) -> tuple[list[int], Int64s, 
     Returns:
         These codes; the first row of each; and for each row which of them it has.
     """
-    rows = len(codes)
-    first = np.full(len(names), rows)
-    # of equal indices, the last assignment stays
-    first[codes[::-1]] = np.arange(rows - 1, -1, -1)
-    used = np.argsort(first, kind="stable")[: int(np.count_nonzero(first < rows))]
-    rank = np.empty(len(names), np.int32)
-    rank[used] = np.arange(len(used))
-    return used.tolist(), first[used], rank[codes]
+    used, first, which = appearing(codes, len(names))
+    return used.tolist(), first, which

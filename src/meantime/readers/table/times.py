@@ -42,6 +42,7 @@ _SCALES = {
     TimeKind.DECIMAL_3: 3,
 }
 _LONGEST = 64
+_DATES = "dates"
 _ZONE = re.compile(r"(?:Z|UTC|[+-]\d\d:?(?:\d\d)?)$", re.IGNORECASE)
 _CLOCK = re.compile(
     r"(?:(\d{1,6})(?:-| days?,? ))?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,2})(?:[.,](\d{1,18}))?"
@@ -203,8 +204,11 @@ def _unit_of(columns: Sequence[TimeColumn]) -> str:
     """Return the unit in which the largest number is nearest to our time."""
     largest = 0
     for values, kinds in columns:
+        only = _only_kind(kinds)
         for kind, scale in _SCALES.items():
-            rows = values[kinds == kind]
+            if only is not None and only != kind:
+                continue
+            rows = values if only == kind else values[kinds == kind]
             if len(rows):
                 whole = max(int(rows.max()), -int(rows.min())) // 10**scale
                 largest = max(largest, whole)
@@ -219,6 +223,8 @@ def _resolved(column: TimeColumn, unit: str, zone: str, *, is_duration: bool) ->
     if unit == "ns!":
         bad = kinds != TimeKind.INTEGER
         return Resolved(np.where(bad, 0, values), np.zeros(len(values), np.bool_), bad, "ns")
+    if (found := _of_one_kind(column, unit, zone, is_duration=is_duration)) is not None:
+        return found
     missing = kinds == MISSING
     dated = (kinds == TimeKind.ZONED) | (kinds == TimeKind.NAIVE)
     lasting = kinds == DURATION
@@ -244,10 +250,42 @@ def _resolved(column: TimeColumn, unit: str, zone: str, *, is_duration: bool) ->
     if numeric:
         what.append(f"numbers of {unit}")
     if (kinds == TimeKind.ZONED).any():
-        what.append("dates")
+        what.append(_DATES)
     if naive.any():
-        what.append(f"dates without a zone, read as {zone or 'UTC'}")
+        what.append(_naive_dates(zone))
     return Resolved(time_ns, missing, bad, " and ".join(what))
+
+
+def _only_kind(kinds: npt.NDArray[np.uint8]) -> int | None:
+    """Return the kind that all times have; None if they have several, or there is none."""
+    if not len(kinds):
+        return None
+    least, most = int(kinds.min()), int(kinds.max())
+    return least if least == most else None
+
+
+def _of_one_kind(
+    column: TimeColumn, unit: str, zone: str, *, is_duration: bool
+) -> Resolved | None:
+    """Return the nanoseconds of a column that has only good times of one kind; None otherwise."""
+    values, kinds = column
+    kind = _only_kind(kinds)
+    none = np.zeros(len(values), np.bool_)
+    if kind == TimeKind.ZONED and not is_duration:
+        return Resolved(values, none, none, _DATES)
+    if kind == TimeKind.NAIVE and not zone and not is_duration:
+        return Resolved(values, none, none, _naive_dates(zone))
+    if kind != TimeKind.INTEGER:
+        return None
+    unit_ns = UNITS_NS[unit]
+    most = _LIMIT // unit_ns
+    if int(values.min()) < -most or int(values.max()) > most:
+        return None
+    return Resolved(values * unit_ns, none, none, f"numbers of {unit}")
+
+
+def _naive_dates(zone: str) -> str:
+    return f"dates without a zone, read as {zone or 'UTC'}"
 
 
 def _offsets(local_ns: Int64s, zone: str) -> Int64s:
