@@ -40,6 +40,7 @@ FASTER_WITH_O2 = {
     "scan_statemap",
     "service_rows",
     "spall",
+    "sqlite_rows",
     "strace",
     "tail",
     "tasks",

@@ -7,6 +7,7 @@
 #define MEANTIME_TIME_TEXT_H
 
 #include <stdint.h>
+#include <string.h>
 
 /* What a value is. The decimals are scaled: units of 1e-9, 1e-6 or 1e-3. */
 enum {
@@ -54,26 +55,42 @@ static inline int64_t time_days(int64_t year, int64_t month, int64_t day)
     return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
 }
 
+/* 8 bytes, the first one the least significant. */
+static inline uint64_t time_load8(const char *at)
+{
+    uint64_t word;
+    memcpy(&word, at, 8);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    word = __builtin_bswap64(word);
+#endif
+    return word;
+}
+
+/* The number in the bytes `at` and `at + 1` of digits. */
+static inline int64_t time_pair(uint64_t digits, int at)
+{
+    return (int64_t)((digits >> 8 * at & 15) * 10 + (digits >> (8 * at + 8) & 15));
+}
+
 /* The numbers in the digits of a text like the 16 bytes "0000-00-00T00:00", of which the eleventh may
  * also be a blank; 0 if it has another form. */
 static inline int time_minutes(const char *at, int64_t *year, int64_t *month, int64_t *day, int64_t *hour,
                                int64_t *minute)
 {
-    /* xor makes a digit its value, and a separator that is as expected 0 */
-    static const unsigned char form[] = {'0', '0', '0', '0', '-', '0', '0', '-',
-                                         '0', '0', 0, '0', '0', ':', '0', '0'};
-    /* a digit plus 6, and such a separator plus 15, stay below 16 */
-    static const unsigned char slack[] = {6, 6, 6, 6, 15, 6, 6, 15, 6, 6, 0, 6, 6, 15, 6, 6};
-    unsigned char digit[16], odd = 0;
-    for (int i = 0; i < 16; i++) digit[i] = (unsigned char)at[i] ^ form[i];
-    digit[10] = at[10] != 'T' && at[10] != ' ' ? 16 : 0;
-    for (int i = 0; i < 16; i++) odd |= (unsigned char)((digit[i] + slack[i]) | digit[i]) & 0xF0;
-    if (odd) return 0;
-    *year = digit[0] * 1000 + digit[1] * 100 + digit[2] * 10 + digit[3];
-    *month = digit[5] * 10 + digit[6];
-    *day = digit[8] * 10 + digit[9];
-    *hour = digit[11] * 10 + digit[12];
-    *minute = digit[14] * 10 + digit[15];
+    uint64_t begin = time_load8(at), end = time_load8(at + 8);
+    if ((end >> 16 & 0xFF) == ' ')
+        end ^= (uint64_t)(' ' ^ 'T') << 16;
+    /* xor makes digits their values, and separators 0; to these 15 is added, to digits 6, so that
+     * more than 4 bits are used by other ones only */
+    begin ^= 0x2D30302D30303030; /* 0000-00- */
+    end ^= 0x30303A3030543030; /* 00T00:00 */
+    if (((begin + 0x0F06060F06060606) | begin | (end + 0x06060F06060F0606) | end) & 0xF0F0F0F0F0F0F0F0)
+        return 0;
+    *year = time_pair(begin, 0) * 100 + time_pair(begin, 2);
+    *month = time_pair(begin, 5);
+    *day = time_pair(end, 0);
+    *hour = time_pair(end, 3);
+    *minute = time_pair(end, 6);
     return 1;
 }
 

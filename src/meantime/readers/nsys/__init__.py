@@ -60,7 +60,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     with source, stored(source, options) as (path, size):
         try:
             with closing(connect(path, size)) as connection:
-                reading = Reading(trace, connection, size, options)
+                reading = Reading(trace, connection, path, size, options)
                 yield from reading.batches()
         # the message of an error may not be UTF-8 itself
         except (sqlite3.Error, OverflowError, UnicodeError) as error:

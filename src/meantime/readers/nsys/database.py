@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meantime.columns import Coded
 from meantime.errors import InputError
 from meantime.readers.sqlite_access import TOO_MANY_ROWS, guard, most_rows, quoted, read_only_uri
+from meantime.readers.sqlite_pages import As, PageRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,6 +85,7 @@ class Tables:
     Args:
         trace: The trace, of which records and times out of range are counted.
         connection: The database.
+        path: Its file.
         size: Its bytes.
 
     Attributes:
@@ -91,8 +94,9 @@ class Tables:
         last_ns: The latest time so far.
     """
 
-    def __init__(self, trace: Trace, connection: sqlite3.Connection, size: int) -> None:
+    def __init__(self, trace: Trace, connection: sqlite3.Connection, path: str, size: int) -> None:
         self._trace = trace
+        self._path = path
         self.connection = connection
         self._rows_left = most_rows(size)
         self.columns = {
@@ -121,29 +125,24 @@ class Tables:
             cursor.arraysize = _PART_ROWS
             cursor.execute(query)
             while rows := cursor.fetchmany():
-                self._rows_left -= len(rows)
-                if self._rows_left < 0:
-                    raise sqlite3.DatabaseError(TOO_MANY_ROWS)
+                self._count(len(rows))
                 yield rows
+
+    def _count(self, rows: int) -> None:
+        self._rows_left -= rows
+        if self._rows_left < 0:
+            raise sqlite3.DatabaseError(TOO_MANY_ROWS)
 
     def numbers(
         self, table: str, wanted: Sequence[str], *, text: str = ""
-    ) -> Iterator[tuple[list[Int64s], tuple[Any, ...]]]:
+    ) -> Iterator[tuple[list[Int64s], Coded | None]]:
         """Yield the columns of a table with a time first, as arrays, and one of texts."""
         have = self.columns.get(table, set())
         present = [column for column in wanted if column in have]
         if wanted[0] not in present:
             return
-        with_text = text in have
-        asked = [*present, text] if with_text else present
-        for rows in self.rows(table, asked):
-            texts: tuple[Any, ...] = ()
-            if with_text:
-                *columns, texts = zip(*rows, strict=True)
-                found = [_integers(column) for column in columns]
-            else:
-                found = columns_of(rows, len(present))
-            missing = np.full(len(rows), MISSING)
+        for found, texts in self._parts(table, present, text if text in have else ""):
+            missing = np.full(len(found[0]), MISSING)
             by_name = dict(zip(present, found, strict=True))
             numbers = [by_name.get(column, missing) for column in wanted]
             usual = (numbers[0] > -LAST_NS) & (numbers[0] < LAST_NS)
@@ -153,13 +152,38 @@ class Tables:
             if not usual.all():
                 self._trace.anomalies.add("time_out_of_range", int((~usual).sum()))
                 numbers = [column[usual] for column in numbers]
-                texts = tuple(
-                    value for value, kept in zip(texts, usual.tolist(), strict=False) if kept
-                )
+                if texts is not None:
+                    texts = Coded(texts.codes[usual], texts.names)  # noqa: PLW2901 - the same column
             if len(numbers[0]):
                 self._trace.records += len(numbers[0])
                 self.last_ns = max(self.last_ns, int(numbers[0].max()))
                 yield numbers, texts
+
+    def _parts(
+        self, table: str, columns: Sequence[str], text: str
+    ) -> Iterator[tuple[list[Int64s], Coded | None]]:
+        """Yield columns of integers, and one of texts if there is such a column."""
+        ways = dict.fromkeys(columns, As.INTEGERS)
+        if text:
+            ways[text] = As.ONLY_TEXTS
+        pages = PageRows(self.connection, self._path, table, ways)
+        for count, found in pages.parts(_PART_ROWS):
+            self._count(count)
+            numbers = [values for values, *_ in found[: len(columns)]]
+            coded = None
+            if text:
+                codes, texts, _ = found[-1]
+                coded = Coded(codes, [each.decode("utf-8", "replace") for each in texts])
+            yield numbers, coded
+        if pages.rest is None:
+            return
+        for rows in self.rows(table, [*ways], order=pages.rest):
+            values = [*zip(*rows, strict=True)]
+            numbers = [_integers(column) for column in values[: len(columns)]]
+            coded = None
+            if text:
+                coded = Coded.of([each if isinstance(each, str) else None for each in values[-1]])
+            yield numbers, coded
 
 
 def columns_of(rows: Sequence[tuple[Any, ...]], columns: int) -> list[Int64s]:

@@ -53,11 +53,16 @@ class Reading:
     """Reads one database into a trace."""
 
     def __init__(
-        self, trace: Trace, connection: sqlite3.Connection, size: int, options: ReadOptions
+        self,
+        trace: Trace,
+        connection: sqlite3.Connection,
+        path: str,
+        size: int,
+        options: ReadOptions,
     ) -> None:
         self._trace = trace
         self._with_private = options.private
-        self._tables = Tables(trace, connection, size)
+        self._tables = Tables(trace, connection, path, size)
         self._codes = Codes(trace, self._tables)
         self._streams = Streams(self._codes)
         self._statuses: dict[int, int] = {}
@@ -153,9 +158,9 @@ class Reading:
             "NVTX_EVENTS", wanted, text="text"
         ):
             name = self._codes.names(text_id)
-            own = [row for row, each in enumerate(texts) if isinstance(each, str)]
-            if own:
-                name[own] = self._codes.values.codes([texts[row] for row in own])
+            if texts is not None and texts.names:
+                own = np.append(self._codes.values.codes([*texts.names]), np.int32(0))
+                name = np.where(texts.codes >= 0, own[texts.codes], name)
             entity = self._codes.thread_codes(tid)
             nested, ranges, marks = kind == _PUSH_POP, kind == _START_END, kind == _MARK
             self._trace.anomalies.add(

@@ -21,7 +21,8 @@ from meantime.readers.sqlite_access import (
     read_only_uri,
     reason,
 )
-from meantime.readers.table.times import MISSING, TimeColumn, times_of
+from meantime.readers.sqlite_pages import As, PageRows
+from meantime.readers.table.times import MISSING, TimeColumn, put_values, times_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -63,13 +64,23 @@ def sqlite_parts(source: Source, options: ReadOptions, choose: Chooser) -> Itera
             table = _table(source.name, tables, choose)
             wanted = choose(tables[table])
             listed = ", ".join(map(quoted, wanted))
-            rows = database.execute(f"SELECT {listed} FROM {quoted(table)}")  # noqa: S608 - names are quoted
             left = most_rows(size)
-            for part in _parts(rows, wanted):
-                left -= _rows_of(part)
-                if left < 0:
-                    raise sqlite3.DatabaseError(TOO_MANY_ROWS)
-                yield part
+            path = None if source.is_compressed else source.path
+            ways = {name: As.TIMES if is_time else As.TEXTS for name, is_time in wanted.items()}
+            pages = PageRows(database, path, table, ways)
+            for count, found in pages.parts(_BATCH_ROWS):
+                left -= count
+                yield {
+                    name: _column(each) if ways[name] == As.TEXTS else _times(each)
+                    for name, each in zip(wanted, found, strict=True)
+                }
+            if pages.rest is not None:
+                query = f"SELECT {listed} FROM {quoted(table)}{pages.rest}"  # noqa: S608 - names are quoted
+                for part in _parts(database.execute(query), wanted):
+                    left -= _rows_of(part)
+                    if left < 0:
+                        raise sqlite3.DatabaseError(TOO_MANY_ROWS)
+                    yield part
     except (sqlite3.Error, OverflowError, UnicodeError) as error:
         raise InputError(
             source.name, f"the SQLite database cannot be read ({reason(error)})"
@@ -218,6 +229,25 @@ def _parts(rows: Any, wanted: Mapping[str, bool]) -> Iterator[Part]:
 def _rows_of(part: Part) -> int:
     column = next(iter(part.values()))
     return len(column.codes if isinstance(column, Coded) else column.values)
+
+
+def _times(found: tuple[Any, ...]) -> TimeColumn:
+    """Return a column of times as `PageRows` finds them."""
+    values, kinds, odd = found
+    column = TimeColumn(values, kinds)
+    texts = ((row, each.decode() if isinstance(each, bytes) else each) for row, each in odd)
+    put_values(column, texts)
+    return column
+
+
+def _column(found: tuple[Any, ...]) -> Coded:
+    """Return a column of texts as `PageRows` finds them."""
+    codes, texts, odd = found
+    names = [text.decode() for text in texts]
+    known = Interner(names)
+    for row, value in odd:
+        codes[row] = known.code(str(_text(value)))
+    return Coded(codes, names)
 
 
 def _coded(values: list[Any]) -> Coded:

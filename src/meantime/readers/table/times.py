@@ -25,7 +25,16 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int64s
 
-__all__ = ["MISSING", "Resolved", "TimeColumn", "joined", "parse", "resolve", "times_of"]
+__all__ = [
+    "MISSING",
+    "Resolved",
+    "TimeColumn",
+    "joined",
+    "parse",
+    "put_values",
+    "resolve",
+    "times_of",
+]
 
 # Kinds that only Python reads: no value, and a length of time in nanoseconds.
 MISSING: Final = 100
@@ -150,9 +159,16 @@ def _duration(text: str) -> tuple[int, int]:
 def times_of(values: Iterable[Any]) -> TimeColumn:
     """Return a column of Python values: numbers, texts, None."""
     listed = list(values)
-    numbers, kinds = parse_times(listed)
-    for row in np.flatnonzero(kinds == TimeKind.ODD).tolist():
-        value = listed[row]
+    column = TimeColumn(*parse_times(listed))
+    odd = np.flatnonzero(column.kinds == TimeKind.ODD).tolist()
+    put_values(column, ((row, listed[row]) for row in odd))
+    return column
+
+
+def put_values(column: TimeColumn, values: Iterable[tuple[int, Any]]) -> None:
+    """Put values of any type, by row, into a column in which their rows are `ODD`."""
+    numbers, kinds = column
+    for row, value in values:
         if value is None:
             kinds[row] = MISSING
         elif isinstance(value, str):
@@ -160,7 +176,6 @@ def times_of(values: Iterable[Any]) -> TimeColumn:
         elif isinstance(value, float):
             # the shortest text of a float is what its writer meant
             numbers[row], kinds[row] = _of_decimal(Decimal(repr(value)))
-    return TimeColumn(numbers, kinds)
 
 
 def joined(parts: Sequence[TimeColumn]) -> TimeColumn:
@@ -264,9 +279,7 @@ def _only_kind(kinds: npt.NDArray[np.uint8]) -> int | None:
     return least if least == most else None
 
 
-def _of_one_kind(
-    column: TimeColumn, unit: str, zone: str, *, is_duration: bool
-) -> Resolved | None:
+def _of_one_kind(column: TimeColumn, unit: str, zone: str, *, is_duration: bool) -> Resolved | None:
     """Return the nanoseconds of a column that has only good times of one kind; None otherwise."""
     values, kinds = column
     kind = _only_kind(kinds)
