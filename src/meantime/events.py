@@ -253,6 +253,38 @@ class Events:
         ids = getattr(self, name) if name in _PLACES else None
         return self._cells.field_texts(name, ids, known, text_of)
 
+    def fields_of(self, row: int) -> dict[str, Any]:
+        """Return the fields of one event."""
+        if self._events is not None:
+            return self._events[row].fields
+        columns = (self.time_ns, self.name, self.names, self.cpu, self.pid, self.tid)
+        [event] = self._cells.events(row, row + 1, Event, *columns)
+        return event.fields
+
+    def merged_json(
+        self,
+        rows: tuple[Int64s, Int64s],
+        extras: tuple[Int32s, list[tuple[str, str]]],
+        is_private: Callable[[str], bool],
+        encode: Callable[[Any], str],
+    ) -> tuple[bytes, Int64s, Int32s, int]:
+        """Return the fields of pairs of events as JSON; those of the second replace the first's.
+
+        Args:
+            rows: The first and the second event of each pair; -1 for no second one.
+            extras: Which further field each pair has, -1 for none; and their names and texts. They
+                replace fields of the same name.
+            is_private: Whether a field is left out.
+            encode: Returns the JSON of a value.
+
+        Returns:
+            The texts, one after the other; the offset and the length of each, 0 for no fields; and
+            how many fields are left out.
+        """
+        cells = self._cells
+        private = np.array([is_private(key) for key in cells.keys], np.uint8)
+        return cells.merged_json(*rows, *extras, private, encode)
+
     def __len__(self) -> int:
         return len(self.time_ns) if self._events is None else len(self._events)
 

@@ -125,3 +125,12 @@ class Cells:
         known: dict[int, str],
         text_of: Callable[[Any], str],
     ) -> list[str | None]: ...
+    def merged_json(
+        self,
+        firsts: Int64s,
+        seconds: Int64s,
+        extras: Int32s,
+        extra_fields: list[tuple[str, str]],
+        private: npt.NDArray[np.uint8],
+        encode: Callable[[Any], str],
+    ) -> tuple[bytes, Int64s, Int32s, int]: ...

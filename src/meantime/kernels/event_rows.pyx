@@ -8,7 +8,7 @@ passes the result to `put`: both are either exact or do not answer.
 """
 
 from cpython.float cimport PyFloat_AS_DOUBLE
-from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memchr, memcmp, memcpy, memset
 
@@ -54,6 +54,7 @@ cdef extern from "arrays.h":
     void* UINT8_ITEMS(object, Py_ssize_t*) except NULL
 
 cdef extern from "Python.h":
+    const char* PyUnicode_AsUTF8AndSize(object, Py_ssize_t*) except NULL
     double PyOS_string_to_double(const char *s, char **endptr, object overflow) except? -1.0
 
 
@@ -1246,6 +1247,155 @@ cdef class Cells:
                     else:
                         found[row] = text_of(self.value(cell))
         return found
+
+
+    def merged_json(self, firsts, seconds, extras, list extra_fields, private, encode):
+        """Return the fields of pairs of events as JSON; those of the second replace the first's.
+
+        Args:
+            firsts: int64, by pair: the first event.
+            seconds: int64, by pair: the second event; -1 for none.
+            extras: int32, by pair: which of `extra_fields` replaces or follows the others; -1 for none.
+            extra_fields: Names and texts.
+            private: uint8, by key: whether it is left out.
+            encode: Returns the JSON of a value.
+
+        Returns:
+            The texts, one after the other; int64, the offset of each; int32, its length, 0 for no
+            fields; and how many fields are left out.
+        """
+        cdef Py_ssize_t i, n, marked, left_out = 0, keys = len(self.keys)
+        cdef const int64_t* first = <const int64_t*>INT64_ITEMS(firsts, &n)
+        cdef const int64_t* second = <const int64_t*>INT64_ITEMS(seconds, NULL)
+        cdef const int32_t* extra = <const int32_t*>INT32_ITEMS(extras, NULL)
+        cdef const uint8_t* is_private = <const uint8_t*>UINT8_ITEMS(private, &marked)
+        if len(seconds) != n or len(extras) != n or marked != keys:
+            raise ValueError("each pair has two events, and each key is private or not")
+        offset_array, length_array = empty(n, "i8"), empty(n, "i4")
+        cdef int64_t* offset = <int64_t*>INT64_ITEMS(offset_array, NULL)
+        cdef int32_t* length = <int32_t*>INT32_ITEMS(length_array, NULL)
+        # by key: the pair that wrote it last; the pair whose second event has it, and in which cell
+        written, replaced, cells = (np.full(keys, -1, np.int64) for _ in range(3))
+        cdef int64_t* wrote = <int64_t*>INT64_ITEMS(written, NULL)
+        cdef int64_t* in_second = <int64_t*>INT64_ITEMS(replaced, NULL)
+        cdef int64_t* cell_of = <int64_t*>INT64_ITEMS(cells, NULL)
+        cdef list names = [None] * keys
+        codes = {called: code for code, called in enumerate(self.keys)}
+        cdef list extra_codes = [codes.get(name, -1) for name, _ in extra_fields]
+        cdef list extra_names = [json_bytes(name, encode) for name, _ in extra_fields]
+        cdef list extra_texts = [json_bytes(text, encode) for _, text in extra_fields]
+        cdef int64_t cell, from_cell, begin, end
+        cdef int32_t key, extra_key
+        cdef int part
+        cdef Output out
+        cdef size_t start
+        memset(&out, 0, sizeof(Output))
+        try:
+            for i in range(n):
+                if not (0 <= first[i] < self.size and -1 <= second[i] < self.size):
+                    raise ValueError("there is no such event")
+                start = out.size
+                extra_key = extra_codes[extra[i]] if extra[i] >= 0 else -1
+                if second[i] >= 0:
+                    for cell in range(self.first[second[i]], self.first[second[i] + 1]):
+                        in_second[self.key[cell]] = i
+                        cell_of[self.key[cell]] = cell
+                for part in range(2 if second[i] >= 0 else 1):
+                    begin = self.first[second[i] if part else first[i]]
+                    end = self.first[(second[i] if part else first[i]) + 1]
+                    for cell in range(begin, end):
+                        key = self.key[cell]
+                        if wrote[key] == i:
+                            continue
+                        wrote[key] = i
+                        if is_private[key]:
+                            left_out += 1
+                            continue
+                        if names[key] is None:
+                            names[key] = json_bytes(self.keys[key], encode)
+                        output(&out, b", " if out.size > start else b"{", 2 if out.size > start else 1)
+                        output_bytes(&out, names[key])
+                        output(&out, b": ", 2)
+                        if key == extra_key:
+                            output_bytes(&out, extra_texts[extra[i]])
+                            continue
+                        from_cell = cell_of[key] if in_second[key] == i else cell
+                        self._json(&out, from_cell, encode)
+                if extra[i] >= 0 and not (extra_key >= 0 and wrote[extra_key] == i):
+                    output(&out, b", " if out.size > start else b"{", 2 if out.size > start else 1)
+                    output_bytes(&out, extra_names[extra[i]])
+                    output(&out, b": ", 2)
+                    output_bytes(&out, extra_texts[extra[i]])
+                if out.size > start:
+                    output(&out, b"}", 1)
+                if out.size - start > INT32_MAX:
+                    raise OverflowError("the fields of an event are too long")
+                offset[i], length[i] = <int64_t>start, <int32_t>(out.size - start)
+            return (out.at[:out.size] if out.size else b""), offset_array, length_array, left_out
+        finally:
+            free(out.at)
+
+    cdef int _json(self, Output *out, int64_t cell, object encode) except -1:
+        """Write the JSON of a value."""
+        cdef uint8_t kind = self.kind[cell]
+        cdef Py_ssize_t size, at = 0
+        cdef const char *text
+        cdef char[LONGEST_NUMBER] digits
+        cdef int64_t word = self.word[cell]
+        cdef uint64_t rest
+        if kind == INT:
+            rest = 0 - <uint64_t>word if word < 0 else <uint64_t>word
+            at = LONGEST_NUMBER
+            while True:
+                at -= 1
+                digits[at] = <char>(48 + rest % 10)
+                rest //= 10
+                if rest == 0:
+                    break
+            if word < 0:
+                at -= 1
+                digits[at] = b"-"
+            return output(out, digits + at, LONGEST_NUMBER - at)
+        if kind == NONE:
+            return output(out, b"null", 4)
+        if kind == TRUE or kind == FALSE:
+            return output(out, b"true" if kind == TRUE else b"false", 4 + (kind == FALSE))
+        value = self.value_of(kind, word)
+        if kind == TEXT and (<str>value).isascii():
+            text = PyUnicode_AsUTF8AndSize(value, &size)
+            while at < size and text[at] >= 32 and text[at] != b'"' and text[at] != b"\\":
+                at += 1
+            if at == size:
+                output(out, b'"', 1)
+                output(out, text, size)
+                return output(out, b'"', 1)
+        return output_bytes(out, json_bytes(value, encode))
+
+
+cdef struct Output:
+    char *at
+    size_t size, room
+
+
+cdef int output(Output *out, const char *at, size_t size) except -1:
+    cdef char *grown
+    if out.size + size > out.room:
+        grown = <char*>realloc(out.at, 2 * (out.size + size) + 4096)
+        if grown == NULL:
+            raise MemoryError
+        out.at = grown
+        out.room = 2 * (out.size + size) + 4096
+    memcpy(out.at + out.size, at, size)
+    out.size += size
+    return 0
+
+
+cdef inline int output_bytes(Output *out, bytes text) except -1:
+    return output(out, <const char*>text, len(text))
+
+
+cdef inline bytes json_bytes(object value, object encode):
+    return encode(value).encode("utf-8", "replace")
 
 
 cdef inline object number_text(int64_t number, dict known):
