@@ -341,6 +341,11 @@ def test_the_slow_host_is_found() -> None:
     assert 60 <= found.unlike[0].start_ns <= 62
     joined = meantime.join(inputs, list("uvwxyz"), offsets=dict.fromkeys(range(6), 0))
     assert Fleet([joined]).compare(bins=60).result == found
+    slow = meantime.findings(joined)
+    assert [(each.kind, each.rows) for each in slow] == [("unlike", ("Hosts/y/cpu0",))]
+    assert "'w' for 34% of 58 ns; the median of 6 hosts is 0%" in slow[0].sentence
+    steady = meantime.join(inputs[:4], list("uvwx"), offsets=dict.fromkeys(range(4), 0))
+    assert meantime.findings(steady) == []
 
 
 def ranks(seed: int, idle_ns: list[int]) -> list[meantime.History]:

@@ -6,16 +6,14 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-import numpy as np
-
-from meantime.attribute_paths import HOSTS, host_and_path
+from meantime.attribute_paths import HOSTS
 from meantime.attributes import format_path
 from meantime.errors import InputError, UsageError
 from meantime.history.grouped_shares import added_shares
 from meantime.history.host_parts import host_parts
 from meantime.history_from_path import open_history
 from meantime.query.durations import SpanStatistics, added_span_statistics, span_statistics
-from meantime.query.idle_time import IDLE, idle_ns
+from meantime.query.host_shares import shares_of_hosts
 from meantime.query.sampled_states import with_sampled_states
 from meantime.query.stacks import added_trees
 from meantime.query.statistics import (
@@ -32,10 +30,8 @@ if TYPE_CHECKING:
 
     from meantime.attributes import Path, Pattern
     from meantime.clocks import Clock
-    from meantime.columns import Int32s
     from meantime.history.grouped_shares import GroupedShares
     from meantime.history.history import History
-    from meantime.history.lanes import Lane
     from meantime.providers.loading import ProviderLike
     from meantime.query.duration_sums import Keep
     from meantime.query.stacks import CallTree
@@ -58,8 +54,6 @@ __all__ = [
     "added_tree",
     "label_of",
 ]
-
-_ON_ANY_HOST = f"{HOSTS}/*/"
 
 Grouping: TypeAlias = Literal["lane", "path", "host"]
 StatisticsGrouping: TypeAlias = Literal["state", "entity", "host", "name", "category"]
@@ -251,9 +245,6 @@ def added_tree(
 class Compared:
     """Asks for the shares of each kind of entity, of which a host is a group.
 
-    Of a joined history each of its hosts is one. Without states the outermost spans count, by their
-    names, and the time between the spans of a lane is `idle`.
-
     Attributes:
         range_ns: The range, in the times of the first host.
         bins: The number of bins.
@@ -264,42 +255,13 @@ class Compared:
 
     def __call__(self, host: Asked) -> dict[str, GroupedShares]:
         """Return the shares in the times of the first host, by kind."""
-        history = with_sampled_states(host.history())
         start_ns, end_ns = (time_ns - host.offset_ns for time_ns in self.range_ns)
-        found: dict[str, list[GroupedShares]] = {}
-
-        def key(path: Path) -> str:
-            return host_and_path(path)[0] or host.name
-
-        for declaration, quarks in _compared(history):
-            for kind, own in _kinds(history, declaration.name, quarks).items():
-                shares = history.grouped_shares(own, start_ns, end_ns, self.bins, key)
-                if declaration.kind == "stack":
-                    idle = idle_ns(history, own, shares.edges_ns, key)
-                    shares = shares.with_state(
-                        IDLE, np.array([idle[name] for name in shares.groups])
-                    )
-                found.setdefault(kind, []).append(shares.moved(host.offset_ns))
+        found = shares_of_hosts(host.history(), host.name, (start_ns, end_ns), self.bins)
         if not found:
             raise InputError(
                 label_of(host.source), "has no states and no spans that could be compared"
             )
-        return {kind: added_shares(parts) for kind, parts in found.items()}
-
-
-def _compared(history: History) -> list[Lane]:
-    """Return the lanes of states; without any, those of spans, with their outermost attributes."""
-    lanes = [each for each in history.lanes if len(each.quarks)]
-    states = [each for each in lanes if each.declaration.kind == "state"]
-    if states:
-        return states
-    spans = []
-    for each in lanes:
-        if each.declaration.kind == "stack":
-            found = [history.attributes.find("0", parent=quark) for quark in each.quarks.tolist()]
-            outermost = [quark for quark in found if quark is not None]
-            spans.append(each._replace(quarks=np.array(outermost, np.int32)))
-    return spans
+        return {kind: each.moved(host.offset_ns) for kind, each in found.items()}
 
 
 def added_compared(
@@ -308,18 +270,6 @@ def added_compared(
     """Return the sums of shares by kind."""
     kinds = sorted({kind for part in parts for kind in part})
     return {kind: added_shares([part[kind] for part in parts if kind in part]) for kind in kinds}
-
-
-def _kinds(history: History, name: str, quarks: Int32s) -> dict[str, Int32s]:
-    """Return attributes by kind: of a joined history, what their lanes are called on a host."""
-    while name.startswith(_ON_ANY_HOST):  # the lane has no other name than its pattern
-        name = name.removeprefix(_ON_ANY_HOST)
-    kinds: dict[str, list[int]] = {}
-    for quark in quarks.tolist():
-        host, _ = host_and_path(history.attributes.path(quark))
-        kind = name.removesuffix(", not aligned").removesuffix(f" of {host}") if host else name
-        kinds.setdefault(kind, []).append(quark)
-    return {kind: np.array(own, np.int32) for kind, own in kinds.items()}
 
 
 def _part(

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     _Floats: TypeAlias = npt.NDArray[np.float64]
 
-__all__ = ["HostComparison", "HostShare", "Stripe", "compare_hosts"]
+__all__ = ["LEAST_HOSTS", "HostComparison", "HostShare", "Stripe", "compare_hosts"]
 
-_LEAST_HOSTS = 3
+LEAST_HOSTS = 3
 # The median distance from the median of a normal distribution, as its standard deviation.
 _NORMAL = 1.4826
 # The spread is at least this share of the time: that of hosts with equal shares is 0.
@@ -163,16 +163,16 @@ def compare_hosts(shares: Mapping[str, GroupedShares]) -> HostComparison:
         UsageError: If there are fewer than three hosts.
     """
     hosts = {name for each in shares.values() for name in each.groups}
-    if len(hosts) < _LEAST_HOSTS:
+    if len(hosts) < LEAST_HOSTS:
         raise UsageError(
-            f"comparing needs at least {_LEAST_HOSTS} hosts with states; there are {len(hosts)}"
+            f"comparing needs at least {LEAST_HOSTS} hosts with states; there are {len(hosts)}"
         )
     rows: list[HostShare] = []
     stripes: list[tuple[float, Stripe]] = []
     range_ns = (0, 0)
     for kind, each in shares.items():
         range_ns = int(each.edges_ns[0]), int(each.edges_ns[-1])
-        if len(each.groups) < _LEAST_HOSTS:
+        if len(each.groups) < LEAST_HOSTS:
             continue
         states, times, known = _times(each)
         for state, time in zip(states, times, strict=True):
@@ -252,7 +252,7 @@ class _Compared:
     def rows(self) -> list[HostShare]:
         """Return a row for each host that had any state."""
         there = np.flatnonzero(self.known.sum(axis=1) > 0)
-        if len(there) < _LEAST_HOSTS:
+        if len(there) < LEAST_HOSTS:
             return []
         share = self.time[there].sum(axis=1) / self.known[there].sum(axis=1)
         median = float(np.median(share))

@@ -12,6 +12,7 @@ from meantime.query.findings.blocks import blocking_steps
 from meantime.query.findings.calls import slow_calls
 from meantime.query.findings.care import caveats
 from meantime.query.findings.entities import unlike_entities
+from meantime.query.findings.hosts import unlike_hosts
 from meantime.query.findings.queues import contention, full_pools
 from meantime.query.findings.ranking import in_order, ranked
 from meantime.query.findings.rhythm import stops
@@ -59,7 +60,7 @@ def findings(
     An empty list means that nothing does: each kind of finding has a statistical test that steady
     behaviour does not pass. What is found twice is reported once, by its cause. Anomalies of the
     input, which lose no time but limit what can be said, come last. Of a joined history, each host
-    is searched, and entities are compared with those of all hosts.
+    is searched, hosts are compared, and entities with those of all hosts.
 
     >>> from meantime.testing import history_from_spans
     >>> calls = [("query", 100 * i, 100 * i + 9 + i % 3) for i in range(99)]
@@ -109,8 +110,19 @@ def _of_hosts(
     range_ns: Range,
     progress: Callable[[float], None] | None,
 ) -> list[Finding]:
-    """Return what stands out on each host, and which entities are unlike those of all hosts."""
-    found = _detected(Scope(history, range_ns), _OF_ALL_HOSTS)
+    """Return what stands out on each host, and which hosts and entities are unlike the others."""
+    scope = Scope(history, range_ns)
+    unlike = list(unlike_hosts(scope))
+    whole = {row for each in unlike for row in each.rows}
+    found = [
+        *unlike,
+        # that its entities are unlike those of other hosts is said of the host
+        *(
+            each
+            for each in _detected(scope, _OF_ALL_HOSTS)
+            if not each.rows or not whole >= {*each.rows}
+        ),
+    ]
     extent = extent_of(history)
     for number, host in enumerate(hosts):
         if progress is not None:
