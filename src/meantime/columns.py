@@ -22,6 +22,7 @@ __all__ = [
     "Values",
     "distinct",
     "exact_sum",
+    "first_rows",
     "named",
     "part_of",
     "ranked",
@@ -243,6 +244,17 @@ def distinct(column: _Integers) -> _Integers:
     first = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return ordered[first]
+
+
+def first_rows(column: _Integers, numbers: npt.ArrayLike) -> Int64s:
+    """Return the first row of each number, or where it would be, in a column in ascending order.
+
+    If the numbers had another type, `np.searchsorted` would convert the whole column to it.
+
+    >>> first_rows(np.array([3, 3, 5], np.int32), [3, 4, 6]).tolist()
+    [0, 2, 3]
+    """
+    return np.searchsorted(column, np.asarray(numbers, column.dtype))
 
 
 def ranked(column: Int64s) -> tuple[Int64s, Int64s]:

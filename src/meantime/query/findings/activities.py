@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import distinct
+from meantime.columns import distinct, first_rows
 from meantime.query.findings.finding import FILE, Finding, text_of_ns, times
 from meantime.query.findings.outliers import FEWEST, Usual
 
@@ -184,7 +184,7 @@ def _finding(  # noqa: PLR0917 - what is known of the activities of a kind
 
 def _most(rows: StateRows, quark: int, range_ns: tuple[int, int]) -> tuple[str, int, int]:
     """Return the state that an entity was in for most of a range, how long, and its longest tag."""
-    own = np.arange(*np.searchsorted(rows.quark, [quark, quark + 1]).tolist())
+    own = np.arange(*first_rows(rows.quark, [quark, quark + 1]).tolist())
     ns = np.minimum(rows.end_ns[own], range_ns[1]) - np.maximum(rows.start_ns[own], range_ns[0])
     total = np.bincount(rows.state[own], np.maximum(ns, 0), minlength=len(rows.names))
     most = int(np.argmax(total))

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.columns import first_rows
+
 if TYPE_CHECKING:
     from meantime.query.findings.finding import Range
     from meantime.query.findings.scope import Scope
@@ -37,7 +39,7 @@ def request_of(scope: Scope, range_ns: Range) -> Served | None:
         return None
     quark = int(rows.quark[found[0]])
     name = scope.history.attributes.path(quark)[-2]
-    tags = rows.tag[slice(*np.searchsorted(rows.quark, [quark, quark + 1]).tolist())]
+    tags = rows.tag[slice(*first_rows(rows.quark, [quark, quark + 1]).tolist())]
     for tag in tags.tolist():
         fields = scope.history.tags[tag] if tag >= 0 else {}
         if "status" in fields:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.columns import distinct
+from meantime.columns import distinct, first_rows
 from meantime.query.findings.requests import request_of
 from meantime.stacks import is_library
 
@@ -152,7 +152,7 @@ def _neighbours(
     scope: Scope, task: int, range_ns: Range, states: StateRows
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the tags of the waits before and after a step; empty if it began or ended."""
-    low, high = np.searchsorted(states.quark, [task, task + 1]).tolist()
+    low, high = first_rows(states.quark, [task, task + 1]).tolist()
     rows = np.arange(low, high)
     order = rows[np.argsort(states.start_ns[rows], kind="stable")]
     waits = [code for code, name in enumerate(states.names) if name.startswith("waiting")]

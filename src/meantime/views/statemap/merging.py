@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from meantime.columns import first_rows
 from meantime.kernels import coalesce, rectangles
 from meantime.kernels.rectangles import pixel_error
 
@@ -168,7 +169,7 @@ class _Comparison:
     def _change(self, kept: Kept, edges: Sequence[int]) -> Errors:
         """Return how much worse the pictures get if these edges are removed or added."""
         rows = sorted({int(self._row[edge]) for edge in edges})
-        parts = [slice(*np.searchsorted(self._row, (row, row + 1)).tolist()) for row in rows]
+        parts = [slice(*first_rows(self._row, (row, row + 1)).tolist()) for row in rows]
         change = np.zeros(len(_WIDTHS_PX))
         for part in parts:
             change -= self._errors(kept, part)

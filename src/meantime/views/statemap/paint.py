@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.columns import first_rows
 from meantime.kernels.rectangles import MERGED, blend
 from meantime.views.palette import parse
 from meantime.views.statemap.bands import GROUND
@@ -29,7 +30,7 @@ def paint(columns: Columns, order: Int64s, colors: Sequence[str]) -> Rectangles:
     of the longest (of equals, the last), the others mix in theirs by their share of the time. Where
     a rectangle was merged with gaps, the result is mixed with the ground.
     """
-    row_offsets = np.searchsorted(columns.row, np.arange(len(order) + 1))
+    row_offsets = first_rows(columns.row, np.arange(len(order) + 1))
     state_offsets, state_index, state_ns = columns[4:7]
     tag_offsets, tag_index, tag_ns = columns[7:10]
     start_ns, end_ns = columns.start, columns.end

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import named
+from meantime.columns import first_rows, named
 from meantime.kernels import rectangles as kernel
 from meantime.query.lifetimes import has_state, intervals_between
 from meantime.views.statemap.data import Clipped
@@ -197,8 +197,8 @@ def _existed(
     after: npt.NDArray[np.bool_],
 ) -> dict[int, tuple[int, int]]:
     """Return when rows existed that did so before their first rectangle or after their last."""
-    first = np.searchsorted(columns.row, np.arange(len(before)))
-    last = np.searchsorted(columns.row, np.arange(len(before)), "right") - 1
+    edges = first_rows(columns.row, np.arange(len(before) + 1))
+    first, last = edges[:-1], edges[1:] - 1
     existed = {}
     for row in np.flatnonzero(before | after).tolist():
         is_empty = first[row] > last[row]

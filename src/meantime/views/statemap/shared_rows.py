@@ -13,6 +13,7 @@ import numpy as np
 
 from meantime.attribute_paths import task_process
 from meantime.attributes import ROOT, entity_name
+from meantime.columns import first_rows
 from meantime.kernels.nest import first_free
 from meantime.kernels.rectangles import Columns, Visible
 from meantime.process_roles import role_in
@@ -75,7 +76,7 @@ def pack_rows(
     shared = SharedRows(
         sites,
         np.repeat(np.arange(len(sites)), lanes).astype(np.int32),
-        np.searchsorted(row, np.arange(len(names) + 1)),
+        first_rows(row, np.arange(len(names) + 1)),
         np.maximum(start_ns[order], window.start_ns),
         _names(history, quarks),
     )
