@@ -767,7 +767,12 @@ def _sqlite() -> list[Files]:
         rows = [(f"2024-01-01 10:0{n}", 1704103700 + n, f"h{n % 2}", None) for n in range(9)]
         database.executemany("INSERT INTO runs VALUES (?, ?, ?, ?)", rows)
         database.commit()
-        return [{"runs.db": bytes(database.serialize())}]
+        small = bytes(database.serialize())
+        # pages above others, records that continue on other pages, and values of all types
+        mixed = [(None, 2.5 * n, 10**n, "job" * n * n) for n in range(18)]
+        database.executemany("INSERT INTO runs VALUES (?, ?, ?, ?)", mixed)
+        database.commit()
+        return [{"runs.db": small}, {"pages.db": bytes(database.serialize())}]
 
 
 @cache

@@ -327,9 +327,10 @@ class _Pairs:
         start, of, label, pair, parent = (
             np.concatenate([begins[at] for begins in self._begins]) for at in range(5)
         )
-        ended = _Ends(*(np.concatenate([ends[at] for ends in self._ends]) for at in range(5)))
+        ended = _Ends._make(map(np.concatenate, zip(*self._ends, strict=True)))
         # every span ended once
-        ended = _Ends(*(column[np.argsort(ended.row)] for column in ended))
+        by_row = np.argsort(ended.row)
+        ended = _Ends._make(column[by_row] for column in ended)
         end = ended.end_ns
         order = np.lexsort((np.arange(len(start)), -end, start))
         row_of = np.empty(len(order), np.int64)
