@@ -360,9 +360,7 @@ def test_clocks_are_repaired_on_request(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--repair-clocks applies to traces of services"):
         meantime.open(built, repair_clocks=True)
     (tmp_path / "chrome.json").write_text('[{"ph":"X","name":"a","ts":1,"dur":1}]')
-    with pytest.raises(
-        InputError, match=r"to traces of services \(otlp, jaeger, zipkin\); this is chrome"
-    ):
+    with pytest.raises(InputError, match="to traces of services; this is chrome"):
         meantime.open(tmp_path / "chrome.json", repair_clocks=True)
 
 

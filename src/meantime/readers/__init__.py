@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["open_trace", "open_without_stacks", "readers", "recognise"]
 
 _CTF, _RECORDING = "ctf", "recording"
-_OF_SERVICES = ("otlp", "jaeger", "zipkin")
 _OF_PROTOBUF = ("meantime.readers.pprof", "meantime.readers.otlp", "meantime.readers.perfetto")
 _WITH_COLUMNS = ("table", "jsonl")
 _CONSOLE_EXPORTER = b'"trace_id": "0x'
@@ -272,7 +271,8 @@ def open_trace(
     # the reader closes the source from here on, unless it fails
     try:
         reader = _chosen(source, format_, columns)
-        _check_repair(options, source.name, reader.FORMAT)
+        if not getattr(reader, "REPAIRS_CLOCKS", False):
+            _check_no_repair(options, source.name, reader.FORMAT)
         trace = reader.read(source, options)
     except BaseException:
         source.close()
@@ -281,23 +281,20 @@ def open_trace(
     return trace
 
 
-def _check_repair(options: ReadOptions, source: str, what: str) -> None:
-    """Fail if clocks of services are to be repaired in another format than theirs.
+def _check_no_repair(options: ReadOptions, source: str, what: str) -> None:
+    """Fail if clocks are to be repaired in a format that has none of services.
 
     Raises:
         InputError: If so.
     """
-    if options.repair_clocks and what not in _OF_SERVICES:
-        known = ", ".join(_OF_SERVICES)
-        raise InputError(
-            source, f"--repair-clocks applies to traces of services ({known}); this is {what}"
-        )
+    if options.repair_clocks:
+        raise InputError(source, f"--repair-clocks applies to traces of services; this is {what}")
 
 
 def _in_directory(path: str | os.PathLike[str], options: ReadOptions, format_: str | None) -> Trace:
     if options.columns is not None:
         raise InputError(str(path), "columns apply to tables and logs; this is a directory")
-    _check_repair(options, str(path), "a directory")
+    _check_no_repair(options, str(path), "a directory")
     from meantime.readers.ctf_metadata import is_ctf  # noqa: PLC0415 - only for directories
 
     if format_ not in {None, _CTF, _RECORDING}:

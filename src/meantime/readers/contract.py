@@ -93,6 +93,9 @@ class Reader(Protocol):
 
     Attributes:
         FORMAT: The format's name.
+
+    One whose traces may have services with clocks of their own, and which shifts them if
+    `ReadOptions.repair_clocks` is set, also has `REPAIRS_CLOCKS = True`.
     """
 
     FORMAT: str

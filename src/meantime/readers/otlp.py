@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "REPAIRS_CLOCKS", "read", "recognises"]
 
 FORMAT = "otlp"
+REPAIRS_CLOCKS = True
 
 _KEYS = re.compile(
     rb'"(?:resource_?[sS]pans|resource_?[lL]ogs|(?:scope|instrumentation_?[lL]ibrary)_?[sS]pans)"'

@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "REPAIRS_CLOCKS", "read", "recognises"]
 
 FORMAT = "zipkin"
+REPAIRS_CLOCKS = True
 
 _US = 1000
 _SPAN = re.compile(rb"\A\s*\[\s*(?:\[\s*)?\{")

@@ -202,6 +202,8 @@ def _scaled(
     values: npt.NDArray[Any], missing: npt.NDArray[np.bool_], unit_ns: int, kind: int
 ) -> TimeColumn:
     most = _LIMIT // unit_ns
+    if len(values) and not missing.any() and -most <= values.min() <= values.max() <= most:
+        return TimeColumn(values * unit_ns, np.full(len(values), kind, np.uint8))
     outside = (values < -most) | (values > most)
     kinds = np.where(missing, MISSING, np.where(outside, TimeKind.ODD, kind)).astype(np.uint8)
     return TimeColumn(np.where(missing | outside, 0, values) * unit_ns, kinds)
