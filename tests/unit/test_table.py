@@ -63,6 +63,20 @@ def test_intervals_are_states_and_between_them_is_none(tmp_path: Path) -> None:
     assert history.anomalies["zero_length_state"] == 1
 
 
+def test_a_column_may_have_two_roles(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text("Start,End,Job\n1,5,x\n7,9,x\n2,8,y\n")
+    columns = {"start": "Start", "end": "End", "entity": "Job", "state": "Job"}
+
+    assert states(meantime.open(path, columns=columns)) == [
+        ("x", 10**9, 5 * 10**9, "x"),
+        ("x", 7 * 10**9, 9 * 10**9, "x"),
+        ("y", 2 * 10**9, 8 * 10**9, "y"),
+    ]
+    columns["end"] = "Start"
+    assert meantime.open(path, columns=columns).anomalies["zero_length_state"] == 3
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

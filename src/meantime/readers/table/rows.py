@@ -86,7 +86,7 @@ class _Texts:
         missing = codes < 0
         if missing.any():
             codes = np.where(missing, self._known.code(_NO_TEXT), codes).astype(np.int32)
-        self._parts.clear()
+        self._parts = [codes]
         return Coded(codes, self._names)
 
 
@@ -258,10 +258,12 @@ class _Table:
         mapping = self._mapping
         columns = []
         for role in roles:
-            parts = self._times.pop(mapping.columns[role][0], [])
-            columns.append(
-                joined(parts or [TimeColumn(np.empty(0, np.int64), np.empty(0, np.uint8))])
-            )
+            name = mapping.columns[role][0]
+            parts = self._times.get(name)
+            column = joined(parts or [TimeColumn(np.empty(0, np.int64), np.empty(0, np.uint8))])
+            # a column may have two roles
+            self._times[name] = [column]
+            columns.append(column)
         units = [mapping.units.get(role) for role in roles]
         if roles == ("weight",):
             units = ["ns!"]
