@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib
 import json
 import logging
 import sys
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 
 import meantime
 from meantime.cli import main
+from meantime.cli.summary import summary
 from meantime.collect import _recorder
 from meantime.collect.asgi import RequestTags
 from meantime.kernels.records import request_rows
@@ -238,6 +240,32 @@ def test_an_answer_of_a_function_that_cannot_be_described_has_its_status(tmp_pat
         asyncio.run(RequestTags(app)(scope, None, send))  # type: ignore[arg-type] # no body is asked for
 
     assert _answers(meantime.open(tmp_path / "run.mtr")) == {"GET /odd": [204]}
+
+
+def test_a_server_of_an_unknown_version_is_imported_and_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "aiohttp"]:
+        monkeypatch.delitem(sys.modules, name)
+    package = tmp_path / "aiohttp"
+    package.mkdir()
+    (package / "__init__.py").write_text('__version__ = "99.1"\n')
+    (package / "web_protocol.py").write_text("class RequestHandler: ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with meantime.record(tmp_path / "run.mtr"):
+        module = importlib.import_module("aiohttp.web_protocol")
+        asyncio.run(asyncio.sleep(0))
+    for name in ("aiohttp", "aiohttp.web_protocol"):
+        monkeypatch.delitem(sys.modules, name)
+
+    assert isinstance(module.RequestHandler, type)
+    history = meantime.open(tmp_path / "run.mtr")
+    assert history.anomalies["library_not_recognised"] == 1
+    (line,) = (line for line in summary(str(tmp_path / "run.mtr")) if "aiohttp" in line)
+    assert (
+        line.split()
+        == "requests of aiohttp 99.1 are not recorded: this version is not recognised".split()
+    )
 
 
 def test_what_answered_requests_is_not_kept_after_the_recording(tmp_path: Path) -> None:

@@ -106,6 +106,7 @@ def block(rows: list[Row]) -> Records:
         columns[:, 2].astype(np.uint32),
         columns[:, 3].astype(np.uint32),
         np.arange(len(rows)),
+        np.empty(0, np.int64),
         [],
         frozenset(),
     )

@@ -28,7 +28,16 @@ def test_the_kinds_that_carry_a_payload_come_last() -> None:
 
     assert KINDS.keys() - plain == {
         *("NAME", "LABEL", "THREAD", "LOCATION", "FRAME", "STACK", "LOST", "ROTATED", "CLOSED"),
-        *("SAMPLER", "CALLED", "BLOCKED_STACK", "POOL", "REQUEST", "RESPONSE", "PHASE", "UNRECOGNISED"),
+        *(
+            "SAMPLER",
+            "CALLED",
+            "BLOCKED_STACK",
+            "POOL",
+            "REQUEST",
+            "RESPONSE",
+            "PHASE",
+            "UNRECOGNISED",
+        ),
     }
 
 

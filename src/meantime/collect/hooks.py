@@ -173,10 +173,9 @@ class Hooks:
         if self._tasks:
             self._replace(uvloop.Loop, "create_task", "create_task")
             self._replace(uvloop.Loop, "run_in_executor", "run_in_executor")
-        if self._workers:
-            # its loops wait in compiled code, not in a selector
-            if not _recorder.watch_events(sys.modules["uvloop.loop"].Loop):
-                _report(uvloop, "polls of loops")
+        # its loops wait in compiled code, not in a selector
+        if self._workers and not _recorder.watch_events(sys.modules["uvloop.loop"].Loop):
+            _report(uvloop, "polls of loops")
         if self._errors:
             self._replace(uvloop.Loop, "call_exception_handler", "unhandled")
 

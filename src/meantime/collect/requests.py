@@ -127,12 +127,13 @@ def attach(module: ModuleType) -> Callable[[], None]:
 
     Raises:
         LookupError: If the module is of a version whose requests are not known.
+        TypeError: As above.
     """
     package = module.__name__.partition(".")[0]
     owner_name, request_name, served_name, arguments, answered_name = _SERVERS[package]
-    owner, request = getattr(module, owner_name, None), getattr(module, request_name, None)
+    owner, request = vars(module)[owner_name], vars(module)[request_name]
     if not (isinstance(owner, type) and isinstance(request, type)):
-        raise LookupError(f"{module.__name__} has no {owner_name} or {request_name}")
+        raise TypeError(f"{owner_name} or {request_name} of {module.__name__} is not a type")
     served: Any = vars(owner)[served_name]
     original: Any = vars(owner)[answered_name]
     # another library may have replaced both already: the first by anything, as its coroutines have

@@ -62,7 +62,7 @@ class Entities:
 
     def note_names(self, item: Records) -> None:
         """Collect the names of tasks and threads from records."""
-        for payload in item.payloads:
+        for payload in item.payloads(_NAME, _CALLED, _THREAD):
             kind, number = payload.kind, payload.ident
             process = self._replay.streams[payload.stream].process
             if kind == _NAME:

@@ -162,8 +162,8 @@ def add_facts(facts: Facts, pieces: Sequence[Piece]) -> None:
         if isinstance(item, Oddities):
             facts.truncated += item.truncated
             continue
-        for payload in item.payloads:
-            facts.add(int(item.kind[payload.row]), int(item.ident[payload.row]), payload.data)
+        for payload in item.payloads():
+            facts.add(payload.kind, payload.ident, payload.data)
 
 
 def _text(data: bytes) -> str:

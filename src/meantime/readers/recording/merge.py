@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import repeat
+from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -51,7 +51,8 @@ class Records(NamedTuple):
         ident: Its low number.
         aux: Its high number.
         order: Rows in order of time.
-        payloads: In order of row.
+        payload_row: The rows that have a payload, in ascending order.
+        payload_data: The bytes of each.
         going_on: The streams that may have more records.
     """
 
@@ -61,8 +62,19 @@ class Records(NamedTuple):
     ident: npt.NDArray[np.uint32]
     aux: npt.NDArray[np.uint32]
     order: Int64s
-    payloads: list[Payload]
+    payload_row: Int64s
+    payload_data: list[bytes]
     going_on: frozenset[int]
+
+    def payloads(self, *kinds: int) -> Iterator[Payload]:
+        """Yield the records of some kinds with a payload, in order of row; of all without any."""
+        kind = self.kind[self.payload_row]
+        chosen = np.isin(kind, kinds) if kinds else np.ones(len(kind), np.bool_)
+        at = self.payload_row[chosen]
+        columns = (
+            column.tolist() for column in (at, self.stream[at], self.kind[at], self.ident[at])
+        )
+        yield from map(Payload, *columns, compress(self.payload_data, chosen))
 
 
 class Oddities(NamedTuple):
@@ -176,7 +188,8 @@ def _last_ns(cursor: _Cursor) -> int:
 
 def _take(ready: Sequence[tuple[int, _Cursor]], until_ns: int) -> Records:
     parts: list[tuple[int, _Block, slice]] = []
-    payloads: list[Payload] = []
+    payload_row: list[Int64s] = []
+    payload_data: list[bytes] = []
     offsets = [0]
     for number, cursor in ready:
         block = cursor.block
@@ -186,10 +199,8 @@ def _take(ready: Sequence[tuple[int, _Cursor]], until_ns: int) -> Records:
         part = slice(cursor.taken, end)
         first = offsets[-1]
         begin, stop = np.searchsorted(block.payload_row, [part.start, end]).tolist()
-        at = block.payload_row[begin:stop]
-        columns = (at - part.start + first, block.kind[at], block.ident[at])
-        row, kind, ident = (column.tolist() for column in columns)
-        payloads += map(Payload, row, repeat(number), kind, ident, block.payloads[begin:stop])
+        payload_row.append(block.payload_row[begin:stop] + (first - part.start))
+        payload_data += block.payloads[begin:stop]
         parts.append((number, block, part))
         offsets.append(first + end - part.start)
         cursor.taken = end
@@ -203,7 +214,8 @@ def _take(ready: Sequence[tuple[int, _Cursor]], until_ns: int) -> Records:
         _joined([block.ident[part] for _, block, part in parts]),
         _joined([block.aux[part] for _, block, part in parts]),
         order,
-        payloads,
+        _joined(payload_row),
+        payload_data,
         frozenset(),
     )
 

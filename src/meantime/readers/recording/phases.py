@@ -48,9 +48,7 @@ class Phases:
     def states(self, item: Records) -> Iterator[StateChanges]:
         """Yield the states of tests that follow from the next records."""
         made: list[tuple[int, int, int]] = []
-        for payload in item.payloads:
-            if payload.kind != _PHASE:
-                continue
+        for payload in item.payloads(_PHASE):
             key = self._replay.streams[payload.stream].process, payload.ident
             file, test, state = texts_of(payload.data, 3)
             if state and state not in _STATES:

@@ -144,7 +144,7 @@ class Replay:
         # Losses and labels are not columns of the kernel: the records are fed in parts, with a call
         # between those before and after each of them.
         between: list[Payload] = []
-        for payload in item.payloads:
+        for payload in item.payloads(_THREAD, _LOST, _LABEL):
             if payload.kind == _THREAD:
                 stream, tid = self.streams[payload.stream], payload.ident
                 name = thread_name(payload.data, tid, self.processes[stream.process].pid)
@@ -173,7 +173,6 @@ class Replay:
             stream, rows = self.streams[number], item.stream == number
             if stream.skip_until_ns >= 0:
                 item.kind[rows & (item.time_ns <= stream.skip_until_ns)] = 0
-                item.payloads[:] = [each for each in item.payloads if item.kind[each.row]]
             stream.last_ns = max(stream.last_ns, int(item.time_ns[rows].max()))
             process = self.processes[stream.process]
             process.last_ns = max(process.last_ns, stream.last_ns)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int64s
     from meantime.readers.recording.entities import Entities
-    from meantime.readers.recording.merge import Payload, Records
+    from meantime.readers.recording.merge import Records
     from meantime.readers.recording.replay import Replay
     from meantime.trace import Trace
 
@@ -89,7 +89,7 @@ class _Open:
         end_ns: When it ended, as far as that is known.
         entity: Its own entity; -1 as long as it has none.
         tag: The tag of its first state and of its outcome; -1 as long as it has no entity.
-        asked: Its method and path.
+        asked: The bytes of its record after the task: whether it is whole, its method and path.
         answer: How it was answered.
     """
 
@@ -101,7 +101,7 @@ class _Open:
     end_ns: list[int] = field(default_factory=list)
     entity: list[int] = field(default_factory=list)
     tag: list[int] = field(default_factory=list)
-    asked: list[tuple[str, str]] = field(default_factory=list)
+    asked: list[bytes] = field(default_factory=list)
     answer: list[_Answer] = field(default_factory=list)
 
     def add(
@@ -109,15 +109,14 @@ class _Open:
         key: Sequence[tuple[int, int]],
         task: Sequence[int],
         begin_ns: Sequence[int],
-        whole: Sequence[bool],
-        asked: Sequence[tuple[str, str]],
+        asked: Sequence[bytes],
     ) -> None:
         """Add requests that begin."""
         unknown = [-1] * len(key)
         self.key += key
         self.task += task
         self.begin_ns += begin_ns
-        self.whole += whole
+        self.whole += [each.startswith(b"1\0") for each in asked]
         self.next_number += unknown
         self.end_ns += [_UNKNOWN_NS] * len(key)
         self.entity += unknown
@@ -171,43 +170,42 @@ class Requests:
         self._changes_before = 0
         self._answers: dict[bytes, _Answer] = {}
         self._answer_count = 0
-        self._asked: dict[bytes, tuple[bool, tuple[str, str]]] = {}
-        self._tags: dict[tuple[str, str, int], int] = {}
-        # by method and path, and the answer's number: kind, name and tag
-        self._described: dict[tuple[tuple[str, str], int], tuple[str, str, int]] = {}
+        # by the answer's number and what was asked: kind, name and tag
+        self._described: dict[int, dict[bytes, tuple[str, str, int]]] = {}
+        self._tag_count = 0
+        # by the answer's number and the method
+        self._nameless: dict[tuple[int, str], int] = {}
         self._kinds: set[str] = set()
 
     def note(self, item: Records) -> None:
         """Read the records of requests."""
         open_, by_key, streams = self._open, self._by_key, self._replay.streams
         task_entity, answers = self._replay.states.task_entity, self._answers
-        known_asked = self._asked
-        begun: list[tuple[tuple[int, int], int, int, bool, tuple[str, str]]] = []
-        answered: list[tuple[tuple[int, int], _Answer]] = []
         count = len(open_.key)
-        for payload in item.payloads:
-            row, stream, kind, ident, data = payload
-            if kind == _REQUEST:
-                process = streams[stream].process
-                key = process, ident
-                digits, _, rest = data.partition(b"\0")
-                whole, question = known_asked.get(rest) or self._ask(rest)
-                task = task_entity(process, _number(digits))
-                if task < 0 or key in by_key:
-                    self._trace.anomalies.add("request_without_task")
-                else:
-                    by_key[key] = count + len(begun)
-                    begun.append((key, task, row, whole, question))
-            elif kind == _RESPONSE:
-                key = streams[stream].process, ident
-                if key in by_key:
-                    answered.append((key, answers.get(data) or self._answer(payload)))
-        if begun:
-            keys, tasks, rows, wholes, asked = zip(*begun, strict=True)
-            times_ns = item.time_ns[list(rows)] - self._replay.origin_ns
-            open_.add(keys, tasks, times_ns.tolist(), wholes, asked)
-        for key, answer in answered:
-            open_.answer[by_key[key]] = answer
+        keys: list[tuple[int, int]] = []
+        tasks: list[int] = []
+        rows: list[int] = []
+        asked: list[bytes] = []
+        for row, stream, _, ident, data in item.payloads(_REQUEST):
+            process = streams[stream].process
+            digits, _, rest = data.partition(b"\0")
+            task = task_entity(process, _number(digits))
+            key = process, ident
+            if task < 0 or key in by_key:
+                self._trace.anomalies.add("request_without_task")
+                continue
+            by_key[key] = count + len(keys)
+            keys.append(key)
+            tasks.append(task)
+            rows.append(row)
+            asked.append(rest)
+        if keys:
+            times_ns = item.time_ns[rows] - self._replay.origin_ns
+            open_.add(keys, tasks, times_ns.tolist(), asked)
+        for _, stream, _, ident, data in item.payloads(_RESPONSE):
+            index = by_key.get((streams[stream].process, ident))
+            if index is not None:
+                open_.answer[index] = answers.get(data) or self._answer(data)
         ends = np.flatnonzero(item.kind == _REQUEST_END)
         columns = (item.stream, item.ident, item.time_ns)
         for stream, ident, time_ns in zip(*(each[ends].tolist() for each in columns), strict=True):
@@ -215,16 +213,8 @@ class Requests:
             if index is not None:
                 open_.end_ns[index] = time_ns - self._replay.origin_ns
 
-    def _ask(self, data: bytes) -> tuple[bool, tuple[str, str]]:
-        """Return whether a task was created for a request, and the request's method and path."""
-        whole, method, path = texts_of(data, 3)
-        asked = whole == "1", (method, path)
-        if len(self._asked) < _MAX_TAGS:
-            self._asked[data] = asked
-        return asked
-
-    def _answer(self, payload: Payload) -> _Answer:
-        text, route, function, file, line = texts_of(payload.data, 5)
+    def _answer(self, data: bytes) -> _Answer:
+        text, route, function, file, line = texts_of(data, 5)
         status = _number(text)
         found: dict[str, str | int] = {
             **_UNANSWERED.fields,
@@ -239,7 +229,7 @@ class Requests:
         self._answer_count += 1
         answer = _Answer(self._answer_count, status, route, kept)
         if len(self._answers) < _MAX_ANSWERS:
-            self._answers[payload.data] = answer
+            self._answers[data] = answer
         return answer
 
     def states(self, changes: StateChanges) -> Iterator[StateChanges]:
@@ -360,17 +350,19 @@ class Requests:
         """Give a request an entity, with its path and name, and a tag."""
         open_, trace = self._open, self._trace
         asked, answer = open_.asked[index], open_.answer[index]
-        known = self._described.get((asked, answer.number))
-        kind, name, open_.tag[index] = known or self._describe(asked, answer)
+        known = self._described.setdefault(answer.number, {})
+        kind, name, open_.tag[index] = known.get(asked) or self._describe(asked, answer, known)
         process, number = open_.key[index]
         entity = open_.entity[index] = self._replay.states.add_derived(REQUEST, process, number)
         trace.paths.append(request_path(kind, number, self._entities.process_of(process)))
         trace.names[entity] = name
 
-    def _describe(self, asked: tuple[str, str], answer: _Answer) -> tuple[str, str, int]:
-        """Return the kind, name and tag of a request."""
-        method, path = asked
-        trace, route = self._trace, answer.route
+    def _describe(
+        self, asked: bytes, answer: _Answer, known: dict[bytes, tuple[str, str, int]]
+    ) -> tuple[str, str, int]:
+        """Return the kind, name and tag of a request; add it to those known, if there is room."""
+        _, method, path = texts_of(asked, 3)
+        route = answer.route
         if not route:
             route = "not found" if answer.status == _NOT_FOUND else _NUMBERS.sub("*", path)
         kind = f"{method} {route}"
@@ -379,19 +371,23 @@ class Requests:
                 kind = "others"
             self._kinds.add(kind)
         name = f"{method} {path} {answer.status or ''}".rstrip()
-        shown = path if len(self._tags) < _MAX_TAGS else ""
-        key = method, shown, answer.number
-        tag = self._tags.get(key)
-        if tag is None:
-            tag = self._tags[key] = len(trace.tags)
-            fields = answer.fields.copy()
-            fields["method"], fields["path"] = method, shown
-            if not (method and shown):
-                fields = {name: value for name, value in fields.items() if value}
-            trace.tags.append(fields)
-        if shown:
-            self._described[asked, answer.number] = kind, name, tag
-        return kind, name, tag
+        if self._tag_count < _MAX_TAGS:
+            self._tag_count += 1
+            tag = self._add_tag(answer, method, path)
+            known[asked] = kind, name, tag
+            return kind, name, tag
+        key = answer.number, method
+        if key not in self._nameless:
+            self._nameless[key] = self._add_tag(answer, method, "")
+        return kind, name, self._nameless[key]
+
+    def _add_tag(self, answer: _Answer, method: str, path: str) -> int:
+        fields = answer.fields.copy()
+        fields["method"], fields["path"] = method, path
+        if not (method and path):
+            fields = {name: value for name, value in fields.items() if value}
+        self._trace.tags.append(fields)
+        return len(self._trace.tags) - 1
 
 
 def _by_entity(parts: list[_Rows]) -> _Rows:
