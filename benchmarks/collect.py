@@ -2,9 +2,10 @@
 
     python benchmarks/collect.py [PART OF A WORKLOAD'S NAME]
 
-Each workload runs unrecorded and recorded in turn, each time in a process of its own, and the mean
-CPU time of the faster half of each counts. In one process, each start and stop of a recording
-makes the interpreter specialise its bytecode again, which can cost more than recording does. One
+Each workload runs unrecorded, recorded, and under VizTracer and py-spy if they are installed, in
+turn, each time in a process of its own, and the mean CPU time of the faster half of each counts;
+that of py-spy's own process is included. In one process, each start and stop of a recording makes
+the interpreter specialise its bytecode again, which can cost more than recording does. One
 connection at a time: with several, slower steps make larger batches of events, and a recorded
 server can come out faster than an unrecorded one.
 """
@@ -15,6 +16,7 @@ import asyncio
 import gc
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -195,40 +197,79 @@ WORKLOADS = {
 }
 
 
-def cost_ns(name: str, *, recorded: bool) -> float:
-    """Return what one unit of a workload costs, in this process."""
+def process_cpu_ns(pid: int) -> int:
+    """Return the CPU time of another process: the first field of each thread's schedstat."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(each.read_text().split()[0]) for each in tasks)
+
+
+def cost_ns(name: str, observer: str) -> float:
+    """Return what one unit of a workload costs, in this process and in its observer's."""
     run, count = WORKLOADS[name].run, WORKLOADS[name].size
     folder = Path(tempfile.mkdtemp())
-    if recorded:
+    tracer: Any = None
+    sampler: subprocess.Popen[str] | None = None
+    if observer == "meantime":
         meantime.start(folder / "cost.mtr")
+    elif observer == "viztracer":
+        tracer = import_module("viztracer").VizTracer(verbose=0)
+        tracer.start()
+    elif observer == "py-spy":
+        output = ["--format", "raw", "--output", str(folder / "samples")]
+        command = ["py-spy", "record", "--pid", str(os.getpid()), "--rate", "100", *output]
+        sampler = subprocess.Popen(
+            [*command, "--duration", "3600"], stdout=subprocess.PIPE, text=True
+        )
+        assert sampler.stdout is not None
+        # it has read the interpreter's symbols when it says that it samples
+        while "Sampling" not in (line := sampler.stdout.readline()):
+            if not line:
+                raise SystemExit("py-spy cannot sample this process")
     # the interpreter specialises bytecode that has run for a while
     run(max(1, count // 20))
     gc.collect()
+    sampler_ns = process_cpu_ns(sampler.pid) if sampler else 0
     begin_ns = time.process_time_ns()
     run(count)
     end_ns = time.process_time_ns()
+    if sampler:
+        end_ns += process_cpu_ns(sampler.pid) - sampler_ns
+        sampler.send_signal(signal.SIGINT)
+        sampler.wait()
+    if tracer:
+        tracer.stop()
+        tracer.clear()
     meantime.stop()
     shutil.rmtree(folder)
     return (end_ns - begin_ns) / count
 
 
+def observers() -> list[str]:
+    """Return what can observe a workload here, after nothing and ourselves."""
+    peers = ["viztracer"] if find_spec("viztracer") else []
+    return ["nothing", "meantime", *peers, *(["py-spy"] if shutil.which("py-spy") else [])]
+
+
 def compare(name: str) -> None:
-    """Print what one unit of a workload costs, unrecorded and recorded."""
-    cost: dict[bool, list[float]] = {False: [], True: []}
+    """Print what one unit of a workload costs, unrecorded, recorded and under our peers."""
+    cost: dict[str, list[float]] = {observer: [] for observer in observers()}
     for number in range(ROUNDS):
-        # the same order of sets and dictionaries in both
+        # the same order of sets and dictionaries in all
         environment = {**os.environ, "PYTHONHASHSEED": str(number)}
-        # neither always runs first, on caches that the other has left
-        for recorded in (False, True) if number % 2 else (True, False):
-            command = [sys.executable, __file__, "--cost", name, str(int(recorded))]
+        # none always runs first, on caches that another has left
+        for observer in list(cost) if number % 2 else reversed(cost):
+            command = [sys.executable, __file__, "--cost", name, observer]
             done = subprocess.run(
                 command, env=environment, check=True, stdout=subprocess.PIPE, text=True
             )
-            cost[recorded].append(float(done.stdout))
+            cost[observer].append(float(done.stdout))
     # the mean of the faster half: the least of all is luck on a machine that others use
-    without, recorded_ns = (sum(sorted(each)[: ROUNDS // 2]) * 2 / ROUNDS for each in cost.values())
-    added, unit = recorded_ns - without, WORKLOADS[name].unit
-    print(f"{name:28} {without:10,.0f} ns a {unit:8} {added:+8,.0f} ns {added / without:+7.1%}")
+    means = {each: sum(sorted(costs)[: ROUNDS // 2]) * 2 / ROUNDS for each, costs in cost.items()}
+    without = means.pop("nothing")
+    print(f"{name:28} {without:10,.0f} ns a {WORKLOADS[name].unit}")
+    for observer, mean in means.items():
+        added = mean - without
+        print(f"  {observer:26} {added:+10,.0f} ns {added / without:+7.1%}")
 
 
 def events_and_reading() -> None:
@@ -318,7 +359,7 @@ def sampler() -> None:
 def main() -> None:
     """Print everything, or what the workloads whose name contains the argument cost."""
     if sys.argv[1:2] == ["--cost"]:
-        print(cost_ns(sys.argv[2], recorded=sys.argv[3] == "1"))
+        print(cost_ns(sys.argv[2], sys.argv[3]))
         return
     part = sys.argv[1] if len(sys.argv) > 1 else ""
     print(header("collect"))
