@@ -48,6 +48,11 @@ export function button(
   return made;
 }
 
+/** Sets the text of an element; one that has it already is not laid out again. */
+export function setText(element: HTMLElement, text: string): void {
+  if (element.textContent !== text) element.textContent = text;
+}
+
 /** Replaces an element's content; the control with the focus keeps it if the new content has it too. */
 export function replaceContent(parent: HTMLElement, ...content: Node[]): void {
   const focused = document.activeElement;

@@ -31,6 +31,8 @@ export function exact(ns: bigint): string {
 }
 
 const NARROW = "\u202f"; // a space at which no line breaks
+/** Made once: a number that formats itself makes another one each time. */
+const DIGITS = new Intl.NumberFormat("en");
 
 /** With so many significant digits: `1.41 ms`, `2.31 h`. */
 export function duration(ns: bigint, digits = 3): string {
@@ -71,7 +73,7 @@ export function share(part: number): string {
 
 /** A count in groups of three digits: `1 234 567`. */
 export function grouped(count: number): string {
-  return count.toLocaleString("en").replaceAll(",", NARROW);
+  return DIGITS.format(count).replaceAll(",", NARROW);
 }
 
 /** With three decimals, rounded: `1.408 ms`. */

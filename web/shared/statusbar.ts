@@ -1,6 +1,6 @@
 /** The foot of a page: the command that prints or draws the same, and a button that copies it. */
 
-import { button, h, shown } from "./dom";
+import { button, h, setText, shown } from "./dom";
 
 const COPIED_MS = 1500;
 
@@ -15,8 +15,8 @@ export class StatusBar {
   show(label: string, command: string | null): void {
     // what is above stays in place
     this.element.style.visibility = command === null ? "hidden" : "";
-    this.label.textContent = label;
-    this.code.textContent = shown(command ?? "");
+    setText(this.label, label);
+    setText(this.code, shown(command ?? ""));
   }
 
   copyCommand(): void {

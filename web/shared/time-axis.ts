@@ -16,6 +16,9 @@ export class TimeAxis {
   readonly element = h("div", { class: "time-axis", attributes: { "aria-hidden": "true" } });
   readonly base = h("div", { class: "axis-base" });
   private readonly pill = h("div", { class: "range-pill" });
+  /** What was drawn last, and what its labels count from. */
+  private drawn = "";
+  private based = "";
 
   /** @param originNs The time of the left edge of the whole. */
   constructor(public originNs: bigint) {}
@@ -37,7 +40,7 @@ export class TimeAxis {
       x: view.ratio(ns + base) * widthPx,
       label: base && !label.startsWith("+") ? `+${label}` : label,
     }));
-    this.base.textContent = `from ${exact(this.originNs + base)}`;
+    this.setBase(`from ${exact(this.originNs + base)}`);
     return this.put(marks, view, widthPx, range);
   }
 
@@ -48,11 +51,21 @@ export class TimeAxis {
       x: view.ratio(ns - wallNs) * widthPx,
       label: label.length > 11 ? label.slice(11) : label,
     }));
-    this.base.textContent = utc(wallNs + view.startNs).slice(0, 10);
+    this.setBase(utc(wallNs + view.startNs).slice(0, 10));
     return this.put(marks, view, widthPx, range);
   }
 
+  /** Shows what labels count from; a page may call it otherwise until it changes. */
+  private setBase(text: string): void {
+    if (text === this.based) return;
+    this.base.textContent = this.based = text;
+  }
+
   private put(marks: Mark[], view: Viewport, widthPx: number, range: { from: number | bigint; to: number | bigint } | null): Mark[] {
+    // an axis that stays need not be laid out again
+    const drawn = [widthPx, view.start, view.span, range?.from, range?.to, ...marks.map(({ x, label }) => `${x} ${label}`)].join();
+    if (drawn === this.drawn) return marks;
+    this.drawn = drawn;
     this.element.replaceChildren(
       ...marks
         .filter(({ x }) => x >= 0 && x < widthPx)

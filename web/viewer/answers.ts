@@ -1,7 +1,7 @@
 /** The panel: facts of the selection in the gutter, and answers about the range in tabs. */
 
 import type { CallTree } from "../shared/call-tree";
-import { button, h, name, replaceContent, shown } from "../shared/dom";
+import { button, h, name, replaceContent, setText, shown } from "../shared/dom";
 import { FlameGraph } from "../shared/flame-graph";
 import { duration, grouped, instant } from "../shared/format";
 import { css } from "../shared/name-colors";
@@ -506,11 +506,14 @@ export class Answers {
   private describe(): void {
     const { session } = this;
     const content = session.thing ? describeThing(session.thing, session) : describeRange(session);
-    this.about.textContent = subject(session);
+    setText(this.about, subject(session));
     const legend = session.thing ? null : this.legend();
     if (legend) content.push(legend);
     if (session.thing) content.push(...describeFlows(session.thing, session, this.actions.goToEnd));
-    replaceContent(this.facts, ...content);
+    const shown = [...this.facts.childNodes];
+    // what is the same keeps what is selected in it, and need not be laid out again
+    const isSame = !session.thing && !this.described && content.length === shown.length && content.every((each, at) => each.isEqualNode(shown[at]!));
+    if (!isSame) replaceContent(this.facts, ...content);
     if (session.thing !== this.described) this.facts.scrollTop = 0;
     this.described = session.thing;
   }

@@ -1,7 +1,7 @@
 /** The page: bands around the lanes, and what hands and keys do. */
 
 import { withoutAddresses } from "../shared/addresses";
-import { button, h, shown } from "../shared/dom";
+import { button, h, setText, shown } from "../shared/dom";
 import { UNIT_NS, duration, exact, grouped, instant } from "../shared/format";
 import { listen as listenToHands } from "../shared/gestures";
 import { parsed, plain } from "../shared/heat-model";
@@ -269,9 +269,10 @@ export class ViewerPage {
     if (this.axis.base.textContent === "from 0 s") this.axis.base.textContent = "from start";
     const { hiddenCount } = session.tree;
     this.hidden.hidden = !hiddenCount;
-    this.hidden.textContent = `Show ${grouped(hiddenCount)} hidden`;
+    setText(this.hidden, `Show ${grouped(hiddenCount)} hidden`);
     const whole = view.isWhole ? " whole trace" : ` of ${duration(view.widthNs)}`;
-    this.lengthInView.replaceChildren(h("b", {}, duration(view.isWhole ? view.widthNs : view.endNs - view.startNs, 4)), whole);
+    const inView = duration(view.isWhole ? view.widthNs : view.endNs - view.startNs, 4);
+    if (this.lengthInView.textContent !== inView + whole) this.lengthInView.replaceChildren(h("b", {}, inView), whole);
     this.main.setAttribute("aria-busy", "true");
     clearTimeout(this.resting);
     this.resting = setTimeout(() => this.rested(), REST_MS);
@@ -293,7 +294,7 @@ export class ViewerPage {
     this.answers.answer();
     const command = this.command();
     this.status.show("", command);
-    this.sameAs.textContent = command === null ? "" : "Same as the command";
+    setText(this.sameAs, command === null ? "" : "Same as the command");
     this.showNotice();
     remember(session, { tab: this.answers.panel.tab, by: this.answers.by, search: this.field.text, filter: this.filter.value, order: this.order, density: this.density, clock: this.clock.value }, this.isStep);
     this.isStep = false;
