@@ -851,9 +851,9 @@ class LaneTree:
 
 
 def _title(lane: Declared) -> str:
-    """Return what to call a group of lanes: as it was declared, otherwise by the names in its paths.
+    """Return what to call a group of lanes: as declared, otherwise by the names in its paths.
 
-    Those of hosts say least: they are the title only where nothing else is.
+    That of hosts says least: it is the title only where there is no other.
     """
     declaration = lane.declaration
     if declaration.label or declaration.entity_kind:
