@@ -162,8 +162,9 @@ export class ViewerPage {
   /** Reads the lanes, and then follows the session. */
   private async start(): Promise<void> {
     const { session } = this;
-    await this.readLanes(session.update(session.info));
+    // before anything is drawn, after which the address is of that
     const wanted = recall();
+    await this.readLanes(session.update(session.info));
     for (const file of session.files) await session.call(file, [...wanted.pins, ...wanted.hidden, ...wanted.places.flat(), ...(wanted.thing ? [wanted.thing.key] : [])]);
     this.restore(wanted, true);
     this.recolor();
