@@ -246,16 +246,16 @@ class ReaderContract:
         return trace, batches
 
     def _read_or_refuse(self, data: bytes, what: str) -> None:
-        # what is read strictly has nothing for lenient reading to leave out
         for lenient in (False, True):
             try:
                 self._read(data, "trace", lenient=lenient)
-                return
             except InputError:
                 continue
             except Exception as error:
                 error.add_note(f"{what}, {'lenient' if lenient else 'strict'}")
                 raise
+            # what is read strictly has nothing for lenient reading to leave out
+            break
 
     def _refused(self, data: bytes) -> bool:
         try:
