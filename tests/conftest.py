@@ -39,12 +39,12 @@ for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
 RECORDINGS = ROOT.parent / "shared" / "data"
 # the tests of recordings that are too large to come with the project
 collect_ignore_glob = [] if RECORDINGS.is_dir() else ["conformance/*_recordings.py"]
-# They take longer than files with as many tests.
-_LONGEST = {
-    *("test_rules.py", "test_code_blocks.py", "test_site.py", "test_circles.py"),
+# They take longer than files with as many tests, the first of them longest.
+_LONGEST = (
+    *("test_rules.py", "test_code_blocks.py", "test_reader_contract.py", "test_site.py"),
     *("test_readers.py", "test_statemap_against_original.py", "test_pytest_plugin.py"),
     *("test_viewer_page.py", "test_heatmap_command.py"),
-}
+)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -86,7 +86,8 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:  # noqa: ARG001
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take longest, so that none is left when the others have ended."""
     tests = Counter(item.path for item in items)
-    items.sort(key=lambda item: (item.path.name not in _LONGEST, -tests[item.path]))
+    place = {name: number for number, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: (place.get(item.path.name, len(place)), -tests[item.path]))
 
 
 @pytest.hookimpl(tryfirst=True)
