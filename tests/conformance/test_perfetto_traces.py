@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
 from meantime.readers import perfetto
 from meantime.readers.contract import ReadOptions
@@ -343,3 +345,41 @@ def test_a_thread_is_woken_after_it_leaves_another_cpu_at_that_time() -> None:
     assert [each for each in found if each[0] in {20, 30, 40, 50}][:4] == [
         (20, "running"), (30, "sleeping"), (30, "runnable"), (40, "running"),
     ]  # fmt: skip
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([1, 2]), st.integers(-3, 10), st.integers(1, 2), st.booleans()),
+        min_size=1,
+        max_size=30,
+    )
+)
+def test_spans_are_matched_in_order_of_time(steps: list[tuple[int, int, int, bool]]) -> None:
+    data, time_ns = b"", 100
+    events: dict[int, list[tuple[int, int]]] = {1: [], 2: []}
+    for kind, later_ns, track, has_argument in steps:
+        time_ns += later_ns
+        argument = message(4, message(10, b"key"), integer(4, 1)) if has_argument else b""
+        event = message(11, integer(9, kind), integer(11, track), message(23, b"f"), argument)
+        data += message(1, integer(8, time_ns), integer(10, 1), event)
+        events[track].append((time_ns, kind))
+    trace = perfetto.read(Source("steps", io.BytesIO(data)), ReadOptions())
+    found = Counter(
+        (trace.paths[thread][-1], start, end)
+        for batch in trace.batches
+        if isinstance(batch, Spans)
+        for thread, start, end in zip(
+            batch.thread.tolist(), batch.start_ns.tolist(), batch.end_ns.tolist(), strict=True
+        )
+    )
+    expected: Counter[tuple[str, int, int]] = Counter()
+    for track, own in events.items():
+        begun: list[int] = []
+        for at, kind in sorted(own, key=lambda each: each[0]):
+            if kind == 1:
+                begun.append(at)
+            elif begun:
+                expected[f"{track:x}", begun.pop(), at] += 1
+        last_ns = max((at for at, _ in own), default=0)
+        expected.update((f"{track:x}", at, last_ns) for at in begun)
+    assert found == expected

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meantime.errors import InputError
-from meantime.kernels.service_rows import LINK, ROW, generations, relate
+from meantime.kernels.service_rows import LINK, ROW, generations, open_counts, relate
 from meantime.readers import otlp
 from meantime.readers.contract import ReadOptions
 from meantime.readers.services.lanes import lanes_of
@@ -436,3 +436,15 @@ def test_generations_count_ancestors(above: list[int]) -> None:
         while at != row and passed <= len(above):
             at, passed = int(parent[at]), passed + 1
         assert at == row
+
+
+@given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 10)), min_size=1, max_size=30))
+def test_open_spans_are_counted_where_that_changes(spans: list[tuple[int, int]]) -> None:
+    starts, ends = sorted(a for a, _ in spans), sorted(a + length for a, length in spans)
+    expected: list[tuple[int, int]] = []
+    for time in sorted({*starts, *ends}):
+        count = sum(a <= time for a in starts) - sum(b <= time for b in ends)
+        if not expected or expected[-1][1] != count:
+            expected.append((time, count))
+    times, counts = open_counts(np.array(starts), np.array(ends), starts[0])
+    assert [*zip(times.tolist(), counts.tolist(), strict=True)] == expected
