@@ -325,14 +325,22 @@ def _perfetto_trace(spans: int) -> bytes:
     interned = [_field(1, _field(1, 1), _field(2, b"category")), *names]
     interned.append(_field(3, _field(1, 1), _field(2, b"request")))
     thread = _field(4, _field(1, 1), _field(2, 1), _field(5, b"main"))
-    head = _field(
-        1,
-        own,
-        _field(13, 1),
-        _field(6, clock, boot),
-        _field(59, _field(58, 64), _field(11, _field(11, 1))),
-        _field(12, *interned),
-        _field(60, _field(1, 1), thread),
+    counter = _field(1, 2), _field(2, b"counter"), _field(8)
+    now = (own, _field(58, 6), _field(8, 10**12))
+    # a packet for each, as trace_processor reads only the clocks of one that has more
+    head = b"".join(
+        [
+            _field(
+                1,
+                own,
+                _field(13, 1),
+                _field(59, _field(58, 64), _field(11, _field(11, 1))),
+                _field(12, *interned),
+            ),
+            _field(1, *now, _field(6, clock, boot)),
+            _field(1, *now, _field(60, _field(1, 1), thread)),
+            _field(1, *now, _field(60, *counter)),
+        ]
     )
     block = b""
     for number in range(1000):
