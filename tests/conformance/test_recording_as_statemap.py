@@ -21,7 +21,8 @@ HEADERS = {
     for only in ("tasks", "workers")
 }
 
-pytestmark = pytest.mark.usefixtures("no_running_loop")
+# A recording is of all loops and threads of the process, so also of those that other tests left.
+pytestmark = [pytest.mark.usefixtures("no_running_loop"), pytest.mark.in_child_process]
 
 
 async def complete() -> None:
@@ -65,15 +66,14 @@ def states_of(payloads: list[dict[str, Any]]) -> dict[str, list[str]]:
     return dict(found)
 
 
-@pytest.fixture
-def recorded(tmp_path: Path) -> Path:
-    with meantime.record(tmp_path / "run.mtr"):
+def record_several(folder: Path) -> None:
+    with meantime.record(folder / "run.mtr"):
         asyncio.run(several())
-    return tmp_path
 
 
-def test_tasks_are_spawned_running_waiting_and_completed(recorded: Path) -> None:
-    payloads = converted(recorded, "tasks")
+def test_tasks_are_spawned_running_waiting_and_completed(tmp_path: Path) -> None:
+    record_several(tmp_path)
+    payloads = converted(tmp_path, "tasks")
 
     states = states_of(payloads)
     assert payloads[0]["entityKind"] == "Task"
@@ -93,8 +93,9 @@ def test_tasks_are_spawned_running_waiting_and_completed(recorded: Path) -> None
     assert {each[-1] for each in states.values()} == {"completed"}
 
 
-def test_each_state_of_a_task_has_its_spawn_location(recorded: Path) -> None:
-    payloads = converted(recorded, "tasks")
+def test_each_state_of_a_task_has_its_spawn_location(tmp_path: Path) -> None:
+    record_several(tmp_path)
+    payloads = converted(tmp_path, "tasks")
 
     defined = {
         (each["state"], each["tag"]): each
@@ -109,8 +110,9 @@ def test_each_state_of_a_task_has_its_spawn_location(recorded: Path) -> None:
     assert all(each["tag"] == each["location"] for each in defined.values())
 
 
-def test_workers_are_running_parked_and_stopped(recorded: Path) -> None:
-    payloads = converted(recorded, "workers")
+def test_workers_are_running_parked_and_stopped(tmp_path: Path) -> None:
+    record_several(tmp_path)
+    payloads = converted(tmp_path, "workers")
 
     states = states_of(payloads)
     assert payloads[0]["entityKind"] == "Worker"
@@ -121,11 +123,12 @@ def test_workers_are_running_parked_and_stopped(recorded: Path) -> None:
 
 
 @pytest.mark.parametrize("only", ["tasks", "workers"])
-def test_the_original_draws_it_and_ours_reads_it_the_same(recorded: Path, only: str) -> None:
-    payloads = converted(recorded, only)
+def test_the_original_draws_it_and_ours_reads_it_the_same(tmp_path: Path, only: str) -> None:
+    record_several(tmp_path)
+    payloads = converted(tmp_path, only)
 
     drawn = original.ingest(payloads[1:])
-    history = meantime.open(recorded / f"{only}.statemap")
+    history = meantime.open(tmp_path / f"{only}.statemap")
     assert drawn.rows() == sorted(states_of(payloads), key=lambda name: int(name.split("-")[1]))
     for name, each in states_of(payloads).items():
         intervals = history.intervals(history.quarks(name))
