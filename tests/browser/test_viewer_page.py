@@ -446,6 +446,6 @@ def test_the_tour_of_the_demo_is_walked_by_keys(view: View) -> None:
     page.wait_for_selector(".tour >> text=2 of 6")
     page.keyboard.press("Escape")
     assert not page.is_visible(".tour")
-    assert page.locator(".facts .named").count() > 0
+    page.wait_for_selector(".facts .named")
     page.click("button:text-is('Tour')")
     page.wait_for_selector(".tour >> text=1 of 6")
