@@ -303,7 +303,7 @@ cdef class PerfettoScanner:
 
 cdef pf_event *event_items(object events, Py_ssize_t *count) except NULL:
     if events.dtype != EVENT:
-        raise TypeError("these are no events")
+        raise TypeError("the rows must be of events")
     cdef void *items = UINT8_ITEMS(events.view(np.uint8), count)
     count[0] = len(events)
     return <pf_event*>items

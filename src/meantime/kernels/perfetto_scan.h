@@ -44,7 +44,7 @@ typedef struct {
     int32_t track, name, category, args, level, kind;
 } pf_event;
 
-/* An end without anything of its own: it is no event, but what it ended, and the next event's row. */
+/* An end without anything of its own, kept as what it ended and the row of the next event. */
 typedef struct {
     int32_t begin, before;
 } pf_end;

@@ -309,7 +309,7 @@ cdef object _taken(sv_table *table, object dtype):
 
 cdef sv_row *_row_items(object rows, Py_ssize_t *count) except NULL:
     if rows.dtype != ROW:
-        raise TypeError("these are no spans")
+        raise TypeError("the rows must be of spans")
     count[0] = len(rows)
     return <sv_row*>UINT8_ITEMS(rows.view(np.uint8), NULL)
 

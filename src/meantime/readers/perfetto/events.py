@@ -205,7 +205,7 @@ class TrackEvents:
         begins = self._ends["begin"]
         own = odd[self._track[begins]]
         begins, before = begins[own], self._ends["before"][own]
-        # ends that are no events are between these
+        # ends that were not kept as events are between these
         row = np.concatenate([np.full(len(begins), -1), chosen])
         kind = np.concatenate([np.full(len(begins), END, np.int32), self._kind[chosen]])
         time_ns = np.concatenate([self._events["end"][begins], self._time_ns[chosen]])

@@ -305,7 +305,7 @@ class Reading:
     def _convert_counts(
         self, counts: dict[str, npt.NDArray[Any]], waiting: npt.NDArray[np.void]
     ) -> list[int]:
-        """Convert the times of counters likewise."""
+        """Convert the times of counters in the same way."""
         times, kept = self._convert(counts["time_ns"], waiting)
         if kept is not None:
             for name, values in counts.items():
