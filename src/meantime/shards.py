@@ -6,6 +6,7 @@ task whose process was killed is repeated, and is a failure only if its process 
 
 from __future__ import annotations
 
+import gc
 import os
 from concurrent.futures import CancelledError, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -120,7 +121,11 @@ def client_of(address: str) -> Any:
     try:
         return distributed.Client(address, timeout="10s", set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
-        raise MeantimeError(f"{address}: no dask scheduler answers there: {error}") from None
+        reason = str(error)
+    # The finalizer of that client stops its event loop: at another time, while one starts, it could
+    # wait for a lock for ever.
+    gc.collect()
+    raise MeantimeError(f"{address}: no dask scheduler answers there: {reason}")
 
 
 def _result(task: Callable[[InputT], ResultT], index: int, given: InputT) -> Total[ResultT]:
