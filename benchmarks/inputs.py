@@ -346,8 +346,8 @@ def _perfetto_trace(spans: int) -> bytes:
     for number in range(1000):
         argument = _field(4, _field(1, 1), _field(4, number % 250)) if number % 4 == 0 else b""
         begin = (_field(9, 1), _field(3, 1), _field(10, number % 100 + 1))
-        counter = (_field(31, 2), _field(12, 10**6 + number))
-        for event in (_field(11, *begin, argument, *counter), _field(11, _field(9, 2))):
+        value = (_field(31, 2), _field(12, 10**6 + number))
+        for event in (_field(11, *begin, argument, *value), _field(11, _field(9, 2))):
             time = _field(8, 300 + number % 50)
             block += _field(1, time, own, _field(13, 2), event)
     return head + block * (spans // 1000)

@@ -116,7 +116,12 @@ def changes_of(table_rows: list[tuple[int, int, str, str]]) -> list[Any]:
             changes.append((start, path, value))
             if end not in starts:
                 changes.append((end, path, None))
-    return sorted(changes, key=lambda change: change[0])
+    return in_order(changes)
+
+
+def in_order(changes: list[tuple[int, tuple[str, ...], str | None]]) -> list[Any]:
+    """Return changes by time and path: those of different paths at one time have no order."""
+    return sorted(changes, key=lambda change: change[:2])
 
 
 def lanes_of(
@@ -145,12 +150,15 @@ def read(data: bytes) -> Any:
     except InputError:
         return None
     if isinstance(batch, StateChanges):
-        return [
-            (time, trace.paths[entity], None if state < 0 else trace.values[state])
-            for time, entity, state in zip(
-                batch.time_ns.tolist(), batch.entity.tolist(), batch.state.tolist(), strict=True
-            )
-        ]
+        assert (batch.time_ns[1:] >= batch.time_ns[:-1]).all()
+        return in_order(
+            [
+                (time, trace.paths[entity], None if state < 0 else trace.values[state])
+                for time, entity, state in zip(
+                    batch.time_ns.tolist(), batch.entity.tolist(), batch.state.tolist(), strict=True
+                )
+            ]
+        )
     assert isinstance(batch, Samples)
     assert batch.name is not None
     assert [trace.paths[thread] for thread in batch.thread.tolist()] == [

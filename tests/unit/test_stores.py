@@ -41,8 +41,9 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(stores, "_PAUSE_S", 0)
     # 100 changes are a segment
     monkeypatch.setattr(Store.__init__, "__defaults__", (100,))
-    yield
+    # a test may hide parts of fsspec
     memory = fsspec.filesystem("memory")
+    yield
     memory.store.clear()
     memory.pseudo_dirs[:] = [""]
 

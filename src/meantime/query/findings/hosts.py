@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import median_low
 from typing import TYPE_CHECKING
 
 from meantime.attribute_paths import host_and_path
@@ -25,10 +24,11 @@ _MOST_ROWS = 100
 
 def unlike_hosts(scope: Scope) -> Iterator[Finding]:
     """Yield a finding for each host that is unlike the others: the state that costs it most."""
-    bounds = [part.bounds for part in host_parts(scope.history)]
+    starts, ends = zip(*(part.bounds for part in host_parts(scope.history)), strict=True)
     # before half of the hosts have begun, and once half have ended, there are too few
-    first_ns = max(scope.start_ns, median_low(start for start, _ in bounds))
-    last_ns = min(scope.end_ns, median_low(end for _, end in bounds))
+    middle = (len(starts) - 1) // 2
+    first_ns = max(scope.start_ns, sorted(starts)[middle])
+    last_ns = min(scope.end_ns, sorted(ends)[middle])
     if first_ns >= last_ns:
         return
     shares = shares_of_hosts(scope.history, "", (first_ns, last_ns), _BINS)

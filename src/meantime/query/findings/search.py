@@ -12,7 +12,6 @@ from meantime.query.findings.blocks import blocking_steps
 from meantime.query.findings.calls import slow_calls
 from meantime.query.findings.care import caveats
 from meantime.query.findings.entities import unlike_entities
-from meantime.query.findings.hosts import unlike_hosts
 from meantime.query.findings.queues import contention, full_pools
 from meantime.query.findings.ranking import in_order, ranked
 from meantime.query.findings.rhythm import stops
@@ -111,6 +110,8 @@ def _of_hosts(
     progress: Callable[[float], None] | None,
 ) -> list[Finding]:
     """Return what stands out on each host, and which hosts and entities are unlike the others."""
+    from meantime.query.findings.hosts import unlike_hosts  # noqa: PLC0415 - few traces are joined
+
     scope = Scope(history, range_ns)
     unlike = list(unlike_hosts(scope))
     whole = {row for each in unlike for row in each.rows}
