@@ -85,7 +85,7 @@ export class Session {
   /** By file, its lanes by their numbers, as far as they are made. */
   private readonly ofFile = new Map<FileModel, (TileLane | undefined)[]>();
   private readonly heads = new Map<FileModel, FileLane>();
-  /** What is asked for names of lanes. */
+  /** Requests for names of lanes that have no answer yet. */
   private readonly naming = new Map<string, Promise<void>>();
   /** What lanes are filtered by. */
   private wanted = "";

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from statistics import median_low
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, cast, overload
 
 from meantime.errors import HistoryError, InputError, UsageError
@@ -24,6 +23,7 @@ from meantime.fleet.tasks import (
 )
 from meantime.history.grouped_shares import added_shares
 from meantime.query.aligning import Clocked, align_all
+from meantime.query.host_shares import BINS, common_range
 from meantime.query.hosts import compare_hosts
 from meantime.shards import Failure, client_of, total
 from meantime.stores import store_url
@@ -51,8 +51,6 @@ if TYPE_CHECKING:
 __all__ = ["Answer", "Fleet", "Host", "HostAnomaly"]
 
 T = TypeVar("T")
-
-_BINS = 240
 
 
 class Host(NamedTuple):
@@ -303,7 +301,7 @@ class Fleet:
         return Answer((tree, next(iter(units), "ns")), found.anomalies)
 
     def compare(
-        self, start: Time | None = None, end: Time | None = None, bins: int = _BINS
+        self, start: Time | None = None, end: Time | None = None, bins: int = BINS
     ) -> Answer[HostComparison]:
         """Return which hosts are unlike the rest, in which state, and since when.
 
@@ -319,11 +317,8 @@ class Fleet:
             UsageError: If there are fewer than three hosts.
         """
         aligned = self._aligned()
-        low, high = (
-            median_low(part[edge] for host in aligned.hosts for part in host.parts)
-            for edge in range(2)
-        )
-        range_ns = _range(aligned.extent, start, end, (low, max(high, low + 1)))
+        common = common_range([part for host in aligned.hosts for part in host.parts])
+        range_ns = _range(aligned.extent, start, end, common)
         found = self._ask(Compared(range_ns, bins), added_compared, aligned)
         return Answer(compare_hosts(found.result), found.anomalies)
 

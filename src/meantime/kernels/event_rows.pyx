@@ -1271,6 +1271,8 @@ cdef class Cells:
         cdef const uint8_t* is_private = <const uint8_t*>UINT8_ITEMS(private, &marked)
         if len(seconds) != n or len(extras) != n or marked != keys:
             raise ValueError("each pair has two events, and each key is private or not")
+        if n and not -1 <= int(extras.min()) <= int(extras.max()) < len(extra_fields):
+            raise ValueError("a further field of a pair is not in the table")
         offset_array, length_array = empty(n, "i8"), empty(n, "i4")
         cdef int64_t* offset = <int64_t*>INT64_ITEMS(offset_array, NULL)
         cdef int32_t* length = <int32_t*>INT32_ITEMS(length_array, NULL)
@@ -1293,7 +1295,7 @@ cdef class Cells:
         try:
             for i in range(n):
                 if not (0 <= first[i] < self.size and -1 <= second[i] < self.size):
-                    raise ValueError("there is no such event")
+                    raise ValueError("an event of a pair is not among these")
                 start = out.size
                 extra_key = extra_codes[extra[i]] if extra[i] >= 0 else -1
                 if second[i] >= 0:

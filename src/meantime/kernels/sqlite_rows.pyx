@@ -125,7 +125,7 @@ cdef inline char *put_integer(char *end, int64_t value) noexcept nogil:
 
 
 cdef inline bint size_of(uint64_t kind, uint64_t *size) noexcept nogil:
-    """Find the bytes of a value of a serial type; False if there is no such type."""
+    """Find the bytes of a value of a serial type; False for an unknown one."""
     if kind >= 12:
         size[0] = (kind - 12) >> 1
         return True

@@ -7,7 +7,8 @@
 #define MEANTIME_TIME_TEXT_H
 
 #include <stdint.h>
-#include <string.h>
+
+#include "json_text.h"
 
 /* What a value is. The decimals are scaled: units of 1e-9, 1e-6 or 1e-3. */
 enum {
@@ -55,17 +56,6 @@ static inline int64_t time_days(int64_t year, int64_t month, int64_t day)
     return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
 }
 
-/* 8 bytes, the first one the least significant. */
-static inline uint64_t time_load8(const char *at)
-{
-    uint64_t word;
-    memcpy(&word, at, 8);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    word = __builtin_bswap64(word);
-#endif
-    return word;
-}
-
 /* The number in the bytes `at` and `at + 1` of digits. */
 static inline int64_t time_pair(uint64_t digits, int at)
 {
@@ -77,7 +67,7 @@ static inline int64_t time_pair(uint64_t digits, int at)
 static inline int time_minutes(const char *at, int64_t *year, int64_t *month, int64_t *day, int64_t *hour,
                                int64_t *minute)
 {
-    uint64_t begin = time_load8(at), end = time_load8(at + 8);
+    uint64_t begin = json_load8(at), end = json_load8(at + 8);
     if ((end >> 16 & 0xFF) == ' ')
         end ^= (uint64_t)(' ' ^ 'T') << 16;
     /* xor makes digits their values, and separators 0; to these 15 is added, to digits 6, so that

@@ -12,15 +12,35 @@ from meantime.query.idle_time import IDLE, idle_ns
 from meantime.query.sampled_states import with_sampled_states
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from meantime.attributes import Path
     from meantime.columns import Int32s
     from meantime.history.grouped_shares import GroupedShares
     from meantime.history.history import History
     from meantime.history.lanes import Lane
 
-__all__ = ["shares_of_hosts"]
+__all__ = ["BINS", "common_range", "shares_of_hosts"]
+
+# How many parts of a range are compared, unless asked otherwise: how exact a stretch is.
+BINS = 240
 
 _ON_ANY_HOST = f"{HOSTS}/*/"
+
+
+def common_range(bounds: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Return the range from where half of the hosts have begun to where half of them have ended.
+
+    >>> common_range([(0, 90), (10, 100), (20, 100)])
+    (10, 100)
+
+    Args:
+        bounds: The range that each host covers, at least one.
+    """
+    middle = (len(bounds) - 1) // 2
+    first_ns = sorted(start for start, _ in bounds)[middle]
+    last_ns = sorted(end for _, end in bounds)[middle]
+    return first_ns, max(last_ns, first_ns + 1)
 
 
 def shares_of_hosts(

@@ -853,7 +853,7 @@ class LaneTree:
 def _title(lane: Declared) -> str:
     """Return what to call a group of lanes: as declared, otherwise by the names in its paths.
 
-    That of hosts says least: it is the title only where there is no other.
+    That of hosts says least: it is the title only if nothing else is.
     """
     declaration = lane.declaration
     if declaration.label or declaration.entity_kind:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from meantime.attribute_paths import host_and_path
 from meantime.history.host_parts import host_parts
 from meantime.query.findings.finding import FILE, Finding, several, text_of_ns
-from meantime.query.host_shares import shares_of_hosts
+from meantime.query.host_shares import BINS, common_range, shares_of_hosts
 from meantime.query.hosts import LEAST_HOSTS, compare_hosts
 
 if TYPE_CHECKING:
@@ -18,20 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = ["unlike_hosts"]
 
-_BINS = 240
 _MOST_ROWS = 100
 
 
 def unlike_hosts(scope: Scope) -> Iterator[Finding]:
     """Yield a finding for each host that is unlike the others: the state that costs it most."""
-    starts, ends = zip(*(part.bounds for part in host_parts(scope.history)), strict=True)
-    # before half of the hosts have begun, and once half have ended, there are too few
-    middle = (len(starts) - 1) // 2
-    first_ns = max(scope.start_ns, sorted(starts)[middle])
-    last_ns = min(scope.end_ns, sorted(ends)[middle])
+    common = common_range([part.bounds for part in host_parts(scope.history)])
+    first_ns, last_ns = max(scope.start_ns, common[0]), min(scope.end_ns, common[1])
     if first_ns >= last_ns:
         return
-    shares = shares_of_hosts(scope.history, "", (first_ns, last_ns), _BINS)
+    shares = shares_of_hosts(scope.history, "", (first_ns, last_ns), BINS)
     hosts = {host for each in shares.values() for host in each.groups}
     if len(hosts) < LEAST_HOSTS:
         return
