@@ -447,10 +447,8 @@ cdef class TableRows:
             elif kind & 1:
                 found = time_parse(<const char*>at, <const char*>at + size, &number)
                 if found == TIME_ODD:
-                    with gil:
-                        self.odd[slot].append((row, (<const char*>at)[:size]))
-                else:
-                    column.numbers[row], column.kinds[row] = number, <uint8_t>found
+                    return self._leave_bytes(slot, at, size, row)
+                column.numbers[row], column.kinds[row] = number, <uint8_t>found
             return FULL
         column.codes[row] = -1
         if kind == 0 and not is_integer:
@@ -462,9 +460,7 @@ cdef class TableRows:
             if is_integer or kind == 7:
                 return self._leave(slot, at, number, is_integer, row)
             if not kind & 1:
-                with gil:
-                    self.odd[slot].append((row, (<const char*>at)[:size]))
-                return FULL
+                return self._leave_bytes(slot, at, size, row)
         elif is_integer or kind == 7 or not kind & 1:
             return FULL
         return self._text(column, <const char*>at, size, row)
@@ -490,5 +486,17 @@ cdef class TableRows:
             bits = <uint64_t>big_signed(at, 8)
             memcpy(&value, &bits, 8)
         with gil:
-            self.odd[slot].append((row, value))
+            try:
+                self.odd[slot].append((row, value))
+            except MemoryError:
+                return NO_MEMORY
+        return FULL
+
+    cdef int _leave_bytes(self, int32_t slot, const uint8_t *at, uint64_t size, int64_t row) noexcept nogil:
+        """Leave a text or a blob to Python."""
+        with gil:
+            try:
+                self.odd[slot].append((row, (<const char*>at)[:size]))
+            except MemoryError:
+                return NO_MEMORY
         return FULL
