@@ -292,6 +292,29 @@ def _lost(path: Path) -> int:
     return live.lost
 
 
+def test_a_thread_whose_name_is_recorded_after_its_first_state_gets_it(tmp_path: Path) -> None:
+    kinds = _recorder.KINDS
+
+    def record_thread(name: str) -> None:
+        _recorder.emit_text(kinds["THREAD"], 77, name)
+        _recorder.emit(kinds["GIL_WAIT"])
+        _recorder.emit(kinds["RESUMED"])
+        live.update()
+
+    with meantime.record(tmp_path / "run.mtr"):
+        live = LiveActivity(tmp_path / "run.mtr")
+        record_thread("")
+        before = live.activity.groups()
+        record_thread("late")
+
+    (unnamed,) = [group for group in before if group.name[1].endswith(" 77")]
+    (named,) = [group for group in _told(live) if group.name[1].endswith(" 77")]
+    assert unnamed.name == ("Threads", "thread 77")
+    assert named.name == ("Threads", "late 77")
+    assert named.members == unnamed.members == 1
+    assert named.state_ns["gil-wait"] >= unnamed.state_ns["gil-wait"] > 0
+
+
 def test_it_reports_whether_a_recording_is_live(tmp_path: Path) -> None:
     with meantime.record(tmp_path / "run.mtr"):
         _recorder.emit(5)

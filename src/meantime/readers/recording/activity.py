@@ -87,6 +87,17 @@ class Activity:
         self._since_ns = self._since_ns[entities]
         self._state = self._state[entities]
 
+    def rename(self, group: int, name: tuple[str, ...]) -> None:
+        """Give a group another name; a group that already has it takes what this one has."""
+        to = self.group(name)
+        for sums in (self._members, self._now, self._sums):
+            sums[to] += sums[group]
+            sums[group] = 0
+        self.note_longest(np.array([to]), self._longest[[group]])
+        self._longest[group] = 0
+        of_group = self._group_of[: self._entities] == group
+        self._group_of[: self._entities][of_group] = to
+
     @property
     def entities(self) -> tuple[int, int]:
         """The number of entities, and of those that are in a state."""
@@ -100,13 +111,17 @@ class Activity:
         """Return the name of an entity's group."""
         return self._groups[int(self._group_of[entity])]
 
+    def name_of_group(self, group: int) -> tuple[str, ...]:
+        """Return the name of a group."""
+        return self._groups[group]
+
     def has(self, kind: str) -> bool:
         """Return whether there is a group of a kind, such as `Tasks`."""
         return any(name[0] == kind for name in self._groups)
 
     def least_longest_loop(self) -> int:
         """Return the smallest of the loops' longest blocks."""
-        of_loops = self._longest[self._is_loop]
+        of_loops = self._longest[self._is_loop & (self._members > 0)]
         return int(of_loops.min()) if len(of_loops) else int(self._longest.max(initial=0))
 
     def add(self, time_ns: Int64s, entity: Int32s, state: Int32s) -> None:
@@ -148,7 +163,7 @@ class Activity:
                 int(self._longest[number]),
             )
             for number, name in enumerate(self._groups)
-            if name[0] != LAGS
+            if name[0] != LAGS and self._members[number]
         ]
         return sorted(found, key=lambda each: (-each.state_ns.get("running", 0), each.name))
 

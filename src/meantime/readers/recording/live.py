@@ -77,6 +77,8 @@ class LiveActivity:
         self._elided = Anomalies()
         self._unwritten = Unwritten()
         self._entities = 0
+        # groups of threads without a name so far: their streams and thread ids
+        self._unnamed: dict[int, tuple[int, int]] = {}
         self.activity = Activity()
         self.longest: Block | None = None
         self.is_live = False
@@ -229,6 +231,7 @@ class LiveActivity:
         return closed is None or closed.lost > 0
 
     def _take(self) -> None:
+        self._name_threads()
         self._name_entities()
         time_ns, entity, state, _ = self._replay.states.take_changes()
         self.activity.add(time_ns, entity, state)
@@ -294,12 +297,29 @@ class LiveActivity:
                 groups[of_kind & (location == tag)] = group
         for row in np.flatnonzero(~by_site).tolist():
             stream, tid = int(owner[row]), int(ident[row])
-            name = self._replay.thread_of(stream, tid)
-            if len(self._processes) > 1:
-                process = self._replay.processes[self._replay.streams[stream].process]
-                name = f"{process.pid} {name}"
-            groups[row] = self.activity.group((GROUPS[int(what[row])], name))
+            group = self.activity.group((GROUPS[int(what[row])], self._thread(stream, tid)))
+            if self._replay.is_unnamed(stream, tid):
+                self._unnamed[group] = stream, tid
+            groups[row] = group
         self.activity.enter(groups)
+
+    def _name_threads(self) -> None:
+        """Rename the groups of threads whose names were recorded after their first states.
+
+        A thread whose first state is a wait for the GIL cannot read its name before the wait ends.
+        """
+        for group, (stream, tid) in list(self._unnamed.items()):
+            if not self._replay.is_unnamed(stream, tid):
+                kind, _ = self.activity.name_of_group(group)
+                self.activity.rename(group, (kind, self._thread(stream, tid)))
+                del self._unnamed[group]
+
+    def _thread(self, stream: int, tid: int) -> str:
+        name = self._replay.thread_of(stream, tid)
+        if len(self._processes) > 1:
+            process = self._replay.processes[self._replay.streams[stream].process]
+            name = f"{process.pid} {name}"
+        return name
 
 
 def _runs(process: Process, description: dict[str, Any]) -> bool:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Replay", "ReplayedProcess", "ReplayedStream", "thread_name"]
 
 _LABEL, _THREAD, _LOST = KINDS["LABEL"], KINDS["THREAD"], KINDS["LOST"]
+_UNNAMED = "thread"
 
 
 @dataclass(slots=True)
@@ -130,14 +131,18 @@ class Replay:
 
     def thread_of(self, stream: int, tid: int) -> str:
         """Return a thread's name and number."""
-        return f"{self.streams[stream].threads.get(tid, 'thread')} {tid}"
+        return f"{self.streams[stream].threads.get(tid, _UNNAMED)} {tid}"
+
+    def is_unnamed(self, stream: int, tid: int) -> bool:
+        """Return whether a thread has recorded no name so far."""
+        return self.streams[stream].threads.get(tid, _UNNAMED) == _UNNAMED
 
     def thread_named(self, tid: int) -> str:
         """Return the name and number of the thread that has an id in some process; empty for 0."""
         if not tid:
             return ""
         names = (stream.threads[tid] for stream in self.streams if tid in stream.threads)
-        return f"{next(names, 'thread')} {tid}"
+        return f"{next(names, _UNNAMED)} {tid}"
 
     def _feed(self, item: Records) -> None:
         self._note_times(item)
@@ -195,4 +200,4 @@ class Replay:
 
 def thread_name(data: bytes, tid: int, pid: int) -> str:
     """Return a thread's name; a thread that began before the recording did has recorded none."""
-    return data.decode("utf-8", "replace") or ("MainThread" if tid == pid else "thread")
+    return data.decode("utf-8", "replace") or ("MainThread" if tid == pid else _UNNAMED)
