@@ -343,7 +343,8 @@ class _Reading:
         weight, event = _weights(samples, kind)
         cpu_ns = None
         if self._cpu_scale and "threadCPUDelta" in samples:
-            delta = np.nan_to_num(samples.numbers("threadCPUDelta")) * self._cpu_scale
+            with np.errstate(over="ignore"):
+                delta = np.nan_to_num(samples.numbers("threadCPUDelta")) * self._cpu_scale
             cpu_ns = np.clip(delta, 0, _LIMIT_NS // max(1, len(delta))).astype(np.int64)
         # a sample has no more than its stack
         category = _inherited(own, prefix)
