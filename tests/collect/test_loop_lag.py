@@ -170,16 +170,21 @@ def test_a_long_step_has_the_line_that_was_executed(
         inner()
         await late
 
-    with meantime.record(tmp_path / "run.mtr"):
-        run(main)
+    for number in range(5):
+        path = tmp_path / f"{number}.mtr"
+        with meantime.record(path):
+            run(main)
+        live = _activity(path)
+        longest = live.longest
+        # a busy machine may stop another step for longer, or what takes the stack until the end
+        if longest is not None and longest.code == f"inner (test_loop_lag.py:{BLOCKING_LINE})":
+            break
 
-    live = _activity(tmp_path / "run.mtr")
-    assert live.lags[0][1].late.most_ns >= 150 * MS
-    longest = live.longest
     assert longest is not None
     assert longest.code == f"inner (test_loop_lag.py:{BLOCKING_LINE})"
+    assert live.lags[0][1].late.most_ns >= 150 * MS
     assert longest.where().startswith(f"{longest.code}, in ")
-    reading = Reading(tmp_path / "run.mtr", block_ns=100 * MS)
+    reading = Reading(path, block_ns=100 * MS)
     list(reading.trace.batches)
     # the machine may stop another step for as long
     assert longest.code in [block.code for block in reading.blocks]

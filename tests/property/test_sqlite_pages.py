@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -104,12 +105,15 @@ def test_the_pages_have_what_sqlite_reads(
         if is_altered:
             database.execute("INSERT OR IGNORE INTO runs (start, end, node) VALUES (1, 2, 'old')")
             database.execute(f"ALTER TABLE runs ADD COLUMN {last} DEFAULT 'new'")
-        database.executemany(
-            "INSERT OR IGNORE INTO runs (start, end, node, state) VALUES (?, ?, ?, ?)",
-            rows * repeated,
-        )
+        for row in rows * repeated:
+            # an integer primary key refuses other types, even with OR IGNORE
+            with suppress(sqlite3.IntegrityError):
+                database.execute(
+                    "INSERT OR IGNORE INTO runs (start, end, node, state) VALUES (?, ?, ?, ?)", row
+                )
         if deleted:
-            database.execute("DELETE FROM runs WHERE abs(random()) % ? = 0", (deleted,))
+            database.create_function("row_number", 0, itertools.count().__next__)
+            database.execute("DELETE FROM runs WHERE row_number() % ? = 0", (deleted,))
         database.commit()
     # what is compressed is read by SQLite alone
     packed.write_bytes(gzip.compress(path.read_bytes(), 1))
