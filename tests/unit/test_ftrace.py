@@ -59,6 +59,9 @@ def states(history: History, *path: str) -> list[tuple[int, int, object]]:
         ("  x\ty-7 [000] {}", ""),
         ("  dead-beef-7 [000] {}", "cpus=1\n"),
         ("  \u00fc-7 [000] {}", ""),
+        ("  my sh-7       0d..2. {}", ""),
+        ("     sh-7       0d.h211 {}", "cpus=1\n"),
+        ("   a 0-b-7      0-0x34 {}", "cpus=1\n"),
     ],
 )
 @pytest.mark.parametrize("nanos", ["", "000"])
@@ -75,6 +78,41 @@ def test_every_form_of_a_line_is_read(tmp_path: Path, begin: str, head: str, nan
     assert len(history.samples()) == 3
     assert states(history, "Threads", "7") == [(100, 200, "running"), (200, 300, "blocked")]
     assert dict(history.anomalies) == {}
+
+
+LETTERS = ("R", "S", "D", "T", "P", "I", "R+")
+BITS = ("0", "1", "2", "4", "64", "128", "256")
+PRINTED_BY_TRACE_CMD = ("R", "S", "D", "T", "P", "W", "R+")
+
+
+@pytest.mark.parametrize("begin", ["[000] ", "0d..2. "])
+@pytest.mark.parametrize("difference", ["", "(+18703) "])
+@pytest.mark.parametrize(
+    ("form", "spelled"),
+    [
+        ("prev_comm=a prev_pid={} prev_prio=9 prev_state={} ==> next_comm={}9", LETTERS),
+        ("prev_comm=a prev_pid={} prev_prio=9 prev_state={} next_comm={}9", BITS),
+        ("a:{} [9] {} ==> {}", PRINTED_BY_TRACE_CMD),
+        ("a:{} [9] {} ==> {} Latency: 12.719 usecs", PRINTED_BY_TRACE_CMD),
+    ],
+)
+def test_every_spelling_of_a_switch_by_trace_cmd_is_read(
+    tmp_path: Path, form: str, spelled: tuple[str, ...], difference: str, begin: str
+) -> None:
+    coming = " next_comm=d ==> c:{} [9]" if form.startswith("a:") else " x next_pid={} next_prio="
+    text = "cpus=1\n"
+    for step, state in enumerate(spelled):
+        for here, fields in enumerate(
+            (form.format(7, state, coming.format(8)), form.format(8, state, coming.format(7)))
+        ):
+            time = f"1.000{100 + 2 * step + here}"
+            text += f"  a-{7 + here}  {begin}{time}: {difference}sched_switch:   {fields}\n"
+
+    found = states(read(tmp_path, text), "Threads", "7")
+
+    assert [value for _, _, value in found if value != "running"] == [
+        *("runnable", "sleeping", "blocked", "stopped", "parked", "idle", "preempted")
+    ]
 
 
 def test_a_name_that_is_not_utf8_is_escaped(tmp_path: Path) -> None:

@@ -304,16 +304,43 @@ static inline const char *perf_back_number(const char *begin, const char *at, co
     return first - size;
 }
 
+/* Returns the letter that the kernel prints for the bits of a state, + if it was preempted. */
+static inline int perf_state_letter(int64_t bits)
+{
+    static const char letters[] = "SDTtXZPI";
+    if (bits > 0xff)
+        return '+';
+    for (int bit = 0; bit < 8; bit++)
+        if (bits >> bit & 1)
+            return letters[bit];
+    return 'R';
+}
+
+/* Returns where the text ends without ` Latency: 12.719 usecs`, which trace-cmd appends with -w. */
+static inline const char *perf_before_latency(const char *at, const char *end)
+{
+    static const char before[] = " Latency: ", unit[] = " usecs";
+    if (end - at < (long)(sizeof before + sizeof unit) || memcmp(end - (sizeof unit - 1), unit, sizeof unit - 1))
+        return end;
+    const char *number = end - (sizeof unit - 1);
+    while (number > at && (perf_digit(number[-1]) || number[-1] == '.'))
+        number--;
+    const char *last = number - (sizeof before - 1);
+    return last > at && !memcmp(last, before, sizeof before - 1) ? last : end;
+}
+
 /* Reads the fields of sched:sched_switch, backwards since comms can contain anything:
  *     prev_comm=A prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=B next_pid=2 next_prio=120
+ *     prev_comm=A prev_pid=1 prev_prio=120 prev_state=1 next_comm=B next_pid=2 next_prio=120
  *     A:1 [120] S ==> B:2 [120]
- * Returns 0 if the text is something else. */
+ * trace-cmd prints the second with -R, and the third by itself: with W for idle, and R also for a
+ * thread that was preempted. Returns 0 if the text is something else. */
 static inline int perf_read_switch(const char *at, const char *end, perf_switch *found)
 {
-    static const char arrow[] = " ==> ", comm[] = "next_comm=";
+    static const char arrow[] = " ==> ", comm[] = "next_comm=", raw[] = " next_comm=";
     int64_t number = 0;
     at = perf_skip(at, end);
-    end = perf_back(at, end);
+    end = perf_before_latency(at, perf_back(at, end));
     int is_old = end > at && end[-1] == ']';
     const char *last;
     if (is_old)
@@ -357,6 +384,25 @@ static inline int perf_read_switch(const char *at, const char *end, perf_switch 
         found->next_bytes = (uint32_t)(last - found->next_comm);
         found->prev_prio = (int32_t)number;
         found->state = sign[-1] == '+' ? '+' : *state;
+        if (is_old && found->state == 'W' && sign - state == 1)
+            found->state = 'I';
+        return 1;
+    }
+    for (const char *sign = at; !is_old && sign + sizeof raw - 1 <= last; sign++) {
+        int64_t bits;
+        if (memcmp(sign, raw, sizeof raw - 1))
+            continue;
+        const char *first = perf_back_number(at, sign, " prev_state=", &bits);
+        if (first)
+            first = perf_back_number(at, first, " prev_prio=", &number);
+        if (first)
+            first = perf_back_number(at, first, " prev_pid=", &found->prev);
+        if (!first)
+            continue;
+        found->next_comm = sign + sizeof raw - 1;
+        found->next_bytes = (uint32_t)(last - found->next_comm);
+        found->prev_prio = (int32_t)number;
+        found->state = perf_state_letter(bits);
         return 1;
     }
     return 0;

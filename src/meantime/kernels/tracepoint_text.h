@@ -2,6 +2,9 @@
  * CPUs and threads follow, which perf and ftrace print alike.
  *
  *     line = comm-tid [(tgid)] [cpu] [flags] seconds.fraction: event: fields
+ *
+ * trace-cmd report prints `comm-tid cpuFLAGS` with -l, where FLAGS are letters or, with -R, `-0x14`,
+ * and `(+nanoseconds)` before the event with --ts-diff.
  */
 #ifndef MEANTIME_TRACEPOINT_TEXT_H
 #define MEANTIME_TRACEPOINT_TEXT_H
@@ -128,6 +131,63 @@ static inline const char *trace_time(const char *at, const char *end, int64_t *t
     return last + 1;
 }
 
+/* Returns what follows the time since the event before, if there is one. */
+static inline const char *trace_skip_difference(const char *rest, const char *end)
+{
+    const char *at = perf_skip(rest, end);
+    int64_t difference;
+    if (end - at < 4 || at[0] != '(' || at[1] != '+')
+        return rest;
+    const char *last = trace_number(at + 2, end, &difference);
+    return last > at + 2 && last < end && *last == ')' ? last + 1 : rest;
+}
+
+/* Returns the letter of the context in which an event happened, by the flags that are printed. */
+static inline char trace_context(const char *flags, const char *end)
+{
+    if (end - flags > 3 && !memcmp(flags, "-0x", 3)) {
+        const char *last = end - 2; /* 8 is an interrupt, 16 a softirq */
+        if (strchr("89abcdef", end[-1]))
+            return 'h';
+        return perf_hex(*last) && last > flags + 2 && strchr("13579bdf", *last) ? 's' : 0;
+    }
+    if (end - flags < 3)
+        return 0;
+    return flags[2] == 'h' || flags[2] == 'H' || flags[2] == 'Z' ? 'h' : flags[2] == 's' ? 's' : 0;
+}
+
+/* Reads the beginning of a line that trace-cmd report -l prints; returns 0 if it is none. */
+static inline int trace_read_latency(const char *line, const char *end, perf_header *header)
+{
+    const char *begin = perf_skip(line, end), *dash = begin;
+    const char *last_dash = end - begin > 80 ? begin + 80 : end;
+    while (dash < last_dash && (dash = memchr(dash, '-', (size_t)(last_dash - dash)))) {
+        int64_t tid, cpu;
+        const char *name_end = dash++, *last = trace_number(dash, end, &tid);
+        if (name_end == begin || last == dash || last - dash > 10 || last == end || !perf_blank(*last))
+            continue;
+        const char *number = perf_skip(last, end), *flags = trace_number(number, end, &cpu);
+        const char *after = flags;
+        while (after < end && !perf_blank(*after))
+            after++;
+        if (flags == number || flags - number > 9 || after - flags < 4 || after - flags > 12)
+            continue;
+        const char *rest = trace_time(perf_skip(after, end), end, &header->time_ns);
+        if (!rest)
+            continue;
+        header->begin = begin;
+        header->comm_bytes = (uint32_t)(name_end - begin);
+        header->bytes = (uint32_t)(last - begin);
+        header->cpu = (int32_t)cpu;
+        header->tid = tid;
+        header->rest = trace_skip_difference(rest, end);
+        header->is_nanos = 0;
+        header->context = trace_context(flags, after);
+        return PERF_HEADER;
+    }
+    return 0;
+}
+
 /* Reads the beginning of a line of ftrace. A comm can contain anything, but is too short to contain
  * a CPU and a time, so the first of these are the line's. Returns 0 if there are none, and
  * PERF_OTHER_FIELDS if the line has both and no thread before them. */
@@ -150,9 +210,7 @@ static inline int trace_read_header(const char *line, const char *end, perf_head
             rest = trace_time(perf_skip(after, end), end, &header->time_ns);
             if (!rest || after - flags > 12)
                 continue;
-            if (after - flags > 2)
-                header->context = flags[2] == 'h' || flags[2] == 'H' || flags[2] == 'Z' ? 'h'
-                    : flags[2] == 's' ? 's' : 0;
+            header->context = trace_context(flags, after);
         }
         kind = PERF_OTHER_FIELDS;
         const char *last = perf_back(begin, open);
@@ -173,13 +231,13 @@ static inline int trace_read_header(const char *line, const char *end, perf_head
         header->bytes = (uint32_t)(perf_back(begin, open) - begin);
         header->cpu = (int32_t)cpu;
         header->tid = tid;
-        header->rest = rest;
+        header->rest = trace_skip_difference(rest, end);
         header->is_nanos = 0;
         if (header->comm_bytes > 64)
             continue;
         return PERF_HEADER;
     }
-    return kind;
+    return kind ? kind : trace_read_latency(line, end, header);
 }
 
 /* Reads the event after a time. The kernel prints system calls as `sys_read(fd: 3)` and

@@ -17,7 +17,9 @@ __all__ = ["SIGNATURES"]
 # The time of a sample in perf and ftrace text.
 _PERF_TIME = re.compile(rb"\d\.\d{6}(?:\d{3})?:")
 _OTLP_KEY = re.compile(rb'_?(?:[lL]ogs|[sS]pans)"')
-_FTRACE_TIME = re.compile(rb"-\d+ [^\n]*\[\d{3,}\] [^\n]*\d\.\d{6}(?:\d{3})?:")
+_FTRACE_TIME = re.compile(
+    rb"-\d+ (?:[^\n]*\[\d{3,}\] [^\n]*|[ \t]*\d+[^\s\d:][^\s:]{3,11}[ \t]+\d*)\d\.\d{6}(?:\d{3})?:"
+)
 _FTRACE_WORDS = (b"# tracer:", b"TRACE:", b"ystem Trace", b"linuxPerfData", b"trace-data")
 _JSONL_LINES = 8
 _STRACE_LINE = re.compile(
