@@ -58,6 +58,7 @@ def matched(
     npt.NDArray[np.int32],
     npt.NDArray[np.uint8],
     int,
+    list[int],
 ]: ...
 def used(
     events: npt.NDArray[np.void], rows: npt.NDArray[np.int64], names: int

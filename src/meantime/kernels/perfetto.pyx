@@ -62,7 +62,8 @@ cdef extern from "perfetto_scan.h" nogil:
     int pf_matched(const pf_event *events, int64_t count, const int32_t *entities,
                    const uint8_t *is_odd, const int64_t *last_ns, int64_t tracks,
                    uint8_t structured, uint8_t unfinished, int32_t *entity, int64_t *rows,
-                   int64_t *end_ns, int32_t *level, uint8_t *flags, int64_t *spans, int64_t *open)
+                   int64_t *end_ns, int32_t *level, uint8_t *flags, int64_t *spans, int64_t *open,
+                   int64_t *kinds)
     int pf_used(const pf_event *events, int64_t count, const int64_t *rows, int64_t chosen,
                 int64_t names, uint8_t *name, uint8_t *category)
     int pf_named(const pf_event *events, int64_t count, const int64_t *rows, int64_t chosen,
@@ -320,7 +321,7 @@ def matched(events, is_odd, last_ns, entities, int structured, int unfinished):
 
     Returns:
         The entity of each event; the rows of the begins of spans, and their ends, levels and flags;
-        and how many of them did not end.
+        how many of them did not end; and how many events there are by kind.
 
     Args:
         events: An array of `EVENT`.
@@ -332,7 +333,8 @@ def matched(events, is_odd, last_ns, entities, int structured, int unfinished):
     """
     cdef Py_ssize_t count = 0, odd = 0, last = 0, tracks = 0
     cdef int64_t found = 0, open_ = 0
-    cdef int done
+    cdef int64_t[4] kinds
+    cdef int done, i
     cdef pf_event *items = event_items(events, &count)
     cdef uint8_t *odds = <uint8_t*>UINT8_ITEMS(is_odd, &odd)
     cdef int64_t *lasts = <int64_t*>INT64_ITEMS(last_ns, &last)
@@ -347,11 +349,14 @@ def matched(events, is_odd, last_ns, entities, int structured, int unfinished):
     cdef int32_t *to_level = <int32_t*>INT32_ITEMS(level, NULL)
     cdef uint8_t *to_flags = <uint8_t*>UINT8_ITEMS(flags, NULL)
     cdef uint8_t all_of = <uint8_t>structured, some = <uint8_t>unfinished
+    for i in range(4):
+        kinds[i] = 0
     with nogil:
         done = pf_matched(items, count, codes, odds, lasts, tracks, all_of, some, to_entity,
-                          to_rows, to_end, to_level, to_flags, &found, &open_)
+                          to_rows, to_end, to_level, to_flags, &found, &open_, kinds)
     check(done)
-    return entity, rows[:found], end_ns[:found], level[:found], flags[:found], open_
+    by_kind = [kinds[i] for i in range(4)]
+    return entity, rows[:found], end_ns[:found], level[:found], flags[:found], open_, by_kind
 
 
 def used(events, rows, Py_ssize_t names):

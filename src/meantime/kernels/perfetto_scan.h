@@ -174,100 +174,101 @@ typedef struct {
     int64_t packets, bad, position, stop_offset, stop_length, fault_offset, latest_ns;
     int64_t first_ns, last_ns; /* of events and counters whose time is converted */
     int32_t stop_number, stop_sequence, root_clock, no_memory, lenient, last_sequence;
+    int32_t last_counter_track; /* that of the last value, -1 for none */
+    uint64_t last_counter;
     uint32_t generations;
 } pf_scan;
 
 /* Messages */
 
-static inline const uint8_t *pf_varint(const uint8_t *at, const uint8_t *end, uint64_t *value)
+/* A number and what follows it, NULL if it is malformed; both are returned in registers. */
+typedef struct {
+    const uint8_t *at;
+    uint64_t value;
+} pf_got;
+
+static __attribute__((noinline)) pf_got pf_long_varint(const uint8_t *at, const uint8_t *end)
 {
-    if (LIKELY(at < end && *at < 128)) {
-        *value = *at;
-        return at + 1;
-    }
-    return get_varint(at, end, value);
+    pf_got got = {NULL, 0};
+    got.at = get_varint(at, end, &got.value);
+    return got;
 }
 
-static int pf_next_any(const uint8_t **from, const uint8_t *end, pf_field *field)
+static inline __attribute__((always_inline)) pf_got pf_get(const uint8_t *at, const uint8_t *end)
+{
+    if (LIKELY(at < end && *at < 128)) {
+        const pf_got got = {at + 1, *at};
+        return got;
+    }
+    if (LIKELY(end - at >= 2 && at[1] < 128)) {
+        const pf_got got = {at + 2, (at[0] & 127u) | (uint32_t)at[1] << 7};
+        return got;
+    }
+    return pf_long_varint(at, end);
+}
+
+static inline const uint8_t *pf_varint(const uint8_t *at, const uint8_t *end, uint64_t *value)
+{
+    const pf_got got = pf_get(at, end);
+    *value = got.value;
+    return got.at;
+}
+
+/* Reads the next field: 1, 0 at the end, -1 if it is malformed or leaves the message. The members of
+ * the field are assigned one by one: copies of the whole wait until all of them are stored. */
+static inline __attribute__((always_inline)) int pf_next(const uint8_t **from, const uint8_t *end, pf_field *field)
 {
     const uint8_t *at = *from;
-    uint64_t tag;
     if (at >= end)
         return 0;
-    at = pf_varint(at, end, &tag);
-    if (!at || tag >> 3 == 0 || tag >> 32)
+    pf_got got = pf_get(at, end);
+    const uint64_t tag = got.value;
+    at = got.at;
+    if (!at || tag < 8 || tag >> 32)
         return -1;
     field->number = (uint32_t)(tag >> 3);
     field->wire = tag & 7;
     field->data = NULL;
-    switch (field->wire) {
-    case 0:
-        at = pf_varint(at, end, &field->value);
+    if (LIKELY(!(tag & 5))) { /* a number, or bytes after their length */
+        got = pf_get(at, end);
+        at = got.at;
         if (!at)
             return -1;
-        break;
-    case 1:
+        field->value = got.value;
+        if (tag & 2) {
+            if (got.value > (uint64_t)(end - at))
+                return -1;
+            field->data = at;
+            at += got.value;
+        }
+    } else if ((tag & 7) == 1) {
         if (end - at < 8)
             return -1;
         memcpy(&field->value, at, 8);
         at += 8;
-        break;
-    case 2:
-        at = pf_varint(at, end, &field->value);
-        if (!at || field->value > (uint64_t)(end - at))
-            return -1;
-        field->data = at;
-        at += field->value;
-        break;
-    case 5: {
+    } else if ((tag & 7) == 5) {
         uint32_t word;
         if (end - at < 4)
             return -1;
         memcpy(&word, at, 4);
         field->value = word;
         at += 4;
-        break;
-    }
-    default:
+    } else {
         return -1;
     }
     *from = at;
     return 1;
 }
 
-/* Reads the next field: 1, 0 at the end, -1 if it is malformed or leaves the message. */
-static inline __attribute__((always_inline)) int pf_next(const uint8_t **from, const uint8_t *end, pf_field *field)
+/* Keeps a message for later: of several the last. */
+static inline void pf_part(pf_field *parts, uint32_t *has, int part, const pf_field *field)
 {
-    const uint8_t *at = *from;
-    /* most have a number of one byte or two, and a small value or length */
-    if (LIKELY(end - at >= 3)) {
-        uint32_t tag = *at++;
-        if (tag > 127)
-            tag = (tag & 127) | (uint32_t)*at++ << 7; /* too large if there are more bytes */
-        const uint32_t value = *at++;
-        if (LIKELY(value < 128 && tag > 7 && tag < 1 << 14)) {
-            field->number = tag >> 3;
-            field->wire = tag & 7;
-            field->value = value;
-            if (!(tag & 7)) {
-                field->data = NULL;
-                *from = at;
-                return 1;
-            }
-            if (LIKELY((tag & 7) == 2 && value <= (uint64_t)(end - at))) {
-                field->data = at;
-                *from = at + value;
-                return 1;
-            }
-        }
-    }
-    /* copies: neither has an address then, so both are in registers */
-    pf_field any = {0, 0, 0, NULL};
-    at = *from;
-    const int got = pf_next_any(&at, end, &any);
-    *from = at;
-    *field = any;
-    return got;
+    if (field->wire != 2)
+        return;
+    parts[part].number = field->number;
+    parts[part].value = field->value;
+    parts[part].data = field->data;
+    *has |= 1u << part;
 }
 
 static inline int pf_is(const pf_field *field, uint32_t number, uint32_t wire)
@@ -312,17 +313,10 @@ static inline void pf_push(pf_scan *s, pf_list *list, uint64_t item)
     list->items[list->count++] = item;
 }
 
-/* Adds a repeated number, which may be packed; 0 if it is malformed. */
-static inline int pf_push_all(pf_scan *s, pf_list *list, const pf_field *field, int is_fixed)
+/* Adds the numbers of a packed field; 0 if it is malformed. */
+static __attribute__((noinline)) int pf_push_packed(pf_scan *s, pf_list *list, const uint8_t *at, uint64_t size, int is_fixed)
 {
-    const uint8_t *at, *end;
-    if (field->wire == (is_fixed ? 1 : 0)) {
-        pf_push(s, list, field->value);
-        return 1;
-    }
-    if (field->wire != 2)
-        return 1;
-    for (at = field->data, end = at + field->value; at < end;) {
+    for (const uint8_t *end = at + size; at < end;) {
         uint64_t value;
         if (is_fixed) {
             if (end - at < 8)
@@ -334,6 +328,16 @@ static inline int pf_push_all(pf_scan *s, pf_list *list, const pf_field *field, 
         }
         pf_push(s, list, value);
     }
+    return 1;
+}
+
+/* Adds a repeated number, which may be packed; 0 if it is malformed. */
+static inline int pf_push_all(pf_scan *s, pf_list *list, const pf_field *field, int is_fixed)
+{
+    if (field->wire == (is_fixed ? 1 : 0))
+        pf_push(s, list, field->value);
+    else if (field->wire == 2)
+        return pf_push_packed(s, list, field->data, field->value, is_fixed);
     return 1;
 }
 
@@ -640,7 +644,7 @@ static int pf_to_root(const pf_scan *s, int32_t clock, int64_t *time_ns)
 }
 
 /* The time of a packet: 1; 0 if it does not fit. `clock` is -1, or the clock that it still counts. */
-static int pf_time(pf_scan *s, int32_t sequence, uint64_t id, uint64_t stamp, int64_t *time_ns, int32_t *clock)
+static inline int pf_time(pf_scan *s, int32_t sequence, uint64_t id, uint64_t stamp, int64_t *time_ns, int32_t *clock)
 {
     *clock = -1;
     if (id == 0 && stamp <= PF_MOST_NS) {
@@ -666,6 +670,13 @@ static int pf_time(pf_scan *s, int32_t sequence, uint64_t id, uint64_t stamp, in
     }
     if (row->is_incremental)
         row->last_ns = scaled;
+    *time_ns = scaled;
+    /* most clocks are related to the trace's one, and their times are later than the last snapshot */
+    const int64_t last = row->count - 1;
+    if (LIKELY(row->parent == s->root_clock && last >= 0 && row->times[last] <= scaled && code != s->root_clock
+               && !__builtin_add_overflow(scaled, row->offsets[last], time_ns) && *time_ns >= 0
+               && *time_ns <= PF_MOST_NS))
+        return 1;
     *time_ns = scaled;
     int found = pf_to_root(s, code, time_ns);
     if (found < 0) {
@@ -1030,7 +1041,11 @@ static int pf_grow_counts(pf_scan *s)
 static inline void pf_add_count(pf_scan *s, const pf_sequence *q, int64_t time_ns, int32_t clock, uint64_t uuid, uint64_t value, int is_double)
 {
     pf_counts *counts = &s->counts;
-    int32_t track = pf_track_of(s, PF_TRACK_UUID, uuid);
+    int32_t track = s->last_counter_track;
+    if (UNLIKELY(track < 0 || s->last_counter != uuid)) {
+        track = s->last_counter_track = pf_track_of(s, PF_TRACK_UUID, uuid);
+        s->last_counter = uuid;
+    }
     if (track < 0 || (UNLIKELY(counts->count == counts->room) && !pf_grow_counts(s)))
         return;
     int64_t row = counts->count++;
@@ -1042,8 +1057,9 @@ static inline void pf_add_count(pf_scan *s, const pf_sequence *q, int64_t time_n
     pf_take_time(s, time_ns, clock, row, 1);
 }
 
-static int pf_legacy_event(pf_scan *s, const uint8_t *at, const uint8_t *end, pf_legacy *legacy, uint64_t *name_iid, int *has_thread, int32_t *pid, int32_t *tid)
+static int pf_legacy_event(pf_scan *s, const pf_field *message, pf_legacy *legacy, uint64_t *name_iid, int *has_thread, int32_t *pid, int32_t *tid)
 {
+    const uint8_t *at = message->data, *end = at + message->value;
     pf_field field;
     int got;
     while ((got = pf_next(&at, end, &field)) > 0) {
@@ -1118,23 +1134,103 @@ static int32_t pf_joined_categories(pf_scan *s)
     return s->no_memory || !s->text.used ? -1 : pf_intern(s, &s->names, s->text.data, s->text.used);
 }
 
+/* What few events have; what they do not have is not looked at. */
+enum { PF_TASK, PF_LOG, PF_LEGACY, PF_MESSAGES, PF_HAS_COUNTS = 8, PF_HAS_FLOWS = 16, PF_HAS_TIME = 32 };
+
+/* Begins the lists of the values of counters, or those of flows, unless the event has some already. */
+static inline void pf_begin_lists(pf_scan *s, uint32_t *has, uint32_t what)
+{
+    if (!(*has & what)) {
+        if (what == PF_HAS_COUNTS)
+            s->values.count = s->doubles.count = s->tracks_of.count = s->doubles_of.count = 0;
+        else
+            s->ids.count = s->last_ids.count = 0;
+        *has |= what;
+    }
+}
+
+/* Adds the values of counters that an event has: each is that of the track with the same index. */
+static inline void pf_add_counts(pf_scan *s, const pf_sequence *q, int64_t time_ns, int32_t clock, const pf_list *values, const pf_list *own, const pf_list *usual, int is_double)
+{
+    const pf_list *tracks = own->count ? own : usual;
+    for (int64_t i = 0; i < values->count; i++) {
+        if (i < tracks->count)
+            pf_add_count(s, q, time_ns, clock, tracks->items[i], values->items[i], is_double);
+        else
+            s->odd[PF_NO_COUNTER_TRACK]++;
+    }
+}
+
+/* Adds the flows of an event; 0 without memory. */
+static int pf_add_flows(pf_scan *s, int64_t event)
+{
+    for (int64_t i = 0; i < s->ids.count + s->last_ids.count; i++) {
+        pf_flow *flow = PF_ADD(s, &s->flows, pf_flow);
+        if (!flow)
+            return 0;
+        int is_last = i >= s->ids.count;
+        pf_flow link = {event, is_last ? s->last_ids.items[i - s->ids.count] : s->ids.items[i], is_last, 0};
+        *flow = link;
+    }
+    return 1;
+}
+
 static int pf_track_event(pf_scan *s, int32_t sequence, int64_t time_ns, int32_t clock, const uint8_t *at, const uint8_t *end)
 {
     pf_sequence *q = PF_AT(&s->sequences, pf_sequence, sequence);
-    pf_field field, log = {0, 0, 0, NULL}, task = log, old = log;
-    uint64_t type = 0, uuid = 0, value = 0, name_iid = 0, legacy_name = 0;
+    pf_field field, messages[PF_MESSAGES] = {{0, 0, 0, NULL}};
+    pf_got number;
+    uint64_t type = 0, uuid = 0, value = 0, name_iid = 0, legacy_name = 0, source = 0;
     const uint8_t *name = NULL;
     size_t name_size = 0;
-    int has_uuid = 0, has_value = 0, is_double = 0, has_delta = 0, has_absolute = 0, has_thread = 0, got;
-    int64_t delta_us = 0, absolute_us = 0;
-    int32_t category = -1, pid = 0, tid = 0;
-    uint64_t source = 0;
-    pf_legacy legacy = {0, -1, 0, 0, 0, 0, -1, 0, 0, 0, 0, 0};
+    uint32_t has = 0;
+    int has_uuid = 0, has_value = 0, is_double = 0, has_delta = 0, has_thread = 0, has_legacy = 0, got;
+    int64_t time_us = 0;
+    int32_t pid = 0, tid = 0;
+    pf_legacy legacy;
     s->text.used = 0;
     s->categories.count = 0;
-    s->values.count = s->doubles.count = s->tracks_of.count = s->doubles_of.count = 0;
-    s->ids.count = s->last_ids.count = 0;
-    while ((got = pf_next(&at, end, &field)) > 0) {
+    for (;;) {
+        /* the fields of most events, by the byte of their number and type */
+        switch (at < end ? *at : 0) {
+        case 9 << 3:
+            if (!(number = pf_get(at + 1, end)).at)
+                return 0;
+            at = number.at;
+            type = number.value;
+            continue;
+        case 10 << 3:
+            if (!(number = pf_get(at + 1, end)).at)
+                return 0;
+            at = number.at;
+            name_iid = number.value;
+            continue;
+        case 11 << 3:
+            if (!(number = pf_get(at + 1, end)).at)
+                return 0;
+            at = number.at;
+            uuid = number.value;
+            has_uuid = 1;
+            continue;
+        case 3 << 3:
+            if (!(number = pf_get(at + 1, end)).at)
+                return 0;
+            at = number.at;
+            pf_push(s, &s->categories, (uint64_t)pf_interned(s, sequence, PF_CATEGORY, number.value));
+            continue;
+        case 4 << 3 | 2:
+            if (!(number = pf_get(at + 1, end)).at || number.value > (uint64_t)(end - number.at))
+                return 0;
+            at = number.at + number.value;
+            pf_write(s, s->text.used ? "," : "{", 1);
+            if (!pf_annotation(s, sequence, number.at, at, 0, 1))
+                return 0;
+            continue;
+        default:
+            break;
+        }
+        if ((got = pf_next(&at, end, &field)) <= 0)
+            break;
         switch (field.number) {
         case 9: if (field.wire == 0) type = field.value; break;
         case 11: if (field.wire == 0) { uuid = field.value; has_uuid = 1; } break;
@@ -1142,16 +1238,30 @@ static int pf_track_event(pf_scan *s, int32_t sequence, int64_t time_ns, int32_t
         case 23: if (field.wire == 2) { name = field.data; name_size = field.value; } break;
         case 30: if (field.wire == 0) { value = field.value; has_value = 1; is_double = 0; } break;
         case 44: if (field.wire == 1) { value = field.value; has_value = is_double = 1; } break;
-        case 12: if (!pf_push_all(s, &s->values, &field, 0)) return 0; break;
-        case 46: if (!pf_push_all(s, &s->doubles, &field, 1)) return 0; break;
-        case 31: if (!pf_push_all(s, &s->tracks_of, &field, 0)) return 0; break;
-        case 45: if (!pf_push_all(s, &s->doubles_of, &field, 0)) return 0; break;
-        case 36: if (!pf_push_all(s, &s->ids, &field, 0)) return 0; break;
-        case 47: if (!pf_push_all(s, &s->ids, &field, 1)) return 0; break;
-        case 42: if (!pf_push_all(s, &s->last_ids, &field, 0)) return 0; break;
-        case 48: if (!pf_push_all(s, &s->last_ids, &field, 1)) return 0; break;
-        case 1: if (field.wire == 0) { delta_us = (int64_t)field.value; has_delta = 1; } break;
-        case 16: if (field.wire == 0) { absolute_us = (int64_t)field.value; has_absolute = 1; } break;
+        case 12: case 46: case 31: case 45: {
+            pf_list *list = field.number == 12 ? &s->values : field.number == 31 ? &s->tracks_of
+                : field.number == 46 ? &s->doubles : &s->doubles_of;
+            pf_begin_lists(s, &has, PF_HAS_COUNTS);
+            if (LIKELY(field.wire == 0 && field.number != 46))
+                pf_push(s, list, field.value);
+            else if (!pf_push_all(s, list, &field, field.number == 46))
+                return 0;
+            break;
+        }
+        case 36: case 47: case 42: case 48:
+            pf_begin_lists(s, &has, PF_HAS_FLOWS);
+            if (!pf_push_all(s, field.number == 36 || field.number == 47 ? &s->ids : &s->last_ids, &field,
+                             field.number > 42))
+                return 0;
+            break;
+        case 1: case 16:
+            if (field.wire != 0)
+                break;
+            if (field.number == 1 || !has_delta)
+                time_us = (int64_t)field.value;
+            has_delta |= field.number == 1;
+            has |= PF_HAS_TIME;
+            break;
         case 3: {
             int64_t first = s->categories.count;
             if (!pf_push_all(s, &s->categories, &field, 0))
@@ -1171,29 +1281,34 @@ static int pf_track_event(pf_scan *s, int32_t sequence, int64_t time_ns, int32_t
             if (!pf_annotation(s, sequence, field.data, field.data + field.value, 0, 1))
                 return 0;
             break;
-        case 5: if (field.wire == 2) task = field; break;
-        case 21: if (field.wire == 2) log = field; break;
+        case 5: pf_part(messages, &has, PF_TASK, &field); break;
+        case 21: pf_part(messages, &has, PF_LOG, &field); break;
+        case 6: pf_part(messages, &has, PF_LEGACY, &field); break;
         case 34: if (field.wire == 0) source = field.value; break;
-        case 6: if (field.wire == 2) old = field; break;
         case 2: case 8: case 17: case 20: break; /* of the thread's own clock */
         default: s->fields[field.number < PF_KINDS ? field.number : 0]++; break;
         }
     }
     if (got < 0)
         return 0;
-    if (task.data && !pf_source_argument(s, sequence, &task, "posted_from"))
+    if ((has >> PF_TASK & 1) && !pf_source_argument(s, sequence, &messages[PF_TASK], "posted_from"))
         return 0;
-    if (log.data && !pf_log_argument(s, sequence, &log))
+    if ((has >> PF_LOG & 1) && !pf_log_argument(s, sequence, &messages[PF_LOG]))
         return 0;
     if (source) {
         pf_argument(s, "source");
         pf_name_of(s, pf_interned(s, sequence, PF_SOURCE, source));
     }
-    if (old.data && !pf_legacy_event(s, old.data, old.data + old.value, &legacy, &legacy_name, &has_thread, &pid, &tid))
-        return 0;
-    if (has_delta || has_absolute) { /* older than clocks that count from the packet before */
+    if (has >> PF_LEGACY & 1) {
+        const pf_legacy fresh = {0, -1, 0, 0, 0, 0, -1, 0, 0, 0, 0, 0};
+        legacy = fresh;
+        if (!pf_legacy_event(s, &messages[PF_LEGACY], &legacy, &legacy_name, &has_thread, &pid, &tid))
+            return 0;
+        has_legacy = legacy.phase || legacy.direction || legacy.bind_id || legacy.id_kind;
+    }
+    if (UNLIKELY(has & PF_HAS_TIME)) { /* older than clocks that count from the packet before */
         int64_t scaled;
-        if (__builtin_mul_overflow(has_delta ? delta_us : absolute_us, 1000, &scaled)
+        if (__builtin_mul_overflow(time_us, 1000, &scaled)
             || (has_delta && (!q->has_event_ns || __builtin_add_overflow(q->event_ns, scaled, &scaled)))
             || scaled < 0 || scaled > PF_MOST_NS) {
             s->odd[PF_NO_TIME]++;
@@ -1212,8 +1327,7 @@ static int pf_track_event(pf_scan *s, int32_t sequence, int64_t time_ns, int32_t
     if (!has_uuid)
         uuid = q->has_default_track ? q->default_track : 0;
     int64_t event = s->events.count;
-    int32_t args = -1;
-    int has_legacy = old.data && (legacy.phase || legacy.direction || legacy.bind_id || legacy.id_kind);
+    int32_t args = -1, category = -1;
     if (s->text.used) {
         pf_put(s, "}");
         if (!s->no_memory)
@@ -1221,19 +1335,9 @@ static int pf_track_event(pf_scan *s, int32_t sequence, int64_t time_ns, int32_t
     }
     if (s->categories.count && !s->no_memory)
         category = pf_joined_categories(s);
-    for (int64_t i = 0; i < s->values.count; i++) {
-        const pf_list *tracks = s->tracks_of.count ? &s->tracks_of : &q->extra;
-        if (i < tracks->count)
-            pf_add_count(s, q, time_ns, clock, tracks->items[i], s->values.items[i], 0);
-        else
-            s->odd[PF_NO_COUNTER_TRACK]++;
-    }
-    for (int64_t i = 0; i < s->doubles.count; i++) {
-        const pf_list *tracks = s->doubles_of.count ? &s->doubles_of : &q->extra_doubles;
-        if (i < tracks->count)
-            pf_add_count(s, q, time_ns, clock, tracks->items[i], s->doubles.items[i], 1);
-        else
-            s->odd[PF_NO_COUNTER_TRACK]++;
+    if (has & PF_HAS_COUNTS) {
+        pf_add_counts(s, q, time_ns, clock, &s->values, &s->tracks_of, &q->extra, 0);
+        pf_add_counts(s, q, time_ns, clock, &s->doubles, &s->doubles_of, &q->extra_doubles, 1);
     }
     if (type == PF_COUNTER) {
         if (has_value)
@@ -1241,7 +1345,7 @@ static int pf_track_event(pf_scan *s, int32_t sequence, int64_t time_ns, int32_t
         return 1;
     }
     int32_t track;
-    if (has_thread == 3 || (has_thread && q->thread >= 0))
+    if (UNLIKELY(has_thread == 3 || (has_thread && q->thread >= 0)))
         track = pf_thread_track(s, has_thread & 1 ? pid : q->pid, has_thread & 2 ? tid : q->tid);
     else if (uuid && q->last_track >= 0 && q->last_uuid == uuid)
         track = q->last_track;
@@ -1262,7 +1366,8 @@ static int pf_track_event(pf_scan *s, int32_t sequence, int64_t time_ns, int32_t
                      type <= PF_INSTANT ? (int32_t)type : PF_NEITHER};
     pf_track *on = PF_AT(&s->tracks, pf_track, track);
     pf_match(s, on, &full, clock);
-    if (full.kind == PF_END && full.end >= 0 && args < 0 && !s->ids.count && !s->last_ids.count && !has_legacy) {
+    const int has_flows = (has & PF_HAS_FLOWS) && s->ids.count + s->last_ids.count;
+    if (full.kind == PF_END && full.end >= 0 && args < 0 && !has_flows && !has_legacy) {
         pf_end *end = PF_ADD(s, &s->ends, pf_end);
         pf_end plain = {(int32_t)full.end, (int32_t)event};
         if (end)
@@ -1277,15 +1382,9 @@ static int pf_track_event(pf_scan *s, int32_t sequence, int64_t time_ns, int32_t
     if (UNLIKELY(on->first < 0))
         on->first = (int32_t)event;
     pf_take_time(s, time_ns, clock, event, 0);
-    for (int64_t i = 0; i < s->ids.count + s->last_ids.count; i++) {
-        pf_flow *flow = PF_ADD(s, &s->flows, pf_flow);
-        if (!flow)
-            return 1;
-        int is_last = i >= s->ids.count;
-        pf_flow link = {event, is_last ? s->last_ids.items[i - s->ids.count] : s->ids.items[i], is_last, 0};
-        *flow = link;
-    }
-    if (has_legacy) {
+    if (UNLIKELY(has_flows) && !pf_add_flows(s, event))
+        return 1;
+    if (UNLIKELY(has_legacy)) {
         pf_legacy *extra = PF_ADD(s, &s->legacy, pf_legacy);
         if (!extra)
             return 1;
@@ -1653,15 +1752,55 @@ static int pf_stop(pf_scan *s, const uint8_t *block, const pf_field *field, int3
     return PF_STOP;
 }
 
+/* The messages of a packet. */
+enum {
+    PF_EVENT, PF_INTERNED, PF_DEFAULTS, PF_SNAPSHOT, PF_PACKED, PF_BUNDLE, PF_DESCRIPTOR, PF_OTHER, PF_PARTS,
+};
+
 /* Reads a packet: PF_MORE, PF_STOP or PF_BAD. */
 static int pf_packet(pf_scan *s, const uint8_t *block, const uint8_t *at, const uint8_t *end)
 {
-    pf_field field, event = {0, 0, 0, NULL}, interned = event, defaults = event, snapshot = event,
-                    packed = event, bundle = event, thread = event, body = event;
+    pf_field field, parts[PF_PARTS];
     uint64_t stamp = 0, clock_id = 0, flags = 0, lost = 0;
-    uint32_t id = 0;
-    int got, has_stamp = 0, has_clock = 0, is_wanted = 0;
-    while ((got = pf_next(&at, end, &field)) > 0) {
+    uint32_t id = 0, has = 0;
+    int got, has_stamp = 0, has_clock = 0;
+    for (;;) {
+        pf_got number;
+        /* the fields of most packets, by the byte of their number and type */
+        switch (at < end ? *at : 0) {
+        case 8 << 3:
+            if (!(number = pf_get(at + 1, end)).at)
+                return PF_BAD;
+            at = number.at;
+            stamp = number.value;
+            has_stamp = 1;
+            continue;
+        case 10 << 3:
+            if (!(number = pf_get(at + 1, end)).at)
+                return PF_BAD;
+            at = number.at;
+            id = (uint32_t)number.value;
+            continue;
+        case 13 << 3:
+            if (!(number = pf_get(at + 1, end)).at)
+                return PF_BAD;
+            at = number.at;
+            flags |= number.value;
+            continue;
+        case 11 << 3 | 2:
+            if (!(number = pf_get(at + 1, end)).at || number.value > (uint64_t)(end - number.at))
+                return PF_BAD;
+            at = number.at + number.value;
+            parts[PF_EVENT].number = 11;
+            parts[PF_EVENT].value = number.value;
+            parts[PF_EVENT].data = number.at;
+            has |= 1u << PF_EVENT;
+            continue;
+        default:
+            break;
+        }
+        if ((got = pf_next(&at, end, &field)) <= 0)
+            break;
         switch (field.number) {
         case 8: if (field.wire == 0) { stamp = field.value; has_stamp = 1; } break;
         case 58: if (field.wire == 0) { clock_id = field.value & UINT32_MAX; has_clock = 1; } break;
@@ -1669,22 +1808,22 @@ static int pf_packet(pf_scan *s, const uint8_t *block, const uint8_t *at, const 
         case 13: if (field.wire == 0) flags |= field.value; break;
         case 41: if (field.wire == 0 && field.value) flags |= 1; break;
         case 42: if (field.wire == 0) lost = field.value; break;
-        case 11: if (field.wire == 2) event = field; break;
-        case 12: if (field.wire == 2) interned = field; break;
-        case 59: if (field.wire == 2) defaults = field; break;
-        case 6: if (field.wire == 2) snapshot = field; break;
-        case 50: if (field.wire == 2) packed = field; break;
-        case 1: if (field.wire == 2) bundle = field; break;
-        case 44: if (field.wire == 2) thread = field; break;
+        case 11: pf_part(parts, &has, PF_EVENT, &field); break;
+        case 12: pf_part(parts, &has, PF_INTERNED, &field); break;
+        case 59: pf_part(parts, &has, PF_DEFAULTS, &field); break;
+        case 6: pf_part(parts, &has, PF_SNAPSHOT, &field); break;
+        case 50: pf_part(parts, &has, PF_PACKED, &field); break;
+        case 1: pf_part(parts, &has, PF_BUNDLE, &field); break;
+        case 44: pf_part(parts, &has, PF_DESCRIPTOR, &field); break;
         case 36: break;
-        default: if (field.wire == 2) body = field; break;
+        default: pf_part(parts, &has, PF_OTHER, &field); break;
         }
     }
     if (got < 0)
         return PF_BAD;
     s->packets++;
-    if (packed.data)
-        return pf_stop(s, block, &packed, 0);
+    if (UNLIKELY(has >> PF_PACKED & 1))
+        return pf_stop(s, block, &parts[PF_PACKED], 0);
     int64_t known = s->sequences.count;
     int32_t sequence = pf_sequence_of(s, id);
     if (sequence < 0)
@@ -1702,34 +1841,45 @@ static int pf_packet(pf_scan *s, const uint8_t *block, const uint8_t *at, const 
     }
     /* what preceded the first packet of a sequence is not missing */
     s->odd[PF_LOST_PACKETS] += lost != 0 && s->sequences.count == known;
-    if (defaults.data) {
-        q->default_clock = q->default_track = 0;
-        q->has_default_track = 0;
-        q->extra.count = q->extra_doubles.count = 0;
-        if (!pf_defaults(s, q, defaults.data, defaults.data + defaults.value, &is_wanted))
-            return PF_BAD;
-        if (is_wanted)
-            pf_list_other(s, block, &defaults, sequence, 0, -1);
+    if (UNLIKELY(has & (1u << PF_DEFAULTS | 1u << PF_INTERNED | 1u << PF_SNAPSHOT))) {
+        int is_wanted = 0;
+        if (has >> PF_DEFAULTS & 1) {
+            const pf_field *defaults = &parts[PF_DEFAULTS];
+            q->default_clock = q->default_track = 0;
+            q->has_default_track = 0;
+            q->extra.count = q->extra_doubles.count = 0;
+            if (!pf_defaults(s, q, defaults->data, defaults->data + defaults->value, &is_wanted))
+                return PF_BAD;
+            if (is_wanted)
+                pf_list_other(s, block, defaults, sequence, 0, -1);
+        }
+        if (has >> PF_INTERNED & 1) {
+            const pf_field *interned = &parts[PF_INTERNED];
+            is_wanted = 0;
+            if (!pf_interned_data(s, sequence, interned->data, interned->data + interned->value, &is_wanted))
+                return PF_BAD;
+            if (is_wanted)
+                pf_list_other(s, block, interned, sequence, 0, -1);
+        }
+        if (has >> PF_SNAPSHOT & 1)
+            return pf_stop(s, block, &parts[PF_SNAPSHOT], sequence);
     }
-    if (interned.data) {
-        is_wanted = 0;
-        if (!pf_interned_data(s, sequence, interned.data, interned.data + interned.value, &is_wanted))
-            return PF_BAD;
-        if (is_wanted)
-            pf_list_other(s, block, &interned, sequence, 0, -1);
-    }
-    if (snapshot.data)
-        return pf_stop(s, block, &snapshot, sequence);
     if (flags & 2 && !q->is_valid) {
         s->odd[PF_WITHOUT_STATE]++;
         return PF_MORE;
     }
-    if (thread.data && !pf_thread_descriptor(s, q, thread.data, thread.data + thread.value))
-        return PF_BAD;
-    if (thread.data)
-        pf_list_other(s, block, &thread, sequence, 0, -1);
-    if (bundle.data)
-        return pf_bundle(s, sequence, bundle.data, bundle.data + bundle.value) ? PF_MORE : PF_BAD;
+    if (UNLIKELY(has & (1u << PF_DESCRIPTOR | 1u << PF_BUNDLE))) {
+        if (has >> PF_DESCRIPTOR & 1) {
+            const pf_field *thread = &parts[PF_DESCRIPTOR];
+            if (!pf_thread_descriptor(s, q, thread->data, thread->data + thread->value))
+                return PF_BAD;
+            pf_list_other(s, block, thread, sequence, 0, -1);
+        }
+        if (has >> PF_BUNDLE & 1) {
+            const pf_field *bundle = &parts[PF_BUNDLE];
+            return pf_bundle(s, sequence, bundle->data, bundle->data + bundle->value) ? PF_MORE : PF_BAD;
+        }
+    }
     int64_t time_ns = s->latest_ns;
     int32_t clock = -1;
     if (has_stamp) {
@@ -1741,12 +1891,16 @@ static int pf_packet(pf_scan *s, const uint8_t *block, const uint8_t *at, const 
         if (clock < 0 && time_ns > s->latest_ns)
             s->latest_ns = time_ns;
     }
-    if (event.data && !pf_track_event(s, sequence, time_ns, clock, event.data, event.data + event.value))
-        return PF_BAD;
-    if (body.data) {
-        s->kinds[body.number < PF_KINDS ? body.number : 0]++;
-        if (body.number < PF_KINDS && s->wanted[body.number])
-            pf_list_other(s, block, &body, sequence, time_ns, clock);
+    if (has >> PF_EVENT & 1) {
+        const uint8_t *event = parts[PF_EVENT].data;
+        if (!pf_track_event(s, sequence, time_ns, clock, event, event + parts[PF_EVENT].value))
+            return PF_BAD;
+    }
+    if (has >> PF_OTHER & 1) {
+        const uint32_t number = parts[PF_OTHER].number;
+        s->kinds[number < PF_KINDS ? number : 0]++;
+        if (number < PF_KINDS && s->wanted[number])
+            pf_list_other(s, block, &parts[PF_OTHER], sequence, time_ns, clock);
     }
     return PF_MORE;
 }
@@ -1795,18 +1949,20 @@ static int pf_scan_block(pf_scan *s, const uint8_t *block, int64_t size, int is_
 /* From events to columns; what refers to another table was checked, or makes the result 0. */
 
 /* Writes the entity of each event, and the rows, ends, levels and flags of the spans of tracks that are
- * not odd; `spans` becomes how many these are, and `open` how many of them did not end. */
+ * not odd; `spans` becomes how many these are, and `open` how many of them did not end. `kinds` becomes
+ * how many events there are of each kind. */
 static int pf_matched(const pf_event *events, int64_t count, const int32_t *entities, const uint8_t *is_odd,
                       const int64_t *last_ns, int64_t tracks, uint8_t structured, uint8_t unfinished,
                       int32_t *entity, int64_t *rows, int64_t *end_ns, int32_t *level, uint8_t *flags,
-                      int64_t *spans, int64_t *open)
+                      int64_t *spans, int64_t *open, int64_t *kinds)
 {
     int64_t found = 0, unended = 0;
     for (int64_t i = 0; i < count; i++) {
         const pf_event *event = &events[i];
-        if (event->track < 0 || event->track >= tracks)
+        if (event->track < 0 || event->track >= tracks || event->kind < 0 || event->kind > PF_INSTANT)
             return 0;
         entity[i] = entities[event->track];
+        kinds[event->kind]++;
         if (event->kind != PF_BEGIN || is_odd[event->track])
             continue;
         const int is_open = event->end < 0;
@@ -1873,7 +2029,7 @@ static int pf_init(pf_scan *s, uint64_t seed)
 {
     memset(s, 0, sizeof *s);
     s->map.seed = seed;
-    s->root_clock = -1;
+    s->root_clock = s->last_counter_track = -1;
     s->first_ns = INT64_MAX;
     s->last_ns = -1;
     if (!strings_init(&s->names, seed) || !strings_init(&s->texts, seed) || !pf_map_grow(&s->map))

@@ -126,6 +126,8 @@ class TrackEvents:
         self._track: Int32s = self._events["track"]
         self._time_ns: Int64s = self._events["time_ns"]
         self._duration_ns: dict[int, int] = {}
+        # how many events there are of each kind
+        self._kinds: list[int] = []
 
     def batches(self) -> Iterator[Batch]:
         """Yield everything."""
@@ -141,12 +143,12 @@ class TrackEvents:
         odd = self._odd_tracks(entities)
         entity, spans = self._matched(entities, odd)
         self._read_legacy(entity)
-        trace.anomalies.add("unknown_phase", int(np.count_nonzero(self._kind == _NEITHER)))
+        trace.anomalies.add("unknown_phase", self._kinds[_NEITHER])
         if odd.any():
             spans = _joined(spans, self._sorted(entities, entity, odd))
         if len(spans.rows) and trace.bounds is not None:
             trace.bounds = trace.bounds[0], max(trace.bounds[1], int(spans.end_ns.max()))
-        points = np.flatnonzero(self._kind == _INSTANT)
+        points = self._of_kind(_INSTANT)
         has_flows = len(self._flows) or len(self._legacy)
         with_names, with_categories = perfetto.used(self._events, spans.rows, len(self._names))
         with_names |= perfetto.used(self._events, points, len(self._names))[0]
@@ -174,6 +176,11 @@ class TrackEvents:
             at_ns[spans.ends[closed]] = self._time_ns[spans.rows[spans.closed[closed]]]
             yield from self._flow_batches(_Places(entity, at_ns, names))
 
+    def _of_kind(self, kind: int) -> Int64s:
+        """Return the rows of the events of a kind."""
+        # the kinds are not next to each other: to find that there are none takes as long as a scan
+        return np.flatnonzero(self._kind == kind) if self._kinds[kind] else np.zeros(0, np.int64)
+
     def _odd_tracks(self, entities: Int32s) -> npt.NDArray[np.bool_]:
         """Return of which tracks begins and ends are to be matched by their times."""
         shared = np.bincount(entities[entities >= 0], minlength=1) > 1
@@ -183,7 +190,7 @@ class TrackEvents:
     def _matched(self, entities: Int32s, odd: npt.NDArray[np.bool_]) -> tuple[Int32s, _Matched]:
         """Return the entity of each event, and the spans that the scanner has matched."""
         events, anomalies, tracks = self._events, self._trace.anomalies, self._tracks_rows
-        entity, rows, end_ns, level, flags, unfinished = perfetto.matched(
+        entity, rows, end_ns, level, flags, unfinished, self._kinds = perfetto.matched(
             events,
             odd.view(np.uint8),
             tracks["last_ns"].copy(),
@@ -193,7 +200,8 @@ class TrackEvents:
         )
         anomalies.add("unfinished_span", unfinished)
         # of the others nothing but the time was needed
-        ends = np.flatnonzero((self._kind == END) & ~odd[self._track])
+        ends = self._of_kind(END)
+        ends = ends[~odd[self._track[ends]]]
         begin = events["end"][ends]
         closed = np.where(begin < 0, -1, np.searchsorted(rows, begin))
         anomalies.add("end_without_begin", int(tracks["unmatched"][~odd & (entities >= 0)].sum()))
@@ -250,12 +258,18 @@ class TrackEvents:
     def _spans(
         self, spans: _Matched, entity: Int32s, names: Int32s, categories: Int32s
     ) -> Iterator[Batch]:
-        arguments, of_ends = self._arguments(spans.rows), self._arguments(spans.ends)
-        add_end_arguments(arguments, of_ends, spans.closed.astype(np.int32), self._trace.text)
+        merged = None
+        if len(spans.ends):
+            merged, of_ends = self._arguments(spans.rows), self._arguments(spans.ends)
+            add_end_arguments(merged, of_ends, spans.closed.astype(np.int32), self._trace.text)
         for first in range(0, len(spans.rows), MOST_BATCH_ROWS):
             part = slice(first, first + MOST_BATCH_ROWS)
             chosen = spans.rows[part]
             start_ns, name, category = perfetto.named(self._events, chosen, names, categories)
+            if merged is None:
+                arguments = self._arguments(chosen)
+            else:
+                arguments = Arguments(merged.offset[part], merged.length[part])
             yield Spans(
                 start_ns,
                 spans.end_ns[part],
@@ -264,7 +278,7 @@ class TrackEvents:
                 category,
                 spans.level[part],
                 spans.flags[part],
-                Arguments(arguments.offset[part], arguments.length[part]),
+                arguments,
             )
 
     def _arguments(self, rows: Int64s) -> Arguments:
@@ -336,6 +350,8 @@ class TrackEvents:
                     process = str(owner) if owner >= 0 else _GLOBAL_PROCESS
                 entity[event] = self._paths.code(async_path(process, group, f"{id_:#x}"))
         self._trace.anomalies.add("phase_not_shown", left_out)
+        if len(self._legacy):
+            self._kinds = np.bincount(self._kind, minlength=_FLOW + 1).tolist()
 
     def _flow_batches(self, places: _Places) -> Iterator[Batch]:
         """Yield the links between events with the same id of a flow."""
