@@ -71,6 +71,7 @@ typedef struct {
 typedef struct {
     int64_t offset;
     int32_t size, is;
+    int32_t next; /* the key that came after it the last time; -1 for none */
 } sv_key;
 
 /* What attributes with a key are, in `is`. */
@@ -87,6 +88,7 @@ typedef struct {
     intern_table keys;
     sv_table known_keys; /* by the code of a key */
     sv_text key_texts;
+    int32_t last_key; /* the code of the key that was read last; -1 for none */
     sv_text text;       /* arguments of all rows */
     sv_text attributes; /* of the span that is read */
     sv_text plain;      /* a string without its escapes */
@@ -148,7 +150,7 @@ static int sv_put_quoted(sv_scan *s, sv_text *text, const char *at, size_t size)
     static const char digits[] = "0123456789abcdef";
     const char *end = at + size;
     json_fault fault;
-    char *to = sv_room(s, text, 6 * size + 2);
+    char *to = sv_room(s, text, 6 * size + 10); /* 8 bytes are written at once */
     if (!to)
         return 0;
     *to++ = '"';
@@ -164,6 +166,16 @@ static int sv_put_quoted(sv_scan *s, sv_text *text, const char *at, size_t size)
         }
         if (at >= end)
             break;
+        const size_t left = (size_t)(end - at);
+        if (left < 8) {
+            /* the rest at once, from the last 8 bytes if there are so many */
+            const uint64_t word = size < 8 ? intern_load(at, left) : json_load8(end - 8) >> (64 - 8 * left);
+            if (!(json_special_bytes(word) & ((1ULL << 8 * left) - 1))) {
+                memcpy(to, &word, 8);
+                to += left;
+                break;
+            }
+        }
         unsigned char byte = (unsigned char)*at;
         if (byte >= 0x80) {
             const char *next = json_utf8(at, end, &fault);
@@ -295,7 +307,7 @@ static void sv_begin(sv_scan *s, int is_message, int64_t size)
     s->is_first = 1;
     s->is_message = is_message;
     s->end_of[SV_TOP] = size;
-    s->resource = s->category = -1;
+    s->resource = s->category = s->last_key = -1;
     s->position = 0;
 }
 
@@ -373,38 +385,68 @@ static int sv_limit_keys(sv_scan *s)
     uint64_t seed = s->keys.seed;
     intern_free(&s->keys);
     s->known_keys.count = s->key_texts.size = 0;
+    s->last_key = -1;
     if (strings_init(&s->keys, seed))
         return 1;
     s->no_memory = 1;
     return 0;
 }
 
+static inline sv_key *sv_key_of(const sv_scan *s, int32_t code)
+{
+    return (sv_key *)s->known_keys.items + code;
+}
+
+static inline int sv_is_same(const char *a, const char *b, size_t size)
+{
+    if (size < 8)
+        return intern_load(a, size) == intern_load(b, size);
+    for (size_t at = 0; at + 8 < size; at += 8)
+        if (json_load8(a + at) != json_load8(b + at))
+            return 0;
+    return json_load8(a + size - 8) == json_load8(b + size - 8);
+}
+
+/* Returns the code of a key if it is the one that came after the last key before; otherwise -1. Most
+ * spans have the same keys in the same order. */
+static inline int32_t sv_next_key(const sv_scan *s, const char *at, size_t size)
+{
+    if (UNLIKELY(s->last_key < 0))
+        return -1;
+    const int32_t next = sv_key_of(s, s->last_key)->next;
+    if (UNLIKELY(next < 0))
+        return -1;
+    const uint64_t *offset = &s->keys.offsets[next];
+    return offset[1] - offset[0] == size && sv_is_same(s->keys.bytes + offset[0], at, size) ? next : -1;
+}
+
 /* Returns the code of a key without escapes; -1 if it is not UTF-8. */
 static int32_t sv_key_code(sv_scan *s, sv_string key)
 {
-    intern_text text = intern_text_of(key.at, key.size);
-    int32_t code = intern_find(&s->keys, &text, 0);
+    const int32_t last = s->last_key;
+    int32_t code = sv_next_key(s, key.at, key.size);
     if (LIKELY(code >= 0))
-        return code;
-    sv_key known = {s->key_texts.size, 0, sv_key_is(s, key)};
-    if (!SV_PUT(s, &s->key_texts, ",") || !sv_put_quoted(s, &s->key_texts, key.at, key.size)
-        || !SV_PUT(s, &s->key_texts, ":") || s->key_texts.size - known.offset > INT32_MAX) {
-        s->key_texts.size = known.offset;
-        return -1;
+        return s->last_key = code;
+    intern_text text = intern_text_of(key.at, key.size);
+    code = intern_find(&s->keys, &text, 0);
+    if (UNLIKELY(code < 0)) {
+        sv_key known = {s->key_texts.size, 0, sv_key_is(s, key), -1};
+        if (!SV_PUT(s, &s->key_texts, ",") || !sv_put_quoted(s, &s->key_texts, key.at, key.size)
+            || !SV_PUT(s, &s->key_texts, ":") || s->key_texts.size - known.offset > INT32_MAX) {
+            s->key_texts.size = known.offset;
+            return -1;
+        }
+        known.size = (int32_t)(s->key_texts.size - known.offset);
+        sv_key *added = sv_room(s, &s->key_texts, SV_KEY_BYTES) ? sv_push(&s->known_keys, sizeof known) : NULL;
+        if (!added || (code = intern_add(&s->keys, &text, 0)) < 0) {
+            s->no_memory = 1;
+            return -1;
+        }
+        *added = known;
     }
-    known.size = (int32_t)(s->key_texts.size - known.offset);
-    sv_key *added = sv_room(s, &s->key_texts, SV_KEY_BYTES) ? sv_push(&s->known_keys, sizeof known) : NULL;
-    if (!added || (code = intern_add(&s->keys, &text, 0)) < 0) {
-        s->no_memory = 1;
-        return -1;
-    }
-    *added = known;
-    return code;
-}
-
-static inline const sv_key *sv_key_of(const sv_scan *s, int32_t code)
-{
-    return (const sv_key *)s->known_keys.items + code;
+    if (last >= 0)
+        sv_key_of(s, last)->next = code;
+    return s->last_key = code;
 }
 
 /* Writes a key with the comma before it and the colon after it. */
@@ -529,11 +571,20 @@ static inline char *sv_put_id(char *to, const char *before, size_t size, const u
     return to;
 }
 
+static inline void sv_no_span(sv_span *span)
+{
+    static const sv_row none;
+    const sv_string empty = {NULL, 0, 0};
+    span->row = none;
+    span->seen = 0;
+    span->name = span->message = span->thread = empty;
+}
+
 /* Adds a span that was read, with its arguments; 0 if it is not usual. */
 static int sv_add_span(sv_scan *s, sv_span *span)
 {
-    static const char *const kinds[SV_MOST_KINDS] = {
-        "", "internal", "server", "client", "producer", "consumer"};
+    static const char kinds[SV_MOST_KINDS][9] = {"", "internal", "server", "client", "producer", "consumer"};
+    static const uint8_t kind_sizes[SV_MOST_KINDS] = {0, 8, 6, 6, 8, 8};
     sv_row *row = &span->row;
     if ((span->seen & (SV_TRACE_ID | SV_SPAN_ID | SV_BEGIN | SV_END))
             != (SV_TRACE_ID | SV_SPAN_ID | SV_BEGIN | SV_END)
@@ -549,10 +600,9 @@ static int sv_add_span(sv_scan *s, sv_span *span)
     if (row->parent)
         to = sv_put_id(to, ",\"parent_id\":\"", 14, &row->parent, 1);
     if (row->kind) {
-        size_t size = strlen(kinds[row->kind]);
         memcpy(to, ",\"kind\":\"", 9);
-        memcpy(to + 9, kinds[row->kind], size);
-        to += 9 + size;
+        memcpy(to + 9, kinds[row->kind], 8);
+        to += 9 + kind_sizes[row->kind];
         *to++ = '"';
     }
     if (row->is_error) {
@@ -568,19 +618,15 @@ static int sv_add_span(sv_scan *s, sv_span *span)
         return 0;
     if (!SV_PUT(s, &s->text, "}") || s->text.size - begin > INT32_MAX)
         return 0;
-    row->offset = begin;
-    row->length = (int32_t)(s->text.size - begin);
-    row->resource = s->resource;
-    row->category = s->category;
-    row->thread = -1;
+    int32_t thread = -1, name;
     if (span->thread.size) {
         if (!sv_plain(s, &span->thread))
             return 0;
-        row->thread = sv_code(s, &s->threads, span->thread, (uint32_t)s->resource);
-        if (row->thread < 0)
+        thread = sv_code(s, &s->threads, span->thread, (uint32_t)s->resource);
+        if (thread < 0)
             return 0;
     }
-    if (!sv_plain(s, &span->name) || (row->name = sv_code(s, &s->names, span->name, 0)) < 0)
+    if (!sv_plain(s, &span->name) || (name = sv_code(s, &s->names, span->name, 0)) < 0)
         return 0;
     sv_row *added = sv_push(&s->rows, sizeof *row);
     if (!added) {
@@ -588,6 +634,12 @@ static int sv_add_span(sv_scan *s, sv_span *span)
         return 0;
     }
     *added = *row;
+    added->offset = begin;
+    added->length = (int32_t)(s->text.size - begin);
+    added->resource = s->resource;
+    added->thread = thread;
+    added->name = name;
+    added->category = s->category;
     s->scanned++;
     return 1;
 }
@@ -1126,7 +1178,7 @@ static const char *sv_json_span(sv_scan *s, const char *at, const char *end)
     sv_string key;
     uint64_t words[2];
     int first = 1, done;
-    memset(&span, 0, sizeof span);
+    sv_no_span(&span);
     span.name.at = "";
     s->attributes.size = 0;
     if (!sv_limit_keys(s))
@@ -1380,18 +1432,41 @@ typedef struct {
 #define SV_TAG(number, wire) ((uint64_t)(number) << 3 | (wire))
 enum { SV_VARINT = 0, SV_FIXED64 = 1, SV_BYTES = 2, SV_FIXED32 = 5 };
 
-/* Reads the field at a position, and returns what follows it; NULL if it is damaged. */
-static inline sv_bytes sv_pb_field(sv_bytes at, sv_bytes end, sv_field *field)
+/* Reads a number, and returns what follows it; NULL if it is damaged. */
+static inline __attribute__((always_inline)) sv_bytes sv_pb_number(sv_bytes at, sv_bytes end, uint64_t *number)
 {
-    if (LIKELY(*at < 128))
-        field->tag = *at++;
-    else if (!(at = get_varint(at, end, &field->tag)))
-        return NULL;
-    if (field->tag < 8)
+    if (LIKELY(at < end && *at < 128)) {
+        *number = *at;
+        return at + 1;
+    }
+    if (LIKELY(end - at >= 2 && at[1] < 128)) {
+        *number = (at[0] & 127u) | (uint32_t)at[1] << 7;
+        return at + 2;
+    }
+    uint64_t longer;
+    at = get_varint(at, end, &longer);
+    *number = at ? longer : 0;
+    return at;
+}
+
+/* Reads the field at a position, and returns what follows it; NULL if it is damaged. */
+static inline __attribute__((always_inline)) sv_bytes sv_pb_field(sv_bytes at, sv_bytes end, sv_field *field)
+{
+    field->value = 0;
+    field->at = field->end = NULL;
+    if (!(at = sv_pb_number(at, end, &field->tag)) || field->tag < 8)
         return NULL;
     switch (field->tag & 7) {
+    case SV_BYTES:
+        if (!(at = sv_pb_number(at, end, &field->value)))
+            return NULL;
+        if (field->value > (uint64_t)(end - at) || field->value > INT32_MAX)
+            return NULL;
+        field->at = at;
+        field->end = at + field->value;
+        return field->end;
     case SV_VARINT:
-        return get_varint(at, end, &field->value);
+        return sv_pb_number(at, end, &field->value);
     case SV_FIXED64:
         if (end - at < 8)
             return NULL;
@@ -1399,16 +1474,6 @@ static inline sv_bytes sv_pb_field(sv_bytes at, sv_bytes end, sv_field *field)
         return at + 8;
     case SV_FIXED32:
         return end - at < 4 ? NULL : at + 4;
-    case SV_BYTES:
-        if (at < end && *at < 128)
-            field->value = *at++;
-        else if (!(at = get_varint(at, end, &field->value)))
-            return NULL;
-        if (field->value > (uint64_t)(end - at) || field->value > INT32_MAX)
-            return NULL;
-        field->at = at;
-        field->end = at + field->value;
-        return field->end;
     default:
         return NULL;
     }
@@ -1460,21 +1525,92 @@ static inline int sv_pb_pair(const sv_field *message, sv_string *key, sv_field *
 static int sv_pb_attribute(sv_scan *s, sv_text *out, const sv_field *message, int depth, sv_keys *keys,
                            sv_span *span, int is_public, int wants_value)
 {
-    sv_field value;
+    sv_field value = {0, 0, NULL, NULL};
     sv_string key, scalar;
     int is_scalar = 0;
     int32_t code;
     int64_t begin = out->size;
     if (!sv_pb_pair(message, &key, &value) || (wants_value && !value.at)
-        || (code = sv_key_code(s, key)) < 0 || !sv_add_key(keys, code) || !sv_put_key(s, out, code)
-        || !(value.at ? sv_pb_any(s, out, value.at, value.end, depth, &scalar, &is_scalar)
-                      : SV_PUT(s, out, "null"))
-        || !sv_take_key(s, sv_key_of(s, code)->is, span, is_scalar ? &scalar : NULL))
+        || (code = sv_key_code(s, key)) < 0 || !sv_add_key(keys, code) || !sv_put_key(s, out, code))
         return 0;
-    if (!is_public && (sv_key_of(s, code)->is & SV_PRIVATE)) {
+    if (LIKELY(value.at && value.end - value.at >= 2 && value.at[0] == SV_TAG(1, SV_BYTES) && value.at[1] < 128
+               && value.end - value.at == 2 + value.at[1] && depth < SV_DEEPEST)) {
+        /* a short text */
+        scalar.at = (const char *)value.at + 2;
+        scalar.size = value.at[1];
+        scalar.is_escaped = 0;
+        is_scalar = 1;
+        if (!sv_put_quoted(s, out, scalar.at, scalar.size))
+            return 0;
+    } else if (!(value.at ? sv_pb_any(s, out, value.at, value.end, depth, &scalar, &is_scalar)
+                          : SV_PUT(s, out, "null")))
+        return 0;
+    const int is = sv_key_of(s, code)->is;
+    if (!sv_take_key(s, is, span, is_scalar ? &scalar : NULL))
+        return 0;
+    if (!is_public && (is & SV_PRIVATE)) {
         s->is_private++;
         out->size = begin;
     }
+    return 1;
+}
+
+/* Reads a KeyValue as most are: the key that is expected, and a short text without escapes or a small
+ * number. Returns 0, and changes nothing, if it is another one. */
+static inline int sv_pb_usual_attribute(sv_scan *s, sv_text *out, sv_bytes at, size_t size, sv_keys *keys)
+{
+    if (size < 6 || at[0] != SV_TAG(1, SV_BYTES) || at[1] + (size_t)6 > size)
+        return 0;
+    const size_t key_size = at[1];
+    const char *key = (const char *)at + 2;
+    const sv_bytes value = at + key_size + 4; /* of two bytes at least */
+    const size_t value_size = size - key_size - 4;
+    if (value[-2] != SV_TAG(2, SV_BYTES) || value[-1] != value_size || value_size > 127)
+        return 0;
+    const int32_t code = sv_next_key(s, key, key_size);
+    if (code < 0)
+        return 0;
+    const sv_key *known = sv_key_of(s, code);
+    if (known->is || known->size > SV_KEY_BYTES)
+        return 0;
+    char *to = sv_room(s, out, SV_KEY_BYTES + 128 + 10);
+    if (!to)
+        return 0;
+    memcpy(to, s->key_texts.at + known->offset, SV_KEY_BYTES);
+    to += known->size;
+    if (value[0] == SV_TAG(1, SV_BYTES) && value[1] + (size_t)2 == value_size) {
+        const char *from = (const char *)value + 2, *const end = from + value[1];
+        *to++ = '"';
+        for (; end - from >= 8; from += 8, to += 8) {
+            const uint64_t word = json_load8(from);
+            if (json_special_bytes(word))
+                return 0;
+            memcpy(to, &word, 8);
+        }
+        const size_t left = (size_t)(end - from);
+        const uint64_t word = intern_load(from, left);
+        if (json_special_bytes(word) & ((1ULL << 8 * left) - 1))
+            return 0;
+        memcpy(to, &word, 8);
+        to += left;
+        *to++ = '"';
+    } else if (value[0] == SV_TAG(3, SV_VARINT) && value_size <= 3 && value[value_size - 1] < 128
+               && (value_size == 2 || value[1] >= 128)) {
+        unsigned number = value_size == 2 ? value[1] : (value[1] & 127u) | (unsigned)value[2] << 7;
+        char digits[8];
+        int first = 8;
+        do
+            digits[--first] = (char)('0' + number % 10);
+        while (number /= 10);
+        memcpy(to, digits + first, (size_t)(8 - first));
+        to += 8 - first;
+    } else {
+        return 0;
+    }
+    if (!sv_add_key(keys, code))
+        return 0;
+    s->last_key = code;
+    out->size = to - out->at;
     return 1;
 }
 
@@ -1670,18 +1806,58 @@ static int sv_pb_status(sv_span *span, const sv_field *message)
     return at != NULL;
 }
 
+/* Reads the first fields of a span as far as they are in the order of their numbers, as programs write
+ * them, and returns what follows them. */
+static inline sv_bytes sv_pb_head(sv_span *span, sv_bytes at, sv_bytes end)
+{
+    if (end - at < 28 || at[0] != SV_TAG(1, SV_BYTES) || at[1] != 16 || at[18] != SV_TAG(2, SV_BYTES) || at[19] != 8)
+        return at;
+    span->row.trace_high = __builtin_bswap64(json_load8((const char *)at + 2));
+    span->row.trace_low = __builtin_bswap64(json_load8((const char *)at + 10));
+    span->row.span = __builtin_bswap64(json_load8((const char *)at + 20));
+    span->seen = SV_TRACE_ID | SV_SPAN_ID;
+    at += 28;
+    if (end - at >= 10 && at[0] == SV_TAG(4, SV_BYTES) && at[1] == 8) {
+        span->row.parent = __builtin_bswap64(json_load8((const char *)at + 2));
+        span->seen |= SV_PARENT_ID;
+        at += 10;
+    }
+    if (end - at >= 2 && at[0] == SV_TAG(5, SV_BYTES) && at[1] < 128 && end - at >= 2 + at[1]) {
+        span->name.at = (const char *)at + 2;
+        span->name.size = at[1];
+        span->seen |= SV_NAME;
+        at += 2 + at[1];
+    }
+    if (end - at >= 2 && at[0] == SV_TAG(6, SV_VARINT) && at[1] < SV_MOST_KINDS) {
+        span->row.kind = at[1];
+        span->seen |= SV_KIND;
+        at += 2;
+    }
+    if (end - at >= 18 && at[0] == SV_TAG(7, SV_FIXED64) && at[9] == SV_TAG(8, SV_FIXED64)) {
+        const uint64_t start = json_load8((const char *)at + 1), over = json_load8((const char *)at + 10);
+        if (start && over && start < INT64_MAX && over < INT64_MAX) {
+            span->row.start_ns = (int64_t)start;
+            span->row.end_ns = (int64_t)over;
+            span->seen |= SV_BEGIN | SV_END;
+            at += 18;
+        }
+    }
+    return at;
+}
+
 static int sv_pb_span(sv_scan *s, sv_bytes at, sv_bytes end)
 {
     sv_field field;
     sv_keys keys;
     sv_span span;
     uint64_t words[2];
-    memset(&span, 0, sizeof span);
+    sv_no_span(&span);
     span.name.at = "";
     s->attributes.size = 0;
     sv_no_keys(&keys);
     if (!sv_limit_keys(s))
         return 0;
+    at = sv_pb_head(&span, at, end);
     SV_EACH(at, end, field) {
         uint32_t bit = 0;
         switch (field.tag) {
@@ -1720,7 +1896,8 @@ static int sv_pb_span(sv_scan *s, sv_bytes at, sv_bytes end)
             *(bit == SV_BEGIN ? &span.row.start_ns : &span.row.end_ns) = (int64_t)field.value;
             break;
         case SV_TAG(9, SV_BYTES):
-            if (!sv_pb_attribute(s, &s->attributes, &field, 0, &keys, &span, 0, 0))
+            if (!sv_pb_usual_attribute(s, &s->attributes, field.at, (size_t)field.value, &keys)
+                && !sv_pb_attribute(s, &s->attributes, &field, 0, &keys, &span, 0, 0))
                 return 0;
             break;
         case SV_TAG(10, SV_VARINT):
