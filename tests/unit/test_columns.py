@@ -379,11 +379,16 @@ def test_document_types_of_xml_are_not_read(tmp_path: Path) -> None:
         st.integers().map(str),
         st.decimals(allow_nan=False, allow_infinity=False, places=4).map(str),
         st.text("0123456789-:. TZ+,", max_size=24),
-    )
+    ),
+    st.sampled_from([":07", ":07.25Z", ":59,123456789123", ":60Z", ":5", ":07.Z", ":07+01:00"]),
 )
-def test_the_kernel_reads_times_as_python_does(text: str) -> None:
-    found = read_rows(memoryview(f'"{text}"\n'.encode()), 0, [(0, False)])
+def test_the_kernel_reads_times_as_python_does(text: str, seconds: str) -> None:
+    # the second is often in the minute of the first, and the third in that of the second
+    texts = [text, text[:16] + seconds, text[:16] + ":08.5Z"]
+    lines = "".join(f'"{each}"\n' for each in texts)
+    found = read_rows(memoryview(lines.encode()), 0, [(0, False)])
     assert found is not None
     [(values, kinds, _)] = found
-    if kinds[0] != TimeKind.ODD:
-        assert (int(values[0]), int(kinds[0])) == parse(text)
+    for row, each in enumerate(texts):
+        if kinds[row] != TimeKind.ODD:
+            assert (int(values[row]), int(kinds[row])) == parse(each)

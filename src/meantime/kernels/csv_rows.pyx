@@ -35,7 +35,9 @@ from meantime.kernels.time_text cimport (
     TIME_NAIVE,
     TIME_ODD,
     TIME_ZONED,
+    time_minute,
     time_parse,
+    time_parse_next,
 )
 
 cdef extern from "arrays.h":
@@ -73,6 +75,7 @@ cdef struct Column:
     int64_t *odd_sizes
     int64_t odd_count
     int64_t odd_room
+    time_minute minute  # of the date before
     intern_table table
 
 
@@ -99,7 +102,7 @@ cdef int put(Column *into, int64_t row, const char *at, int64_t size, int64_t of
                 return NO_MEMORY
         into.codes[row] = code
         return DONE
-    kind = time_parse(at, at + size, &number)
+    kind = time_parse_next(at, at + size, &into.minute, &number)
     into.kinds[row] = <uint8_t>kind
     if LIKELY(kind != TIME_ODD):
         into.numbers[row] = number

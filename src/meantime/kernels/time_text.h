@@ -38,11 +38,11 @@ static inline int64_t time_digits(const char *at, const char *end, int count)
 /* `places` digits of a fraction, those behind them cut off, missing ones 0. */
 static inline const char *time_fraction(const char *at, const char *end, int places, int64_t *fraction)
 {
-    *fraction = 0;
-    for (int i = 0; i < places; i++) {
-        *fraction *= 10;
-        if (at < end && time_is_digit(*at)) *fraction += *at++ - '0';
-    }
+    static const int64_t powers[] = {1,         10,         100,         1000,      10000,
+                                     100000, 1000000, 10000000, 100000000, 1000000000};
+    int64_t number = 0;
+    for (; places > 0 && at < end && time_is_digit(*at); places--) number = number * 10 + (*at++ - '0');
+    *fraction = number * powers[places];
     while (at < end && time_is_digit(*at)) at++;
     return at;
 }
@@ -179,6 +179,41 @@ static inline int time_parse(const char *at, const char *end, int64_t *value)
     }
     if (*digit == '-' && digit - first == 4 && !is_negative) return time_date(at, end, value);
     return TIME_ODD;
+}
+
+/* A minute of a date without an offset: its text, and its nanoseconds since 1970. */
+typedef struct {
+    uint64_t begin, end;
+    int64_t ns;
+    int is_known;
+} time_minute;
+
+/* `time_parse` for texts one after the other, most of which are in the same minute as the one before. */
+static inline int time_parse_next(const char *at, const char *end, time_minute *last, int64_t *value)
+{
+    static const int64_t second_ns = 1000000000;
+    int is_long = end - at >= 19 && at[16] == ':';
+    if (is_long && last->is_known && json_load8(at) == last->begin && json_load8(at + 8) == last->end) {
+        int64_t second = time_digits(at + 17, end, 2), fraction = 0;
+        const char *next = at + 19;
+        int is_plain = second >= 0 && second <= 59;
+        if (is_plain && next < end && (*next == '.' || *next == ',')) {
+            is_plain = ++next < end && time_is_digit(*next);
+            next = time_fraction(next, end, 9, &fraction);
+        }
+        int is_utc = next < end && *next == 'Z';
+        if (is_plain && next + is_utc == end) {
+            *value = last->ns + second * second_ns + fraction;
+            return is_utc ? TIME_ZONED : TIME_NAIVE;
+        }
+    }
+    int kind = time_parse(at, end, value);
+    if (is_long && (kind == TIME_NAIVE || (kind == TIME_ZONED && end[-1] == 'Z'))) {
+        int64_t since = *value % (60 * second_ns);
+        *last = (time_minute){json_load8(at), json_load8(at + 8),
+                              *value - since - (since < 0 ? 60 * second_ns : 0), 1};
+    }
+    return kind;
 }
 
 #endif

@@ -13,3 +13,6 @@ cdef extern from "time_text.h" nogil:
         TIME_ZONED
         TIME_NAIVE
     int time_parse(const char *at, const char *end, int64_t *value)
+    ctypedef struct time_minute:
+        pass
+    int time_parse_next(const char *at, const char *end, time_minute *last, int64_t *value)
