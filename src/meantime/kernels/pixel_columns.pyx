@@ -161,8 +161,8 @@ def span_cells(
         start_ns: Where each span begins.
         end_ns: Where it ends, not before it begins.
         row: Its row, from 0 to `rows` - 1.
-        name: Its name.
-        chosen: The spans that overlap the tile, or more.
+        name: Its name; None if that is its index.
+        chosen: The spans that overlap the tile, or more; None if these are all.
         tile_ns: Where the first bin begins.
         level: The width of a bin, as a power of two: at most 53.
         bins: How many bins.
@@ -173,7 +173,9 @@ def span_cells(
         of row and bin: the row times bins plus the bin, as int64; how long spans cover it, as int64;
         how many begin in it, as int32; and the name of the longest, as int32.
     """
-    cdef int64_t count = chosen.shape[0], i, k, s, e, length, cell, first_row, last_row, first, last
+    cdef bint is_named = name is not None, are_all = chosen is None
+    cdef int64_t count = start_ns.shape[0] if are_all else chosen.shape[0]
+    cdef int64_t i, k, s, e, length, cell, first_row, last_row, first, last
     cdef int64_t wide = 0, tile_end = tile_ns + (bins << level), per_band, used, least
     cdef int64_t width = <int64_t> 1 << level
     wide_array = np.empty(count, np.int32)
@@ -191,7 +193,7 @@ def span_cells(
         last_row = min(rows, first_row + per_band)
         with nogil:
             for k in range(count):
-                i = chosen[k]
+                i = k if are_all else chosen[k]
                 s = start_ns[i]
                 e = end_ns[i]
                 if s >= tile_end or e < tile_ns or (e == tile_ns and s < tile_ns):
@@ -219,13 +221,13 @@ def span_cells(
                             covered[cell + last] += e - least
                             if length > longest[cell + last]:
                                 longest[cell + last] = length
-                                named[cell + last] = name[i]
+                                named[cell + last] = name[i] if is_named else <int32_t> i
                 else:
                     first = 0
                     covered[cell] += e - tile_ns
                 if length > longest[cell + first]:
                     longest[cell + first] = length
-                    named[cell + first] = name[i]
+                    named[cell + first] = name[i] if is_named else <int32_t> i
         cells = np.flatnonzero(longest_array >= 0)
         parts.append((cells + first_row * bins, covered_array[cells], begun_array[cells],
                       named_array[cells]))

@@ -86,6 +86,6 @@ def nested(
     start_ns: Int64s,
     end_ns: Int64s,
     depth: Int32s,
-    lane: Int32s,
+    lane: npt.NDArray[Any],
     parent: Int32s,
 ) -> int: ...

@@ -4,7 +4,7 @@ And checks of numbers from files, before other kernels rely on them without boun
 """
 
 from libc.math cimport floor
-from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
 
 import numpy as np
@@ -453,12 +453,19 @@ def sums_descend(
     return bad or highest > most
 
 
+ctypedef fused lane_number:
+    uint8_t
+    uint16_t
+    uint32_t
+    int32_t
+
+
 def nested(
     const int64_t[::1] offsets,
     const int64_t[::1] start_ns,
     const int64_t[::1] end_ns,
     const int32_t[::1] depth,
-    const int32_t[::1] lane,
+    const lane_number[::1] lane,
     const int32_t[::1] parent,
 ):
     """Return the first row of a table of spans that cannot be right, or -1.
@@ -485,7 +492,7 @@ def nested(
                 if (
                     start_ns[row] > end_ns[row]
                     or (row > first and start_ns[row] < start_ns[row - 1])
-                    or lane[row] < 0 or lane[row] >= last - first
+                    or <int64_t>lane[row] < 0 or <int64_t>lane[row] >= last - first
                     or up < -1 or up >= row or 0 <= up < first
                     or depth[row] != (depth[up] + 1 if up >= 0 else 0)
                     or (up >= 0 and (start_ns[row] < start_ns[up] or end_ns[row] > end_ns[up]))

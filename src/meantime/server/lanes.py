@@ -104,14 +104,19 @@ class SpanRows:
     Attributes:
         table: The spans, whose numbers are their indices in it.
         row: int32, by span.
-        numbers: int32, the number of each in the history; None of spans that samples show.
+        numbered: The same spans with their numbers in the history; None of those that samples show.
         samples: int32, how many samples each stands for; None of spans that were recorded.
     """
 
     table: SpanTable
     row: Int32s
-    numbers: Int32s | None = None
+    numbered: SpanTable | None = None
     samples: Int32s | None = None
+
+    @property
+    def numbers(self) -> Int32s | None:
+        """int32, the number of each in the history; None of spans that samples show."""
+        return None if self.numbered is None else self.numbered.rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -658,7 +663,7 @@ class LaneTree:
         if not len(whole):
             return
         table = whole.by_index()
-        spans = self.spans = SpanRows(table, np.zeros(len(table), np.int32), whole.rows)
+        spans = self.spans = SpanRows(table, np.zeros(len(table), np.int32), whole)
         quarks = table.threads.tolist()
         owners = threads_of(history, quarks)
         is_thread = np.isin(table.threads, thread_quarks(history)).tolist()

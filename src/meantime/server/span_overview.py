@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.kernels.gather import take
+from meantime.kernels.gather import rows_with, take
 from meantime.kernels.pixel_columns import span_cells
 
 if TYPE_CHECKING:
@@ -43,6 +43,12 @@ class Cells(NamedTuple):
     covered_ns: Int64s
     begun: Int32s
     longest: Int32s
+
+
+def _chosen(table: SpanTable, threads: Int32s) -> Int32s | None:
+    """Return the indices of the spans of threads; None if these are all."""
+    found = table.select(threads)
+    return None if found is table else found.rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +97,12 @@ class SpanOverview:
             range_ns: Where the history begins and ends.
         """
         start_ns, end_ns = range_ns
-        chosen = table.select(threads).rows
-        if len(chosen) < _FEWEST_SPANS:
+        chosen = _chosen(table, threads)
+        count = len(table) if chosen is None else len(chosen)
+        if count < _FEWEST_SPANS:
             return None
         level = 0
-        while rows * ((end_ns >> level) - (start_ns >> level) + 1) * _SPANS_OF_A_CELL > len(chosen):
+        while rows * ((end_ns >> level) - (start_ns >> level) + 1) * _SPANS_OF_A_CELL > count:
             level += 1
             if start_ns >> level == end_ns >> level:
                 return None
@@ -105,8 +112,7 @@ class SpanOverview:
             table.start_ns,
             table.end_ns,
             row,
-            # the names of spans are their indices here
-            table.rows,
+            None,
             chosen,
             first << level,
             level,
@@ -140,8 +146,8 @@ class SpanOverview:
             self.start_ns,
             self.end_ns,
             self.row,
-            np.arange(len(self.wide), dtype=np.int32),
-            np.arange(len(self.wide), dtype=np.int32),
+            None,
+            None,
             start_ns,
             level,
             bins,
@@ -236,17 +242,19 @@ class Outermost:
             nested: Whether only the first row of each lane has outermost spans.
         """
         rows = row_offsets[-1]
-        chosen = table.select(threads).rows
+        among = _chosen(table, threads)
         if nested:
             own = row
-            if len(chosen) < len(table):
-                own = np.empty(len(chosen), np.int32)
-                take(row, chosen, own)
+            if among is not None:
+                own = np.empty(len(among), np.int32)
+                take(row, among, own)
             is_first = np.zeros(rows, np.uint8)
             is_first[row_offsets[:-1]] = True
-            is_outermost = np.empty(len(chosen), np.uint8)
-            take(is_first, own, is_outermost)
-            chosen = chosen[is_outermost.view(np.bool_)]
+            chosen = rows_with(own, is_first)
+            if among is not None:
+                chosen = among[chosen]
+        else:
+            chosen = table.rows if among is None else among
         row, start_ns = row[chosen], table.start_ns[chosen]
         backwards = (row[1:] == row[:-1]) & (start_ns[1:] < start_ns[:-1])
         if (row[1:] < row[:-1]).any() or backwards.any():

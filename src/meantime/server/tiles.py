@@ -303,10 +303,10 @@ def _spans(tree: LaneTree, block: SpanBlock, place: Place) -> Tile:
     wide = wide[np.argsort(block.spans.row[wide], kind="stable")]
     codes = np.concatenate([table.name.codes[wide], longest])
     name, names = _compact(codes, table.name.names)
-    numbers = block.spans.numbers
     span = np.full(len(wide), _NO_SPAN, np.uint32)
-    if numbers is not None:
-        span = numbers[wide].astype(np.uint32)
+    # a column that is read when it is first used
+    if len(wide) and block.spans.numbers is not None:
+        span = block.spans.numbers[wide].astype(np.uint32)
     arrays: Arrays = {
         "start": _offsets(table.start_ns[wide], place),
         "end": _offsets(table.end_ns[wide], place),

@@ -214,7 +214,7 @@ class _SpanColumns:
             start_ns,
             end_ns,
             found["depth"],
-            found["lane"].astype(np.int32),
+            found["lane"],
             found["parent"],
         )
         if row >= 0:
