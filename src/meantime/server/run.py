@@ -9,13 +9,12 @@ import threading
 import webbrowser
 from typing import TYPE_CHECKING
 
-import uvicorn
-
 from meantime.errors import OutputError
-from meantime.server.app import application
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import uvicorn
 
     from meantime.server.session import Session
 
@@ -45,7 +44,32 @@ def serve(
     """
     with _listening(port) as listener:
         address = f"http://{_LOOPBACK}:{listener.getsockname()[1]}/"
-        config = uvicorn.Config(
+        try:
+            # the server ends itself by the signal that it received
+            with contextlib.suppress(KeyboardInterrupt):
+                session.start()
+                notify(address)
+                if browser:
+                    # some browsers keep the call until they are closed
+                    threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
+                _server(session).run(sockets=[listener])
+        finally:
+            session.stop()
+            session.wait(1.0)
+
+
+def _server(session: Session) -> uvicorn.Server:
+    """Return the server of a session.
+
+    Its modules are loaded here, for 80 ms: files are read meanwhile and the browser starts. What it
+    asks for waits in the socket.
+    """
+    import uvicorn  # noqa: PLC0415 - see above
+
+    from meantime.server.app import application  # noqa: PLC0415 - see above
+
+    return uvicorn.Server(
+        uvicorn.Config(
             application(session),
             log_level="critical",
             access_log=False,
@@ -54,18 +78,7 @@ def serve(
             ws="none",
             timeout_graceful_shutdown=1,
         )
-        session.start()
-        notify(address)
-        if browser:
-            # some browsers keep the call until they are closed
-            threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
-        try:
-            # the server ends itself by the signal that it received
-            with contextlib.suppress(KeyboardInterrupt):
-                uvicorn.Server(config).run(sockets=[listener])
-        finally:
-            session.stop()
-            session.wait(1.0)
+    )
 
 
 def _listening(first: int) -> socket.socket:
