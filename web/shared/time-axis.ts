@@ -5,6 +5,9 @@ import { duration, exact, ticks, utc, wallTicks } from "./format";
 import type { Viewport } from "./viewport";
 
 const TICK_PX = 110;
+/** About the width of a character of labels, and of the space around that of the range. */
+const LETTER_PX = 6.6;
+const PILL_PX = 12;
 
 export interface Mark {
   /** In CSS pixels from the left edge. */
@@ -66,26 +69,34 @@ export class TimeAxis {
     const drawn = [widthPx, view.start, view.span, range?.from, range?.to, ...marks.map(({ x, label }) => `${x} ${label}`)].join();
     if (drawn === this.drawn) return marks;
     this.drawn = drawn;
+    const isCovered = this.putRange(view, widthPx, range);
     this.element.replaceChildren(
       ...marks
         .filter(({ x }) => x >= 0 && x < widthPx)
         // of the width, which another one on paper has
-        .map(({ x, label }) => h("span", { style: `left:${((100 * x) / widthPx).toFixed(3)}%` }, label)),
+        .map(({ x, label }) => h("span", { style: `left:${((100 * x) / widthPx).toFixed(3)}%` }, isCovered(x, label) ? "" : label)),
       this.pill,
     );
     // a fifth of a step is marked at the foot
     const stepPx = marks.length > 1 ? (marks[1]!.x - marks[0]!.x) / 5 : 0;
     this.element.style.setProperty("--tick", `${stepPx.toFixed(3)}px`);
     this.element.style.setProperty("--tick-at", `${(stepPx ? marks[0]!.x % stepPx : 0).toFixed(3)}px`);
-    this.pill.hidden = !range;
-    if (range) {
-      const [from, to] = [range.from, range.to].map((time) => (typeof time === "bigint" ? time : BigInt(Math.round(time)))) as [bigint, bigint];
-      const left = Math.max(0, view.ratio(from) * widthPx);
-      const right = Math.min(widthPx, view.ratio(to) * widthPx);
-      this.pill.style.left = `${(100 * left) / widthPx}%`;
-      this.pill.style.width = `max(1px, ${(100 * (right - left)) / widthPx}%)`;
-      this.pill.replaceChildren(h("b", {}, duration(to - from, 4)));
-    }
     return marks;
+  }
+
+  /** Shows the range; returns whether its duration is over a label. */
+  private putRange(view: Viewport, widthPx: number, range: { from: number | bigint; to: number | bigint } | null): (x: number, label: string) => boolean {
+    this.pill.hidden = !range;
+    if (!range) return () => false;
+    const [from, to] = [range.from, range.to].map((time) => (typeof time === "bigint" ? time : BigInt(Math.round(time)))) as [bigint, bigint];
+    const left = Math.max(0, view.ratio(from) * widthPx);
+    const right = Math.min(widthPx, view.ratio(to) * widthPx);
+    const text = duration(to - from, 4);
+    this.pill.style.left = `${(100 * left) / widthPx}%`;
+    this.pill.style.width = `max(1px, ${(100 * (right - left)) / widthPx}%)`;
+    this.pill.replaceChildren(h("b", {}, text));
+    const half = Math.min(right - left, text.length * LETTER_PX + PILL_PX) / 2;
+    const center = (left + right) / 2;
+    return (x, label) => x < center + half && x + label.length * LETTER_PX > center - half;
   }
 }

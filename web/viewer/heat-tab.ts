@@ -152,11 +152,12 @@ export class HeatTab {
       return sorted.length > 1 ? ((low + high - 1) / 2 / (sorted.length - 1)) : 1;
     };
     const columnAt = (column: number) => Math.round((first + column * period) * scale);
-    const gap = period * scale > 6 * ratio ? Math.max(1, Math.round(ratio)) : 0;
+    // of columns that are wide enough to be told apart; what was recorded is one ground
+    const gap = period * scale > 12 * ratio ? Math.max(1, Math.round(ratio)) : 0;
     const rowAt = (row: number) => top + Math.round(tall * (1 - row / heat.rows));
     for (const [low, high] of heat.recorded) {
       for (let column = Math.max(low, Math.floor(-first / period)); column <= high && columnAt(column) < image.width; column++) {
-        image.fill(columnAt(column), top, Math.max(1, columnAt(column + 1) - columnAt(column) - gap), tall, empty);
+        image.fill(columnAt(column), top, Math.max(1, columnAt(column + 1) - columnAt(column)), tall, empty);
       }
     }
     for (const [column, row, value] of heat.cells) {

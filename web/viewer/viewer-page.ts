@@ -685,7 +685,12 @@ export class ViewerPage {
     }
     this.picture.bins = this.search.bins;
     if (text) this.field.report(this.search.count ? `${grouped(this.search.count)} found` : "none");
-    if (text && !this.search.count) this.say(`No name, tag or argument contains “${text}”`);
+    if (text && !this.search.count) {
+      // nothing to be lit: what is there stays as it is
+      this.session.scene.light(null);
+      this.session.tree.invalidate();
+      this.say(`No name, tag or argument contains “${text}”`);
+    }
     this.redraw();
   }
 
