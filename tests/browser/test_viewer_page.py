@@ -176,11 +176,19 @@ def test_everything_is_reached_by_keys(view: View) -> None:
     page.wait_for_selector(".found >> text=1 found")
     page.keyboard.press("Enter")
     page.wait_for_selector(".facts .named >> text=write")
+    lane = page.get_attribute("[role=tree]", "aria-activedescendant")
+    assert "main" in page.inner_text(f"#{lane}")
     page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.getAttribute('role')") == "application"
     page.keyboard.press("f")
     page.wait_for_selector(f".place >> text=480{NARROW}ns of 1.00")
     page.go_back()
     page.wait_for_selector(".place >> text=whole trace")
+    # a letter would choose the first command that begins with it
+    page.focus("select.saving")
+    page.keyboard.press("S")
+    assert page.input_value("select.saving") == ""
+    page.keyboard.press("Escape")
     page.keyboard.press("?")
     assert page.locator("dialog.help").is_visible()
 

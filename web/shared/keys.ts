@@ -9,8 +9,12 @@ export interface Key {
   action: (key: string) => void;
 }
 
-/** Listens for keys, except where someone writes or a dialog has its own. */
-export function listen(table: Key[]): void {
+/**
+ * Listens for keys, except where someone writes or a dialog has its own.
+ *
+ * @param home What has the focus after a field was left.
+ */
+export function listen(table: Key[], home?: HTMLElement): void {
   const actions = new Map(table.flatMap((entry) => entry.keys.map((key) => [key, entry.action])));
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -21,6 +25,7 @@ export function listen(table: Key[]): void {
       // browsers clear a search by themselves, and send no event that its page listens to
       event.preventDefault();
       (event.target as HTMLElement).blur();
+      home?.focus({ preventScroll: true });
       return;
     }
     // a button is pressed by these
@@ -30,5 +35,20 @@ export function listen(table: Key[]): void {
     if (!action) return;
     event.preventDefault();
     action(event.key);
+  });
+}
+
+/**
+ * Opens a menu of commands by keys that would choose the next one at once.
+ *
+ * A closed `select` goes on to the next option with an arrow, or to one that begins with a letter, and reports that as chosen.
+ */
+export function openByKeys(menu: HTMLSelectElement): void {
+  if (!CSS.supports("selector(:open)")) return;
+  menu.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || menu.matches(":open")) return;
+    if (!/^(Arrow\w+|Home|End|Page\w+|[^ ])$/.test(event.key)) return;
+    event.preventDefault();
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") menu.showPicker();
   });
 }

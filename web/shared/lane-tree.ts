@@ -80,6 +80,8 @@ export class LaneTree {
   private sticky = 0;
   private stickyPx = 0;
   private marked: Lane | null = null;
+  /** The lane of what is selected, from which the keys go on. */
+  private chosen: Lane | null = null;
   private drawnNames = "";
   private drawnPixels = "";
   /** Sizes in CSS pixels, kept as reading them makes the browser lay the page out. */
@@ -97,6 +99,8 @@ export class LaneTree {
       const size = { width: this.canvas.clientWidth, height: this.element.clientHeight };
       if (size.width === this.size.width && size.height === this.size.height) return;
       this.size = size;
+      // what is above and below has the same time at the same place
+      document.documentElement.style.setProperty("--scrollbar", `${this.element.offsetWidth - this.element.clientWidth}px`);
       this.canvas.style.height = `${this.size.height}px`;
       // on paper, the lanes are as high as the picture of them
       this.element.style.setProperty("--drawn-height", `${this.size.height}px`);
@@ -174,6 +178,13 @@ export class LaneTree {
     this.marked = lane;
     this.drawnNames = "";
     this.changed();
+  }
+
+  /** Takes the lane of what is selected. */
+  choose(lane: Lane | null): void {
+    if (lane === this.chosen) return;
+    this.chosen = lane;
+    this.drawnNames = "";
   }
 
   /** The pinned and the hidden lanes, as indices of the lanes that were given. */
@@ -580,7 +591,8 @@ export class LaneTree {
       rows.push(row);
     }
     this.gutter.replaceChildren(...rows);
-    const marked = this.marked ? this.indices.get(this.marked) : undefined;
+    const active = this.marked ?? this.chosen;
+    const marked = active ? this.indices.get(active) : undefined;
     if (marked === undefined) this.gutter.removeAttribute("aria-activedescendant");
     else this.gutter.setAttribute("aria-activedescendant", `lane-${marked}`);
   }

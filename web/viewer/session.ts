@@ -520,6 +520,7 @@ export class Session {
 
   select(thing: Thing | null): void {
     this.thing = thing;
+    this.tree.choose(thing?.lane ?? null);
     this.selected();
     this.changed();
   }
@@ -540,6 +541,7 @@ export class Session {
     if (!this.thing && !this.range && this.band) this.band = null;
     else if (!this.thing && !this.range) this.mark = null;
     this.thing = null;
+    this.tree.choose(null);
     this.setRange(null);
     return true;
   }

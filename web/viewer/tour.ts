@@ -72,7 +72,9 @@ export class Tour {
   private end(): void {
     this.request?.abort();
     this.step = -1;
+    const hadFocus = this.element.contains(document.activeElement);
     this.element.hidden = true;
+    if (hadFocus) this.session.tree.canvas.focus({ preventScroll: true });
   }
 
   private typed(event: KeyboardEvent): void {

@@ -7,7 +7,7 @@ import { listen as listenToHands } from "../shared/gestures";
 import { parsed, plain } from "../shared/heat-model";
 import { icon } from "../shared/icon";
 import type { Key } from "../shared/keys";
-import { listen as listenToKeys } from "../shared/keys";
+import { listen as listenToKeys, openByKeys } from "../shared/keys";
 import type { Lane } from "../shared/lane-tree";
 import { Minimap } from "../shared/minimap";
 import { Help, Theme } from "../shared/page";
@@ -153,7 +153,8 @@ export class ViewerPage {
     this.help = new Help(body, keys, HANDS);
     this.build();
     this.listen();
-    listenToKeys(keys);
+    listenToKeys(keys, this.session.tree.canvas);
+    for (const menu of [this.laneMenu, this.saving]) openByKeys(menu);
     document.addEventListener("keydown", (event) => this.typeNumber(event), { capture: true });
     addEventListener("popstate", () => this.restore(recall()));
     void this.start();
@@ -786,6 +787,8 @@ export class ViewerPage {
       return;
     }
     this.step();
+    // its button is about to go
+    if (document.activeElement?.matches(".flow")) this.session.tree.canvas.focus({ preventScroll: true });
     this.session.select(thing);
     this.session.reveal(thing);
   }
@@ -917,7 +920,7 @@ export class ViewerPage {
   private chooseLanes(choice: string): void {
     const { session } = this;
     this.laneMenu.value = "";
-    this.laneMenu.blur();
+    this.session.tree.canvas.focus({ preventScroll: true });
     if (choice.startsWith("sort ")) void this.sortLanes(choice.slice(5) as Order);
     else if (choice.startsWith("rows ")) this.setDensity(choice.slice(5) as Density);
     else if (choice) session.openAll(choice === "open");
@@ -1096,7 +1099,15 @@ export class ViewerPage {
     const lane = this.session.tree.current ?? this.session.thing?.lane ?? null;
     if (!lane) return;
     action(lane);
+    this.speakOf(this.session.tree.current ?? lane);
     this.redraw();
+  }
+
+  /** Says what a lane is. */
+  private speakOf(lane: Lane): void {
+    const { tree } = this.session;
+    const states = [lane.opens && (lane.open ? "open" : "closed"), tree.isPinned(lane) && "kept at the top"];
+    this.spoken.textContent = [`Lane ${lane.title}`, lane.detail, lane.sub, ...states].filter(Boolean).join(", ");
   }
 
   private keys(): Key[] {
@@ -1185,14 +1196,14 @@ export class ViewerPage {
     if (!session.tree.current && session.thing) session.tree.current = session.thing.lane;
     session.tree.step(by);
     const lane = session.tree.current;
-    if (lane) this.spoken.textContent = `Lane ${lane.title}`;
+    if (lane) this.speakOf(lane);
     this.answers.invalidate();
     this.redraw();
   }
 
   private escape(): void {
     const { session } = this;
-    if (session.scene.lit) {
+    if (session.scene.lit || this.field.text) {
       this.field.text = "";
       this.lightName(null);
       this.answers.lit = null;
