@@ -203,9 +203,12 @@ def test_what_can_be_seen_is_clipped_and_joined(
 ) -> None:
     begin, cut, last = times
     source = visible(held)
+    assert source.tag is not None
     row_of_quark = np.array([2, 0, 1], np.int32)
     state_of_code = np.array([1, 0, 0, 2], np.int32)
     into = visible([(0, 0, 0, 0, 0)] * len(held))
+    if not tagged:
+        into = into._replace(tag=None)
 
     count = rectangles.clip(
         source.row,
@@ -233,7 +236,9 @@ def test_what_can_be_seen_is_clipped_and_joined(
             expected[-1] = (before[0], before[1], until, before[3], before[4])
         else:
             expected.append((what[0], since, until, what[1], what[2]))
-    found = zip(*(column[:count].tolist() for column in into[:5]), strict=True)
+    tags = np.full(count, -1) if into.tag is None else into.tag[:count]
+    columns = (*(column[:count] for column in into[:4]), tags)
+    found = zip(*(column.tolist() for column in columns), strict=True)
     assert list(found) == expected
 
 

@@ -91,9 +91,10 @@ def stack(
         row_offsets: Row r has the rectangles [row_offsets[r], row_offsets[r + 1]).
         start_ns: Where a rectangle begins.
         end_ns: Where it ends.
-        state_offsets: Rectangle i is in the states [state_offsets[i], state_offsets[i + 1]).
+        state_offsets: Rectangle i is in the states [state_offsets[i], state_offsets[i + 1]). None
+            if each is in one state, `state_index[i]`.
         state_index: Which state.
-        state_ns: How long.
+        state_ns: How long; None if `state_offsets` is.
         layer_of: By state, its layer: how far from the bottom of a column it is stacked.
         noticed: By layer, whether the smallest share is seen.
         window_start_ns: What the left edge is.
@@ -103,7 +104,9 @@ def stack(
     """
     cdef int64_t rows = row_offsets.shape[0] - 1, number, i, j, x, last
     cdef double scale = width / (<double> window_end_ns - <double> window_start_ns)
-    cdef double left, right, length, share
+    cdef double left, right, length, share = 1
+    cdef bint single = state_offsets is None
+    cdef int64_t first_state, last_state
     image = bytearray(rows * tall * width)
     if not len(image):
         return bytes(image)
@@ -127,8 +130,11 @@ def stack(
                     if right <= left:
                         continue  # outside the window
                     length = <double> (end_ns[i] - start_ns[i])
-                    for j in range(state_offsets[i], state_offsets[i + 1]):
-                        share = state_ns[j] / length
+                    first_state = i if single else state_offsets[i]
+                    last_state = i + 1 if single else state_offsets[i + 1]
+                    for j in range(first_state, last_state):
+                        if not single:
+                            share = state_ns[j] / length
                         x = <int64_t> left  # not negative, so a conversion is its floor
                         last = <int64_t> right
                         if x == last:

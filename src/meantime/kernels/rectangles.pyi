@@ -16,7 +16,7 @@ class Visible(NamedTuple):
     start: Int64s
     end: Int64s
     state: Int32s
-    tag: Int32s
+    tag: Int32s | None
     marks: UInt8s
 
 class Columns(NamedTuple):
@@ -61,7 +61,7 @@ def pack(
     columns: Columns,
 ) -> int: ...
 def levels(
-    count: int, columns: Columns, window_start: int, window_end: int, pairs: Int64s
+    count: int, columns: Columns | Visible, window_start: int, window_end: int, pairs: Int64s
 ) -> None: ...
 def cells(
     count: int, columns: Columns, window_start: int, window_end: int, level: int, first: Int64s

@@ -43,7 +43,7 @@ class Visible(NamedTuple):
         start: int64.
         end: int64.
         state: int32.
-        tag: int32, -1 for none.
+        tag: int32, -1 for none; None if there are no tags.
         marks: uint8: `OPEN` if it was still open where it ends.
     """
 
@@ -160,7 +160,7 @@ def clip(
 
     An interval begins at `begin_ns` at the earliest. One that ends after `cut_ns` is open there: it
     ends at `last_ns` at the latest. Code -1 means no state. `into` is `Visible` with as many rows
-    as there are intervals.
+    as there are intervals, and with tags if `tagged`.
 
     Returns:
         How many rows were written; or, if a code has no state yet, -1.
@@ -169,7 +169,7 @@ def clip(
     cdef int64_t[::1] out_start = into.start
     cdef int64_t[::1] out_end = into.end
     cdef int32_t[::1] out_state = into.state
-    cdef int32_t[::1] out_tag = into.tag
+    cdef int32_t[::1] out_tag = into.tag  # None unless `tagged`
     cdef uint8_t[::1] out_marks = into.marks
     cdef Py_ssize_t i, n = 0
     cdef int64_t a, b
@@ -201,7 +201,7 @@ def clip(
                 and out_end[n - 1] == a
                 and out_row[n - 1] == r
                 and out_state[n - 1] == s
-                and out_tag[n - 1] == t
+                and (not tagged or out_tag[n - 1] == t)
             ):
                 out_end[n - 1] = b
                 out_marks[n - 1] |= marks
@@ -210,7 +210,8 @@ def clip(
             out_start[n] = a
             out_end[n] = b
             out_state[n] = s
-            out_tag[n] = t
+            if tagged:
+                out_tag[n] = t
             out_marks[n] = marks
             n += 1
     return n
@@ -238,6 +239,7 @@ def pack(
     cdef const int64_t[::1] in_end = visible.end
     cdef const int32_t[::1] in_state = visible.state
     cdef const int32_t[::1] in_tag = visible.tag
+    cdef bint tagged = in_tag is not None
     cdef const uint8_t[::1] in_marks = visible.marks
     cdef int32_t[::1] row = columns.row
     cdef int64_t[::1] start = columns.start
@@ -289,7 +291,7 @@ def pack(
                 state_index[state_at] = in_state[i]
                 state_ns[state_at] = in_end[i] - in_start[i]
                 state_at += 1
-                if in_tag[i] >= 0:
+                if tagged and in_tag[i] >= 0:
                     tag_index[tag_at] = in_tag[i]
                     tag_ns[tag_at] = in_end[i] - in_start[i]
                     tag_at += 1
@@ -298,7 +300,7 @@ def pack(
                 marks[count] = _MERGED | in_marks[j - 1]
                 while i < j:
                     _add(&states, in_state[i], in_end[i] - in_start[i])
-                    if in_tag[i] >= 0:
+                    if tagged and in_tag[i] >= 0:
                         _add(&tags, in_tag[i], in_end[i] - in_start[i])
                     i += 1
                 state_at = _take(&states, &state_index[0], &state_ns[0], state_at)
@@ -318,7 +320,7 @@ def levels(
 ):
     """Add to `pairs[n]` how many pairs of neighbours are in one cell from level n on.
 
-    So the caller finds the level that leaves few enough rectangles without trying each.
+    The columns are `Columns`, or `Visible`, of which each interval is a rectangle. So the caller finds the level that leaves few enough rectangles without trying each.
     """
     cdef const int32_t[::1] row = columns.row
     cdef const int64_t[::1] start = columns.start

@@ -419,6 +419,9 @@ cdef class Records:
     if it has one state, otherwise `2 * count + 1`, then a state and a time for each, then three
     bytes of colour. Tags are 0 for none, 1 and a tag if one fills it, otherwise `count + 1`, then
     a tag and a time for each.
+
+    Without `state_offsets`, `state_ns`, `tag_offsets` and `tag_ns` (all None), rectangle i is in one
+    state, `state_index[i]`, and has the tag `tag_index[i]`; -1 is none, and so is None for all.
     """
 
     cdef const int64_t[::1] row_offsets
@@ -502,12 +505,16 @@ cdef class Records:
         cdef Py_ssize_t need, used = self.used
         cdef char* grown
         cdef char* out
+        cdef bint single = state_offsets is None
+        cdef bint tagged = tag_index is not None
         while used < self.piece_bytes:
             # A row begins once all rectangles before it are written.
             if i == row_offsets[row + 1]:
                 if row + 1 == rows:
                     break
                 need = 10
+            elif single:
+                need = 64
             else:
                 need = 64 + 15 * (
                     state_offsets[i + 1] - state_offsets[i]
@@ -530,6 +537,16 @@ cdef class Records:
             out = put_varint(out, start_ns[i] - before)
             out = put_varint(out, length)
             before = end_ns[i]
+            if single:
+                out = put_varint(out, 2 * <uint64_t> state_index[i])
+                if tagged and tag_index[i] >= 0:
+                    out = put_varint(out, 1)
+                    out = put_varint(out, tag_index[i])
+                else:
+                    out = put_varint(out, 0)
+                used = out - self.text
+                i += 1
+                continue
             j = state_offsets[i]
             count = state_offsets[i + 1] - j
             if count == 1 and state_ns[j] == length:

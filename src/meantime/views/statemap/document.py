@@ -96,7 +96,7 @@ def _entities(shared: SharedRows, row: int) -> list[dict[str, object]]:
 
 def _rectangles(panel: StatemapPanel) -> Iterator[str]:
     # Text is joined here: creating an object for each rectangle takes ten times as long.
-    held = panel.rectangles
+    held = panel.rectangles.with_times()
     states = _times([_json(state.name) for state in panel.states], held.state_index, held.state_ns)
     tags = _times([f'"{tag}"' for tag in range(len(panel.tags))], held.tag_index, held.tag_ns)
     state_offsets, tag_offsets = held.state_offsets.tolist(), held.tag_offsets.tolist()

@@ -54,6 +54,7 @@ def merge(buffer: RectangleBuffer, wanted: int, *, appearance: Int32s) -> None:
     """
     if buffer.count <= wanted:
         return
+    buffer.add_times()
     worth = coalesce.worth(buffer.count, buffer.columns, *buffer.window_ns)
     kept = _dearest(worth, wanted)
     runs = np.count_nonzero(worth == _NEVER)

@@ -17,6 +17,7 @@ from meantime.kernels.varints import encoded
 from meantime.views.page import PIECE_BYTES
 from meantime.views.state_classes import is_quiet, rank
 from meantime.views.statemap import captions
+from meantime.views.statemap.data import Rectangles
 from meantime.views.statemap.rows import natural_order
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _panel_head(statemap: Statemap, panel: StatemapPanel) -> dict[str, Any]:
         "intervals": panel.intervals,
         "rectangles": len(rectangles),
         "stateEntries": len(rectangles.state_index),
-        "tagEntries": len(rectangles.tag_index),
+        "tagEntries": rectangles.tag_entries,
         "events": len(panel.events),
         "eventNames": list(panel.events.names),
         "existence": panel.existence,
@@ -116,20 +117,25 @@ def blocks(statemap: Statemap) -> dict[str, bytes | Iterator[bytes]]:
     packed: dict[str, bytes | Iterator[bytes]] = {}
     for number, panel in enumerate(statemap.panels):
         held = panel.rectangles
-        packed[f"p{number}"] = kernel.Records(
-            held.row_offsets,
-            held.start_ns,
-            held.end_ns,
-            held.state_offsets,
-            held.state_index,
-            held.state_ns,
-            held.tag_offsets,
-            held.tag_index,
-            held.tag_ns,
-            held.fill,
-            panel.start_ns,
-            PIECE_BYTES,
-        )
+        where = held.row_offsets, held.start_ns, held.end_ns
+        if isinstance(held, Rectangles):
+            states = held.state_offsets, held.state_index, held.state_ns
+            tags = held.tag_offsets, held.tag_index, held.tag_ns
+            records = kernel.Records(*where, *states, *tags, held.fill, panel.start_ns, PIECE_BYTES)
+        else:
+            records = kernel.Records(
+                *where,
+                None,
+                held.state_index,
+                None,
+                None,
+                held.tag_index,
+                None,
+                held.state_fill,
+                panel.start_ns,
+                PIECE_BYTES,
+            )
+        packed[f"p{number}"] = records
         if panel.shared is not None:
             packed |= _shared_blocks(panel.shared, number, panel.start_ns)
         if len(panel.events):

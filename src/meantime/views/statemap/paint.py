@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.columns import first_rows
-from meantime.kernels.rectangles import MERGED, blend
+from meantime.kernels.rectangles import MERGED, Visible, blend
 from meantime.views.palette import parse
 from meantime.views.statemap.bands import GROUND
-from meantime.views.statemap.data import Rectangles
+from meantime.views.statemap.data import Rectangles, UnmergedRectangles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["paint", "ragged"]
 
 
-def paint(columns: Columns, order: Int64s, colors: Sequence[str]) -> Rectangles:
+def paint(
+    columns: Columns | Visible, order: Int64s, colors: Sequence[str]
+) -> Rectangles | UnmergedRectangles:
     """Return rectangles with the rows in this order, each colored by its states.
 
     A single state has its own color. Several are mixed as in the original: starting with the color
@@ -31,6 +33,9 @@ def paint(columns: Columns, order: Int64s, colors: Sequence[str]) -> Rectangles:
     a rectangle was merged with gaps, the result is mixed with the ground.
     """
     row_offsets = first_rows(columns.row, np.arange(len(order) + 1))
+    encoded = np.array([parse(color) for color in colors], np.float64).reshape(-1, 3) / 255
+    if isinstance(columns, Visible):
+        return _unmerged(columns, row_offsets, order, encoded)
     state_offsets, state_index, state_ns = columns[4:7]
     tag_offsets, tag_index, tag_ns = columns[7:10]
     start_ns, end_ns = columns.start, columns.end
@@ -42,7 +47,6 @@ def paint(columns: Columns, order: Int64s, colors: Sequence[str]) -> Rectangles:
         tag_offsets, tag_source = ragged(tag_offsets, source)
         tag_index, tag_ns = tag_index[tag_source], tag_ns[tag_source]
     fill = np.empty((len(start_ns), 3), np.uint8)
-    encoded = np.array([parse(color) for color in colors], np.float64).reshape(-1, 3) / 255
     times = state_offsets, state_index, state_ns
     if (columns.marks & MERGED).any():
         _mix(start_ns, end_ns, times, encoded, fill)
@@ -58,6 +62,22 @@ def paint(columns: Columns, order: Int64s, colors: Sequence[str]) -> Rectangles:
         tag_ns,
         fill,
     )
+
+
+def _unmerged(
+    columns: Visible, row_offsets: Int64s, order: Int64s, encoded: npt.NDArray[np.float64]
+) -> UnmergedRectangles:
+    start_ns, end_ns, state, tag = columns.start, columns.end, columns.state, columns.tag
+    if not np.array_equal(order, np.arange(len(order))):
+        row_offsets, source = ragged(row_offsets, order)
+        start_ns, end_ns, state = start_ns[source], end_ns[source], state[source]
+        tag = None if tag is None else tag[source]
+    count = len(encoded)
+    fill = np.empty((count, 3), np.uint8)
+    # one rectangle of length 1 for each state
+    ones, upto = np.ones(count, np.int64), np.arange(count + 1)
+    blend(0 * ones, ones, upto, upto[:-1].astype(np.int32), ones, encoded, fill)
+    return UnmergedRectangles(row_offsets, start_ns, end_ns, state, tag, fill)
 
 
 def _mix(

@@ -9,6 +9,7 @@ import numpy as np
 
 from meantime.columns import first_rows, named
 from meantime.kernels import rectangles as kernel
+from meantime.kernels.rectangles import Visible
 from meantime.query.lifetimes import has_state, intervals_between
 from meantime.views.statemap.data import Clipped
 from meantime.views.statemap.merging import merge
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s, Int64s
     from meantime.history import Intervals
-    from meantime.kernels.rectangles import Columns, Visible
+    from meantime.kernels.rectangles import Columns
     from meantime.views.statemap.options import Budget
     from meantime.views.statemap.panel_source import PanelSource
     from meantime.views.statemap.window import Window
@@ -36,13 +37,13 @@ class Drawing:
     """The rectangles of a map, its rows in natural order, without their colours.
 
     Attributes:
-        columns: The rectangles.
+        columns: The rectangles; as intervals if each is one.
         intervals: How many intervals they represent.
         clipped: What is not shown.
         existed: By row, when it existed in the window, if its rectangles do not show that.
     """
 
-    columns: Columns
+    columns: Columns | Visible
     intervals: int
     clipped: Clipped
     existed: dict[int, tuple[int, int]]
@@ -58,9 +59,13 @@ class Drawing:
         total = np.zeros(len(source.names), np.int64)
         if state not in source.table:
             return total
-        held = columns.state_index == source.table.index(state)
-        row = np.repeat(columns.row, np.diff(columns.state_offsets))
-        np.add.at(total, row[held], columns.state_ns[held])
+        if isinstance(columns, Visible):
+            row, of_state, length_ns = columns.row, columns.state, columns.end - columns.start
+        else:
+            row = np.repeat(columns.row, np.diff(columns.state_offsets))
+            of_state, length_ns = columns.state_index, columns.state_ns
+        held = of_state == source.table.index(state)
+        np.add.at(total, row[held], length_ns[held])
         return total
 
     def order(self, source: PanelSource, state: str | None) -> Int64s:
@@ -90,11 +95,11 @@ def draw(source: PanelSource, window: Window, *, budget: Budget, ignore_tags: bo
     # states of two entities are never one rectangle, so each has a number of its own at first
     number_of_quark = np.full(len(history.attributes), -1, np.int32)
     number_of_quark[source.quarks] = np.arange(len(source.quarks), dtype=np.int32)
-    columns = empty_columns(0)
+    columns = empty_columns(0, tagged=tags > 0)
     gaps, last = 0, (-1, 0)
     for batch in intervals_between(history, source.quarks, window.start_ns, window.end_ns):
         if len(batch) > len(columns.row):
-            columns = empty_columns(len(batch))
+            columns = empty_columns(len(batch), tagged=tags > 0)
         visible = _clip(batch, source, window, number_of_quark, columns, tagged=tags > 0)
         if is_shared and len(visible.row):
             visible.row[:] = source.rows[visible.row]
@@ -191,7 +196,7 @@ def _outside(
 
 
 def _existed(
-    columns: Columns,
+    columns: Columns | Visible,
     window: Window,
     before: npt.NDArray[np.bool_],
     after: npt.NDArray[np.bool_],

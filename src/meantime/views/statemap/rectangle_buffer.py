@@ -29,10 +29,11 @@ __all__ = ["RectangleBuffer", "empty_columns", "part"]
 _MOST_TO_SPARE = 3 << 16
 
 
-def empty_columns(rows: int) -> Visible:
+def empty_columns(rows: int, *, tagged: bool) -> Visible:
     """Return uninitialised columns for this number of intervals."""
-    row, state, tag = (np.empty(rows, np.int32) for _ in range(3))
+    row, state = np.empty(rows, np.int32), np.empty(rows, np.int32)
     start_ns, end_ns = np.empty(rows, np.int64), np.empty(rows, np.int64)
+    tag = np.empty(rows, np.int32) if tagged else None
     return Visible(row, start_ns, end_ns, state, tag, np.empty(rows, np.uint8))
 
 
@@ -44,9 +45,22 @@ def part(visible: Visible, first: int, last: int) -> Visible:
         visible.start[rows],
         visible.end[rows],
         visible.state[rows],
-        visible.tag[rows],
+        None if visible.tag is None else visible.tag[rows],
         visible.marks[rows],
     )
+
+
+def _copy(visible: Visible, into: Visible, at: int) -> None:
+    """Copy intervals to the rows from `at` on."""
+    source: tuple[npt.NDArray[Any] | None, ...] = visible
+    target: tuple[npt.NDArray[Any] | None, ...] = into
+    for values, column in zip(source, target, strict=True):
+        if values is not None and column is not None:
+            column[at : at + len(values)] = values
+
+
+def _tag_of_first(visible: Visible) -> int:
+    return -1 if visible.tag is None else int(visible.tag[0])
 
 
 def _no_rectangles() -> Columns:
@@ -85,7 +99,9 @@ class RectangleBuffer:
         joins: Whether an interval may continue the last one of the batch before.
 
     Attributes:
-        columns: The first `count` rows are used; the rest is spare capacity.
+        unmerged: The rectangles while each is an interval, in `count` rows; the rest is spare
+            capacity. None once they have times of their own.
+        columns: The rectangles with their times, from then on, in as many rows.
         count: How many rectangles there are.
         intervals: How many intervals they represent.
         level: The grid whose cells hold one rectangle; -1 while each interval is one.
@@ -95,6 +111,7 @@ class RectangleBuffer:
         self, window_ns: tuple[int, int], *, budget: Budget, tags: int, joins: bool
     ) -> None:
         self.window_ns = window_ns
+        self.unmerged: Visible | None = empty_columns(0, tagged=tags > 0)
         self.columns = _no_rectangles()
         self.count = 0
         self.intervals = 0
@@ -117,10 +134,17 @@ class RectangleBuffer:
         if self._joins:
             visible = self._join(visible)
         more = len(visible.row)
-        self._make_room(more, states, done_ratio)
-        self.count = kernel.pack(
-            visible, *self.window_ns, self.level, self._tallies, self.count, self.columns
-        )
+        if states > len(self._tallies.state_ns):
+            self._tallies = self._tallies._replace(
+                state_ns=np.zeros(2 * states, np.int64), state_held=np.empty(2 * states, np.int32)
+            )
+        if self.unmerged is not None:
+            self.unmerged = self._appended(self.unmerged, visible, done_ratio)
+        else:
+            self._make_room(more, done_ratio)
+            self.count = kernel.pack(
+                visible, *self.window_ns, self.level, self._tallies, self.count, self.columns
+            )
         self.intervals += more
         if self.count > self._most and self.level < kernel.LEVELS - 1:
             # Leave room for the intervals that are still to be added: too little means coarsening
@@ -130,8 +154,13 @@ class RectangleBuffer:
 
     def _join(self, visible: Visible) -> Visible:
         """Extend the last rectangle by the first interval, if state and tag are the same."""
-        columns, last = self.columns, self.count - 1
-        if last < 0 or not len(visible.row) or columns.marks[last] & kernel.MERGED:
+        last = self.count - 1
+        if last < 0 or not len(visible.row):
+            return visible
+        if self.unmerged is not None:
+            return self._continue(self.unmerged, visible)
+        columns = self.columns
+        if columns.marks[last] & kernel.MERGED:
             return visible
         state_at, tag_at = columns.state_offsets[last], columns.tag_offsets[last]
         tagged = bool(columns.tag_offsets[last + 1] - tag_at)
@@ -139,7 +168,7 @@ class RectangleBuffer:
             columns.row[last] != visible.row[0]
             or columns.end[last] != visible.start[0]
             or columns.state_index[state_at] != visible.state[0]
-            or (columns.tag_index[tag_at] if tagged else -1) != visible.tag[0]
+            or (columns.tag_index[tag_at] if tagged else -1) != _tag_of_first(visible)
         ):
             return visible
         columns.end[last] = visible.end[0]
@@ -150,18 +179,43 @@ class RectangleBuffer:
             columns.tag_ns[tag_at] = length_ns
         return part(visible, 1, len(visible.row))
 
-    def _make_room(self, more: int, states: int, done_ratio: float) -> None:
+    def _continue(self, unmerged: Visible, visible: Visible) -> Visible:
+        last = self.count - 1
+        if (
+            unmerged.row[last] != visible.row[0]
+            or unmerged.end[last] != visible.start[0]
+            or unmerged.state[last] != visible.state[0]
+            or (-1 if unmerged.tag is None else unmerged.tag[last]) != _tag_of_first(visible)
+        ):
+            return visible
+        unmerged.end[last] = visible.end[0]
+        unmerged.marks[last] |= visible.marks[0]
+        return part(visible, 1, len(visible.row))
+
+    def _appended(self, unmerged: Visible, visible: Visible, done_ratio: float) -> Visible:
+        """Return the columns with more intervals, in more memory if there is no room for them."""
+        count = self.count
+        self.count += len(visible.row)
+        if self.count > len(unmerged.row):
+            room = int(self._growth(len(visible.row), count, done_ratio) * self.count)
+            larger = empty_columns(room, tagged=unmerged.tag is not None)
+            _copy(part(unmerged, 0, count), larger, 0)
+            unmerged = larger
+        _copy(visible, unmerged, count)
+        return unmerged
+
+    def _growth(self, more: int, count: int, done_ratio: float) -> float:
+        """Return how many times as many rows as there are then to make room for."""
+        # Room that stays unused costs no memory: it is never written.
+        expected = min(1.1 / done_ratio, (self._most + more) / (count + more))
+        return max(1.5, expected)
+
+    def _make_room(self, more: int, done_ratio: float) -> None:
         columns, count = self.columns, self.count
-        if states > len(self._tallies.state_ns):
-            self._tallies = self._tallies._replace(
-                state_ns=np.zeros(2 * states, np.int64), state_held=np.empty(2 * states, np.int32)
-            )
         used = count, int(columns.state_offsets[count]), int(columns.tag_offsets[count])
         room = len(columns.row), len(columns.state_ns), len(columns.tag_ns)
         if any(size + more > limit for size, limit in zip(used, room, strict=True)):
-            # Room that stays unused costs no memory: it is never written.
-            expected = min(1.1 / done_ratio, (self._most + more) / (count + more))
-            factor = max(1.5, expected)
+            factor = self._growth(more, count, done_ratio)
             larger = (
                 limit if size + more <= limit else int(factor * (size + more))
                 for size, limit in zip(used, room, strict=True)
@@ -171,19 +225,39 @@ class RectangleBuffer:
     def _coarsen(self, goal: int) -> None:
         """Merge by the finest grid that leaves at most `goal` rectangles, or one for each run."""
         pairs = np.zeros(kernel.LEVELS, np.int64)
-        kernel.levels(self.count, self.columns, *self.window_ns, pairs)
+        held = self.columns if self.unmerged is None else self.unmerged
+        kernel.levels(self.count, held, *self.window_ns, pairs)
         enough = np.flatnonzero(self.count - np.cumsum(pairs) <= goal)
         self.level = int(enough[0]) if len(enough) else kernel.LEVELS - 1
+        if self.unmerged is not None:
+            self.add_times()
+            return
         first = np.empty(self.count, np.int64)
         runs = kernel.cells(self.count, self.columns, *self.window_ns, self.level, first)
         self.gather(first[:runs])
+
+    def add_times(self) -> None:
+        """Turn intervals into rectangles with times, those in one cell into one."""
+        if self.unmerged is None:
+            return
+        intervals, self.unmerged = part(self.unmerged, 0, self.count), None
+        tags = 0 if intervals.tag is None else self.count
+        self.columns = _with_room(self.columns, (0, 0, 0), (self.count, self.count, tags))
+        self.count = kernel.pack(
+            intervals, *self.window_ns, self.level, self._tallies, 0, self.columns
+        )
 
     def gather(self, first: Int64s) -> None:
         """Merge the rectangles from each `first` up to the next into one."""
         self.count = kernel.gather(first, self._tallies, self.count, self.columns)
 
-    def cut(self) -> Columns:
+    def cut(self) -> Columns | Visible:
         """Return the columns without spare capacity; the buffer must not be used after that."""
+        if self.unmerged is not None:
+            for values in self.unmerged:
+                if values is not None:
+                    values.resize(self.count, refcheck=False)
+            return self.unmerged
         columns = self.columns
         states, tags = int(columns.state_offsets[self.count]), int(columns.tag_offsets[self.count])
         arrays: tuple[npt.NDArray[Any], ...] = columns

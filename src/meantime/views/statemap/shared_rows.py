@@ -7,7 +7,7 @@ until they are few enough: index 0, before the states of the panel.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from meantime.views.statemap.data import SharedRows
 from meantime.views.statemap.rows import natural_key
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from meantime.columns import Int32s, Int64s
     from meantime.history import History
     from meantime.views.statemap.window import Window
@@ -137,24 +139,35 @@ def fill_gaps(visible: Visible, last: tuple[int, int]) -> Visible:
     gap = (row == row_before) & (start_ns > free_ns)
     place = np.arange(len(row)) + np.cumsum(gap)
     count = len(row) + int(np.count_nonzero(gap))
-    columns = [np.zeros(count, values.dtype) for values in visible]
-    for into, values in zip(columns, visible, strict=True):
-        into[place] = values
-    filled = Visible(*columns)
-    filled.state[place] += 1
-    filled.tag[place[gap] - 1] = -1
     before = place[gap] - 1
+    filled = Visible._make(_spread(values, place, count) for values in visible)
+    filled.state[place] += 1
+    if filled.tag is not None:
+        filled.tag[before] = -1
     filled.row[before] = row[gap]
     filled.start[before] = free_ns[gap]
     filled.end[before] = start_ns[gap]
     return filled
 
 
-def remove_gaps(columns: Columns) -> Columns:
+def _spread(values: npt.NDArray[Any] | None, place: Int64s, count: int) -> npt.NDArray[Any] | None:
+    """Return this number of rows with the values at their places, and zeros between."""
+    if values is None:
+        return None
+    into = np.zeros(count, values.dtype)
+    into[place] = values
+    return into
+
+
+def remove_gaps(columns: Columns | Visible) -> Columns | Visible:
     """Return rectangles without those that are nothing but gaps, and states counted from 0.
 
     One that was merged with gaps remains: the times of its states sum to less than its length.
     """
+    if isinstance(columns, Visible):
+        shown = columns.state > 0
+        whole = Visible._make(None if values is None else values[shown] for values in columns)
+        return whole._replace(state=whole.state - 1)
     held = columns.state_index > 0
     before = np.concatenate([[0], np.cumsum(held)])
     offsets = before[columns.state_offsets]

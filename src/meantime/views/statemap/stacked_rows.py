@@ -9,9 +9,10 @@ import numpy as np
 from meantime.kernels.pixel_columns import stack
 from meantime.views.png import indexed_png
 from meantime.views.state_classes import is_quiet, rank
+from meantime.views.statemap.data import Rectangles
 
 if TYPE_CHECKING:
-    from meantime.views.statemap.data import Rectangles, StatemapPanel
+    from meantime.views.statemap.data import StatemapPanel, UnmergedRectangles
 
 __all__ = ["can_stack", "stacked_png"]
 
@@ -28,16 +29,19 @@ def can_stack(panel: StatemapPanel, *, width_px: int, row_px: float) -> bool:
     if row_px < _LEAST_PX or len(panel.states) > _MOST_STATES:
         return False
     held = panel.rectangles
-    if len(held.state_index) > len(held):
-        return True
     if np.diff(held.row_offsets).max(initial=0) > 2 * width_px:
         return True
-    if (held.state_ns < held.end_ns - held.start_ns).any():
-        return True
+    if isinstance(held, Rectangles):
+        if len(held.state_index) > len(held):
+            return True
+        if (held.state_ns < held.end_ns - held.start_ns).any():
+            return True
     return _is_crowded(held, panel.start_ns, max(1, panel.end_ns - panel.start_ns), width_px)
 
 
-def _is_crowded(held: Rectangles, start_ns: int, span_ns: int, width_px: int) -> bool:
+def _is_crowded(
+    held: Rectangles | UnmergedRectangles, start_ns: int, span_ns: int, width_px: int
+) -> bool:
     """Return whether any column of pixels shows more than two rectangles, or one with gaps."""
     first, last = (
         ((times - start_ns) / span_ns * width_px).astype(np.int64)
@@ -55,13 +59,14 @@ def stacked_png(panel: StatemapPanel, *, width_px: int, row_px: int) -> bytes:
     order = sorted(range(len(ranks)), key=ranks.__getitem__)
     layer_of = np.empty(len(order), np.uint8)
     layer_of[order] = np.arange(len(order))
+    times = (held.state_offsets, held.state_ns) if isinstance(held, Rectangles) else (None, None)
     pixels = stack(
         held.row_offsets,
         held.start_ns,
         held.end_ns,
-        held.state_offsets,
+        times[0],
         held.state_index,
-        held.state_ns,
+        times[1],
         layer_of,
         np.array([not is_quiet(panel.states[state].name) for state in order], np.uint8),
         panel.start_ns,

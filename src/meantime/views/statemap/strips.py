@@ -52,7 +52,7 @@ def strips(
     end_ns = max(panel.end_ns, panel.start_ns + 1)  # a window may be empty
     if banded == 1:
         names = [f"{panel.entity_kind} {name}" for name in panel.entities]
-        held = panel.rectangles
+        held = panel.rectangles.with_times()
         drawn = (held.row_offsets, held.start_ns, held.end_ns, held.fill)
         window = (panel.start_ns, end_ns)
     else:
@@ -61,7 +61,7 @@ def strips(
         cells = width_px // BAND_PX
         window = (0, cells)
         drawn = bands(
-            panel.rectangles,
+            panel.rectangles.with_times(),
             start_ns=panel.start_ns,
             end_ns=end_ns,
             rows_a_band=banded,

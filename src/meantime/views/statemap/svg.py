@@ -150,7 +150,7 @@ def _occurring(panels: Sequence[StatemapPanel]) -> tuple[list[StateRow], int]:
     if len(states) > _MOST_STATES:
         total_ns = np.zeros(len(states))
         for panel in sharing:
-            columns = panel.rectangles
+            columns = panel.rectangles.with_times()
             total_ns += np.bincount(columns.state_index, columns.state_ns, len(states))
         longest = np.argsort(-total_ns, kind="stable")[:_MOST_STATES]
         shown = np.sort(longest[total_ns[longest] > 0]).tolist()
