@@ -320,7 +320,8 @@ def levels(
 ):
     """Add to `pairs[n]` how many pairs of neighbours are in one cell from level n on.
 
-    The columns are `Columns`, or `Visible`, of which each interval is a rectangle. So the caller finds the level that leaves few enough rectangles without trying each.
+    The columns are `Columns`, or `Visible`, of which each interval is a rectangle. So the caller
+    finds the level that leaves few enough rectangles without trying each.
     """
     cdef const int32_t[::1] row = columns.row
     cdef const int64_t[::1] start = columns.start
