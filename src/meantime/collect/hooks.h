@@ -29,10 +29,22 @@ enum {
 
 static void drop_item(hook *h);
 
+/* Calls what a hook replaces. PyObject_Vectorcall would also check the result, as the caller of the
+   hook does. */
+static inline PyObject *call_wrapped(hook *h, PyObject *const *args, size_t nargsf,
+                                     PyObject *names) {
+    PyTypeObject *type = Py_TYPE(h->wrapped);
+    if (likely(type->tp_flags & Py_TPFLAGS_HAVE_VECTORCALL)) {
+        vectorcallfunc call = *(vectorcallfunc *)((char *)h->wrapped + type->tp_vectorcall_offset);
+        if (likely(call)) return call(h->wrapped, args, nargsf, names);
+    }
+    return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+}
+
 static PyObject *hook_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf,
                                  PyObject *names) {
     hook *h = (hook *)self;
-    if (!recording_on) return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    if (!recording_on) return call_wrapped(h, args, nargsf, names);
     return h->call(h, args, nargsf, names);
 }
 
@@ -150,7 +162,7 @@ static PyObject *call_thread_start(hook *h, PyObject *const *args, size_t nargsf
         awaits_threads = 0;
         first_thread_starts();
     }
-    return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    return call_wrapped(h, args, nargsf, names);
 }
 
 static PyObject *call_thread_begin(hook *h, PyObject *const *args, size_t nargsf,
@@ -163,7 +175,7 @@ static PyObject *call_thread_begin(hook *h, PyObject *const *args, size_t nargsf
             thread_begins(args[0]);
         }
     }
-    return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    return call_wrapped(h, args, nargsf, names);
 }
 
 static PyObject *text_coro, *text_next_send_fn;
@@ -212,13 +224,13 @@ static PyObject *call_create_task(hook *h, PyObject *const *args, size_t nargsf,
                 break;
     }
     if (at >= count + keywords || count + keywords > 16 || !can_be_wrapped(args[at]))
-        return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+        return call_wrapped(h, args, nargsf, names);
     proxy *p = wrap_coroutine(args[at], label_variable ? given_context(args + count, names) : NULL);
     if (!p) return NULL;
     /* without PY_VECTORCALL_ARGUMENTS_OFFSET: the copy has no free item before its first */
     memcpy(forward, args, (size_t)(count + keywords) * sizeof *args);
     forward[at] = (PyObject *)p;
-    PyObject *task = PyObject_Vectorcall(h->wrapped, forward, (size_t)count, names);
+    PyObject *task = call_wrapped(h, forward, (size_t)count, names);
     if (task) bind_task(p, task);
     Py_DECREF(p);
     return task;
@@ -308,7 +320,7 @@ static PyObject *call_call_soon(hook *h, PyObject *const *args, size_t nargsf, P
             put(KIND_WAKE, id, current_task);
         }
     }
-    return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    return call_wrapped(h, args, nargsf, names);
 }
 
 /* Handle._run(self), of a class: one step of a task, or a callback */
@@ -377,7 +389,7 @@ static __attribute__((noinline)) PyObject *run_raising(hook *h, PyObject *handle
     to_raise = &r;
     replace_member(handle, handle_callback_offset, Py_NewRef(raiser));
     replace_member(handle, handle_args_offset, Py_NewRef(no_arguments));
-    PyObject *result = PyObject_Vectorcall(h->wrapped, &handle, 1, NULL);
+    PyObject *result = call_wrapped(h, &handle, 1, NULL);
     if (to_raise == &r) {
         /* it was not called */
         to_raise = NULL;
@@ -396,11 +408,11 @@ static PyObject *run_callback(hook *h, PyObject *handle, PyObject *callback, PyO
     PyObject *context = slot_of(handle, handle_context_offset);
     if (!runs_callbacks || !callback || !given || !PyTuple_CheckExact(given) || !context ||
         !PyContext_CheckExact(context))
-        return PyObject_Vectorcall(h->wrapped, &handle, 1, NULL);
+        return call_wrapped(h, &handle, 1, NULL);
     if (PyContext_Enter(context) < 0) {
         /* it is entered already: _run gets, and reports, the same error */
         PyErr_Clear();
-        return PyObject_Vectorcall(h->wrapped, &handle, 1, NULL);
+        return call_wrapped(h, &handle, 1, NULL);
     }
     Py_INCREF(context);
     PyObject *result = PyObject_Vectorcall(callback, &PyTuple_GET_ITEM(given, 0),
@@ -416,7 +428,7 @@ static PyObject *call_handle_run(hook *h, PyObject *const *args, size_t nargsf, 
     if (running_handle || current_task || PyVectorcall_NARGS(nargsf) != 1 ||
         loop_epoch != epoch || !PyObject_TypeCheck(args[0], timer_type->tp_base))
         /* a loop inside a step, or another object than a handle */
-        return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+        return call_wrapped(h, args, nargsf, names);
     /* a callback that is cancelled while it runs is removed from its handle */
     PyObject *callback = Py_XNewRef(slot_of(args[0], handle_callback_offset));
     PyObject *given = Py_XNewRef(slot_of(args[0], handle_args_offset));
@@ -461,7 +473,7 @@ static int waits(PyObject *timeout) {
 static PyObject *poll_events(hook *h, PyObject *const *args, size_t nargsf, PyObject *names,
                              int may_wait) {
     begin_poll(may_wait);
-    PyObject *ready = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    PyObject *ready = call_wrapped(h, args, nargsf, names);
     end_poll(may_wait, ready && PyList_Check(ready) ? (uint32_t)PyList_GET_SIZE(ready) : 0);
     return ready;
 }
@@ -479,7 +491,7 @@ static void (*loop_ends)(PyObject *loop) = NULL;
 static PyObject *call_run_forever(hook *h, PyObject *const *args, size_t nargsf,
                                   PyObject *names) {
     if (PyVectorcall_NARGS(nargsf) < 1)
-        return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+        return call_wrapped(h, args, nargsf, names);
     struct _PyInterpreterFrame *outer = loop_frame;
     uint32_t outer_epoch = loop_epoch, outer_location = loop_location;
     PyObject *type, *value, *traceback;
@@ -487,7 +499,7 @@ static PyObject *call_run_forever(hook *h, PyObject *const *args, size_t nargsf,
     loop_epoch = epoch;
     begin_polls();
     loop_begins(args[0]);
-    PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    PyObject *result = call_wrapped(h, args, nargsf, names);
     PyErr_Fetch(&type, &value, &traceback);
     loop_ends(args[0]);
     end_polls();
@@ -524,7 +536,7 @@ static PyObject *call_trio_spawn(hook *h, PyObject *const *args, size_t nargsf, 
     Py_ssize_t count = PyVectorcall_NARGS(nargsf);
     /* args[3] is the nursery: only the first task of a run has none */
     if (count > 3 && args[3] == Py_None) trio_begins(args[0]);
-    PyObject *task = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    PyObject *task = call_wrapped(h, args, nargsf, names);
     if (task) wrap_trio_task(task);
     return task;
 }
@@ -538,7 +550,7 @@ static PyObject *call_trio_get_events(hook *h, PyObject *const *args, size_t nar
 
 /* Runner.close(self) */
 static PyObject *call_trio_close(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
-    PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    PyObject *result = call_wrapped(h, args, nargsf, names);
     if (recording_on) end_loop_run();
     end_polls();
     return result;
@@ -548,7 +560,7 @@ static PyObject *call_trio_close(hook *h, PyObject *const *args, size_t nargsf, 
 
 static PyObject *call_unhandled(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
     dump_rings(DUMP_ERROR);
-    return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    return call_wrapped(h, args, nargsf, names);
 }
 
 /* _WorkItem.__init__(self, future, fn, ...) and .run(self), of a class */
@@ -557,14 +569,14 @@ static void (*item_submitted)(PyObject *item) = NULL;
 static uint32_t (*item_begins)(PyObject *item) = NULL;
 
 static PyObject *call_item_init(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
-    PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    PyObject *result = call_wrapped(h, args, nargsf, names);
     if (result && PyVectorcall_NARGS(nargsf)) item_submitted(args[0]);
     return result;
 }
 
 static PyObject *call_item_run(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
     uint32_t id = PyVectorcall_NARGS(nargsf) ? item_begins(args[0]) : 0;
-    PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    PyObject *result = call_wrapped(h, args, nargsf, names);
     if (recording_on) put(KIND_ITEM_END, id, 0);
     return result;
 }
@@ -577,7 +589,7 @@ static PyObject *call_item(hook *h, PyObject *const *args, size_t nargsf, PyObje
     uint32_t item = h->item;
     h->item = 0;
     put(KIND_ITEM_BEGIN, item, h->location);
-    PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    PyObject *result = call_wrapped(h, args, nargsf, names);
     if (recording_on) put(KIND_ITEM_END, item, 0);
     return result;
 }
@@ -602,12 +614,12 @@ static PyObject *call_with_item(hook *h, PyObject *const *args, size_t nargsf, P
     if (!item || total > 16) {
         PyErr_Clear();
         Py_XDECREF(item);
-        return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+        return call_wrapped(h, args, nargsf, names);
     }
     memcpy(small, args, total * sizeof *args);
     small[at] = item;
     PyObject *result =
-        PyObject_Vectorcall(h->wrapped, small, (size_t)PyVectorcall_NARGS(nargsf), names);
+        call_wrapped(h, small, (size_t)PyVectorcall_NARGS(nargsf), names);
     Py_DECREF(item);
     return result;
 }
@@ -640,7 +652,7 @@ static void (*pool_prepared)(PyObject *pool) = NULL;
 
 /* _setup_queues(self), of ThreadPool */
 static PyObject *call_pool_queues(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
-    PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    PyObject *result = call_wrapped(h, args, nargsf, names);
     if (result && PyVectorcall_NARGS(nargsf)) pool_prepared(args[0]);
     return result;
 }
@@ -667,7 +679,7 @@ static uint32_t (*pool_of_executor)(PyObject *executor) = NULL;
 static PyObject *call_submit(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
     uint32_t outer = current_pool;
     if (PyVectorcall_NARGS(nargsf)) current_pool = pool_of_executor(args[0]);
-    PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    PyObject *result = call_wrapped(h, args, nargsf, names);
     current_pool = outer;
     return result;
 }
@@ -676,7 +688,7 @@ static PyObject *call_submit(hook *h, PyObject *const *args, size_t nargsf, PyOb
 static PyObject *call_run_in_executor(hook *h, PyObject *const *args, size_t nargsf,
                                       PyObject *names) {
     latest_item = 0;
-    PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    PyObject *result = call_wrapped(h, args, nargsf, names);
     if (result && latest_item && future_type && PyObject_TypeCheck(result, future_type))
         await_item(result, latest_item);
     return result;

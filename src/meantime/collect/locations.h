@@ -283,6 +283,8 @@ static uint32_t spawn_site(PyObject *subject) {
 
 static getter coroutine_await = NULL;
 static PyTypeObject *task_type = NULL, *future_type = NULL;
+/* _asyncio.FutureIter, by which the interpreter's own futures are awaited */
+static PyTypeObject *future_iterator = NULL;
 
 /* cr_await is found in the type's table, since its C function is static in the interpreter. */
 static void find_getters(void) {
@@ -316,6 +318,8 @@ static int note_coroutine(PyObject *referred_to, void *found) {
 /* Returns what a compiled coroutine waits for; those of a loop's sockets are recognised by name. */
 static uint32_t leaf_of_compiled(PyObject *awaited) {
     PyObject *coroutine = NULL;
+    if (!future_iterator && !strcmp(Py_TYPE(awaited)->tp_name, "_asyncio.FutureIter"))
+        future_iterator = (PyTypeObject *)Py_NewRef(Py_TYPE(awaited));
     /* Cython awaits through a wrapper, which does not have the coroutine as an attribute */
     if (!strstr(Py_TYPE(awaited)->tp_name, "coroutine_wrapper") || !Py_TYPE(awaited)->tp_traverse)
         return LEAF_OTHER;
@@ -418,7 +422,8 @@ static uint32_t wait_location(PyObject *coroutine, PyObject *yielded) {
         PyObject *next = coroutine_await(at, NULL);
         if (!next || !PyCoro_CheckExact(next)) {
             if (!next) PyErr_Clear();
-            else if (next != Py_None && next != yielded && !PyGen_CheckExact(next))
+            else if (!Py_IS_TYPE(next, future_iterator) && next != Py_None && next != yielded &&
+                     !PyGen_CheckExact(next))
                 compiled = leaf_of_compiled(next);
             Py_XDECREF(next);
             break;

@@ -68,10 +68,15 @@ static void put_name(proxy *p, PyObject *name) {
 }
 
 /* Reads the name at its offset in the task: get_name would create the text of a default name. */
-static void note_name(proxy *p) {
-    if (!p->task || !name_offset || !PyObject_TypeCheck(p->task, task_type)) return;
+static inline PyObject *changed_name(proxy *p) {
+    if (!p->task || !name_offset || !PyObject_TypeCheck(p->task, task_type)) return NULL;
     PyObject *name = *(PyObject **)((char *)p->task + name_offset);
-    if (name && name != p->last_name) put_name(p, name);
+    return name != p->last_name ? name : NULL;
+}
+
+static void note_name(proxy *p) {
+    PyObject *name = changed_name(p);
+    if (name) put_name(p, name);
 }
 
 /* Labels */
@@ -249,11 +254,13 @@ static inline void put_end(uint8_t kind, uint32_t id, uint32_t location, uint32_
 }
 
 static void finish(proxy *p, uint8_t kind, uint32_t before) {
-    PyObject *type, *value, *traceback;
-    /* the step's own exception is set while the name is read */
-    PyErr_Fetch(&type, &value, &traceback);
-    note_name(p);
-    PyErr_Restore(type, value, traceback);
+    PyObject *type, *value, *traceback, *name = changed_name(p);
+    if (unlikely(name)) {
+        /* the step's own exception is set while the name is encoded */
+        PyErr_Fetch(&type, &value, &traceback);
+        put_name(p, name);
+        PyErr_Restore(type, value, traceback);
+    }
     put_end(kind, p->id, p->site, before);
     p->finished = 1;
     p->task = NULL;
@@ -486,6 +493,12 @@ static int proxy_traverse(PyObject *self, visitproc visit, void *arg) {
     return 0;
 }
 
+/* Memory of freed ones, which is used again: a server has a task for each request. */
+enum { KEPT_PROXIES = 64 };
+
+static proxy *kept_proxies[KEPT_PROXIES];
+static int proxies_kept = 0;
+
 static void proxy_dealloc(PyObject *self) {
     proxy *p = (proxy *)self;
     PyTypeObject *type = Py_TYPE(self);
@@ -494,7 +507,8 @@ static void proxy_dealloc(PyObject *self) {
     if (p->weak_references) PyObject_ClearWeakRefs(self);
     Py_XDECREF(p->coroutine);
     Py_XDECREF(p->label);
-    PyObject_GC_Del(self);
+    if (likely(proxies_kept < KEPT_PROXIES)) kept_proxies[proxies_kept++] = p;
+    else PyObject_GC_Del(self);
     Py_DECREF(type);
 }
 
@@ -557,8 +571,13 @@ static int prepare_proxies(void) {
 }
 
 static proxy *new_proxy(PyObject *coroutine) {
-    proxy *p = PyObject_GC_New(proxy, proxy_type);
-    if (!p) return NULL;
+    proxy *p;
+    if (likely(proxies_kept)) {
+        p = kept_proxies[--proxies_kept];
+        PyObject_Init((PyObject *)p, proxy_type);
+    } else if (!(p = PyObject_GC_New(proxy, proxy_type))) {
+        return NULL;
+    }
     p->coroutine = Py_NewRef(coroutine);
     p->weak_references = p->task = p->last_name = p->label = NULL;
     p->id = next_task++;

@@ -197,16 +197,24 @@ static __attribute__((noinline)) void begin_late(PyObject *scope) {
     Py_XDECREF(path);
 }
 
+THREAD_LOCAL uint32_t answered_request = 0; /* the last that was answered by this hook, or 0 */
+
 /* send(self, message), of uvicorn's RequestResponseCycle */
 static PyObject *call_asgi_send(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
-    long status = current_task && PyVectorcall_NARGS(nargsf) > 1 ? status_of_message(args[1]) : -1;
+    /* the parts of a body follow what begins the response */
+    int may_begin = current_task && PyVectorcall_NARGS(nargsf) > 1 &&
+                    (!served_request || served_request != answered_request);
+    long status = may_begin ? status_of_message(args[1]) : -1;
     if (status >= 0) {
         PyObject *scope = attribute_of(args[0], text_scope);
         if (scope && !served_request) begin_late(scope);
-        if (scope && served_request) answer_asgi(served_request, scope, status);
+        if (scope && served_request) {
+            answered_request = served_request;
+            answer_asgi(served_request, scope, status);
+        }
         Py_XDECREF(scope);
     }
-    return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    return call_wrapped(h, args, nargsf, names);
 }
 
 /* aiohttp */
@@ -249,7 +257,7 @@ static PyObject *call_finish_response(hook *h, PyObject *const *args, size_t nar
         if (served_request) answer_aiohttp(served_request, args[1], args[2]);
         else put_left_out();
     }
-    return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    return call_wrapped(h, args, nargsf, names);
 }
 
 /* The task of a request, by its coroutine's arguments: of uvicorn's run_asgi(self, app), self has the
@@ -294,6 +302,21 @@ static void note_arguments(served_arguments *found, PyObject *coroutine, int dep
         note_argument(found, frame->localsplus[i], depth);
 }
 
+/* The same for the server's own coroutine, whose arguments are known. */
+static void note_own_request(served_arguments *found, PyObject *coroutine) {
+    uint8_t server = server_of(subject_of(coroutine));
+    if (!server || frame_state(coroutine) != FRAME_CREATED) return;
+    PyObject *object = frame_of_coroutine(coroutine)->localsplus[server == SERVER_AIOHTTP];
+    for (int i = 0; object && i < serving_types_used; i++) {
+        if (serving_types[i].server != server ||
+            !PyObject_TypeCheck(object, (PyTypeObject *)serving_types[i].request))
+            continue;
+        found->request = object;
+        found->server = server;
+        return;
+    }
+}
+
 static uint8_t server_by_arguments(PyObject *coroutine) {
     served_arguments found = {NULL, NULL, 0};
     if (!PyCoro_CheckExact(coroutine)) return 0;
@@ -308,7 +331,9 @@ static uint8_t server_by_arguments(PyObject *coroutine) {
 static __attribute__((noinline)) void begin_served(proxy *p, uint64_t time_ns) {
     served_arguments found = {NULL, NULL, 0};
     PyObject *request, *method, *path;
-    if (PyCoro_CheckExact(p->coroutine)) note_arguments(&found, p->coroutine, 0);
+    if (!PyCoro_CheckExact(p->coroutine)) return;
+    note_own_request(&found, p->coroutine);
+    if (!found.request) note_arguments(&found, p->coroutine, 0);
     if (!found.request) return;
     /* what is called to read it can close the coroutine, which has the only reference */
     Py_INCREF(found.request);
