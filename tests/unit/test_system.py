@@ -184,8 +184,13 @@ def test_perf_records_where_bpftrace_is_not_installed(machine: Path, tmp_path: P
     assert "-e sched:sched_switch" in words
     assert words.endswith("-- sleep 1.500000000\n")
 
-    program(machine, "perf", 'if [ "$1" = record ]; then echo data; fi')
-    with pytest.raises(MeantimeError, match="perf recorded no event"):
+    ignored = "'trace' not valid for unknown events. Ignoring."
+    program(machine, "perf", f'if [ "$1" = record ]; then echo data; else echo "{ignored}" >&2; fi')
+    with pytest.raises(MeantimeError, match=r"perf recorded no event$"):
+        meantime.record_system("cpu", tmp_path / "none.txt", duration="1s")
+    # what there is of a recording that could not be written is not all
+    program(machine, "perf", 'echo data; for _ in 1 2; do echo "disk is full" >&2; done; exit 1')
+    with pytest.raises(MeantimeError, match=r"perf record failed: disk is full$"):
         meantime.record_system("cpu", tmp_path / "none.txt", duration="1s")
     assert not (tmp_path / "none.txt").exists()
 
