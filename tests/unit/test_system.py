@@ -150,6 +150,22 @@ def test_requests_are_counted_in_order_of_time(machine: Path, tmp_path: Path) ->
     assert states == [1, 2, 3, 4, 4, 4, 4, 5, 5, 5, 5, 5, 4, 4, 4, 4, 3, 2, 1, 0]
 
 
+def test_threads_are_called_by_all_names_that_they_had(machine: Path, tmp_path: Path) -> None:
+    bpftrace(
+        machine,
+        b'{"time":"%014d","entity":"7","state":0}\n' % 1
+        + b'{"description":"sh\\u0022 (7)","entity":"7"}\n'
+        + HEAD
+        + b'{"description":"a (b) (7)","entity":"7"}\n'
+        + b'{"time":"%014d","entity":"8","state":0}\n' % 2,
+    )
+
+    meantime.record_system("threads", tmp_path / "t", duration=1)
+
+    lines = [json.loads(line) for line in (tmp_path / "t").read_text().splitlines()[1:]]
+    assert [line["entity"] for line in lines] == ['a (b), sh" (7)', "8"]
+
+
 def test_a_program_that_fails_is_reported_and_leaves_no_file(machine: Path, tmp_path: Path) -> None:
     bpftrace(machine, b"", reported="ERROR: failed to attach", status=1)
 

@@ -25,6 +25,8 @@ __all__ = ["record", "script_text"]
 
 _LOST = re.compile(rb"Lost (\d+) events")
 _TAG = re.compile(rb'"tag":"(\d+)"')
+_THREAD = re.compile(rb'"entity":"(\d+)"')
+_DESCRIBED = b'{"description":'
 _ONE_MORE_OR_LESS = re.compile(rb'"entity":"([^"]+)","state":([+-]1)')
 # A context without rights to lock memory, in which it works all the same.
 _HARMLESS = (b"RLIMIT_MEMLOCK", b"WARNING", b"Lost ", b"Attaching")
@@ -53,9 +55,11 @@ def record(request: Request, output: IO[bytes], folder: Path) -> tuple[int, int]
         edited = _counted_requests()
     elif script == "cpu-statemap.bt":
         arguments = ["1"]  # with tags
-    elif pid is not None:
-        arguments = [str(pid)]
-        title = f"{title} of process {pid}"
+    else:
+        edited = _named_threads()
+        if pid is not None:
+            arguments = [str(pid)]
+            title = f"{title} of process {pid}"
     with (
         tempfile.TemporaryFile(dir=folder) as printed,
         tempfile.TemporaryFile(dir=folder) as problems,
@@ -176,6 +180,32 @@ def _counted_requests() -> Callable[[bytes], bytes]:
         return line[: found.start(2)] + b"%d" % state + line[found.end(2) :]
 
     return counted
+
+
+def _named_threads() -> Callable[[bytes], bytes]:
+    """Return a function that puts the names of threads before their ids.
+
+    The lines with names come first, and in no order of time: a thread has all names that it had.
+    """
+    names: dict[bytes, list[str]] = {}
+    called: dict[bytes, bytes] = {}
+
+    def named(line: bytes) -> bytes:
+        found = _THREAD.search(line)
+        if found is None:
+            return line
+        if line.startswith(_DESCRIBED):
+            name = json.loads(line)["description"].rpartition(" (")[0]
+            names.setdefault(found[1], []).append(name)
+            return b""
+        entity = called.get(found[1])
+        if entity is None:
+            known = ", ".join(dict.fromkeys(names.get(found[1], ())))
+            tid = found[1].decode()
+            entity = called[found[1]] = json.dumps(f"{known} ({tid})" if known else tid).encode()
+        return line[: found.start(1) - 1] + entity + line[found.end(1) + 1 :]
+
+    return named
 
 
 def _failure(reported: bytes) -> str:
