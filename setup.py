@@ -35,6 +35,7 @@ FASTER_WITH_O2 = {
     "coalesce",
     "csv_rows",
     "ctf",
+    "jfr",
     "perf",
     "perfetto",
     "scan_statemap",

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meantime.kernels import varints
-from meantime.readers.jfr import chunks
 
 
 def decoded(encoded: bytes) -> list[int]:
@@ -60,36 +59,3 @@ def test_ranges_of_equal_bytes_are_one(data: bytes, found: list[tuple[int, int]]
     known = list(dict.fromkeys(texts))
     assert first.tolist() == [texts.index(text) for text in known]
     assert code.tolist() == [known.index(text) for text in texts]
-
-
-@given(
-    st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 300)),
-    st.integers(0, 3),
-    st.integers(0, 2),
-)
-def test_integers_of_flight_recordings_are_read_as_one_by_one(
-    values: list[int], cut: int, more: int
-) -> None:
-    data = b"".join(map(nine_bytes, values))
-    data = data[: len(data) - cut]
-    expected, at = [], 0
-    try:
-        for _ in range(len(values) + more):
-            value, at = chunks._compressed(data, at)
-            expected.append(value)
-    except IndexError:
-        with pytest.raises(ValueError, match="ends too early"):
-            varints.integers(data, 0, len(values) + more)
-    else:
-        assert varints.integers(data, 0, len(values) + more) == (expected, at)
-        assert cut or expected == values
-
-
-def nine_bytes(value: int) -> bytes:
-    """Return an integer in at most 9 bytes, of which the last has 8 bits."""
-    found: list[int] = []
-    rest = value % 2**64
-    while rest > 127 and len(found) < 8:
-        found.append(rest & 127 | 128)
-        rest >>= 7
-    return bytes([*found, rest])

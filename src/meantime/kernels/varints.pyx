@@ -106,36 +106,6 @@ def decoded(const uint8_t[::1] data, Py_ssize_t count):
     return numbers_array
 
 
-def integers(bytes data, Py_ssize_t at, Py_ssize_t count):
-    """Return so many integers from an offset on, as a list, and the offset behind them.
-
-    They are those of Java flight recordings: at most 9 bytes, of which the last has 8 bits.
-
-    Raises:
-        ValueError: If the bytes end before them.
-    """
-    cdef const uint8_t* text = <const uint8_t*>PyBytes_AS_STRING(data)
-    cdef Py_ssize_t i, size = len(data)
-    cdef uint64_t value
-    cdef int shift
-    if not 0 <= at <= size or not 0 <= count <= size - at:
-        raise ValueError("it ends too early")
-    found = [None] * count
-    for i in range(count):
-        value = 0
-        shift = 0
-        while at < size and shift < 56 and text[at] > 127:
-            value |= <uint64_t>(text[at] & 127) << shift
-            shift += 7
-            at += 1
-        if at == size:
-            raise ValueError("it ends too early")
-        value |= <uint64_t>text[at] << shift
-        at += 1
-        found[i] = <int64_t>value
-    return found, at
-
-
 cdef const uint8_t* field_end(const uint8_t* at, const uint8_t* end, uint64_t* tag,
                               const uint8_t** begin) noexcept nogil:
     """Read a field of a message; return what follows it, or NULL if it is malformed or cut."""

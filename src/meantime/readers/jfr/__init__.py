@@ -8,7 +8,6 @@ is recorded only above a threshold (10 or 20 ms by default), so a thread has no 
 from __future__ import annotations
 
 import json
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,10 +25,19 @@ from meantime.attribute_paths import (
 from meantime.clocks import Clock
 from meantime.columns import Interner
 from meantime.errors import InputError
+from meantime.kernels.jfr import Op, StackRows, objects, times
 from meantime.readers.contract import lazy_trace
-from meantime.readers.jfr.chunks import HEADER_BYTES, MAGIC, Chunk, Header, Type
+from meantime.readers.jfr.chunks import (
+    HEADER_BYTES,
+    INTEGERS,
+    MAGIC,
+    Chunk,
+    Header,
+    Pool,
+)
+from meantime.readers.jfr.constants import LONGEST_TEXT, Constants
 from meantime.readers.private_fields import PRIVATE_NAME
-from meantime.stacks import NO_STACK, StackTableBuilder
+from meantime.stacks import StackTable
 from meantime.trace import (
     Arguments,
     Counters,
@@ -45,22 +53,29 @@ from meantime.trace import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
     from meantime.readers.contract import ReadOptions
     from meantime.readers.file_text import FileText
+    from meantime.readers.jfr.chunks import (
+        Description,
+        Type,
+    )
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
 
-    # Adds an event: its fields, when it began, and when it ended.
-    Add = Callable[[list[Any], int, int], None]
+    # Adds events.
+    Add = Callable[["_Events"], None]
 
 __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "jfr"
 
 _BATCH_ROWS = 1 << 15
+# How many events of a type are read at a time.
+_EVENTS = 1 << 17
 _LAST_NS = 2**62
-_MOST_FRAMES = 20
-_LONGEST_TEXT, _LONGEST_NAME = 200, 2000
 
 _SAMPLES = {
     "jdk.ExecutionSample",
@@ -139,7 +154,6 @@ _SETTINGS = {
     "jdk.CPUInformation",
     "datadog.ProfilerSetting",
 }
-_UNKNOWN = Type(-1, "")
 _USUAL = {"startTime", "duration", "eventThread", "stackTrace", "sampledThread", "thread"}
 
 
@@ -166,12 +180,13 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
         text = source.text()
     trace.clock = Clock("realtime", utc_at_origin_ns=0)
     reading = _Reading(trace, options)
+    described: dict[bytes, Description] = {}
     at, chunks = 0, 0
     is_cut = source.truncated
     size = len(text)
     while at < size:
         options.report_progress(at, size)
-        chunk, length = _chunk(source.name, text, at, chunks)
+        chunk, length = _chunk(source.name, text, at, chunks, described)
         is_cut |= chunk is None or chunk.is_cut
         if chunk is not None and chunk.types:
             chunks += 1
@@ -190,7 +205,11 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
 
 
 def _chunk(
-    name: str, text: FileText | memoryview, at: int, chunks: int
+    name: str,
+    text: FileText | memoryview,
+    at: int,
+    chunks: int,
+    described: dict[bytes, Description],
 ) -> tuple[Chunk | None, int]:
     """Return the chunk at an offset, and its bytes; None if what is there is not one."""
     left = len(text) - at
@@ -214,7 +233,7 @@ def _chunk(
     # a chunk that was not finished goes on until the end
     is_whole = HEADER_BYTES < size <= left and following in {b"", MAGIC}
     length = size if is_whole else left
-    chunk = Chunk(name, bytes(text[at : at + length]), header, at)
+    chunk = Chunk(name, bytes(text[at : at + length]), header, at, described)
     chunk.is_cut |= not is_whole
     return chunk, length
 
@@ -222,22 +241,131 @@ def _chunk(
 class _Rows:
     """Rows of one kind of batch until they are delivered."""
 
-    def __init__(self, columns: int) -> None:
-        self.columns: list[list[Any]] = [[] for _ in range(columns)]
+    def __init__(self, *types: Any) -> None:
+        self._types = types
+        self._parts: list[tuple[npt.NDArray[Any], ...]] = []
+        self._size = 0
 
-    def add(self, *values: Any) -> None:
-        for column, value in zip(self.columns, values, strict=True):
-            column.append(value)
+    def add(self, *columns: Any) -> None:
+        """Add columns; a number is that of all rows."""
+        self._size += len(columns[0])
+        self._parts.append(columns)
 
     def __len__(self) -> int:
-        return len(self.columns[0])
+        return self._size
 
-    def take(self, *types: Any) -> list[Any]:
+    def take(self) -> list[Any]:
         """Return the columns as arrays, and forget them."""
-        found = [np.array(column, type_) for column, type_ in zip(self.columns, types, strict=True)]
-        for column in self.columns:
-            column.clear()
+        found = [np.empty(self._size, type_) for type_ in self._types]
+        begin = 0
+        for part in self._parts:
+            end = begin + len(part[0])
+            for column, values in zip(found, part, strict=True):
+                column[begin:end] = values
+            begin = end
+        self._parts.clear()
+        self._size = 0
         return found
+
+
+class _Events:
+    """Events of one type: their fields as columns, and when they began and ended."""
+
+    def __init__(
+        self, found: Constants, type_: Type, pool: Pool, start_ns: Int64s, end_ns: Int64s
+    ) -> None:
+        self.found = found
+        self.type = type_
+        self.start_ns = start_ns
+        self.end_ns = end_ns
+        self._pool = pool
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    def kind(self, index: int) -> int:
+        """Return what a field is: an `Op`."""
+        return self._pool.kinds[index]
+
+    def column(self, index: int) -> Int64s:
+        """Return the values of a field."""
+        found: Int64s = self._pool.values[index]
+        return found
+
+    def keys(self, index: int | None) -> Int64s | None:
+        """Return the integers in a field; None if it has something else."""
+        if index is None or self.kind(index) not in INTEGERS:
+            return None
+        return self.column(index)
+
+    def texts(self, index: int) -> tuple[Int64s, list[Any]] | None:
+        """Return what a field says: an index by event, and the texts, or None, that differ.
+
+        None if it has no texts.
+        """
+        of = self.type.fields[index]
+        kind = self.kind(index)
+        if of.is_pooled and kind in INTEGERS:
+            keys, codes = np.unique(self.column(index), return_inverse=True)
+            names = self.found.names(of.type, keys)
+            shown = zip(keys.tolist(), names, strict=True)
+            return codes, [name[:LONGEST_TEXT] or None if key else None for key, name in shown]
+        if kind == Op.TEXT:
+            found, texts = self.found.chunk.texts(self.column(index))
+            return found.astype(np.int64), [
+                text if text is None else text[:LONGEST_TEXT] for text in texts
+            ]
+        return None
+
+    def of(self, rows: npt.NDArray[np.bool_]) -> _Events:
+        """Return some of the events."""
+        pool = Pool(self._pool.kinds, self._pool.keys[rows], self._pool.values[:, rows])
+        return _Events(self.found, self.type, pool, self.start_ns[rows], self.end_ns[rows])
+
+
+class _Member:
+    """A field of events that is shown.
+
+    Attributes:
+        name: Its name.
+        kind: What its values are: an `Op`.
+        values: int64 by event; of texts, an index of the table.
+        table: The texts; None where there is none. None of other kinds.
+    """
+
+    def __init__(
+        self, name: str, kind: int, values: Int64s, table: list[str | None] | None
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.values = values
+        self.table = table
+
+    def of(self, rows: npt.NDArray[np.bool_]) -> _Member:
+        """Return the field of some of the events."""
+        return _Member(self.name, self.kind, self.values[rows], self.table)
+
+    def count(self) -> int:
+        """Return how many events have the field."""
+        if self.table is None:
+            return len(self.values)
+        is_there = np.array([text is not None for text in self.table], np.bool_)
+        return int(np.count_nonzero(is_there[self.values]))
+
+    def written(self) -> list[bytes] | None:
+        """Return the table as JSON."""
+        if self.table is None:
+            return None
+        return [b"" if text is None else json.dumps(text).encode() for text in self.table]
+
+
+def _different(values: Int64s) -> tuple[Int64s, Int64s]:
+    """Return the different values in order of their first rows, and which of them each row has."""
+    different, first, of = np.unique(values, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return different[order], rank[of]
 
 
 class _Reading:
@@ -253,25 +381,30 @@ class _Reading:
         self._paths, self._values = Interner(trace.paths), Interner(trace.values)
         self._categories = Interner(trace.categories)
         self._tags: Interner[str] = Interner([])
-        self._stacks = StackTableBuilder()
+        self._stacks = StackRows()
+        self._frames: list[str] = []
+        self._frame_codes = Interner(self._frames)
         self._pid = "java"
-        self._names: dict[str, str] = {}
-        self._spans, self._points, self._samples = _Rows(7), _Rows(5), _Rows(5)
-        self._flows, self._numbers = _Rows(5), _Rows(3)
-        self._states: dict[int, list[tuple[int, int, int, int]]] = {}
+        i8, i4 = np.int64, np.int32
+        self._spans = _Rows(i8, i8, i4, i4, i4, i8, i4)
+        self._points = _Rows(i8, i4, i4, i8, i4)
+        self._samples = _Rows(i8, i4, i4, i8, i4)
+        self._flows = _Rows(i4, i8, i4, i8, i4)
+        self._numbers = _Rows(i8, i4, np.float64)
+        self._states = _Rows(i4, i8, i8, i8, i8)
         self._has_counters = False
 
     def chunk(self, chunk: Chunk, options: ReadOptions) -> Iterator[Batch]:
         """Yield the events of a chunk, but for states."""
         self._trace.anomalies.add("bad_record", chunk.bad_pools)
-        found = _Chunk(chunk, self._stacks)
+        found = Constants(chunk, self._stacks, self._frame_codes, self._frames)
         self._find_process(found)
         for number in list(chunk.events):
             type_ = chunk.types.get(number)
-            if type_ is None:
-                self._trace.anomalies.add("bad_record", len(chunk.events[number]))
-                continue
             count = len(chunk.events[number])
+            if type_ is None:
+                self._trace.anomalies.add("bad_record", count)
+                continue
             if type_.name in self._left_out:
                 self._trace.anomalies.add("private_field", count)
             elif type_.name in _SETTINGS or "startTime" not in type_.index:
@@ -280,55 +413,72 @@ class _Reading:
                 yield from self._type(found, type_, options)
             self._trace.records += count
 
-    def _find_process(self, found: _Chunk) -> None:
+    def _find_process(self, found: Constants) -> None:
         chunk = found.chunk
         for number, type_ in chunk.types.items():
             if type_.name != "jdk.JVMInformation" or number not in chunk.events:
                 continue
-            for _, values in chunk.rows(number):
-                pid = values[type_.index["pid"]] if values and "pid" in type_.index else 0
-                if isinstance(pid, int) and 0 < pid < 2**32:
+            events, problems = chunk.rows(number, 0, len(chunk.events[number]))
+            at = type_.index.get("pid")
+            if at is None or events.kinds[at] not in INTEGERS:
+                continue
+            for pid in events.values[at][problems == 0].tolist():
+                if 0 < pid < 2**32:
                     self._pid = str(pid)
 
-    def _type(self, found: _Chunk, type_: Type, options: ReadOptions) -> Iterator[Batch]:
+    def _type(self, found: Constants, type_: Type, options: ReadOptions) -> Iterator[Batch]:
+        add = self._adder(type_)
+        count = len(found.chunk.events[type_.number])
+        for first in range(0, count, _EVENTS):
+            events = self._timed(found, type_, first, min(first + _EVENTS, count), options)
+            if len(events):
+                add(events)
+            yield from self._full()
+
+    def _timed(
+        self, found: Constants, type_: Type, first: int, end: int, options: ReadOptions
+    ) -> _Events:
+        """Read some events of a type, without those that have no time."""
         chunk = found.chunk
-        add = self._adder(found, type_)
         start_at, length_at = type_.index["startTime"], type_.index.get("duration")
-        done = 0
-        for at, values in chunk.rows(type_.number):
-            done += 1
-            if values is None:
-                if not options.lenient and not chunk.is_cut:
-                    raise chunk.damaged(at, IndexError())
-                self._trace.anomalies.add("bad_record")
-                continue
-            ticks = values[start_at], 0 if length_at is None else values[length_at]
-            if not all(isinstance(each, int) for each in ticks):
-                if not options.lenient:
-                    raise chunk.damaged(at, ValueError("its time is not a number"))
-                self._trace.anomalies.add("bad_record")
-                continue
-            start_ns = chunk.time_ns(ticks[0])
-            length_ns = max(0, chunk.length_ns(ticks[1]))
-            if not -_LAST_NS < start_ns < _LAST_NS - length_ns or length_ns > _LAST_NS:
-                self._trace.anomalies.add("time_out_of_range")
-                continue
-            if start_ns <= self._until_ns:
-                add(values, start_ns, start_ns + length_ns)
-            if not done % 1024:
-                yield from self._full()
-        yield from self._full()
+        pool, problems = chunk.rows(type_.number, first, end)
+        bad = problems != 0
+        has_times = all(at is None or pool.kinds[at] in INTEGERS for at in (start_at, length_at))
+        if not has_times:
+            bad[:] = True
+        if bad.any():
+            row = int(np.flatnonzero(bad)[0])
+            if not options.lenient and (not chunk.is_cut or not problems[row]):
+                error = IndexError() if problems[row] else ValueError("its time is not a number")
+                raise chunk.damaged(int(pool.keys[row]), error)
+            self._trace.anomalies.add("bad_record", int(np.count_nonzero(bad)))
+        ticks = pool.values[start_at]
+        header = chunk.header
+        start_ns, length_ns, outside = times(
+            ticks,
+            np.zeros_like(ticks) if length_at is None else pool.values[length_at],
+            header.start_ticks,
+            header.ticks_per_second,
+            header.start_ns,
+            _LAST_NS,
+        )
+        is_outside = (outside != 0) & ~bad
+        self._trace.anomalies.add("time_out_of_range", int(np.count_nonzero(is_outside)))
+        events = _Events(found, type_, pool, start_ns, start_ns + length_ns)
+        kept = ~bad & ~is_outside & (start_ns <= self._until_ns)
+        return events if kept.all() else events.of(kept)
 
-    def _adder(self, found: _Chunk, type_: Type) -> Add:
-        """Return what adds an event of a type."""
+    def _adder(self, type_: Type) -> Add:
+        """Return what adds events of a type."""
         if type_.name in _SAMPLES:
-            return self._sample_adder(found, type_)
+            return self._add_samples
         if type_.name in _COUNTERS:
-            return self._counter_adder(found, type_)
-        return self._event_adder(found, type_)
+            return self._add_counters
+        return self._add_events
 
-    def _event_adder(self, found: _Chunk, type_: Type) -> Add:
-        name, index = type_.name, type_.index
+    def _add_events(self, events: _Events) -> None:
+        type_, index = events.type, events.type.index
+        name = type_.name
         label = name.rsplit(".", 1)[-1]
         state = _STATES.get(name)
         lane = next((lane for begin, lane in _LANES if name.startswith(begin)), None)
@@ -336,125 +486,224 @@ class _Reading:
         # a phase or an operation says more than the event's name
         naming = next((each for each in ("name", "operation") if lane and each in index), None)
         owner_at = index.get("previousOwner", index.get("parentThread"))
-        private = set() if self._with_private else set(filter(PRIVATE_NAME.search, index))
-
-        def add(values: list[Any], start_ns: int, end_ns: int) -> None:
-            lasts = end_ns > start_ns
-            entity = self._entity(found, type_, values, lane, lasts=lasts)
-            if entity is None:
-                return
-            fields = found.fields(type_, values)
-            for each in private & fields.keys():
-                del fields[each]
-                self._trace.anomalies.add("private_field")
-            called = self._values.code(str(fields.pop(naming))) if naming in fields else own
-            if state is not None and lasts:
-                self._states.setdefault(entity, []).append(
-                    (start_ns, end_ns, self._values.code(state), self._tag(fields))
+        entity = self._entities(events, lane)
+        if (entity < 0).any():
+            events, entity = events.of(entity >= 0), entity[entity >= 0]
+        if not len(events):
+            return
+        members = self._members(events)
+        called: Int32s | int = own
+        if naming is not None and index[naming] in members:
+            called = self._named(members.pop(index[naming]), own)
+        start_ns, end_ns = events.start_ns, events.end_ns
+        lasts = end_ns > start_ns
+        if state is not None and lasts.any():
+            tags = self._state_tags([each for each in members.values() if each.table], lasts)
+            self._states.add(
+                entity[lasts], start_ns[lasts], end_ns[lasts], self._values.code(state), tags
+            )
+        if owner_at is not None:
+            self._add_flows(events, owner_at, entity)
+        stack = events.keys(index.get("stackTrace"))
+        for rows, is_span in ((lasts, True), (~lasts, False)):
+            if not rows.any():
+                continue
+            parts = [each.of(rows) for each in members.values()]
+            if is_span and stack is not None:
+                keys, which = np.unique(stack[rows], return_inverse=True)
+                texts = events.found.stack_texts(type_.fields[index["stackTrace"]].type, keys)
+                parts.append(_Member("stack", Op.TEXT, which, texts))
+            offset, length = self._write(parts, int(np.count_nonzero(rows)))
+            name_of = called if isinstance(called, int) else called[rows]
+            if is_span:
+                self._spans.add(
+                    start_ns[rows], end_ns[rows], entity[rows], name_of, category, offset, length
                 )
-            if owner_at is not None:
-                self._flow(found, type_, values, owner_at, entity, end_ns)
-            if lasts:
-                offset, length = self._text(fields | found.stack_fields(type_, values))
-                self._spans.add(start_ns, end_ns, entity, called, category, offset, length)
             else:
-                self._points.add(start_ns, entity, called, *self._text(fields))
+                self._points.add(start_ns[rows], entity[rows], name_of, offset, length)
 
-        return add
+    def _members(self, events: _Events) -> dict[int, _Member]:
+        """Return the fields that are numbers, texts, or constants with a name, by index."""
+        found: dict[int, _Member] = {}
+        for at, each in enumerate(events.type.fields):
+            kind = events.kind(at)
+            if each.name in _USUAL or kind in {Op.ARRAY, Op.MARK}:
+                continue
+            texts = events.texts(at)
+            member = _Member(each.name, kind, events.column(at), None)
+            if texts is not None:
+                member = _Member(each.name, Op.TEXT, *texts)
+            if not self._with_private and PRIVATE_NAME.search(each.name):
+                self._trace.anomalies.add("private_field", member.count())
+            else:
+                found[at] = member
+        return found
 
-    def _entity(
-        self, found: _Chunk, type_: Type, values: list[Any], lane: str | None, *, lasts: bool
-    ) -> int | None:
-        """Return what an event is of; None if that is left out."""
-        if lane is None:
-            at = type_.index.get("eventThread")
-            entity = self._thread(found, type_, values, at)
-            # what lasted is drawn in a lane, and what has no thread may overlap others
-            if entity is None or not lasts or len(self._trace.paths[entity]) > 2:
-                return entity
-        return self._paths.code(async_path(self._pid, "JVM", lane or "Other"))
+    def _named(self, member: _Member, own: int) -> Int32s:
+        """Return the names of events that a field has."""
+        values, which = _different(member.values)
+        if member.table is not None:
+            names = [member.table[value] for value in values.tolist()]
+        elif member.kind in {Op.FLOAT, Op.DOUBLE}:
+            names = [str(value) for value in values.view(np.float64).tolist()]
+        elif member.kind == Op.BOOLEAN:
+            names = [str(bool(value)) for value in values.tolist()]
+        else:
+            names = [str(value) for value in values.tolist()]
+        codes = [own if name is None else self._values.code(name) for name in names]
+        found: Int32s = np.array(codes, np.int32)[which]
+        return found
 
-    def _sample_adder(self, found: _Chunk, type_: Type) -> Add:
-        index = type_.index
+    def _state_tags(self, members: list[_Member], rows: npt.NDArray[np.bool_]) -> Int64s:
+        """Return the tag of each state: its fields that are texts."""
+        # of what is in nearly every event another number, there would be too many
+        which = np.zeros(int(np.count_nonzero(rows)), np.int64)
+        for member in members:
+            assert member.table is not None
+            _, which = _different(which * len(member.table) + member.values[rows])
+        different, first = np.unique(which, return_index=True)
+        tags = np.empty(len(different), np.int64)
+        chosen = [member.values[rows][first].tolist() for member in members]
+        for at in range(len(different)):
+            fields = {}
+            for member, values in zip(members, chosen, strict=True):
+                assert member.table is not None
+                value = member.table[values[at]]
+                if value is not None:
+                    fields[member.name] = value
+            tags[at] = self._tag(fields)
+        found: Int64s = tags[which]
+        return found
+
+    def _write(self, members: list[_Member], rows: int) -> tuple[Int64s, Int32s]:
+        """Write fields, and return where those of each event are."""
+        text, offset, length = objects(
+            rows,
+            [json.dumps(each.name).encode() for each in members],
+            [int(each.kind) for each in members],
+            [np.ascontiguousarray(each.values) for each in members],
+            [each.written() for each in members],
+        )
+        return np.where(length > 0, offset + self._trace.text.add(text), 0), length
+
+    def _entities(self, events: _Events, lane: str | None) -> Int32s:
+        """Return what each event is of; -1 for those that are left out."""
+        if lane is not None:
+            code = self._paths.code(async_path(self._pid, "JVM", lane))
+            return np.full(len(events), code, np.int32)
+        entity = self._threads(events, events.type.index.get("eventThread"))
+        # what lasted is drawn in a lane, and what has no thread may overlap others
+        process = self._paths.code(process_path(self._pid))
+        beside = (entity == process) & (events.end_ns > events.start_ns)
+        if beside.any():
+            entity[beside] = self._paths.code(async_path(self._pid, "JVM", "Other"))
+        return entity
+
+    def _add_samples(self, events: _Events) -> None:
+        type_, index = events.type, events.type.index
         label = type_.name.rsplit(".", 1)[-1]
-        thread_at = index.get("sampledThread", index.get("eventThread"))
-        stack_at, state_at = index.get("stackTrace"), index.get("state")
-        weight_at = index.get("samples")
-        events: dict[Any, int] = {}
+        entity = self._threads(events, index.get("sampledThread", index.get("eventThread")))
+        if (entity < 0).any():
+            events, entity = events.of(entity >= 0), entity[entity >= 0]
+        if not len(events):
+            return
+        state, state_at = None, index.get("state")
+        if state_at is not None:
+            state = events.keys(state_at)
+        event: Int32s | int
+        if state is None or state_at is None:
+            event = self._values.code(label)
+        else:
+            keys, which = _different(state)
+            names = events.found.names(type_.fields[state_at].type, keys)
+            codes = [self._values.code(f"{label} {name}".strip()) for name in names]
+            event = np.array(codes, np.int32)[which]
+        stack: Int32s | int = -1
+        stacks = events.keys(index.get("stackTrace"))
+        if stacks is not None:
+            keys, which = _different(stacks)
+            of = type_.fields[index["stackTrace"]].type
+            stack = events.found.stack_rows(of, keys)[which]
+        weight: Int64s | int = 1
+        weights = events.keys(index.get("samples"))
+        if weights is not None:
+            weight = np.clip(weights, 1, 2**40)
+        self._samples.add(events.start_ns, entity, stack, weight, event)
 
-        def add(values: list[Any], start_ns: int, _: int) -> None:
-            entity = self._thread(found, type_, values, thread_at)
-            if entity is None:
-                return
-            key = None if state_at is None else values[state_at]
-            if isinstance(key, list):
-                key = None
-            if key not in events:
-                state = "" if state_at is None else found.name(type_.fields[state_at].type, key)
-                events[key] = self._values.code(f"{label} {state}".strip())
-            stack = NO_STACK
-            if stack_at is not None and isinstance(values[stack_at], int):
-                stack = found.stack(type_.fields[stack_at].type, values[stack_at])
-            weight = 1
-            if weight_at is not None and isinstance(values[weight_at], int):
-                weight = min(max(values[weight_at], 1), 2**40)
-            self._samples.add(start_ns, entity, stack, weight, events[key])
-
-        return add
-
-    def _counter_adder(self, found: _Chunk, type_: Type) -> Add:
+    def _add_counters(self, events: _Events) -> None:
+        type_ = events.type
         called, wanted = _COUNTERS[type_.name]
         thread_at = type_.index.get("eventThread")
-        series = [each.partition(".") for each in wanted]
-        unit = {"Heap": " (bytes)", "CPU load": " (share)"}.get(called, "")
+        group = called + {"Heap": " (bytes)", "CPU load": " (share)"}.get(called, "")
+        entities = np.zeros(len(events), np.int32)
+        groups = {0: group}
+        if thread_at is not None:
+            entities = self._threads(events, thread_at)
+            groups = {
+                each: f"{group} of {self._trace.names.get(each, self._trace.paths[each][-1])}"
+                for each in np.unique(entities[entities >= 0]).tolist()
+            }
+        for name, _, below in (each.partition(".") for each in wanted):
+            values = self._counted(events, name, below)
+            if values is None:
+                continue
+            for each, of_entity in groups.items():
+                rows = np.isfinite(values) & (entities == each)
+                if rows.any():
+                    path = counter_path(self._pid, of_entity, below or name)
+                    self._numbers.add(events.start_ns[rows], self._paths.code(path), values[rows])
 
-        def add(values: list[Any], start_ns: int, _: int) -> None:
-            group = called + unit
-            if thread_at is not None:
-                entity = self._thread(found, type_, values, thread_at)
-                if entity is None:
-                    return
-                group += f" of {self._trace.names.get(entity, self._trace.paths[entity][-1])}"
-            for name, _dot, below in series:
-                value = found.field(type_, values, name)
-                if below and isinstance(value, list):
-                    inner = found.type(type_.fields[type_.index[name]].type)
-                    value = found.field(inner, value, below)
-                if isinstance(value, int | float) and math.isfinite(value):
-                    path = counter_path(self._pid, group, below or name)
-                    self._numbers.add(start_ns, self._paths.code(path), float(value))
+    def _counted(self, events: _Events, name: str, below: str) -> npt.NDArray[np.float64] | None:
+        """Return the numbers in a field, or in a field of it; None if there are none."""
+        at = events.type.index.get(name)
+        if at is None:
+            return None
+        kind, column = events.kind(at), events.column(at)
+        if below and kind == Op.MARK:
+            chunk, number = events.found.chunk, events.type.fields[at].type
+            inner = chunk.types[number].index.get(below)
+            if inner is None:
+                return None
+            pool = chunk.nested(number, column)
+            kind, column = pool.kinds[inner], pool.values[inner]
+        if kind in INTEGERS:
+            return column.astype(np.float64)
+        return column.view(np.float64) if kind in {Op.FLOAT, Op.DOUBLE} else None
 
-        return add
+    def _threads(self, events: _Events, at: int | None) -> Int32s:
+        """Return the entities of events: threads, or the process; -1 for those left out."""
+        keys = events.keys(at)
+        if keys is None or at is None:
+            return np.full(len(events), self._paths.code(process_path(self._pid)), np.int32)
+        different, which = _different(keys)
+        number = events.type.fields[at].type
+        codes = [self._thread(*each) for each in events.found.threads(number, different)]
+        found: Int32s = np.array(codes, np.int32)[which]
+        return found
 
-    def _thread(self, found: _Chunk, type_: Type, values: list[Any], at: int | None) -> int | None:
-        """Return the entity of an event: its thread, or the process; None if it is left out."""
-        key = None if at is None else values[at]
-        own = ("", "") if at is None or not key else found.thread(type_.fields[at].type, key)
-        tid, name = own
+    def _thread(self, tid: str, name: str) -> int:
+        """Return the entity of a thread, or the process; -1 if it is left out."""
         if not tid:
             return self._paths.code(process_path(self._pid))
         if self._keep is not None and not self._keep(name):
-            return None
+            return -1
         code = self._paths.code(thread_path(tid, self._pid))
         if name:
             self._trace.names[code] = name
         return code
 
-    def _flow(  # noqa: PLR0917 - of one event
-        self,
-        found: _Chunk,
-        type_: Type,
-        values: list[Any],
-        owner_at: int,
-        entity: int,
-        time_ns: int,
-    ) -> None:
-        if not values[owner_at]:
+    def _add_flows(self, events: _Events, owner_at: int, entity: Int32s) -> None:
+        keys = events.keys(owner_at)
+        if keys is None or not keys.any():
             return
-        owner = self._thread(found, type_, values, owner_at)
-        if owner is not None and owner != entity:
-            name = "unlock" if "previousOwner" in type_.index else "start"
-            self._flows.add(owner, time_ns, entity, time_ns, self._values.code(name))
+        name = "unlock" if "previousOwner" in events.type.index else "start"
+        some = keys != 0
+        owner = self._threads(events.of(some), owner_at)
+        to, time_ns = entity[some], events.end_ns[some]
+        rows = (owner >= 0) & (owner != to)
+        if rows.any():
+            code = self._values.code(name)
+            self._flows.add(owner[rows], time_ns[rows], to[rows], time_ns[rows], code)
 
     def _tag(self, fields: dict[str, Any]) -> int:
         # of what is in nearly every event another number, there would be too many
@@ -466,12 +715,6 @@ class _Reading:
             self._trace.tags.append(fields)
         return tag
 
-    def _text(self, fields: dict[str, Any]) -> tuple[int, int]:
-        if not fields:
-            return 0, 0
-        data = json.dumps(fields, default=str, allow_nan=False).encode("utf-8", "replace")
-        return self._trace.text.add(data), len(data)
-
     def _full(self) -> Iterator[Batch]:
         for rows in (self._spans, self._points, self._samples, self._flows, self._numbers):
             if len(rows) >= _BATCH_ROWS:
@@ -480,11 +723,8 @@ class _Reading:
 
     def _delivered(self) -> Iterator[Batch]:
         """Yield what was added."""
-        i8, i4 = np.int64, np.int32
         if len(self._spans):
-            start, end, entity, name, category, offset, length = self._spans.take(
-                i8, i8, i4, i4, i4, i8, i4
-            )
+            start, end, entity, name, category, offset, length = self._spans.take()
             rows = len(start)
             yield Spans(
                 start_ns=start,
@@ -492,21 +732,20 @@ class _Reading:
                 thread=entity,
                 name=name,
                 category=category,
-                level=np.zeros(rows, i4),
+                level=np.zeros(rows, np.int32),
                 flags=np.zeros(rows, np.uint8),
                 arguments=Arguments(offset, length),
             )
         if len(self._points):
-            time, entity, name, offset, length = self._points.take(i8, i4, i4, i8, i4)
-            target = np.full(len(time), -1, i4)
+            time, entity, name, offset, length = self._points.take()
+            target = np.full(len(time), -1, np.int32)
             yield Points(time, entity, name, target, Arguments(offset, length))
         if len(self._samples):
-            time, entity, stack, weight, event = self._samples.take(i8, i4, i4, i8, i4)
-            yield Samples(time, entity, stack, weight, event)
+            yield Samples(*self._samples.take())
         if len(self._flows):
-            yield Flows(*self._flows.take(i4, i8, i4, i8, i4))
+            yield Flows(*self._flows.take())
         if len(self._numbers):
-            time, entity, value = self._numbers.take(i8, i4, np.float64)
+            time, entity, value = self._numbers.take()
             self._has_counters = True
             # the values of a counter are in order of time
             order = np.argsort(time, kind="stable")
@@ -515,11 +754,12 @@ class _Reading:
     def rest(self) -> Iterator[Batch]:
         """Yield what is left, and the states of threads; declare the lanes."""
         yield from self._delivered()
-        self._trace.stacks = self._stacks.build()
+        parent, frame = self._stacks.build()
+        self._trace.stacks = StackTable(parent, frame, self._frames)
         process = self._paths.code(process_path(self._pid))
         self._trace.names[process] = "java"
         lanes = self._trace.lanes
-        if self._states:
+        if len(self._states):
             lanes.append(
                 LaneDeclaration(
                     "Processes/*/Threads/*/Status",
@@ -539,26 +779,68 @@ class _Reading:
             )
         if self._has_counters:
             lanes.append(LaneDeclaration(COUNTER_PATTERN, kind="counter"))
-        for entity, rows in self._states.items():
-            status = self._paths.code((*self._trace.paths[entity], STATUS))
-            if entity in self._trace.names:
-                self._trace.names[status] = self._trace.names[entity]
-            changes = _changes(sorted(rows))
-            for first in range(0, len(changes), _BATCH_ROWS):
-                part = changes[first : first + _BATCH_ROWS]
-                time, state, tag = np.array(part, np.int64).T
+        if not len(self._states):
+            return
+        entity, start, end, state, tag = self._states.take()
+        order = np.lexsort((tag, state, end, start, entity))
+        entity, rows = entity[order], np.stack((start, end, state, tag))[:, order]
+        firsts = np.flatnonzero(np.diff(entity, prepend=-1)).tolist()
+        for first, after in zip(firsts, [*firsts[1:], len(entity)], strict=True):
+            of = int(entity[first])
+            status = self._paths.code((*self._trace.paths[of], STATUS))
+            if of in self._trace.names:
+                self._trace.names[status] = self._trace.names[of]
+            changes = _changes(rows[:, first:after])
+            for begin in range(0, changes.shape[1], _BATCH_ROWS):
+                time, state, tag = changes[:, begin : begin + _BATCH_ROWS]
                 yield StateChanges(
                     time.copy(),
-                    np.full(len(part), status, np.int32),
+                    np.full(len(time), status, np.int32),
                     state.astype(np.int32),
                     tag.astype(np.int32),
                 )
 
 
-def _changes(rows: list[tuple[int, int, int, int]]) -> list[tuple[int, int, int]]:
+def _changes(rows: Int64s) -> Int64s:
     """Return the changes of state of a thread: of events that overlap, the one that began last.
 
-    >>> _changes([(0, 10, 1, -1), (4, 6, 2, -1)])
+    Args:
+        rows: By column, when each began and ended, the state and the tag, in order of these.
+
+    Returns:
+        By column, the time, the state and the tag.
+
+    >>> _changes(np.array([(0, 10, 1, -1), (12, 13, 2, -1)]).T).T.tolist()
+    [[0, 1, -1], [10, -1, -1], [12, 2, -1], [13, -1, -1]]
+    """
+    start, end, state, tag = rows
+    # events of one group overlap others of it
+    begins = np.append(True, start[1:] >= np.maximum.accumulate(end)[:-1])
+    group = np.cumsum(begins)
+    sizes = np.bincount(group)
+    alone = sizes[group] == 1
+    count = int(np.count_nonzero(alone))
+    none = np.full(count, -1, np.int64)
+    parts = [
+        np.stack((group[alone], start[alone], state[alone], tag[alone])),
+        np.stack((group[alone], end[alone], none, none)),
+    ]
+    firsts = np.flatnonzero(begins & ~alone).tolist()
+    for first in firsts:
+        of = rows[:, first : first + int(sizes[group[first]])].T.tolist()
+        nested = np.array(_nested_changes([*map(tuple, of)]), np.int64).T
+        parts.append(np.concatenate((np.full((1, nested.shape[1]), group[first]), nested)))
+    found = np.concatenate(parts, axis=1)
+    found = found[1:, np.lexsort((found[1], found[0]))]
+    # of several changes at one time the last counts
+    changes: Int64s = found[:, np.append(found[0, 1:] != found[0, :-1], True)]
+    return changes
+
+
+def _nested_changes(rows: list[tuple[int, ...]]) -> list[tuple[int, int, int]]:
+    """Return the changes of state of a thread whose events overlap.
+
+    >>> _nested_changes([(0, 10, 1, -1), (4, 6, 2, -1)])
     [(0, 1, -1), (4, 2, -1), (6, 1, -1), (10, -1, -1)]
     """
     found: list[tuple[int, int, int]] = []
@@ -583,146 +865,3 @@ def _changes(rows: list[tuple[int, int, int, int]]) -> list[tuple[int, int, int]
         for change, after in zip(found, [*found[1:], None], strict=True)
         if after is None or after[0] != change[0]
     ]
-
-
-class _Chunk:
-    """The constants of a chunk, resolved once each."""
-
-    def __init__(self, chunk: Chunk, stacks: StackTableBuilder) -> None:
-        self.chunk = chunk
-        self._builder = stacks
-        self._threads: dict[int, tuple[str, str]] = {}
-        self._stack_of: dict[int, int] = {}
-        self._frames: dict[int, list[str]] = {}
-        self._methods: dict[int, str] = {}
-        self._called: dict[tuple[int, int], str] = {}
-
-    def type(self, number: int) -> Type:
-        """Return a type; one without fields if it is not described."""
-        return self.chunk.types.get(number, _UNKNOWN)
-
-    def stack_fields(self, type_: Type, values: list[Any]) -> dict[str, str]:
-        """Return the top of an event's stack as a field, if it has one."""
-        at = type_.index.get("stackTrace")
-        frames = [] if at is None else self.frames(type_.fields[at].type, values[at])
-        names = (frame[:_LONGEST_TEXT] for frame in frames[:_MOST_FRAMES])
-        return {"stack": "; ".join(names)} if frames else {}
-
-    def field(self, type_: Type, values: Any, name: str) -> Any:
-        """Return a field's value; None if there is none."""
-        at = type_.index.get(name)
-        return values[at] if at is not None and isinstance(values, list) else None
-
-    def thread(self, number: int, key: Any) -> tuple[str, str]:
-        """Return a thread's id, empty if it has none, and its name."""
-        if not isinstance(key, int):
-            return "", ""
-        if key not in self._threads:
-            type_ = self.type(number)
-            values = self.chunk.constant(number, key)
-            os_id = self.field(type_, values, "osThreadId")
-            java_id = self.field(type_, values, "javaThreadId")
-            name = self.chunk.text(self.field(type_, values, "javaName"))
-            name = name or self.chunk.text(self.field(type_, values, "osName"))
-            tid = ""
-            if isinstance(os_id, int) and 0 < os_id < 2**62:
-                tid = str(os_id)
-            elif isinstance(java_id, int) and 0 < java_id < 2**62:
-                # a virtual thread, or one that ended before it was described
-                tid = f"java {java_id}"
-            self._threads[key] = tid, name[:_LONGEST_TEXT]
-        return self._threads[key]
-
-    def stack(self, number: int, key: int) -> int:
-        """Return the row of a stack."""
-        if key not in self._stack_of:
-            frames = self.frames(number, key)
-            self._stack_of[key] = self._builder.add(reversed(frames)) if frames else NO_STACK
-        return self._stack_of[key]
-
-    def frames(self, number: int, key: Any) -> list[str]:
-        """Return the functions of a stack, the top one first."""
-        if not isinstance(key, int) or not key:
-            return []
-        if key not in self._frames:
-            type_ = self.type(number)
-            values = self.chunk.constant(number, key)
-            found = self.field(type_, values, "frames")
-            names: list[str] = []
-            if isinstance(found, list):
-                frame = self.type(type_.fields[type_.index["frames"]].type)
-                at = frame.index.get("method")
-                if at is not None:
-                    method, known = frame.fields[at].type, self._methods
-                    keys = [each[at] for each in found if isinstance(each, list)]
-                    names = [
-                        known[key]
-                        if type(key) is int and key in known
-                        else self._method(method, key)
-                        for key in keys
-                    ]
-            if names and self.field(type_, values, "truncated"):
-                names.append("[truncated]")
-            self._frames[key] = names
-        return self._frames[key]
-
-    def _method(self, number: int, key: Any) -> str:
-        if not isinstance(key, int):
-            return "[unknown]"
-        if key not in self._methods:
-            type_ = self.type(number)
-            values = self.chunk.constant(number, key)
-            parts = []
-            for each in ("type", "name"):
-                at = type_.index.get(each)
-                if at is not None and isinstance(values, list):
-                    parts.append(self.name(type_.fields[at].type, values[at]))
-            called = ".".join(part for part in parts if part)
-            self._methods[key] = called or "[unknown]"
-        return self._methods[key]
-
-    def name(self, number: int, key: Any, depth: int = 0) -> str:
-        """Return what a constant is called: a class, a symbol, a state; empty if it has no name."""
-        if not isinstance(key, int) or depth > 4:
-            return ""
-        known = self._called.get((number, key))
-        if known is None:
-            # many constants may have the same long text in their names
-            known = self._called[number, key] = self._name(number, key, depth)[:_LONGEST_NAME]
-        return known
-
-    def _name(self, number: int, key: int, depth: int) -> str:
-        type_ = self.type(number)
-        values = self.chunk.constant(number, key)
-        if isinstance(values, str):
-            return values
-        for each in ("string", "name", "javaName", "osName", "type", "cause", "when", "origin"):
-            value = self.field(type_, values, each)
-            if value is None:
-                continue
-            of = type_.fields[type_.index[each]]
-            pooled = of.is_pooled
-            text = self.name(of.type, value, depth + 1) if pooled else self.chunk.text(value)
-            if text:
-                return text.replace("/", ".") if type_.name == "java.lang.Class" else text
-        return ""
-
-    def fields(self, type_: Type, values: list[Any]) -> dict[str, Any]:
-        """Return the fields of an event that are numbers, texts, or constants with a name."""
-        found: dict[str, Any] = {}
-        for each, value in zip(type_.fields, values, strict=True):
-            if each.name in _USUAL or each.is_array or value is None:
-                continue
-            if each.is_pooled:
-                text = self.name(each.type, value) if value else ""
-                if text:
-                    found[each.name] = text[:_LONGEST_TEXT]
-            elif isinstance(value, float):
-                found[each.name] = value if math.isfinite(value) else str(value)
-            elif isinstance(value, str):
-                found[each.name] = value[:_LONGEST_TEXT]
-            elif isinstance(value, int):
-                of = self.type(each.type).name
-                is_text = of == "java.lang.String"
-                found[each.name] = self.chunk.text(value)[:_LONGEST_TEXT] if is_text else value
-        return found
