@@ -270,6 +270,42 @@ def test_what_is_far_thinner_than_a_pixel_is_drawn(view: View) -> None:
     assert colored >= 16
 
 
+def test_of_a_trace_with_more_lanes_what_was_drawn_stays_until_there_is_more(view: View) -> None:
+    builder = HistoryBuilder()
+    for name in ("b", "c"):
+        builder.modify(0, builder.quark(name), "x")
+    builder.modify(1_000, builder.quark("b"), "y")
+    session = Session([builder.history])
+    session.start()
+    session.wait(60)
+    (file,) = session.files
+    # so that the page asks for more
+    file.status = "following"
+    page = view(session=session)
+    # tiles of the next layout do not come
+    page.route("**/tile/0/2/**", lambda _: None)
+    builder.modify(3_000, builder.quark("a"), "z")
+    builder.modify(4_000, builder.quark("a"), "x")
+    file.read(follow=False)
+
+    # the lane `c` was where `b` is now
+    page.wait_for_function(
+        """() => {
+            const names = [...document.querySelectorAll(".lane-name")];
+            if (!names.some((each) => each.textContent.startsWith("a"))) return false;
+            const last = names.findLast((each) => each.textContent.startsWith("c"));
+            const canvas = document.querySelector(".lane-tree canvas");
+            const ratio = canvas.width / canvas.clientWidth;
+            const box = last.getBoundingClientRect();
+            const top = box.top + box.height / 2 - canvas.getBoundingClientRect().top;
+            const [red, green, blue] = canvas
+                .getContext("2d")
+                .getImageData(3, Math.round(top * ratio), 1, 1).data;
+            return Math.max(red, green, blue) - Math.min(red, green, blue) > 20;
+        }"""
+    )
+
+
 def test_a_range_and_the_view_are_in_the_address(view: View) -> None:
     page = view(history_from_picture("a  xxyy\nb  .xx."), fragment="#r=1_3&tab=stats")
 

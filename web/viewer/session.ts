@@ -5,7 +5,7 @@ import { LaneTree } from "../shared/lane-tree";
 import { GRAINS, Viewport } from "../shared/viewport";
 import { CounterLane, DensityLane, FileLane, GroupLane, PackedLane, SpanLane, StateLane, TileLane } from "./lanes";
 import { FileModel } from "./model";
-import type { Activity, At, Flow, Hit, SessionInfo } from "./protocol";
+import type { Activity, At, Flow, Hit, Kind, LaneTable, SessionInfo } from "./protocol";
 import { Scene } from "./scene";
 import type { NamesOf, Source } from "./source";
 import { SourceError } from "./source";
@@ -192,13 +192,16 @@ export class Session {
   /**
    * Reads the lanes of a file, of its present layout.
    *
-   * @param replacing Called before the tiles of the lanes that it had are forgotten.
+   * @param replacing Called if none of the tiles that it had can be shown meanwhile.
    */
   async read(file: FileModel, replacing: () => void): Promise<void> {
     const { source, tree } = this;
     const table = await source.lanes(file.index, file.info.layout!);
-    if (file.table) replacing();
-    this.tiles.drop(file.index);
+    const place = file.table && placesIn(file.table, table);
+    if (!place || !this.tiles.carry(file.index, table.layout, place)) {
+      if (file.table) replacing();
+      this.tiles.drop(file.index);
+    }
     file.adopt(table);
     const { pins, hidden } = tree.marks;
     const shown = [...pins, ...hidden].map((index) => this.lanes[index]).concat(tree.current ?? []);
@@ -660,4 +663,25 @@ export class Session {
     tree.reveal(this.revealed.lane, box.top, box.height);
     this.revealed = null;
   }
+}
+
+/** Of more lanes, none are looked for in another layout. */
+const MOST_PLACED = 20_000;
+
+/** Returns where lanes of a layout are in the next one, if they are all in one block there, too. */
+function placesIn(before: LaneTable, after: LaneTable): (kind: Kind, lanes: readonly number[]) => { block: number; lanes: number[] } | null {
+  if (Math.max(before.count, after.count) > MOST_PLACED) return () => null;
+  const keyOf = ({ kind, handle, name }: LaneTable, lane: number) => `${kind[lane]}\n${handle[lane]}\n${name[lane]}`;
+  const known = new Map<string, number>();
+  for (let lane = 0; lane < after.count; lane++) {
+    const key = keyOf(after, lane);
+    known.set(key, known.has(key) ? -1 : lane);
+  }
+  return (kind, lanes) => {
+    const to = lanes.map((lane) => known.get(keyOf(before, lane)) ?? -1);
+    if (!to.length || to.includes(-1) || new Set(to).size < to.length) return null;
+    if (kind === "group") return { block: to[0]!, lanes: to };
+    const block = after.block[to[0]!]!;
+    return to.every((lane) => after.block[lane] === block) ? { block, lanes: to } : null;
+  };
 }

@@ -13,6 +13,8 @@ const MOST_REQUESTS = 6;
 const DEEPEST_LEVEL = 53;
 /** So many levels above the wanted one are looked through for a coarser tile. */
 const COARSER = 40;
+/** And so many below it, of a trace that has grown since. */
+const FINER = 3;
 /** A tile that could not be had is asked for again after this time. */
 const RETRY_MS = 3000;
 
@@ -141,6 +143,31 @@ export class TileStore {
     }
   }
 
+  /**
+   * Keeps the tiles of a file whose lanes have other numbers now, until there are newer ones.
+   *
+   * @param layout The layout with these numbers.
+   * @param place Returns the numbers of some lanes of a kind, and their block; null if they are not together any more.
+   * @returns Whether there are any.
+   */
+  carry(file: number, layout: number, place: (kind: Kind, lanes: readonly number[]) => { block: number; lanes: number[] } | null): boolean {
+    let isAny = false;
+    for (const [key, { tile, used }] of [...this.entries]) {
+      if (!key.startsWith(`${file}/`)) continue;
+      this.entries.delete(key);
+      const [, , kind, , level, index] = key.split("/") as [string, string, Kind, string, string, string];
+      const to = tile && place(kind, tile.lanes);
+      if (!to) {
+        this.bytes -= tile?.bytes ?? 0;
+        continue;
+      }
+      const carried = { ...tile, lanes: to.lanes, laneIndex: new Map(to.lanes.map((lane, at) => [lane, at])) };
+      this.entries.set(`${file}/${layout}/${kind}/${to.block}/${level}/${index}`, { tile: carried, stale: true, used, failed: 0 });
+      isAny = true;
+    }
+    return isAny;
+  }
+
   private need(of: Wanted, level: number, index: bigint): Entry {
     const key = keyOf(of, level, index);
     let entry = this.entries.get(key);
@@ -150,7 +177,7 @@ export class TileStore {
     return entry;
   }
 
-  /** Covers the range of a tile that is not there by a coarser one, or by two finer ones. */
+  /** Covers the range of a tile that is not there by a coarser one, or by finer ones. */
   private substitute(of: Wanted, level: number, index: bigint, originNs: bigint, fraction: number, from: number, to: number, into: Piece[]): void {
     let up = index;
     for (let above = level + 1; above <= Math.min(DEEPEST_LEVEL, level + COARSER); above++) {
@@ -161,10 +188,18 @@ export class TileStore {
       into.push(piece(entry.tile, originNs, fraction, from, to));
       return;
     }
-    if (!level) return;
+    this.divide(of, level, index, originNs, fraction, from, to, into, FINER);
+  }
+
+  /** Covers the range of a tile by finer ones, down to so many levels. */
+  private divide(of: Wanted, level: number, index: bigint, originNs: bigint, fraction: number, from: number, to: number, into: Piece[], levels: number): void {
+    if (!level || !levels) return;
     for (const half of [2n * index, 2n * index + 1n]) {
       const entry = this.entries.get(keyOf(of, level - 1, half));
-      if (!entry?.tile) continue;
+      if (!entry?.tile) {
+        this.divide(of, level - 1, half, originNs, fraction, from, to, into, levels - 1);
+        continue;
+      }
       entry.used = this.frame;
       const start = Number(entry.tile.startNs - originNs) - fraction;
       const low = Math.max(from, start);

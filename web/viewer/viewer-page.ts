@@ -344,8 +344,9 @@ export class ViewerPage {
     for (const file of session.files) {
       const { info } = file;
       if (info.status === "reading") {
+        const isRead = info.total_bytes > 0 && info.read_bytes >= info.total_bytes;
         const total = info.total_bytes ? ` of ${megabytes(info.total_bytes)}` : "";
-        notices.push({ key: "", title: "Reading", text: `${info.name}, ${megabytes(info.read_bytes)}${total}; what is read is drawn.`, actions: [], ...(info.total_bytes ? { part: info.read_bytes / info.total_bytes } : {}) });
+        notices.push({ key: "", title: "Reading", text: `${info.name}, ${isRead ? "all of it: the lanes are being finished" : `${megabytes(info.read_bytes)}${total}; what is read is drawn`}.`, actions: [], ...(info.total_bytes ? { part: info.read_bytes / info.total_bytes } : {}) });
       }
       if (info.error && file.table) notices.push({ key: `error ${info.name} ${info.error}`, title: "Not complete.", text: this.withTimes(file, info.error), actions: [] });
       const { missing } = this.source;
