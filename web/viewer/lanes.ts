@@ -13,7 +13,7 @@ import type { FileModel } from "./model";
 import { BINS } from "./protocol";
 import type { Kind } from "./protocol";
 import type { Scene } from "./scene";
-import { ShareColumns } from "./share-columns";
+import { ShareColumns, unlit } from "./share-columns";
 import type { Run } from "./share-columns";
 import type { Piece, Tile } from "./tile-store";
 
@@ -216,8 +216,15 @@ export class StateLane extends TileLane {
     const ratio = devicePixelRatio || 1;
     const run = this.runs.find(({ state, from, to }) => state !== OTHER && from / ratio <= left + 2 && to / ratio >= right - 2);
     if (!run) return null;
-    const pixel = this.file.states.pixels[run.state]!;
+    const pixel = this.pixelOf(run.state);
     return { color: css(pixel), ink: inkOn(pixel), left: run.from / ratio };
+  }
+
+  /** The colour in which a state is drawn: fainter while others are lit. */
+  private pixelOf(state: number): number {
+    const { scene, file } = this;
+    const pixel = file.states.pixels[state]!;
+    return scene.lit && !scene.lit(file.states.names[state]!) ? unlit(pixel, scene.inks.background) : pixel;
   }
 
   drawOver(context: CanvasRenderingContext2D, top: number): void {
@@ -228,7 +235,7 @@ export class StateLane extends TileLane {
       if (room < LABEL_PX || state === OTHER || this.height() < 12) continue;
       const label = this.scene.labels.fit(states.names[state]!, room - 2 * PADDING_PX);
       if (!label) continue;
-      context.fillStyle = inkOn(states.pixels[state]!);
+      context.fillStyle = inkOn(this.pixelOf(state));
       context.fillText(label, from / ratio + PADDING_PX, top + this.height() / 2);
     }
   }

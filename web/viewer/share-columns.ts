@@ -19,6 +19,11 @@ export interface Run {
   to: number;
 }
 
+/** The colour of what is not lit while something else is. */
+export function unlit(pixel: number, background: number): number {
+  return mixed(background, pixel, 0.28);
+}
+
 export class ShareColumns {
   private ids = new Int32Array(0);
   private parts = new Float32Array(0);
@@ -93,7 +98,7 @@ export class ShareColumns {
     let run: Run | null = null;
     const pixelOf = (state: number) => {
       const pixel = state === OTHER ? other : states.pixels[state]!;
-      return lit && (state === OTHER || !lit(state)) ? mixed(background, pixel, 0.28) : pixel;
+      return lit && (state === OTHER || !lit(state)) ? unlit(pixel, background) : pixel;
     };
     // below the quiet states, which may fill the rest
     const rank = (state: number) => (state === OTHER ? OTHER_RANK : states.ranks[state]! * 65536 + state);
