@@ -204,10 +204,10 @@ def check_expansion_limit(tree: CallTree) -> None:
         MeantimeError: If they have too many frames in total.
     """
     # callers are before their callees, so one pass in order is enough
-    depth = np.ones(len(tree), np.int64)
-    for row, parent in enumerate(tree.stacks.parent.tolist()):
-        if parent >= 0:
-            depth[row] += depth[parent]
+    depths = [0]
+    for parent in tree.stacks.parent.tolist():
+        depths.append(depths[parent + 1] + 1)
+    depth = np.array(depths[1:], np.int64)
     frames = int(depth[tree.own > 0].sum())
     if frames > _MOST_FRAMES:
         raise MeantimeError(

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from meantime import attribute_paths as tree
-from meantime.history.argument_texts import joined_texts
 from meantime.history.samples import ALL_EVENTS
 from meantime.kernels import span_records
-from meantime.query.threads import numbered, thread_of
+from meantime.query.threads import numbered, thread_of, threads_of
 from meantime.trace import SpanFlag
 from meantime.views.export.rest import count_rest
-from meantime.views.export.walk import is_structured, lanes, steps, walk
+from meantime.views.export.rows import Texts, given, numbered_pairs, pieces
+from meantime.views.export.walk import steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,11 +30,14 @@ if TYPE_CHECKING:
     from meantime.history.history import History
     from meantime.history.spans import SpanTable
     from meantime.query.threads import Thread
+    from meantime.views.export.rows import Parts
 
 __all__ = ["write"]
 
 _LINES_AT_ONCE = 2**12
 _EVENTS_AT_ONCE = 2**15
+# How the spans of a thread are written.
+_ASYNC, _FLAT, _NESTED, _MIXED = range(4)
 _EARLIEST_NS = -(2**63)
 _UNFINISHED = int(SpanFlag.UNFINISHED)
 # Facts that `write` writes itself, from other data of the history.
@@ -56,22 +60,30 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
     if history.clock.utc_at_origin_ns is not None:
         text += f', "baseTimeNanoseconds": {history.clock.utc_at_origin_ns}'
     yield f'{text}, "traceEvents": [\n'.encode()
+    separator = b""
+    for events in _joined(_events(history, lost)):
+        yield separator + events
+        separator = b",\n"
+    yield b"\n]"
+    samples = _samples(history)
+    while lines := "".join(islice(samples, _LINES_AT_ONCE)):
+        yield lines.encode()
+    yield b"}\n"
+
+
+def _joined(events: Iterator[str | bytes]) -> Iterator[bytes]:
+    """Yield events, many at a time: writing single lines is slow."""
     waiting: list[str] = []
-    separator = ""
-    # thousands of lines are joined into one piece, as writing them one by one is slow
-    for event in _events(history, lost):
+    for event in events:
         if isinstance(event, str):
             waiting.append(event)
         if waiting and (len(waiting) == _LINES_AT_ONCE or isinstance(event, bytes)):
-            yield (separator + ",\n".join(waiting)).encode()
-            separator = ",\n"
+            yield ",\n".join(waiting).encode()
             waiting.clear()
         if isinstance(event, bytes):
-            yield separator.encode() + event
-            separator = ",\n"
+            yield event
     if waiting:
-        yield (separator + ",\n".join(waiting)).encode()
-    yield b"\n]" + "".join(_samples(history)).encode() + b"}\n"
+        yield ",\n".join(waiting).encode()
 
 
 def _fact(text: str) -> str:
@@ -88,21 +100,13 @@ def _fact(text: str) -> str:
 def _events(history: History, lost: Counter[str]) -> Iterator[str | bytes]:
     """Yield events, many of them as bytes."""
     yield from _metadata(history)
-    spans = history.spans()
-    names = _Texts([json.dumps(name) for name in spans.name.names])
-    # the first is for spans without a category, whose code is -1
-    categories = ["", *(f',"cat":{json.dumps(name)}' for name in spans.category.names)]
-    for thread, quark in enumerate(spans.threads.tolist()):
-        path = history.attributes.path(quark)
-        if thread_of(history, quark).tid is None:
-            yield from _async(spans, thread, path, names.texts)
-        else:
-            yield from _thread(spans, thread, _ids(history, quark), names, categories)
+    ids = _Ids(history)
+    yield from _Spans(history, ids).events()
     yield from _points(history, lost)
     yield from _counters(history)
     _count_the_rest(history, lost)
     _count_ends(history, lost)
-    yield from _flows(history, lost)
+    yield from _flows(history, ids, lost)
     yield from _objects(history)
 
 
@@ -153,9 +157,21 @@ def _us(time_ns: int) -> str:
     return f"{sign}{whole}.{rest:03}" if rest else f"{sign}{whole}"
 
 
-def _ids(history: History, quark: int) -> str:
-    whose = thread_of(history, quark)
-    return f'"pid":{json.dumps(_pid(whose))},"tid":{json.dumps(whose.tid)}'
+class _Ids(dict[int, str]):
+    """The fields with the ids of a thread by its attribute; empty for what is not a thread."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    def __missing__(self, quark: int) -> str:
+        self.add([quark])
+        return self[quark]
+
+    def add(self, quarks: list[int]) -> None:
+        """Look up many at once."""
+        for quark, whose in zip(quarks, threads_of(self._history, quarks), strict=True):
+            fields = f'"pid":{json.dumps(_pid(whose))},"tid":{json.dumps(whose.tid)}'
+            self[quark] = "" if whose.tid is None else fields
 
 
 def _pid(whose: Thread) -> int | str:
@@ -185,11 +201,8 @@ def _details(spans: SpanTable, row: int) -> str:
     text = ""
     if (category := spans.category[row]) is not None:
         text = f',"cat":{json.dumps(category)}'
-    return text + _arguments(spans.arguments(row))
-
-
-def _arguments(text: str | None) -> str:
-    return "" if text is None else f',"args":{_json_text(text).decode()}'
+    arguments = spans.arguments(row)
+    return text if arguments is None else f'{text},"args":{_json_text(arguments).decode()}'
 
 
 def _json_text(text: str) -> bytes:
@@ -200,128 +213,153 @@ def _json_text(text: str) -> bytes:
     return text.encode()
 
 
-class _Texts:
-    """Texts by code, for the kernel as one.
+class _Spans:
+    """Writes the spans of a history."""
 
-    Attributes:
-        texts: The texts.
-        joined: All of them, which are ASCII as all JSON that is written here.
-        offset: By code, where its text begins; the next one's is its end.
-    """
+    def __init__(self, history: History, ids: _Ids) -> None:
+        self._history = history
+        self._spans = spans = history.spans()
+        ids.add(spans.threads.tolist())
+        self._ids = [ids[quark] for quark in spans.threads.tolist()]
+        self._names = [json.dumps(name) for name in spans.name.names]
+        self._name_texts = Texts(name.encode() for name in self._names)
+        # the last one is for spans without a category, whose code is -1
+        self._categories = [*(f',"cat":{json.dumps(name)}' for name in spans.category.names), ""]
 
-    def __init__(self, texts: list[str]) -> None:
-        self.texts = texts
-        self.joined = "".join(texts).encode()
-        self.offset = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    def events(self) -> Iterator[str | bytes]:
+        """Yield the events of each thread, in the order of the table."""
+        spans, attributes = self._spans, self._history.attributes
+        for first, last, kind in self._runs():
+            if kind == _NESTED:
+                yield from self._begun(first, last)
+            elif kind == _FLAT:
+                yield from self._complete(first, last)
+            elif kind == _MIXED:
+                yield from self._mixed(first)
+            else:
+                path = attributes.path(int(spans.threads[first]))
+                yield from _async(spans, first, path, self._names)
+
+    def _runs(self) -> Iterator[tuple[int, int, int]]:
+        """Yield the first of some threads, the one after the last, and how they are written.
+
+        There are several where each has few spans, since NumPy's calls take longer than these.
+        """
+        spans = self._spans
+        is_structured = (spans.flags & np.uint8(SpanFlag.STRUCTURED)) != 0
+        begun = np.append(np.int64(0), np.cumsum(is_structured))[spans.offsets]
+        begun, sizes = np.diff(begun), np.diff(spans.offsets)
+        kinds = np.where(begun == 0, _FLAT, np.where(begun == sizes, _NESTED, _MIXED))
+        kinds[[not ids for ids in self._ids]] = _ASYNC
+        listed, offsets = kinds.tolist(), spans.offsets.tolist()
+        first = 0
+        for last in range(1, len(listed) + 1):
+            kind = listed[first]
+            if (
+                last == len(listed)
+                or listed[last] != kind
+                or kind in {_MIXED, _ASYNC}
+                or offsets[last + 1] - offsets[first] > _EVENTS_AT_ONCE
+            ):
+                yield first, last, kind
+                first = last
+
+    def _complete(self, first: int, last: int) -> Iterator[bytes]:
+        """Yield X events of the spans of threads, B events of unfinished ones.
+
+        X events are nested by their times only; in a thread with lanes begins and ends would not
+        come in the order of time.
+        """
+        spans = self._spans
+        rows = np.arange(spans.offsets[first], spans.offsets[last], dtype=np.int32)
+        unfinished = (spans.flags[rows] & np.uint8(SpanFlag.UNFINISHED)) != 0
+        phase = np.where(unfinished, ord("B"), ord("X"))
+        yield from self._in_columns(rows, phase.astype(np.uint8), spans.start_ns[rows])
+
+    def _begun(self, first: int, last: int) -> Iterator[bytes]:
+        """Yield B and E events of the spans of threads, B events of unfinished ones."""
+        spans = self._spans
+        begin, end = int(spans.offsets[first]), int(spans.offsets[last])
+        rows = np.arange(begin, end, dtype=np.int32)
+        lane = spans.lane[begin:end]
+        parent = spans.parent
+        if lane.any():
+            sizes = np.diff(spans.offsets[first : last + 1])
+            rows = rows[np.lexsort((lane, np.repeat(np.arange(last - first), sizes)))]
+            # roots of a lane have parents in others
+            parent = np.where(spans.lane[parent] == spans.lane, parent, np.int32(-1))
+        index, begins, time_ns = steps(spans, rows, parent)
+        kept = begins | ((spans.flags[index] & np.uint8(SpanFlag.UNFINISHED)) == 0)
+        phase = np.where(begins, ord("B"), ord("E")).astype(np.uint8)
+        yield from self._in_columns(index[kept], phase[kept], time_ns[kept])
+
+    def _in_columns(
+        self, index: Int32s, phase: npt.NDArray[np.uint8], time_ns: Int64s
+    ) -> Iterator[bytes]:
+        """Yield events of spans."""
+        spans = self._spans
+        for part in pieces(spans.arguments_length[index]):
+            rows, phases = index[part], phase[part]
+            ends = phases == ord("E")
+            arguments = _json_arguments(given(spans, rows, ~ends))
+            yield span_records.chrome(
+                phases,
+                time_ns[part],
+                spans.end_ns[rows] - spans.start_ns[rows],
+                *self._name_texts.of(spans.name.codes[rows]),
+                *self._tails(rows, ends),
+                *arguments,
+            )
+
+    def _tails(self, rows: Int32s, ends: npt.NDArray[np.bool_]) -> tuple[Int32s, bytes, Int64s]:
+        """Return what follows the times of some events: ids and, except of ends, a category."""
+        spans = self._spans
+        thread = np.searchsorted(spans.offsets, rows, "right") - 1
+        first, width = int(thread.min()), len(self._categories)
+        category = np.where(ends, np.int32(-1), spans.category.codes[rows]) % np.int32(width)
+        threads = int(thread.max()) - first + 1
+        listed, code = numbered_pairs((thread - first) * width + category, threads * width)
+        texts = [
+            f",{self._ids[first + pair // width]}{self._categories[pair % width]}".encode()
+            for pair in listed.tolist()
+        ]
+        return Texts(texts).of(code)
+
+    def _mixed(self, thread: int) -> Iterator[str]:
+        """Yield B and E events of spans that were recorded that way, X events of other spans."""
+        spans, ids, names = self._spans, self._ids[thread], self._names
+        flags, code = spans.flags, spans.name.codes
+        for begins, row, time_ns in _steps(spans, thread):
+            if begins is None:
+                start_ns = int(spans.start_ns[row])
+                kind = '"ph":"B"'
+                if not flags[row] & _UNFINISHED:
+                    kind = f'"ph":"X","dur":{_us(time_ns - start_ns)}'
+                fields = f'"name":{names[code[row]]},"ts":{_us(start_ns)},{ids}'
+                yield f"{{{kind},{fields}{_details(spans, row)}}}"
+            elif begins:
+                fields = f'"name":{names[code[row]]},"ts":{_us(time_ns)},{ids}'
+                yield f'{{"ph":"B",{fields}{_details(spans, row)}}}'
+            elif not flags[row] & _UNFINISHED:
+                yield f'{{"ph":"E","ts":{_us(time_ns)},{ids}}}'
 
 
-def _thread(
-    spans: SpanTable, thread: int, ids: str, names: _Texts, categories: list[str]
-) -> Iterator[str | bytes]:
-    """Yield B and E events of spans that were recorded that way, X events of other spans.
-
-    X events are nested by their times only; in a thread with lanes begins and ends would not come
-    in the order of time.
-    """
-    first, last = int(spans.offsets[thread]), int(spans.offsets[thread + 1])
-    structured = (spans.flags[first:last] & np.uint8(SpanFlag.STRUCTURED)) != 0
-    if structured.all() or not structured.any():
-        tails = _Texts([*(f",{ids}{category}" for category in categories), f",{ids}"])
-        if structured.any():
-            for _, in_lane in lanes(spans, thread):
-                yield from _begun(spans, np.array(in_lane, np.int32), names, tails)
-        else:
-            yield from _complete(spans, np.arange(first, last, dtype=np.int32), names, tails)
-        return
-    flags, code, texts = spans.flags, spans.name.codes, names.texts
-    for begins, row, time_ns in _steps(spans, thread):
-        if begins is None:
-            start_ns = int(spans.start_ns[row])
-            kind = '"ph":"B"'
-            if not flags[row] & _UNFINISHED:
-                kind = f'"ph":"X","dur":{_us(time_ns - start_ns)}'
-            fields = f'"name":{texts[code[row]]},"ts":{_us(start_ns)},{ids}'
-            yield f"{{{kind},{fields}{_details(spans, row)}}}"
-        elif begins:
-            fields = f'"name":{texts[code[row]]},"ts":{_us(time_ns)},{ids}'
-            yield f'{{"ph":"B",{fields}{_details(spans, row)}}}'
-        elif not flags[row] & _UNFINISHED:
-            yield f'{{"ph":"E","ts":{_us(time_ns)},{ids}}}'
-
-
-def _complete(spans: SpanTable, rows: Int32s, names: _Texts, tails: _Texts) -> Iterator[bytes]:
-    """Yield X events of spans, B events of unfinished ones."""
-    unfinished = (spans.flags[rows] & np.uint8(SpanFlag.UNFINISHED)) != 0
-    phase = np.where(unfinished, ord("B"), ord("X")).astype(np.uint8)
-    yield from _in_columns(spans, rows, phase, spans.start_ns[rows], names, tails)
-
-
-def _begun(spans: SpanTable, rows: Int32s, names: _Texts, tails: _Texts) -> Iterator[bytes]:
-    """Yield B and E events of the spans of a lane, B events of unfinished ones."""
-    index, begins, time_ns = steps(spans, rows, spans.parent)
-    kept = begins | ((spans.flags[index] & np.uint8(SpanFlag.UNFINISHED)) == 0)
-    phase = np.where(begins, ord("B"), ord("E")).astype(np.uint8)
-    yield from _in_columns(spans, index[kept], phase[kept], time_ns[kept], names, tails)
-
-
-def _in_columns(  # noqa: PLR0917 - the columns of events
-    spans: SpanTable,
-    index: Int32s,
-    phase: npt.NDArray[np.uint8],
-    time_ns: Int64s,
-    names: _Texts,
-    tails: _Texts,
-) -> Iterator[bytes]:
-    """Yield events of spans; ends have the last tail, which is without a category."""
-    for first in range(0, len(index), _EVENTS_AT_ONCE):
-        part = slice(first, first + _EVENTS_AT_ONCE)
-        rows, phases = index[part], phase[part]
-        ends = phases == ord("E")
-        length = np.where(ends, np.int32(0), spans.arguments_length[rows])
-        offset, text, length = _json_arguments(spans, rows, length)
-        yield span_records.chrome(
-            phases,
-            time_ns[part],
-            spans.end_ns[rows] - spans.start_ns[rows],
-            spans.name.codes[rows],
-            names.joined,
-            names.offset,
-            np.where(ends, np.int32(len(tails.texts) - 1), spans.category.codes[rows] + 1),
-            tails.joined,
-            tails.offset,
-            text,
-            offset,
-            length,
-        )
-
-
-def _json_arguments(
-    spans: SpanTable, rows: Int32s, length: Int32s
-) -> tuple[Int64s, npt.NDArray[np.uint8], Int32s]:
-    """Return where the arguments of some spans begin in a text, that, and their lengths."""
-    offset, parts = joined_texts(spans.text, spans.arguments_offset[rows], length)
-    text = np.concatenate([np.empty(0, np.uint8), *parts])
-    others = np.flatnonzero(span_records.plain_json(text, offset, length) == 0)
-    if not len(others):
-        return offset, text, length
-    more = [
-        _json_text(
-            text[offset[row] : offset[row] + length[row]].tobytes().decode("utf-8", "replace")
-        )
-        for row in others.tolist()
-    ]
-    sizes = np.array([*map(len, more)], np.int64)
-    offset[others] = len(text) + np.cumsum(sizes) - sizes
-    length[others] = sizes
-    return offset, np.append(text, np.frombuffer(b"".join(more), np.uint8)), length
+def _json_arguments(arguments: Parts) -> tuple[npt.NDArray[np.uint8], Int64s, Int32s]:
+    """Return arguments as JSON: those that are not become texts."""
+    plain = span_records.plain_json(
+        arguments.text, arguments.offset, arguments.length.astype(np.int32)
+    )
+    others = np.flatnonzero(plain == 0)
+    if len(others):
+        texts = [
+            _json_text(arguments.of_row(row).decode("utf-8", "replace")) for row in others.tolist()
+        ]
+        arguments = arguments.with_parts(others, texts)
+    return arguments.text, arguments.offset, arguments.length.astype(np.int32)
 
 
 def _steps(spans: SpanTable, thread: int) -> Iterator[tuple[bool | None, int, int]]:
     """Yield whether a span begins (None: it is written as one event), its row, and the time."""
-    if is_structured(spans, thread):
-        for _, in_lane in lanes(spans, thread):
-            yield from walk(spans, in_lane)
-        return
     rows = range(int(spans.offsets[thread]), int(spans.offsets[thread + 1]))
     begun = np.zeros(len(rows), np.bool_)
     # With lanes, begins and ends of one thread would overlap: all its spans become X events.
@@ -350,80 +388,101 @@ def _steps(spans: SpanTable, thread: int) -> Iterator[tuple[bool | None, int, in
 def _async(spans: SpanTable, thread: int, path: tuple[str, ...], names: list[str]) -> Iterator[str]:
     ids = f'"pid":{json.dumps(numbered(path[1]))},"id":{json.dumps(path[-1])}'
     scope = f',"scope":{json.dumps(path[3])}' if len(path) > 4 else ""
+    first, last = int(spans.offsets[thread]), int(spans.offsets[thread + 1])
+    starts, ends = spans.start_ns[first:last].tolist(), spans.end_ns[first:last].tolist()
+    codes = spans.name.codes[first:last].tolist()
+    flags = spans.flags[first:last].tolist()
     events: list[tuple[int, int, int]] = []
-    for row in range(int(spans.offsets[thread]), int(spans.offsets[thread + 1])):
-        start_ns, end_ns = int(spans.start_ns[row]), int(spans.end_ns[row])
+    for index, (start_ns, end_ns) in enumerate(zip(starts, ends, strict=True)):
         # events at one instant are ordered: ends, then begins, then empty spans
-        events.append((start_ns, 1 if end_ns > start_ns else 2, row))
-        if not spans.flags[row] & _UNFINISHED:
-            events.append((end_ns, 0 if end_ns > start_ns else 2, row))
+        events.append((start_ns, 1 if end_ns > start_ns else 2, index))
+        if not flags[index] & _UNFINISHED:
+            events.append((end_ns, 0 if end_ns > start_ns else 2, index))
     begun: set[int] = set()
-    for time_ns, _, row in sorted(events):
-        ends = row in begun
-        begun.add(row)
-        details = "" if ends else _details(spans, row)
-        category = f',"cat":{json.dumps(spans.category[row])}' if ends and scope else ""
-        if ends and spans.category[row] is None:
-            category = ""
+    for time_ns, _, index in sorted(events):
+        row = first + index
+        has_begun = index in begun
+        begun.add(index)
+        details = "" if has_begun else _details(spans, row)
+        category = ""
+        if has_begun and scope and (found := spans.category[row]) is not None:
+            category = f',"cat":{json.dumps(found)}'
         yield (
-            f'{{"ph":"{"e" if ends else "b"}","name":{names[spans.name.codes[row]]},'
+            f'{{"ph":"{"e" if has_begun else "b"}","name":{names[codes[index]]},'
             f'"ts":{_us(time_ns)},{ids}{scope}{category}{details}}}'
         )
 
 
 def _points(history: History, lost: Counter[str]) -> Iterator[str]:
     points = history.points()
-    for row in range(len(points)):
-        quark = int(points.quark[row])
-        path = history.attributes.path(quark)
-        event: dict[str, Any] = {"name": points.name[row]}
-        match path:
-            case (tree.GLOBAL,):
-                event |= {"ph": "i", "s": "g"}
-            case (tree.PROCESSES, pid):
-                event |= {"ph": "i", "s": "p", "pid": numbered(pid)}
-            case (tree.PROCESSES, pid, tree.THREADS, tid):
-                event |= {"ph": "i", "s": "t", "pid": numbered(pid), "tid": numbered(tid)}
-            case (tree.PROCESSES, pid, tree.ASYNC, scope, id_):
-                event |= {"ph": "n", "pid": numbered(pid), "id": id_, "scope": scope}
-            case (tree.PROCESSES, pid, tree.OBJECTS, _, id_):
-                event |= {"ph": "O", "pid": numbered(pid), "id": id_}
-            case _ if (whose := thread_of(history, quark)).tid is not None:
-                event |= {"ph": "i", "s": "t", "pid": _pid(whose), "tid": whose.tid}
-            case _:
+    heads: dict[tuple[int, int], str] = {}
+    rows = np.arange(len(points))
+    for part in pieces(points.arguments_length):
+        text, offset, length = _json_arguments(given(points, rows[part]))
+        arguments = text.tobytes()
+        columns = (points.quark[part], points.name.codes[part], points.time_ns[part])
+        for quark, name, time_ns, first, size in zip(
+            *(column.tolist() for column in (*columns, offset, length)), strict=True
+        ):
+            head = heads.get((quark, name))
+            if head is None:
+                event = _point(history, quark, points.name.names[name] if name >= 0 else None)
+                head = heads[quark, name] = json.dumps(event)[:-1] if event else ""
+            if not head:
                 lost["points of other attributes"] += 1
                 continue
-        arguments = _arguments(points.arguments(row))
-        yield f'{json.dumps(event)[:-1]}, "ts": {_us(int(points.time_ns[row]))}{arguments}}}'
+            own = f',"args":{arguments[first : first + size].decode()}' if size else ""
+            yield f'{head}, "ts": {_us(time_ns)}{own}}}'
+
+
+def _point(history: History, quark: int, name: str | None) -> dict[str, Any]:
+    """Return a point of an attribute without its time; empty if it cannot be written."""
+    event: dict[str, Any] = {"name": name}
+    match history.attributes.path(quark):
+        case (tree.GLOBAL,):
+            event |= {"ph": "i", "s": "g"}
+        case (tree.PROCESSES, pid):
+            event |= {"ph": "i", "s": "p", "pid": numbered(pid)}
+        case (tree.PROCESSES, pid, tree.THREADS, tid):
+            event |= {"ph": "i", "s": "t", "pid": numbered(pid), "tid": numbered(tid)}
+        case (tree.PROCESSES, pid, tree.ASYNC, scope, id_):
+            event |= {"ph": "n", "pid": numbered(pid), "id": id_, "scope": scope}
+        case (tree.PROCESSES, pid, tree.OBJECTS, _, id_):
+            event |= {"ph": "O", "pid": numbered(pid), "id": id_}
+        case _ if (whose := thread_of(history, quark)).tid is not None:
+            event |= {"ph": "i", "s": "t", "pid": _pid(whose), "tid": whose.tid}
+        case _:
+            return {}
+    return event
 
 
 def _counters(history: History) -> Iterator[str]:
     for quark in history.quarks(tree.COUNTER_PATTERN).tolist():
         _, pid, _, name, series = history.attributes.path(quark)
-        event = {"ph": "C", "name": name, "pid": numbered(pid)}
+        event = {"ph": "C", "name": name, "pid": numbered(pid), "args": {series: 0}}
+        head = json.dumps(event).removesuffix("0}}")
         for batch in history.interval_batches([quark]):
-            for _, start_ns, _, value, _, _ in batch:
+            for start_ns, value in zip(batch.start_ns.tolist(), batch.value.to_list(), strict=True):
                 if value is not None:
-                    text = json.dumps({**event, "args": {series: value}})
-                    yield f'{text[:-1]}, "ts": {_us(start_ns)}}}'
+                    yield f'{head}{json.dumps(value)}}}, "ts": {_us(start_ns)}}}'
 
 
-def _flows(history: History, lost: Counter[str]) -> Iterator[str]:
+def _flows(history: History, ids: _Ids, lost: Counter[str]) -> Iterator[str]:
     flows = history.flows()
-    for row in range(len(flows)):
-        ends = [int(flows.from_quark[row]), int(flows.to_quark[row])]
-        if any(thread_of(history, quark).tid is None for quark in ends):
+    columns = (flows.from_quark, flows.to_quark, flows.from_ns, flows.to_ns, flows.name.codes)
+    # the last one is for flows without a name, whose code is -1
+    names = [json.dumps(name) for name in [*flows.name.names, None]]
+    for row, (source, target, from_ns, to_ns, name) in enumerate(
+        zip(*(column.tolist() for column in columns), strict=True)
+    ):
+        start, end = ids[source], ids[target]
+        if not start or not end:
             lost["flows between other attributes than threads"] += 1
             continue
-        name = f'"name":{json.dumps(flows.name[row])},"id":{row}'
-        for kind, time_ns, quark in zip(
-            # bp: e binds the arrival to the enclosing slice instead of to the next one that begins
-            ('"ph":"s"', '"ph":"f","bp":"e"'),
-            (int(flows.from_ns[row]), int(flows.to_ns[row])),
-            ends,
-            strict=True,
-        ):
-            yield f'{{{kind},{name},"ts":{_us(time_ns)},{_ids(history, quark)}}}'
+        fields = f'"name":{names[name]},"id":{row},"ts":'
+        yield f'{{"ph":"s",{fields}{_us(from_ns)},{start}}}'
+        # bp: e binds the arrival to the enclosing slice instead of to the next one that begins
+        yield f'{{"ph":"f","bp":"e",{fields}{_us(to_ns)},{end}}}'
 
 
 def _objects(history: History) -> Iterator[str]:
@@ -451,16 +510,20 @@ def _samples(history: History) -> Iterator[str]:
         )
     }
     yield f',\n"stackFrames": {json.dumps(frames)},\n"samples": ['
-    for row in range(len(samples)):
-        whose = thread_of(history, int(samples.thread[row]))
-        fields = {
-            "pid": _pid(whose),
-            "tid": whose.tid,
-            "name": samples.event[row],
-            "weight": int(samples.weight[row]),
-            "cpu": int(samples.cpu[row]),
-            "sf": str(samples.stack[row]),
-        }
-        comma = "," if row else ""
-        yield f'{comma}\n{json.dumps(fields)[:-1]}, "ts": {_us(int(samples.time_ns[row]))}}}'
+    columns = (samples.thread, samples.event.codes, samples.weight, samples.cpu, samples.stack)
+    times, *others = (column.tolist() for column in (samples.time_ns, *columns))
+    heads: dict[tuple[int, int], str] = {}
+    separator = "\n"
+    for time_ns, thread, event, weight, cpu, stack in zip(times, *others, strict=True):
+        head = heads.get((thread, event))
+        if head is None:
+            whose = thread_of(history, thread)
+            name = samples.event.names[event] if event >= 0 else None
+            fields = {"pid": _pid(whose), "tid": whose.tid, "name": name}
+            head = heads[thread, event] = json.dumps(fields)[:-1]
+        yield (
+            f'{separator}{head}, "weight": {weight}, "cpu": {cpu}, "sf": "{stack}",'
+            f' "ts": {_us(time_ns)}}}'
+        )
+        separator = ",\n"
     yield "]"

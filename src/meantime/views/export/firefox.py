@@ -13,15 +13,19 @@ import numpy as np
 
 from meantime import attribute_paths as tree
 from meantime.columns import Interner, distinct
+from meantime.kernels import export_rows
 from meantime.query.threads import thread_of
 from meantime.query.trees import sample_unit
 from meantime.views.export.rest import count_rest
+from meantime.views.export.rows import Parts, converted, given, pieces
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
 
-    from meantime.columns import Int64s
+    import numpy.typing as npt
+
+    from meantime.columns import Coded, Int64s
     from meantime.history.history import History
     from meantime.history.samples import SampleTable
 
@@ -31,7 +35,8 @@ __all__ = ["write"]
 _VERSION, _GECKO_VERSION = 41, 24
 _CATEGORY = {"name": "Other", "color": "grey", "subcategories": ["Other"]}
 _INSTANT, _INTERVAL = 0, 1
-_NS_PER_MS = 10**6
+_NS_PER_MS, _MS_DECIMALS = 10**6, 6
+_NUMBERS_AT_ONCE = 1 << 16
 # What a weight of a unit is called.
 _WEIGHTS = {"ns": "tracing-ms", "bytes": "bytes"}
 _SAMPLES: Final = "samples"
@@ -44,8 +49,12 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
     writer = _Writer(history, lost)
     yield f'{{"meta": {json.dumps(writer.meta())}, "libs": [], "pages": [], "threads": ['.encode()
     for number, quark in enumerate(writer.threads()):
-        yield f"{',' if number else ''}\n{writer.thread(quark)}".encode()
-    yield f'], "counters": [{", ".join(writer.counters())}]}}\n'.encode()
+        yield b",\n" if number else b"\n"
+        yield from writer.thread(quark)
+    yield b'], "counters": ['
+    for number, counter in enumerate(writer.counters()):
+        yield (b", " if number else b"") + counter
+    yield b"]}\n"
 
 
 class _Writer:
@@ -58,9 +67,9 @@ class _Writer:
         self._index = {quark: index for index, quark in enumerate(self._spans.threads.tolist())}
         self._samples = history.samples()
         self._unit = sample_unit(self._samples) if len(self._samples) else ""
-        self._rows_of_points: dict[int, list[int]] = {}
-        for row, quark in enumerate(self._points.quark.tolist()):
-            self._rows_of_points.setdefault(quark, []).append(row)
+        # the points of each thread, in their order
+        self._points_by_thread = np.argsort(self._points.quark, kind="stable")
+        self._quark_of_point = self._points.quark[self._points_by_thread]
         self._start_ns = history.start_ns
         others = len(history.metadata.sample_units) - 1
         lost["other events of samples"] += max(0, others) if len(self._samples) else 0
@@ -89,75 +98,93 @@ class _Writer:
         columns = (self._spans.threads, self._points.quark, self._samples.thread)
         return [int(quark) for quark in distinct(np.concatenate(columns)).tolist()]
 
-    def thread(self, quark: int) -> str:
-        """Return a thread as JSON."""
+    def thread(self, quark: int) -> Iterator[bytes]:
+        """Yield a thread as JSON."""
         whose = thread_of(self._history, quark)
         path = self._history.attributes.path(quark)
         name = whose.name or whose.path or str(whose.tid)
         if whose.path is None and path[-1] == tree.STATUS:
             name += f" {tree.STATUS}"
         strings: list[str] = []
-        text = Interner(strings).code
+        interned = Interner(strings)
         samples = self._samples.select([quark]) if len(self._samples) else None
-        tables = _tables(samples, text)
-        column = self._sample_columns(samples, tables.pop("stacks"))
-        markers = self._markers(quark, text)
+        tables = _tables(samples, interned.code)
+        stacks = tables.pop("stacks")
         fields = {
             "name": name, "processName": whose.process or str(whose.pid), "processType": "default",
             "processStartupTime": 0, "processShutdownTime": None, "registerTime": 0,
             "unregisterTime": None, "pausedRanges": [], "pid": str(whose.pid),
             "tid": name if whose.tid is None else whose.tid, **tables,
         }  # fmt: skip
-        text_of = json.dumps(fields)[:-1]
-        return (
-            f'{text_of}, "samples": {column}, "markers": {markers},'
-            f' "stringArray": {json.dumps(strings)}}}'
-        )
+        yield f'{json.dumps(fields)[:-1]}, "samples": '.encode()
+        yield from self._sample_columns(samples, stacks)
+        yield b', "markers": '
+        yield from self._markers(quark, interned)
+        yield f', "stringArray": {json.dumps(strings)}}}'.encode()
 
-    def _ms(self, times_ns: Int64s) -> str:
-        return f"[{', '.join(_ms(time_ns - self._start_ns) for time_ns in times_ns.tolist())}]"
+    def _ms(self, times_ns: Int64s) -> Iterator[bytes]:
+        return _numbers(times_ns, self._start_ns, _MS_DECIMALS)
 
-    def _sample_columns(self, samples: SampleTable | None, stacks: list[int | None]) -> str:
+    def _sample_columns(
+        self, samples: SampleTable | None, stacks: list[int | None]
+    ) -> Iterator[bytes]:
         if samples is None:
-            return '{"length": 0, "stack": [], "time": [], "weight": [], "weightType": "samples"}'
+            yield b'{"length": 0, "stack": [], "time": [], "weight": [], "weightType": "samples"}'
+            return
         kind = _WEIGHTS.get(self._unit, _SAMPLES)
-        weights = samples.weight.tolist()
-        texts = map(_ms if kind == "tracing-ms" else str, weights)
-        return (
-            f'{{"length": {len(samples)}, "stack": {json.dumps(stacks)},'
-            f' "time": {self._ms(samples.time_ns)}, "weight": [{", ".join(texts)}],'
-            f' "weightType": "{kind}"}}'
-        )
+        yield f'{{"length": {len(samples)}, "stack": {json.dumps(stacks)}, "time": '.encode()
+        yield from self._ms(samples.time_ns)
+        yield b', "weight": '
+        weight = samples.weight.astype(np.int64)
+        yield from _numbers(weight, 0, _MS_DECIMALS if kind == "tracing-ms" else 0)
+        yield f', "weightType": "{kind}"}}'.encode()
 
-    def _markers(self, quark: int, text: Any) -> str:
-        """Return spans and points as markers, in order of time."""
+    def _markers(self, quark: int, strings: Interner[str]) -> Iterator[bytes]:
+        """Yield spans and points as markers, in order of time."""
         spans, points = self._spans, self._points
-        rows = range(0)
+        first = last = 0
         if (index := self._index.get(quark)) is not None:
-            rows = range(int(spans.offsets[index]), int(spans.offsets[index + 1]))
-        found: list[tuple[int, int | None, int, str]] = [
-            (int(spans.start_ns[row]), int(spans.end_ns[row]), text(spans.name[row] or ""),
-             _data(spans, row))
-            for row in rows
-        ]  # fmt: skip
-        found += [
-            (int(points.time_ns[row]), None, text(points.name[row] or ""), _data(points, row))
-            for row in self._rows_of_points.get(quark, ())
-        ]
-        found.sort(key=lambda each: each[0])
-        starts = ", ".join(_ms(each[0] - self._start_ns) for each in found)
-        ends = ", ".join(
-            "null" if each[1] is None else _ms(each[1] - self._start_ns) for each in found
-        )
-        phases = [_INSTANT if each[1] is None else _INTERVAL for each in found]
-        return (
-            f'{{"length": {len(found)}, "name": {json.dumps([each[2] for each in found])},'
-            f' "startTime": [{starts}], "endTime": [{ends}], "phase": {json.dumps(phases)},'
-            f' "category": {json.dumps([0] * len(found))},'
-            f' "data": [{", ".join(each[3] for each in found)}]}}'
-        )
+            first, last = int(spans.offsets[index]), int(spans.offsets[index + 1])
+        in_thread = slice(*np.searchsorted(self._quark_of_point, [quark, quark + 1]).tolist())
+        of_points = self._points_by_thread[in_thread]
+        rows = np.concatenate([np.arange(first, last), of_points])
+        is_point = np.arange(len(rows)) >= last - first
+        # in the order of the rows, as strings are numbered by their first appearance
+        name = np.concatenate([
+            _interned(spans.name, slice(first, last), strings),
+            _interned(points.name, of_points, strings),
+        ])  # fmt: skip
+        start_ns = np.concatenate([spans.start_ns[first:last], points.time_ns[of_points]])
+        end_ns = np.concatenate([spans.end_ns[first:last], points.time_ns[of_points]])
+        order = np.argsort(start_ns, kind="stable")
+        is_point, rows = is_point[order], rows[order]
+        yield f'{{"length": {len(rows)}, "name": '.encode()
+        yield from _numbers(name[order], 0, 0)
+        yield b', "startTime": '
+        yield from self._ms(start_ns[order])
+        yield b', "endTime": '
+        yield from _numbers(end_ns[order], self._start_ns, _MS_DECIMALS, is_point)
+        yield b', "phase": '
+        yield from _numbers(np.where(is_point, _INSTANT, _INTERVAL), 0, 0)
+        yield b', "category": '
+        yield from _numbers(np.zeros(len(rows), np.int64), 0, 0)
+        yield b', "data": ['
+        length = np.concatenate([
+            spans.arguments_length[first:last], points.arguments_length[of_points]
+        ])[order]  # fmt: skip
+        for part in pieces(length):
+            of_part = is_point[part]
+            found = Parts.either(
+                of_part,
+                *(
+                    converted(export_rows.MARKER, given(table, rows[part][chosen]), _data)
+                    for table, chosen in ((spans, ~of_part), (points, of_part))
+                ),
+            )
+            yield (b", " if part.start else b"") + export_rows.joined(*found, b"null")
+        yield b"]}"
 
-    def counters(self) -> Iterator[str]:
+    def counters(self) -> Iterator[bytes]:
         """Yield each counter of a process as JSON."""
         quarks = self._history.quarks(tree.COUNTER_PATTERN).tolist()
         every = [lane.quarks for lane in self._history.lanes if lane.declaration.kind == "counter"]
@@ -178,28 +205,38 @@ class _Writer:
                 "name": name, "category": series, "description": "", "pid": pid,
                 "mainThreadIndex": 0, "display": {"graphType": "line-rate"},
             }  # fmt: skip
-            yield (
-                f'{json.dumps(head)[:-1]}, "samples": {{"length": {len(times)},'
-                f' "time": {self._ms(np.array(times, np.int64))}, "count": {json.dumps(values)}}}}}'
-            )
+            times_ms = b"".join(self._ms(np.array(times, np.int64)))
+            text = f'{json.dumps(head)[:-1]}, "samples": {{"length": {len(times)}, "time": '
+            yield text.encode() + times_ms + f', "count": {json.dumps(values)}}}}}'.encode()
 
 
-def _ms(time_ns: int) -> str:
-    """Return milliseconds as an exact decimal.
+def _numbers(
+    values: Int64s, origin: int, decimals: int, is_null: npt.NDArray[np.bool_] | None = None
+) -> Iterator[bytes]:
+    """Yield a list of numbers, each less the origin and with so many decimals, as exact JSON."""
+    nulls = np.zeros(len(values), np.bool_) if is_null is None else is_null
+    yield b"["
+    for first in range(0, len(values), _NUMBERS_AT_ONCE):
+        part = slice(first, first + _NUMBERS_AT_ONCE)
+        text = export_rows.decimals(values[part], origin, decimals, nulls[part].view(np.uint8))
+        yield (b", " if first else b"") + text
+    yield b"]"
 
-    >>> _ms(1_500_000), _ms(-1), _ms(2_000_000)
-    ('1.5', '-0.000001', '2')
-    """
-    sign = "-" if time_ns < 0 else ""
-    whole, rest = divmod(abs(time_ns), _NS_PER_MS)
-    return f"{sign}{whole}.{rest:06}".rstrip("0") if rest else f"{sign}{whole}"
+
+def _interned(column: Coded, rows: slice | npt.NDArray[np.intp], strings: Interner[str]) -> Int64s:
+    """Return the codes of names in a table of strings; no name is an empty one."""
+    codes = column.codes[rows]
+    used, first = np.unique(codes, return_index=True)
+    used = used[np.argsort(first)]
+    names = [column.names[code] if code >= 0 else "" for code in used.tolist()]
+    number = np.zeros(len(column.names) + 1, np.int64)
+    # that of no name, -1, is the last one
+    number[used] = strings.codes(names)
+    return number[codes]
 
 
-def _data(table: Any, row: int) -> str:
+def _data(text: str) -> bytes:
     """Return the arguments of a span or point as the data of a marker."""
-    text = table.arguments(row)
-    if text is None:
-        return "null"
     try:
         value = json.loads(text, strict=False)
     except (RecursionError, ValueError):
@@ -207,7 +244,7 @@ def _data(table: Any, row: int) -> str:
     fields = value if isinstance(value, dict) else {"value": value}
     # the kind of a marker decides what its fields mean
     kept = {key: each for key, each in fields.items() if key != "type"}
-    return json.dumps({"type": "Arguments", **kept})
+    return json.dumps({"type": "Arguments", **kept}).encode()
 
 
 def _tables(samples: SampleTable | None, text: Any) -> dict[str, Any]:

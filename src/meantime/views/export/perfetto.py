@@ -9,22 +9,29 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from meantime import attribute_paths as tree
+from meantime.columns import distinct
 from meantime.errors import MeantimeError
+from meantime.kernels import export_rows
+from meantime.trace import SpanFlag
 from meantime.views.export.protobuf import double, fixed64, message, number
 from meantime.views.export.rest import count_rest
-from meantime.views.export.walk import lanes, walk
+from meantime.views.export.rows import Parts, Texts, converted, given, numbered_pairs, pieces
+from meantime.views.export.walk import lane_groups, steps
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
 
+    import numpy.typing as npt
+
     from meantime.attributes import Path
+    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
-    from meantime.history.spans import SpanTable
 
 __all__ = ["write"]
 
@@ -45,8 +52,8 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
     del version
     count_rest(history, lost, "samples", "objects", "descriptions")
     waiting = bytearray()
-    for packet in _Writer(history, lost).packets():
-        waiting += message(1, packet)
+    for part in _Writer(history, lost).written():
+        waiting += part
         if len(waiting) >= _ENOUGH:
             yield bytes(waiting)
             waiting.clear()
@@ -135,48 +142,43 @@ class _Writer:
         self._history = history
         self._lost = lost
         self._tracks = _Tracks(history)
-        spans, points = history.spans(), history.points()
-        self._unfinished: list[bool] = spans.unfinished.tolist()
-        self._codes: list[tuple[int, int]] = [
-            *zip(spans.name.codes.tolist(), spans.category.codes.tolist(), strict=True)
-        ]
-        # what begins a span with a name and a category; the name of an argument
-        self._begins: dict[tuple[int, int], bytes] = {}
+        self._spans, self._points = history.spans(), history.points()
+        self._names = {name: code for code, name in enumerate(self._all_names(), 1)}
+        self._categories = self._spans.category.names
+        # the name of an argument
         self._keys: dict[str, bytes] = {}
-        self._names = {name: code for code, name in enumerate(self._all_names(spans, points), 1)}
-        self._categories = spans.category.names
         # times are not negative there
         self._later_ns = max(0, -history.start_ns)
         lost["times below 0, so all are later"] += int(self._later_ns > 0)
         self._out: dict[tuple[int, int], list[int]] = defaultdict(list)
         self._in: dict[tuple[int, int], list[int]] = defaultdict(list)
+        flows = history.flows()
+        self._flow_times = distinct(np.concatenate([flows.from_ns, flows.to_ns]))
 
-    @staticmethod
-    def _all_names(spans: SpanTable, points: Any) -> list[str]:
-        return list(dict.fromkeys([*spans.name.names, *points.name.names]))
+    def _all_names(self) -> list[str]:
+        names = dict.fromkeys([*self._spans.name.names, *self._points.name.names])
+        if any((column.codes < 0).any() for column in (self._spans.name, self._points.name)):
+            names.setdefault("")
+        return list(names)
 
-    def packets(self) -> Iterator[bytes]:
-        """Yield all packets."""
-        yield self._first()
+    def written(self) -> Iterator[bytes]:
+        """Yield the file."""
+        yield _field(self._first())
         if (utc_ns := self._history.clock.utc_at_origin_ns) is not None:
-            yield from self._clocks(utc_ns)
+            yield from map(_field, self._clocks(utc_ns))
         flows = self._history.flows()
-        for row in range(len(flows)):
-            self._out[int(flows.from_quark[row]), int(flows.from_ns[row])].append(row + 1)
-            self._in[int(flows.to_quark[row]), int(flows.to_ns[row])].append(row + 1)
+        ends = (flows.from_quark, flows.from_ns, flows.to_quark, flows.to_ns)
+        for id_, (source, from_ns, target, to_ns) in enumerate(
+            zip(*(column.tolist() for column in ends), strict=True), 1
+        ):
+            self._out[source, from_ns].append(id_)
+            self._in[target, to_ns].append(id_)
         self._lost["names of flows"] += len(flows)
-        spans = self._history.spans()
-        for thread, quark in enumerate(spans.threads.tolist()):
-            path = self._history.attributes.path(quark)
-            if tree.is_async(path):
-                self._lost["ids of async operations"] += 1
-            for lane, rows in lanes(spans, thread):
-                yield from self._lane(spans, rows, quark, self._tracks.lane(path, lane))
-                yield from self._described()
-        yield from self._points()
-        yield from self._ends_of_flows()
+        yield from self._of_spans()
+        yield from self._of_points()
+        yield from map(_field, self._ends_of_flows())
         yield from self._counters()
-        yield from self._named()
+        yield from map(_field, self._named())
 
     def _first(self) -> bytes:
         names = b"".join(
@@ -216,15 +218,6 @@ class _Writer:
     def _packet(self, time_ns: int, content: bytes) -> bytes:
         return _SEQUENCE + number(8, time_ns + self._later_ns) + content
 
-    def _begin(self, codes: tuple[int, int]) -> bytes:
-        """Return how a span with the codes of a name and a category begins."""
-        if codes not in self._begins:
-            name, category = codes
-            names = self._history.spans().name.names
-            content = _BEGIN + number(10, self._names[names[name] if name >= 0 else ""])
-            self._begins[codes] = content + (number(3, category + 1) if category >= 0 else b"")
-        return self._begins[codes]
-
     def _flow_ids(self, quark: int, time_ns: int) -> bytes:
         """Return the flows that begin and end at an event, each only once."""
         key = (quark, time_ns)
@@ -233,34 +226,121 @@ class _Writer:
         ids = b"".join(fixed64(47, id_) for id_ in self._out.pop(key, ()))
         return ids + b"".join(fixed64(48, id_) for id_ in self._in.pop(key, ()))
 
-    def _lane(self, spans: SpanTable, rows: list[int], quark: int, uuid: int) -> Iterator[bytes]:
-        steps = [*walk(spans, rows)]
-        unfinished, has_arguments = self._unfinished, spans.arguments_length
-        track = number(11, uuid)
-        end = _NEEDS_STATE + message(11, _END + track)
-        # an end ends the latest begin, so only the last ones can be left out
-        left_out = len([*takewhile(lambda s: not s.begins and unfinished[s.row], steps[::-1])])
-        ends = sum(1 for step in steps if not step.begins and unfinished[step.row])
-        self._lost["unfinished spans, which became finished"] += ends - left_out
-        for begins, row, time_ns in steps[: len(steps) - left_out]:
-            if not begins:
-                yield self._packet(time_ns, end)
-                continue
-            content = self._begin(self._codes[row])
-            if has_arguments[row]:
-                content += self._arguments(spans.arguments(row))
-            content += self._flow_ids(quark, time_ns) + track
-            yield self._packet(time_ns, _NEEDS_STATE + message(11, content))
+    def _of_spans(self) -> Iterator[bytes]:
+        """Yield the begins and ends of spans, and after those of a lane the tracks it needs."""
+        spans, attributes = self._spans, self._history.attributes
+        head, heads = self._begins()
+        paths = [attributes.path(quark) for quark in spans.threads.tolist()]
+        self._lost["ids of async operations"] += sum(map(tree.is_async, paths))
+        # roots of a lane have parents in others
+        parent = np.where(spans.lane[spans.parent] == spans.lane, spans.parent, np.int32(-1))
+        for group in lane_groups(spans):
+            index, begins, time_ns = steps(spans, group.rows, parent)
+            lane = np.repeat(np.arange(len(group.lane)), 2 * np.diff(group.starts))
+            if (kept := self._kept(index, begins, 2 * group.starts)) is not None:
+                index, begins, time_ns, lane = index[kept], begins[kept], time_ns[kept], lane[kept]
+            tracks, described = [], []
+            for thread, number_ in zip(group.thread.tolist(), group.lane.tolist(), strict=True):
+                tracks.append(number(11, self._tracks.lane(paths[thread], number_)))
+                described.append(b"".join(map(_field, self._described())))
+            quark = spans.threads[group.thread]
+            tails = Texts(tracks)
+            ends = np.searchsorted(lane, np.arange(1, len(tracks) + 1))
+            following = _Following(ends, described)
+            for part in pieces(spans.arguments_length[index]):
+                rows, of_lane, is_begin = index[part], lane[part], begins[part]
+                found = converted(
+                    export_rows.ANNOTATIONS, given(spans, rows, is_begin), self._arguments
+                ).followed_by(self._flows_at(quark[of_lane], time_ns[part], is_begin))
+                text, offset = self._events(
+                    time_ns[part], np.where(is_begin, head[rows], 0), heads, found, of_lane, tails
+                )
+                yield from following.with_text(text, offset, part.start)
 
-    def _points(self) -> Iterator[bytes]:
-        points = self._history.points()
-        for row in range(len(points)):
-            quark, time_ns = int(points.quark[row]), int(points.time_ns[row])
-            content = _INSTANT + number(10, self._names[points.name[row] or ""])
-            content += self._arguments(points.arguments(row)) + self._flow_ids(quark, time_ns)
-            uuid = self._tracks.of(self._history.attributes.path(quark))
-            yield self._event(time_ns, uuid, content)
-        yield from self._described()
+    def _begins(self) -> tuple[Int32s, Texts]:
+        """Return the code of how each span begins, and the texts of those; that of ends is 0."""
+        names, categories = self._spans.name, self._spans.category
+        width = len(categories.names) + 1
+        pair = (names.codes.astype(np.int64) + 1) * width + categories.codes + 1
+        listed, code = numbered_pairs(pair, (len(names.names) + 1) * width)
+        texts = [_END]
+        for name, category in zip(
+            *(each.tolist() for each in np.divmod(listed, width)), strict=True
+        ):
+            content = _BEGIN + number(10, self._names[names.names[name - 1] if name else ""])
+            texts.append(content + (number(3, category) if category else b""))
+        return code + np.int32(1), Texts(texts)
+
+    def _kept(
+        self, index: Int32s, begins: npt.NDArray[np.bool_], starts: npt.NDArray[np.intp]
+    ) -> npt.NDArray[np.bool_] | None:
+        """Return which steps are written: without the ends of unfinished spans, where possible.
+
+        An end ends the latest begin, so only the last ones of a lane can be left out.
+        """
+        is_open = ~begins & ((self._spans.flags[index] & np.uint8(SpanFlag.UNFINISHED)) != 0)
+        if not is_open.any():
+            return None
+        step = np.arange(len(index))
+        last = np.maximum.reduceat(np.where(is_open, -1, step), starts[:-1])
+        kept = step <= np.repeat(last, np.diff(starts))
+        ends = int(np.count_nonzero(is_open & kept))
+        self._lost["unfinished spans, which became finished"] += ends
+        return kept
+
+    def _events(  # noqa: PLR0917 - the columns of events
+        self,
+        time_ns: Int64s,
+        head: npt.NDArray[np.integer],
+        heads: Texts,
+        content: Parts,
+        track: npt.NDArray[np.integer],
+        tails: Texts,
+    ) -> tuple[bytes, Int64s]:
+        return export_rows.track_events(
+            _SEQUENCE,
+            _NEEDS_STATE,
+            time_ns.view(np.uint64) + np.uint64(self._later_ns),
+            *heads.of(head.astype(np.int32)),
+            *content,
+            *tails.of(track.astype(np.int32)),
+        )
+
+    def _flows_at(
+        self, quark: Int32s, time_ns: Int64s, chosen: npt.NDArray[np.bool_]
+    ) -> dict[int, bytes]:
+        """Return the flows that begin and end at some of these events, by index."""
+        times = self._flow_times
+        if not len(times):
+            return {}
+        where = np.minimum(np.searchsorted(times, time_ns), len(times) - 1)
+        rows = np.flatnonzero(chosen & (times[where] == time_ns))
+        at = zip(rows.tolist(), quark[rows].tolist(), time_ns[rows].tolist(), strict=True)
+        found = {row: self._flow_ids(own, time) for row, own, time in at}
+        return {row: ids for row, ids in found.items() if ids}
+
+    def _of_points(self) -> Iterator[bytes]:
+        points, attributes = self._points, self._history.attributes
+        codes = points.name.codes
+        texts = [_INSTANT + number(10, self._names[name or ""]) for name in points.name.names]
+        if (codes < 0).any():
+            texts.append(_INSTANT + number(10, self._names[""]))
+            codes = np.where(codes < 0, np.int32(len(texts) - 1), codes)
+        heads = Texts(texts)
+        quarks, first, track = np.unique(points.quark, return_index=True, return_inverse=True)
+        track = track.reshape(-1)
+        tracks = [b""] * len(quarks)
+        for index in np.argsort(first).tolist():
+            uuid = self._tracks.of(attributes.path(int(quarks[index])))
+            tracks[index] = number(11, uuid)
+        tails = Texts(tracks)
+        rows = np.arange(len(points))
+        for part in pieces(points.arguments_length):
+            own = converted(
+                export_rows.ANNOTATIONS, given(points, rows[part]), self._arguments
+            ).followed_by(self._flows_at(points.quark[part], points.time_ns[part], rows[part] >= 0))
+            yield self._events(points.time_ns[part], codes[part], heads, own, track[part], tails)[0]
+        yield from map(_field, self._described())
 
     def _ends_of_flows(self) -> Iterator[bytes]:
         """Yield events for the ends of flows at which there is no other."""
@@ -277,25 +357,30 @@ class _Writer:
 
     def _counters(self) -> Iterator[bytes]:
         listed = [lane.quarks for lane in self._history.lanes if lane.declaration.kind == "counter"]
+        heads = Texts([_COUNTER])
         for quark in sorted({quark for quarks in listed for quark in quarks.tolist()}):
-            uuid = self._tracks.counter(self._history.attributes.path(quark))
-            yield from self._described()
+            track = number(11, self._tracks.counter(self._history.attributes.path(quark)))
+            tails = Texts([track])
+            yield from map(_field, self._described())
             has_value = False
             for batch in self._history.interval_batches([quark]):
-                for _, start_ns, _, value, _, _ in batch:
+                found: dict[int, bytes] = {}
+                for row, value in enumerate(batch.value.to_list()):
                     if isinstance(value, float):
-                        yield self._event(start_ns, uuid, _COUNTER + double(44, value))
+                        found[row] = double(44, value)
                     elif isinstance(value, int):
-                        yield self._event(start_ns, uuid, _COUNTER + number(30, value))
+                        found[row] = number(30, value)
                     else:
                         # the value before goes on there
                         self._lost["times without a value of counters"] += has_value
                         continue
                     has_value = True
+                rows = np.fromiter(found, np.intp, len(found))
+                values = Parts.of(len(rows), dict(enumerate(found.values())))
+                none = np.zeros(len(rows), np.int32)
+                yield self._events(batch.start_ns[rows], none, heads, values, none, tails)[0]
 
-    def _arguments(self, text: str | None) -> bytes:
-        if text is None:
-            return b""
+    def _arguments(self, text: str) -> bytes:
         try:
             value = _DECODER.decode(text)
             named = value if isinstance(value, dict) else {"value": value}
@@ -315,6 +400,41 @@ class _Writer:
                 self._keys.clear()
             found = self._keys[key] = _text(10, key)
         return found
+
+
+class _Following:
+    """Texts that are written behind events with an index.
+
+    Args:
+        ends: By text, the index of the event that follows it; ascending.
+        texts: The texts.
+    """
+
+    def __init__(self, ends: npt.NDArray[np.intp], texts: list[bytes]) -> None:
+        self._ends = ends.tolist()
+        self._texts = texts
+        self._next = 0
+
+    def with_text(self, text: bytes, offset: Int64s, first: int) -> Iterator[bytes]:
+        """Yield events and the texts behind them.
+
+        Args:
+            text: The events.
+            offset: By event, where it begins; where the last one ends.
+            first: The index of the first event.
+        """
+        at, last = 0, first + len(offset) - 1
+        while self._next < len(self._ends) and self._ends[self._next] <= last:
+            end = int(offset[self._ends[self._next] - first])
+            if self._texts[self._next]:
+                yield text[at:end] + self._texts[self._next]
+                at = end
+            self._next += 1
+        yield text[at:]
+
+
+def _field(packet: bytes) -> bytes:
+    return message(1, packet)
 
 
 def _is_id(text: str) -> bool:

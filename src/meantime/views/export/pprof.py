@@ -13,13 +13,14 @@ import numpy as np
 
 from meantime.columns import Interner, distinct
 from meantime.history.samples import ALL_EVENTS
-from meantime.kernels import calls, nest
+from meantime.kernels import calls, export_rows, nest
 from meantime.query.stacks import CallTree, check_expansion_limit
 from meantime.query.threads import thread_of, thread_quarks
 from meantime.query.trees import sample_unit
 from meantime.stacks import StackTable
-from meantime.views.export.protobuf import message, number, varint
+from meantime.views.export.protobuf import message, number
 from meantime.views.export.rest import count_rest
+from meantime.views.export.rows import Texts
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -37,6 +38,7 @@ _UNKNOWN_UNIT = "count"
 _LOCATED = re.compile(r"(.+) \((.+):(\d{1,9})\)", re.DOTALL)
 # so many bytes are compressed at a time
 _ENOUGH = 1 << 16
+_SAMPLES_AT_ONCE = 1 << 14
 
 
 def write(history: History, lost: Counter[str], *, version: int) -> Iterator[bytes]:
@@ -83,18 +85,21 @@ def _profile(history: History) -> Iterator[bytes]:
     function = Interner(names).code
     first = 0
     for part in parts:
-        codes = np.array([function(name) for name in part.stacks.frames], np.int64)
-        labels = {
-            thread: _labels(history, thread, text) for thread in distinct(part.thread).tolist()
-        }
-        before, after = bytes(first), bytes(width - first - len(part.types))
-        ids = _packed_locations(part.stacks, codes)
-        for thread, stack, weights in zip(
-            part.thread.tolist(), part.stack.tolist(), part.weights.tolist(), strict=True
-        ):
-            values = b"".join(varint(weight % 2**64) for weight in weights)
-            yield message(
-                2, message(1, ids(stack)) + message(2, before + values + after) + labels[thread]
+        codes = np.array([function(name) for name in part.stacks.frames], np.uint64)
+        threads, label = np.unique(part.thread, return_inverse=True)
+        labels = Texts([_labels(history, thread, text) for thread in threads.tolist()])
+        location = codes[part.stacks.frame] + np.uint64(1)
+        after = width - first - len(part.types)
+        for begin in range(0, len(part.stack), _SAMPLES_AT_ONCE):
+            rows = slice(begin, begin + _SAMPLES_AT_ONCE)
+            yield export_rows.stack_samples(
+                part.stacks.parent,
+                location,
+                part.stack[rows],
+                part.weights[rows],
+                first,
+                after,
+                *labels.of(label.reshape(-1)[rows].astype(np.int32)),
             )
         first += len(part.types)
     yield from _functions(names, text)
@@ -171,21 +176,6 @@ def _checked(part: _Part) -> _Part:
     own[part.stack[part.stack >= 0]] = 1
     check_expansion_limit(CallTree(part.stacks, own, own, own))
     return part
-
-
-def _packed_locations(stacks: StackTable, codes: Int64s) -> Callable[[int], bytes]:
-    """Return what gives the locations of a stack, from the innermost frame outwards."""
-    parent = stacks.parent.tolist()
-    encoded = [varint(code + 1) for code in codes[stacks.frame].tolist()]
-
-    def locations(stack: int) -> bytes:
-        found = []
-        while stack >= 0:
-            found.append(encoded[stack])
-            stack = parent[stack]
-        return b"".join(found)
-
-    return locations
 
 
 def _labels(history: History, quark: int, text: Callable[[str], int]) -> bytes:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from meantime.kernels import span_records
-from meantime.trace import SpanFlag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +16,10 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
     from meantime.history.spans import SpanTable
 
-__all__ = ["Step", "is_structured", "lanes", "steps", "walk"]
+__all__ = ["LaneGroup", "Step", "lane_groups", "lanes", "steps", "walk"]
+
+# NumPy's calls take longer than the rows of a short lane
+_ROWS_AT_ONCE = 1 << 14
 
 
 class Step(NamedTuple):
@@ -26,6 +28,46 @@ class Step(NamedTuple):
     begins: bool
     row: int
     time_ns: int
+
+
+class LaneGroup(NamedTuple):
+    """Some lanes of threads, one after the other.
+
+    Attributes:
+        thread: By lane, the index of its thread in the table.
+        lane: By lane, its number within the thread.
+        rows: The rows of all these lanes.
+        starts: By lane, where its rows begin, and where those of the last one end.
+    """
+
+    thread: npt.NDArray[np.intp]
+    lane: Int64s
+    rows: Int32s
+    starts: npt.NDArray[np.intp]
+
+
+def lane_groups(spans: SpanTable) -> Iterator[LaneGroup]:
+    """Yield all lanes in the order of the table: one with many rows, or several with few."""
+    if not len(spans):
+        return
+    thread = np.repeat(np.arange(len(spans.threads)), np.diff(spans.offsets))
+    lane = spans.lane.astype(np.int64)
+    rows = np.arange(len(spans), dtype=np.int32)
+    if lane.any():
+        rows = np.lexsort((lane, thread)).astype(np.int32)
+        lane = lane[rows]
+    changes = (thread[1:] != thread[:-1]) | (lane[1:] != lane[:-1])
+    starts = np.concatenate([[0], np.flatnonzero(changes) + 1, [len(rows)]])
+    first = 0
+    while first < len(starts) - 1:
+        most = int(starts[first]) + _ROWS_AT_ONCE
+        last = max(int(np.searchsorted(starts, most, "right")) - 1, first + 1)
+        begin, end = int(starts[first]), int(starts[last])
+        in_group = starts[first:last]
+        yield LaneGroup(
+            thread[in_group], lane[in_group], rows[begin:end], starts[first : last + 1] - begin
+        )
+        first = last
 
 
 def lanes(spans: SpanTable, thread: int) -> Iterator[tuple[int, list[int]]]:
@@ -55,9 +97,3 @@ def steps(
     begins = order >= 0
     index = rows[np.where(begins, order, ~order)]
     return index, begins, np.where(begins, spans.start_ns[index], spans.end_ns[index])
-
-
-def is_structured(spans: SpanTable, thread: int) -> bool:
-    """Return whether all spans of a thread are nested in the order of their begins and ends."""
-    flags = spans.flags[int(spans.offsets[thread]) : int(spans.offsets[thread + 1])]
-    return bool(np.all(flags & np.uint8(SpanFlag.STRUCTURED)))
