@@ -115,8 +115,8 @@ cdef class ChromeScanner:
     The columns are in the order of the text; what was taken once is not returned again. `names`, `categories` and `ids` are the bytes of the
     JSON strings without decoding their escapes. `kinds` has a kind for each of the 256 possible
     phases; `default_id` is the pid or tid of events that have none. `private` are names of
-    arguments, in small letters without `-` and `_`: the length of arguments in which one occurs, at
-    any depth and in any spelling, is negative.
+    arguments, as in `private_names.h`: the length of arguments in which one occurs, at any depth,
+    is negative.
     """
 
     cdef Chrome scan

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "growing.h"
+#include "private_names.h"
 #include "span_flags.h"
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -740,30 +741,23 @@ static inline void touch(ChromeThread *thread, int64_t time_ns) {
   if (time_ns > thread->last_ns) thread->last_ns = time_ns;
 }
 
-#define PRIVATE_CHARACTERS 24
-
 static inline int letter_of(char c) {
   return (uint8_t)((c | 32) - 'a') < 26 ? (c | 32) - 'a' : -1;
 }
 
-/* Whether a key, whose last quote is at `quote`, is private: case, `-` and `_` do not matter. */
+/* Whether a key, whose last quote is at `quote`, is private. */
 static int is_private_key(const Chrome *s, const char *begin, const char *quote) {
-  char name[PRIVATE_CHARACTERS + 3];
-  const char *key = quote;
-  int n = 0, first, last;
+  const char *key = quote, *end = quote;
+  int first, last;
   while (key > begin && key[-1] != '"') key--;
-  if (key == quote || (first = letter_of(*key)) < 0 || !s->private_shortest[first]) return 0;
-  if (quote - key < s->private_shortest[first] || (last = letter_of(quote[-1])) < 0) return 0;
-  if (!(s->private_last[first] >> last & 1)) return 0;
-  name[n++] = '\n';
-  for (; key < quote; key++) {
-    if (*key == '_' || *key == '-') continue;
-    if (n > PRIVATE_CHARACTERS) return 0;
-    name[n++] = *key >= 'A' && *key <= 'Z' ? (char)(*key + 32) : *key;
-  }
-  name[n++] = '\n';
-  name[n] = 0;
-  return strstr(s->private_names, name) != NULL;
+  while (key < end && (*key == '_' || *key == '-')) key++;
+  while (key < end && (end[-1] == '_' || end[-1] == '-')) end--;
+  if (key == end || (first = letter_of(*key)) < 0 || !s->private_shortest[first]) return 0;
+  if (end - key < s->private_shortest[first]) return 0;
+  last = letter_of(end[-1]);
+  if (last < 0 || !(s->private_last[first] >> last & 1))
+    if (!memchr(key, '.', (size_t)(end - key))) return 0;
+  return is_private_name(s->private_names, key, end);
 }
 
 /* Whether arguments, which may be nested, have a private key. */

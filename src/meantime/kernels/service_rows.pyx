@@ -117,7 +117,8 @@ cdef class ServiceRows:
     """The spans of an input, of which documents are scanned, or single ones added.
 
     Args:
-        private: What the names of attributes begin with that are counted and left out.
+        private: Texts of the names of attributes that are counted and left out; see
+            `private_names.h`.
         own: The names of attributes that a span of the usual form does not have.
     """
 

@@ -12,6 +12,7 @@
 #include <Python.h>
 
 #include "growing.h"
+#include "private_names.h"
 #include "varint.h"
 
 /* Why a scan returned. */
@@ -23,7 +24,7 @@ enum { SV_START, SV_TOP, SV_GROUPS, SV_GROUP, SV_SCOPES, SV_SCOPE_OF, SV_SPANS, 
 enum {
     SV_DEEPEST = 8,           /* of values in values */
     SV_MOST_KEYS = 64,        /* of one object */
-    SV_MOST_WORDS = 16,       /* private beginnings, and own names */
+    SV_MOST_WORDS = 16,       /* texts of private names, and own names */
     SV_MOST_KEY_CODES = 1 << 16,
     SV_KEY_BYTES = 32,        /* that are copied of any shorter key */
     SV_MOST_KINDS = 6,
@@ -364,8 +365,7 @@ static int sv_key_is(const sv_scan *s, sv_string key)
 {
     int is = 0;
     for (int i = 0; i < s->private_count; i++)
-        if (key.size >= s->private_words[i].size
-            && !memcmp(key.at, s->private_words[i].at, s->private_words[i].size))
+        if (is_private_name(s->private_words[i].at, key.at, key.at + key.size))
             is |= SV_PRIVATE;
     for (int i = 0; i < s->own_count; i++)
         if (key.size == s->own_words[i].size && !memcmp(key.at, s->own_words[i].at, key.size))

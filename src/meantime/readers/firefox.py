@@ -29,7 +29,7 @@ from meantime.errors import InputError
 from meantime.kernels import calls
 from meantime.readers.contract import lazy_trace
 from meantime.readers.json_file import load_object, parse_object
-from meantime.readers.private_fields import PRIVATE_NAME
+from meantime.readers.private_fields import is_private
 from meantime.readers.services.lanes import lanes_of
 from meantime.stacks import StackTable
 from meantime.trace import (
@@ -488,7 +488,7 @@ class _Reading:
     def _arguments(self, fields: dict[str, Any]) -> bytes:
         kept: dict[str, Any] = {}
         for name, value in fields.items():
-            if not self._with_private and PRIVATE_NAME.search(name):
+            if not self._with_private and is_private(name):
                 self._trace.anomalies.add("private_field")
             elif name not in _LEFT_OUT and isinstance(value, (str, int, Decimal)):
                 kept[name] = _plain(value)

@@ -15,8 +15,8 @@ from meantime.attribute_paths import thread_path
 from meantime.columns import Interner
 from meantime.errors import InputError
 from meantime.kernels.log_pairs import Matches
+from meantime.readers.private_fields import is_private
 from meantime.readers.services.lanes import lanes_of
-from meantime.readers.services.model import is_private
 from meantime.trace import Arguments, SpanFlag, Spans
 
 if TYPE_CHECKING:

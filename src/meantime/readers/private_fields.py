@@ -7,7 +7,7 @@ People share pages without knowing that these are in them, so readers copy them 
 from __future__ import annotations
 
 import json
-import re
+from string import ascii_lowercase, ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,35 +18,44 @@ if TYPE_CHECKING:
     from meantime.trace import ArgumentText, Trace
 
 __all__ = [
-    "PRIVATE_KEYS",
-    "PRIVATE_NAME",
-    "is_private_key",
+    "PRIVATE_NAMES",
+    "is_private",
     "leave_private_arguments_out",
     "leave_private_facts_out",
     "public",
 ]
 
 _BRACKETS = {"{", "["}
-# Names of the fields of events.
-PRIVATE_NAME = re.compile(
-    r"header|environ|^env$|cookie|authorization|passw|token|command_?line|cmdline|^arg(?:s|v|uments)$",
-    re.IGNORECASE,
+# A field is private if its name, in small letters and without - and _, is one of these, or begins
+# with one of these and a dot. The kernels that look for these have the same rule: private_names.h.
+PRIVATE_NAMES = (
+    *("accesstoken", "args", "arguments", "argv", "authorization", "authtoken"),
+    *("cmdline", "commandline", "cookie", "cookies", "env", "environ", "environment"),
+    *("environmentvariable", "environmentvariables", "header", "headers", "headerstext"),
+    *("http.request.header", "http.response.header"),
+    *("javaarguments", "jvmarguments", "passwd", "password"),
+    *("process.command", "process.commandargs", "process.commandline", "process.environment"),
+    *("process.environmentvariable", "process.environmentvariables", "process.owner"),
+    *("proxyauthorization", "requestheader", "requestheaders", "requestheaderstext"),
+    *("responseheader", "responseheaders", "responseheaderstext"),
+    *("rpc.request.metadata", "rpc.response.metadata", "setcookie", "token"),
 )
-# Names of what is private among facts and arguments, which have other keys with the words above.
-PRIVATE_KEYS = (
-    "argv", "authorization", "cmdline", "commandline", "cookie", "cookies", "env", "environ",
-    "environment", "headers", "headerstext", "proxyauthorization", "requestheaders",
-    "requestheaderstext", "responseheaders", "responseheaderstext", "setcookie",
-)  # fmt: skip
+_NAMES = frozenset(PRIVATE_NAMES)
+_PLAIN = str.maketrans(ascii_uppercase, ascii_lowercase, "-_")
 
 
-def is_private_key(key: str) -> bool:
-    """Return whether a fact or an argument is private by its name.
+def is_private(name: str) -> bool:
+    """Return whether a field is private by its name.
 
-    >>> is_private_key("Command-Line"), is_private_key("tokens")
-    (True, False)
+    >>> is_private("Command-Line"), is_private("http.request.header.cookie"), is_private("tokens")
+    (True, True, False)
     """
-    return key.lower().replace("_", "").replace("-", "") in PRIVATE_KEYS
+    plain = name.translate(_PLAIN)
+    if plain in _NAMES:
+        return True
+    return "." in plain and any(
+        plain[:end] in _NAMES for end, letter in enumerate(plain) if letter == "."
+    )
 
 
 def public(value: Any) -> tuple[Any, int]:
@@ -64,7 +73,7 @@ def public(value: Any) -> tuple[Any, int]:
         kept = {
             key: public(each)
             for key, each in value.items()
-            if isinstance(each, int | float) or not is_private_key(key)
+            if isinstance(each, int | float) or not is_private(key)
         }
         inside = sum(count for _, count in kept.values())
         return {key: each for key, (each, _) in kept.items()}, inside + len(value) - len(kept)
@@ -77,7 +86,7 @@ def public(value: Any) -> tuple[Any, int]:
 def leave_private_facts_out(trace: Trace) -> None:
     """Leave out what is private in the facts of a trace, and count it."""
     for name, text in list(trace.facts.items()):
-        if is_private_key(name.partition(" of ")[0]):
+        if is_private(name.partition(" of ")[0]):
             del trace.facts[name]
             trace.anomalies.add("private_field")
         elif text.lstrip()[:1] in _BRACKETS:

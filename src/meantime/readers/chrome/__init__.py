@@ -22,7 +22,7 @@ from meantime.readers.chrome.spans import SpanRows
 from meantime.readers.chrome.text import Strings
 from meantime.readers.contract import lazy_trace
 from meantime.readers.file_text import BLOCK_BYTES, block_of
-from meantime.readers.private_fields import PRIVATE_KEYS, leave_private_facts_out
+from meantime.readers.private_fields import PRIVATE_NAMES, leave_private_facts_out
 from meantime.trace import ArgumentText
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class _Reading:
             kinds=KINDS,
             default_id=DEFAULT_ID,
             lenient=options.lenient,
-            private=() if options.private else PRIVATE_KEYS,
+            private=() if options.private else PRIVATE_NAMES,
         )
         # the scanner's codes of names become the trace's codes of values: no column is translated
         self._names = Strings(trace.values)

@@ -36,7 +36,7 @@ from meantime.readers.jfr.chunks import (
     Pool,
 )
 from meantime.readers.jfr.constants import LONGEST_TEXT, Constants
-from meantime.readers.private_fields import PRIVATE_NAME
+from meantime.readers.private_fields import is_private
 from meantime.stacks import StackTable
 from meantime.trace import (
     Arguments,
@@ -533,7 +533,7 @@ class _Reading:
             member = _Member(each.name, kind, events.column(at), None)
             if texts is not None:
                 member = _Member(each.name, Op.TEXT, *texts)
-            if not self._with_private and PRIVATE_NAME.search(each.name):
+            if not self._with_private and is_private(each.name):
                 self._trace.anomalies.add("private_field", member.count())
             else:
                 found[at] = member

@@ -20,9 +20,9 @@ from meantime.columns import Interner
 from meantime.kernels import service_rows
 from meantime.kernels.service_rows import LINK, ServiceRows, generations, open_counts, relate
 from meantime.readers.contract import MOST_BATCH_ROWS
+from meantime.readers.private_fields import PRIVATE_NAMES, is_private
 from meantime.readers.services.clock_repair import shifts
 from meantime.readers.services.lanes import lanes_of
-from meantime.readers.services.model import PRIVATE, is_private
 from meantime.service_spans import (
     ENTERING,
     LEAVING,
@@ -110,7 +110,7 @@ class Collected:
         self._repair_clocks = repair_clocks
         trace.clock = Clock("realtime", utc_at_origin_ns=0)
         self.rows = ServiceRows(
-            () if private else tuple(each.encode() for each in PRIVATE),
+            () if private else ("\n".join(["", *PRIVATE_NAMES, ""]).encode(),),
             tuple(each.encode() for each in OWN_FIELDS),
         )
         self.anomalies = Anomalies()

@@ -11,31 +11,17 @@ from meantime.units import MAX_NS
 __all__ = [
     "MALFORMED",
     "NO_ID",
-    "PRIVATE",
     "Record",
     "Resource",
     "ServiceSpan",
     "end_after",
     "hexadecimal",
-    "is_private",
     "reason",
     "time_of",
 ]
 
 # What reading a value of another type than the format says raises.
 MALFORMED = (ArithmeticError, AttributeError, KeyError, TypeError, ValueError)
-
-# Fields with command lines, environments and headers of requests: people share pages without
-# knowing that these are in them.
-PRIVATE = (
-    "process.command",
-    "process.environment",
-    "process.owner",
-    "http.request.header.",
-    "http.response.header.",
-    "rpc.request.metadata.",
-    "rpc.response.metadata.",
-)
 
 
 class Resource(NamedTuple):
@@ -103,15 +89,6 @@ class ServiceSpan:
     records: list[Record] = field(default_factory=list)
     links: list[tuple[str, str]] = field(default_factory=list)
     shares_id: bool = False
-
-
-def is_private(key: str) -> bool:
-    """Return whether a field may have a command line, an environment or headers of requests.
-
-    >>> is_private("process.command_line"), is_private("http.route")
-    (True, False)
-    """
-    return key.startswith(PRIVATE)
 
 
 def time_of(value: object, unit_ns: int = 1) -> int | None:
