@@ -151,6 +151,19 @@ def test_spans_of_services_are_equal_after_opentelemetry(samples: Path, tmp_path
     assert "entities with states" not in lost
 
 
+@pytest.mark.parametrize("target", ["perfetto", "firefox"])
+def test_times_of_services_stay_in_utc(samples: Path, tmp_path: Path, target: str) -> None:
+    history = meantime.open(samples / "services" / "example.otlp.json")
+    found, lost = again(history, target, tmp_path)
+
+    def utc(of: History) -> set[tuple[str, int]]:
+        origin_ns = of.clock.utc_at_origin_ns or 0
+        return {(name, start_ns + origin_ns) for name, start_ns, _ in spans_of(of)}
+
+    assert utc(history) <= utc(found)
+    assert "times in UTC" not in lost
+
+
 @pytest.mark.parametrize("name", ["big_trace.json.gz", "instance_counters.json"])
 def test_any_spans_are_equal_after_opentelemetry(samples: Path, tmp_path: Path, name: str) -> None:
     history = meantime.open(samples / "chrome" / name)
@@ -168,7 +181,7 @@ def test_firefox_has_spans_points_and_counters(samples: Path, tmp_path: Path, na
     history = meantime.open(samples / "chrome" / name)
     found, _ = again(history, "firefox", tmp_path)
 
-    start_ns = history.start_ns
+    start_ns, _ = history.bounds
     assert spans_of(found) == spans_of(history, start_ns)
     assert counters_of(found) == counters_of(history, start_ns)
     samples_before, samples_after = history.samples(), found.samples()
@@ -179,9 +192,27 @@ def test_firefox_has_spans_points_and_counters(samples: Path, tmp_path: Path, na
     ]
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["chrome/nestable_async.json", "profiles/go-heap.pb.gz", "builds/structlog.jsonl.gz",
+     "chrome/multi-thread-with-samples.json"],
+)  # fmt: skip
+def test_what_is_written_can_be_read_or_there_is_a_reason(
+    samples: Path, tmp_path: Path, name: str
+) -> None:
+    history = meantime.open(samples / name)
+    for target in TARGETS.keys() - {"tasks", "workers"}:
+        if nothing_for(history, target) is None:
+            found, _ = again(history, target, tmp_path)
+            stored = found.without_derived()
+            held = (stored.spans(), stored.samples(), stored.points(), stored.lanes)
+            assert any(map(len, held)), target
+
+
 def test_nothing_is_written_of_a_history_without_spans(tmp_path: Path) -> None:
     (tmp_path / "a.folded").write_text("a;b 3\n")
     history = meantime.open(tmp_path / "a.folded")
 
     assert "only those" in str(nothing_for(history, "otlp"))
+    assert "no spans of threads" in str(nothing_for(history, "spall"))
     assert nothing_for(history, "firefox") is None

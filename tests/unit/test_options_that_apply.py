@@ -176,6 +176,7 @@ CASES += [
     ("statemap FILE -o OUT.json --title x", ANY, 2, "--title does not apply to .json"),
     ("statemap FILE -n --title x", ANY, 2, "--title does not apply to --dry-run"),
     ("stats FILE --tree --callers f", ANY, 2, "--callers and --tree are mutually exclusive"),
+    ("convert FILE FILE --to-format folded", ANY, 2, "IN and OUT are the same file"),
     ("convert FILE OUT.spall --only tasks", ANY, 2, "--only applies to an output that ends in"),
 ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
 
 import click
 
@@ -66,6 +67,8 @@ def command(
     target = _target(output, to_format, only)
     if force and target != _HISTORY:
         raise UsageError("--force applies to a history; other files are replaced without it")
+    if target != _HISTORY and _is_same_file(source, output):
+        raise UsageError(f"{output}: IN and OUT are the same file; choose another name for OUT")
     lost: Counter[str] = Counter()
     if target == _HISTORY:
         keep_history(source, output, provider=provider, lenient=lenient, strict=strict, force=force)
@@ -76,6 +79,13 @@ def command(
         raise InputError(source, reason)
     write(output, export(history, target, lost))
     report(lost, as_json=as_json and output != "-")
+
+
+def _is_same_file(source: str, output: str) -> bool:
+    try:
+        return "-" not in {source, output} and Path(source).samefile(output)
+    except OSError:
+        return False
 
 
 def _target(output: str, to: str | None, only: str | None) -> str:

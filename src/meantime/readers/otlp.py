@@ -38,7 +38,8 @@ _KEYS = re.compile(
 # A span begins with its trace's id of 16 bytes and its own of 8; no other format has both there.
 _SPAN = re.compile(rb"\x0a\x10.{16}\x12\x08.{8}", re.DOTALL)
 _LENGTH_BYTES = 4
-_EXPORT = b"\x0a"
+# The first message has a resource, spans or a schema in it; that of pprof has numbers.
+_EXPORT = re.compile(rb"\x0a(?:\x00\x0a|[\x80-\xff]{0,4}[\x01-\x7f][\x0a\x12\x1a\xc2])")
 # How the file exporter compresses each message, and how far one may expand.
 _COMPRESSION = "Zstandard"
 _EXPANDED_FREELY, _MOST_EXPANDED = 1 << 26, 300
@@ -56,12 +57,14 @@ def recognises(head: bytes, name: str) -> bool:
         except InputError:
             return False
         return not _is_delimited(inner) and recognises(inner, name)
-    return (head.startswith(_EXPORT) or _is_delimited(head)) and _SPAN.search(head) is not None
+    return (_EXPORT.match(head) is not None or _is_delimited(head)) and _SPAN.search(
+        head
+    ) is not None
 
 
 def _is_delimited(head: bytes) -> bool:
     message = head[_LENGTH_BYTES:]
-    return head[:1] == b"\0" and (message.startswith(_EXPORT) or _is_compressed(message))
+    return head[:1] == b"\0" and (_EXPORT.match(message) is not None or _is_compressed(message))
 
 
 def _is_compressed(message: bytes) -> bool:

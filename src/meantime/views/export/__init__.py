@@ -87,30 +87,69 @@ def _is_writer(value: Any) -> bool:
 
 def nothing_for(history: History, target: str) -> str | None:
     """Return why a file in this format would be empty; None if it would not."""
-    from meantime.query.statistics import state_quarks  # noqa: PLC0415 - --help does not need NumPy
-    from meantime.query.threads import thread_quarks  # noqa: PLC0415 - as above
-
     if target in {"tasks", "workers"}:
         is_recording = len(history.quarks("Tasks/*/*")) + len(history.quarks("Loops/*"))
         return None if is_recording else "there are no tasks and no event loops: not a recording"
     if target not in TARGETS or target == "chrome":
         return None
-    stored = history.without_derived()
-    has_states = stored.has_values(state_quarks(stored)).any()
-    has_spans, has_samples = len(history.spans()) > 0, len(history.samples()) > 0
-    if target == "statemap":
-        has_any = has_states or has_spans
-        reason = "there are no states and no spans, and statemap data contain only those"
-    elif target == "otlp":
-        has_any = has_spans
-        reason = "there are no spans, and OpenTelemetry's traces contain only those"
-    elif target == "folded":
-        has_any = has_states or has_samples or len(thread_quarks(history)) > 0
-        reason = "there are no spans of threads, samples or states to write as folded stacks"
-    else:
-        has_any = has_states or has_spans or has_samples
-        reason = f"there are no spans, samples or states to write as {target}"
+    found = _Contents.of(history)
+    match target:
+        case "statemap":
+            from meantime.views.export.statemap import drawn_quarks  # noqa: PLC0415 - not for --help
+
+            has_any = len(drawn_quarks(history)) > 0
+            reason = "there are no states and no spans of threads that last, and statemap data"
+            reason += " contain only those"
+        case "otlp":
+            has_any = found.spans
+            reason = "there are no spans, and OpenTelemetry's traces contain only those"
+        case "folded":
+            has_any = found.states or found.samples or found.spans_that_last
+            reason = "there are no spans of threads, samples or states to write as folded stacks"
+        case "spall" | "spall1":
+            has_any = found.states or found.spans_of_threads
+            reason = f"there are no spans of threads and no states to write as {target}"
+        case "perfetto":
+            has_any = found.states or found.spans or found.others
+            reason = f"there are no spans, points, counters or states to write as {target}"
+        case "firefox":
+            has_any = found.states or found.spans or found.samples or found.others
+            reason = f"there are no spans, samples, points or states to write as {target}"
+        case "pprof":
+            has_any = found.states or found.spans_of_threads or found.samples
+            reason = f"there are no spans of threads, samples or states to write as {target}"
+        case _:
+            has_any = found.states or found.spans or found.samples
+            reason = f"there are no spans, samples or states to write as {target}"
     return None if has_any else reason
+
+
+class _Contents(NamedTuple):
+    """What a history has; `others` are points and counters."""
+
+    states: bool
+    spans: bool
+    spans_of_threads: bool
+    spans_that_last: bool
+    samples: bool
+    others: bool
+
+    @classmethod
+    def of(cls, history: History) -> _Contents:
+        from meantime.query.statistics import state_quarks  # noqa: PLC0415 - as above
+        from meantime.query.threads import thread_quarks  # noqa: PLC0415 - as above
+
+        stored = history.without_derived()
+        spans = history.spans(thread_quarks(history))
+        return cls(
+            states=bool(stored.has_values(state_quarks(stored)).any()),
+            spans=len(history.spans()) > 0,
+            spans_of_threads=len(spans) > 0,
+            spans_that_last=bool((spans.end_ns > spans.start_ns).any()),
+            samples=len(history.samples()) > 0,
+            others=len(history.points()) > 0
+            or any(lane.declaration.kind == "counter" for lane in history.lanes),
+        )
 
 
 class _Writer(Protocol):

@@ -1,7 +1,7 @@
 """Processed profiles of Firefox, for profiler.firefox.com: samples, markers and counters by thread.
 
 Spans become markers with an interval, since those that overlap cannot be stacks.
-Times are milliseconds from the beginning of the history, with all decimals.
+Times are milliseconds from the beginning of the trace, with all decimals.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ class _Writer:
         # the points of each thread, in their order
         self._points_by_thread = np.argsort(self._points.quark, kind="stable")
         self._quark_of_point = self._points.quark[self._points_by_thread]
-        self._start_ns = history.start_ns
+        # of a trace in UTC, times since 1970 would be too long for the doubles of other readers
+        self._start_ns, _ = history.bounds
         others = len(history.metadata.sample_units) - 1
         lost["other events of samples"] += max(0, others) if len(self._samples) else 0
         lost["unfinished spans, which became finished"] += int(self._spans.unfinished.sum())

@@ -25,15 +25,17 @@ _NOT_HELD = ("categories", "arguments", "points", "flows", "counter series", "ob
 
 
 def write(history: History, lost: Counter[str], *, version: int) -> Iterator[bytes]:
-    """Yield the file: the self time of spans in ns or, without spans, the weights of samples."""
+    """Yield the file: the self time of spans in ns or, if none lasts, the weights of samples."""
     del version
     spans = history.spans(thread_quarks(history))
-    tree = span_tree(spans) if len(spans) else sample_tree(history.samples())
-    if len(spans):
+    lasts = bool((spans.end_ns > spans.start_ns).any())
+    tree = span_tree(spans) if lasts else sample_tree(history.samples())
+    if lasts:
         lost["samples"] += len(history.samples())
         lost["times of spans"] += len(spans)
     else:
         lost["times of samples"] += len(history.samples())
+        lost["spans without a duration"] += len(spans)
     lost["async spans"] += len(history.spans()) - len(spans)
     count_rest(history, lost, *_NOT_HELD)
     yield from folded_lines(tree, lost)

@@ -192,7 +192,8 @@ class _Writer:
 
     def _clocks(self, utc_ns: int) -> Iterator[bytes]:
         """Yield a pair of times of the trace's clock and of UTC."""
-        time_ns = self._history.start_ns
+        # not the origin of the clock, which may be 1970, a time that is none there
+        time_ns, _ = self._history.bounds
         now_ns = utc_ns + time_ns
         if now_ns <= 0:
             self._lost["times in UTC"] += 1
