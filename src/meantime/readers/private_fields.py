@@ -29,11 +29,12 @@ _BRACKETS = {"{", "["}
 # A field is private if its name, in small letters and without - and _, is one of these, or begins
 # with one of these and a dot. The kernels that look for these have the same rule: private_names.h.
 PRIVATE_NAMES = (
-    *("accesstoken", "args", "arguments", "argv", "authorization", "authtoken"),
+    *("accesstoken", "apikey", "args", "arguments", "argv", "authorization", "authtoken"),
     *("cmdline", "commandline", "cookie", "cookies", "env", "environ", "environment"),
     *("environmentvariable", "environmentvariables", "header", "headers", "headerstext"),
     *("http.request.header", "http.response.header"),
-    *("javaarguments", "jvmarguments", "passwd", "password"),
+    *("javaarguments", "jvmarguments", "passwd", "password", "refreshtoken", "secret"),
+    "sessiontoken",
     *("process.command", "process.commandargs", "process.commandline", "process.environment"),
     *("process.environmentvariable", "process.environmentvariables", "process.owner"),
     *("proxyauthorization", "requestheader", "requestheaders", "requestheaderstext"),
