@@ -31,9 +31,7 @@ def test_formats_are_listed_within_a_terminal(
     with pytest.raises(SystemExit):
         main(["formats", "--json"])
     found = json.loads(capsys.readouterr().out)
-    assert {"format": "pprof"}.items() <= next(
-        each for each in found["read"] if each["format"] == "pprof"
-    ).items()
+    assert {each["format"] for each in found["read"]} == {each.format for each in FORMATS}
     assert any("go tool pprof" in each["advice"] for each in found["refused"])
 
     monkeypatch.setattr("meantime.cli.tables.width_of", lambda _: 80)
