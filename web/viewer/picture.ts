@@ -13,6 +13,7 @@ import type { LaneTable, Note } from "./protocol";
 import { Scene } from "./scene";
 import type { Band, Session, ShownFlow, Thing } from "./session";
 import { OF_STATES } from "./model";
+import type { FoundHit } from "./search";
 import type { FileModel } from "./model";
 
 /** So many hatched ranges are drawn; closer ones would be one grey. */
@@ -58,6 +59,8 @@ export class Picture {
   notes: readonly Note[] = [];
   /** By 512th of the whole, how many matches of a search begin in it; null without a search. */
   bins: number[] | null = null;
+  /** What was found, in order of time. */
+  hits: readonly FoundHit[] = [];
   /** The pointer's distance from the left edge; null if it is elsewhere. */
   pointerX: number | null = null;
   private readonly small: Scene;
@@ -156,6 +159,7 @@ export class Picture {
     this.outside.clear();
     for (const flow of session.flows) this.arrow(flow);
     for (const each of [...this.outside.values()].slice(0, MOST_CHIPS)) this.chip(each);
+    this.drawHits();
     if (session.hovered) this.outline(session.hovered, scene.inks.faintText, 1);
     if (session.thing) this.outline(session.thing, scene.inks.accentText, 2);
   }
@@ -191,6 +195,33 @@ export class Picture {
     context.strokeStyle = color;
     context.lineWidth = thick;
     context.strokeRect(left + thick / 2 - 0.5, top + y + thick / 2, Math.max(2, right - left - thick + 1), height - thick);
+  }
+
+  /** Underlines what was found by something else than its name, which is lit. */
+  private drawHits(): void {
+    const { session, hits } = this;
+    const { tree, scene } = session;
+    if (!hits.length || !scene.lit) return;
+    const lanes = new Map<string, { lane: TileLane; top: number }>();
+    for (const lane of session.tileLanes) {
+      const top = tree.topOf(lane);
+      if (top !== null && top < tree.heightPx && top + lane.height() > 0) lanes.set(`${lane.file.index} ${lane.index}`, { lane, top });
+    }
+    tree.context.fillStyle = css(scene.inks.found);
+    // by row, up to where it is underlined: of thousands within a pixel, one is drawn
+    const done = new Map<string, number>();
+    for (const { file, hit, ns } of hits) {
+      const found = lanes.get(`${file.index} ${hit.lane}`);
+      if (!found || scene.lit(hit.name)) continue;
+      const left = this.x(ns);
+      const right = Math.min(tree.widthPx, Math.max(left + 2, this.x(ns + BigInt(hit.end_ns) - BigInt(hit.start_ns))));
+      const { top, height } = found.lane.rowBox(hit.row);
+      const y = found.top + top + height - 2;
+      const row = `${hit.lane} ${y}`;
+      if (left >= tree.widthPx || right <= (done.get(row) ?? 0)) continue;
+      done.set(row, right);
+      tree.context.fillRect(left, y, right - left, 2);
+    }
   }
 
   private arrow(flow: ShownFlow): void {

@@ -670,6 +670,7 @@ export class ViewerPage {
     const wanted = text.trim().toLowerCase();
     this.session.scene.light(wanted ? (name) => name.toLowerCase().includes(wanted) : null);
     this.answers.lit = null;
+    this.picture.hits = [];
     this.answers.search(wanted);
     this.session.tree.invalidate();
     this.searching = setTimeout(() => void this.find(text.trim()), wanted ? SEARCH_MS : 0);
@@ -686,6 +687,7 @@ export class ViewerPage {
       return;
     }
     this.picture.bins = this.search.bins;
+    this.picture.hits = this.search.hits;
     if (text) this.field.report(this.search.count ? `${grouped(this.search.count)} found` : "none");
     if (text && !this.search.count) {
       // nothing to be lit: what is there stays as it is
@@ -726,6 +728,7 @@ export class ViewerPage {
         this.search.hits = exactly;
         this.field.report(name === null ? "" : `${grouped(exactly.length)} lit, the longest first`);
         this.picture.bins = this.search.bins;
+        this.picture.hits = [];
         this.redraw();
       })
       .catch(() => {
