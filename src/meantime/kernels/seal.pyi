@@ -86,6 +86,6 @@ def nested(
     start_ns: Int64s,
     end_ns: Int64s,
     depth: Int32s,
-    lane: npt.NDArray[Any],
+    lane: npt.NDArray[np.uint8 | np.uint16 | np.uint32 | np.int32],
     parent: Int32s,
 ) -> int: ...
