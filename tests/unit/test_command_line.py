@@ -225,12 +225,16 @@ def test_a_range_is_printed_by_dump(run: Callable[..., tuple[object, str, str]])
     [
         (b"PERFILE2\x68\0\0\0", "a perf.data file", "perf script -i NAME"),
         (b"\x17\x08Dtracing6\0", "a trace-cmd file", "trace-cmd report -i NAME"),
-        (b"go 1.22 trace\0\0\0", "an execution trace of Go 1.22 or later", "go tool trace NAME"),
+        (b"go 1.22 trace\0\0\0", "an execution trace of Go 1.22 or later", "jsontrace"),
         (b"  *A0   67729.291769 secs A0 => cc1:18\n", "a report of perf sched", "perf script >"),
         (b"PK\3\4\x14\0", "a zip archive", "unpack"),
         (b'{\n "resourceMetrics": [', "OpenTelemetry metrics", "CSV"),
         (b'{"trace_id": "0x1"}\n', "the output of OpenTelemetry's console exporter", "OTLP"),
         (b'{"traceId": "AA==", "refType": 0', "Jaeger's model in protobuf's JSON", "download"),
+        (b'\x1e{\n"type": "preamble"', "a part of a CTF trace", "directory"),
+        (b'<?xml version="1.0"?>\n<trace-query-result>', "an export of xctrace", "Deep Copy"),
+        (b"     0.020 ( 0.013 ms): pgbench/9 recvfrom(", "the output of perf trace", "perf script"),
+        (b'{"projectId": "a", "traceId": "b", "spans": [{"startTime"', "a trace of Google", "OTLP"),
         (b"<?xml version", "XML or a web page", "the trace itself"),
     ],
 )

@@ -83,7 +83,7 @@ def recognise(source: Source) -> Reader:
             return reader
     if not head:
         raise InputError(source.name, "the input is empty")
-    formats = [reader.FORMAT for reader in readers()]
+    added = []
     for addition in additions(READERS, _is_reader):
         try:
             recognised = addition.value.recognises(head, source.name)
@@ -92,15 +92,17 @@ def recognise(source: Source) -> Reader:
             continue
         if recognised:
             return cast("Reader", addition.value)
-        formats.append(addition.value.FORMAT)
+        added.append(addition.value.FORMAT)
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or head[:4] in _WIDE:
         raise InputError(source.name, "the text is in UTF-16 or UTF-32: save it in UTF-8")
     advised = _advice(head, source.name)
     if advised is not None:
         raise InputError(source.name, advised)
+    besides = f", and packages add {', '.join(added)}" if added else ""
     raise InputError(
         source.name,
-        f"unknown format; meantime reads: {', '.join(formats)}; --format NAME reads it as one",
+        f"unknown format: `meantime formats` lists what is read{besides}; --format NAME reads it as"
+        " one of these",
     )
 
 

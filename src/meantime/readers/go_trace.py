@@ -448,6 +448,8 @@ class _Reading:
         for goroutine, name in self._names.items():
             if name:
                 trace.names[self._thread(goroutine)] = name
+                if goroutine in self._statuses:
+                    trace.names[self._statuses[goroutine]] = name
         states = tuple(
             State(name, number, _COLORS.get(name))
             for number, name in enumerate(

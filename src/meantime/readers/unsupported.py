@@ -50,7 +50,8 @@ _FORMATS = (
     _format(
         rb"go 1\.\d+ trace\0",
         "an execution trace of Go 1.22 or later, or before 1.11",
-        "open it with `go tool trace {name}`",
+        "run `go tool trace -http=localhost:8080 {name}` and, beside it,"
+        " `curl localhost:8080/jsontrace > trace.json`, and open trace.json",
     ),
     _format(
         rb"heap profile: |--- (?:heap|contention|mutex|thread|growth)z|MAPPED_LIBRARIES:"
@@ -65,7 +66,10 @@ _FORMATS = (
         "fetch /debug/pprof/goroutine without debug= and open what it returns",
     ),
     _format(
-        rb"(?:W\x1d\xd1u|\xc1\x1f\xfc\xc1|/\* CTF )", "a part of a CTF trace", "open its directory"
+        # a stream, its index, and descriptions of CTF 1 and 2
+        rb"(?:W\x1d\xd1u|\xc1\x1f\xfc\xc1|\xc1\xf1\xdc\xc1|/\* CTF |\x1e\{.{0,200}\"preamble\")",
+        "a part of a CTF trace",
+        "open its directory",
     ),
     _format(
         rb"hdrb.{0,4}hetb",
@@ -82,8 +86,20 @@ _FORMATS = (
         "a log of Papyrus",
         "open it at speedscope.app, export it from there, and open the .speedscope.json",
     ),
+    _format(
+        rb"\s*(?:<\?xml[^>]*>\s*)?<trace-(?:query-result|toc)",
+        "an export of xctrace",
+        "open the .trace in Instruments, choose Edit > Deep Copy in its call tree, and paste that"
+        " into a file",
+    ),
+    _format(
+        rb" *(?:\?|\d+\.\d+) \( *(?:\d+\.\d+ ms)? *\): |\n* Summary of events:\n",
+        "the output of perf trace",
+        "run `perf trace record COMMAND` and `perf script > perf.txt`, and open perf.txt",
+    ),
     _format(rb"\s*<(?:\?xml|!DOCTYPE|html|svg)", "XML or a web page", "open the trace itself"),
     _format(rb"PK\x03\x04", "a zip archive", "unpack it and open what it contains"),
+    _format(rb".{257}ustar", "a tar archive", "unpack it and open what it contains"),
     _format(rb"BZh[1-9]", "compressed with bzip2", "run `bunzip2 {name}` first"),
     _format(rb"\x04\x22\x4d\x18", "compressed with lz4", "run `lz4 -d {name}` first"),
 )
@@ -104,6 +120,11 @@ _JSON_FORMATS = (
         rb'"profileJSON"',
         "a profile of Cleopatra, before 2016",
         "load it at profiler.firefox.com, and save it from there",
+    ),
+    _format(
+        rb'"projectId".*"traceId".*"spans".*"startTime"',
+        "a trace of Google Cloud",
+        "record with an OTLP exporter, and open what the collector's file exporter writes",
     ),
     _format(rb'"dhatFileVersion"', "a DHAT profile", "open it with dh_view.html of Valgrind"),
     _format(

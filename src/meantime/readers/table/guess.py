@@ -65,6 +65,10 @@ _UNITS = {
 }  # fmt: skip
 _UNIT = re.compile(rf"(.+?)(?:[ _.-]+|\s*[(\[])({'|'.join(_UNITS)})[)\]]?", re.IGNORECASE)
 _NOT_WORD = re.compile(r"[\W_]+")
+# the clock of a time, behind its name
+_CLOCK = re.compile(
+    r"(.+?)(?:[ _.-]+|\s*[(\[])(?:utc|gmt|local|epoch|unix|wall|monotonic)[)\]]?", re.IGNORECASE
+)
 _MOST_LISTED = 12
 
 
@@ -173,9 +177,11 @@ def _settle_texts(columns: dict[str, str], names: Sequence[str]) -> None:
     if "state" in columns and not columns.keys() & {"entity", "path"}:
         columns["name"] = columns.pop("state")
     if not columns.keys() & {"name", "state"}:
+        free = [name for name in names if name not in columns.values()]
+        example = f"--columns time={columns['time']},name={free[0] if free else 'NAME'}"
         raise _UndecidedError(
             f"{columns['time']} is a time, but no column is known to be a name or a state"
-            f"{_listing(names)}"
+            f"{_listing(names, example)}"
         )
 
 
@@ -198,6 +204,13 @@ def _unit(name: str) -> str:
     return _split_unit(name)[1]
 
 
+def _bare(name: str) -> str:
+    """Return the name of a time without its unit and its clock."""
+    bare = _split_unit(name)[0]
+    match = _CLOCK.fullmatch(bare)
+    return match[1] if match else bare
+
+
 def _matching(
     names: Sequence[str], groups: Sequence[frozenset[str]], *, is_time: bool
 ) -> list[str]:
@@ -205,20 +218,19 @@ def _matching(
         found = [
             name
             for name in dict.fromkeys(names)
-            if _NOT_WORD.sub("", (_split_unit(name)[0] if is_time else name).lower()) in group
+            if _NOT_WORD.sub("", (_bare(name) if is_time else name).lower()) in group
         ]
         if found:
             return found
     return []
 
 
-def _listing(names: Sequence[str]) -> str:
+def _listing(
+    names: Sequence[str], example: str = "--columns start=NAME,end=NAME,entity=NAME,state=NAME"
+) -> str:
     listed = ", ".join(name[:40] or "(empty)" for name in names[:_MOST_LISTED])
     more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
-    return (
-        f" (the columns are {listed}{more}): name them with"
-        " --columns start=NAME,end=NAME,entity=NAME,state=NAME"
-    )
+    return f" (the columns are {listed}{more}): name them, as in {example}"
 
 
 def _ambiguous(role: str, found: Sequence[str]) -> str:
@@ -235,7 +247,11 @@ def _incomplete(columns: Mapping[str, str], names: Sequence[str]) -> str:
         "duration": "the start",
     }
     [role] = columns.keys() & missing.keys()
+    other = "start" if role != "start" else "end"
+    example = f"--columns {role}={columns[role]},{other}=NAME"
+    if role != "duration":
+        example += f", or duration=NAME instead of {other}"
     return (
         f"{columns[role]} is the {role} of intervals, but no column is known to be"
-        f" {missing[role]}{_listing(names)}"
+        f" {missing[role]}{_listing(names, example)}"
     )
