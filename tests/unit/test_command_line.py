@@ -62,6 +62,17 @@ def test_each_example_suggests_three_commands_at_most_that_exist(
         assert set(words) <= COMMANDS.keys()
 
 
+def test_begins_and_ends_of_a_log_are_suggested_as_pairs(
+    run: Callable[..., tuple[object, str, str]], tmp_path: Path
+) -> None:
+    names = ("job started", "job finished", "job failed", "tick", "start", "end of file")
+    lines = [json.dumps({"time_ns": at, "name": name}) for at, name in enumerate(names)]
+    (tmp_path / "log.jsonl").write_text("\n".join(lines))
+    _, out, _ = run("log.jsonl")
+    expected = "meantime view log.jsonl --pair 'job started:job finished,job failed' --by FIELD"
+    assert expected in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [

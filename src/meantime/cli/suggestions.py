@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import PurePath
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from meantime.query.sampled_states import has_sampled_states
 
@@ -12,10 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from meantime.history.history import History
+    from meantime.history.results import Points
 
 __all__ = ["suggestions"]
 
 _MOST = 3
+_MOST_NAMES = 1000
+_BEGINS = re.compile(r"(.*?)[ _.:-]?(?:start|started|begin|begun|received)", re.IGNORECASE)
+_ENDS = re.compile(
+    r"(.*?)[ _.:-]?(?:finish|finished|end|ended|done|complete|completed|stop|stopped|fail|failed"
+    r"|succeeded|cancelled)",
+    re.IGNORECASE,
+)
 
 
 def suggestions(file: str, history: History) -> list[tuple[str, str]]:
@@ -45,7 +56,28 @@ def _found(history: History, name: str, stem: str) -> Iterator[tuple[str, str]]:
         yield f"meantime stats {name} --by entity", "time of each entity in each state"
     if len(history.spans()):
         yield f"meantime statemap {name} -o {stem}.svg", "draw the threads one above the other"
-    if len(history.points()):
+    points = history.points()
+    if len(points):
+        if not kinds and (pair := _pair(points)):
+            paired = f"meantime view {name} --pair {pair} --by FIELD"
+            yield paired, "draw spans; FIELD is equal in a begin and its end"
         provided = f"meantime statemap {name} --provider states.toml -o {stem}.svg"
         yield provided, "draw states that a file derives from the events"
         yield f"meantime dump {name} --kind events", "print the events"
+
+
+def _pair(points: Points) -> str:
+    """Return the events of a log that are a begin and its ends, as --pair has them; or nothing."""
+    codes = np.unique(points.name.codes).tolist()[:_MOST_NAMES]
+    names = [points.name.names[code] for code in codes if code >= 0]
+    for begin in names:
+        match = _BEGINS.fullmatch(begin)
+        ends = [each for each in names if match and _is_end(each, match[1])]
+        if ends:
+            return shlex.quote(f"{begin}:{','.join(ends)}")
+    return ""
+
+
+def _is_end(name: str, stem: str) -> bool:
+    match = _ENDS.fullmatch(name)
+    return match is not None and match[1] == stem
