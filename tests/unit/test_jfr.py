@@ -101,6 +101,16 @@ def test_a_recording_that_was_not_finished_is_read_as_far_as_it_goes(tmp_path: P
     assert history.metadata.records == 6
 
 
+def test_events_whose_type_cannot_be_read_are_left_out_leniently(tmp_path: Path) -> None:
+    # a type that is not known and has no fields takes no bytes
+    data = jfr_chunk().replace(b"\x03\x05float", b"\x03\x05flaot")
+    with pytest.raises(InputError, match="values without bytes"):
+        read(tmp_path, data)
+    history = read(tmp_path, data, lenient=True)
+    assert dict(history.anomalies) == {"private_field": 1, "bad_record": 1}
+    assert len(history.points()) == 1
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [

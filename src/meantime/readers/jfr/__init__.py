@@ -418,6 +418,8 @@ class _Reading:
         for number, type_ in chunk.types.items():
             if type_.name != "jdk.JVMInformation" or number not in chunk.events:
                 continue
+            if chunk.problem(number) is not None:
+                continue
             events, problems = chunk.rows(number, 0, len(chunk.events[number]))
             at = type_.index.get("pid")
             if at is None or events.kinds[at] not in INTEGERS:
@@ -428,7 +430,14 @@ class _Reading:
 
     def _type(self, found: Constants, type_: Type, options: ReadOptions) -> Iterator[Batch]:
         add = self._adder(type_)
-        count = len(found.chunk.events[type_.number])
+        offsets = found.chunk.events[type_.number]
+        count = len(offsets)
+        problem = found.chunk.problem(type_.number)
+        if problem is not None:
+            if not options.lenient:
+                raise found.chunk.damaged(int(offsets[0]), problem)
+            self._trace.anomalies.add("bad_record", count)
+            return
         for first in range(0, count, _EVENTS):
             events = self._timed(found, type_, first, min(first + _EVENTS, count), options)
             if len(events):

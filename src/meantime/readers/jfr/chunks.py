@@ -318,6 +318,9 @@ class Chunk:
         fields = self.types[number].fields
         is_plain = not fields and len(whole) == 1
         parts = [whole] if is_plain else [self._of_field(each, (number,)) for each in fields]
+        if not all(parts):
+            # any number of them would fit
+            raise ValueError("a field has values without bytes")
         of_parts = [True] if is_plain else [each.is_array or self._is_one(each) for each in fields]
         kinds: list[int] = []
         rows: list[tuple[int, int, int]] = []
@@ -440,6 +443,14 @@ class Chunk:
         return found[0], found[1] if kind in INTEGERS else None
 
     # Events
+
+    def problem(self, number: int) -> Exception | None:
+        """Return why the events of a type cannot be read; None if they can."""
+        try:
+            self._program(number)
+        except MALFORMED as error:
+            return error
+        return None
 
     def rows(self, number: int, first: int, end: int) -> tuple[Pool, npt.NDArray[np.uint8]]:
         """Return some events of a type: `keys` has their offsets, `values` their fields.
