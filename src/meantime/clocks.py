@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
+
+from meantime.value_classes import dataclass
 
 __all__ = ["Clock", "with_utc"]
 

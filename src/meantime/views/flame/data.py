@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from meantime.query.stacks import CallTree, left_heavy
+from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
