@@ -35,6 +35,7 @@ FASTER_WITH_O2 = {
     "coalesce",
     "csv_rows",
     "ctf",
+    "ctf_packets",
     "export_rows",
     "jfr",
     "perf",

@@ -18,7 +18,8 @@ from meantime.query.statistics import state_statistics
 from meantime.query.threads import thread_of
 from meantime.query.trees import by_name, call_tree
 from meantime.readers.contract import ReadOptions
-from meantime.readers.ctf import BabeltraceText, read_text
+from meantime.readers.ctf import read_text
+from meantime.readers.ctf.babeltrace import BabeltraceText
 from meantime.views.flame import chart_page
 from meantime.views.flame import svg as flame_svg
 from meantime.views.flame.data import graph

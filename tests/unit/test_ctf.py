@@ -11,9 +11,9 @@ import pytest
 
 import meantime
 from meantime.errors import InputError
-from meantime.readers import ctf
 from meantime.readers.contract import ReadOptions
-from meantime.readers.ctf import BabeltraceText, read_text
+from meantime.readers.ctf import babeltrace, read_text
+from meantime.readers.ctf.babeltrace import BabeltraceText
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -152,7 +152,7 @@ def test_long_events_and_many_fields_are_read() -> None:
 def test_an_event_that_does_not_end_is_refused_before_it_is_in_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ctf, "_MOST_LINE_BYTES", 1 << 19)
+    monkeypatch.setattr(babeltrace, "_MOST_LINE_BYTES", 1 << 19)
 
     class Endless:
         def readinto(self, room: memoryview) -> int:

@@ -25,8 +25,8 @@ def is_ctf(path: Path) -> bool:
     return any(True for _ in metadata_heads(path))
 
 
-def metadata_heads(path: Path) -> Iterator[bytes]:
-    """Yield the first 64 KiB of the metadata in a directory and in those below."""
+def metadata_heads(path: Path) -> Iterator[tuple[Path, bytes]]:
+    """Yield the directories of traces, this one or those below, with 64 KiB of their metadata."""
     waiting = [(path, 0)]
     for _ in range(_MOST_DIRECTORIES):
         if not waiting:
@@ -38,7 +38,7 @@ def metadata_heads(path: Path) -> Iterator[bytes]:
                 with own.open("rb") as file:
                     head = file.read(_HEAD_BYTES)
                 if head.startswith(_MAGIC):
-                    yield head
+                    yield folder, head
             elif depth < _MOST_DEPTH:
                 below = sorted(each for each in folder.iterdir() if each.is_dir())
                 waiting += [(each, depth + 1) for each in below if not each.is_symlink()]

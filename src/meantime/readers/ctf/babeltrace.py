@@ -1,10 +1,4 @@
-"""CTF traces: directories that LTTng, perf and barectf write, read through the program babeltrace2.
-
-Its text is rewritten as ftrace text, from which `ftrace` and all that follows are the same: states
-of threads and CPUs, wake-ups, system calls, interrupts. The entries and exits of functions that
-`lttng-ust-cyg-profile` instruments are spans. Any other event is a sample of its thread, or has its
-fields in `Events`. A trace is a directory with a file `metadata`, or with such directories below.
-"""
+"""Text of the program babeltrace2, which reads every form of CTF."""
 
 from __future__ import annotations
 
@@ -17,26 +11,15 @@ from shutil import which
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, cast
 
-from meantime.clocks import Clock
+from meantime.anomalies import Anomalies
 from meantime.errors import InputError
-from meantime.kernels import perf
 from meantime.kernels.ctf import CtfText
-from meantime.readers.ctf_metadata import MAGIC_2, metadata_heads
-from meantime.readers.ftrace import FtraceReading
-from meantime.readers.source import Source
-from meantime.readers.window import Window
-from meantime.trace import Trace
 
 if TYPE_CHECKING:
     from io import BufferedIOBase, RawIOBase
     from pathlib import Path
 
-    from meantime.clocks import Kind
-    from meantime.readers.contract import ReadOptions
-
-__all__ = ["FORMAT", "BabeltraceText", "read", "read_text"]
-
-FORMAT = "ctf"
+__all__ = ["BabeltraceText", "run"]
 
 _PROGRAM = "babeltrace2"
 _BLOCK_BYTES = 1 << 19
@@ -49,66 +32,40 @@ _EXPANDED = 4  # a line becomes at most this many times as long, and _MORE_BYTES
 _MORE_BYTES = 512
 _MOST_LINE_BYTES = 1 << 24
 _MOST_REASON = 300
-_KERNEL = re.compile(rb'kernel_release = "(\d+)\.(\d+)')
-_HOST = re.compile(rb'hostname = "([^"\n]{1,255})"')
-_OLD_KERNEL = (4, 14)
 _VERSION = re.compile(r"(\d+)\.(\d+)")
 _READS_CTF_2 = (2, 1)
-_FIRST_TIME = re.compile(rb"\] (\d+)\.\d{9}: ")
-_EPOCH_S = 10**9  # a clock that shows more than 31 years counts from 1970
 _LOST = re.compile(
     rb"Tracer (?:may have )?(discarded|lost)(?: (\d+))? (?:event|packet)\S* between"
     rb" \[(?:[\d:]*?)(\d+)\.(\d{9})\] and \[(?:[\d:]*?)(\d+)\.(\d{9})\]"
 )
 
 
-def read(path: Path, options: ReadOptions) -> Trace:
-    """Return the trace in a directory; `options.lenient` changes nothing, as for ftrace text.
+def run(path: Path, *, is_old: bool, is_ctf_2: bool, reason: str) -> BabeltraceText:
+    """Start the program on a directory, and return its text.
+
+    Args:
+        path: The directory.
+        is_old: Whether the kernel is older than 4.14.
+        is_ctf_2: Whether a trace in it is of CTF 2.
+        reason: Why the program is needed.
 
     Raises:
-        InputError: If babeltrace2 is not installed, or too old for the trace; from the batches, if
-            it refuses the trace.
+        InputError: If it is not installed, or too old.
     """
-    heads = list(metadata_heads(path))
     program = which(_PROGRAM)
     if program is None:
         raise InputError(
             str(path),
-            f"this is a CTF trace, which the program {_PROGRAM} reads: install it, for example"
-            " with `apt install babeltrace2` or `dnf install babeltrace2`",
+            f"{reason}, which the program {_PROGRAM} may read: install it, for example with"
+            " `apt install babeltrace2` or `dnf install babeltrace2`",
         )
-    if any(head.startswith(MAGIC_2) for head in heads) and _version(program) < _READS_CTF_2:
+    if is_ctf_2 and _version(program) < _READS_CTF_2:
         raise InputError(
             str(path),
             f"this is a CTF 2 trace: {_PROGRAM} 2.1 or later reads it, and {program} is"
             f" {'.'.join(map(str, _version(program)))}",
         )
-    kernels = [(int(found[1]), int(found[2])) for head in heads if (found := _KERNEL.search(head))]
-    hosts = {found[1] for head in heads if (found := _HOST.search(head))}
-    running = _Babeltrace(program, path, is_old=bool(kernels) and max(kernels) < _OLD_KERNEL)
-    host = hosts.pop().decode("utf-8", "replace") if len(hosts) == 1 else None
-    return read_text(running, options, host=host)
-
-
-def read_text(running: BabeltraceText, options: ReadOptions, *, host: str | None = None) -> Trace:
-    """Return the trace in the text of babeltrace2.
-
-    Args:
-        running: The text, rewritten.
-        options: The options of the reader.
-        host: The host that was traced, if known.
-    """
-    try:
-        source = Source(running.name, running)
-    except BaseException:
-        running.close()
-        raise
-    trace = Trace(source.name, FORMAT, iter(()))
-    reading = _CtfReading(trace, Window(source, progress=options.progress), options)
-    reading.running, reading.host = running, host
-    trace.batches = reading.batches(with_stacks=True, with_switches=True)
-    trace.input = source
-    return trace
+    return _Babeltrace(program, path, is_old=is_old)
 
 
 def _version(program: str) -> tuple[int, int]:
@@ -129,12 +86,14 @@ class BabeltraceText:
 
     Attributes:
         rewriting: What rewrites the text.
+        anomalies: What else is wrong: nothing that the program prints.
         lost: Stretches without events: from_ns, to_ns, how many events; complete at the end.
     """
 
     def __init__(self, name: str, text: RawIOBase | BufferedIOBase, *, is_old: bool) -> None:
         self.name = name
         self.rewriting = CtfText(is_old)
+        self.anomalies = Anomalies()
         self.lost: list[tuple[int, int, int]] = []
         self._text = text
         self._read = bytearray(_BLOCK_BYTES)
@@ -272,32 +231,3 @@ def _reason(messages: bytes, status: int) -> str:
     lines = (cause if found else text).splitlines()[1 if found else 0 :]
     sentence = " ".join(line.strip() for line in lines if line.strip())
     return sentence.partition(": ")[0].rstrip(":")[:_MOST_REASON] or f"exit status {status}"
-
-
-class _CtfReading(FtraceReading):
-    """Reads the rewritten text."""
-
-    called = "CTF trace"
-    running: BabeltraceText
-    host: str | None
-
-    def layout(self) -> int:
-        """Return the layout that the text is rewritten in."""
-        window = self.window
-        while not window.end and window.more():
-            pass
-        head = bytes(window.block[window.start : window.end])
-        found = _FIRST_TIME.search(head)
-        is_utc = found is not None and int(found[1]) > _EPOCH_S
-        kind: Kind = "realtime" if is_utc else "monotonic"
-        self.trace.clock = Clock(kind, host=self.host, utc_at_origin_ns=0 if is_utc else None)
-        return perf.FTRACE
-
-    def ended(self, text: perf.PerfText) -> None:  # noqa: ARG002 - the base class uses it
-        """Add the stretches in which events were lost."""
-        trace, rewriting = self.trace, self.running.rewriting
-        trace.anomalies.add("unknown_line", rewriting.unread_lines)
-        trace.anomalies.add("unread_fields", rewriting.dropped_fields)
-        lost = self.running.lost
-        trace.anomalies.add("lost_events", sum(count for _, _, count in lost))
-        trace.lost.extend((begin, max(end, begin + 1)) for begin, end, _ in lost)
