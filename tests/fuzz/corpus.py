@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import zstandard
 from containers import mutated_history, mutated_packed, mutated_recording
+from ctf_traces import metadata_packets, mutated_trace, perf_trace, trace
 from mutate import Words, mutated
 
 import meantime
@@ -119,6 +120,12 @@ def _read(*paths: Path) -> list[Files]:
         with open_source(path) as source:
             found.append({path.name.removesuffix(".gz"): source.head()[:_LARGEST_BYTES]})
     return found
+
+
+@cache
+def _ctf_packets() -> list[Files]:
+    packed = {**trace("be"), "metadata": metadata_packets(trace("be")["metadata"])}
+    return [trace(), trace("be", frequency=3_293_841_647), packed, perf_trace()]
 
 
 @cache
@@ -1314,6 +1321,7 @@ FORMATS = {
             "compressed", _compressed, (b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0"),
             text=False,
         ),
+        Format("ctf-packets", _ctf_packets, damage=mutated_trace, is_directory=True),
         Format("mth", _history, damage=mutated_history, is_directory=True),
         Format("mtr", _recording, damage=mutated_recording, is_directory=True),
         Format("mtrz", _packed, damage=mutated_packed),

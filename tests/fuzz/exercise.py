@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import io
 import json
+import os
 import pkgutil
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,8 @@ class WrongHistoryError(AssertionError):
 
 def import_all() -> None:
     """Import what inputs need, once for all processes that are forked from this one."""
+    # no input may start babeltrace2, whose faults are not found here
+    os.environ["PATH"] = ""
     for package in ("history", "query", "readers", "views"):
         path = importlib.import_module(f"meantime.{package}").__path__
         for module in pkgutil.walk_packages(path, f"meantime.{package}."):

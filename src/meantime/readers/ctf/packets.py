@@ -86,7 +86,7 @@ class PacketText:
         self._is_lenient = is_lenient
         program = Program()
         traces = [program.add(parse(_metadata(folder / _METADATA))) for folder in folders]
-        self.rewriting = program.decoder(is_old=is_old)
+        self.rewriting = kernel.CtfPackets(*program.arrays(), is_old=is_old)
         self._waiting: list[deque[_Packet]] = []
         self._current: list[_Packet | None] = []
         self._used_bytes = self._written_bytes = 0

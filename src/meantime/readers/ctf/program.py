@@ -21,6 +21,7 @@ from meantime.readers.ctf.tsdl import (
 )
 
 if TYPE_CHECKING:
+    from meantime.columns import Int64s
     from meantime.readers.ctf.tsdl import Clock, Metadata, StreamClass, Type
 
 __all__ = ["Program", "TraceProgram"]
@@ -49,8 +50,9 @@ _SCOPES = {
     ("event", "fields"): "fields",
 }
 _MOST_DEPTH = 48
-_MOST_NODES = 500_000
+_MOST_NODES = 100_000
 _MOST_REGISTERS = 1 << 16
+_MOST_COMPARED = 1 << 20
 _MOST_OVERLAPS = 200
 _MOST_NAME = 255
 _NO_NODE = -1
@@ -87,14 +89,11 @@ class _Node:
 
 
 class Program:
-    """The nodes, ranges, classes of streams and events of several traces.
-
-    Attributes:
-        registers: How many registers the nodes use.
-    """
+    """The nodes, ranges, classes of streams and events of several traces."""
 
     def __init__(self) -> None:
-        self.registers = 0
+        self._registers = 0
+        self._compared = 0
         self._nodes: list[list[int]] = []
         self._ranges: list[list[int]] = []
         self._classes: list[list[int]] = []
@@ -105,6 +104,7 @@ class Program:
         # by node: its type, and the nodes of a struct's fields
         self._types: dict[int, Type] = {}
         self._fields: dict[int, dict[str, int]] = {}
+        self._aligns: dict[Type, int] = {}
         self._is_big = False
         self._clock_name = ""
         # what is being added: its scope, and the structs that it is in
@@ -112,22 +112,16 @@ class Program:
         self._scope = ""
         self._scopes: list[dict[str, int]] = []
 
-    def decoder(self, *, is_old: bool) -> kernel.CtfPackets:
-        """Return the kernel's decoder of this program."""
+    def arrays(self) -> tuple[Int64s, Int64s, Int64s, Int64s, bytes, int]:
+        """Return the first arguments of `CtfPackets`."""
         nodes, ranges, classes, events = (
             np.array(
-                [
-                    number - (1 << 64) if number >= _SIGN else number
-                    for row in rows
-                    for number in row
-                ],
+                [each - (1 << 64) if each >= _SIGN else each for row in rows for each in row],
                 np.int64,
             )
             for rows in (self._nodes, self._ranges, self._classes, self._events)
         )
-        return kernel.CtfPackets(
-            nodes, ranges, classes, events, bytes(self._names), self.registers, is_old
-        )
+        return nodes, ranges, classes, events, bytes(self._names), self._registers
 
     def add(self, metadata: Metadata) -> TraceProgram:
         """Add a trace.
@@ -277,12 +271,29 @@ class Program:
             case StringType():
                 node = _Node(kernel.STRING, 8)
             case StructType():
-                node, children = _Node(kernel.STRUCT, _align_of(type_, 0)), list(type_.fields)
+                node, children = _Node(kernel.STRUCT, self._align_of(type_, 0)), list(type_.fields)
             case ArrayType():
                 node, children = self._array(type_)
             case VariantType():
                 node, children = self._variant(type_), list(type_.options)
         return node, children
+
+    def _align_of(self, type_: Type, depth: int) -> int:
+        found = self._aligns.get(type_)
+        if found is None:
+            if depth > _MOST_DEPTH:
+                message = "types are nested too deeply"
+                raise UnsupportedError(message)
+            found = 1
+            if isinstance(type_, IntegerType | FloatType | StructType):
+                found = type_.align
+            elif isinstance(type_, StringType):
+                found = 8
+            # what a variant is aligned as depends on its option
+            if not isinstance(type_, VariantType):
+                found = max([found, *(self._align_of(each, depth + 1) for each in _below(type_))])
+            self._aligns[type_] = found
+        return found
 
     def _number(self, number: IntegerType, kind: int) -> _Node:
         if number.clock not in {None, self._clock_name}:
@@ -302,7 +313,7 @@ class Program:
         else:
             kind = kernel.TEXT_SEQUENCE if is_text else kernel.SEQUENCE
             value = self._register(type_.length)
-        node = _Node(kind, _align_of(type_.element, 0), value=value)
+        node = _Node(kind, self._align_of(type_.element, 0), value=value)
         return node, [] if is_text else [("", type_.element)]
 
     def _variant(self, type_: VariantType) -> _Node:
@@ -336,9 +347,9 @@ class Program:
     def _register_of(self, row: int) -> int:
         node = self._nodes[row]
         if node[_REGISTER] < 0:
-            node[_REGISTER] = self.registers
-            self.registers += 1
-            if self.registers > _MOST_REGISTERS:
+            node[_REGISTER] = self._registers
+            self._registers += 1
+            if self._registers > _MOST_REGISTERS:
                 message = "the metadata have too many lengths and tags"
                 raise UnsupportedError(message)
         return node[_REGISTER]
@@ -352,16 +363,16 @@ class Program:
         for prefix, scope in _SCOPES.items():
             if path[: len(prefix)] == prefix and scope in self._roots:
                 rows = self._fields[self._roots[scope]]
-                if (found := self._below(rows, path[len(prefix) :])) is not None:
+                if (found := self._field(rows, path[len(prefix) :])) is not None:
                     return found
         outer = [self._fields[row] for scope, row in self._roots.items() if scope != self._scope]
         for rows in (*reversed(self._scopes), *reversed(outer)):
-            if path[0] in rows and (found := self._below(rows, path)) is not None:
+            if path[0] in rows and (found := self._field(rows, path)) is not None:
                 return found
         message = f"the field {'.'.join(path)[:80]} is not declared before its use"
         raise UnsupportedError(message)
 
-    def _below(self, rows: dict[str, int], path: tuple[str, ...]) -> int | None:
+    def _field(self, rows: dict[str, int], path: tuple[str, ...]) -> int | None:
         found = None
         for name in path:
             found = rows.get(name)
@@ -389,6 +400,11 @@ class Program:
         # an underscore in front keeps a name from being a keyword, on either side
         index = {option.removeprefix("_"): each for each, option in enumerate(options)}
         index |= {option: each for each, option in enumerate(options)}
+        # a large enumeration may be the tag of many variants
+        self._compared += len(tag.ranges)
+        if self._compared > _MOST_COMPARED:
+            message = "the metadata have too many variants"
+            raise UnsupportedError(message)
         first = len(self._ranges)
         for low, high, names in _disjoint(tag):
             known = (index.get(name, index.get(name.removeprefix("_"))) for name in names)
@@ -400,7 +416,7 @@ class Program:
 
 def _clock_of(metadata: Metadata, stream: StreamClass) -> tuple[str, Clock]:
     """Return the clock of a stream, and its name: the mapped one, or the only one."""
-    names = {name for type_ in stream.types.values() for name in _clocks_in(type_, 0)}
+    names = set().union(*(_clocks_in(type_) for type_ in stream.types.values()))
     if not names and len(metadata.clocks) == 1:
         names = set(metadata.clocks)
     if len(names) != 1 or not names <= metadata.clocks.keys():
@@ -410,33 +426,31 @@ def _clock_of(metadata: Metadata, stream: StreamClass) -> tuple[str, Clock]:
     return name, metadata.clocks[name]
 
 
-def _clocks_in(type_: Type, depth: int) -> set[str]:
-    if depth > _MOST_DEPTH:
-        message = "types are nested too deeply"
-        raise UnsupportedError(message)
-    if isinstance(type_, IntegerType):
-        return set() if type_.clock is None else {type_.clock}
-    if isinstance(type_, StructType | VariantType):
-        inner = type_.fields if isinstance(type_, StructType) else type_.options
-        return {name for _, each in inner for name in _clocks_in(each, depth + 1)}
-    return _clocks_in(type_.element, depth + 1) if isinstance(type_, ArrayType) else set()
+def _clocks_in(type_: Type) -> set[str]:
+    # types that others share are looked at once
+    found, waiting, known = set(), [type_], {type_}
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, IntegerType) and each.clock is not None:
+            found.add(each.clock)
+        below = set(_below(each)) - known
+        known |= below
+        waiting += below
+    return found
 
 
-def _align_of(type_: Type, depth: int) -> int:
-    if depth > _MOST_DEPTH:
-        message = "types are nested too deeply"
-        raise UnsupportedError(message)
-    if isinstance(type_, EnumType):
-        return type_.container.align
-    if isinstance(type_, IntegerType | FloatType):
-        return type_.align
-    if isinstance(type_, StringType):
-        return 8
-    if isinstance(type_, ArrayType):
-        return _align_of(type_.element, depth + 1)
-    if isinstance(type_, StructType):
-        return max([type_.align, *(_align_of(each, depth + 1) for _, each in type_.fields)])
-    return 1
+def _below(type_: Type) -> list[Type]:
+    """Return the types that a type consists of."""
+    match type_:
+        case EnumType():
+            return [type_.container]
+        case ArrayType():
+            return [type_.element]
+        case StructType():
+            return [each for _, each in type_.fields]
+        case VariantType():
+            return [each for _, each in type_.options]
+    return []
 
 
 def _is_text(type_: Type) -> bool:

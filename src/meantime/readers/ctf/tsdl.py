@@ -237,9 +237,10 @@ class _Parser:
                 self._tokens.append(match[0])
                 self._kinds.append(kind)
                 self._starts.append(match.start())
-        self._tokens.append("")
-        self._kinds.append("end")
-        self._starts.append(end)
+        # two, as a token after the current one is looked at
+        self._tokens += ["", ""]
+        self._kinds += ["end", "end"]
+        self._starts += [end, end]
         if end != len(self._text):
             self._at = len(self._tokens) - 1
             self._fail(f"unknown character {self._text[end]!r}")
