@@ -3,8 +3,8 @@
 python benchmarks/linux.py [PERF_TEXT [FTRACE_TEXT [CTF_DIRECTORY]]]
 
 Without arguments all are made: 2 million events of two CPUs, and 500,000 as CTF, a sixth of them
-switches. The text of ftrace is read with a declared provider, too. CTF is compared with babeltrace2,
-which converts it to its default text; both are left out if it is not installed.
+switches. The text of ftrace is read with a declared provider, too. CTF is compared with
+babeltrace2, which converts it to its default text; both are left out if it is not installed.
 """
 
 from __future__ import annotations

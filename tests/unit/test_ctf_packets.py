@@ -144,6 +144,15 @@ def test_a_session_with_two_traces_is_merged(tmp_path: Path) -> None:
     assert len(text_of(packets(tmp_path))) == 13
 
 
+def test_traces_of_several_hosts_are_not_mixed(tmp_path: Path) -> None:
+    files = trace()
+    written(tmp_path / "one", files)
+    metadata = files["metadata"].replace(b'"web1"', b'"web2"')
+    written(tmp_path / "two", {**files, "metadata": metadata})
+    with pytest.raises(InputError, match=r"2 hosts \(web1, web2\): open each directory"):
+        meantime.open(tmp_path)
+
+
 def test_a_cut_stream_is_read_up_to_there(tmp_path: Path) -> None:
     files = trace()
     whole = text_of(packets(written(tmp_path, files)))

@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING, Protocol
 
 from meantime.clocks import Clock
+from meantime.errors import InputError
 from meantime.kernels import perf
 from meantime.readers.ctf import babeltrace
 from meantime.readers.ctf.packets import PacketText
@@ -37,6 +38,7 @@ FORMAT = "ctf"
 _KERNEL = re.compile(rb'kernel_release = "(\d+)\.(\d+)')
 _HOST = re.compile(rb'hostname = "([^"\n]{1,255})"')
 _OLD_KERNEL = (4, 14)
+_MOST_HOSTS = 5
 _FIRST_TIME = re.compile(rb"\] (\d+)\.\d{9}: ")
 _EPOCH_S = 10**9  # a clock that shows more than 31 years counts from 1970
 
@@ -67,14 +69,21 @@ def read(path: Path, options: ReadOptions) -> Trace:
     """Return the trace in a directory. With `options.lenient` damaged packets are skipped.
 
     Raises:
-        InputError: If a packet is damaged, which may come from the batches; or if its form is one
-            that babeltrace2 reads, and that is not installed, too old, or refuses the trace.
+        InputError: If the directory has traces of several hosts; if a packet is damaged, which may
+            come from the batches; or if its form is one that babeltrace2 reads, and that is not
+            installed, too old, or refuses the trace.
     """
     found = list(metadata_heads(path))
     heads = [head for _, head in found]
     kernels = [(int(each[1]), int(each[2])) for head in heads if (each := _KERNEL.search(head))]
-    hosts = {each[1] for head in heads if (each := _HOST.search(head))}
-    host = hosts.pop().decode("utf-8", "replace") if len(hosts) == 1 else None
+    hosts = {each[1].decode("utf-8", "replace") for head in heads if (each := _HOST.search(head))}
+    if len(hosts) > 1:
+        # CPUs and threads of one number would be taken for one
+        names = ", ".join(sorted(hosts)[:_MOST_HOSTS])
+        raise InputError(
+            str(path), f"this has traces of {len(hosts)} hosts ({names}): open each directory"
+        )
+    host = hosts.pop() if hosts else None
     is_old = bool(kernels) and max(kernels) < _OLD_KERNEL
     is_ctf_2 = any(head.startswith(MAGIC_2) for head in heads)
     reason = "this is a CTF 2 trace"
