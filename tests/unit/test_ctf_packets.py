@@ -265,15 +265,16 @@ def test_an_event_that_grows_without_end_is_refused(tmp_path: Path) -> None:
 def test_the_kernel_checks_its_program() -> None:
     described = Program()
     described.add(parse(HEAD + STREAM + "event { fields := struct { string s; u8 a[3]; }; };"))
-    nodes, *others = described.arrays()
-    CtfPackets(nodes, *others, is_old=False)
+    arrays = described.arrays()
+    nodes = arrays[0]
+    CtfPackets(*arrays, is_old=False)
     refused = 0
     for at in range(len(nodes)):
         for value in (-2, 77, 2**40):
             changed = nodes.copy()
             changed[at] = value
             try:
-                CtfPackets(changed, *others, is_old=False)
+                CtfPackets(changed, *arrays[1:], is_old=False)
             except ValueError:
                 refused += 1
     assert refused > 2 * len(nodes)
