@@ -225,14 +225,14 @@ STREAM = """stream { event.header := struct {
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("nonsense;", r"line 1 of the metadata: 'nonsense' is no declaration"),
+        ("nonsense;", r"line 1 of the metadata: 'nonsense' is not a declaration"),
         ("event {", "line 1 of the metadata: '' instead of a name"),
         ("`", "unknown character '`'"),
         (HEAD, "no stream"),
         (HEAD + "event { fields := struct { integer { size = 65; } x; }; };", "1 to 64 bits"),
         (HEAD + "event { fields := struct { u9 x; }; };", "line 4 of the metadata: unknown type"),
         (HEAD + "event { fields := struct { u8 x; u8 x; }; };", "'x' is declared twice"),
-        (HEAD + "struct { u8 x; } align(3);", "no power of two"),
+        (HEAD + "struct { u8 x; } align(3);", "not a power of two"),
         (HEAD + "struct {" * 99, "nested too deeply"),
         (HEAD + STREAM + "event { fields := struct { u8 x[later]; }; };", "later is not declared"),
         (HEAD + STREAM + "event { fields := struct { variant { u8 a; } v; }; };", "has no tag"),

@@ -127,7 +127,7 @@ struct ctf_decoder {
     struct ctf_state state;
     uint64_t meanings[CTF_MEANINGS];
     int has[CTF_MEANINGS];
-    char *text; /* values that are no field of a packet as they are */
+    char *text; /* values that differ from the bytes of a packet */
     size_t text_bytes, text_room;
     struct ctf_field fields[CTF_FIELDS];
     int field_count;

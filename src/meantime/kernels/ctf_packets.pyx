@@ -418,7 +418,7 @@ cdef class CtfPackets:
         return 0 if stream.is_beyond else stream.seconds * 1000000000 + stream.nanoseconds
 
     def time_ns(self, int32_t class_, uint64_t cycles):
-        """Return a clock's value as nanoseconds; 0 if that is no time."""
+        """Return a clock's value as nanoseconds; 0 if no time has that value."""
         if not 0 <= class_ < self.decoder.program.class_count:
             raise ValueError("a class")
         cdef ctf_stream stream

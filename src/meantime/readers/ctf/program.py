@@ -170,7 +170,7 @@ class Program:
         if type_ is None:
             return _NO_NODE
         if not isinstance(type_, StructType):
-            message = f"{scope} is no struct"
+            message = f"{scope} is not a struct"
             raise UnsupportedError(message)
         row = self._reserved(1)
         self._roots[scope], self._scope, self._scopes = row, scope, []
@@ -323,7 +323,7 @@ class Program:
         tag = self._found(type_.tag)
         tag_type = self._types[tag]
         if not isinstance(tag_type, EnumType):
-            message = "the tag of a variant is no enumeration"
+            message = "the tag of a variant is not an enumeration"
             raise UnsupportedError(message)
         flags = kernel.IS_SIGNED if tag_type.container.is_signed else 0
         ranges = self._options(tag_type, [option for option, _ in type_.options])
@@ -340,7 +340,7 @@ class Program:
         if isinstance(type_, EnumType):
             type_ = type_.container
         if not isinstance(type_, IntegerType) or type_.is_signed:
-            message = f"the length {'.'.join(path)[:80]} is no unsigned integer"
+            message = f"the length {'.'.join(path)[:80]} is not an unsigned integer"
             raise UnsupportedError(message)
         return self._register_of(row)
 

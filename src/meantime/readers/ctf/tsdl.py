@@ -254,7 +254,7 @@ class _Parser:
                 self._block(word)
                 self._expect(";")
             elif not self._declaration():
-                self._fail(f"{word[:40]!r} is no declaration")
+                self._fail(f"{word[:40]!r} is not a declaration")
         return self._found
 
     def _fail(self, reason: str) -> NoReturn:
@@ -357,7 +357,7 @@ class _Parser:
     def _integer(self, settings: dict[str, _Value], name: str, missing: int) -> int:
         value = settings.get(name, missing)
         if not isinstance(value, int):
-            self._fail(f"{name!r} is no number")
+            self._fail(f"{name!r} is not a number")
         return value
 
     def _order(self, value: _Value) -> bool | None:
@@ -508,7 +508,7 @@ class _Parser:
 
     def _checked_align(self, align: int) -> int:
         if not 1 <= align <= MAX_ALIGN or align & (align - 1):
-            self._fail("an alignment is no power of two, or too large")
+            self._fail("an alignment is not a power of two, or too large")
         return align
 
     def _float_type(self) -> FloatType:
@@ -580,7 +580,7 @@ class _Parser:
             if isinstance(container, EnumType):
                 container = container.container
             if not isinstance(container, IntegerType):
-                self._fail("the container of an enumeration is no integer")
+                self._fail("the container of an enumeration is not an integer")
             found = EnumType(container, self._enumerators())
             if name:
                 self._declare("enum", name, found)
