@@ -112,7 +112,7 @@ def test_a_cached_history_of_another_format_is_rebuilt(
 
 def test_messages_that_fit_two_formats_are_not_guessed(tmp_path: Path) -> None:
     span = b"\x0a\x10" + b"t" * 16 + b"\x12\x08" + b"s" * 8
-    packet = field(8, 5) + field(2, field(1, field(1, 7) + field(3, span)))
+    packet = field(2, field(1, field(1, 7) + field(3, span))) + field(8, 5)
     path = write(tmp_path / "trace", field(1, packet) * 3)
 
     with pytest.raises(InputError, match="fit otlp and perfetto; choose one with --format"):
