@@ -264,7 +264,7 @@ def test_a_pixel_of_a_flat_row_is_the_average_of_what_it_covers(open_page: Open)
     assert height / len(many) < 6
     seen = image[[height * (2 * row + 1) // 6 for row in range(3)]].astype(int)
 
-    held = drawn_panel.rectangles
+    held = drawn_panel.rectangles.with_times()
     columns = (held.row_offsets, held.start_ns, held.end_ns, held.fill)
     expected = kernel.pixels(*columns, 0, length_ns, width * kernel.UNITS_PER_PX, width)
     plain = np.frombuffer(expected, np.uint8).reshape(3, width, 4).astype(int)

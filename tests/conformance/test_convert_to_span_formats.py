@@ -206,7 +206,7 @@ def test_what_is_written_can_be_read_or_there_is_a_reason(
             found, _ = again(history, target, tmp_path)
             stored = found.without_derived()
             held = (stored.spans(), stored.samples(), stored.points(), stored.lanes)
-            assert any(map(len, held)), target
+            assert any(len(each) for each in held), target
 
 
 def test_nothing_is_written_of_a_history_without_spans(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def history_of(tasks: list[tuple[str, str, int, list[tuple[str, int]]]]) -> Hist
 
 def totals(panel: StatemapPanel) -> Counter[str]:
     found: Counter[str] = Counter()
-    held = panel.rectangles
+    held = panel.rectangles.with_times()
     for state, ns in zip(held.state_index.tolist(), held.state_ns.tolist(), strict=True):
         found[panel.states[state].name] += ns
     return found
@@ -106,7 +106,7 @@ def test_merging_keeps_the_times_that_unshared_rows_and_statistics_have(
     assert lossless.coalesced == 0
     if coalesce is not None:
         assert len(panel.rectangles) <= max(coalesce, len(panel.entities))
-    held = panel.rectangles
+    held = panel.rectangles.with_times()
     for index in range(len(held)):
         part = slice(*held.state_offsets[index : index + 2].tolist())
         covered_ns = int(held.state_ns[part].sum())

@@ -224,9 +224,8 @@ def test_rows_have_the_requested_height(state_height_px: int) -> None:
 def test_more_rows_than_pixels_become_bands_of_their_average() -> None:
     drawn = panel({f"{n}": "aabb" if n % 2 else "bbbb" for n in range(10)})
 
-    shown = bands(
-        drawn.rectangles, start_ns=0, end_ns=4, rows_a_band=4, cells=4, ground=(255, 255, 255)
-    )
+    held = drawn.rectangles.with_times()
+    shown = bands(held, start_ns=0, end_ns=4, rows_a_band=4, cells=4, ground=(255, 255, 255))
 
     a, b = (np.array(list(bytes.fromhex(state.color[1:]))) for state in drawn.states)
     mixed = np.rint((a + b) / 2 / 17) * 17

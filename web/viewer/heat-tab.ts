@@ -152,7 +152,7 @@ export class HeatTab {
       return sorted.length > 1 ? ((low + high - 1) / 2 / (sorted.length - 1)) : 1;
     };
     const columnAt = (column: number) => Math.round((first + column * period) * scale);
-    // of columns that are wide enough to be told apart; what was recorded is one ground
+    // of columns that are wide enough to be distinguished; what was recorded is one ground
     const gap = period * scale > 12 * ratio ? Math.max(1, Math.round(ratio)) : 0;
     const rowAt = (row: number) => top + Math.round(tall * (1 - row / heat.rows));
     for (const [low, high] of heat.recorded) {
