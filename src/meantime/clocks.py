@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
-
-from meantime.value_classes import dataclass
 
 __all__ = ["Clock", "with_utc"]
 

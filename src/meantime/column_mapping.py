@@ -7,12 +7,11 @@ mapping in Python; or as TOML beside the data, in a file with its name and `.col
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from meantime.errors import InputError, UsageError
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     import os

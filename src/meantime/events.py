@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,7 +13,6 @@ import numpy as np
 
 from meantime.columns import Coded, Interner
 from meantime.kernels.event_rows import Cells, EventRows, Kind
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

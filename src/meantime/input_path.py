@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from meantime.column_mapping import mapping_beside
 from meantime.errors import InputError, UsageError
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, field, fields  # noqa: TC003 - the decorator looks it up
+from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from meantime.anomalies import Anomalies
 from meantime.clocks import Clock
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from meantime.columns import Int32s

@@ -10,7 +10,7 @@ import gc
 import os
 from concurrent.futures import CancelledError, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from itertools import count
@@ -18,7 +18,6 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from meantime.errors import MeantimeError, MissingExtraError
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

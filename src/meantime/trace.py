@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import IntFlag
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from meantime.events import Events
 from meantime.metadata import LaneDeclaration, LaneKind, State, TraceMetadata
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
@@ -11,7 +11,6 @@ import numpy as np
 from meantime.columns import Coded, Mixed, distinct, part_of
 from meantime.kernels.span_search import TimeIndex
 from meantime.tabular import ColumnBatches, Tabular
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

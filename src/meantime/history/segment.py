@@ -9,6 +9,7 @@ what they are found by is packed on disk (`directory/segment_index`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -18,7 +19,6 @@ from meantime.history.extremes import Extremes
 from meantime.kernels import seal as kernel
 from meantime.kernels.search import Segments
 from meantime.kernels.tail import INT, UNTYPED, Tail
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from meantime.history.results import Interval, Intervals, Sample
 from meantime.history.segment_source import cut_groups
 from meantime.history.values import value_of
 from meantime.kernels.tail import STR
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

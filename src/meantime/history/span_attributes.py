@@ -7,7 +7,7 @@ stored twice: the rows are sorted by attribute when one of them is first queried
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ from meantime.history.segment_source import cut_groups
 from meantime.kernels.span_search import StackIntervals, extents
 from meantime.kernels.tail import STR, UNTYPED
 from meantime.trace import LaneDeclaration
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

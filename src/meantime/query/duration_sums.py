@@ -6,7 +6,7 @@ durations are kept, or they are counted in cells that are the same everywhere.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
@@ -15,7 +15,6 @@ import numpy as np
 from meantime.columns import ranked
 from meantime.errors import MeantimeError, UsageError
 from meantime.query.state_durations import PERCENTS, bucket_edges, nearest_rank
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
@@ -15,7 +15,6 @@ from meantime.query.duration_sums import DurationsBuilder, DurationSums, check_s
 from meantime.query.threads import host_of
 from meantime.tabular import Tabular
 from meantime.units import bin_edge
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

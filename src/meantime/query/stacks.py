@@ -6,6 +6,7 @@ their weights.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,7 +17,6 @@ from meantime.kernels import calls, nest
 from meantime.query.duration_sums import check_sum
 from meantime.query.durations import clipped
 from meantime.stacks import NO_STACK, StackTable, StackTableBuilder
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

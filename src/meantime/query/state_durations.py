@@ -8,7 +8,7 @@ collected in a second pass, or, if these are many, counted in narrower buckets u
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +17,6 @@ import numpy as np
 from meantime.columns import named
 from meantime.kernels import calls
 from meantime.kernels.gather import seen
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -7,7 +7,7 @@ that of the tasks it ran are the same time, so a sum over both would have no mea
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
@@ -22,7 +22,6 @@ from meantime.query.lifetimes import lifetimes
 from meantime.query.state_durations import PERCENTS, StateDurations
 from meantime.query.threads import choose_rows, host_of
 from meantime.tabular import Tabular
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

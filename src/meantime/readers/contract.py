@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from meantime.errors import UsageError
 from meantime.trace import Trace
 from meantime.units import MAX_NS
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

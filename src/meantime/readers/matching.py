@@ -7,13 +7,13 @@ many.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from meantime.kernels import nest
 from meantime.trace import SpanFlag
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +20,6 @@ from meantime.attribute_paths import (
 from meantime.kernels import gather, perf
 from meantime.providers.sched import CPU_STATES, NO_NAME, THREAD_STATES, scheduling_of, state_name
 from meantime.trace import Flows, LaneDeclaration, SpanFlag, Spans, State, StateChanges
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +18,6 @@ from meantime.query.stacks import difference, gone, sample_tree
 from meantime.query.threads import thread_quarks
 from meantime.query.trees import call_tree, sample_unit
 from meantime.units import duration_ns, format_ns
-from meantime.value_classes import dataclass
 from meantime.view_functions.sources import Reading, history_of, label_of, silent, texts, title_of
 from meantime.views.flame.view import FlameView
 

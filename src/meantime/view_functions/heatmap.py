@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
@@ -26,7 +26,6 @@ from meantime.query.offsets.sources import HistorySource, SampleSource
 from meantime.readers import open_trace, open_without_stacks
 from meantime.shards import Failure, total
 from meantime.units import duration_ns
-from meantime.value_classes import dataclass
 from meantime.view_functions.sources import (
     Reading,
     history_of,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from meantime.anomalies import check_strictness
 from meantime.errors import UsageError
 from meantime.stores import store_url
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

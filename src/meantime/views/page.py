@@ -7,11 +7,10 @@ script reads the data and replaces the picture with a page.
 from __future__ import annotations
 
 from base64 import b64encode
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meantime.value_classes import dataclass
 from meantime.views.svg import element, escape, json_text, px
 
 if TYPE_CHECKING:

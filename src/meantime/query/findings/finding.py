@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,7 +12,6 @@ from meantime.extent import Extent
 from meantime.query.aligning import align
 from meantime.query.offsets.fold import Fold
 from meantime.units import parse_instant
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

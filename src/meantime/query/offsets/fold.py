@@ -6,13 +6,13 @@ second, and the offset within the second from bottom to top.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from meantime.errors import UsageError
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from meantime.columns import Int64s

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,7 +30,6 @@ from meantime.query.roots import sample_names, with_roots
 from meantime.query.statistics import state_quarks
 from meantime.query.threads import choose_rows, on_host, thread_quarks
 from meantime.stacks import NO_STACK, StackTableBuilder
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

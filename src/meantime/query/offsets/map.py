@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
@@ -12,7 +12,6 @@ from meantime.anomalies import Anomalies
 from meantime.errors import UsageError
 from meantime.query.offsets.cells import Cells, CellsBuilder, merge_cells
 from meantime.query.ranges import union
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

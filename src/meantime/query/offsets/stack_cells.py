@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,6 @@ import numpy as np
 from meantime.kernels import calls
 from meantime.query.offsets.fold import edges_ns
 from meantime.stacks import NO_STACK, StackTable, StackTableBuilder
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

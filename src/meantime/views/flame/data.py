@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from meantime.query.stacks import CallTree, left_heavy
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,12 +6,11 @@ together.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

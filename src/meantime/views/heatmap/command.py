@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from meantime.query.offsets import Range

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from meantime.units import format_ns
-from meantime.value_classes import dataclass
 from meantime.views.axis import Tick, ticks, wall_ticks
 from meantime.views.heatmap.grid import Grid, paint
 from meantime.views.heatmap.legend import LISTED, entries, keys

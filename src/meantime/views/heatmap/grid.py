@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.value_classes import dataclass
 from meantime.views.heatmap.color import mix
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from dark violet to pale yellow; of several maps each has its own hue.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
 from meantime.errors import UsageError
-from meantime.value_classes import dataclass
 from meantime.views.heatmap.color import cloud_colors, cloud_hue
 
 if TYPE_CHECKING:

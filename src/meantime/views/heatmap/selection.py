@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from meantime.errors import UsageError
 from meantime.query.offsets import Cells, merge_cells
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,12 +6,10 @@ draws or writes it needs no history.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

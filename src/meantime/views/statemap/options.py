@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from meantime.errors import UsageError
 from meantime.query.filtering import matching
-from meantime.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

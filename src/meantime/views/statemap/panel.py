@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +11,6 @@ from meantime.columns import first_rows, named
 from meantime.kernels import rectangles as kernel
 from meantime.kernels.rectangles import Visible
 from meantime.query.lifetimes import has_state, intervals_between
-from meantime.value_classes import dataclass
 from meantime.views.statemap.data import Clipped
 from meantime.views.statemap.merging import merge
 from meantime.views.statemap.rectangle_buffer import RectangleBuffer, empty_columns, part

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -13,7 +14,6 @@ from meantime.errors import MeantimeError
 from meantime.query.filtering import matching
 from meantime.query.threads import thread_of, thread_title
 from meantime.trace import State
-from meantime.value_classes import dataclass
 from meantime.views.statemap.rows import natural_order
 from meantime.views.statemap.shared_rows import pack_rows
 

@@ -5,12 +5,12 @@ Above `_MOST_HEIGHT_PX` rows there are fewer pixels than rows, and adjacent rows
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.value_classes import dataclass
 from meantime.views.axis import Tick, ticks
 from meantime.views.page import MARGIN_PX, Page, header, lines
 from meantime.views.statemap import captions, packed
