@@ -94,6 +94,15 @@ def test_losses_are_counted_with_their_stretches(tmp_path: Path) -> None:
     ]
 
 
+def test_a_number_of_lost_events_that_cannot_be_right_counts_once(tmp_path: Path) -> None:
+    switch = (1_000_700, 9, 0, (b"swapper/1", 0, 0, b"db", 9))
+    files = trace() | {"channel0_1": Packet(1, 0, 2**64 - 25_763, [switch]).data("le")}
+
+    history = meantime.open(written(tmp_path, files))
+
+    assert dict(history.anomalies) == {"lost_events": 1 + 5 + 1}
+
+
 def test_other_frequencies_are_exact(tmp_path: Path) -> None:
     folder = written(tmp_path, trace(frequency=3_293_841_647))
     lines = text_of(packets(folder))

@@ -40,6 +40,7 @@ _HOST = re.compile(rb'hostname = "([^"\n]{1,255})"')
 _OLD_KERNEL = (4, 14)
 _MOST_HOSTS = 5
 _FIRST_TIME = re.compile(rb"\] (\d+)\.\d{9}: ")
+_MOST_LOST = 1 << 50  # a larger number is that of a counter that went back
 _EPOCH_S = 10**9  # a clock that shows more than 31 years counts from 1970
 
 
@@ -145,6 +146,7 @@ class _CtfReading(FtraceReading):
         trace.anomalies.add("unknown_line", rewriting.unread_lines)
         trace.anomalies.add("unread_fields", rewriting.dropped_fields)
         lost = self.running.lost
-        trace.anomalies.add("lost_events", sum(count for _, _, count in lost))
+        counts = (count if count <= _MOST_LOST else 1 for _, _, count in lost)
+        trace.anomalies.add("lost_events", sum(counts))
         trace.anomalies.update(self.running.anomalies)
         trace.lost.extend((begin, max(end, begin + 1)) for begin, end, _ in lost)

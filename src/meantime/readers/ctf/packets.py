@@ -25,7 +25,6 @@ _MAGIC = 0xC1FC1FC1
 _MOST_METADATA_BYTES = 1 << 26
 _MOST_STREAMS = 4096
 _HEAD_BYTES = (1 << 12, 1 << 16)
-_MOST_LOST = 1 << 50
 # Text of an event is a few times as long as the event, with long names a hundred times.
 _MOST_EXPANDED = 1000
 _EXPANDED_FREELY = 1 << 30
@@ -281,13 +280,13 @@ class PacketText:
             earlier = before.discarded if before is not None else 0
             if packet.discarded is not None and packet.discarded > (earlier or 0):
                 count = packet.discarded - (earlier or 0)
-                self.lost.append((min(since_ns, end_ns), end_ns, min(count, _MOST_LOST)))
+                self.lost.append((min(since_ns, end_ns), end_ns, count))
             if before is not None and None not in {packet.number, before.number}:
                 assert packet.number is not None
                 assert before.number is not None
                 count = packet.number - before.number - 1
                 if count > 0:
-                    self.lost.append((min(since_ns, begin_ns), begin_ns, min(count, _MOST_LOST)))
+                    self.lost.append((min(since_ns, begin_ns), begin_ns, count))
             before = packet
 
     def _time_ns(self, packet: _Packet, cycles: int | None) -> int:
