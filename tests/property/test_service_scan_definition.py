@@ -13,7 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meantime.errors import InputError
-from meantime.kernels.service_rows import LINK, ROW, generations, open_counts, relate
+from meantime.kernels.service_rows import (
+    LINK,
+    ROW,
+    generations,
+    grouped,
+    lanes_of_groups,
+    open_counts,
+    relate,
+)
 from meantime.readers import otlp
 from meantime.readers.contract import ReadOptions
 from meantime.readers.services.lanes import lanes_of
@@ -391,6 +399,33 @@ def test_lanes_are_as_defined(found: list[tuple[int, int, int]]) -> None:
     parent = [each[2] if each[2] < len(found) else -1 for each in found]
     lanes, levels = lanes_of(np.array(start), np.array(end), np.array(parent))
     assert (lanes.tolist(), levels.tolist()) == lanes_defined(start, end, parent)
+
+
+@given(
+    found=st.lists(
+        st.tuples(st.integers(0, 12), st.integers(0, 9), st.integers(-1, 11), st.integers(0, 2)),
+        max_size=12,
+    )
+)
+def test_lanes_of_groups_are_those_of_each_alone(found: list[tuple[int, int, int, int]]) -> None:
+    start = np.array([each[0] for each in found], np.int64)
+    end = start + np.array([each[1] for each in found], np.int64)
+    parent = np.array([each[2] if each[2] < len(found) else -1 for each in found], np.int64)
+    codes = np.array([each[3] for each in found], np.int32)
+    order = np.lexsort((-end, start))
+    rows, edges = grouped(codes, order, 3)
+    groups = [rows[edges[code] : edges[code + 1]] for code in range(3)]
+    assert [group.tolist() for group in groups] == [
+        [row for row in order.tolist() if codes[row] == code] for code in range(3)
+    ]
+    level = np.zeros(len(found), np.int32)
+    for group, lanes in zip(
+        groups, lanes_of_groups(start, end, parent, groups, level), strict=True
+    ):
+        places = {row: place for place, row in enumerate(group.tolist())}
+        above = [places.get(row, -1) for row in parent[group].tolist()]
+        expected = lanes_defined(start[group].tolist(), end[group].tolist(), above)
+        assert (lanes.tolist(), level[group].tolist()) == expected
 
 
 @given(

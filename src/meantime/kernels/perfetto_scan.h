@@ -344,7 +344,7 @@ static inline int pf_push_all(pf_scan *s, pf_list *list, const pf_field *field, 
 static inline void pf_write(pf_scan *s, const char *data, size_t size)
 {
     pf_text *text = &s->text;
-    if (UNLIKELY(text->room - text->used < size)) {
+    if (UNLIKELY(text->room - text->used <= size)) { /* also for nothing, if there is no text yet */
         size_t room = 2 * (text->used + size) + 256;
         char *grown = realloc(text->data, room);
         if (!grown) {

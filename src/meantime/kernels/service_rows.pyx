@@ -69,6 +69,10 @@ cdef extern from "service_scan.h" nogil:
     int sv_pb_scan(sv_scan *s, const char *block, int64_t size)
     int sv_lanes(const int64_t *start, const int64_t *end, const int64_t *parent, int64_t count,
                  int32_t *lane_of, int32_t *level_of)
+    int sv_lanes_of(const int64_t *rows, int64_t count, const int64_t *start, const int64_t *end,
+                    const int64_t *parent, int64_t *local, int32_t *lane_of, int32_t *level)
+    int sv_grouped(const int32_t *codes, int64_t count, const int64_t *order, int64_t chosen,
+                   int64_t groups, int64_t *rows, int64_t *edges)
     int64_t sv_generations(int64_t *parent, int64_t *generation, int64_t count)
     int sv_relate(const sv_row *rows, int64_t count, const sv_link *links, int64_t link_count,
                   uint64_t seed, int64_t *parent, int64_t *linked, int64_t *ids_found,
@@ -437,6 +441,70 @@ def lanes_of(start_ns, end_ns, parent):
     if not done:
         raise MemoryError
     return lane, level
+
+
+def grouped(codes, order, int64_t groups):
+    """Return rows sorted by their codes, in their order otherwise, and where those of each begin.
+
+    Args:
+        codes: int32, the code of each row, below `groups`.
+        order: int64, the rows in an order.
+    """
+    cdef Py_ssize_t count, chosen
+    cdef int done
+    cdef int32_t *items = <int32_t*>INT32_ITEMS(codes, &count)
+    cdef int64_t *of = <int64_t*>INT64_ITEMS(order, &chosen)
+    if groups < 0:
+        raise ValueError("there must be codes")
+    rows, edges = np.empty(chosen, np.int64), np.zeros(groups + 1, np.int64)
+    cdef int64_t *to_rows = <int64_t*>INT64_ITEMS(rows, NULL)
+    cdef int64_t *to_edges = <int64_t*>INT64_ITEMS(edges, NULL)
+    with nogil:
+        done = sv_grouped(items, count, of, chosen, groups, to_rows, to_edges)
+    if not done:
+        raise ValueError("a row or a code is not there")
+    return rows, edges
+
+
+def lanes_of_groups(start_ns, end_ns, parent, groups, level):
+    """Lay out the spans of each group; return the lanes of each, in the order of its rows.
+
+    A parent in another group is none. See `readers.services.lanes`.
+
+    Args:
+        start_ns: int64, when the spans of all groups began.
+        end_ns: int64, when they ended.
+        parent: int64, the row of each span's parent; -1 for none.
+        groups: The rows of each group, each an int64 array in the order that lanes need; no row is
+            in two of them.
+        level: int32, of as many spans: how many spans each is nested in is written here.
+    """
+    cdef Py_ssize_t count, ends, parents, levels, own
+    cdef int done
+    cdef int64_t *start = <int64_t*>INT64_ITEMS(start_ns, &count)
+    cdef int64_t *end = <int64_t*>INT64_ITEMS(end_ns, &ends)
+    cdef int64_t *above = <int64_t*>INT64_ITEMS(parent, &parents)
+    cdef int32_t *to_level = <int32_t*>INT32_ITEMS(level, &levels)
+    cdef int32_t *lanes
+    cdef int64_t *of
+    if not count == ends == parents == levels <= 0x7FFFFFFF:
+        raise ValueError("the columns must be of the same length")
+    _check_rows(parent)
+    local = np.full(count, -1, np.int64)
+    cdef int64_t *locals = <int64_t*>INT64_ITEMS(local, NULL)
+    found = []
+    for rows in groups:
+        of = <int64_t*>INT64_ITEMS(rows, &own)
+        if own > count or (own and not (rows.min() >= 0 and rows.max() < count)):
+            raise ValueError("a row is not there")
+        lane = np.empty(own, np.int32)
+        lanes = <int32_t*>INT32_ITEMS(lane, NULL)
+        with nogil:
+            done = sv_lanes_of(of, own, start, end, above, locals, lanes, to_level)
+        if not done:
+            raise MemoryError
+        found.append(lane)
+    return found
 
 
 def open_counts(start_ns, end_ns, int64_t first_ns):

@@ -2078,6 +2078,57 @@ static int sv_lanes(const int64_t *start, const int64_t *end, const int64_t *par
     return done;
 }
 
+/* Lays out the spans at some rows, in their order, whose parents among them count; `local` is -1 for all
+ * rows, and again afterwards. 0 without memory. */
+static int sv_lanes_of(const int64_t *rows, int64_t count, const int64_t *start, const int64_t *end,
+                       const int64_t *parent, int64_t *local, int32_t *lane_of, int32_t *level)
+{
+    const size_t room = (size_t)count + 1;
+    int64_t *own = malloc(room * 3 * sizeof *own);
+    int32_t *level_of = malloc(room * sizeof *level_of);
+    int done = own && level_of;
+    if (done) {
+        int64_t *own_end = own + room, *own_parent = own_end + room;
+        for (int64_t i = 0; i < count; i++)
+            local[rows[i]] = i;
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t row = rows[i];
+            own[i] = start[row];
+            own_end[i] = end[row];
+            own_parent[i] = parent[row] < 0 ? -1 : local[parent[row]];
+        }
+        done = sv_lanes(own, own_end, own_parent, count, lane_of, level_of);
+        for (int64_t i = 0; done && i < count; i++)
+            level[rows[i]] = level_of[i];
+        for (int64_t i = 0; i < count; i++)
+            local[rows[i]] = -1;
+    }
+    free(own);
+    free(level_of);
+    return done;
+}
+
+/* Sorts rows by their codes, those of a code in their order; `edges` has where each code begins, and 0s
+ * before. 0 if a row or a code is not there. */
+static int sv_grouped(const int32_t *codes, int64_t count, const int64_t *order, int64_t chosen, int64_t groups,
+                      int64_t *rows, int64_t *edges)
+{
+    for (int64_t i = 0; i < chosen; i++) {
+        if (order[i] < 0 || order[i] >= count || codes[order[i]] < 0 || codes[order[i]] >= groups)
+            return 0;
+        edges[codes[order[i]] + 1]++;
+    }
+    for (int64_t group = 0; group < groups; group++)
+        edges[group + 1] += edges[group];
+    for (int64_t i = 0; i < chosen; i++)
+        rows[edges[codes[order[i]]]++] = order[i];
+    /* each is where the next one begins now */
+    for (int64_t group = groups; group > 0; group--)
+        edges[group] = edges[group - 1];
+    edges[0] = 0;
+    return 1;
+}
+
 /* How many ancestors each row has. A cycle is cut where it is met; returns how many were, or -1
  * without memory. Parents must be rows, or -1. */
 static int64_t sv_generations(int64_t *parent, int64_t *generation, int64_t count)

@@ -155,7 +155,8 @@ def _protobuf(
             place = f"the message at byte {at + done}"
             message = block[begin:end]
             done = end
-            if not _is_compressed(bytes(message[:MAGIC_BYTES])):
+            # a plain one, as most are, needs no search for what else it may be
+            if message[:1] == _EXPORT or not _is_compressed(bytes(message[:MAGIC_BYTES])):
                 yield message, place
                 continue
             try:

@@ -18,11 +18,18 @@ from meantime.attribute_paths import COUNTER_PATTERN, counter_path, process_path
 from meantime.clocks import Clock
 from meantime.columns import Interner
 from meantime.kernels import service_rows
-from meantime.kernels.service_rows import LINK, ServiceRows, generations, open_counts, relate
+from meantime.kernels.service_rows import (
+    LINK,
+    ServiceRows,
+    generations,
+    grouped,
+    lanes_of_groups,
+    open_counts,
+    relate,
+)
 from meantime.readers.contract import MOST_BATCH_ROWS
 from meantime.readers.private_fields import PRIVATE_NAMES, is_private
 from meantime.readers.services.clock_repair import shifts
-from meantime.readers.services.lanes import lanes_of
 from meantime.service_spans import (
     ENTERING,
     LEAVING,
@@ -247,13 +254,12 @@ class Collected:
         if self._repair_clocks:
             self._repair(spans, points, processes)
         order = _in_order(spans, generation)
-        of_services = [*_by_code(spans.resource, order)]
+        of_services = _by_code(spans.resource, order, len(processes))
         of_row, level, structured = self._entities(processes, spans, of_services)
-        flags = np.where(structured, SpanFlag.STRUCTURED, 0) | np.where(
-            spans.unfinished, SpanFlag.UNFINISHED, 0
-        )
+        flags = structured.view(np.uint8) * np.uint8(SpanFlag.STRUCTURED)
+        flags |= spans.unfinished.view(np.uint8) * np.uint8(SpanFlag.UNFINISHED)
         self._trace.text = ArgumentText(self.rows.text().data)
-        yield from self._spans(order, spans, names, of_row, level, flags.astype(np.uint8))
+        yield from self._spans(order, spans, names, of_row, level, flags)
         of_logs = linked[len(links) :]
         yield from self._points(points, names, of_row, spans, of_logs, processes)
         self._compare_clocks(spans, processes)
@@ -357,7 +363,10 @@ class Collected:
 
     def _process_ids(self, resource: Int32s) -> list[str]:
         """Return what each resource is called: as short as the others with spans or logs allow."""
-        used = {*np.unique(resource).tolist(), *(number for number, _, _ in self._logs)}
+        used = {
+            *np.flatnonzero(np.bincount(resource)).tolist(),
+            *(number for number, _, _ in self._logs),
+        }
         resources = self._resource_of
         namespaces = {each.namespace for code, each in enumerate(resources) if code in used}
         named = []
@@ -398,22 +407,18 @@ class Collected:
         without = np.zeros(len(processes), np.bool_)
         without[spans.resource[spans.thread < 0]] = True
         structured = without[spans.resource]
-        threads, of = self.rows.threads()
-        named = np.full(len(threads), -1, np.int32)
-        for code in np.unique(spans.thread[~structured]).tolist():
-            named[code] = paths.code(thread_path(_decoded(threads[code]), processes[of[code]]))
-        entity[~structured] = named[spans.thread[~structured]]
-        # rows are numbered within the service, where a parent elsewhere is none; the last is none
-        local = np.full(count + 1, -1, np.int64)
-        for number, rows in of_services:
-            if not without[number]:
-                continue
+        if not structured.all():
+            threads, of = self.rows.threads()
+            named = np.full(len(threads), -1, np.int32)
+            for code in np.unique(spans.thread[~structured]).tolist():
+                named[code] = paths.code(thread_path(_decoded(threads[code]), processes[of[code]]))
+            entity[~structured] = named[spans.thread[~structured]]
+        in_lanes = [(number, rows) for number, rows in of_services if without[number]]
+        found = lanes_of_groups(
+            spans.start, spans.end, spans.parent, [rows for _, rows in in_lanes], level
+        )
+        for (number, rows), lanes in zip(in_lanes, found, strict=True):
             process = processes[number]
-            local[rows] = np.arange(len(rows))
-            lanes, level[rows] = lanes_of(
-                spans.start[rows], spans.end[rows], local[spans.parent[rows]]
-            )
-            local[rows] = -1
             of_lane = [
                 paths.code(thread_path(lane + 1, process)) for lane in range(lanes.max() + 1)
             ]
@@ -506,8 +511,7 @@ class Collected:
         rows, above = rows[~is_within], above[~is_within]
         before_ns = np.maximum(start[above] - start[rows], 0)
         # only a client waits for its answer: all other children may outlive their parents
-        waited = np.isin(rows, _calls(spans), assume_unique=True)
-        after_ns = np.where(waited, np.maximum(end[rows] - end[above], 0), 0)
+        after_ns = np.where(_is_call(spans, rows, above), np.maximum(end[rows] - end[above], 0), 0)
         self._trace.anomalies.add("child_before_parent", int((before_ns > 0).sum()))
         self._trace.anomalies.add("child_after_parent", int((after_ns > 0).sum()))
         most: dict[tuple[int, int], tuple[int, int]] = {}
@@ -548,7 +552,7 @@ class Collected:
         elsewhere = resource[rows] != resource[above]
         drawn = ~backwards & (entity[rows] != entity[above])
         rows, above, elsewhere = rows[drawn], above[drawn], elsewhere[drawn]
-        leaving = np.isin(spans.kind, [_KIND_CODES[kind] for kind in LEAVING])
+        leaving = _is_of(LEAVING)[spans.kind]
         # a client's span begins with its call; any other called at some time while it was open
         called = np.where(
             leaving[above] & elsewhere, start[above], np.minimum(end[above], start[rows])
@@ -585,8 +589,7 @@ class Collected:
         """Yield how many requests each service had open, as a counter and as a state."""
         trace = self._trace
         start, end = spans.start, spans.end
-        entering = np.isin(spans.kind, [_KIND_CODES[kind] for kind in ENTERING])
-        first = (spans.parent < 0) | (spans.resource[spans.parent] != spans.resource)
+        entering = _is_of(ENTERING)[spans.kind]
         paths = Interner(trace.paths)
         serving = [_IDLE, *map(_serving, range(_MOST_DOUBLINGS))]
         colors = (None, *_COLORS)
@@ -607,7 +610,8 @@ class Collected:
             process = processes[number]
             chosen = own[entering[own]]
             if not len(chosen):
-                chosen = own[first[own]]
+                above = spans.parent[own]
+                chosen = own[(above < 0) | (spans.resource[above] != number)]
             # they are in the order of their starts
             extent_ns = int(start[own[0]]), int(end[own].max())
             time_ns, requests = open_counts(start[chosen], np.sort(end[chosen]), extent_ns[0])
@@ -619,7 +623,8 @@ class Collected:
                 value=requests,
             )
             # the exponent of a number is how often it can be halved to less than 1
-            state = codes[np.minimum(np.frexp(requests)[1], _MOST_DOUBLINGS)]
+            doublings = np.frexp(np.arange(int(requests.max()) + 1))[1]
+            state = codes[np.minimum(doublings, _MOST_DOUBLINGS)][requests]
             changed = np.append(True, state[1:] != state[:-1]) & (time_ns < extent_ns[1])
             times = np.append(time_ns[changed], extent_ns[1])
             yield StateChanges(
@@ -631,15 +636,28 @@ class Collected:
             )
 
 
+def _is_of(kinds: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Return by the code of each kind of span whether it is one of some."""
+    found = np.zeros(len(_KIND_CODES), np.bool_)
+    found[[_KIND_CODES[kind] for kind in kinds]] = True
+    return found
+
+
+def _is_call(spans: _Columns, rows: Int64s, above: Int64s) -> npt.NDArray[np.bool_]:
+    """Return which rows are servers' spans that a client above, of another service, waited for."""
+    waited: npt.NDArray[np.bool_] = (
+        (spans.kind[rows] == _KIND_CODES["server"])
+        & (spans.kind[above] == _KIND_CODES["client"])
+        & (spans.resource[above] != spans.resource[rows])
+        & ~(spans.unfinished[above] | spans.unfinished[rows])
+    )
+    return waited
+
+
 def _calls(spans: _Columns) -> Int64s:
     """Return the rows of servers' spans that a client of another service waited for."""
-    rows = np.flatnonzero((spans.parent >= 0) & (spans.kind == _KIND_CODES["server"]))
-    above = spans.parent[rows]
-    waited = (spans.kind[above] == _KIND_CODES["client"]) & (
-        spans.resource[above] != spans.resource[rows]
-    )
-    waited &= ~spans.unfinished[above] & ~spans.unfinished[rows]
-    found: Int64s = rows[waited]
+    rows = np.flatnonzero(spans.parent >= 0)
+    found: Int64s = rows[_is_call(spans, rows, spans.parent[rows])]
     return found
 
 
@@ -662,12 +680,11 @@ def _in_order(spans: _Columns, generation: Int64s) -> Int64s:
     return order
 
 
-def _by_code(codes: Int32s, order: Int64s) -> Iterator[tuple[int, Int64s]]:
-    """Yield each code, and the rows that have it, in an order of all rows."""
-    rows = order[np.argsort(codes[order], kind="stable")]
-    edges = np.append(np.flatnonzero(np.diff(codes[rows], prepend=-1)), len(rows)).tolist()
-    for first, end in pairwise(edges):
-        yield int(codes[rows[first]]), rows[first:end]
+def _by_code(codes: Int32s, order: Int64s, groups: int) -> list[tuple[int, Int64s]]:
+    """Return each code that there is, of so many, and the rows that have it, in an order of all."""
+    rows, edges = grouped(codes, order, groups)
+    ends = enumerate(pairwise(edges.tolist()))
+    return [(code, rows[first:end]) for code, (first, end) in ends if first < end]
 
 
 def _serving(doubling: int) -> str:
