@@ -315,6 +315,27 @@ def test_a_thread_whose_name_is_recorded_after_its_first_state_gets_it(tmp_path:
     assert named.state_ns["gil-wait"] >= unnamed.state_ns["gil-wait"] > 0
 
 
+def test_a_wait_is_not_long_because_reading_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream_words = module.stream_words
+
+    def read_slowly(*arguments: Any) -> Any:
+        _recorder.emit(_recorder.KINDS["IO_WAIT"])
+        words = stream_words(*arguments)
+        time.sleep(0.01)
+        return words
+
+    with meantime.record(tmp_path / "run.mtr"):
+        live = LiveActivity(tmp_path / "run.mtr")
+        _recorder.emit(_recorder.KINDS["SPAWN"], 1)
+        monkeypatch.setattr(module, "stream_words", read_slowly)
+        live.update()
+        states = [state for group in live.activity.groups() for state in group.now]
+
+    assert states == ["spawned"]
+
+
 def test_it_reports_whether_a_recording_is_live(tmp_path: Path) -> None:
     with meantime.record(tmp_path / "run.mtr"):
         _recorder.emit(5)

@@ -77,6 +77,7 @@ class LiveActivity:
         self._elided = Anomalies()
         self._unwritten = Unwritten()
         self._entities = 0
+        self._began_ns = 0
         # groups of threads without a name so far: their streams and thread ids
         self._unnamed: dict[int, tuple[int, int]] = {}
         self.activity = Activity()
@@ -142,7 +143,7 @@ class LiveActivity:
             InputError: If it is not a recording, or one of its files is damaged.
         """
         new: dict[int, Sequence[Piece]] = {}
-        now_ns = time.monotonic_ns()
+        self._began_ns = time.monotonic_ns()
         files = open_recording(self._path)
         self._file_anomalies, self._unwritten = files.anomalies, files.unwritten
         if not self._processes:
@@ -162,7 +163,7 @@ class LiveActivity:
             known = self._processes.get((process.pid, process.incarnation))
             if known is not None:
                 # a loop that is blocked now writes no record: count its block until now
-                self._replay.end_blocks(known.number, now_ns)
+                self._replay.end_blocks(known.number, self._began_ns)
         self._take()
         self._replay.lost.clear()
 
@@ -215,7 +216,7 @@ class LiveActivity:
                 known.read = min(known.read, known.tail_slot)
             unread, known.read = _unread(words.pieces, known.read, words.missing_slots)
             if words.tail_slot is not None:
-                known.read -= _hold_back(unread, stream.base_ns)
+                known.read -= _hold_back(unread, self._began_ns - stream.base_ns)
             new[known.number] = unread
             known.tail_slot = known.read if words.tail_slot is None else words.tail_slot
         stream.lost_by_tail = words.lost_events
@@ -334,12 +335,17 @@ def _runs(process: Process, description: dict[str, Any]) -> bool:
     )
 
 
-def _hold_back(pieces: list[npt.NDArray[np.uint64]], base_ns: int) -> int:
-    """Remove a last record that its writer may still remove; return how many slots that are."""
+def _hold_back(pieces: list[npt.NDArray[np.uint64]], began_ns: int) -> int:
+    """Remove a last record that its writer may still remove; return how many slots that are.
+
+    Args:
+        pieces: The records that were read.
+        began_ns: When reading began: that it took long does not make a wait long.
+    """
     if not pieces or not len(pieces[-1]):
         return 0
     word = int(pieces[-1][-2])
-    if word & 255 != _IO_WAIT or time.monotonic_ns() - base_ns - (word >> 8) > _REMOVABLE_NS:
+    if word & 255 != _IO_WAIT or began_ns - (word >> 8) > _REMOVABLE_NS:
         return 0
     pieces[-1] = pieces[-1][:-2]
     return 1
