@@ -40,6 +40,7 @@ _SPAN = re.compile(rb"\x0a\x10.{16}\x12\x08.{8}", re.DOTALL)
 _LENGTH_BYTES = 4
 # The first message has a resource, spans or a schema in it; that of pprof has numbers.
 _EXPORT = re.compile(rb"\x0a(?:\x00\x0a|[\x80-\xff]{0,4}[\x01-\x7f][\x0a\x12\x1a\xc2])")
+_FIRST_FIELD = b"\x0a"
 # How the file exporter compresses each message, and how far one may expand.
 _COMPRESSION = "Zstandard"
 _EXPANDED_FREELY, _MOST_EXPANDED = 1 << 26, 300
@@ -156,7 +157,7 @@ def _protobuf(
             message = block[begin:end]
             done = end
             # a plain one, as most are, needs no search for what else it may be
-            if message[:1] == _EXPORT or not _is_compressed(bytes(message[:MAGIC_BYTES])):
+            if message[:1] == _FIRST_FIELD or not _is_compressed(bytes(message[:MAGIC_BYTES])):
                 yield message, place
                 continue
             try:
