@@ -271,10 +271,11 @@ def test_a_recording_stays_if_what_would_replace_it_cannot_run(tmp_path: Path) -
 
 def test_top_shows_groups_and_what_they_wait_for(tmp_path: Path) -> None:
     code = (
-        "import asyncio, os\n"
+        "import asyncio, os, time\n"
         "async def sleeper(): await asyncio.sleep(10)\n"
         "async def main():\n"
         "    tasks = [asyncio.create_task(sleeper()) for _ in range(3)]\n"
+        "    asyncio.get_running_loop().call_soon(time.sleep, 0.05)\n"
         "    await asyncio.sleep(0.001)\n"
         "    os._exit(0)\n"
         "asyncio.run(main())\n"
@@ -283,8 +284,10 @@ def test_top_shows_groups_and_what_they_wait_for(tmp_path: Path) -> None:
 
     shown = _meantime("top", "run.mtr", cwd=tmp_path, env={"COLUMNS": "200"})
 
+    assert shown.stderr == ""
     (line,) = [line for line in shown.stdout.splitlines() if "sleeper" in line]
     assert line.split()[-2:] == ["sleep", "3"]
+    assert "Callbacks/sleep" in shown.stdout
 
 
 def test_a_recording_for_a_time_has_nothing_after_it(tmp_path: Path) -> None:

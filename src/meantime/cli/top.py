@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _NS_PER_S = 10**9
-_ORDER = ("Loops", "Workers", "Threads", "Tasks")
+_ORDER = ("Loops", "Workers", "Threads", "Tasks", "Callbacks")
 _COLUMNS = ("running", "runnable")
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 _HOME, _CLEAR_LINE, _CLEAR = "\x1b[H", "\x1b[K", "\x1b[J"
