@@ -21,6 +21,8 @@ def probe(duration: str, files: tuple[str, ...]) -> None:
         raise InputError("x.statemap", "no\nsuch thing", line=3)
     if "worse" in files:
         raise UsageError("sort by what?")
+    if "large" in files:
+        raise MemoryError
     if "stop" in files:
         raise KeyboardInterrupt
     click.echo(f"{duration} {files}")
@@ -73,6 +75,13 @@ def test_what_the_command_line_shows_to_be_wrong_exits_with_2(
     # a mistake in the words themselves names the help, one in what they mean explains itself
     assert (arguments == ["worse"]) != err.endswith(" --help\n")
     assert err.count("\n") == 1
+
+
+def test_a_lack_of_memory_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, "probe", "large")
+
+    assert (status, out) == (1, "")
+    assert err == "meantime: there is not enough memory: a smaller range or file needs less\n"
 
 
 def test_an_interrupt_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

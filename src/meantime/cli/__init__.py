@@ -140,13 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _status(arguments: Sequence[str]) -> int:
     """Run a command, print its error if it has one, and return the exit status."""
-    if sys.stdout is None:  # closed by the parent process
-        # opened for reading, so that writing fails: the exit status must not report a success
-        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY))
-    # a name that the locale's encoding lacks is printed as an escape
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    _prepare_streams()
     try:
         with _one_line_warnings():
             status = cli.main(
@@ -166,6 +160,9 @@ def _status(arguments: Sequence[str]) -> int:
     except MeantimeError as error:
         _complain("meantime", str(error))
         status = error.exit_status
+    except MemoryError:
+        _complain("meantime", "there is not enough memory: a smaller range or file needs less")
+        status = 1
     except (click.Abort, KeyboardInterrupt):
         _complain("meantime", "interrupted")
         # as of a program that SIGINT ended, so that a shell's loop over files ends too
@@ -180,6 +177,16 @@ def _status(arguments: Sequence[str]) -> int:
         _abandon_output()
         status = 1
     return status if isinstance(status, int) else 0
+
+
+def _prepare_streams() -> None:
+    if sys.stdout is None:  # closed by the parent process
+        # opened for reading, so that writing fails: the exit status must not report a success
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY))
+    # a name that the locale's encoding lacks is printed as an escape
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 @contextmanager

@@ -52,8 +52,13 @@ def most_rows(size: int) -> int:
 
 
 def reason(error: Exception) -> str:
-    """Return what an error of SQLite says, or what it means that a statement was stopped."""
+    """Return what an error of SQLite says, or what it means that a statement was stopped.
+
+    SQLite runs out of memory, too, where a damaged page asks for more than there is.
+    """
     text = str(error)
+    if isinstance(error, MemoryError):
+        return "it asks for more memory than there is"
     return TOO_MANY_ROWS if text == "interrupted" else text
 
 

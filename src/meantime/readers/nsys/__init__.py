@@ -63,7 +63,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
                 reading = Reading(trace, connection, path, size, options)
                 yield from reading.batches()
         # the message of an error may not be UTF-8 itself
-        except (sqlite3.Error, OverflowError, UnicodeError) as error:
+        except (sqlite3.Error, OverflowError, UnicodeError, MemoryError) as error:
             raise InputError(
                 source.name, f"the database is damaged ({reason(error)}): export it again"
             ) from None

@@ -81,7 +81,7 @@ def sqlite_parts(source: Source, options: ReadOptions, choose: Chooser) -> Itera
                     if left < 0:
                         raise sqlite3.DatabaseError(TOO_MANY_ROWS)
                     yield part
-    except (sqlite3.Error, OverflowError, UnicodeError) as error:
+    except (sqlite3.Error, OverflowError, UnicodeError, MemoryError) as error:
         raise InputError(
             source.name, f"the SQLite database cannot be read ({reason(error)})"
         ) from None
