@@ -318,7 +318,7 @@ def test_a_thread_whose_name_is_recorded_after_its_first_state_gets_it(tmp_path:
 def test_a_wait_is_not_long_because_reading_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stream_words = module.stream_words
+    stream_words = streams.stream_words
 
     def read_slowly(*arguments: Any) -> Any:
         _recorder.emit(_recorder.KINDS["IO_WAIT"])
