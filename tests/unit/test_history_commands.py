@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -262,6 +264,15 @@ def test_sql_queries_the_tables_of_a_history(path: Path) -> None:
     assert meantime("sql", path, twice, "--csv").stdout.splitlines()[1] == "6"
     assert meantime("sql", path, tags.replace("select value", "select tags.value")).exit_code == 0
     assert meantime("sql", path, "select * from states", "--csv").stdout.startswith("pattern,state")
+
+
+def test_a_process_that_ran_sql_ends_silently(path: Path) -> None:
+    pytest.importorskip("duckdb", reason="the extra [sql] is not installed")
+    command = [sys.executable, "-m", "meantime", "sql", path, "select 7 n", "--csv"]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert (done.stdout, done.stderr) == ("n\n7\n", "")
 
 
 @pytest.mark.parametrize("statement", ["selec", "select * from nothing", "", "select error('x')"])
