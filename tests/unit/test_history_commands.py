@@ -268,7 +268,7 @@ def test_sql_queries_the_tables_of_a_history(path: Path) -> None:
 
 def test_a_process_that_ran_sql_ends_silently(path: Path) -> None:
     pytest.importorskip("duckdb", reason="the extra [sql] is not installed")
-    command = [sys.executable, "-m", "meantime", "sql", path, "select 7 n", "--csv"]
+    command = [sys.executable, "-m", "meantime", "sql", str(path), "select 7 n", "--csv"]
 
     done = subprocess.run(command, capture_output=True, text=True, check=True)
 
