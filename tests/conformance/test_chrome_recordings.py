@@ -105,7 +105,7 @@ DIFFERENT: dict[str, tuple[Facts, str]] = {
     "recorded/viztracer-threads-huge.json.zst": (Facts(1_899_356, 0, None, 0), "too large there"),
 }
 NOT_TRACES = {
-    "catapult/google_cloud_trace.json": "the trace has no list of events",
+    "catapult/google_cloud_trace.json": "this is a trace of Google Cloud",
     "catapult/simple_trace_zip.zip": "this is a zip archive",
 }
 # An instant is a slice there, so the depth there may be one more.
