@@ -1,4 +1,4 @@
-"""Spans of services as rows, and what they are to each other; see `service_scan.h`."""
+"""Spans of services as rows, and what they are to each other; see `service_state.h`."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -14,7 +14,7 @@ cdef extern from "arrays.h":
     void *INT64_ITEMS(object array, Py_ssize_t *count) except NULL
     void *INT32_ITEMS(object array, Py_ssize_t *count) except NULL
 
-cdef extern from "service_scan.h" nogil:
+cdef extern from "service_state.h" nogil:
     enum:
         SV_MORE
         SV_DOCUMENT
@@ -65,8 +65,16 @@ cdef extern from "service_scan.h" nogil:
     void sv_begin(sv_scan *s, int is_message, int64_t size)
     sv_mark sv_marked(const sv_scan *s)
     void sv_back(sv_scan *s, const sv_mark *mark)
+    int strings_init(intern_table *table, uint64_t seed)
+    void sv_free(sv_scan *s)
+
+cdef extern from "service_json.h" nogil:
     int sv_json_scan(sv_scan *s, const char *block, int64_t size, int is_last)
+
+cdef extern from "service_protobuf.h" nogil:
     int sv_pb_scan(sv_scan *s, const char *block, int64_t size)
+
+cdef extern from "service_relations.h" nogil:
     int sv_lanes(const int64_t *start, const int64_t *end, const int64_t *parent, int64_t count,
                  int32_t *lane_of, int32_t *level_of)
     int sv_lanes_of(const int64_t *rows, int64_t count, const int64_t *start, const int64_t *end,
@@ -84,8 +92,6 @@ cdef extern from "service_scan.h" nogil:
                   int64_t *offset, int32_t *length)
     int64_t sv_open_counts(const int64_t *start, const int64_t *end, int64_t count, int64_t first,
                            int64_t *time_ns, int64_t *open)
-    int strings_init(intern_table *table, uint64_t seed)
-    void sv_free(sv_scan *s)
 
 # Why a scan returned.
 MORE, DOCUMENT, RESOURCE, SCOPE = SV_MORE, SV_DOCUMENT, SV_RESOURCE, SV_SCOPE

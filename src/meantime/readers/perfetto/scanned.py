@@ -16,7 +16,7 @@ class Scanned(NamedTuple):
     """The rows of a trace, and what their codes are.
 
     Attributes:
-        tables: The rows by kind; see `kernels/perfetto_scan.h`.
+        tables: The rows by kind; see `kernels/perfetto_state.h`.
         counts: The values of counters, by the names of their columns.
         names: The names by code.
         cpus: The number of each CPU, and the time at which its first bundle begins, or -1.
