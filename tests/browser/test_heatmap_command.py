@@ -248,6 +248,27 @@ def test_the_command_of_a_map_of_states_draws_the_same_map(
     assert again.read_text() == (tmp_path / "map.html").read_text()
 
 
+def test_the_command_of_a_map_has_the_names_and_colours_that_were_chosen(
+    context: BrowserContext, tmp_path: Path
+) -> None:
+    options = ["--event", "cpu-clock", "--by", "thread", "--highlight", "tick 8"]
+    colours = ["--palette", "flamescope", "--scale", "3", "--title", "it's mine"]
+    page = opened(context, recording(tmp_path), tmp_path, [*options, *colours])
+    assert page.locator(".key").inner_text().split()[-1] == "3"
+    first = shlex.split(copied(page))
+    page.keyboard.press("r")
+    page.wait_for_function("atRest()", polling=10)
+    ranked = shlex.split(copied(page))
+    page.close()
+    again = tmp_path / "again.html"
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main([*first[1:-1], str(again)])
+
+    assert again.read_text() == (tmp_path / "map.html").read_text()
+    assert first[-4:-2] == ["--scale", "3"]
+    assert ranked == [*first[:-4], *first[-2:]]
+
+
 @pytest.mark.parametrize("options", [[], ["--filter", "disk", "--period", "1.3s"]], ids=" ".join)
 def test_the_table_of_states_is_that_of_the_copied_command(
     context: BrowserContext, tmp_path: Path, options: list[str]

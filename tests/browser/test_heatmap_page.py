@@ -98,7 +98,7 @@ def test_keys_change_how_it_is_drawn(page: Page) -> None:
     assert page.locator('button[aria-pressed="true"]').all_inner_texts() == ["Rainbow"]
     assert page.locator("canvas.map").screenshot() != before
     page.keyboard.press("r")
-    assert page.get_by_text("Linear").count() == 1
+    assert page.locator("button", has_text="Linear").count() == 1
 
 
 def test_time_is_folded_by_another_period(page: Page) -> None:

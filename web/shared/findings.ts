@@ -4,6 +4,8 @@ import { h, name } from "./dom";
 
 export interface FindingItem {
   text: string;
+  /** When it was, as the page prints times; empty if the text says all. */
+  at: string;
   /** Selects it; null if there is nothing to select. */
   show: (() => void) | null;
 }
@@ -15,9 +17,10 @@ export class Findings {
    * @param notes What has to be known to read the page with care.
    */
   constructor(items: FindingItem[], notes: string[]) {
-    const lines = items.map(({ text, show }) => {
-      if (!show) return h("li", {}, name(text));
-      const line = h("button", { class: "finding" }, name(text));
+    const lines = items.map(({ text, at, show }) => {
+      const words = [name(text), ...(at ? [" ", h("span", { class: "muted" }, at)] : [])];
+      if (!show) return h("li", {}, ...words);
+      const line = h("button", { class: "finding" }, ...words);
       line.type = "button";
       line.addEventListener("click", () => {
         for (const other of lines) other.firstElementChild?.removeAttribute("aria-current");

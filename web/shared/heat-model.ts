@@ -38,6 +38,7 @@ export interface HeadCommand {
   states: string[];
   filter: string | null;
   provider: string | null;
+  drawn: string[];
 }
 
 interface Head {
@@ -64,6 +65,8 @@ interface Head {
   hidden: string[];
   method: Method;
   lock: boolean;
+  /** The value of the strongest colour in proportion; null for the largest value. */
+  largest: number | null;
   runs: [number, number][];
   recorded: Range[];
   lost: Range[];

@@ -103,7 +103,13 @@ export class Painter {
     this.group = group;
     this.tiles = new Map();
     this.layers = this.drawn(group);
-    const { cloud } = session.model.head;
+    const { cloud, largest } = session.model.head;
+    this.known = recorded(session.model, group, this.count(group));
+    if (largest !== null && session.method === "linear") {
+      const fixed = proportion([[largest]], 0);
+      this.scales = { rest: fixed, selected: fixed };
+      return;
+    }
     const values = (layers: Layer[]) => (session.lock ? [this.total(group)] : layers.map(({ cells }) => valuesOf(cells)));
     const scale = (maps: Cells["values"][], least: number) =>
       session.method === "linear" ? proportion(maps, least) : rank(maps, least, cloud);
@@ -111,7 +117,6 @@ export class Painter {
     const named = this.layers.filter(({ isRest }) => !isRest);
     const isOver = !cloud && named.length > 0 && named.length < this.layers.length;
     this.scales = { rest, selected: isOver ? scale(values(named), LEAST_STRENGTH) : rest };
-    this.known = recorded(session.model, group, this.count(group));
   }
 
   private drawn(group: number): Layer[] {
@@ -217,7 +222,7 @@ function valuesOf(cells: Cells | Float64Array): Cells["values"] {
   return cells instanceof Float64Array ? cells : cells.values;
 }
 
-function proportion(maps: Cells["values"][], least: number): Scale {
+function proportion(maps: ArrayLike<number>[], least: number): Scale {
   let largest = 1;
   for (const values of maps) for (let i = 0; i < values.length; i++) if (values[i]! > largest) largest = values[i]!;
   return { norm: (value) => least + (1 - least) * Math.min(1, value / largest), at: (strength) => Math.max(1, Math.round(strength * largest)) };

@@ -32,6 +32,8 @@ const MODES: [Mode, string, string][] = [
   ["decompose", "Rainbow", "Draw every name in its own colour (d)"],
 ];
 const ZOOM = 1.5;
+/** The findings whose range is one in time, not of the offsets in each column. */
+const OF_A_TIME = new Set(["gap", "burst", "filler"]);
 
 function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): void {
   const { head } = model;
@@ -134,7 +136,12 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
     state.changed("cells");
   };
   const findings = new Findings(
-    head.findings.map((each) => ({ text: each.text, show: each.names.length || each.span_ns ? () => show(each) : null })),
+    head.findings.map((each) => ({
+      text: each.text,
+      // the text counts from where the trace begins, the axis of the map may not
+      at: head.utc_ns !== null && each.span_ns && OF_A_TIME.has(each.kind) ? model.when(BigInt(each.span_ns[0])) : "",
+      show: each.names.length || each.span_ns ? () => show(each) : null,
+    })),
     head.notes,
   );
   let isReady = false;
@@ -244,6 +251,8 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
     for (const { mode, made } of modes) made.setAttribute("aria-pressed", String(state.mode === mode));
     method.textContent = state.method === "rank" ? "Rank" : "Linear";
     lock.setAttribute("aria-pressed", String(state.lock));
+    // a given scale does not depend on what is selected
+    lock.disabled = head.largest !== null && state.method === "linear";
   };
   const describeCells = () => {
     const { group } = map;

@@ -218,7 +218,14 @@ def heatmap(
         selection,
         _look(color or ("linear" if data.value == "ns" else "rank"), palette, hues, scale),
         title=title or _title(given),
-        command=_command(tasks[0], reference, data) if len(tasks) == 1 else None,
+        command=_command(
+            tasks[0],
+            reference,
+            data,
+            _options(value=value, idle=idle, palette=palette, hues=hues, title=title),
+        )
+        if len(tasks) == 1
+        else None,
         ratio=ratio,
         idle=idle,
     )
@@ -398,7 +405,21 @@ def _moved_by_messages(
     return moved
 
 
-def _command(task: _Task, reference: Reference, data: OffsetMap) -> FlameCommand | None:
+def _options(
+    *, value: str | None, idle: bool, palette: str, hues: Sequence[float], title: str | None
+) -> tuple[str, ...]:
+    """Return the options of the command that decide how a map is drawn, as its words."""
+    words = [] if value is None else ["--value", value]
+    words += ["--idle"] if idle else []
+    words += [] if palette == "even" else ["--palette", palette]
+    words += ["--hues", ",".join(f"{hue:g}" for hue in hues)] if hues else []
+    words += ["--title", title] if title else []
+    return tuple(words)
+
+
+def _command(
+    task: _Task, reference: Reference, data: OffsetMap, drawn: tuple[str, ...]
+) -> FlameCommand | None:
     """Return the command that shows the same of a map of a file, if there is one."""
     is_file = isinstance(task.given, str | os.PathLike) and task.path != "-"
     kind = data.sources[0].kind
@@ -422,6 +443,7 @@ def _command(task: _Task, reference: Reference, data: OffsetMap) -> FlameCommand
         states=() if choice.states == (EVERY_STATE,) else choice.states,
         filter=choice.filter,
         provider=None if provider is None else os.fspath(provider),
+        drawn=drawn,
     )
 
 

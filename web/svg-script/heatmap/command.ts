@@ -24,10 +24,32 @@ function offsets(model: Model, { from, to }: Selection, offsetNs: bigint): strin
   return periodNs === 1_000_000_000n ? band : [...band, "--period", seconds(periodNs)];
 }
 
-/** The command that draws the map; null if options are not known that it needs. */
-function mapCommand({ model, counted }: HeatState): string | null {
+/** Names as the value of an option. */
+function listed({ model }: HeatState, chosen: Iterable<number>): string {
+  return [...chosen].map((at) => model.names[at]!.replaceAll(",", "\\,")).join(",");
+}
+
+/** The options that decide which names are drawn, and in which colours; null if no options draw the same. */
+function drawing(state: HeatState): string[] | null {
+  const { head } = state.model;
+  const { mode, method, selected } = state;
+  const words = [...head.command!.drawn];
+  // the names that are hidden at first are those of the idle task
+  if (head.hidden.length && !state.hidden.size) words.push("--idle");
+  else if (state.hidden.size < head.hidden.length) return null;
+  if (mode === "decompose") words.push("--decompose");
+  else if (selected.length) words.push(`--${mode}`, listed(state, selected));
+  if (method === "linear" && head.largest !== null) return [...words, "--scale", String(head.largest)];
+  if (method !== (head.value === "ns" ? "linear" : "rank")) words.push("--color", method);
+  return state.lock ? [...words, "--scale", "lock"] : words;
+}
+
+/** The command that draws the map; null if none draws the same. */
+function mapCommand(state: HeatState): string | null {
+  const { model } = state;
   const command = model.head.command!;
-  if (counted) return null;
+  const drawn = drawing(state);
+  if (!drawn) return null;
   const offsetNs = BigInt(command.offset_ns);
   const [first, end] = command.bounds.map((ns) => `abs:${seconds(BigInt(ns) - offsetNs)}`) as [string, string];
   const words = ["meantime", "heatmap", command.file, "--from", first, "--to", end, "--period", seconds(model.periodNs), "--rows", String(model.rows)];
@@ -39,7 +61,7 @@ function mapCommand({ model, counted }: HeatState): string | null {
   for (const state of command.states) words.push("--state", state);
   if (command.filter !== null) words.push("--filter", command.filter);
   if (command.provider !== null) words.push("--provider", command.provider);
-  return [...words.map(quoted), "-o", "heatmap.svg"].join(" ");
+  return [...[...words, ...drawn].map(quoted), "-o", "heatmap.svg"].join(" ");
 }
 
 /** The command for the selection, or for the map; null if no single one shows the same. */
@@ -84,15 +106,15 @@ export function selectionCommand(state: HeatState): string | null {
 }
 
 /** The names to which the graph is limited. */
-function names({ model, selected, hidden, mode }: HeatState): string[] {
+function names(state: HeatState): string[] {
+  const { model, selected, hidden, mode } = state;
   const { command } = model.head;
   // a single input has a single host
   if (command!.by === "host") return [];
-  const list = (chosen: Iterable<number>) => [...chosen].map((at) => model.names[at]!.replaceAll(",", "\\,")).join(",");
   const by = command!.by === null ? [] : ["--by", command!.by];
   if (selected.length && mode !== "decompose" && mode !== "exclude") {
-    return [...by, "--isolate", list(selected.filter((at) => !hidden.has(at)))];
+    return [...by, "--isolate", listed(state, selected.filter((at) => !hidden.has(at)))];
   }
   const away = new Set([...hidden, ...(mode === "exclude" ? selected : [])]);
-  return away.size ? [...by, "--exclude", list(away)] : [];
+  return away.size ? [...by, "--exclude", listed(state, away)] : [];
 }

@@ -29,6 +29,7 @@ class FlameCommand:
         states: The patterns of the states that are mapped; all states without any.
         filter: The filter of threads, if any.
         provider: The path of the provider, if any.
+        drawn: Options that decide how the map is drawn, and that its page does not change.
     """
 
     kind: Kind
@@ -40,6 +41,7 @@ class FlameCommand:
     states: tuple[str, ...] = ()
     filter: str | None = None
     provider: str | None = None
+    drawn: tuple[str, ...] = ()
 
     def head(self) -> dict[str, Any]:
         """Return it as JSON values; times are texts, as JavaScript numbers are not exact."""
@@ -53,4 +55,5 @@ class FlameCommand:
             "states": list(self.states),
             "filter": self.filter,
             "provider": self.provider,
+            "drawn": list(self.drawn),
         }
