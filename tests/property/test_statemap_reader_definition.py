@@ -21,7 +21,7 @@ from meantime.readers import statemap
 from meantime.readers.contract import ReadOptions
 from meantime.readers.decompress import compression_of
 from meantime.readers.source import Source
-from meantime.readers.statemap import pair, reader
+from meantime.readers.statemap import reader
 from meantime.trace import Points, StateChanges
 
 if TYPE_CHECKING:
@@ -492,7 +492,6 @@ def check(
     *,
     block_bytes: int = 1 << 20,
     rows: int = 1 << 10,
-    paired: bool = False,
     **options: Any,
 ) -> Told:
     """Read with the reader and by definition; both must tell the same."""
@@ -509,10 +508,6 @@ def check(
 
     with (
         mock.patch.object(reader, "BLOCK_BYTES", block_bytes),
-        mock.patch.object(reader, "PAIR_BLOCK_BYTES", block_bytes),
-        mock.patch.object(reader, "PAIR_FROM_BYTES", 0 if paired else 1 << 30),
-        mock.patch.object(pair, "MIN_BYTES", 0),
-        mock.patch.object(reader, "_processors", return_value=2),
         mock.patch.object(reader, "BATCH_ROWS", rows),
     ):
         told = told_by_reader(data, **options)
@@ -664,20 +659,6 @@ options = st.fixed_dictionaries(
 @given(files(), options)
 def test_the_reader_agrees_with_the_definition(data: bytes, how: dict[str, Any]) -> None:
     told = check(data, **how)
-
-    event(told.refused[1] if told.refused else "read")
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    files(),
-    st.fixed_dictionaries(
-        {"block_bytes": st.sampled_from([300, 1000, 1 << 20]), "rows": st.integers(1, 30)},
-        optional={"until_ns": st.sampled_from([5, 1000, 10**10])},
-    ),
-)
-def test_two_threads_give_the_same_as_one(data: bytes, how: dict[str, Any]) -> None:
-    told = check(data, paired=True, **how)
 
     event(told.refused[1] if told.refused else "read")
 

@@ -6,7 +6,7 @@ payload that has one of them without looking at its structure again. A payload t
 has a new name, or is wrong, goes to `parse`.
 """
 
-from libc.math cimport NAN, isnan
+from libc.math cimport NAN
 from libc.stdint cimport INT64_MAX, UINT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset
@@ -100,13 +100,6 @@ cdef struct Now:
     bint has_put
 
 
-cdef struct Names:
-    intern_table table
-    int32_t *codes  # by own code: the code in another scanner, as far as it has the name
-    int32_t shared  # how many names the other scanner has
-    int32_t room
-
-
 cdef struct Scan:
     const char *at  # where it stopped, and the end of the payload there
     const char *end
@@ -122,9 +115,9 @@ cdef struct Scan:
     bint any_state
     bint asks
     # names, and columns by entity
-    Names entities
-    Names tags
-    Names events
+    intern_table entities
+    intern_table tags
+    intern_table events
     intern_table state_names
     int64_t *prior_ns
     bint *dropped
@@ -150,8 +143,6 @@ cdef struct Scan:
     Note *notes
     int64_t note_count
     int64_t note_room
-    int64_t taken_rows  # by another scanner
-    int64_t taken_points
     # totals
     int64_t last_ns
     int64_t records
@@ -256,9 +247,9 @@ cdef bint _grow_entities(Scan *scan) noexcept nogil:
 cdef int32_t _add_entity(Scan *scan, const intern_text *text, bint dropped) noexcept nogil:
     """Return the new entity's code, or -1 if there is no memory."""
     cdef int32_t code
-    if scan.entities.table.count == scan.prior_room and not _grow_entities(scan):
+    if scan.entities.count == scan.prior_room and not _grow_entities(scan):
         return -1
-    code = intern_add(&scan.entities.table, text, 0)
+    code = intern_add(&scan.entities, text, 0)
     if code >= 0:
         # No time exceeds that of a dropped entity, so one comparison on the fast path finds both
         # dropped entities and times that descend.
@@ -271,7 +262,7 @@ cdef int32_t _add_entity(Scan *scan, const intern_text *text, bint dropped) noex
 
 cdef int _entity(Scan *scan, const intern_text *text, int32_t *code) noexcept nogil:
     """Find or add an entity; -1 for one that is not kept."""
-    code[0] = intern_find(&scan.entities.table, text, 0)
+    code[0] = intern_find(&scan.entities, text, 0)
     if code[0] < 0:
         if scan.asks:
             scan.asked = text[0]
@@ -413,7 +404,7 @@ cdef int _change(Scan *scan, Record *record) noexcept nogil:
     if time_ns > scan.until_ns:
         scan.last_ns = time_ns
         return DRAINED
-    entity = intern_find(&scan.entities.table, &record.entity, 0)
+    entity = intern_find(&scan.entities, &record.entity, 0)
     if entity >= 0 and scan.dropped[entity]:
         scan.last_ns = time_ns
         return DRAINED
@@ -439,7 +430,7 @@ cdef int _change(Scan *scan, Record *record) noexcept nogil:
     if _begins(scan, time_ns):
         return RANGE_BEGINS
     if record.tagged:
-        tag = _find_or_add(&scan.tags.table, &record.tag, record.state)
+        tag = _find_or_add(&scan.tags, &record.tag, record.state)
         if tag < 0:
             return NO_MEMORY
     scan.prior_ns[entity] = time_ns
@@ -465,7 +456,7 @@ cdef int _point(Scan *scan, const Record *record) noexcept nogil:
         stop = _entity(scan, &record.target, &target)
         if stop:
             return stop
-    event = _find_or_add(&scan.events.table, &record.event, 0)
+    event = _find_or_add(&scan.events, &record.event, 0)
     if event < 0:
         return NO_MEMORY
     scan.point_ns[scan.points] = <int64_t> record.time_ns
@@ -506,7 +497,7 @@ cdef int _commit(Scan *scan, Record *record, int64_t start, int64_t end) noexcep
         return _note(scan, DESCRIPTION_NOTE, code, start, end)
     if record.shape == SHAPE_DEFINITION:
         scan.twofold += record.twofold
-        code = _find_or_add(&scan.tags.table, &record.tag, record.state)
+        code = _find_or_add(&scan.tags, &record.tag, record.state)
         if code < 0:
             return NO_MEMORY
         return _note(scan, DEFINITION_NOTE, code, start, end)
@@ -552,7 +543,7 @@ cdef inline bint _commit_usual(Scan *scan, Record *record) noexcept nogil:
         record.state = <uint32_t> state
     elif UNLIKELY(record.state >= scan.states):
         return False
-    entity = intern_find(&scan.entities.table, &record.entity, 0)
+    entity = intern_find(&scan.entities, &record.entity, 0)
     if UNLIKELY(entity < 0):
         return False
     prior_ns = scan.prior_ns[entity]
@@ -564,7 +555,7 @@ cdef inline bint _commit_usual(Scan *scan, Record *record) noexcept nogil:
     if UNLIKELY(_begins(scan, time_ns)):
         return False
     if record.tagged:
-        tag = intern_find(&scan.tags.table, &record.tag, record.state)
+        tag = intern_find(&scan.tags, &record.tag, record.state)
         if UNLIKELY(tag < 0):
             return False
     scan.prior_ns[entity] = time_ns
@@ -574,11 +565,11 @@ cdef inline bint _commit_usual(Scan *scan, Record *record) noexcept nogil:
 
 
 cdef bint _point_usual(Scan *scan, Record *record) noexcept nogil:
-    if intern_find(&scan.entities.table, &record.entity, 0) < 0:
+    if intern_find(&scan.entities, &record.entity, 0) < 0:
         return False
-    if record.targeted and intern_find(&scan.entities.table, &record.target, 0) < 0:
+    if record.targeted and intern_find(&scan.entities, &record.target, 0) < 0:
         return False
-    if intern_find(&scan.events.table, &record.event, 0) < 0:
+    if intern_find(&scan.events, &record.event, 0) < 0:
         return False
     record.timed = True
     return _point(scan, record) == DRAINED
@@ -621,117 +612,6 @@ cdef int _scan(
         at = json_skip_blanks(next, end)
 
 
-cdef bint _share(Names *names, intern_table *others) noexcept nogil:
-    """Add new names to another scanner, and store its codes for them."""
-    cdef intern_table *table = &names.table
-    cdef int32_t *codes
-    cdef int32_t code
-    cdef intern_text text
-    if table.count > names.room:
-        codes = <int32_t *> realloc(names.codes, 2 * <size_t> table.count * sizeof(int32_t))
-        if codes == NULL:
-            return False
-        names.codes = codes
-        names.room = 2 * table.count
-    for code in range(names.shared, table.count):
-        text = intern_text_of(
-            table.bytes + table.offsets[code], table.offsets[code + 1] - table.offsets[code]
-        )
-        names.codes[code] = _find_or_add(others, &text, table.contexts[code])
-        if names.codes[code] < 0:
-            return False
-    names.shared = table.count
-    return True
-
-
-cdef int _share_all(Scan *scan, Scan *other) noexcept nogil:
-    """Add the other's names, and check that none of its times is before those read here."""
-    # The check comes before any row is taken, so that the caller can read the input again instead.
-    cdef int64_t row
-    cdef int32_t code = scan.entities.table.count
-    while code + other.entities.table.count > scan.prior_room:
-        if not _grow_entities(scan):
-            return NO_MEMORY
-    if not (
-        _share(&other.entities, &scan.entities.table)
-        and _share(&other.tags, &scan.tags.table)
-        and _share(&other.events, &scan.events.table)
-    ):
-        return NO_MEMORY
-    for code in range(code, scan.entities.table.count):
-        scan.prior_ns[code] = -1
-        scan.dropped[code] = False
-    for row in range(other.rows):
-        if other.time_ns[row] < scan.prior_ns[other.entities.codes[other.entity[row]]]:
-            return BAD_ORDER
-    return DRAINED
-
-
-cdef int _take_rows(Scan *scan, Scan *other) noexcept nogil:
-    cdef int32_t entity, tag
-    cdef int64_t row
-    cdef Record record
-    while other.taken_rows < other.rows:
-        if scan.rows == scan.room:
-            return FULL
-        row = other.taken_rows
-        entity = other.entities.codes[other.entity[row]]
-        tag = other.tag[row]
-        record.time_ns = <uint64_t> other.time_ns[row]
-        record.state = <uint32_t> other.state[row]
-        record.weighed = other.weighed and not isnan(other.value[row])
-        if record.weighed:
-            record.value = other.value[row]
-        scan.prior_ns[entity] = other.time_ns[row]
-        _put_change(scan, &record, entity, other.tags.codes[tag] if tag >= 0 else -1)
-        other.taken_rows += 1
-    while other.taken_points < other.points:
-        if scan.points == scan.room:
-            return FULL
-        row = other.taken_points
-        entity = other.point_target[row]
-        scan.point_ns[scan.points] = other.point_ns[row]
-        scan.point_entity[scan.points] = other.entities.codes[other.point_entity[row]]
-        scan.point_event[scan.points] = other.events.codes[other.point_event[row]]
-        scan.point_target[scan.points] = other.entities.codes[entity] if entity >= 0 else -1
-        scan.points += 1
-        other.taken_points += 1
-    return DRAINED
-
-
-cdef int _take_rest(Scan *scan, Scan *other) noexcept nogil:
-    cdef int64_t i
-    cdef Note *note
-    for i in range(other.note_count):
-        note = &other.notes[i]
-        if note.kind == DEFINITION_NOTE:
-            note.code = other.tags.codes[note.code]
-        else:
-            note.code = other.entities.codes[note.code]
-        if _note(scan, note.kind, note.code, note.start, note.end):
-            return NO_MEMORY
-    if other.last_ns >= 0:
-        scan.last_ns = other.last_ns
-    scan.records += other.records
-    scan.untimed += other.untimed
-    scan.twofold += other.twofold
-    _forget_batch(other)
-    return DRAINED
-
-
-cdef void _forget_batch(Scan *scan) noexcept nogil:
-    """Clear the batch and the totals, but keep the names."""
-    scan.rows = scan.points = scan.note_count = scan.taken_rows = scan.taken_points = 0
-    scan.weighed = False
-    scan.last_ns = -1
-    scan.records = scan.untimed = scan.twofold = 0
-
-
-cdef void _free_names(Names *names) noexcept nogil:
-    intern_free(&names.table)
-    free(names.codes)
-
-
 cdef class Scanner:
     """Reads statemap payloads from blocks of bytes; keeps the names, and a batch of columns.
 
@@ -757,9 +637,9 @@ cdef class Scanner:
     def __cinit__(self, *, room, until_ns=None, asks=False, range_ns=None):
         memset(&self.scan_, 0, sizeof(Scan))
         self.scan_.parser.shapes.count = 1
-        _begin(&self.scan_.entities.table)
-        _begin(&self.scan_.tags.table)
-        _begin(&self.scan_.events.table)
+        _begin(&self.scan_.entities)
+        _begin(&self.scan_.tags)
+        _begin(&self.scan_.events)
         _begin(&self.scan_.state_names)
         self.scan_.until_ns = INT64_MAX if until_ns is None else max(-1, min(until_ns, INT64_MAX))
         self.scan_.asks = asks
@@ -770,15 +650,15 @@ cdef class Scanner:
         assert room > 2 * self.scan_.ranged
         # a change in the range, and those that waited before it, are three rows
         self.scan_.full = room - 2 * self.scan_.ranged
-        _forget_batch(&self.scan_)
+        self.scan_.last_ns = -1
         self._used = []
         self._new_changes()
         self._new_points()
 
     def __dealloc__(self):
-        _free_names(&self.scan_.entities)
-        _free_names(&self.scan_.tags)
-        _free_names(&self.scan_.events)
+        intern_free(&self.scan_.entities)
+        intern_free(&self.scan_.tags)
+        intern_free(&self.scan_.events)
         intern_free(&self.scan_.state_names)
         free(self.scan_.parser.scratch)
         free(self.scan_.prior_ns)
@@ -844,7 +724,7 @@ cdef class Scanner:
         Needed after `RANGE_BEGINS`, and after the last `scan`.
         """
         cdef Scan *scan = &self.scan_
-        while scan.ranged and scan.released < scan.entities.table.count:
+        while scan.ranged and scan.released < scan.entities.count:
             if scan.rows >= scan.full:
                 return False
             if scan.now[scan.released].waits:
@@ -862,7 +742,7 @@ cdef class Scanner:
             return {}
         return {
             code: (now[code].left_before, now[code].left_after)
-            for code in range(self.scan_.entities.table.count)
+            for code in range(self.scan_.entities.count)
             if now[code].left_before or now[code].left_after
         }
 
@@ -870,24 +750,6 @@ cdef class Scanner:
     def replaced(self):
         """How many states of no length, which another one of their time replaced, became no row."""
         return self.scan_.replaced
-
-    def absorb(self, Scanner other not None):
-        """Append what another scanner read after this one's last payload, as if it was read here.
-
-        Returns `DRAINED`; or `FULL` when the batch has to be taken before going on; or `BAD_ORDER`,
-        with nothing taken, if an entity's time there is before the last one here.
-        """
-        cdef int stop = DRAINED
-        with nogil:
-            if other.scan_.taken_rows == 0 and other.scan_.taken_points == 0:
-                stop = _share_all(&self.scan_, &other.scan_)
-            if stop == DRAINED:
-                stop = _take_rows(&self.scan_, &other.scan_)
-            if stop == DRAINED:
-                stop = _take_rest(&self.scan_, &other.scan_)
-        if stop == NO_MEMORY:
-            raise MemoryError
-        return stop
 
     def take_changes(self):
         """Return the batch's changes, and begin a new one: time, entity, state, tag, value.
@@ -962,7 +824,7 @@ cdef class Scanner:
         """Return the time of an entity's last datum, -1 before the first; None if unknown."""
         text = entity.encode()
         key = intern_text_of(text, len(text))
-        code = intern_find(&self.scan_.entities.table, &key, 0)
+        code = intern_find(&self.scan_.entities, &key, 0)
         return self.scan_.prior_ns[code] if code >= 0 else None
 
     def beyond(self):
@@ -970,28 +832,28 @@ cdef class Scanner:
         cdef int32_t code
         return {
             code: self.scan_.prior_ns[code]
-            for code in range(self.scan_.entities.table.count)
+            for code in range(self.scan_.entities.count)
             if self.scan_.prior_ns[code] > self.scan_.last_ns and not self.scan_.dropped[code]
         }
 
     def entities(self, int first):
         """Return the names of the entities from this code on."""
-        return _strings(&self.scan_.entities.table, first)
+        return _strings(&self.scan_.entities, first)
 
     def keeps(self, int entity):
         """Return whether the entity with this code is kept."""
-        assert 0 <= entity < self.scan_.entities.table.count
+        assert 0 <= entity < self.scan_.entities.count
         return not self.scan_.dropped[entity]
 
     def tags(self, int first):
         """Return the state and the text of the tags from this code on."""
-        names = _strings(&self.scan_.tags.table, first)
-        contexts = self.scan_.tags.table.contexts
+        names = _strings(&self.scan_.tags, first)
+        contexts = self.scan_.tags.contexts
         return [(contexts[first + i], name) for i, name in enumerate(names)]
 
     def events(self, int first):
         """Return the names of the events from this code on."""
-        return _strings(&self.scan_.events.table, first)
+        return _strings(&self.scan_.events, first)
 
 
 CHANGE_COLUMNS = (np.int64, np.int32, np.int32, np.int32, np.float64)

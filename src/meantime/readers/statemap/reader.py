@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,14 +37,11 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.readers.statemap.pair import Pair
     from meantime.trace import Batch, State
 
 __all__ = ["Reader", "reader_for"]
 
-BATCH_ROWS = 1 << 18
-PAIR_FROM_BYTES = 64 << 20
-PAIR_BLOCK_BYTES = 8 << 20
+BATCH_ROWS = 1 << 16
 _DECODER = json.JSONDecoder()
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Where a payload may begin after broken JSON: an object at the beginning of a line, or a bracket
@@ -57,21 +52,9 @@ _ANY_PAYLOAD = re.compile(rb"[{\[]")
 
 
 def reader_for(source: Source, options: ReadOptions) -> Reader:
-    """Return a reader for a source, with two threads if the source is large."""
-    large = (source.stored_bytes or 0) >= PAIR_FROM_BYTES
-    # Oddities are handled by one thread alone, so a second one would only wait.
-    whole = options.start is None and options.end is None
-    simple = not options.lenient and options.keep is None and whole
-    paired = large and simple and _processors() > 1
-    block_bytes = PAIR_BLOCK_BYTES if paired else BLOCK_BYTES
-    window = Window(source, block_bytes=block_bytes, progress=options.progress)
-    return Reader(window, options, paired=paired)
-
-
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Return a reader for a source."""
+    window = Window(source, block_bytes=BLOCK_BYTES, progress=options.progress)
+    return Reader(window, options)
 
 
 class Reader:
@@ -86,19 +69,16 @@ class Reader:
         window: Window,
         options: ReadOptions,
         *,
-        paired: bool = False,
         ahead: bool = False,
         given: dict[str, Any] | None = None,
     ) -> None:
         self.trace = Trace(window.source.name, "statemap", self._batches())
         self._window = window
         self._options = options
-        self._paired = paired
         self._ahead = ahead
         self._metadata = Metadata(given)
         self._states: tuple[State, ...] = ()
         self._scanner = self._new_scanner(None)
-        self._pair: Pair | None = None
         if ahead:
             self._scanner.define_states(None)
         self._weighed = False
@@ -120,7 +100,7 @@ class Reader:
         )
 
     def _batches(self) -> Iterator[Batch]:
-        with self._window.source, ExitStack() as self._when_done:
+        with self._window.source:
             yield from self._read()
             if reason := self._metadata.missing:
                 raise InputError(self._window.source.name, reason + self._why_missing())
@@ -157,8 +137,6 @@ class Reader:
 
     def _scan(self) -> int:
         """Scan the window, advance its start, and return a `Stop`."""
-        if self._pair is not None:
-            return self._pair.scan(self._window)
         stop = self._scanner.scan(self._window.block, self._window.start, self._window.end)
         self._window.start = self._scanner.start
         return stop
@@ -233,8 +211,6 @@ class Reader:
             self._scanner.define_states(None if self._ahead else names)
             self.trace.values.extend(names)
             self._values = Interner(self.trace.values)
-            if self._paired and not self._ahead:
-                self._pair = self._when_done.enter_context(closing(self._pair_with(names)))
 
     def _begin_range(self) -> None:
         """Leave out what is not in the range from now on, unless something was read before."""
@@ -245,16 +221,6 @@ class Reader:
         if range_ns is not None:
             self.trace.range_ns = range_ns
             self._scanner = self._new_scanner(range_ns)
-
-    def _pair_with(self, names: list[str]) -> Pair:
-        from meantime.readers.statemap.pair import Pair  # noqa: PLC0415 - for large inputs only
-
-        def helper() -> Scanner:
-            scanner = Scanner(room=BATCH_ROWS, until_ns=self._options.until_ns)
-            scanner.define_states(names)
-            return scanner
-
-        return Pair(self._scanner, helper)
 
     def _refuse(self, why: Callable[[], str]) -> None:
         """Raise for the payload at the window's start, or count it."""
