@@ -34,7 +34,7 @@ __all__ = [
     "WAKES",
     "async_path",
     "async_paths",
-    "callback_path",
+    "callback_paths",
     "counter_path",
     "cpu_path",
     "host_and_path",
@@ -45,8 +45,9 @@ __all__ = [
     "object_path",
     "process_id",
     "process_path",
-    "request_path",
-    "task_path",
+    "request_paths",
+    "task_names",
+    "task_paths",
     "task_process",
     "thread_path",
     "thread_paths",
@@ -113,31 +114,44 @@ def cpu_path(cpu: int) -> Path:
     return (CPUS, str(cpu))
 
 
-def task_path(site: str, number: int, process: str | None) -> Path:
-    """Return the path of a recorded task; its process is given if there are several.
+def task_names(numbers: Iterable[int], processes: Iterable[str] | None) -> list[str]:
+    """Return the last parts of the paths of recorded tasks, callbacks or requests.
 
-    >>> task_path("main (app.py:3)", 7, "1203")
-    ('Tasks', 'main (app.py:3)', '1203.7')
+    The processes are given if there are several.
+
+    >>> task_names([7, 8], ["1203", "1204"]), task_names([7], None)
+    (['1203.7', '1204.8'], ['7'])
     """
-    return (TASKS, site, str(number) if process is None else f"{process}.{number}")
+    if processes is None:
+        return list(map(str, numbers))
+    return [f"{process}.{number}" for process, number in zip(processes, numbers, strict=True)]
 
 
-def callback_path(site: str, number: int, process: str | None) -> Path:
-    """Return the path of a recorded callback; its process is given if there are several.
+def task_paths(sites: Iterable[str], names: Iterable[str]) -> list[Path]:
+    """Return the paths of recorded tasks.
 
-    >>> callback_path("flush (app.py:30)", 7, None)
-    ('Callbacks', 'flush (app.py:30)', '7')
+    >>> task_paths(["main (app.py:3)"], ["1203.7"])
+    [('Tasks', 'main (app.py:3)', '1203.7')]
     """
-    return (CALLBACKS, site, str(number) if process is None else f"{process}.{number}")
+    return [*zip(repeat(TASKS), sites, names, strict=False)]
 
 
-def request_path(kind: str, number: int, process: str | None) -> Path:
-    """Return the path of a recorded request; its process is given if there are several.
+def callback_paths(codes: Iterable[str], names: Iterable[str]) -> list[Path]:
+    """Return the paths of recorded callbacks.
 
-    >>> request_path("GET /users/{id}", 7, None)
-    ('Requests', 'GET /users/{id}', '7')
+    >>> callback_paths(["flush (app.py:30)"], ["7"])
+    [('Callbacks', 'flush (app.py:30)', '7')]
     """
-    return (REQUESTS, kind, str(number) if process is None else f"{process}.{number}")
+    return [*zip(repeat(CALLBACKS), codes, names, strict=False)]
+
+
+def request_paths(kinds: Iterable[str], names: Iterable[str]) -> list[Path]:
+    """Return the paths of recorded requests.
+
+    >>> request_paths(["GET /users/{id}"], ["7"])
+    [('Requests', 'GET /users/{id}', '7')]
+    """
+    return [*zip(repeat(REQUESTS), kinds, names, strict=False)]
 
 
 def task_process(name: str) -> str:

@@ -111,6 +111,23 @@ def test_records_are_decoded_and_times_never_go_back(
     assert list(zip(payload_row.tolist(), payload_word.tolist(), strict=True)) == places
 
 
+@given(st.lists(st.binary(max_size=12) | st.from_regex(rb"[0-9]{0,11}\x00[a\x00]*")))
+def test_numbers_before_texts_are_read(texts: list[bytes]) -> None:
+    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+    begins = ends - [len(text) for text in texts]
+    number, after = np.empty((2, len(texts)), np.int64)
+
+    joined = b"".join(texts)
+    records.leading_numbers(joined, begins.astype(np.int64), ends, number, after)
+
+    parts = [text.partition(b"\0") for text in texts]
+    assert number.tolist() == [
+        int(first) if first.isdigit() and len(first) <= 9 else 0 for first, _, _ in parts
+    ]
+    rests = zip(after.tolist(), ends.tolist(), strict=True)
+    assert [joined[begin:end] for begin, end in rests] == [rest for _, _, rest in parts]
+
+
 @given(st.lists(st.lists(st.integers(0, 9), max_size=8).map(sorted), max_size=6))
 def test_runs_are_merged_stably(runs: list[list[int]]) -> None:
     time_ns = np.array([time for run in runs for time in run], np.int64)

@@ -99,6 +99,7 @@ def definition(rows: list[Row]) -> tuple[list[Found], list[tuple[int, int]]]:
 
 def block(rows: list[Row]) -> Records:
     columns = np.array(rows, np.int64).reshape(-1, 4)
+    nothing = np.empty(0, np.int64)
     return Records(
         columns[:, 0].copy(),
         np.zeros(len(rows), np.int32),
@@ -106,8 +107,8 @@ def block(rows: list[Row]) -> Records:
         columns[:, 2].astype(np.uint32),
         columns[:, 3].astype(np.uint32),
         np.arange(len(rows)),
-        np.empty(0, np.int64),
-        [],
+        *(nothing, nothing, nothing),
+        b"",
         frozenset(),
     )
 

@@ -122,6 +122,41 @@ def merge(int64_t[::1] time_ns, const int64_t[::1] offsets, int64_t[::1] order):
                 out += 1
 
 
+def leading_numbers(
+    const uint8_t[::1] text,
+    const int64_t[::1] begin,
+    const int64_t[::1] end,
+    int64_t[::1] number,
+    int64_t[::1] after,
+):
+    """Read the decimal number before the first NUL of each range of `text`.
+
+    Args:
+        text: The bytes.
+        begin: Where each range begins.
+        end: Where each range ends.
+        number: Filled with the numbers; 0 for other texts and for more than nine digits.
+        after: Filled with where the rest begins, after the NUL.
+    """
+    cdef Py_ssize_t i, at, first, last
+    cdef int64_t value
+    cdef bint is_number
+    with nogil:
+        for i in range(number.shape[0]):
+            first = min(max(begin[i], 0), text.shape[0])
+            last = min(max(end[i], first), text.shape[0])
+            value = 0
+            is_number = True
+            at = first
+            while at < last and text[at]:
+                is_number = is_number and 48 <= text[at] <= 57 and at - first < 9
+                if is_number:
+                    value = value * 10 + (text[at] - 48)
+                at += 1
+            number[i] = value if is_number else 0
+            after[i] = min(at + 1, last)
+
+
 cdef Py_ssize_t bisect(
     const int64_t[:, ::1] rows, Py_ssize_t column, Py_ssize_t low, Py_ssize_t high, int64_t value
 ) noexcept nogil:

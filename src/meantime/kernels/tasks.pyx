@@ -1145,6 +1145,19 @@ cdef class TaskStates:
         number = self.known_task(<int32_t>process, ident)
         return -1 if number < 0 else (<Task *>self.tasks.data)[number].entity
 
+    def task_entities(self, const int64_t[::1] process, const int64_t[::1] ident):
+        """Return the entities of tasks; -1 for each number that was not met in its process."""
+        cdef Py_ssize_t i, rows = process.shape[0]
+        cdef int32_t number
+        entities = np.empty(rows, np.int64)
+        cdef int64_t[::1] out = entities
+        for i in range(rows):
+            if not 0 <= process[i] < self.process_count:
+                raise IndexError(f"there is no process {process[i]}")
+            number = self.known_task(<int32_t>process[i], <uint32_t>ident[i])
+            out[i] = -1 if number < 0 else (<Task *>self.tasks.data)[number].entity
+        return entities
+
     def add_process(self, Py_ssize_t process):
         """Return a new entity for a process itself."""
         return self._added(E_PROCESS, process, 0)
@@ -1154,8 +1167,15 @@ cdef class TaskStates:
         return self._added(E_SAMPLED, process, <int32_t>tid)
 
     def add_derived(self, int32_t what, Py_ssize_t process, uint32_t number):
-        """Return a new entity for a request, a test or a counter, which the caller derives."""
+        """Return a new entity for a test or a counter, which the caller derives."""
         return self._added(what, process, <int32_t>number)
+
+    def add_requests(self, const int64_t[::1] process, const int64_t[::1] number):
+        """Add an entity for each of these requests; return the first of them."""
+        cdef Py_ssize_t i, first = self.entities.used
+        for i in range(process.shape[0]):
+            self._added(E_REQUEST, process[i], <int32_t>number[i])
+        return first
 
     cdef _added(self, int32_t what, Py_ssize_t process, int32_t ident):
         cdef int32_t entity = self.new_entity(what, <int32_t>process, ident, -1)

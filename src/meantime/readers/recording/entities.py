@@ -6,15 +6,18 @@ from collections import Counter
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from meantime.attribute_paths import (
-    callback_path,
+    callback_paths,
     counter_path,
     process_path,
-    task_path,
+    task_names,
+    task_paths,
     thread_path,
 )
 from meantime.kernels.record_kinds import KINDS
-from meantime.kernels.tasks import COUNTER, PROCESS, SAMPLED
+from meantime.kernels.tasks import CALLBACK, COUNTER, PROCESS, REQUEST, SAMPLED, TASK, TEST
 from meantime.providers.tasks import GROUPS, lane_of
 from meantime.readers.recording.processes import without_arguments
 from meantime.readers.recording.replay import thread_name
@@ -22,6 +25,8 @@ from meantime.readers.recording.replay import thread_name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from meantime.attributes import Path
+    from meantime.columns import Int64s
     from meantime.readers.recording.listing import RecordingFiles
     from meantime.readers.recording.merge import Records
     from meantime.readers.recording.replay import Replay
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Entities"]
 
 _NAME, _THREAD, _CALLED = KINDS["NAME"], KINDS["THREAD"], KINDS["CALLED"]
+_HAS_PATH = np.array([REQUEST, TEST])
 
 
 class Entities:
@@ -54,64 +60,77 @@ class Entities:
         self._described = 0
         self._lanes: set[str] = set()
         self._paths: Counter[tuple[str, ...]] = Counter()
-        self._task_names: list[tuple[int, int, str]] = []
+        # processes, numbers and names of tasks
+        self._task_names: list[tuple[Int64s, Int64s, list[str]]] = []
         self._called: dict[tuple[int, int], str] = {}
         self._sampled: dict[tuple[int, int], int] = {}
-        self._sites: dict[int, str] = {}
         self._counters: list[tuple[str, str]] = []
 
     def note_names(self, item: Records) -> None:
         """Collect the names of tasks and threads from records."""
-        for payload in item.payloads(_NAME, _CALLED, _THREAD):
-            kind, number = payload.kind, payload.ident
-            process = self._replay.streams[payload.stream].process
-            if kind == _NAME:
-                text = payload.data.decode("utf-8", "replace")
-                self._task_names.append((process, number, text))
-            elif kind == _CALLED or (kind == _THREAD and payload.data):
-                name = thread_name(payload.data, number, self._processes[process].pid)
-                self._called[process, number] = name
+        names, found = item.columns(_NAME)
+        if names.size:
+            texts = [data.decode("utf-8", "replace") for data in found]
+            self._task_names.append((self._replay.owners(names[1]), names[2], texts))
+        for payload in item.payloads(_CALLED, _THREAD):
+            if payload.kind == _CALLED or payload.data:
+                process, tid = self._replay.streams[payload.stream].process, payload.ident
+                name = thread_name(payload.data, tid, self._processes[process].pid)
+                self._called[process, tid] = name
 
     def describe(self) -> None:
         """Add paths and lanes for the entities that are new since the last call."""
         trace, states = self._trace, self._replay.states
-        what, owner, ident, location = states.entities_since(self._described).tolist()
+        found = states.entities_since(self._described)
         self._described = states.entity_count()
-        for kind, number, name, tag in zip(what, owner, ident, location, strict=True):
-            if kind == COUNTER:
-                trace.paths.append(
-                    counter_path(self._process_labels[number], *self._counters[name])
-                )
-                continue
-            if kind in (PROCESS, SAMPLED):
-                pid = self._process_labels[number]
-                trace.paths.append(process_path(pid) if kind == PROCESS else thread_path(name, pid))
-                continue
-            group = GROUPS[kind]
-            if group not in self._lanes:
-                self._lanes.add(group)
-                groups = [lane_of(each) for each in GROUPS.values() if each in self._lanes]
-                trace.lanes[:] = [*groups, *(lane for lane in trace.lanes if lane not in groups)]
-            if group in {"Requests", "Tests"}:
-                # its path was added with it
-                continue
-            if group == "Tasks":
-                site = self._sites.get(tag) or self._site(tag)
-                trace.paths.append(task_path(site, name, self.process_of(number)))
-            elif group == "Callbacks":
-                code = self._replay.locations.all[tag].code if tag >= 0 else ""
-                site = code or "unknown"
-                trace.paths.append(callback_path(site, name, self.process_of(number)))
-            else:
-                path = (group, self._thread(number, name))
-                self._paths[path] += 1
-                # another thread can have the same number and name, since numbers are reused
-                again = self._paths[path]
-                trace.paths.append(path if again == 1 else (group, f"{path[1]} #{again}"))
-        for process, number, text in self._task_names:
-            if (entity := states.task_entity(process, number)) >= 0:
-                trace.names[entity] = text
-        self._task_names.clear()
+        if found.size:
+            self._add_lanes(found[0])
+            # the paths of requests and tests were added with them
+            trace.paths.extend(self._paths_of(found[:, ~np.isin(found[0], _HAS_PATH)]))
+        for processes, numbers, texts in self._task_names:
+            entities = states.task_entities(processes, numbers).tolist()
+            trace.names.update(zip(entities, texts, strict=True))
+        if self._task_names:
+            # those of tasks that are not among the records
+            trace.names.pop(-1, None)
+            self._task_names.clear()
+
+    def _add_lanes(self, what: Int64s) -> None:
+        new = {GROUPS[kind] for kind in np.unique(what).tolist() if kind in GROUPS} - self._lanes
+        if new:
+            self._lanes |= new
+            groups = [lane_of(each) for each in GROUPS.values() if each in self._lanes]
+            others = [lane for lane in self._trace.lanes if lane not in groups]
+            self._trace.lanes[:] = [*groups, *others]
+
+    def _paths_of(self, found: Int64s) -> list[Path]:
+        what, owner, number, tag = found
+        paths = np.empty(len(what), np.object_)
+        for kind, site_of, paths_of in (
+            (TASK, self._site, task_paths),
+            (CALLBACK, self._code, callback_paths),
+        ):
+            rows = np.flatnonzero(what == kind)
+            if len(rows):
+                tags, which = np.unique(tag[rows], return_inverse=True)
+                sites = np.array([site_of(each) for each in tags.tolist()], np.object_)
+                made = paths_of(sites[which].tolist(), self.names_of(owner[rows], number[rows]))
+                paths[rows] = np.fromiter(made, np.object_, len(made))
+        for row in np.flatnonzero(~np.isin(what, (TASK, CALLBACK))).tolist():
+            paths[row] = self._path(*found[:3, row].tolist())
+        return list(paths)
+
+    def _path(self, kind: int, owner: int, number: int) -> Path:
+        if kind == COUNTER:
+            return counter_path(self._process_labels[owner], *self._counters[number])
+        if kind in (PROCESS, SAMPLED):
+            pid = self._process_labels[owner]
+            return process_path(pid) if kind == PROCESS else thread_path(number, pid)
+        path = GROUPS[kind], self._thread(owner, number)
+        self._paths[path] += 1
+        # another thread can have the same number and name, since numbers are reused
+        again = self._paths[path]
+        return path if again == 1 else (path[0], f"{path[1]} #{again}")
 
     def add_counter(self, process: int, name: str, series: str) -> int:
         """Return a new entity for one series of a process's counter."""
@@ -148,13 +167,17 @@ class Entities:
     def _site(self, tag: int) -> str:
         fields = self._trace.tags[tag] if tag >= 0 else {}
         name = str(fields.get("coroutine", "unknown"))
-        site = f"{name} ({fields['location']})" if "location" in fields else name
-        self._sites[tag] = site
-        return site
+        return f"{name} ({fields['location']})" if "location" in fields else name
 
-    def process_of(self, process: int) -> str | None:
-        """Return the process in the paths of its tasks and requests; None if there is only one."""
-        return self._process_labels[process] if len(self._processes) > 1 else None
+    def _code(self, tag: int) -> str:
+        return (self._replay.locations.all[tag].code if tag >= 0 else "") or "unknown"
+
+    def names_of(self, processes: Int64s, numbers: Int64s) -> list[str]:
+        """Return the last parts of the paths of tasks, callbacks or requests."""
+        if len(self._processes) == 1:
+            return task_names(numbers.tolist(), None)
+        labels = self._process_labels
+        return task_names(numbers.tolist(), [labels[each] for each in processes.tolist()])
 
     def _thread(self, stream: int, tid: int) -> str:
         name = self._replay.thread_of(stream, tid)

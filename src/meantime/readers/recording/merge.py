@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -52,7 +51,9 @@ class Records(NamedTuple):
         aux: Its high number.
         order: Rows in order of time.
         payload_row: The rows that have a payload, in ascending order.
-        payload_data: The bytes of each.
+        payload_begin: Where it begins in `text`.
+        payload_end: Where it ends there.
+        text: The bytes of all payloads, and more.
         going_on: The streams that may have more records.
     """
 
@@ -63,18 +64,40 @@ class Records(NamedTuple):
     aux: npt.NDArray[np.uint32]
     order: Int64s
     payload_row: Int64s
-    payload_data: list[bytes]
+    payload_begin: Int64s
+    payload_end: Int64s
+    text: bytes
     going_on: frozenset[int]
 
     def payloads(self, *kinds: int) -> Iterator[Payload]:
         """Yield the records of some kinds with a payload, in order of row; of all without any."""
-        kind = self.kind[self.payload_row]
-        chosen = np.isin(kind, kinds) if kinds else np.ones(len(kind), np.bool_)
+        if kinds:
+            chosen = np.flatnonzero(np.isin(self.kind[self.payload_row], kinds))
+        else:
+            chosen = np.arange(len(self.payload_row))
         at = self.payload_row[chosen]
         columns = (
             column.tolist() for column in (at, self.stream[at], self.kind[at], self.ident[at])
         )
-        yield from map(Payload, *columns, compress(self.payload_data, chosen))
+        begins, ends = self.payload_begin[chosen], self.payload_end[chosen]
+        yield from map(Payload, *columns, self.texts(begins, ends))
+
+    def columns(self, kind: int) -> tuple[Int64s, list[bytes]]:
+        """Return columns (row, stream, ident) of the records of a kind, and their payloads."""
+        columns, begins, ends = self.ranges(kind)
+        return columns, self.texts(begins, ends)
+
+    def ranges(self, kind: int) -> tuple[Int64s, Int64s, Int64s]:
+        """Return the same columns, and where the payloads begin and end in `text`."""
+        chosen = np.flatnonzero(self.kind[self.payload_row] == kind)
+        row = self.payload_row[chosen]
+        columns = np.array([row, self.stream[row], self.ident[row]], np.int64)
+        return columns, self.payload_begin[chosen], self.payload_end[chosen]
+
+    def texts(self, begins: Int64s, ends: Int64s) -> list[bytes]:
+        """Return the bytes in ranges of `text`."""
+        text = self.text
+        return [text[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
 
 
 class Oddities(NamedTuple):
@@ -90,7 +113,9 @@ class _Block(NamedTuple):
     ident: npt.NDArray[np.uint32]
     aux: npt.NDArray[np.uint32]
     payload_row: Int64s
-    payloads: list[bytes]
+    payload_begin: Int64s
+    payload_end: Int64s
+    text: memoryview
 
 
 class _Cursor:
@@ -134,26 +159,21 @@ class _Cursor:
         return self.more or (self.block is not None and self.taken < len(self.block.time_ns))
 
     def _decode(self, words: npt.NDArray[np.uint64], rows: int, payloads: int) -> _Block:
-        block = _Block(
+        columns = (
             np.empty(rows, np.int64),
             np.empty(rows, np.uint8),
             np.empty(rows, np.uint32),
             np.empty(rows, np.uint32),
             np.empty(payloads, np.int64),
-            [],
         )
         at = np.empty(payloads, np.int64)
-        columns = (block.time_ns, block.kind, block.ident, block.aux, block.payload_row, at)
-        self.backwards += records.decode(words, self._base_ns, self._latest_ns, *columns)
-        self._latest_ns = int(block.time_ns[-1])
-        begins = at * 8
-        ends = begins + block.aux[block.payload_row]
+        self.backwards += records.decode(words, self._base_ns, self._latest_ns, *columns, at)
+        time_ns, _, _, aux, payload_row = columns
+        self._latest_ns = int(time_ns[-1])
         text = words.data.cast("B")
-        block.payloads.extend(
-            text[begin:end].tobytes()
-            for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
-        )
-        return block
+        begin = np.minimum(at * 8, len(text))
+        end = np.minimum(begin + aux[payload_row], len(text))
+        return _Block(*columns, begin, end, text)
 
 
 def merged(
@@ -189,7 +209,10 @@ def _last_ns(cursor: _Cursor) -> int:
 def _take(ready: Sequence[tuple[int, _Cursor]], until_ns: int) -> Records:
     parts: list[tuple[int, _Block, slice]] = []
     payload_row: list[Int64s] = []
-    payload_data: list[bytes] = []
+    payload_begin: list[Int64s] = []
+    payload_end: list[Int64s] = []
+    texts: list[memoryview] = []
+    text_bytes = 0
     offsets = [0]
     for number, cursor in ready:
         block = cursor.block
@@ -200,7 +223,13 @@ def _take(ready: Sequence[tuple[int, _Cursor]], until_ns: int) -> Records:
         first = offsets[-1]
         begin, stop = np.searchsorted(block.payload_row, [part.start, end]).tolist()
         payload_row.append(block.payload_row[begin:stop] + (first - part.start))
-        payload_data += block.payloads[begin:stop]
+        if begin < stop:
+            text = block.text[block.payload_begin[begin] : block.payload_end[stop - 1]]
+            moved = text_bytes - block.payload_begin[begin]
+            payload_begin.append(block.payload_begin[begin:stop] + moved)
+            payload_end.append(block.payload_end[begin:stop] + moved)
+            texts.append(text)
+            text_bytes += len(text)
         parts.append((number, block, part))
         offsets.append(first + end - part.start)
         cursor.taken = end
@@ -215,7 +244,9 @@ def _take(ready: Sequence[tuple[int, _Cursor]], until_ns: int) -> Records:
         _joined([block.aux[part] for _, block, part in parts]),
         order,
         _joined(payload_row),
-        payload_data,
+        _joined(payload_begin or [np.empty(0, np.int64)]),
+        _joined(payload_end or [np.empty(0, np.int64)]),
+        b"".join(texts),
         frozenset(),
     )
 

@@ -17,6 +17,7 @@ from meantime.readers.recording.merge import Oddities, merged
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from meantime.columns import Int32s, Int64s
     from meantime.readers.recording.labels import Labels
     from meantime.readers.recording.locations import CodeLocation
     from meantime.readers.recording.merge import Payload, Records
@@ -129,6 +130,10 @@ class Replay:
         """Count the present step of each loop of a process as a block until `now_ns`."""
         self.states.end_blocks(number, now_ns - self.origin_ns)
 
+    def owners(self, streams: Int32s | Int64s) -> Int64s:
+        """Return the processes of streams."""
+        return np.array([stream.process for stream in self.streams], np.int64)[streams]
+
     def thread_of(self, stream: int, tid: int) -> str:
         """Return a thread's name and number."""
         return f"{self.streams[stream].threads.get(tid, _UNNAMED)} {tid}"
@@ -174,7 +179,7 @@ class Replay:
 
     def _note_times(self, item: Records) -> None:
         """Update the last times, and remove the records that were replayed before."""
-        for number in np.unique(item.stream).tolist():
+        for number in np.flatnonzero(np.bincount(item.stream)).tolist():
             stream, rows = self.streams[number], item.stream == number
             if stream.skip_until_ns >= 0:
                 item.kind[rows & (item.time_ns <= stream.skip_until_ns)] = 0

@@ -8,26 +8,23 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from dataclasses import fields as fields_of
-from itertools import compress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import request_path
+from meantime.attribute_paths import request_paths
 from meantime.kernels.record_kinds import KINDS
-from meantime.kernels.records import request_rows
-from meantime.kernels.tasks import REQUEST
+from meantime.kernels.records import leading_numbers, request_rows
 from meantime.providers.tasks import OUTCOME_NS, STATES
 from meantime.readers.recording.merge import texts_of
 from meantime.trace import StateChanges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from meantime.columns import Int64s
+    from meantime.columns import Int32s, Int64s
     from meantime.readers.recording.entities import Entities
     from meantime.readers.recording.merge import Records
     from meantime.readers.recording.replay import Replay
@@ -46,6 +43,7 @@ _NONE = -1
 _UNKNOWN_NS = 2**63 - 1
 _NOT_FOUND, _FAILURE = 404, 500
 _MAX_DIGITS = 9
+_NUMBER = (1 << 32) - 1
 # Paths of requests are all different, but memory must be bounded: further ones have no path.
 _MAX_TAGS = 1 << 17
 _MAX_KINDS = 10_000
@@ -57,31 +55,30 @@ _NUMBERS = re.compile(
 )
 
 
-class _Answer(NamedTuple):
+@dataclass(slots=True, eq=False)
+class _Answer:
     """How requests were answered.
 
     Attributes:
-        number: Its number among the answers of the recording.
         status: The status; 0 if they were not.
         route: The path with the names of parameters; empty if unknown.
         fields: What their tags have of it.
+        described: The kind, name and tag of requests, by what was asked.
+        nameless: The tags of further requests, which have no path, by method.
     """
 
-    number: int
     status: int
     route: str
     fields: dict[str, str | int]
+    described: dict[bytes, tuple[str, str, int]] = field(default_factory=dict)
+    nameless: dict[str, int] = field(default_factory=dict)
 
 
-_UNANSWERED = _Answer(0, 0, "", dict.fromkeys(_ASKED, ""))
-
-
-@dataclass(slots=True)
-class _Open:
+class _Open(NamedTuple):
     """The requests that have not ended, as columns.
 
     Attributes:
-        key: Index of the process, and the number there.
+        key: Index of the process in the high 32 bits, and the number there.
         task: The entity of the task that serves it.
         begin_ns: When it began; once states of it were returned, when the latest of them did.
         whole: Whether it begins when its task was spawned.
@@ -89,45 +86,45 @@ class _Open:
         end_ns: When it ended, as far as that is known.
         entity: Its own entity; -1 as long as it has none.
         tag: The tag of its first state and of its outcome; -1 as long as it has no entity.
+        status: The status that answered it; 0 before.
         asked: The bytes of its record after the task: whether it is whole, its method and path.
         answer: How it was answered.
     """
 
-    key: list[tuple[int, int]] = field(default_factory=list)
-    task: list[int] = field(default_factory=list)
-    begin_ns: list[int] = field(default_factory=list)
-    whole: list[bool] = field(default_factory=list)
-    next_number: list[int] = field(default_factory=list)
-    end_ns: list[int] = field(default_factory=list)
-    entity: list[int] = field(default_factory=list)
-    tag: list[int] = field(default_factory=list)
-    asked: list[bytes] = field(default_factory=list)
-    answer: list[_Answer] = field(default_factory=list)
+    key: Int64s
+    task: Int64s
+    begin_ns: Int64s
+    whole: Int64s
+    next_number: Int64s
+    end_ns: Int64s
+    entity: Int64s
+    tag: Int64s
+    status: Int64s
+    asked: npt.NDArray[Any]
+    answer: npt.NDArray[Any]
 
-    def add(
-        self,
-        key: Sequence[tuple[int, int]],
-        task: Sequence[int],
-        begin_ns: Sequence[int],
-        asked: Sequence[bytes],
-    ) -> None:
-        """Add requests that begin."""
-        unknown = [-1] * len(key)
-        self.key += key
-        self.task += task
-        self.begin_ns += begin_ns
-        self.whole += [each.startswith(b"1\0") for each in asked]
-        self.next_number += unknown
-        self.end_ns += [_UNKNOWN_NS] * len(key)
-        self.entity += unknown
-        self.tag += unknown
-        self.asked += asked
-        self.answer += [_UNANSWERED] * len(key)
+    @classmethod
+    def of(
+        cls, key: Int64s, task: Int64s, begin_ns: Int64s, asked: list[bytes], unanswered: _Answer
+    ) -> _Open:
+        """Return requests that begin."""
+        count = len(key)
+        whole = np.array([each.startswith(b"1\0") for each in asked], np.int64)
+        unknown, none = np.full(count, -1, np.int64), np.zeros(count, np.int64)
+        return cls(
+            *(key, task, begin_ns, whole, unknown, np.full(count, _UNKNOWN_NS, np.int64)),
+            *(unknown.copy(), unknown.copy(), none),
+            np.fromiter(asked, np.object_, count),
+            np.full(count, unanswered, np.object_),
+        )
 
-    def keep(self, kept: list[bool]) -> None:
-        """Remove the other requests."""
-        for column in fields_of(self):
-            setattr(self, column.name, list(compress(getattr(self, column.name), kept)))
+    def index_of(self, keys: Int64s) -> Int64s:
+        """Return the index of each of these keys; -1 if it is of no such request."""
+        if not len(self.key) or not len(keys):
+            return np.full(len(keys), -1, np.int64)
+        order = np.argsort(self.key, kind="stable")
+        at = order[np.minimum(np.searchsorted(self.key, keys, sorter=order), len(order) - 1)]
+        return np.where(self.key[at] == keys, at, -1)
 
 
 class _Rows(NamedTuple):
@@ -161,63 +158,61 @@ class Requests:
         self._trace = trace
         self._replay = replay
         self._entities = entities
-        self._open = _Open()
-        self._by_key: dict[tuple[int, int], int] = {}
+        self._unanswered = _Answer(0, "", dict.fromkeys(_ASKED, ""))
+        nothing = np.empty(0, np.int64)
+        self._open = _Open.of(nothing, nothing, nothing, [], self._unanswered)
         # the changes that requests which have not ended may still need, and of which tasks
         self._rows = _Rows(*(np.empty(0, np.int64) for _ in _Rows._fields))
         self._tasks = np.empty(0, np.int64)
         self._before: StateChanges | None = None
         self._changes_before = 0
         self._answers: dict[bytes, _Answer] = {}
-        self._answer_count = 0
-        # by the answer's number and what was asked: kind, name and tag
-        self._described: dict[int, dict[bytes, tuple[str, str, int]]] = {}
         self._tag_count = 0
-        # by the answer's number and the method
-        self._nameless: dict[tuple[int, str], int] = {}
         self._kinds: set[str] = set()
 
     def note(self, item: Records) -> None:
         """Read the records of requests."""
-        open_, by_key, streams = self._open, self._by_key, self._replay.streams
-        task_entity, answers = self._replay.states.task_entity, self._answers
-        count = len(open_.key)
-        keys: list[tuple[int, int]] = []
-        tasks: list[int] = []
-        rows: list[int] = []
-        asked: list[bytes] = []
-        for row, stream, _, ident, data in item.payloads(_REQUEST):
-            process = streams[stream].process
-            digits, _, rest = data.partition(b"\0")
-            task = task_entity(process, _number(digits))
-            key = process, ident
-            if task < 0 or key in by_key:
-                self._trace.anomalies.add("request_without_task")
-                continue
-            by_key[key] = count + len(keys)
-            keys.append(key)
-            tasks.append(task)
-            rows.append(row)
-            asked.append(rest)
-        if keys:
-            times_ns = item.time_ns[rows] - self._replay.origin_ns
-            open_.add(keys, tasks, times_ns.tolist(), asked)
-        for _, stream, _, ident, data in item.payloads(_RESPONSE):
-            index = by_key.get((streams[stream].process, ident))
-            if index is not None:
-                open_.answer[index] = answers.get(data) or self._answer(data)
-        ends = np.flatnonzero(item.kind == _REQUEST_END)
-        columns = (item.stream, item.ident, item.time_ns)
-        for stream, ident, time_ns in zip(*(each[ends].tolist() for each in columns), strict=True):
-            index = by_key.get((streams[stream].process, ident))
-            if index is not None:
-                open_.end_ns[index] = time_ns - self._replay.origin_ns
+        self._begin(item)
+        columns, found = item.columns(_RESPONSE)
+        index = self._open.index_of(self._keys(*columns[1:]))
+        known = np.flatnonzero(index >= 0)
+        if len(known):
+            answers = [self._answers.get(found[row]) or self._answer(found[row]) for row in known]
+            # of several answers of a request, the last is kept
+            self._open.answer[index[known]] = np.fromiter(answers, np.object_, len(answers))
+            self._open.status[index[known]] = [each.status for each in answers]
+        rows = np.flatnonzero(item.kind == _REQUEST_END)
+        index = self._open.index_of(self._keys(item.stream[rows], item.ident[rows]))
+        ended = np.flatnonzero(index >= 0)
+        self._open.end_ns[index[ended]] = item.time_ns[rows[ended]] - self._replay.origin_ns
+
+    def _begin(self, item: Records) -> None:
+        """Add the requests that begin."""
+        (row, stream, ident), begin, end = item.ranges(_REQUEST)
+        if not len(row):
+            return
+        number, after = np.empty((2, len(row)), np.int64)
+        leading_numbers(item.text, begin, end, number, after)
+        task = self._replay.states.task_entities(self._replay.owners(stream), number)
+        keys = self._keys(stream, ident)
+        # the first that has a task is the request, if there is none of that number
+        is_new = np.flatnonzero((task >= 0) & (self._open.index_of(keys) < 0))
+        _, first = np.unique(keys[is_new], return_index=True)
+        new = is_new[np.sort(first)]
+        self._trace.anomalies.add("request_without_task", len(row) - len(new))
+        begin_ns = item.time_ns[row[new]] - self._replay.origin_ns
+        asked = item.texts(after[new], end[new])
+        opened = _Open.of(keys[new], task[new], begin_ns, asked, self._unanswered)
+        self._open = _Open(*map(np.concatenate, zip(self._open, opened, strict=True)))
+
+    def _keys(self, stream: Int32s | Int64s, ident: npt.NDArray[np.uint32] | Int64s) -> Int64s:
+        return self._replay.owners(stream) << 32 | ident.astype(np.int64)
 
     def _answer(self, data: bytes) -> _Answer:
         text, route, function, file, line = texts_of(data, 5)
         status = _number(text)
         found: dict[str, str | int] = {
-            **_UNANSWERED.fields,
+            **self._unanswered.fields,
             "route": route,
             "status": status,
             "function": function,
@@ -226,8 +221,7 @@ class Requests:
             "line": _number(line),
         }
         kept = {name: value for name, value in found.items() if value or name in _ASKED}
-        self._answer_count += 1
-        answer = _Answer(self._answer_count, status, route, kept)
+        answer = _Answer(status, route, kept)
         if len(self._answers) < _MAX_ANSWERS:
             self._answers[data] = answer
         return answer
@@ -239,9 +233,9 @@ class Requests:
             self._changes_before,
             self._changes_before + len(changes.time_ns),
         )
-        if not self._open.key:
+        if not len(self._open.key):
             return
-        tasks = np.unique(np.array(self._open.task, np.int64))
+        tasks = np.unique(self._open.task)
         is_task = np.zeros(self._replay.states.entity_count(), np.bool_)
         parts = [self._rows]
         if before is not None:
@@ -264,15 +258,12 @@ class Requests:
         """Yield the states that follow from these rows, and keep the rows that may be needed."""
         open_ = self._open
         found = np.empty((4, len(open_.key)), np.int64)
-        columns = (open_.task, open_.begin_ns, open_.whole, open_.next_number, open_.end_ns)
-        requests = np.array(columns, np.int64)
+        requests = np.stack(open_[1:6])
         request_rows(np.stack(rows[:4]), requests, _ENDS, found)
         goes_on = found[3] == _NOT_ENDED
-        is_named = np.array(open_.entity, np.int64) >= 0
-        is_answered = np.array([each.status for each in open_.answer], np.int64) > 0
-        advanced = np.flatnonzero(is_named | is_answered | ~goes_on | final)
-        for index in advanced[~is_named[advanced]].tolist():
-            self._name(index)
+        is_named = open_.entity >= 0
+        advanced = np.flatnonzero(is_named | (open_.status > 0) | ~goes_on | final)
+        self._name(advanced[~is_named[advanced]])
         if len(advanced):
             changes, latest_ns = self._changes(rows, requests, found, advanced)
             # the lane of requests is added with the first of them
@@ -281,13 +272,9 @@ class Requests:
                 yield changes
             moved = goes_on[advanced] & (found[1, advanced] > found[0, advanced])
             last = found[1, advanced[moved]] - 1
-            next_number = (rows.number[last] + 1).tolist()
-            for index, number, begin_ns in zip(
-                advanced[moved].tolist(), next_number, latest_ns[moved].tolist(), strict=True
-            ):
-                open_.next_number[index] = number
-                open_.begin_ns[index] = begin_ns
-                open_.whole[index] = False
+            open_.next_number[advanced[moved]] = rows.number[last] + 1
+            open_.begin_ns[advanced[moved]] = latest_ns[moved]
+            open_.whole[advanced[moved]] = 0
         # Other requests may begin in the latest state of a task.
         needed = found[0]
         needed[advanced] = found[1, advanced] - 1
@@ -296,19 +283,16 @@ class Requests:
         np.minimum.at(first, task[goes_on], needed[goes_on])
         kept = np.arange(len(rows.entity)) >= first[np.searchsorted(tasks, rows.entity)]
         self._rows = _Rows(*(column[kept] for column in rows))
-        open_.keep(goes_on.tolist())
-        self._tasks = np.unique(np.array(open_.task, np.int64))
-        self._by_key = {key: index for index, key in enumerate(open_.key)}
+        self._open = _Open(*(column[goes_on] for column in open_))
+        self._tasks = np.unique(self._open.task)
 
     def _changes(
         self, rows: _Rows, requests: Int64s, found: Int64s, advanced: Int64s
     ) -> tuple[StateChanges, Int64s]:
         """Return the states of some requests, and when the latest state of each begins."""
         open_ = self._open
-        indexes = advanced.tolist()
-        entity = np.array([open_.entity[index] for index in indexes], np.int32)
-        tag = np.array([open_.tag[index] for index in indexes], np.int32)
-        failed = np.array([open_.answer[index].status >= _FAILURE for index in indexes])
+        entity, tag = (column[advanced].astype(np.int32) for column in (open_.entity, open_.tag))
+        failed = open_.status[advanced] >= _FAILURE
         first, last, end_ns, state = found[:, advanced]
         begin_ns, whole, next_number = requests[1:4, advanced]
         state = np.where(state == _BY_ITSELF, _COMPLETED, state)
@@ -346,20 +330,25 @@ class Requests:
         made.time_ns[end] = (end_ns + OUTCOME_NS * has_outcome)[has_ended]
         return made, latest_ns
 
-    def _name(self, index: int) -> None:
-        """Give a request an entity, with its path and name, and a tag."""
+    def _name(self, indexes: Int64s) -> None:
+        """Give requests an entity each, with its path and name, and a tag."""
+        if not len(indexes):
+            return
         open_, trace = self._open, self._trace
-        asked, answer = open_.asked[index], open_.answer[index]
-        known = self._described.setdefault(answer.number, {})
-        kind, name, open_.tag[index] = known.get(asked) or self._describe(asked, answer, known)
-        process, number = open_.key[index]
-        entity = open_.entity[index] = self._replay.states.add_derived(REQUEST, process, number)
-        trace.paths.append(request_path(kind, number, self._entities.process_of(process)))
-        trace.names[entity] = name
+        asked, answers = open_.asked[indexes].tolist(), open_.answer[indexes].tolist()
+        described = [
+            answer.described.get(each) or self._describe(each, answer)
+            for each, answer in zip(asked, answers, strict=True)
+        ]
+        kinds, names, tags = zip(*described, strict=True)
+        process, number = open_.key[indexes] >> 32, open_.key[indexes] & _NUMBER
+        first = self._replay.states.add_requests(process, number)
+        open_.entity[indexes] = np.arange(first, first + len(indexes))
+        open_.tag[indexes] = tags
+        trace.paths.extend(request_paths(kinds, self._entities.names_of(process, number)))
+        trace.names.update(enumerate(names, first))
 
-    def _describe(
-        self, asked: bytes, answer: _Answer, known: dict[bytes, tuple[str, str, int]]
-    ) -> tuple[str, str, int]:
+    def _describe(self, asked: bytes, answer: _Answer) -> tuple[str, str, int]:
         """Return the kind, name and tag of a request; add it to those known, if there is room."""
         _, method, path = texts_of(asked, 3)
         route = answer.route
@@ -374,12 +363,11 @@ class Requests:
         if self._tag_count < _MAX_TAGS:
             self._tag_count += 1
             tag = self._add_tag(answer, method, path)
-            known[asked] = kind, name, tag
+            answer.described[asked] = kind, name, tag
             return kind, name, tag
-        key = answer.number, method
-        if key not in self._nameless:
-            self._nameless[key] = self._add_tag(answer, method, "")
-        return kind, name, self._nameless[key]
+        if method not in answer.nameless:
+            answer.nameless[method] = self._add_tag(answer, method, "")
+        return kind, name, answer.nameless[method]
 
     def _add_tag(self, answer: _Answer, method: str, path: str) -> int:
         fields = answer.fields.copy()
@@ -397,5 +385,5 @@ def _by_entity(parts: list[_Rows]) -> _Rows:
     return _Rows(*(column[order] for column in rows))
 
 
-def _number(text: str | bytes) -> int:
+def _number(text: str) -> int:
     return int(text) if text.isdigit() and text.isascii() and len(text) <= _MAX_DIGITS else 0
