@@ -11,7 +11,7 @@ import numpy as np
 from meantime.kernels.record_kinds cimport (
     KIND_BLOCKED, KIND_CALLBACK, KIND_CANCELLING, KIND_CHILD_WAIT, KIND_CPU_WAIT, KIND_DUE,
     KIND_FLUSH, KIND_GIL_WAIT, KIND_ITEM_AWAITED, KIND_ITEM_BEGIN, KIND_ITEM_END, KIND_KNOWN,
-    KIND_LOCK_WAIT, KIND_LOOP_BEGIN, KIND_LOOP_END, KIND_LOOP_KNOWN, KIND_LOST, KIND_PARK,
+    KIND_LABEL, KIND_LOCK_WAIT, KIND_LOOP_BEGIN, KIND_LOOP_END, KIND_LOOP_KNOWN, KIND_LOST, KIND_PARK,
     KIND_POLL, KIND_RESUMED, KIND_SLEEP, KIND_SPAWN, KIND_START, KIND_SUBMIT, KIND_THREAD,
     KIND_THREAD_BEGIN, KIND_THREAD_END, KIND_THROW, KIND_TIMER, KIND_TURN, KIND_UNPARK,
     KIND_WAIT, KIND_WAKE,
@@ -993,6 +993,27 @@ cdef class TaskStates:
                     t.result_ns = time_ns
         return self.thread_change(stream, E_WORKER, time_ns, self.state_of[kind], -1)
 
+    cdef int label_record(self, int64_t time_ns, int32_t process, uint32_t ident, int32_t label) \
+            noexcept nogil:
+        cdef int32_t number = self.known_task(process, ident)
+        cdef int32_t location
+        cdef Task *t
+        cdef Change *last
+        if number < 0 or (label < 0 and not self.labelled):
+            return 0
+        t = <Task *>self.tasks.data + number
+        t.label = label
+        self.labelled = True
+        if t.state == self.running:
+            location = (<Entity *>self.entities.data)[t.entity].location
+            return self.task_change(time_ns, t, self.running, location)
+        if self.changes.used:
+            # what is labelled when it is spawned has no change after that yet
+            last = <Change *>self.changes.data + self.changes.used - 1
+            if last.entity == t.entity and last.time_ns == time_ns:
+                last.label = label
+        return 0
+
     cdef int record(
         self, int64_t time_ns, int32_t stream, int kind, uint32_t ident, uint32_t aux
     ) noexcept nogil:
@@ -1061,6 +1082,8 @@ cdef class TaskStates:
             return 0
         if kind == KIND_FLUSH:
             return self.stall(time_ns, stream, <int64_t>ident | <int64_t>aux << 32)
+        if kind == KIND_LABEL:
+            return self.label_record(time_ns, s.process, ident, <int32_t>aux)
         if kind == KIND_THREAD_END:
             return self.end_thread(stream, time_ns)
         if kind == KIND_THREAD:
@@ -1097,27 +1120,6 @@ cdef class TaskStates:
         """Mark what a stream recorded as lost from `from_ns` until its next records."""
         if self.lose(<int32_t>stream, from_ns) < 0:
             raise MemoryError
-
-    def label(self, int64_t time_ns, Py_ssize_t process, uint32_t ident, int32_t label):
-        """Give a task's states a label from `time_ns` on; -1 takes it away."""
-        cdef int32_t number = self.known_task(<int32_t>process, ident)
-        cdef int32_t location
-        cdef Task *t
-        cdef Change *last
-        if number < 0:
-            return
-        t = <Task *>self.tasks.data + number
-        t.label = label
-        self.labelled = True
-        if t.state == self.running:
-            location = (<Entity *>self.entities.data)[t.entity].location
-            if self.task_change(time_ns, t, self.running, location) < 0:
-                raise MemoryError
-        elif self.changes.used:
-            # what is labelled when it is spawned has no change after that yet
-            last = <Change *>self.changes.data + self.changes.used - 1
-            if last.entity == t.entity and last.time_ns == time_ns:
-                last.label = label
 
     def finish(self, Py_ssize_t process, int64_t time_ns):
         """End all states of a process, because it ended or its recording does."""

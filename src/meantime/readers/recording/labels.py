@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s
     from meantime.trace import Trace
 
-__all__ = ["Labels"]
+__all__ = ["NO_LABEL", "Labels"]
 
+NO_LABEL = 2**32 - 1
 _MAX_TAGS = 1 << 18  # labels with a request's id are all different, but memory must be bounded
 
 
@@ -25,25 +26,27 @@ class Labels:
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._number: dict[bytes, int] = {}
-        self._fields: list[dict[str, str]] = []
+        self._texts: list[bytes] = []
         self._tag: dict[tuple[int, int], int] = {}
 
     def number(self, data: bytes) -> int:
-        """Return the number of a label; -1 if it is empty."""
+        """Return the number of a label; `NO_LABEL` if it is empty."""
         if not data:
-            return -1
+            return NO_LABEL
         known = self._number.get(data)
         if known is None:
-            known = self._number[data] = len(self._fields)
-            parts = data.decode("utf-8", "replace").split("\0")
-            self._fields.append(dict(zip(parts[::2], parts[1::2], strict=False)))
+            known = self._number[data] = len(self._texts)
+            self._texts.append(data)
         return known
 
     def tags(self, tag: Int32s, label: Int32s) -> Int32s:
         """Return the tags of state changes, from the tags of their locations and their labels."""
         rows = np.flatnonzero(label >= 0)
-        pairs, which = np.unique(np.stack([tag[rows], label[rows]]), axis=1, return_inverse=True)
-        joined = [self._joined(*pair) for pair in pairs.T.tolist()]
+        pairs, which = np.unique(
+            tag[rows].astype(np.int64) << 32 | label[rows], return_inverse=True
+        )
+        numbers = zip((pairs >> 32).tolist(), (pairs & NO_LABEL).tolist(), strict=True)
+        joined = [self._joined(*pair) for pair in numbers]
         result = tag.copy()
         result[rows] = np.array(joined, np.int32)[which.reshape(-1)]
         missing = np.count_nonzero(result[rows] == tag[rows])
@@ -57,5 +60,7 @@ class Labels:
                 return tag
             location = self._trace.tags[tag] if tag >= 0 else {}
             known = self._tag[tag, label] = len(self._trace.tags)
-            self._trace.tags.append({**location, **self._fields[label]})
+            parts = self._texts[label].decode("utf-8", "replace").split("\0")
+            fields = dict(zip(parts[::2], parts[1::2], strict=False))
+            self._trace.tags.append({**location, **fields})
         return known

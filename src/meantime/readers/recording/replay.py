@@ -11,11 +11,14 @@ from meantime.anomalies import Anomalies
 from meantime.kernels.record_kinds import KINDS
 from meantime.providers.tasks import task_states
 from meantime.readers.recording.facts import Loss
+from meantime.readers.recording.labels import NO_LABEL
 from meantime.readers.recording.locations import DefinedLocations, parents_of
 from meantime.readers.recording.merge import Oddities, merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
     from meantime.readers.recording.labels import Labels
@@ -151,18 +154,18 @@ class Replay:
 
     def _feed(self, item: Records) -> None:
         self._note_times(item)
-        # Losses and labels are not columns of the kernel: the records are fed in parts, with a call
-        # between those before and after each of them.
+        # Losses are not columns of the kernel: the records are fed in parts, with a call between
+        # those before and after each of them.
         between: list[Payload] = []
-        for payload in item.payloads(_THREAD, _LOST, _LABEL):
+        for payload in item.payloads(_THREAD, _LOST):
             if payload.kind == _THREAD:
                 stream, tid = self.streams[payload.stream], payload.ident
                 name = thread_name(payload.data, tid, self.processes[stream.process].pid)
                 stream.threads[tid] = name
-            elif payload.kind == _LOST or (payload.kind == _LABEL and self._labels is not None):
+            else:
                 between.append(payload)
         time_ns = item.time_ns - self.origin_ns
-        columns = (time_ns, item.stream, item.kind, item.ident, item.aux)
+        columns = (time_ns, item.stream, item.kind, item.ident, self._labelled(item))
         begin = 0
         if between:
             rank = np.empty(len(item.order), np.int64)
@@ -171,10 +174,7 @@ class Replay:
                 end = int(rank[payload.row])
                 self.states.feed(*columns, item.order[begin:end])
                 begin = end
-                if payload.kind == _LOST:
-                    self._lose(payload, int(item.time_ns[payload.row]))
-                else:
-                    self._label(payload, int(time_ns[payload.row]))
+                self._lose(payload, int(item.time_ns[payload.row]))
         self.states.feed(*columns, item.order[begin:])
 
     def _note_times(self, item: Records) -> None:
@@ -187,10 +187,17 @@ class Replay:
             process = self.processes[stream.process]
             process.last_ns = max(process.last_ns, stream.last_ns)
 
-    def _label(self, payload: Payload, time_ns: int) -> None:
-        assert self._labels is not None
-        process, label = self.streams[payload.stream].process, self._labels.number(payload.data)
-        self.states.label(time_ns, process, payload.ident, label)
+    def _labelled(self, item: Records) -> npt.NDArray[np.uint32]:
+        """Return the high numbers of records; those of labels are the numbers of their texts."""
+        (rows, _, _), texts = item.columns(_LABEL)
+        if not len(rows):
+            return item.aux
+        aux = item.aux.copy()
+        if self._labels is None:
+            aux[rows] = NO_LABEL
+        else:
+            aux[rows] = [self._labels.number(text) for text in texts]
+        return aux
 
     def _lose(self, payload: Payload, time_ns: int) -> None:
         stream = self.streams[payload.stream]
