@@ -405,19 +405,22 @@ def test_steady_behaviour_is_reported_as_such(
 
 
 def _recorded(*rows: tuple[int, int, int, int]) -> History:
-    """Return a recording of a loop, two tasks, and two threads.
+    """Return a recording of a loop, two tasks, two threads, and two callbacks.
 
     Each row is a time in ms, an entity, a state and a tag.
     """
     trace = Trace("run.mtr", "recording", iter(()))
     trace.paths += [("Loops", "MainThread 7"), ("Tasks", "outer", "1"), ("Tasks", "inner", "2")]
     trace.paths += [("Threads", "MainThread 7"), ("Threads", "hog 8")]
-    trace.values += ["running", "parked", "waiting:sleep", "cpu-wait", "gil-wait"]
+    trace.paths += [("Callbacks", "slow", "1"), ("Callbacks", "other", "2")]
+    trace.values += ["running", "parked", "waiting:sleep", "cpu-wait", "gil-wait", "sleeping"]
     trace.tags += [
         {"function": "slow", "stack": "slow (a.py:3)"},
         {"function": "outer", "location": "a.py:9"},
+        {"function": "slow", "stack": "slow (a.py:4), loads (decoder.py:1)"},
+        {"function": "other", "stack": "other (a.py:7)"},
     ]
-    trace.lanes += [lane_of("Loops"), lane_of("Tasks"), lane_of("Threads")]
+    trace.lanes += [lane_of(kind) for kind in ("Loops", "Tasks", "Threads", "Callbacks")]
     time_ns, *columns = np.array(rows, np.int64).T
     entity, state, tag = (column.astype(np.int32) for column in columns)
     trace.batches = iter([StateChanges(time_ns * MS, entity, state, tag)])
@@ -471,3 +474,53 @@ def test_blocks_between_the_same_waits_are_of_the_code_that_was_seen_in_one() ->
 
     (block,) = [each for each in meantime.findings(history) if each.kind == "block"]
     assert block.sentence.startswith("slow (a.py:3) blocked the event loop for 65 ms, twice")
+
+
+def _busy_twice(first: tuple[int, int], second: tuple[int, int]) -> History:
+    """Return a loop that is busy for 60 ms twice, each with these states and tags."""
+    rows = [(0, 0, 1, -1), (900, 0, -1, -1), (0, 1, 2, 1), (900, 1, -1, -1)]
+    for begin_ms, (state, tag) in ((100, first), (300, second)):
+        rows += [(begin_ms, 0, state, tag), (begin_ms + 60, 0, 1, -1)]
+        rows += [(begin_ms, 1, 0, -1), (begin_ms + 60, 1, 2, 1)]
+    return _recorded(*sorted(rows, key=lambda row: row[0]))
+
+
+def test_blocks_at_several_lines_of_a_function_that_computes_are_one() -> None:
+    history = _busy_twice((0, 0), (0, 2))
+
+    (block,) = [each for each in meantime.findings(history) if each.kind == "block"]
+    assert block.sentence.startswith("slow (a.py:3, also line 4) blocked the event loop for 60 ms,")
+    assert (block.count, block.lost_ns) == (2, 120 * MS)
+
+
+def test_lines_of_a_function_that_wait_are_apart() -> None:
+    history = _busy_twice((5, 0), (5, 2))
+
+    blocks = [each.sentence for each in meantime.findings(history) if each.kind == "block"]
+    names = [sentence.partition(" blocked ")[0] for sentence in blocks]
+    assert sorted(names) == ["slow (a.py:3)", "slow (a.py:4), in loads (decoder.py:1),"]
+
+
+def test_a_block_is_named_by_its_stack_however_often_its_thread_waits() -> None:
+    polls = [(ms, 0, 5 if ms % 2 else 0, 0) for ms in range(101, 200)]
+    history = _recorded(
+        *((0, 0, 1, -1), (100, 0, 0, 0), *polls, (200, 0, 1, -1), (900, 0, -1, -1)),
+        *((0, 1, 2, 1), (100, 1, 0, -1), (200, 1, 2, 1), (900, 1, -1, -1)),
+    )
+
+    (block,) = [each for each in meantime.findings(history) if each.kind == "block"]
+    assert block.sentence.startswith("slow (a.py:3) blocked the event loop for 100 ms")
+
+
+def test_callbacks_that_the_loop_runs_one_after_another_are_blocks_of_their_own() -> None:
+    history = _recorded(
+        *((0, 0, 1, -1), (100, 0, 0, 0), (160, 0, 0, 3), (230, 0, 1, -1), (900, 0, -1, -1)),
+        *((0, 1, 2, 1), (230, 1, 0, 1), (231, 1, 2, 1), (900, 1, -1, -1)),
+        *((100, 5, 0, -1), (160, 5, -1, -1), (160, 6, 0, -1), (230, 6, -1, -1)),
+    )
+
+    blocks = [each for each in meantime.findings(history) if each.kind == "block"]
+    assert [each.sentence.partition(";")[0] for each in blocks] == [
+        "other (a.py:7) blocked the event loop for 70 ms",
+        "slow (a.py:3) blocked the event loop for 60 ms",
+    ]

@@ -23,7 +23,7 @@ import numpy as np
 from meantime.query.findings.finding import FILE, Finding, several, text_of_ns, times
 from meantime.query.findings.outliers import Usual
 from meantime.query.findings.scope import chosen, joined
-from meantime.query.findings.steps import Culprit, culprit, own_files
+from meantime.query.findings.steps import FRAME, Culprit, culprit, own_files
 from meantime.query.processes import ProcessTree
 from meantime.query.ranges import clipped
 
@@ -41,13 +41,8 @@ _LONG_NS, _SHORT_NS = 5 * 10**7, 10**7
 _SHORT_SHARE = 100
 _RUNNING, _PARKED, _CPU_WAIT, _GIL_WAIT = "running", "parked", "cpu-wait", "gil-wait"
 # A step goes on while its thread waits.
-_IN_STEP = dict.fromkeys(
-    [
-        *(_CPU_WAIT, _GIL_WAIT, "gil-handoff", "lock-wait", "polling", "sleeping", "io-wait"),
-        "child-wait",
-    ],
-    _RUNNING,
-)
+_WAITS = ("lock-wait", "polling", "sleeping", "io-wait", "child-wait")
+_IN_STEP = dict.fromkeys([_CPU_WAIT, _GIL_WAIT, "gil-handoff", *_WAITS], _RUNNING)
 _READY = {"spawned", "runnable"}
 # How long after a block a wait may end that the loop could not end earlier, and for how long the
 # loop is parked if it has caught up.
@@ -56,6 +51,7 @@ _AFTER_NS, _IDLE_NS = 2 * 10**7, 10**6
 # are so many tasks that the states of each time are looked up by themselves.
 _MOST_BLOCKS, _MOST_LOOKED_UP = 500, 10
 _MOST_RANGES = 100
+_MOST_LINES = 3
 
 
 class _Step(NamedTuple):
@@ -116,16 +112,21 @@ def _by_code(scope: Scope) -> Iterator[tuple[int, str, list[_Block], str]]:
     running = None if states is None else _running(scope, loops, states)
     usual_ns = _usual_ns(running)
     limit_ns = min(usual_ns, _LONG_NS)
+    handles = scope.kind("Callback")
+    calls = None if handles is None else scope.rows(handles)
+    ran = [part for part in (running, calls) if part is not None and len(part.quark)]
+    in_order = _by_time(joined(ran)) if ran else None
+    called = frozenset[int]() if handles is None else frozenset(handles.quarks.tolist())
     steps = [
-        step
+        step._replace(task=-1) if step.task in called else step
         for row in range(len(busy.quark))
-        for step in _steps(scope, busy, row, running)
+        for step in _steps(scope, busy, row, in_order)
         if step.duration_ns >= limit_ns
     ]
     groups: dict[tuple[int, str], list[_Block]] = defaultdict(list)
     for block in _named_alike(list(_blocks(scope, loops, tasks, steps, states))):
         groups[block.step.loop, block.code.key].append(block)
-    for (loop, _), blocks in groups.items():
+    for loop, blocks in _of_one_function(scope, groups):
         total_ns = sum(block.step.duration_ns for block in blocks)
         # one that is short, alone and of unknown code is what the system does to any program
         is_chance = total_ns < BLOCK_NS and len(blocks) == 1 and not blocks[0].code.key
@@ -136,6 +137,39 @@ def _by_code(scope: Scope) -> Iterator[tuple[int, str, list[_Block], str]]:
             part = f"; of the {most:,} longest times the loop was busy" if is_part else ""
             blocks.sort(key=lambda block: -block.step.duration_ns)
             yield loop, where, blocks, part
+
+
+def _of_one_function(
+    scope: Scope, groups: dict[tuple[int, str], list[_Block]]
+) -> Iterator[tuple[int, list[_Block]]]:
+    """Yield the loop and the blocks of each code, those of one function that computes as one.
+
+    The stack of a function that computes shows any of the lines that it repeats. One that waits is
+    at the line that blocks, so another line is another cause.
+    """
+    merged: dict[tuple[int, str], list[list[_Block]]] = defaultdict(list)
+    for (loop, key), blocks in groups.items():
+        frame = FRAME.fullmatch(key)
+        waited_ns = sum(_waited_ns(scope, block.step) for block in blocks)
+        waits = 2 * waited_ns > sum(block.step.duration_ns for block in blocks)
+        computes = frame is not None and blocks[0].code.is_seen and not waits
+        name = f"{frame[1]} ({frame[2]}) {blocks[0].code.between}" if frame and computes else key
+        merged[loop, name].append(blocks)
+    for (loop, _), parts in merged.items():
+        parts.sort(key=lambda part: -sum(block.step.duration_ns for block in part))
+        code = parts[0][0].code
+        if len(parts) > 1:
+            code = code._replace(lines=tuple(sorted(_line(part[0].code) for part in parts[1:])))
+        yield loop, [block._replace(code=code) for part in parts for block in part]
+
+
+def _line(code: Culprit) -> int:
+    return int(code.key.rpartition(":")[2].removesuffix(")"))
+
+
+def _waited_ns(scope: Scope, step: _Step) -> int:
+    """Return for how long the thread of a step waited for something other than a processor."""
+    return sum(_time_in(scope, step.loop, state, step.range_ns) for state in _WAITS)
 
 
 def _blocks(
@@ -186,20 +220,24 @@ def _task_states(scope: Scope, tasks: Kind, busy: StateRows) -> StateRows:
 
 def _running(scope: Scope, loops: Kind, states: StateRows) -> StateRows:
     """Return the steps of tasks in order of time."""
-    rows = np.flatnonzero(np.isin(states.state, states.codes({_RUNNING})))
-    rows = rows[np.lexsort((-states.end_ns[rows], states.start_ns[rows]))]
-    start_ns, end_ns = states.start_ns[rows], states.end_ns[rows]
+    states = _by_time(chosen(states, np.isin(states.state, states.codes({_RUNNING}))))
+    start_ns, end_ns = states.start_ns, states.end_ns
     length_ns = end_ns - start_ns
     # The first step of an eager task is inside that of the task that creates it: that is its time.
     is_outer = (end_ns[1:] <= end_ns[:-1]) & (length_ns[1:] >= length_ns[:-1] // 10 * 9)
     is_outer &= length_ns[:-1] >= _SHORT_NS
-    kept = np.ones(len(rows), np.bool_)
+    kept = np.ones(len(states.quark), np.bool_)
     for index in np.flatnonzero(is_outer).tolist():
-        tasks = states.quark[rows[index : index + 2]].tolist()
+        tasks = states.quark[index : index + 2].tolist()
         on = [[_is_on(scope, task, loop) for loop in loops.quarks.tolist()] for task in tasks]
         # steps of two loops of a process may be at the same time
         kept[index] = on[0] != on[1] or sum(on[0]) > 1
-    return chosen(states, rows[kept])
+    return chosen(states, kept)
+
+
+def _by_time(rows: StateRows) -> StateRows:
+    """Return rows in order of time, of those that begin together the longest first."""
+    return chosen(rows, np.lexsort((-rows.end_ns, rows.start_ns)))
 
 
 def _usual_ns(running: StateRows | None) -> float:
@@ -344,10 +382,23 @@ def _caught_up_ns(scope: Scope, loop: int, after_ns: int) -> int:
     return latest_ns
 
 
+def _lines(lines: tuple[int, ...]) -> str:
+    """Return line numbers as a phrase: `line 3`, `lines 3 and 5`, `lines 3, 4 and 2 more`."""
+    shown = [str(line) for line in lines[:_MOST_LINES]]
+    if len(lines) > _MOST_LINES:
+        shown[-1:] = [f"{len(lines) - _MOST_LINES + 1} more"]
+    *first, last = shown
+    return f"lines {', '.join(first)} and {last}" if first else f"line {last}"
+
+
 def _finding(scope: Scope, loop: int, where: str, blocks: list[_Block], part: str) -> Finding:
     steps = [block.step for block in blocks]
     total_ns = sum(step.duration_ns for step in steps)
-    text = f"{blocks[0].code.name} blocked {where} for {text_of_ns(steps[0].duration_ns)}"
+    code = blocks[0].code
+    name = code.name
+    if code.lines:
+        name = name.replace(code.key, f"{code.key.removesuffix(')')}, also {_lines(code.lines)})")
+    text = f"{name} blocked {where} for {text_of_ns(steps[0].duration_ns)}"
     if len(blocks) > 1:
         text += f", {times(len(blocks))} ({text_of_ns(total_ns)} in all)"
     cpu_wait_ns = sum(block.cpu_wait_ns for block in blocks)

@@ -78,12 +78,11 @@ class StateRows(NamedTuple):
         return [code for code, name in enumerate(self.names) if name in wanted]
 
     def named_alike(self, alike: Mapping[str, str]) -> StateRows:
-        """Return the rows with some states replaced by others, where both occur."""
-        codes = list(range(len(self.names)))
-        for name, other in alike.items():
-            if name in self.names and other in self.names:
-                codes[self.names.index(name)] = self.names.index(other)
-        return self._replace(state=np.array([*codes, 0], np.int32)[self.state])
+        """Return the rows with some states replaced by others."""
+        table = {name: code for code, name in enumerate(self.names)}
+        codes = [table.setdefault(alike.get(name, name), len(table)) for name in self.names]
+        state = np.array([*codes, 0], np.int32)[self.state]
+        return self._replace(state=state, names=list(table))
 
     def merged(self) -> StateRows:
         """Return the rows, those of one state that touch as one, with the tag of the first."""

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from meantime.query.findings.finding import Range
     from meantime.query.findings.scope import Scope, StateRows
 
-__all__ = ["Culprit", "culprit", "own_files"]
+__all__ = ["FRAME", "Culprit", "culprit", "own_files"]
 
-# A frame, as a recording writes it: the function, and the file and first line of its code.
-_FRAME = re.compile(r"(.*) \((.+):(\d+)\)")
+# A frame, as a recording writes it: the function, the file, and the line.
+FRAME = re.compile(r"(.*) \((.+):(\d+)\)")
 # Modules in packages of the standard library that run or are called by tasks.
 _STANDARD = {
     *sys.stdlib_module_names,
@@ -57,12 +57,14 @@ class Culprit(NamedTuple):
         between: What is the same for all steps of tasks of one kind between the same waits; empty
             if unknown.
         is_seen: Whether it was seen to run, and not concluded from what was to run.
+        lines: Further lines of the function that were seen in other steps.
     """
 
     name: str
     key: str
     between: str = ""
     is_seen: bool = True
+    lines: tuple[int, ...] = ()
 
 
 def culprit(  # noqa: PLR0917 - what is known of a step
@@ -117,17 +119,19 @@ def _measured(scope: Scope, loop: int, range_ns: Range, own: frozenset[str]) -> 
 
 def _recorded(scope: Scope, loop: int, range_ns: Range) -> dict[str, Any]:
     """Return what a recording says of the code that ran for most of a step; empty if nothing."""
-    most_ns = 0
-    found: dict[str, Any] = {}
+    # a step that waits again and again has many states of the same code
+    sums: Counter[int] = Counter()
     for state in scope.history.iterate(loop, range_ns[0]):
         if state.start_ns >= range_ns[1]:
             break
         part_ns = min(state.end_ns, range_ns[1]) - max(state.start_ns, range_ns[0])
-        tag = _tag(scope, -1 if state.tag is None else state.tag)
-        # a loop that runs nothing in particular has its own name and runtime
-        if part_ns > most_ns:
-            most_ns, found = part_ns, tag if "function" in tag and "runtime" not in tag else {}
-    return found if 2 * most_ns >= range_ns[1] - range_ns[0] else {}
+        sums[-1 if state.tag is None else state.tag] += part_ns
+    ((tag, most_ns),) = sums.most_common(1) or [(-1, 0)]
+    found = _tag(scope, tag)
+    # a loop that runs nothing in particular has its own name and runtime
+    if 2 * most_ns < range_ns[1] - range_ns[0] or "function" not in found or "runtime" in found:
+        return {}
+    return found
 
 
 def _between(scope: Scope, task: int, range_ns: Range, states: StateRows) -> Culprit:
@@ -222,7 +226,7 @@ def own_files(history: History) -> frozenset[str]:
 
 def _innermost(frames: Sequence[str], own: frozenset[str]) -> str | None:
     """Return the innermost frame of own code, or else that of no standard library."""
-    files = [(match[2] if (match := _FRAME.fullmatch(frame)) else "<") for frame in frames]
+    files = [(match[2] if (match := FRAME.fullmatch(frame)) else "<") for frame in frames]
     called = [frame for frame, file in zip(frames, files, strict=True) if file in own]
     if not called:
         called = [
