@@ -187,10 +187,26 @@ static void facts_name(char *name) {
     snprintf(name, MAX_FILE_NAME, "%u.%u.facts", rec.pid, rec.incarnation);
 }
 
+static int open_process(void);
+
+/* A forked process has no facts file until its first event, and the first task that it spawns has a
+   location to define before that. */
+static void open_child(void) {
+    int error = errno;
+    if (inside_stream || now_ns() >= (uint64_t)rec.deadline_ns) return;
+    inside_stream++;
+    pthread_mutex_lock(&rec_mutex);
+    if (recording_on && !rec.facts.inode) open_process();
+    pthread_mutex_unlock(&rec_mutex);
+    inside_stream--;
+    errno = error;
+}
+
 static void write_fact(uint8_t kind, uint32_t id, const void *payload, uint32_t bytes) {
     slot buffer[1 + MAX_TEXT / 16];
     char name[MAX_FILE_NAME];
     size_t size = 16 + ((size_t)bytes + 15) / 16 * 16;
+    if (!rec.facts.inode && recording_on) open_child();
     if (!rec.facts.inode) return;
     memset(buffer, 0, size);
     buffer[0].w0 = now_ns() << 8 | kind;
