@@ -162,6 +162,26 @@ def test_a_lock_and_a_pool_that_many_wait_for_are_found(tmp_path: Path) -> None:
     assert "up to 18 at once" in sentences[1]
 
 
+POOL_OF_THREADS = """\
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+with ThreadPoolExecutor(2) as pool:
+    for _ in range(8):
+        pool.submit(time.sleep, 0.02)
+"""
+
+
+def test_a_full_pool_of_a_program_without_tasks_is_found(tmp_path: Path) -> None:
+    (found,) = findings_of(tmp_path, POOL_OF_THREADS)
+
+    assert found.kind == "contention"
+    assert found.sentence.startswith("work for the 2 threads of ThreadPoolExecutor-0 waited for ")
+    # the last but two waits for those before it
+    assert found.end_ns - found.start_ns >= 60 * MS
+    assert found.count >= 6
+
+
 def test_nothing_stands_out_in_a_steady_program(tmp_path: Path) -> None:
     for number in range(5):
         folder = tmp_path / f"{number}"

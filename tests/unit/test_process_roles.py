@@ -149,3 +149,26 @@ def test_statistics_of_processes_are_of_their_loops_and_tasks() -> None:
         ("Tasks", "3 worker 2 of 2", 1, 9),
         ("Tasks", "4", 1, 9),
     ]
+
+
+def test_blocks_of_a_loop_are_found_though_it_runs_on() -> None:
+    trace = Trace("run.mtr", "recording", iter(()))
+    trace.facts |= {fact_name(label): described("", "", "x") for label in ("1", "2")}
+    trace.paths += [("Loops", "1 MainThread 1"), ("Tasks", "work", "1.1")]
+    trace.values += ["running", "waiting:sleep", "parked"]
+    trace.tags += [{"function": "slow", "stack": "slow (a.py:3)"}]
+    trace.lanes += [lane_of("Loops"), lane_of("Tasks")]
+    rows = [(0, 0, 2, -1), (0, 1, 1, -1), (95, 0, 0, -1), (100, 1, 0, -1), (102, 0, 0, 0)]
+    rows += [(200, 0, 0, -1), (200, 1, 1, -1), (205, 0, 2, -1), (400, 0, -1, -1)]
+    rows += [(400, 1, -1, -1)]
+    time_ms, *columns = np.array(rows, np.int64).T
+    entity, state, tag = (column.astype(np.int32) for column in columns)
+    trace.batches = iter([StateChanges(time_ms * 10**6, entity, state, tag)])
+    trace.bounds = (0, 400 * 10**6)
+
+    found = group_statistics(meantime.build(trace), by="process").rows
+
+    assert [(row.kind, row.block_ns) for row in found] == [
+        ("Loops", {"slow (a.py:3)": 100 * 10**6}),
+        ("Tasks", {"slow (a.py:3)": 100 * 10**6}),
+    ]

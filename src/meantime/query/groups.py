@@ -217,7 +217,7 @@ def _members(
     quarks: Int32s,
     range_ns: tuple[int, int],
     *,
-    blocks: Mapping[tuple[int, int], str],
+    blocks: Mapping[tuple[int, int], tuple[int, str]],
 ) -> Iterator[_Members]:
     lived = lifetimes(history, quarks)
     keys = _Numbers()
@@ -255,7 +255,7 @@ class _Spent:
         quarks: The entities.
         group: The group of each.
         range_ns: The range in question.
-        blocks: The code of steps that blocked an event loop, by when they ran.
+        blocks: The loop and the code of steps that blocked one, by when they ran.
 
     Attributes:
         exists: Which entities have a state in it.
@@ -268,7 +268,7 @@ class _Spent:
         quarks: Int32s,
         group: Int64s,
         range_ns: tuple[int, int],
-        blocks: Mapping[tuple[int, int], str],
+        blocks: Mapping[tuple[int, int], tuple[int, str]],
     ) -> None:
         self.exists = np.zeros(len(quarks), np.bool_)
         self.failed = np.zeros(len(quarks), np.bool_)
@@ -282,6 +282,7 @@ class _Spent:
         held = [_Held(history, name, range_ns) for name in processes.names]
         row_of = np.zeros(len(history.attributes), np.int64)
         row_of[quarks] = np.arange(len(quarks))
+        members = set(quarks.tolist())
         for batch in intervals_between(history, quarks, *range_ns):
             kept = has_state(batch)
             row, state = row_of[batch.quark[kept]], self._codes(batch, kept)
@@ -300,8 +301,12 @@ class _Spent:
             long = (state == self._states.of(_RUNNING)) & (end_ns - start_ns >= BLOCKED_NS)
             ranges = zip(start_ns[long].tolist(), end_ns[long].tolist(), strict=True)
             for number, range_ in zip(group[row[long]].tolist(), ranges, strict=True):
-                if code := blocks.get(range_):
-                    self._in_blocks[number][code] += range_[1] - range_[0]
+                if range_ in blocks and blocks[range_][0] not in members:
+                    self._in_blocks[number][blocks[range_][1]] += range_[1] - range_[0]
+        # a loop runs on after a step, so none of its states need begin and end with one
+        for (start, end), (loop, code) in blocks.items():
+            if loop in members:
+                self._in_blocks[int(group[row_of[loop]])][code] += end - start
 
     def in_blocks(self, number: int) -> dict[str, int]:
         """Return the time of a group in steps that blocked a loop, by their code."""

@@ -81,11 +81,11 @@ def blocking_steps(scope: Scope) -> Iterator[Finding]:
         yield _finding(scope, loop, where, blocks, part)
 
 
-def blocking_code(scope: Scope) -> dict[Range, str]:
-    """Return the code of each step in these findings, by when it ran."""
+def blocking_code(scope: Scope) -> dict[Range, tuple[int, str]]:
+    """Return the loop and the code of each step in these findings, by when it ran."""
     return {
-        block.step.range_ns: blocks[0].code.name.partition(", serving ")[0].rstrip(",")
-        for _, _, blocks, _ in _by_code(scope)
+        block.step.range_ns: (loop, blocks[0].code.name.partition(", serving ")[0].rstrip(","))
+        for loop, _, blocks, _ in _by_code(scope)
         for block in blocks
     }
 
@@ -358,7 +358,9 @@ def _thread(scope: Scope, quark: int) -> str:
     """Return the name of a thread, from the path of its lane or its loop's, with its process."""
     process, _, thread = scope.history.attributes.path(quark)[-1].partition(" ")
     if process.isdecimal() and " " in thread:
-        return f"{thread} in process {process}"
+        # the thread that a process begins with has its number
+        role = thread.removesuffix(f"MainThread {process}").rstrip(", ")
+        return f"{role} in process {process}" if role else f"process {process}"
     return f"{process} {thread}".strip()
 
 

@@ -8,6 +8,7 @@ most at once: the time for which the queue would have had its full length.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +30,11 @@ _CONTENDED = {"waiting:lock": "a lock", "waiting:semaphore": "a semaphore"}
 _SHARE, _FEWEST_WAITING = 0.2, 2
 # The flow of a recording from where work is submitted to a pool to where a thread begins it.
 _SUBMIT, _WORK = "submit", "running"
+# An idle thread takes less to begin.
+_LEAST_WAIT_NS = 10**6
+# The counters of a recording's pools, for work that no task submitted.
+_COUNTERS, _QUEUED, _RUNNING = "Processes/*/Counters/*", "queued", "running"
+_POOL = re.compile(r"(.*) \((\d+) threads\)")
 
 
 def contention(scope: Scope) -> Iterator[Finding]:
@@ -91,38 +97,84 @@ def full_pools(scope: Scope) -> Iterator[Finding]:
     pools: dict[str, list[int]] = {}
     for worker in kind.quarks.tolist():
         pools.setdefault(_pool(scope, worker), []).append(worker)
+    of_tasks = set()
     for pool, workers in pools.items():
         own = submitted[np.isin(flows.to_quark[submitted], workers)]
-        if not len(own):
+        if len(own):
+            of_tasks.add(pool)
+            busy = np.isin(rows.quark, workers) & np.isin(rows.state, rows.codes({_WORK}))
+            worked_ns = int(rows.duration_ns[busy].sum())
+            waits = flows.from_ns[own], flows.to_ns[own]
+            threads = f"the {several(len(workers), 'thread')} of {pool}"
+            yield from _full_pool(scope, threads, waits, worked_ns, workers)
+    for queued in scope.history.quarks(f"{_COUNTERS}/{_QUEUED}").tolist():
+        _, process, _, name, _ = scope.history.attributes.path(queued)
+        pool, count = found.groups() if (found := _POOL.fullmatch(name)) else (name, "")
+        running = scope.history.attributes.find("Processes", process, "Counters", name, _RUNNING)
+        if running is None or {pool, f"{process} {pool}"} & of_tasks:
             continue
-        start_ns, end_ns = flows.from_ns[own], flows.to_ns[own]
-        total_ns = int((end_ns - start_ns).sum())
-        busy = np.isin(rows.quark, workers) & np.isin(rows.state, rows.codes({_WORK}))
-        worked_ns = int(rows.duration_ns[busy].sum())
-        most = _most_at_once(start_ns, end_ns)
-        lost_ns = total_ns // max(1, most)
-        if (
-            most < _FEWEST_WAITING
-            or total_ns < _SHARE * (total_ns + worked_ns)
-            or lost_ns < scope.length_ns // 100
-        ):
-            continue
-        order = np.argsort(start_ns - end_ns, kind="stable")[:_MOST_RANGES]
-        text = (
-            f"work for the {several(len(workers), 'thread')} of {pool} waited for a free one,"
-            f" {text_of_ns(total_ns / len(own))} on average and up to"
-            f" {text_of_ns(int((end_ns - start_ns).max()))}, {times(len(own))};"
-            f" up to {most:,} at once"
+        threads = (
+            f"the {several(int(count), 'thread')} of {pool}" if count else f"a thread of {pool}"
         )
-        yield Finding(
-            "contention",
-            text,
-            lost_ns,
-            tuple(zip(start_ns[order].tolist(), end_ns[order].tolist(), strict=True)),
-            len(own),
-            tuple(scope.path(worker) for worker in workers[:_MOST_RANGES]),
-            arguments=("statemap", FILE, *scope.options(), "-o", "pool.svg"),
-        )
+        began_ns, ended_ns = _in_order(scope, running)
+        worked_ns = int((ended_ns - began_ns).sum())
+        yield from _full_pool(scope, threads, _in_order(scope, queued), worked_ns, [queued])
+
+
+def _in_order(scope: Scope, counter: int) -> tuple[Int64s, Int64s]:
+    """Return when a counter's items came and went, if those that came first went first."""
+    came: list[int] = []
+    went: list[int] = []
+    before = 0
+    for value in scope.history.iterate(counter, scope.start_ns):
+        if value.start_ns >= scope.end_ns:
+            break
+        now = value.value if isinstance(value.value, int) else 0
+        (came if now > before else went).extend([value.start_ns] * abs(now - before))
+        before = now
+    went += [scope.end_ns] * (len(came) - len(went))
+    return np.array(came, np.int64), np.array(went, np.int64)
+
+
+def _full_pool(
+    scope: Scope, threads: str, waits: tuple[Int64s, Int64s], worked_ns: int, quarks: list[int]
+) -> Iterator[Finding]:
+    """Yield a finding for a pool if its work waited for long.
+
+    Args:
+        scope: The history.
+        threads: What the work waited for, as a phrase.
+        waits: When work was submitted, and when it began.
+        worked_ns: How long it ran, in all.
+        quarks: The entities of the pool.
+    """
+    waited = waits[1] - waits[0] >= _LEAST_WAIT_NS
+    start_ns, end_ns = waits[0][waited], waits[1][waited]
+    total_ns = int((end_ns - start_ns).sum())
+    most = _most_at_once(start_ns, end_ns)
+    lost_ns = total_ns // max(1, most)
+    if (
+        most < _FEWEST_WAITING
+        or total_ns < _SHARE * (total_ns + worked_ns)
+        or lost_ns < scope.length_ns // 100
+    ):
+        return
+    order = np.argsort(start_ns - end_ns, kind="stable")[:_MOST_RANGES]
+    text = (
+        f"work for {threads} waited for a free one,"
+        f" {text_of_ns(total_ns / len(start_ns))} on average and up to"
+        f" {text_of_ns(int((end_ns - start_ns).max()))}, {times(len(start_ns))};"
+        f" up to {most:,} at once"
+    )
+    yield Finding(
+        "contention",
+        text,
+        lost_ns,
+        tuple(zip(start_ns[order].tolist(), end_ns[order].tolist(), strict=True)),
+        len(start_ns),
+        tuple(scope.path(quark) for quark in quarks[:_MOST_RANGES]),
+        arguments=("statemap", FILE, *scope.options(), "-o", "pool.svg"),
+    )
 
 
 def _pool(scope: Scope, worker: int) -> str:
