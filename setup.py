@@ -40,6 +40,7 @@ FASTER_WITH_O2 = {
     "jfr",
     "perf",
     "perfetto",
+    "pixel_columns",
     "scan_statemap",
     "service_rows",
     "spall",

@@ -16,6 +16,9 @@ cdef extern from "grid.h":
     Grid grid_of(int64_t, int64_t, int64_t) noexcept nogil
     uint64_t grid_cell(const Grid*, int64_t) noexcept nogil
 
+cdef extern from "rows.h":
+    void prefetch(const void*) noexcept nogil
+
 cdef enum:
     PIXELS = 8620
 
@@ -176,6 +179,10 @@ cdef void _merge(
     while heap.count:
         entry = heap.entries[0]
         node = &nodes[entry.id]
+        # The next node is most likely one of these; a row's nodes are more than the nearest cache
+        # has. The heap has room for three entries more than it needs.
+        prefetch(&nodes[heap.entries[1].id])
+        prefetch(&nodes[heap.entries[2].id])
         if entry.version != node.version:
             _pop(heap)
             continue

@@ -29,6 +29,22 @@ cdef inline void add(Row* row, int64_t x, int64_t layer, double part) noexcept n
     row.covered[x * row.layers + layer] += part
 
 
+cdef inline void cover(
+    Row* row, double left, double right, int64_t layer, double share
+) noexcept nogil:
+    """Add a layer with this share of [left, right) to the columns that it is in."""
+    cdef int64_t x = <int64_t> left  # not negative, so a conversion is its floor
+    cdef int64_t last = <int64_t> right
+    if x == last:
+        add(row, x, layer, share * (right - left))
+        return
+    add(row, x, layer, share * (x + 1 - left))
+    for x in range(x + 1, last):
+        add(row, x, layer, share)
+    if right > last:
+        add(row, last, layer, share * (right - last))
+
+
 cdef void draw(Row* row, const uint8_t* noticed, uint8_t* lines) noexcept nogil:
     """Write the columns of a row: 1 and the layer for a pixel, 0 where no state is."""
     cdef int64_t x, layer, y, end, drawn, largest, lacking, size, taken, most, smallest
@@ -48,7 +64,7 @@ cdef void draw(Row* row, const uint8_t* noticed, uint8_t* lines) noexcept nogil:
             if covered[layer] <= 0:
                 continue
             sum += covered[layer]
-            end = <int64_t> floor(min(1.0, sum) * row.tall + 0.5)
+            end = <int64_t> (min(1.0, sum) * row.tall + 0.5)  # not negative: floored
             size = end - drawn
             drawn = end
             if size < least and noticed[layer]:
@@ -102,11 +118,10 @@ def stack(
         width: Pixels a line.
         tall: Lines a row.
     """
-    cdef int64_t rows = row_offsets.shape[0] - 1, number, i, j, x, last
+    cdef int64_t rows = row_offsets.shape[0] - 1, number, i, j
     cdef double scale = width / (<double> window_end_ns - <double> window_start_ns)
-    cdef double left, right, length, share = 1
+    cdef double left, right, length
     cdef bint single = state_offsets is None
-    cdef int64_t first_state, last_state
     image = bytearray(rows * tall * width)
     if not len(image):
         return bytes(image)
@@ -124,27 +139,21 @@ def stack(
         with nogil:
             for number in range(rows):
                 memset(row.mixed, 0, width)
+                right = 0
                 for i in range(row_offsets[number], row_offsets[number + 1]):
-                    left = max(0.0, (start_ns[i] - window_start_ns) * scale)
+                    # most begin where the one before ends
+                    if i == row_offsets[number] or start_ns[i] != end_ns[i - 1]:
+                        right = (start_ns[i] - window_start_ns) * scale
+                    left = max(0.0, right)
                     right = min(<double> width, (end_ns[i] - window_start_ns) * scale)
                     if right <= left:
                         continue  # outside the window
+                    if single:
+                        cover(&row, left, right, layer_of[state_index[i]], 1)
+                        continue
                     length = <double> (end_ns[i] - start_ns[i])
-                    first_state = i if single else state_offsets[i]
-                    last_state = i + 1 if single else state_offsets[i + 1]
-                    for j in range(first_state, last_state):
-                        if not single:
-                            share = state_ns[j] / length
-                        x = <int64_t> left  # not negative, so a conversion is its floor
-                        last = <int64_t> right
-                        if x == last:
-                            add(&row, x, layer_of[state_index[j]], share * (right - left))
-                            continue
-                        add(&row, x, layer_of[state_index[j]], share * (x + 1 - left))
-                        for x in range(x + 1, last):
-                            add(&row, x, layer_of[state_index[j]], share)
-                        if right > last:
-                            add(&row, last, layer_of[state_index[j]], share * (right - last))
+                    for j in range(state_offsets[i], state_offsets[i + 1]):
+                        cover(&row, left, right, layer_of[state_index[j]], state_ns[j] / length)
                 draw(&row, &noticed[0], &lines[number * tall * width])
     finally:
         free(row.covered)

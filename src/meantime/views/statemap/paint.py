@@ -89,8 +89,8 @@ def _mix(
 ) -> None:
     """Write the colours of rectangles that may have several states, and gaps between them."""
     state_offsets, state_index, state_ns = times
-    before_ns = np.concatenate([np.zeros(1, np.int64), np.cumsum(state_ns)])
-    covered_ns = np.diff(before_ns[state_offsets])
+    # each rectangle has a state
+    covered_ns = np.add.reduceat(state_ns, state_offsets[:-1])
     blend(start_ns, start_ns + covered_ns, state_offsets, state_index, state_ns, encoded, fill)
     partly = np.flatnonzero(covered_ns < end_ns - start_ns)
     if len(partly):
