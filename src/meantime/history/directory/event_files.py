@@ -10,7 +10,6 @@ arguments.
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass, field
 from struct import Struct
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -35,6 +34,7 @@ from meantime.history.directory.manifest import items_in
 from meantime.history.event_rows import LAYOUTS, Layout, joined_columns, limits_of
 from meantime.history.events import EventStore
 from meantime.history.numbers import AFTER_ALL, fits
+from meantime.kernels.checksum import crc32
 from meantime.kernels.gather import join_parts
 from meantime.kernels.span_search import TimeIndex
 from meantime.stacks import StackTable
@@ -107,13 +107,13 @@ def _write(file: BinaryIO, layout: Layout, columns: Columns, text: ArgumentText)
     for name, dtype in layout.columns.items():
         data = np.ascontiguousarray(columns[name], dtype).data.cast("B")
         padding = bytes(aligned(len(data)) - len(data))
-        checksum = zlib.crc32(padding, zlib.crc32(data, checksum))
+        checksum = crc32(padding, crc32(data, checksum))
         file.write(data)
         file.write(padding)
     size, text_checksum = 0, 0
     for part in texts:
         size += len(part)
-        text_checksum = zlib.crc32(part.data, text_checksum)
+        text_checksum = crc32(part.data, text_checksum)
         file.write(part.data)
     file.write(bytes(aligned(size) - size))
     end = file.tell()
@@ -166,7 +166,7 @@ def _head_of(data: bytes) -> _Head | None:
     packed = data[: _HEADER.size]
     if len(packed) < _HEADER.size or not packed.startswith(_MAGIC):
         return None
-    if zlib.crc32(packed[:-4]) != int.from_bytes(packed[-4:], "little"):
+    if crc32(packed[:-4]) != int.from_bytes(packed[-4:], "little"):
         return None
     head = _Head(*_HEADER.unpack(packed)[1:-1])
     return head if head.rows > 0 and head.text_bytes >= 0 else None
@@ -230,7 +230,7 @@ class StoredBlock:
             sections = _sections(self.layout, self.rows)
             file = self._file()
             data = file.read(HEADER_BYTES, size_of(sections))
-            if zlib.crc32(data.data) != self._head.checksum:
+            if crc32(data.data) != self._head.checksum:
                 raise file.error("the rows are damaged", HEADER_BYTES)
             columns = views(data, sections)
             if self.limits is not None:
@@ -280,7 +280,7 @@ class _BlockText:
         if self._bytes is None:
             file = self._file()
             data = file.read(self._offset, self._head.text_bytes)
-            if zlib.crc32(data.data) != self._head.text_checksum:
+            if crc32(data.data) != self._head.text_checksum:
                 raise file.error("the texts are damaged", self._offset)
             self._bytes = data.data
         return self._bytes[part]
@@ -531,7 +531,7 @@ def _parts(
         sections = _sections(layout, head.rows)
         data = file.read(offset + HEADER_BYTES, size_of(sections))
         text = file.read(offset + head.text_offset(layout), head.text_bytes)
-        if zlib.crc32(data.data) != head.checksum or zlib.crc32(text.data) != head.text_checksum:
+        if crc32(data.data) != head.checksum or crc32(text.data) != head.text_checksum:
             raise file.error("is damaged", offset)
         columns = views(data, sections)
         if layout.begin:

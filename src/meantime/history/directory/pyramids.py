@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from meantime.history.directory.container import (
 )
 from meantime.history.pyramid import build_pyramid
 from meantime.history.validation import pyramid_fault
+from meantime.kernels.checksum import crc32
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,7 +75,7 @@ def pack_pyramid(arrays: Arrays, checksum: int) -> list[bytes]:
     lengths = [len(array) for array in arrays.values()]
     body_crc = 0
     for part in parts:
-        body_crc = zlib.crc32(part, body_crc)
+        body_crc = crc32(part, body_crc)
     time_bytes = arrays["times"].itemsize
     return [pack_header(_HEADER, _MAGIC, checksum, *lengths, time_bytes, body_crc), *parts]
 
@@ -103,7 +103,7 @@ def open_pyramid(
     else:
         body = file.read(HEADER_BYTES, file.size_bytes - HEADER_BYTES)
     file.close()
-    if zlib.crc32(body.data) != body_crc:
+    if crc32(body.data) != body_crc:
         raise file.error("is cut or damaged", HEADER_BYTES)
     sections = [
         Section(name, np.dtype("<u8" if name == "times" and time_bytes == 8 else kind), length)

@@ -10,7 +10,6 @@ be kept in memory are mapped, and the length of their files is checked before ea
 from __future__ import annotations
 
 import threading
-import zlib
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -38,6 +37,7 @@ from meantime.history.directory.segment_index import (
 from meantime.history.pyramid import Pyramids
 from meantime.history.segment import Head, Segment
 from meantime.history.validation import head_fault, index_fault, rows_fault
+from meantime.kernels.checksum import crc32
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,7 +104,7 @@ def packed_segment(segment: Segment) -> tuple[bytes, bytes]:
     head, packed = segment.head, PackedIndex.of(segment)
     flags = head.wide | head.numeric << 1 | head.full << 2
     index = packed.data()
-    index_crc, rows_crc = zlib.crc32(index), zlib.crc32(segment.rows.data)
+    index_crc, rows_crc = crc32(index), crc32(segment.rows.data)
     sizes = packed.sizes()
     return pack_header(_HEADER, _MAGIC, *head[:8], flags, index_crc, rows_crc, *sizes), index
 
@@ -205,7 +205,7 @@ class StoredSegment(Segment):
             data = self._mapped[HEADER_BYTES : HEADER_BYTES + size_bytes].copy()
         # First the checksum, then the content: a matching checksum does not make numbers valid,
         # and kernels do not check them again.
-        if zlib.crc32(data.data) != self._stored.index_crc:
+        if crc32(data.data) != self._stored.index_crc:
             raise file.error("the index is damaged", HEADER_BYTES)
         try:
             if self._stored.sizes is None:
@@ -246,7 +246,7 @@ class StoredSegment(Segment):
             self.check_index()
             if self._mapped is None:
                 self._file.read_into(self.rows, offset)
-            if zlib.crc32(self.rows.data) != self._stored.rows_crc:
+            if crc32(self.rows.data) != self._stored.rows_crc:
                 raise self._file.error("the rows are damaged", offset)
             if self.limits is not None and (fault := rows_fault(self, self.limits)) is not None:
                 raise self._file.error(f"is invalid: {fault}", offset)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zlib
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from meantime.history.results import Flows, Points
 from meantime.history.samples import SampleTable
 from meantime.history.spans import SpanTable
 from meantime.kernels import seal
+from meantime.kernels.checksum import crc32
 from meantime.stacks import StackTable
 from meantime.trace import ArgumentText
 
@@ -321,7 +321,7 @@ class _Columns:
             for first in range(0, len(data), _BLOCK_BYTES):
                 block = data[first : first + _BLOCK_BYTES]
                 self._file.read_into(block, offset + first)
-                found = zlib.crc32(block.data, found)
+                found = crc32(block.data, found)
             if found != checksum:
                 raise InputError(
                     str(self._path), f"the column {name} is cut or damaged", offset=offset

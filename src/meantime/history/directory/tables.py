@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zlib
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -14,6 +13,7 @@ from meantime.history.directory.container import aligned
 from meantime.history.event_summary import overlaps_of, thread_ranks
 from meantime.history.events import texts_of
 from meantime.history.merging import SpanMerge, merged_rows
+from meantime.kernels.checksum import crc32
 from meantime.kernels.gather import is_counting
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ class _Writer:
             if len(part):
                 data = part.data.cast("B")
                 self._file.write(data)
-                checksum = zlib.crc32(data, checksum)
+                checksum = crc32(data, checksum)
                 rows += len(part)
         if rows:
             self.described.append([name, dtype.str, rows, self._offset, checksum])
@@ -314,7 +314,7 @@ class _PartsWriter:
         self._file.seek(column.offset + column.written * column.dtype.itemsize)
         self._file.write(data)
         column.written += len(part)
-        column.checksum = zlib.crc32(data, column.checksum)
+        column.checksum = crc32(data, column.checksum)
 
     def widen(self, name: str, dtype: np.dtype[Any]) -> None:
         """Make the items of the last column as wide as this type, if they are not."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 from meantime.errors import InputError
 from meantime.history.changes import Changes
 from meantime.history.directory.manifest import parsed, to_json
+from meantime.kernels.checksum import crc32
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +47,7 @@ def blocks(record: dict[str, Any], changes: Changes) -> Iterator[bytes]:
         part = changes.part(first, min(rows, first + _BLOCK_ROWS))
         text = to_json(record) if last else b""
         body = text + b"".join(column.tobytes() for column in part)
-        yield _HEADER.pack(_MAGIC, len(text), len(part.time_ns), zlib.crc32(body)) + body
+        yield _HEADER.pack(_MAGIC, len(text), len(part.time_ns), crc32(body)) + body
 
 
 def read_blocks(path: Path, size_bytes: int | None = None) -> Iterator[Entry]:
@@ -73,7 +73,7 @@ def read_blocks(path: Path, size_bytes: int | None = None) -> Iterator[Entry]:
             length = text_bytes + rows * _ROW_BYTES
             # A damaged length may be more memory than there is, so it is compared with the file.
             body = file.read(length) if length <= there - file.tell() else b""
-            if len(body) != length or zlib.crc32(body) != crc:
+            if len(body) != length or crc32(body) != crc:
                 return
             waiting.append(_changes(body[text_bytes:], rows))
             if text_bytes:
@@ -139,7 +139,7 @@ def _block_end(data: bytes, begin: int) -> int | None:
     magic, _, _, crc = _HEADER.unpack_from(data, begin)
     end = begin + length
     body = memoryview(data)[begin + _HEADER.size : end]
-    return end if magic == _MAGIC and zlib.crc32(body) == crc else None
+    return end if magic == _MAGIC and crc32(body) == crc else None
 
 
 def _changes(body: bytes, rows: int) -> Changes:
