@@ -191,6 +191,41 @@ def test_callbacks_block_a_loop_too(tmp_path: Path) -> None:
     assert live.longest.where() == "sleep"
 
 
+def test_a_stack_that_is_read_after_its_block_is_its_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def block() -> None:
+        seen = None
+        while seen is None or seen.code_ns < 0:
+            time.sleep(0.01)  # noqa: ASYNC251 - it is to block
+            now = LiveActivity(tmp_path / "run.mtr")
+            now.update()
+            seen = now.longest
+
+    def without_stacks(*arguments: Any) -> Any:
+        pieces, at = unread(*arguments)
+        kinds = {int(word) & 255 for words in pieces for word in words[::2]}
+        return ([], arguments[1]) if _recorder.KINDS["BLOCKED"] in kinds else (pieces, at)
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(block())
+    live, unread = LiveActivity(tmp_path / "run.mtr"), module._unread
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_unread", without_stacks)
+        live.update()
+    before = live.longest
+    live.update()
+
+    at_once = LiveActivity(tmp_path / "run.mtr")
+    at_once.update()
+
+    assert before is not None
+    assert before.code_ns < 0
+    assert live.longest is not None
+    assert live.longest.code_ns >= 0
+    assert live.longest == at_once.longest
+
+
 def test_a_recording_that_ends_while_it_is_read_is_read_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

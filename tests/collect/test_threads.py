@@ -26,6 +26,7 @@ import trio
 import meantime
 from meantime.collect import _recorder
 from meantime.kernels.record_kinds import KINDS
+from meantime.readers.recording import merge
 
 sys.path.insert(0, str(Path(__file__).parent))
 from reading import read
@@ -439,6 +440,21 @@ def test_the_main_thread_has_its_name_although_it_started_earlier(
 
 def _without_site(code: str) -> str:
     return f"import sys; sys.path[:] = {sys.path!r}\n{code}"
+
+
+def test_a_name_that_is_recorded_after_a_wait_for_the_gil_is_the_name_of_its_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merge, "BLOCK_RECORDS", 3)
+    with meantime.record(tmp_path / "run.mtr"):
+        _recorder.emit_text(KINDS["THREAD"], 77, "")
+        for _ in range(3):
+            _recorder.emit(KINDS["GIL_WAIT"])
+            _recorder.emit(KINDS["RESUMED"])
+        _recorder.emit_text(KINDS["THREAD"], 77, "late")
+
+    history = meantime.open(tmp_path / "run.mtr")
+    assert history.names[history.quark("Threads", "thread 77")] == "late 77"
 
 
 def test_threads_of_another_interpreter_do_no_harm(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ TEST: int
 COUNTER: int
 CALLBACK: int
 NO_LOCATION: int
+BLOCKED_AFTER_NS: int
 _Figures: TypeAlias = tuple[int, int, int, int]
 
 class TaskStates:

@@ -41,6 +41,7 @@ cdef enum:
 # step before.
 cdef enum:
     LEAST_BLOCKED_NS = 900_000
+BLOCKED_AFTER_NS = LEAST_BLOCKED_NS
 # The location numbers of stacks; the recorder counts both from 1.
 cdef enum:
     STACK_BIT = 0x80000000

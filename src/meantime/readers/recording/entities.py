@@ -60,6 +60,9 @@ class Entities:
         self._described = 0
         self._lanes: set[str] = set()
         self._paths: Counter[tuple[str, ...]] = Counter()
+        # the threads of entities whose names have not been recorded so far
+        self._unnamed: dict[int, tuple[int, int]] = {}
+        self._has_new_names = False
         # processes, numbers and names of tasks
         self._task_names: list[tuple[Int64s, Int64s, list[str]]] = []
         self._called: dict[tuple[int, int], str] = {}
@@ -73,6 +76,7 @@ class Entities:
             texts = [data.decode("utf-8", "replace") for data in found]
             self._task_names.append((self._replay.owners(names[1]), names[2], texts))
         for payload in item.payloads(_CALLED, _THREAD):
+            self._has_new_names = True
             if payload.kind == _CALLED or payload.data:
                 process, tid = self._replay.streams[payload.stream].process, payload.ident
                 name = thread_name(payload.data, tid, self._processes[process].pid)
@@ -82,11 +86,15 @@ class Entities:
         """Add paths and lanes for the entities that are new since the last call."""
         trace, states = self._trace, self._replay.states
         found = states.entities_since(self._described)
-        self._described = states.entity_count()
         if found.size:
             self._add_lanes(found[0])
             # the paths of requests and tests were added with them
-            trace.paths.extend(self._paths_of(found[:, ~np.isin(found[0], _HAS_PATH)]))
+            new = np.flatnonzero(~np.isin(found[0], _HAS_PATH))
+            trace.paths.extend(self._paths_of(new + self._described, *found[:, new]))
+        self._described = states.entity_count()
+        if self._has_new_names:
+            self._has_new_names = False
+            self._name_threads()
         for processes, numbers, texts in self._task_names:
             entities = states.task_entities(processes, numbers).tolist()
             trace.names.update(zip(entities, texts, strict=True))
@@ -103,8 +111,9 @@ class Entities:
             others = [lane for lane in self._trace.lanes if lane not in groups]
             self._trace.lanes[:] = [*groups, *others]
 
-    def _paths_of(self, found: Int64s) -> list[Path]:
-        what, owner, number, tag = found
+    def _paths_of(
+        self, entity: Int64s, what: Int64s, owner: Int64s, number: Int64s, tag: Int64s
+    ) -> list[Path]:
         paths = np.empty(len(what), np.object_)
         for kind, site_of, paths_of in (
             (TASK, self._site, task_paths),
@@ -117,15 +126,18 @@ class Entities:
                 made = paths_of(sites[which].tolist(), self.names_of(owner[rows], number[rows]))
                 paths[rows] = np.fromiter(made, np.object_, len(made))
         for row in np.flatnonzero(~np.isin(what, (TASK, CALLBACK))).tolist():
-            paths[row] = self._path(*found[:3, row].tolist())
+            columns = (what, owner, number, entity)
+            paths[row] = self._path(*(int(column[row]) for column in columns))
         return list(paths)
 
-    def _path(self, kind: int, owner: int, number: int) -> Path:
+    def _path(self, kind: int, owner: int, number: int, entity: int) -> Path:
         if kind == COUNTER:
             return counter_path(self._process_labels[owner], *self._counters[number])
         if kind in (PROCESS, SAMPLED):
             pid = self._process_labels[owner]
             return process_path(pid) if kind == PROCESS else thread_path(number, pid)
+        if not self._is_named(owner, number):
+            self._unnamed[entity] = owner, number
         path = GROUPS[kind], self._thread(owner, number)
         self._paths[path] += 1
         # another thread can have the same number and name, since numbers are reused
@@ -179,10 +191,23 @@ class Entities:
         labels = self._process_labels
         return task_names(numbers.tolist(), [labels[each] for each in processes.tolist()])
 
-    def _thread(self, stream: int, tid: int) -> str:
-        name = self._replay.thread_of(stream, tid)
+    def _name_threads(self) -> None:
+        """Name the threads whose names were recorded after their first states.
+
+        A thread whose first state is a wait for the GIL cannot read its name before the wait ends.
+        """
+        for entity, (stream, tid) in list(self._unnamed.items()):
+            if self._is_named(stream, tid):
+                self._trace.names[entity] = self._thread(stream, tid)
+                del self._unnamed[entity]
+
+    def _is_named(self, stream: int, tid: int) -> bool:
         process = self._replay.streams[stream].process
-        if name == f"thread {tid}" and (called := self._called.get((process, tid))):
+        return not self._replay.is_unnamed(stream, tid) or (process, tid) in self._called
+
+    def _thread(self, stream: int, tid: int) -> str:
+        name, process = self._replay.thread_of(stream, tid), self._replay.streams[stream].process
+        if self._replay.is_unnamed(stream, tid) and (called := self._called.get((process, tid))):
             name = f"{called} {tid}"
         if len(self._processes) == 1:
             return name

@@ -111,6 +111,10 @@ class Facts:
     closed: Closed | None = None
     truncated: int = 0
 
+    def stack(self, number: int) -> CodeLocation | None:
+        """Return the location of a long step's stack; None if it is not defined."""
+        return self.locations.get(number | _STACK_BIT)
+
     def add(self, kind: int, ident: int, data: bytes) -> None:
         """Add a record; those of other kinds, and of too few bytes, are ignored."""
         if kind == _LOCATION:

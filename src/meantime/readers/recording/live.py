@@ -13,7 +13,7 @@ import numpy as np
 from meantime.anomalies import Anomalies
 from meantime.kernels.record_kinds import KINDS
 from meantime.kernels.records import count
-from meantime.kernels.tasks import CALLBACK, TASK
+from meantime.kernels.tasks import BLOCKED_AFTER_NS, CALLBACK, TASK
 from meantime.providers.tasks import GROUPS
 from meantime.readers.recording.activity import Activity
 from meantime.readers.recording.blocks import Block
@@ -30,13 +30,14 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.readers.recording.listing import Process, StreamFiles
+    from meantime.readers.recording.merge import Records
     from meantime.readers.recording.pieces import Piece, StreamWords
 
 __all__ = ["LiveActivity"]
 
 _MANY = 100_000
 _MAX_ERROR = 4096
-_IO_WAIT = KINDS["IO_WAIT"]
+_IO_WAIT, _BLOCKED = KINDS["IO_WAIT"], KINDS["BLOCKED"]
 # a writer removes the record of a shorter wait; longer than that, as it may be interrupted
 _REMOVABLE_NS = 1_000_000
 
@@ -78,6 +79,9 @@ class LiveActivity:
         self._unwritten = Unwritten()
         self._entities = 0
         self._began_ns = 0
+        # the processes and ids of the threads of groups, and that of the longest block
+        self._threads: dict[int, tuple[int, int]] = {}
+        self._longest_thread: tuple[int, int] | None = None
         # groups of threads without a name so far: their streams and thread ids
         self._unnamed: dict[int, tuple[int, int]] = {}
         self.activity = Activity()
@@ -153,9 +157,12 @@ class LiveActivity:
             if self._read_facts(process):
                 for stream in process.streams.values():
                     self._read_stream(process, stream, new)
+                # what these records refer to may have been defined meanwhile
+                self._read_facts(process)
         self._replay.define()
-        for _ in self._replay.run([new.get(at, ()) for at in range(len(self._replay.streams))]):
+        for item in self._replay.run([new.get(at, ()) for at in range(len(self._replay.streams))]):
             self._take()
+            self._add_late_stacks(item)
             self._forget_ended()
         running = [process for process in files.processes if _runs(process, files.description)]
         self.is_live = bool(running)
@@ -280,6 +287,31 @@ class LiveActivity:
                 gil_ns,
                 self._replay.thread_named(holder),
             )
+            self._longest_thread = None
+            if loop >= 0:
+                (group,) = self.activity.group_of(np.array([loop], np.int32)).tolist()
+                self._longest_thread = self._threads[group]
+
+    def _add_late_stacks(self, item: Records) -> None:
+        """Add the code of the longest block, if its stack was read after its end."""
+        longest = self.longest
+        if longest is None or longest.code_ns >= 0:
+            return
+        for row in np.flatnonzero(item.kind == _BLOCKED).tolist():
+            time_ns = int(item.time_ns[row]) - self._replay.origin_ns
+            process = self._replay.streams[int(item.stream[row])].process
+            is_its = (process, int(item.ident[row])) == self._longest_thread
+            if is_its and longest.begin_ns + BLOCKED_AFTER_NS <= time_ns <= longest.end_ns:
+                stack = self._facts_of(process).stack(int(item.aux[row]))
+                if stack is not None and stack.function:
+                    self.longest = longest._replace(
+                        code=stack.code, calls=stack.calls, code_ns=time_ns
+                    )
+                    return
+
+    def _facts_of(self, process: int) -> Facts:
+        replayed = self._replay.processes[process]
+        return self._processes[replayed.pid, replayed.incarnation].facts
 
     def _location(self, tag: int) -> str:
         return self._replay.locations.all[tag].location if tag >= 0 else ""
@@ -299,6 +331,7 @@ class LiveActivity:
         for row in np.flatnonzero(~by_site).tolist():
             stream, tid = int(owner[row]), int(ident[row])
             group = self.activity.group((GROUPS[int(what[row])], self._thread(stream, tid)))
+            self._threads[group] = self._replay.streams[stream].process, tid
             if self._replay.is_unnamed(stream, tid):
                 self._unnamed[group] = stream, tid
             groups[row] = group
@@ -311,8 +344,9 @@ class LiveActivity:
         """
         for group, (stream, tid) in list(self._unnamed.items()):
             if not self._replay.is_unnamed(stream, tid):
-                kind, _ = self.activity.name_of_group(group)
-                self.activity.rename(group, (kind, self._thread(stream, tid)))
+                name = self.activity.name_of_group(group)[0], self._thread(stream, tid)
+                self.activity.rename(group, name)
+                self._threads[self.activity.group(name)] = self._threads[group]
                 del self._unnamed[group]
 
     def _thread(self, stream: int, tid: int) -> str:
