@@ -15,7 +15,15 @@ from meantime.cli.terminal import is_styled, width_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Column", "more", "print_facts", "print_table", "table_lines", "visible"]
+__all__ = [
+    "Column",
+    "more",
+    "print_facts",
+    "print_table",
+    "sentence_lines",
+    "table_lines",
+    "visible",
+]
 
 _INDENT, _GAP = "  ", "  "
 # Texts are not shortened below these widths.
@@ -184,6 +192,25 @@ def print_facts(facts: Sequence[tuple[str, str]]) -> None:
         for number, line in enumerate(_wrapped(text, room)):
             before = " " * names if number else label + " " * (names - len(name))
             sys.stdout.write(f"{before}  {line}".rstrip() + "\n")
+
+
+def sentence_lines(text: str, width: int | None) -> Iterator[str]:
+    """Yield the lines of a sentence, all but the first indented.
+
+    Args:
+        text: The sentence.
+        width: The number of columns of the terminal; None for a file or pipe, which has no limit.
+
+    >>> list(sentence_lines("longest block: 60ms by handle (app.py:12)", 26))
+    ['longest block: 60ms by', '  handle (app.py:12)']
+    """
+    text = visible(text)
+    if width is None:
+        yield text
+        return
+    room = max(_LEAST_NAME, width - len(_INDENT))
+    for number, line in enumerate(_wrapped(text, room)):
+        yield f"{_INDENT}{line}" if number else line
 
 
 def visible(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from meantime.cli.options import file_argument, json_option, once, reject
-from meantime.cli.tables import Column, table_lines, visible
+from meantime.cli.tables import Column, sentence_lines, table_lines
 from meantime.cli.terminal import can_redraw, is_styled, width_of
 from meantime.errors import UsageError
 from meantime.units import format_ns, parse_duration
@@ -114,8 +114,9 @@ def _lines(file: str, following: LiveActivity, rows: int) -> Iterator[str]:
         key=lambda group: (_ORDER.index(group.name[0]), not any(group.now.values())),
     )
     ended = "" if following.is_live else ", ended"
-    yield visible(f"{file}: {format_ns(following.duration_ns)}{ended}")
-    yield from map(visible, _said(following))
+    width = width_of(sys.stdout)
+    for sentence in (f"{file}: {format_ns(following.duration_ns)}{ended}", *_said(following)):
+        yield from sentence_lines(sentence, width)
     numbers = ("all", "now", "running", "runnable", "waiting", "longest")
     yield from table_lines(
         [
@@ -124,7 +125,7 @@ def _lines(file: str, following: LiveActivity, rows: int) -> Iterator[str]:
             Column("in or for"),
         ],
         [_cells(group) for group in groups[:rows]],
-        width=width_of(sys.stdout),
+        width=width,
         drop=("all", "runnable", "running", "longest"),
         styled=is_styled(sys.stdout),
     )
@@ -134,7 +135,8 @@ def _lines(file: str, following: LiveActivity, rows: int) -> Iterator[str]:
 
 def _said(following: LiveActivity) -> Iterator[str]:
     if (longest := following.longest) is not None:
-        yield f"longest block: {format_ns(longest.duration_ns)} by {longest.where()}"
+        waited = f" ({waits})" if (waits := longest.waits()) else ""
+        yield f"longest block: {format_ns(longest.duration_ns)}{waited} by {longest.where()}"
     if following.lost:
         yield f"{following.lost:,} events could not be recorded"
 
