@@ -14,12 +14,17 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s
 
-__all__ = ["NO_STACK", "StackTable", "StackTableBuilder", "is_library"]
+__all__ = ["NO_STACK", "StackTable", "StackTableBuilder", "is_library", "short_path"]
 
 NO_STACK = -1
 # the recorder's own files are not the program's either, wherever they are installed
 _LIBRARY = re.compile(
     r"[/\\](?:site-packages|dist-packages|lib[/\\]python3[^/\\]*|meantime[/\\]collect)[/\\]|^<frozen"
+)
+_INSTALLED = re.compile(
+    r".*[/\\]((?:site|dist)-packages[/\\].+)"
+    r"|.*?[/\\](?:lib[/\\](python3.+)|(meantime[/\\]collect[/\\].+))",
+    re.DOTALL,
 )
 
 
@@ -109,3 +114,18 @@ class StackTableBuilder:
 def is_library(file: str) -> bool:
     """Return whether a Python file is of the standard library or of an installed package."""
     return _LIBRARY.search(file) is not None
+
+
+def short_path(file: str) -> str:
+    """Return a Python file's name, with the folders that show of which library it is.
+
+    >>> short_path("/home/me/app.py"), short_path("/usr/lib/python3.11/asyncio/runners.py")
+    ('app.py', 'python3.11/asyncio/runners.py')
+    >>> short_path("/srv/venv/lib/python3.11/site-packages/starlette/routing.py")
+    'site-packages/starlette/routing.py'
+    """
+    installed = _INSTALLED.match(file) if is_library(file) else None
+    if installed is None:
+        return file.rsplit("/", 1)[-1]
+    path: str = next(filter(None, installed.groups()))
+    return path

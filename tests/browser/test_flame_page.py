@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
 from meantime.query.stacks import span_tree
 from meantime.testing import history_from_spans
 from meantime.views.flame.data import graph
@@ -119,8 +121,19 @@ def test_the_address_has_what_is_shown(open_page: Open) -> None:
     assert again.locator(".facts strong").text_content() == "write"
 
 
-def test_a_name_has_the_colour_of_the_static_picture(open_page: Open) -> None:
-    names = ["serve", "Grüße 🙂", "py::f:/srv/app.py", "g (/usr/lib/python3.11/json.py:9)"]
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["serve", "Grüße 🙂", "py::f:/srv/app.py", "g (/usr/lib/python3.11/json.py:9)"],
+        [
+            "f (app.py:1)",
+            "run (python3.11/asyncio/runners.py:86)",
+            "EpollSelector.select (python3.11/selectors.py:452)",
+            "g (site-packages/b.py:2)",
+        ],
+    ],
+)
+def test_a_name_has_the_colour_of_the_static_picture(open_page: Open, names: list[str]) -> None:
     history = history_from_spans(
         {"t": [(name, 10 * i, 10 * i + 10) for i, name in enumerate(names)]}
     )

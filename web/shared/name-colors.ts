@@ -24,7 +24,12 @@ export function hash(text: string): number {
 }
 
 const LIBRARY =
-  /site-packages|dist-packages|[/\\]lib(?:64)?[/\\]|\bpython3?\.\d+[/\\]|<frozen |<built-in|<string>|node_modules|\bnode:|\[kernel|\bvmlinux\b|\.so\b|\.dll\b|\/usr\/|rustlib/;
+  /site-packages|dist-packages|[/\\]lib(?:64)?[/\\]|\bpython3?\.\d+t?[/\\]|\bmeantime[/\\]collect[/\\]|<frozen |<built-in|<string>|node_modules|\bnode:|\[kernel|\bvmlinux\b|\.so\b|\.dll\b|\/usr\/|rustlib/;
+/** Where files have such folders, those of the program itself have none. */
+const PACKAGE = /(?:^|[/\\])(?:site-packages|dist-packages|python3\.\d+t?)[/\\]/;
+const BARE_FILE = /^[^/\\<]+\.pyx?$/;
+/** Functions in which an event loop or a thread does nothing but wait. */
+const IDLE = /^(?:(?:Epoll|Poll|Select|Kqueue|Devpoll)Selector\._?select|(?:__)?(?:epoll_p?wait2?|p?poll|p?select))(?: \([^]*)?$/;
 const FILE = /\(([^()]*[./\\<][^()]*?)(?::\d+)?\)\s*$/;
 /** As CPython names functions for perf: `py::function:/a/file.py`. */
 const PERF_FILE = /^py::[^:]*:(.+)$/;
@@ -40,11 +45,26 @@ export function moduleOf(name: string): string {
   return fileOf(name) || (/^([\w ]+?)(?:::|:|\.|\()/.exec(name)?.[1] ?? name);
 }
 
-/** Which names are of libraries; null if these names do not show it. */
-export function libraries(names: readonly string[]): boolean[] | null {
-  const quiet = names.map((name) => LIBRARY.test(fileOf(name)));
-  const own = names.some((name, index) => !quiet[index] && /[/\\]/.test(fileOf(name)));
-  return own && quiet.includes(true) ? quiet : null;
+/** Whether some names show that they are of libraries, and others that they are of own code: then they differ in strength. */
+export class Division {
+  private hasLibraries = false;
+  private hasOwn = false;
+  private hasPackages = false;
+  private hasBare = false;
+
+  add(name: string): void {
+    const file = fileOf(name);
+    if (!file) return;
+    const isOfLibrary = LIBRARY.test(file);
+    this.hasLibraries ||= isOfLibrary;
+    this.hasOwn ||= !isOfLibrary && /[/\\]/.test(file);
+    this.hasPackages ||= PACKAGE.test(file);
+    this.hasBare ||= BARE_FILE.test(file);
+  }
+
+  get isKnown(): boolean {
+    return this.hasLibraries && (this.hasOwn || (this.hasPackages && this.hasBare));
+  }
 }
 
 /** An OKLCH colour as red, green and blue, 0 to 255. */
@@ -99,18 +119,13 @@ export function isLibrary(name: string): boolean {
   return LIBRARY.test(fileOf(name));
 }
 
-/** Whether a name is of a file that is of no library. */
-export function isOwn(name: string): boolean {
-  const file = fileOf(name);
-  return /[/\\]/.test(file) && !LIBRARY.test(file);
-}
-
 /**
  * The packed colour of a name, for boxes with labels.
  *
  * @param quiet Whether it is of a library; null if the names do not show it.
  */
 export function nameColor(name: string, quiet: boolean | null, dark: boolean): number {
+  if (IDLE.test(name)) return packed(dark ? oklch(0.245, 0.008, 265) : oklch(0.945, 0.006, 265));
   const step = (hash(name) >>> 11) % 3;
   const chroma = quiet ? 0.028 : dark ? 0.1 : 0.105;
   const lightness = dark ? (quiet ? 0.33 : 0.44) + step * 0.03 : (quiet ? 0.9 : 0.8) - step * 0.025;
@@ -149,6 +164,7 @@ export function legendColors(names: readonly string[], dark: boolean): Map<strin
 
 /** The packed colour of each name, for boxes with labels. */
 export function nameColors(names: readonly string[], dark: boolean): Uint32Array {
-  const quiet = libraries(names);
-  return Uint32Array.from(names, (name, index) => nameColor(name, quiet && quiet[index]!, dark));
+  const division = new Division();
+  for (const name of names) division.add(name);
+  return Uint32Array.from(names, (name) => nameColor(name, division.isKnown ? isLibrary(name) : null, dark));
 }

@@ -1,6 +1,6 @@
 /** The files that are open: their lanes, their states and names with colours, their place on the axis. */
 
-import { atNight, isLibrary, isOwn, legendColors, markColor, nameColor } from "../shared/name-colors";
+import { Division, atNight, isLibrary, legendColors, markColor, nameColor } from "../shared/name-colors";
 import { withoutPrefix } from "../shared/fit";
 import { pixelOf } from "../shared/lane-image";
 import { CLASS_COLORS } from "../shared/state-classes";
@@ -13,8 +13,7 @@ export class NameTable {
   colors = new Uint32Array(64);
   marks = new Uint32Array(64);
   private readonly ids = new Map<string, number>();
-  private own = 0;
-  private libraries = 0;
+  private readonly division = new Division();
   private isDark = false;
 
   id(name: string): number {
@@ -23,14 +22,13 @@ export class NameTable {
     id = this.names.length;
     this.ids.set(name, id);
     this.names.push(name);
-    const wereDivided = this.areDivided;
-    if (isLibrary(name)) this.libraries++;
-    else if (isOwn(name)) this.own++;
+    const wereDivided = this.division.isKnown;
+    this.division.add(name);
     if (id >= this.colors.length) {
       this.colors = grown(this.colors);
       this.marks = grown(this.marks);
     }
-    if (wereDivided === this.areDivided) this.paint(id);
+    if (wereDivided === this.division.isKnown) this.paint(id);
     else this.recolor(this.isDark);
     return id;
   }
@@ -40,14 +38,9 @@ export class NameTable {
     for (let id = 0; id < this.names.length; id++) this.paint(id);
   }
 
-  /** Whether some names are of libraries and some of own code: then they differ in strength. */
-  private get areDivided(): boolean {
-    return this.own > 0 && this.libraries > 0;
-  }
-
   private paint(id: number): void {
     const name = this.names[id]!;
-    const quiet = this.areDivided ? isLibrary(name) : null;
+    const quiet = this.division.isKnown ? isLibrary(name) : null;
     this.colors[id] = nameColor(name, quiet, this.isDark);
     this.marks[id] = markColor(name, quiet, this.isDark);
   }

@@ -21,10 +21,21 @@ __all__ = ["NameColors", "name_hash"]
 # Without the hues of running and blocked states.
 _HUES = (46, 66, 88, 110, 132, 190, 208, 228, 250, 272, 294, 316, 340)
 _LIBRARY = re.compile(
-    r"site-packages|dist-packages|[/\\]lib(?:64)?[/\\]|\bpython3?\.\d+[/\\]|<frozen |<built-in"
-    r"|<string>|node_modules|\bnode:|\[kernel|\bvmlinux\b|\.so\b|\.dll\b|/usr/|rustlib",
+    r"site-packages|dist-packages|[/\\]lib(?:64)?[/\\]|\bpython3?\.\d+t?[/\\]"
+    r"|\bmeantime[/\\]collect[/\\]|<frozen |<built-in|<string>|node_modules|\bnode:|\[kernel"
+    r"|\bvmlinux\b|\.so\b|\.dll\b|/usr/|rustlib",
     re.ASCII,
 )
+# Where files have such folders, those of the program itself have none.
+_PACKAGE = re.compile(r"(?:^|[/\\])(?:site-packages|dist-packages|python3\.\d+t?)[/\\]", re.ASCII)
+_BARE_FILE = re.compile(r"[^/\\<]+\.pyx?\Z")
+# Functions in which an event loop or a thread does nothing but wait.
+_IDLE = re.compile(
+    r"(?:(?:Epoll|Poll|Select|Kqueue|Devpoll)Selector\._?select|(?:__)?(?:epoll_p?wait2?|p?poll|p?select))"
+    r"(?: \(.*)?\Z",
+    re.DOTALL,
+)
+_IDLE_COLOR = (0.945, 0.006, 265)
 _FILE = re.compile(r"\(([^()]*[./\\<][^()]*?)(?::[0-9]+)?\)\s*\Z")
 # As CPython names functions for perf: `py::function:/a/file.py`.
 _PERF_FILE = re.compile(r"py::[^:]*:(.+)\Z")
@@ -53,19 +64,29 @@ class NameColors:
     >>> colors = NameColors(["main", "read"])
     >>> str(colors["main"]), str(colors["read"])
     ('#e39b6e', '#a6baff')
+
+    Own code is strong beside that of libraries:
+
+    >>> colors = NameColors(["main (app.py:1)", "run (python3.11/asyncio/runners.py:86)"])
+    >>> str(colors["main (app.py:1)"]), str(colors["run (python3.11/asyncio/runners.py:86)"])
+    ('#81bbf7', '#cae4e2')
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        has_libraries = has_own = False
+        has_libraries = has_own = has_packages = has_bare = False
         for name in names:
             file = _file(name)
             is_library = _is_library(file)
             has_libraries |= is_library
             has_own |= not is_library and ("/" in file or "\\" in file)
-        self._is_known = has_own and has_libraries
+            has_packages |= _PACKAGE.search(file) is not None
+            has_bare |= _BARE_FILE.match(file) is not None
+        self._is_known = has_libraries and (has_own or (has_packages and has_bare))
 
     def __getitem__(self, name: str) -> RGB:
         """Return the colour of a name."""
+        if _IDLE.match(name):
+            return oklch(*_IDLE_COLOR)
         code = name_hash(name)
         file = _file(name)
         is_quiet = self._is_known and _is_library(file)

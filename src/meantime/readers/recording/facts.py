@@ -11,6 +11,7 @@ from meantime.readers.recording.layout import MAX_TIME_NS, SLOT_BYTES, is_clock_
 from meantime.readers.recording.locations import CodeLocation
 from meantime.readers.recording.merge import Oddities, merged
 from meantime.readers.recording.streams import facts_words
+from meantime.stacks import short_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -181,6 +182,9 @@ def _unrecognised(text: str) -> str:
 
 
 def _frame_name(data: bytes) -> str:
-    """Return a frame as `function (app.py:12)`, by the line on which the function begins."""
+    """Return a frame as `function (app.py:12)`, by the line on which the function begins.
+
+    Of a library, the path from where it is installed shows that it is not the program's own.
+    """
     line, name, file, *_ = [*_text(data).split("\0"), "", "", ""]
-    return f"{name} ({file.rsplit('/', 1)[-1]}:{line})" if file else name
+    return f"{name} ({short_path(file)}:{line})" if file else name
