@@ -98,3 +98,19 @@ def test_names_in_parts_of_large_groups_are_asked_for(monkeypatch: pytest.Monkey
     assert complete["handle"][at_path] == "CPUs/1234"
     assert tree.names(tree.containing("999"))["name"] == ["999", "1999"]
     assert tree.names(tree.containing("cpus/49"))["name"] == ["49"]
+
+
+def test_a_packed_lane_has_how_long_its_entities_lived() -> None:
+    builder = HistoryBuilder(start_ns=0)
+    builder.lanes("Tasks/*/*", label="Tasks", short_lived=True)
+    begins = {f"{task}": (10 * task, 10 * task + task) for task in range(1, 21)}
+    # one that began before the history, and one that never ended
+    ends = {**begins, "early": (0, 5), "late": (250, None)}
+    for name, (begin_ns, end_ns) in sorted(ends.items(), key=lambda item: item[1][0]):
+        builder.modify(begin_ns, builder.quark("Tasks", "work", name), "running")
+        if end_ns is not None:
+            builder.modify(end_ns, builder.quark("Tasks", "work", name), None)
+    columns = LaneTree.of(builder.close(end_ns=300)).columns()
+
+    assert columns["kind"] == ["group", "packed"]
+    assert (columns["median_ns"], columns["p99_ns"]) == ([None, "10"], [None, "20"])

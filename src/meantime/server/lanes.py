@@ -19,6 +19,7 @@ from meantime.history.spans import SpanTable
 from meantime.kernels.nest import first_free
 from meantime.query.lifetimes import lifetimes
 from meantime.query.processes import ProcessTree
+from meantime.query.state_durations import nearest_rank
 from meantime.query.threads import Thread, thread_of, thread_quarks, thread_title, threads_of
 from meantime.query.trees import sample_unit
 from meantime.server.span_overview import Outermost, SpanOverview
@@ -57,6 +58,7 @@ _FEW_SPANS = 1_000
 # The order of groups by a word in their names; the rest, and then spans and numbers, come last.
 _FIRST = ("loop", "cpu", "request", "task", "worker")
 _ON_CPU = (CPUS, ANY, "Thread")
+_LEAST_FOR_P99 = 20
 _LOCATION = re.compile(r"(?P<name>.+?) \((?P<location>[^()]*:\d+)\)")
 
 
@@ -228,6 +230,8 @@ class LaneTree:
         blocks: By kind, the blocks.
         spans: The spans that were recorded; None if there are none.
         parts: By group that is a part of a large group, the lanes in it.
+        typical_ns: By packed lane, the median and the 99th percentile of how long its entities
+            lived, of those whose begin and end are both known.
     """
 
     history: History
@@ -236,6 +240,7 @@ class LaneTree:
     blocks: dict[str, list[Any]] = field(default_factory=dict)
     spans: SpanRows | None = None
     parts: dict[int, range] = field(default_factory=dict)
+    typical_ns: dict[int, tuple[int, int | None]] = field(default_factory=dict)
     _lane_of: dict[int, int] | None = None
     _overviews: dict[int, SpanOverview | None] = field(default_factory=dict)
     _outermost: dict[int, Outermost] = field(default_factory=dict)
@@ -318,11 +323,20 @@ class LaneTree:
             "quark": [lane.quark for lane in lanes],
             "pattern": [lane.pattern or None for lane in lanes],
             "entities": [lane.entities for lane in lanes],
+            "median_ns": self._typical_column(0),
+            "p99_ns": self._typical_column(1),
             "unit": [lane.unit for lane in lanes],
             "states": self.states,
             "scheduled": bool(len(self.history.attributes.quarks(_ON_CPU))),
             "estimated": [int(lane.estimated) for lane in lanes],
         }
+
+    def _typical_column(self, which: int) -> list[str | None]:
+        column: list[str | None] = [None] * len(self.lanes)
+        for lane, typical_ns in self.typical_ns.items():
+            value = typical_ns[which]
+            column[lane] = None if value is None else str(value)
+        return column
 
     def names(self, lanes: Sequence[int]) -> dict[str, list[Any]]:
         """Return what lanes are called, and their paths, as columns."""
@@ -520,8 +534,10 @@ class LaneTree:
         self.lanes.append(lane)
         return len(self.lanes) - 1
 
-    def _group(self, name: str, entities: int, pattern: str = "", above: int = -1) -> int:
-        return self._add(LaneRow("group", above, name, entities=entities, pattern=pattern))
+    def _group(
+        self, name: str, entities: int, pattern: str = "", above: int = -1, detail: str = ""
+    ) -> int:
+        return self._add(LaneRow("group", above, name, detail, entities=entities, pattern=pattern))
 
     def _add_flat(self, owned: _Owned, kind: LaneKind, above: int, prefix: str) -> None:
         """Add a group, and a lane for each of its attributes that ever had a value."""
@@ -542,7 +558,13 @@ class LaneTree:
         order = natural_order(names)
         # counters have no statistics for which the group could be chosen
         pattern = "" if kind == "counter" or above >= 0 else lane.declaration.pattern
-        group = self._group(title, len(quarks), pattern, above)
+        has_namesake = any(
+            _title(other) == title and other.declaration.pattern != lane.declaration.pattern
+            for other in history.lanes
+        )
+        is_nested = has_namesake and PROCESSES in parse_pattern(lane.declaration.pattern)
+        detail = "in processes" if is_nested and above < 0 else ""
+        group = self._group(title, len(quarks), pattern, above, detail)
         self._add_leaves(
             kind,
             group,
@@ -632,7 +654,12 @@ class LaneTree:
             own_rows, parts = [], []
             for each in block:
                 rows, part = each.content
-                lanes.append(self._add(each.lane._replace(block=len(blocks))))
+                number = self._add(each.lane._replace(block=len(blocks)))
+                lanes.append(number)
+                begin, end = lived.start_ns[part], lived.end_ns[part]
+                is_whole = (begin > history.start_ns) & (end < history.end_ns)
+                if typical := _typical((end - begin)[is_whole]):
+                    self.typical_ns[number] = typical
                 own_rows.append(packed.rows[part] - np.int32(rows.start - offsets[-1]))
                 parts.append(np.arange(part.start, part.stop))
                 offsets.append(offsets[-1] + each.rows)
@@ -682,7 +709,8 @@ class LaneTree:
         # by thread with one lane, what to add to depths for rows of the block
         shift = np.zeros(len(quarks), np.int32)
         for process, indices in by_process.items():
-            group = self._group(process or "Threads", sum(spans_of[i] for i in indices))
+            # "Threads" would be taken for the group of their states
+            group = self._group(process or "Calls by thread", sum(spans_of[i] for i in indices))
             threads = [i for i in indices if is_thread[i]]
             parts = [threads]
             if len(threads) > _MOST_IN_GROUP:
@@ -853,6 +881,16 @@ class LaneTree:
             [(int(quarks[index]), names[index]) for index in order],
             entities=counts[order].tolist(),
         )
+
+
+def _typical(lengths_ns: Int64s) -> tuple[int, int | None] | None:
+    """Return the median of lengths, and of 20 and more the 99th percentile; None of none."""
+    count = len(lengths_ns)
+    if not count:
+        return None
+    ordered = np.sort(lengths_ns)
+    median, p99 = (int(ordered[nearest_rank(count, percent)]) for percent in (50, 99))
+    return median, p99 if count >= _LEAST_FOR_P99 else None
 
 
 def _title(lane: Declared) -> str:
