@@ -260,11 +260,11 @@ export class LaneTree {
     this.reveal(lane, 0, Math.min(lane.height(), this.size.height / 2));
   }
 
-  /** Marks the next lane, or with -1 the previous one. */
-  step(by: 1 | -1): void {
-    const from = this.current;
+  /** Marks the next lane, with -1 the previous one, or the first or last of all. */
+  step(by: 1 | -1 | "first" | "last"): void {
+    const from = by === "first" || by === "last" ? null : this.current;
     const lanes = this.shown.filter((lane) => lane.level > 1);
-    const to = from ? this.besides(from, by) : lanes[by > 0 ? 0 : lanes.length - 1];
+    const to = from ? this.besides(from, by === 1 ? 1 : -1) : lanes.at(by === 1 || by === "first" ? 0 : -1);
     if (!to) return;
     this.current = to;
     this.reveal(to, 0, Math.min(to.height(), this.size.height / 2));

@@ -22,12 +22,14 @@ import { Notes } from "./notes";
 import type { Range, Session, Thing } from "./session";
 import { SqlTab } from "./sql-tab";
 import { SourceError } from "./source";
+import { loadsOf } from "./sparklines";
 import { StatTable } from "./stat-table";
 import { WhyTab, isScheduled } from "./why-tab";
 
 export type By = "state" | "entity" | "name" | "category" | "thread";
 type FlameMode = "heavy" | "callers";
 
+const FLAMES = new Set([...OF_SPANS, ...OF_SAMPLES]);
 const BYS: By[] = ["state", "entity", "name", "category", "thread"];
 const MOST_LEGEND = 14;
 const NOTHING = "Nothing is in this range. Select a longer one, or press 0 to see the whole trace.";
@@ -73,6 +75,8 @@ export class Answers {
   private answered = "";
   private described: Thing | null = null;
   private request: AbortController | null = null;
+  /** In how many files it is being looked for what stands out. */
+  private finding = 0;
   /** Settles once the present question is answered. */
   answering: Promise<void> = Promise.resolve();
   /** The command that prints what is shown. */
@@ -141,6 +145,11 @@ export class Answers {
   search(text: string): void {
     this.searched = text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
     this.graph.search(this.searched);
+  }
+
+  /** Whether what is shown is what was asked for last, with what stands out. */
+  get isSettled(): boolean {
+    return this.finding === 0 && (this.answered !== "" || !this.session.file?.table);
   }
 
   /** What is lit in the table. */
@@ -226,9 +235,14 @@ export class Answers {
       const compared = before && before.from < before.to ? await session.source.ask("statistics", { ...before, by }, signal) : null;
       this.setCommand(file, range.lanes, "stats", ` --by ${by}`);
       this.table.show(found, compared);
+      if (by !== "state" || compared || found.estimated) return;
+      const kinds = new Set(found.rows.map(({ kind }) => kind ?? ""));
+      const loads = await loadsOf(session.source, file, kinds, range.lanes, range.from, range.to, signal);
+      if (!signal.aborted && loads.size) this.table.showLoads(loads);
     } else if (tab === "flame") {
       const found = isEmpty ? null : await session.source.ask("flame", range, signal);
       if (found?.parent.length) this.setCommand(file, range.lanes, "flame", " -o flame.svg");
+      else if (range.lanes !== undefined && !file.has(FLAMES, range.lanes)) return this.fail("flame", `The lane ${file.titleOf(range.lanes)} has neither spans nor samples. Press Esc for all lanes.`);
       else return this.fail("flame", file.info.counts.spans || file.info.counts.samples ? "No spans or samples are in this range. Select a longer one, or press 0." : "A flame graph needs spans or samples; this trace has neither.");
       this.flameUnit = found.unit;
       const isSampled = found.unit === "ns" && !file.info.counts.spans;
@@ -410,6 +424,7 @@ export class Answers {
     if (!file.table || status === "reading" || isKnown) return;
     file.foundIn = version;
     file.findAgain = now + FIND_MS;
+    this.finding++;
     try {
       const found = await this.session.source.ask("findings", { file: file.index, layout: file.table.layout });
       // a newer version may have been asked about meanwhile
@@ -418,7 +433,8 @@ export class Answers {
     } catch (reason) {
       if (!(reason instanceof SourceError)) throw reason;
       // it is asked again with the next version
-      return;
+    } finally {
+      this.finding--;
     }
     this.redo();
   }
@@ -494,7 +510,7 @@ export class Answers {
           const file = this.session.files[this.session.info.files.indexOf(info)]!;
           this.session.fit(this.session.inView(file, BigInt(first![0])), this.session.inView(file, BigInt(first![1])), 1n);
         }, { class: "link" });
-        notes.push(h("p", {}, `${of}Events were lost in ${grouped(count)} ${count === 1 ? "range" : "ranges"}, ${duration(lost)} in all; they are hatched. `, go));
+        notes.push(h("p", {}, `${of}${count === 1 ? `Events were lost in a range of ${duration(lost)}; it is hatched. ` : `Events were lost in ${grouped(count)} ranges, ${duration(lost)} in all; they are hatched. `}`, go));
       }
       if (info.aligned === "start") notes.push(h("p", {}, shown(`${info.name} shares no clock with the first file: its times cannot be compared with the others.`)));
     }

@@ -508,7 +508,9 @@ export class PackedLane extends BoxLane {
   constructor(scene: Scene, file: FileModel, index: number, level: number) {
     super(scene, file, index, level);
     this.open = this.rows <= 2;
-    this.sub = `${grouped(file.table!.entities[index]!)} in all`;
+    const { entities, median_ns: medians, p99_ns: p99s } = file.table!;
+    const [median, p99] = [medians[index] ?? null, p99s[index] ?? null];
+    this.sub = [grouped(entities[index]!) + (median ? "" : " in all"), median && `p50 ${duration(BigInt(median))}`, p99 && `p99 ${duration(BigInt(p99))}`].filter(Boolean).join(" · ");
   }
 
   protected get rowPx(): number {
@@ -620,7 +622,7 @@ export class PackedLane extends BoxLane {
   drawOver(context: CanvasRenderingContext2D, top: number): void {
     const { scene } = this;
     if (!this.open) {
-      if (this.most > 1) atRight(context, `at most ${this.most < 10 ? number(Math.ceil(this.most - 0.01)) : number(Math.round(this.most))}`, scene, top + 8);
+      if (this.most > 0.01) atRight(context, atOnce(this.most), scene, top + 8);
       return;
     }
     if (this.rowPx < LEAST_LABEL_PX) return;
@@ -636,6 +638,11 @@ export class PackedLane extends BoxLane {
       context.fillText(label, x + 5, y + (this.rowPx - 2) / 2);
     }
   }
+}
+
+/** What the full height stands for: the mean of the column of pixels in which it is greatest. */
+function atOnce(most: number): string {
+  return `to ${number(Number(most.toPrecision(2)))} at once`;
 }
 
 /** Writes a scale at the right end of a lane. */
@@ -726,8 +733,6 @@ class Bars {
   private readonly barNs: number;
   private isTime = false;
   private most = 0;
-  private samples = 0;
-  private weight = 0;
 
   constructor(image: LaneImage, spanNs: number) {
     this.barPx = Math.max(1, Math.round(BAR_PX * image.ratio));
@@ -738,14 +743,15 @@ class Bars {
   /** Adds a bin of a tile that has samples. */
   add(tile: Tile, at: number, left: number, right: number): void {
     this.isTime = tile.unit === "ns" || this.isTime;
-    this.samples += tile.columns.count![at]!;
-    this.weight += tile.columns.weight![at]!;
-    const amount = this.isTime ? tile.columns.weight![at]! : tile.columns.count![at]!;
+    const count = tile.columns.count![at]!;
+    const amount = this.isTime ? tile.columns.weight![at]! : count;
     const { barPx } = this;
+    // a sample represents the time before it, which may be longer than a bin
+    const from = this.isTime ? Math.min(left, right - ((amount / count) * barPx) / this.barNs) : left;
     // a bin at the edge of two bars is divided between them
     const last = Math.min(this.heights.length - 1, Math.floor((right - 1e-9) / barPx));
-    for (let each = Math.floor(left / barPx); each <= last; each++) {
-      this.heights[each]! += (amount * (Math.min(right, (each + 1) * barPx) - Math.max(left, each * barPx))) / (right - left);
+    for (let each = Math.max(0, Math.floor(from / barPx)); each <= last; each++) {
+      this.heights[each]! += (amount * (Math.min(right, (each + 1) * barPx) - Math.max(from, each * barPx))) / (right - from);
     }
   }
 
@@ -761,9 +767,10 @@ class Bars {
   /** What the highest bar stands for; empty without any. */
   get scale(): string {
     if (!this.most) return "";
-    // of bars shorter than a sample, a rate would be above the number of CPUs
-    if (this.isTime && this.weight > this.samples * this.barNs) return `to ${duration(BigInt(Math.round(this.most)))} of CPU`;
-    if (this.isTime) return `to ${number(Number((this.most / this.barNs).toPrecision(2)))} CPU`;
+    if (this.isTime) {
+      const threads = number(Number((this.most / this.barNs).toPrecision(2)));
+      return `to ${threads} ${threads === "1" ? "thread" : "threads"}`;
+    }
     return `to ${number(Math.ceil(this.most))} in ${duration(BigInt(Math.max(1, Math.round(this.barNs))), 2)}`;
   }
 }
@@ -821,7 +828,10 @@ export class GroupLane extends TileLane {
   }
 
   override get detail(): string {
-    return this.file.table!.detail[this.index]! || grouped(this.file.countIn(this.index));
+    const { file, index } = this;
+    const own = file.table!.detail[index]!;
+    const isOfGroups = file.children[index]!.some((child) => file.table!.kind[child] === "group");
+    return own && isOfGroups ? own : [own, grouped(file.countIn(index))].filter(Boolean).join(" · ");
   }
 
   height(): number {
@@ -861,7 +871,7 @@ export class GroupLane extends TileLane {
 
   drawOver(context: CanvasRenderingContext2D, top: number): void {
     if (!this.open && this.bars?.scale) atRight(context, this.bars.scale, this.scene, top + 8);
-    if (!this.open && this.most > 0.01) atRight(context, `to ${number(Number(this.most.toPrecision(2)))} at once`, this.scene, top + 8);
+    if (!this.open && this.most > 0.01) atRight(context, atOnce(this.most), this.scene, top + 8);
   }
 }
 

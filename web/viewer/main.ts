@@ -33,14 +33,15 @@ function holdLoad(body: HTMLElement): () => void {
 
 async function open(): Promise<void> {
   const { body } = document;
+  const loaded = holdLoad(body);
   try {
     const embedded = embeddedSession();
     const source = embedded ? new EmbeddedSource(embedded) : new ServerSource();
-    const loaded = embedded ? holdLoad(body) : () => {};
     const info = await source.session();
     if (info) void new ViewerPage(body, source, info, loaded);
   } catch (reason) {
     body.append(h("div", { class: "full" }, h("div", { class: "nothing" }, h("h2", {}, "The viewer cannot be shown"), h("p", {}, String(reason)))));
+    loaded();
     throw reason;
   }
 }

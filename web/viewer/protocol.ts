@@ -69,6 +69,9 @@ export interface LaneTable {
   /** What `meantime stats --lane` takes for it; null if that is the handle. */
   pattern: (string | null)[];
   entities: number[];
+  /** How long the entities of a packed lane lived, as far as that is known; p99 of 20 and more. */
+  median_ns: (Ns | null)[];
+  p99_ns: (Ns | null)[];
   unit: string[];
   states: DeclaredState[];
   /** Whether there is what a scheduler says of threads. */

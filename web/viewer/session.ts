@@ -19,6 +19,8 @@ const MOST_OPEN = 200;
 /** except small ones at the top, while they have so many lanes together. */
 const SMALL_GROUP = 8;
 const MOST_IN_SMALL = 24;
+/** Files are far apart if so many times as much is between them as both are long. */
+const FAR_APART = 10n;
 /** So many lanes are asked for by their paths at once. */
 const MOST_PATHS = 50;
 /** What is shown at the deepest zoom. */
@@ -510,6 +512,22 @@ export class Session {
     const start = BigInt(file.info.start_ns ?? "0");
     const end = BigInt(file.info.end_ns ?? "0");
     return time < start ? start : time > end ? end : time;
+  }
+
+  /** Where a file begins and ends in the view; null until that is known. */
+  extentOf(file: FileModel): [bigint, bigint] | null {
+    const { start_ns, end_ns } = file.info;
+    return start_ns === null || end_ns === null ? null : [this.inView(file, BigInt(start_ns)), this.inView(file, BigInt(end_ns))];
+  }
+
+  /** How long before (negative) or after the first file another one is; null unless both are short beside that. */
+  apartNs(file: FileModel): bigint | null {
+    const [first, other] = [this.files[0] && this.extentOf(this.files[0]), this.extentOf(file)];
+    if (!first || !other) return null;
+    const [before, after] = [first[0] - other[1], other[0] - first[1]];
+    const gap = before > after ? before : after;
+    const isFar = gap > FAR_APART * (first[1] - first[0] + other[1] - other[0]);
+    return isFar ? (before > after ? -gap : gap) : null;
   }
 
   inView(file: FileModel, ns: bigint): bigint {

@@ -6,12 +6,15 @@ import { duration, exact, grouped, share } from "../shared/format";
 import { css } from "../shared/name-colors";
 import { differenceTable } from "./difference-table";
 import type { Statistics, StatisticsRow } from "./protocol";
+import { BARS, keyOf } from "./sparklines";
+import type { Loads } from "./sparklines";
 
 type Key = "key" | "total" | "self" | "count" | "mean" | "median" | "p99" | "longest";
 
 /** The powers of two between which histograms are drawn: 1 µs to 17 s. */
 const [LEAST_POWER, MOST_POWER] = [10, 34];
 const HISTOGRAM = { width: 96, height: 18 };
+const SPARKLINE = { width: 128, height: 18 };
 const MOST_ROWS = 300;
 /** Fewer durations have no 99th percentile. */
 const P99_FROM = 20;
@@ -52,6 +55,7 @@ export class StatTable {
   /** Its rows as they are sorted. */
   private inOrder: StatisticsRow[] = [];
   private before: Statistics | null = null;
+  private loads: Loads | null = null;
 
   /**
    * @param color The colour of a row, as a pixel.
@@ -68,7 +72,14 @@ export class StatTable {
   show(statistics: Statistics, before: Statistics | null = null): void {
     this.statistics = statistics;
     this.before = before;
+    this.loads = null;
     this.inOrder = statistics.rows;
+    this.draw();
+  }
+
+  /** Adds how much of each state there is over the range. */
+  showLoads(loads: Loads): void {
+    this.loads = loads;
     this.draw();
   }
 
@@ -115,6 +126,8 @@ export class StatTable {
     }
     const hasHistograms = rows.some((row) => row.histogram?.[1].length);
     if (hasHistograms) head.append(h("th", { class: "wide", title: "1 µs to 17 s, logarithmic; the height is the square root of the count" }, "durations"));
+    const { loads } = this;
+    if (loads) head.append(h("th", { class: "wide over", title: "How many are in the state at once; the highest bar is the greatest of the row" }, "over the range"));
     const amount = (value: bigint | null) => (value === null ? "–" : unit === "ns" ? duration(value) : grouped(Number(value)));
     const body = rows.slice(0, MOST_ROWS).map((row) => {
       const pixel = this.color(row, statistics.by);
@@ -134,6 +147,10 @@ export class StatTable {
         made.append(h("td", { class: "part" }, h("span", {}, nearly.times + share(part)), h("span", { class: "bar" }, bar)));
       }
       if (hasHistograms) made.append(h("td", { class: "wide" }, row.histogram ? histogram(row.histogram, pixel) : null));
+      if (loads) {
+        const bars = loads.get(keyOf(row));
+        made.append(h("td", { class: "wide over" }, bars ? sparkline(bars, pixel) : null));
+      }
       const choose = () => this.chosen(row);
       made.addEventListener("click", choose);
       made.addEventListener("keydown", (event) => {
@@ -178,15 +195,10 @@ const SVG = "http://www.w3.org/2000/svg";
 
 function histogram([first, counts]: [number, number[]], pixel: number | null): SVGElement {
   const { width, height } = HISTOGRAM;
-  const svg = document.createElementNS(SVG, "svg");
-  svg.setAttribute("width", String(width));
-  svg.setAttribute("height", String(height));
-  svg.setAttribute("aria-hidden", "true");
   const powers = MOST_POWER - LEAST_POWER;
   const bars = new Float64Array(powers);
   counts.forEach((count, index) => (bars[Math.max(0, Math.min(powers - 1, first + index - LEAST_POWER))]! += count));
   const most = Math.sqrt(Math.max(1, ...bars));
-  const path = document.createElementNS(SVG, "path");
   const step = width / powers;
   let d = "";
   bars.forEach((count, index) => {
@@ -194,11 +206,32 @@ function histogram([first, counts]: [number, number[]], pixel: number | null): S
     const high = Math.max(1.5, (Math.sqrt(count) / most) * (height - 1));
     d += `M${(index + 0.5) * step} ${height}v${-high.toFixed(1)}`;
   });
+  return chart(HISTOGRAM, d, pixel, step - 1);
+}
+
+function sparkline(bars: Float64Array, pixel: number | null): SVGElement {
+  const { width, height } = SPARKLINE;
+  const most = Math.max(...bars);
+  const step = width / BARS;
+  let d = "";
+  bars.forEach((load, bar) => {
+    if (load > 0) d += `M${(bar + 0.5) * step} ${height}v${-Math.max(1, (load / most) * (height - 1)).toFixed(1)}`;
+  });
+  return chart(SPARKLINE, d, pixel, step);
+}
+
+/** Bars on a line, as strokes of a width. */
+function chart({ width, height }: { width: number; height: number }, d: string, pixel: number | null, stroke: number): SVGElement {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("width", String(width));
+  svg.setAttribute("height", String(height));
+  svg.setAttribute("aria-hidden", "true");
   const base = document.createElementNS(SVG, "path");
   base.setAttribute("d", `M0 ${height - 0.5}H${width}`);
   base.setAttribute("class", "base");
+  const path = document.createElementNS(SVG, "path");
   path.setAttribute("d", d);
-  path.setAttribute("style", `stroke:${pixel === null ? "var(--faint)" : css(pixel)};stroke-width:${step - 1}`);
+  path.setAttribute("style", `stroke:${pixel === null ? "var(--faint)" : css(pixel)};stroke-width:${stroke}`);
   svg.append(base, path);
   return svg;
 }

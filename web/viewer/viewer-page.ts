@@ -304,8 +304,8 @@ export class ViewerPage {
     if (!this.isReading) {
       this.main.setAttribute("aria-busy", "false");
       const { answering } = this.answers;
-      // unless another question has come in its place
-      void answering.then(() => answering === this.answers.answering && this.drawn());
+      // unless another question has come in its place, or an answer that changes what is shown is still to come
+      void answering.then(() => answering === this.answers.answering && this.answers.isSettled && this.drawn());
     }
   }
 
@@ -342,6 +342,18 @@ export class ViewerPage {
     const { damage } = session.tiles;
     if (damage) notices.push({ key: `damage ${damage.text}`, title: "Damaged.", text: `${this.withTimes(session.files[damage.file]!, damage.text)}. What cannot be read is hatched.`, actions: [] });
     for (const file of session.files) {
+      const apart = session.apartNs(file);
+      if (apart === null) continue;
+      const [first] = session.files;
+      notices.push({
+        key: `apart ${file.info.name}`,
+        title: "Not at the same time.",
+        text: `${file.info.name} was recorded ${duration(apart < 0n ? -apart : apart)} ${apart < 0n ? "before" : "after"} ${first!.info.name}: it begins at`,
+        field: this.placeField(file),
+        actions: [first!, file].map((each): [string, () => void] => [`Show ${each.info.name}`, () => this.showFile(each)]),
+      });
+    }
+    for (const file of session.files) {
       const { info } = file;
       if (info.status === "reading") {
         const isRead = info.total_bytes > 0 && info.read_bytes >= info.total_bytes;
@@ -361,7 +373,8 @@ export class ViewerPage {
         });
       }
       if (info.lost_ns.length) {
-        notices.push({ key: `lost ${info.name}`, title: "Events were lost.", text: `${info.name} has ${grouped(info.lost_ns.length + info.lost_rest)} ranges in which events were lost; they are hatched.`, actions: [] });
+        const lost = info.lost_ns.length + info.lost_rest;
+        notices.push({ key: `lost ${info.name}`, title: "Events were lost.", text: `${info.name} has ${lost === 1 ? "a range in which events were lost; it is hatched" : `${grouped(lost)} ranges in which events were lost; they are hatched`}.`, actions: [] });
       }
     }
     if (this.drop) {
@@ -957,6 +970,9 @@ export class ViewerPage {
     session.place();
     if (wanted.view) session.view.show(wanted.view[0] - session.originNs, wanted.view[1] - session.originNs);
     else session.view.reset();
+    // of files that are hours apart, all of them together would be an empty page
+    const [shownFirst] = session.files;
+    if (!wanted.view && shownFirst && session.files.some((file) => session.apartNs(file) !== null)) session.view.show(...session.extentOf(shownFirst)!);
     session.range = wanted.range && { from: wanted.range[0] - session.originNs, to: wanted.range[1] - session.originNs };
     session.mark = wanted.mark === null ? null : wanted.mark - session.originNs;
     session.chosen = wanted.file === null ? null : (session.files[wanted.file] ?? null);
@@ -1140,6 +1156,7 @@ export class ViewerPage {
       { keys: ["ArrowLeft"], label: "←", help: "previous thing in the row", action: () => void this.stepThing(-1) },
       { keys: ["ArrowRight"], label: "→", help: "next thing in the row", action: () => void this.stepThing(1) },
       { keys: ["ArrowUp", "ArrowDown"], label: "↑ ↓", help: "lane above, below", action: (key) => this.stepLane(key === "ArrowUp" ? -1 : 1) },
+      { keys: ["Home", "End"], label: "Home End", help: "first, last lane", action: (key) => this.stepLane(key === "Home" ? "first" : "last") },
       {
         keys: ["f"],
         label: "F",
@@ -1195,7 +1212,7 @@ export class ViewerPage {
     ];
   }
 
-  private stepLane(by: 1 | -1): void {
+  private stepLane(by: 1 | -1 | "first" | "last"): void {
     const { session } = this;
     if (!session.tree.current && session.thing) session.tree.current = session.thing.lane;
     session.tree.step(by);
