@@ -162,6 +162,36 @@ def test_a_lock_and_a_pool_that_many_wait_for_are_found(tmp_path: Path) -> None:
     assert "up to 18 at once" in sentences[1]
 
 
+HELD = """\
+import asyncio, re, threading, time
+
+def hold():
+    re.match(r"(a+)+$", "a" * 21 + "b")
+
+def hog():
+    for _ in range(5):
+        time.sleep(0.05)
+        hold()
+
+async def main():
+    thread = threading.Thread(target=hog, name="hog")
+    thread.start()
+    while thread.is_alive():
+        await asyncio.sleep(0.01)
+
+asyncio.run(main())
+"""
+
+
+def test_the_line_of_another_thread_that_has_the_gil_is_named(tmp_path: Path) -> None:
+    first, *_ = findings_of(tmp_path, HELD, "--blocked", "20ms")
+
+    # a busy machine can keep the thread that takes stacks from doing so, but not each time
+    assert first.kind == "block"
+    assert first.sentence.startswith("hold (app.py:4)")
+    assert ", which had the GIL in hog " in first.sentence
+
+
 POOL_OF_THREADS = """\
 import time
 from concurrent.futures import ThreadPoolExecutor

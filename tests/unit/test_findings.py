@@ -419,6 +419,7 @@ def _recorded(*rows: tuple[int, int, int, int]) -> History:
         {"function": "outer", "location": "a.py:9"},
         {"function": "slow", "stack": "slow (a.py:4), loads (decoder.py:1)"},
         {"function": "other", "stack": "other (a.py:7)"},
+        {"function": "select", "stack": "select (selectors.py:1)", "holder": "hold (a.py:5)"},
     ]
     trace.lanes += [lane_of(kind) for kind in ("Loops", "Tasks", "Threads", "Callbacks")]
     time_ns, *columns = np.array(rows, np.int64).T
@@ -463,6 +464,21 @@ def test_a_block_that_waits_for_the_gil_names_the_thread_that_had_it() -> None:
 
     (block,) = [each for each in meantime.findings(history) if each.kind == "block"]
     assert block.sentence.startswith("waiting for the GIL, which hog 8 had, blocked the event loop")
+
+
+def test_a_block_that_waits_for_the_gil_names_the_code_that_had_it() -> None:
+    # the second has no stack
+    history = _recorded(
+        *((0, 0, 1, -1), (100, 0, 4, 4), (300, 0, 1, -1), (400, 0, 4, -1), (460, 0, 1, -1)),
+        *((900, 0, -1, -1), (0, 1, 2, 1), (300, 1, 0, -1), (301, 1, 2, 1), (460, 1, 0, -1)),
+        *((461, 1, 2, 1), (900, 1, -1, -1), (0, 3, 1, -1), (100, 3, 4, -1), (300, 3, 1, -1)),
+        *((400, 3, 4, -1), (460, 3, 1, -1), (900, 3, -1, -1), (50, 4, 0, -1), (900, 4, -1, -1)),
+    )
+
+    (block,) = [each for each in meantime.findings(history) if each.kind == "block"]
+    assert block.sentence.startswith(
+        "hold (a.py:5), which had the GIL in hog 8, blocked the event loop for 200 ms, twice"
+    )
 
 
 def test_blocks_between_the_same_waits_are_of_the_code_that_was_seen_in_one() -> None:

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <sys/uio.h>
 
+#include "gil.h"
 #include "internals.h"
 #include "loops.h"
 #include "names.h"
@@ -701,16 +702,37 @@ static size_t describe_frame(int index, char *text, size_t room) {
     return at;
 }
 
-/* Returns the number of the stack of `depth` frames, which is defined at its first use; 0 if it
-   cannot be read. */
-static uint32_t blocked_stack(int depth) {
-    static char text[MAX_TEXT - 16];
+/* Writes `depth` frames; returns the size, or 0 if they cannot be read. */
+static size_t describe_frames(int depth, char *text, size_t room) {
     size_t size = 0;
     for (int i = 0; i < depth; i++) {
-        size_t more = describe_frame(i, text + size, sizeof text - size);
+        size_t more = describe_frame(i, text + size, room - size);
         if (!more && i == 0) return 0;
         if (!more) break; /* the outer frames, which matter less, have no room */
         size += more;
+    }
+    return size;
+}
+
+static const PyThreadState *state_of_thread(uint32_t tid, PyThreadState *state);
+
+/* Returns the number of the stack of `depth` frames, and of that of the thread that has the GIL, if
+   that is given; it is defined at its first use. 0 if the first cannot be read. */
+static uint32_t blocked_stack(int depth, uint32_t holder) {
+    static char text[MAX_TEXT - 16];
+    static const char separator[] = "0\0\0"; /* a frame without a name, with the last NUL */
+    size_t size = describe_frames(depth, text, holder ? sizeof text / 2 : sizeof text);
+    PyThreadState state;
+    if (!size) return 0;
+    if (holder && state_of_thread(holder, &state)) {
+        int deeper;
+        size_t at = size + sizeof separator;
+        depth = walk(&state, &deeper);
+        size_t more = depth > 0 ? describe_frames(depth, text + at, sizeof text - at) : 0;
+        if (more) {
+            memcpy(text + size, separator, sizeof separator);
+            size = at + more;
+        }
     }
     uint64_t hash = 0xCBF29CE484222325u;
     for (size_t i = 0; i < size; i++) hash = (hash ^ (uint8_t)text[i]) * 0x100000001B3u;
@@ -739,14 +761,16 @@ static const PyThreadState *state_of_thread(uint32_t tid, PyThreadState *state) 
     return NULL;
 }
 
-static void record_blocked(uint32_t tid) {
+static void record_blocked(uint32_t tid, int waits_for_gil) {
     PyThreadState state;
     if (reach_memory() < 0) return;
+    uint32_t holder = waits_for_gil ? holder_of_gil() : 0;
+    if (holder == tid) holder = 0;
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         int deeper;
         if (!state_of_thread(tid, &state)) continue;
         int depth = walk(&state, &deeper);
-        uint32_t number = depth > 0 ? blocked_stack(depth) : 0;
+        uint32_t number = depth > 0 ? blocked_stack(depth, holder) : 0;
         if (!number) continue;
         put(KIND_BLOCKED, tid, number);
         return;
@@ -758,7 +782,7 @@ static void record_blocked(uint32_t tid) {
 static uint64_t watch_loops(uint64_t time_ns) {
     uint64_t next_ns = time_ns + sampler.limit_ns;
     uint32_t reached[16];
-    int count = 0;
+    int waits_for_gil[16], count = 0;
     pthread_mutex_lock(&rec_mutex);
     for (stream *s = rec.streams; s; s = s->next) {
         uint64_t since = s->step_since ? __atomic_load_n(s->step_since, __ATOMIC_RELAXED) : 0;
@@ -767,12 +791,14 @@ static uint64_t watch_loops(uint64_t time_ns) {
             if (since + sampler.limit_ns < next_ns) next_ns = since + sampler.limit_ns;
         } else if (count < 16) {
             s->watched_ns = since;
+            /* its last record, which tells only where waits of threads are recorded */
+            waits_for_gil[count] = (uint8_t)s->cursor[-1].w0 == KIND_GIL_WAIT;
             reached[count++] = s->tid;
         }
     }
     pthread_mutex_unlock(&rec_mutex);
     /* without the mutex, which the first record of this thread acquires */
-    while (count) record_blocked(reached[--count]);
+    while (count--) record_blocked(reached[count], waits_for_gil[count]);
     return next_ns;
 }
 

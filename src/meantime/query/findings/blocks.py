@@ -23,7 +23,7 @@ import numpy as np
 from meantime.query.findings.finding import FILE, Finding, several, text_of_ns, times
 from meantime.query.findings.outliers import Usual
 from meantime.query.findings.scope import chosen, joined
-from meantime.query.findings.steps import FRAME, Culprit, culprit, own_files
+from meantime.query.findings.steps import FRAME, Culprit, culprit, gil_holder, own_files
 from meantime.query.processes import ProcessTree
 from meantime.query.ranges import clipped
 
@@ -189,8 +189,7 @@ def _blocks(
             continue
         if 2 * _gil_wait_ns(scope, step) > step.duration_ns:
             # whatever the loop's thread was about to do, it could not
-            name = f"waiting for the GIL{_gil_holder(scope, step)}"
-            code = Culprit(name, name)
+            code = _gil_holder(scope, step)
         else:
             code = culprit(scope, step.loop, step.task, step.range_ns, states, own)
         yield _Block(step, waiting, code, cpu_wait_ns)
@@ -204,8 +203,9 @@ def _named_alike(blocks: list[_Block]) -> Iterator[_Block]:
             seen[block.code.between].setdefault(block.code.key, block.code)
     for block in blocks:
         known = list(seen[block.code.between].values())
-        # of several it could be any
-        is_same = not block.code.is_seen and block.code.between != "" and len(known) == 1
+        # of several functions it could be any
+        functions = {code.key.rpartition(":")[0] or code.key for code in known}
+        is_same = not block.code.is_seen and block.code.between != "" and len(functions) == 1
         yield block._replace(code=known[0]) if is_same else block
 
 
@@ -341,17 +341,26 @@ def _gil_wait_ns(scope: Scope, step: _Step) -> int:
     return 0 if thread is None else _time_in(scope, thread, _GIL_WAIT, step.range_ns)
 
 
-def _gil_holder(scope: Scope, step: _Step) -> str:
-    """Return the thread that had the GIL for most of a step, as a clause; empty if unknown."""
+def _gil_holder(scope: Scope, step: _Step) -> Culprit:
+    """Return the code that had the GIL in a step, or the thread that had it for most of it."""
     threads = scope.history.quarks("Threads/*")
     owners = ProcessTree(scope.history).owners(np.append(threads, np.int32(step.loop)))
     own = scope.history.attributes.path(step.loop)[-1]
+    holder = ""
     for thread in threads[owners[:-1] == owners[-1]].tolist():
         name = scope.history.attributes.path(thread)[-1]
         ran_ns = 0 if name == own else _time_in(scope, thread, _RUNNING, step.range_ns)
         if 2 * ran_ns > step.duration_ns:
-            return f", which {_thread(scope, thread)} had,"
-    return ""
+            holder = _thread(scope, thread)
+    line = gil_holder(scope, step.loop, step.range_ns)
+    # of a step that is too short for a stack, only the thread is known
+    between = f"GIL {holder}" if holder else ""
+    if line:
+        return Culprit(
+            f"{line}, which had the GIL{f' in {holder}' if holder else ''},", line, between
+        )
+    name = f"waiting for the GIL{f', which {holder} had,' if holder else ''}"
+    return Culprit(name, name, between, is_seen=False)
 
 
 def _thread(scope: Scope, quark: int) -> str:

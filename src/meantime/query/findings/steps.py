@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from meantime.query.findings.finding import Range
     from meantime.query.findings.scope import Scope, StateRows
 
-__all__ = ["FRAME", "Culprit", "culprit", "own_files"]
+__all__ = ["FRAME", "Culprit", "culprit", "gil_holder", "own_files"]
 
 # A frame, as a recording writes it: the function, the file, and the line.
 FRAME = re.compile(r"(.*) \((.+):(\d+)\)")
@@ -132,6 +132,16 @@ def _recorded(scope: Scope, loop: int, range_ns: Range) -> dict[str, Any]:
     if 2 * most_ns < range_ns[1] - range_ns[0] or "function" not in found or "runtime" in found:
         return {}
     return found
+
+
+def gil_holder(scope: Scope, loop: int, range_ns: Range) -> str:
+    """Return the code that had the GIL while a step waited for it; empty if nothing looked."""
+    for state in scope.history.iterate(loop, range_ns[0]):
+        if state.start_ns >= range_ns[1]:
+            break
+        if holder := _tag(scope, -1 if state.tag is None else state.tag).get("holder"):
+            return str(holder)
+    return ""
 
 
 def _between(scope: Scope, task: int, range_ns: Range, states: StateRows) -> Culprit:

@@ -45,6 +45,7 @@ class CodeLocation:
         subject_file: The file that defines the subject.
         leaf: The kind of object that the innermost coroutine awaits, as numbered by the format.
         calls: Of a long step: what the function had called, the outermost first.
+        holder: Of one that waited for the GIL: the code of the thread that had it.
     """
 
     line: int
@@ -54,6 +55,7 @@ class CodeLocation:
     subject_file: str = ""
     leaf: int = _LEAF_NONE
     calls: str = ""
+    holder: str = ""
 
     @classmethod
     def parse(cls, text: str) -> CodeLocation:
@@ -73,22 +75,19 @@ class CodeLocation:
         """Return the location of a long step: its innermost line outside of libraries, if any.
 
         It has no function if only the event loop was seen, because the step is a function without
-        a frame or had ended.
+        a frame or had ended. If the thread waited for the GIL, the stack of the one that had it
+        follows, after a frame without a name.
         """
         words = text.split("\0")
         frames = [
             cls(_number(line), function, file, leaf=_LEAF_BLOCKED)
             for line, function, file in zip(words[::3], words[1::3], words[2::3], strict=False)
         ]
-        # what is outside of the event loop did not run in the step
-        loop = (i for i, frame in enumerate(frames) if frame.function in _LOOP_FUNCTIONS)
-        frames = frames[: next(loop, len(frames))]
-        if not frames:
-            return cls(0, "", "", leaf=_LEAF_BLOCKED)
-        own = [index for index, frame in enumerate(frames) if not is_library(frame.file)]
-        index = own[0] if own else 0
-        called = reversed(frames[max(0, index - _MOST_CALLS) : index])
-        return replace(frames[index], calls=", ".join(frame.code for frame in called))
+        end = (index for index, frame in enumerate(frames) if not (frame.function or frame.file))
+        at = next(end, len(frames))
+        had_gil = _innermost(frames[at + 1 :])
+        found = _innermost(frames[:at]) or cls(0, "", "", leaf=_LEAF_BLOCKED)
+        return replace(found, holder=had_gil.code if had_gil else "")
 
     @property
     def runtime(self) -> str:
@@ -143,6 +142,7 @@ class CodeLocation:
                 "file": self.file,
                 "line": self.line,
                 "stack": self.stack,
+                "holder": self.holder,
             }
         else:
             fields = {
@@ -175,7 +175,8 @@ class DefinedLocations:
         # dictionaries keep the order of insertion, so the new ones are at the end
         for number, location in islice(locations.items(), self._added.get(process, 0), None):
             self.all.append(location)
-            is_nothing = location.leaf == _LEAF_BLOCKED and not location.function
+            is_blocked = location.leaf == _LEAF_BLOCKED
+            is_nothing = is_blocked and not location.function and not location.holder
             wait = NO_LOCATION if is_nothing else wait_state(location.reason, location.leaf)
             self._waits.append(wait)
             self._process.append(process)
@@ -192,6 +193,19 @@ class DefinedLocations:
             np.array(self._process, np.int32),
             np.array(self._number, np.uint32),
         )
+
+
+def _innermost(frames: list[CodeLocation]) -> CodeLocation | None:
+    """Return the innermost frame outside of libraries, or of all, with what it had called."""
+    # what is outside of the event loop did not run in the step
+    loop = (i for i, frame in enumerate(frames) if frame.function in _LOOP_FUNCTIONS)
+    frames = frames[: next(loop, len(frames))]
+    if not frames:
+        return None
+    own = [index for index, frame in enumerate(frames) if not is_library(frame.file)]
+    index = own[0] if own else 0
+    called = reversed(frames[max(0, index - _MOST_CALLS) : index])
+    return replace(frames[index], calls=", ".join(frame.code for frame in called))
 
 
 def parents_of(
