@@ -791,7 +791,7 @@ static uint64_t watch_loops(uint64_t time_ns) {
             if (since + sampler.limit_ns < next_ns) next_ns = since + sampler.limit_ns;
         } else if (count < 16) {
             s->watched_ns = since;
-            /* its last record, which tells only where waits of threads are recorded */
+            /* its last record; 0 where waits of threads are not recorded */
             waits_for_gil[count] = (uint8_t)s->cursor[-1].w0 == KIND_GIL_WAIT;
             reached[count++] = s->tid;
         }
