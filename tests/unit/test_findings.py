@@ -384,6 +384,27 @@ def test_the_command_prints_what_the_library_finds(
     assert "query" not in run(capsys, "findings", str(trace), "--from", "200ms", "--to", "205ms")
 
 
+def test_the_findings_of_several_files_are_those_of_the_history_that_joins_them(
+    capsys: pytest.CaptureFixture[str],
+    trace: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    other = trace.with_name("other.json")
+    other.write_bytes(trace.read_bytes())
+
+    table = run(capsys, "findings", str(trace), str(other))
+
+    joining, *shown = [line for line in table.splitlines() if line.startswith("  meantime ")]
+    for command in (joining, shown[0]):
+        run(capsys, *command.split()[1:])
+    joined = json.loads(run(capsys, "findings", "joined.mtj", "--json"))
+    at_once = json.loads(run(capsys, "findings", str(trace), str(other), "--json"))
+    assert joined == at_once
+    assert joined["total"] > 2
+
+
 def test_the_summary_has_the_first_findings(
     capsys: pytest.CaptureFixture[str], trace: Path
 ) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from meantime.cli.inputs import load
+from meantime.cli.inputs import expanded, load_joined
 from meantime.cli.options import (
     file_argument,
     input_options,
@@ -32,11 +33,13 @@ __all__ = ["command", "handle", "headlines"]
 
 _HEADLINES = 3
 _CARE = {"lost", "care"}
+# the joined history that commands name, where there are several files
+_JOINED = "joined.mtj"
 
 
 @click.command("findings", epilog="Example:  meantime findings app.mtr --from 2s --to 10s")
 @input_options
-@file_argument("file", "FILE")
+@file_argument("files", "FILE...", nargs=-1, required=True)
 @limit_option("findings to print", 10)
 @range_options
 @json_option
@@ -45,7 +48,7 @@ _CARE = {"lost", "care"}
 @strict_option
 def command(
     *,
-    file: str,
+    files: tuple[str, ...],
     limit: int,
     from_: str | None,
     to: str | None,
@@ -54,15 +57,19 @@ def command(
     lenient: bool,
     strict: bool,
 ) -> None:
-    """Report what stands out: blocked loops, slow calls, long waits, stops, lost data."""
-    history = load(file, lenient=lenient, strict=strict, provider=provider)
+    """Report what stands out: blocked loops, slow calls, long waits, stops, lost data.
+
+    Several FILEs are the hosts of one joined history.
+    """
+    paths = expanded(files)
+    history = load_joined(paths, lenient=lenient, strict=strict, provider=provider)
     from meantime.query.findings import findings  # noqa: PLC0415 - NumPy is not for --help
     from meantime.query.parts import extent_of, range_of  # noqa: PLC0415 - as above
 
     extent = extent_of(history)
     found = findings(history, start=from_, end=to)
     # standard input cannot be read again
-    name = "FILE" if file == "-" else file
+    name = _JOINED if len(paths) > 1 else "FILE" if paths == ["-"] else paths[0]
     if as_json:
         document = {
             "range_ns": list(range_of(history, from_, to)),
@@ -83,6 +90,8 @@ def command(
         _print("Read with care", care, extent)
     if events:
         click.echo("see")
+        if len(paths) > 1:
+            click.echo(f"  {shlex.join(['meantime', 'join', *paths, '-o', name])}")
         for line in dict.fromkeys(each.command(name) for each in events):
             click.echo(f"  {line}")
     if len(found) > limit:
