@@ -27,7 +27,7 @@ class Group(NamedTuple):
         name: The path without the task's number: `("Tasks", "handle (app.py:12)")`.
         members: The number of entities so far.
         now: The number of entities in each state.
-        state_ns: The sum of time in each state, without the present states.
+        state_ns: The sum of time in each state, without the present states until the end.
         longest_ns: The longest step of a task, block of a loop, or run of a thread.
     """
 
@@ -51,6 +51,9 @@ class Activity:
         self._members = np.zeros(0, np.int64)
         self._now = np.zeros((0, len(STATES)), np.int64)
         self._sums = np.zeros((0, len(STATES)), np.int64)
+        # entities that were removed: how many are in each state, and the sum of since when
+        self._left = np.zeros((0, len(STATES)), np.int64)
+        self._left_ns = np.zeros((0, len(STATES)), np.int64)
         self._longest = np.zeros(0, np.int64)
         self._is_loop = np.zeros(0, np.bool_)
         self.changes = 0
@@ -63,6 +66,8 @@ class Activity:
             self._members = _grown(self._members, rooms)
             self._now = _grown(self._now, rooms)
             self._sums = _grown(self._sums, rooms)
+            self._left = _grown(self._left, rooms)
+            self._left_ns = _grown(self._left_ns, rooms)
             self._longest = _grown(self._longest, rooms)
             self._is_loop = _grown(self._is_loop, rooms)
         self._is_loop[number] = name[0] == "Loops"
@@ -82,15 +87,32 @@ class Activity:
 
     def keep(self, entities: Int64s) -> None:
         """Remove all but these entities, and renumber them in this order."""
+        removed = self._state[: self._entities] >= 0
+        removed[entities] = False
+        rows = np.flatnonzero(removed)
+        where = self._group_of[rows], self._state[rows]
+        np.add.at(self._left, where, 1)
+        np.add.at(self._left_ns, where, self._since_ns[rows])
         self._entities = len(entities)
         self._group_of = self._group_of[entities]
         self._since_ns = self._since_ns[entities]
         self._state = self._state[entities]
 
+    def end(self, time_ns: int) -> None:
+        """Count the present states until `time_ns`, where all end."""
+        entity = np.flatnonzero(self._state[: self._entities] >= 0).astype(np.int32)
+        changes = self.changes
+        nothing = np.full(len(entity), -1, np.int32)
+        self.add(np.full(len(entity), time_ns, np.int64), entity, nothing)
+        self.changes = changes
+        self._sums += self._left * time_ns - self._left_ns
+        self._now -= self._left
+        self._left[:] = self._left_ns[:] = 0
+
     def rename(self, group: int, name: tuple[str, ...]) -> None:
         """Give a group another name; a group that already has it takes what this one has."""
         to = self.group(name)
-        for sums in (self._members, self._now, self._sums):
+        for sums in (self._members, self._now, self._sums, self._left, self._left_ns):
             sums[to] += sums[group]
             sums[group] = 0
         self.note_longest(np.array([to]), self._longest[[group]])

@@ -179,6 +179,8 @@ class LiveActivity:
         for number in range(len(self._replay.processes)):
             self._replay.finish(number)
         self._take()
+        # threads that have ended are stopped until the end
+        self.activity.end(self.duration_ns)
 
     def _read_facts(self, process: Process) -> bool:
         """Read a process's new facts; return whether its base time is known."""
