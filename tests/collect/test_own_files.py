@@ -136,6 +136,49 @@ def test_descriptors_are_high_and_not_inherited(tmp_path: Path) -> None:
     assert done.stdout == "3 True False\nTrue\n"
 
 
+@pytest.mark.skipif(
+    tuple(map(int, os.uname().release.split(".")[:2])) < (5, 9), reason="close_range is new in 5.9"
+)
+def test_the_thread_that_watches_loops_has_descriptors_of_its_own(tmp_path: Path) -> None:
+    # a table that threads share makes each system call of the program slower
+    code = """
+import asyncio, os, time
+from pathlib import Path
+def names(task):
+    found = {}
+    for number in os.listdir(f"/proc/self/task/{task}/fd"):
+        try:
+            found[int(number)] = os.readlink(f"/proc/self/task/{task}/fd/{number}")
+        except OSError:
+            pass
+    return found
+end = time.monotonic() + 60
+def stuck():
+    while time.monotonic() < end:
+        if any(b"stuck" in path.read_bytes() for path in Path("run.mtr").glob("*.facts")):
+            return
+        time.sleep(0.02)
+    print("its stack was not recorded")
+async def main():
+    while len(os.listdir("/proc/self/task")) < 2:
+        await asyncio.sleep(0.01)
+    (watcher,) = set(os.listdir("/proc/self/task")) - {str(os.getpid())}
+    while time.monotonic() < end and any(".mtr" not in name for name in names(watcher).values()):
+        await asyncio.sleep(0.01)
+    for number, name in names(os.getpid()).items():
+        if ".mtr" in name:
+            os.close(number)
+    stuck()
+    print(all(".mtr" in name for name in names(watcher).values()))
+asyncio.run(main())
+"""
+
+    done = _record(tmp_path, code, "-q", "--blocked", "20ms")
+
+    assert (done.stdout, done.stderr) == ("True\n", "")
+    assert dict(read(tmp_path / "run.mtr").trace.anomalies) == {}
+
+
 def test_a_program_with_few_descriptors_is_recorded_all_the_same(tmp_path: Path) -> None:
     code = (
         "import os, resource\n"

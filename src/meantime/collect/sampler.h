@@ -832,6 +832,8 @@ static void *sample_always(void *unused) {
     uint64_t before_ns = now_ns(), watch_ns = UINT64_MAX, due_ns = UINT64_MAX;
     (void)unused;
     own_thread = sampler.period_ns ? "meantime sampler" : "meantime watcher";
+    /* the file of the memory is in the program's table, if it is needed */
+    own_descriptors = !sampler.memory.inode && leave_descriptors() == 0;
     if (sampler.limit_ns) watch_ns = before_ns;
     if (sampler.period_ns) {
         sampler.tick = 1;

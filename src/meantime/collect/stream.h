@@ -161,6 +161,8 @@ THREAD_LOCAL uint32_t loop_parked = 0;
 THREAD_LOCAL uint64_t step_since_ns = 0;
 THREAD_LOCAL const char *own_thread = NULL; /* the name of a thread of the recorder */
 THREAD_LOCAL int inside_stream = 0; /* a hook under our own waits must not write to the stream */
+THREAD_LOCAL int own_descriptors = 0; /* whether the thread has a table of its own */
+THREAD_LOCAL own_file own_facts = {.fd = -1}; /* then, the facts in that table */
 THREAD_LOCAL int without_gil = 0; /* a hook of a wait: PyGILState_Check cannot be used, since it
                                      always returns 1 once a second interpreter was created */
 
@@ -202,6 +204,16 @@ static void open_child(void) {
     errno = error;
 }
 
+/* Returns the file of the facts with the calling thread's descriptor. Called with facts_mutex. */
+static own_file *facts_of_thread(void) {
+    if (!own_descriptors) return &rec.facts;
+    if (own_facts.inode != rec.facts.inode || own_facts.device != rec.facts.device) {
+        own_facts = rec.facts;
+        own_facts.fd = -1;
+    }
+    return &own_facts;
+}
+
 static void write_fact(uint8_t kind, uint32_t id, const void *payload, uint32_t bytes) {
     slot buffer[1 + MAX_TEXT / 16];
     char name[MAX_FILE_NAME];
@@ -214,9 +226,10 @@ static void write_fact(uint8_t kind, uint32_t id, const void *payload, uint32_t 
     memcpy(buffer + 1, payload, bytes);
     pthread_mutex_lock(&facts_mutex);
     facts_name(name);
+    own_file *facts = facts_of_thread();
     /* the size is required although the file is in append mode: append_to truncates back to it */
-    if (reach_file(&rec.facts, name, O_WRONLY | O_APPEND) < 0 ||
-        append_to(&rec.facts, lseek(rec.facts.fd, 0, SEEK_END), buffer, size) < 0) {
+    if (reach_file(facts, name, O_WRONLY | O_APPEND) < 0 ||
+        append_to(facts, lseek(facts->fd, 0, SEEK_END), buffer, size) < 0) {
         note_failure(errno);
         __atomic_fetch_add(&rec.shared->lost_facts, 1, __ATOMIC_RELAXED);
     }
@@ -646,7 +659,8 @@ static __attribute__((noinline)) stream *acquire_stream(void) {
     pthread_mutex_lock(&rec_mutex);
     if (recording_on) {
         if (rec.facts.inode || open_process() == 0) {
-            s = rec.free_streams;
+            /* the segment of one that was used before is open in the program's table */
+            s = own_descriptors ? NULL : rec.free_streams;
             if (s) rec.free_streams = s->next_free;
             else s = new_stream();
         }
@@ -691,6 +705,7 @@ static void release_stream(void *value) {
     s->step_since = NULL;
     pthread_mutex_unlock(&rec_mutex);
     if (s->cursor == s->limit) turn(s);
+    if (own_descriptors) s->file.fd = -1;
     pthread_mutex_lock(&rec_mutex);
     s->next_free = rec.free_streams;
     rec.free_streams = s;
