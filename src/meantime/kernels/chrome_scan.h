@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include "decimal.h"
 #include "growing.h"
 #include "private_names.h"
 #include "span_flags.h"
@@ -532,17 +533,12 @@ static int fail(Chrome *s, const char *where, int fault) {
 /* An id from a number that is not plainly an integer: 7.0 and 7e0 are the id 7. */
 static int32_t id_from_number(Chrome *s, const char *text, const char *end) {
   Decimal value;
-  char digits[24];
-  int length = 24;
-  uint64_t magnitude;
+  char digits[24], *begin;
   if (decimal_slow(text, end, &value) != NUMBER_OK || value.billionths || value.ns % 1000)
     return intern(&s->ids, text, (uint32_t)(end - text), s->end);
   value.ns /= 1000; /* decimal_slow converts microseconds */
-  magnitude = value.ns < 0 ? 0 - (uint64_t)value.ns : (uint64_t)value.ns;
-  do digits[--length] = (char)('0' + magnitude % 10);
-  while (magnitude /= 10);
-  if (value.ns < 0) digits[--length] = '-';
-  return intern(&s->ids, digits + length, (uint32_t)(24 - length), digits + 24);
+  begin = signed_decimal_before(digits + sizeof digits, value.ns);
+  return intern(&s->ids, begin, (uint32_t)(digits + sizeof digits - begin), digits + sizeof digits);
 }
 
 static inline int plain_integer(const char *p, const char *end) {

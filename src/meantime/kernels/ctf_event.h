@@ -10,6 +10,8 @@
 #ifndef MEANTIME_CTF_EVENT_H
 #define MEANTIME_CTF_EVENT_H
 
+#include "decimal.h"
+
 #include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -127,26 +129,17 @@ static inline void ctf_put(struct ctf_out *out, const char *at, size_t size) {
 
 static inline void ctf_word(struct ctf_out *out, const char *word) { ctf_put(out, word, strlen(word)); }
 
-/* Write digits of a number into the end of `text`, at least so many; return where they begin. */
-static inline char *ctf_decimal(char *end, uint64_t number, int least) {
-    char *begin = end;
-    do {
-        *--begin = (char)('0' + number % 10);
-        number /= 10;
-    } while (number || end - begin < least);
-    return begin;
-}
-
 /* Write a number with at least so many digits. */
 static void ctf_digits(struct ctf_out *out, long long number, int least) {
     char text[24], *end = text + sizeof text;
-    char *begin = ctf_decimal(end, number < 0 ? -(uint64_t)number : (uint64_t)number, least);
+    char *begin = decimal_before(end, number < 0 ? -(uint64_t)number : (uint64_t)number);
+    while (end - begin < least) *--begin = '0';
     if (number < 0) *--begin = '-';
     ctf_put(out, begin, (size_t)(end - begin));
 }
 
 static void ctf_unsigned(struct ctf_out *out, uint64_t number) {
-    char text[24], *end = text + sizeof text, *begin = ctf_decimal(end, number, 1);
+    char text[24], *end = text + sizeof text, *begin = decimal_before(end, number);
     ctf_put(out, begin, (size_t)(end - begin));
 }
 

@@ -281,7 +281,7 @@ static int ctf_append_integer(
     unsigned bits = (unsigned)node->bits, shift = 0;
     if (node->base == 10) {
         int is_negative = node->flags & CTF_IS_SIGNED && value >> 63;
-        begin = ctf_decimal(end, is_negative ? -value : value, 1);
+        begin = decimal_before(end, is_negative ? -value : value);
         if (is_negative) *--begin = '-';
         return ctf_append(decoder, begin, (size_t)(end - begin));
     }
@@ -415,7 +415,7 @@ static int ctf_walk(
             if (is_text) {
                 char index[32], *end = index + sizeof index, *begin = end - 2;
                 memcpy(begin, "]=", 2);
-                begin = ctf_decimal(begin, each, 1);
+                begin = decimal_before(begin, each);
                 *--begin = '[';
                 if (each) *--begin = ',';
                 failed = ctf_append(decoder, begin, (size_t)(end - begin));

@@ -48,6 +48,9 @@ from meantime.kernels.time_text cimport (
     time_parse,
 )
 
+cdef extern from "decimal.h" nogil:
+    char* signed_decimal_before(char* end, int64_t number)
+
 cdef extern from "arrays.h":
     void* INT64_ITEMS(object, Py_ssize_t*) except NULL
     void* INT32_ITEMS(object, Py_ssize_t*) except NULL
@@ -1344,20 +1347,9 @@ cdef class Cells:
         cdef const char *text
         cdef char[LONGEST_NUMBER] digits
         cdef int64_t word = self.word[cell]
-        cdef uint64_t rest
         if kind == INT:
-            rest = 0 - <uint64_t>word if word < 0 else <uint64_t>word
-            at = LONGEST_NUMBER
-            while True:
-                at -= 1
-                digits[at] = <char>(48 + rest % 10)
-                rest //= 10
-                if rest == 0:
-                    break
-            if word < 0:
-                at -= 1
-                digits[at] = b"-"
-            return output(out, digits + at, LONGEST_NUMBER - at)
+            text = signed_decimal_before(digits + LONGEST_NUMBER, word)
+            return output(out, text, digits + LONGEST_NUMBER - text)
         if kind == NONE:
             return output(out, b"null", 4)
         if kind == TRUE or kind == FALSE:

@@ -10,6 +10,10 @@ from meantime.kernels.memory cimport column
 import numpy as np
 
 
+cdef extern from "decimal.h" nogil:
+    char* put_decimal(char* out, uint64_t number)
+
+
 cdef extern from "varint.h" nogil:
     char* put_varint(char* out, uint64_t value)
     int varint_bytes(uint64_t value)
@@ -349,22 +353,6 @@ def stack_samples(const int32_t[::1] parent, const uint64_t[::1] location,
             first, last = label_offset[label[i]], label_offset[label[i] + 1]
             out = put(out, label_text + first, last - first)
     return found
-
-
-cdef inline char* put_decimal(char* out, uint64_t left) noexcept nogil:
-    cdef char digits[24]
-    cdef int count = 0
-    while True:
-        digits[count] = <char>(c"0" + left % 10)
-        count += 1
-        left //= 10
-        if not left:
-            break
-    while count:
-        count -= 1
-        out[0] = digits[count]
-        out += 1
-    return out
 
 
 cdef inline char* put_id(char* out, uint64_t value) noexcept nogil:

@@ -36,6 +36,9 @@ from meantime.kernels.intern cimport (
 )
 from meantime.kernels.memory cimport column
 
+cdef extern from "decimal.h" nogil:
+    char* signed_decimal_before(char* end, int64_t number)
+
 cdef extern from *:
     """
     #include <math.h>
@@ -771,20 +774,10 @@ cdef int put(Output *out, const char *text, Py_ssize_t size) except -1:
     return 0
 
 
-cdef int put_decimal(Output *out, int64_t value) except -1:
+cdef int put_integer(Output *out, int64_t value) except -1:
     cdef char[24] digits
-    cdef int at = 24
-    cdef uint64_t left = <uint64_t>value if value >= 0 else 0 - <uint64_t>value
-    while True:
-        at -= 1
-        digits[at] = <char>(48 + left % 10)
-        left //= 10
-        if not left:
-            break
-    if value < 0:
-        at -= 1
-        digits[at] = b"-"
-    return put(out, digits + at, 24 - at)
+    cdef char *begin = signed_decimal_before(digits + 24, value)
+    return put(out, begin, digits + 24 - begin)
 
 
 cdef int put_float(Output *out, int64_t bits) except -1:
@@ -862,7 +855,7 @@ def objects(Py_ssize_t rows, list names, list kinds, list values, list tables):
                 elif kind == OP_FLOAT or kind == OP_DOUBLE:
                     put_float(&out, value)
                 else:
-                    put_decimal(&out, value)
+                    put_integer(&out, value)
             if is_first:
                 continue
             put(&out, b"}", 1)

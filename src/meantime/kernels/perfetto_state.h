@@ -5,6 +5,7 @@
 
 #include <Python.h>
 
+#include "decimal.h"
 #include "growing.h"
 #include "tracepoint_text.h"
 #include "varint.h"
@@ -383,16 +384,9 @@ static void pf_string(pf_scan *s, const char *data, size_t size)
 static void pf_number(pf_scan *s, uint64_t value, int is_signed)
 {
     char digits[24];
-    int at = sizeof digits;
-    int is_negative = is_signed && (int64_t)value < 0;
-    if (is_negative)
-        value = 0 - value;
-    do
-        digits[--at] = (char)('0' + value % 10);
-    while (value /= 10);
-    if (is_negative)
-        digits[--at] = '-';
-    pf_write(s, digits + at, sizeof digits - (size_t)at);
+    char *end = digits + sizeof digits;
+    char *begin = is_signed ? signed_decimal_before(end, (int64_t)value) : decimal_before(end, value);
+    pf_write(s, begin, (size_t)(end - begin));
 }
 
 static void pf_double(pf_scan *s, uint64_t bits)

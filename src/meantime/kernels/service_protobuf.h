@@ -2,6 +2,7 @@
 #ifndef MEANTIME_SERVICE_PROTOBUF_H
 #define MEANTIME_SERVICE_PROTOBUF_H
 
+#include "decimal.h"
 #include "service_state.h"
 #include "varint.h"
 
@@ -181,13 +182,7 @@ static inline int sv_pb_usual_attribute(sv_scan *s, sv_text *out, sv_bytes at, s
     } else if (value[0] == SV_TAG(3, SV_VARINT) && value_size <= 3 && value[value_size - 1] < 128
                && (value_size == 2 || value[1] >= 128)) {
         unsigned number = value_size == 2 ? value[1] : (value[1] & 127u) | (unsigned)value[2] << 7;
-        char digits[8];
-        int first = 8;
-        do
-            digits[--first] = (char)('0' + number % 10);
-        while (number /= 10);
-        memcpy(to, digits + first, (size_t)(8 - first));
-        to += 8 - first;
+        to = put_decimal(to, number);
     } else {
         return 0;
     }
@@ -241,14 +236,7 @@ static int sv_pb_any(sv_scan *s, sv_text *out, sv_bytes at, sv_bytes end, int de
     case SV_TAG(2, SV_VARINT):
         return field.value ? SV_PUT(s, out, "true") : SV_PUT(s, out, "false");
     case SV_TAG(3, SV_VARINT): {
-        char *to = number + sizeof number;
-        const int is_negative = field.value >> 63;
-        uint64_t left = is_negative ? 0 - field.value : field.value;
-        do
-            *--to = (char)('0' + left % 10);
-        while (left /= 10);
-        if (is_negative)
-            *--to = '-';
+        char *to = signed_decimal_before(number + sizeof number, (int64_t)field.value);
         *is_scalar = 1;
         scalar->at = s->digits;
         scalar->size = (uint32_t)(number + sizeof number - to);

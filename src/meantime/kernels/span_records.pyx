@@ -7,6 +7,10 @@ from meantime.kernels.json_text cimport json_fault, json_value
 
 import numpy as np
 
+cdef extern from "decimal.h" nogil:
+    const char* decimal_pairs
+    char* put_decimal(char* out, uint64_t number)
+
 cdef enum:
     BEGIN = 3
     END = 4
@@ -155,24 +159,11 @@ def plain_json(const uint8_t[::1] text, const int64_t[::1] offset, const int32_t
 cdef inline char* put_us(char* out, uint64_t left) noexcept nogil:
     """Write nanoseconds as microseconds, with three decimals unless they are 0."""
     cdef uint64_t rest = left % 1000
-    cdef char digits[24]
-    cdef int count = 0
-    left //= 1000
-    while True:
-        digits[count] = <char>(c"0" + left % 10)
-        count += 1
-        left //= 10
-        if not left:
-            break
-    while count:
-        count -= 1
-        out[0] = digits[count]
-        out += 1
+    out = put_decimal(out, left // 1000)
     if rest:
         out[0] = c"."
         out[1] = <char>(c"0" + rest // 100)
-        out[2] = <char>(c"0" + rest // 10 % 10)
-        out[3] = <char>(c"0" + rest % 10)
+        memcpy(out + 2, decimal_pairs + 2 * (rest % 100), 2)
         out += 4
     return out
 
@@ -190,7 +181,7 @@ def chrome(const uint8_t[::1] phase, const int64_t[::1] time_ns, const int64_t[:
     """Return events of Chrome JSON, as bytes, joined by commas and line feeds.
 
     Args:
-        phase: By event, `X`, `B` or `E`.
+        phase: By event, `X`, `B`, `E`, `b` or `e`.
         time_ns: By event, when.
         duration_ns: By event, how long; only of `X`.
         name: By event, the code of its name; not used of `E`.

@@ -28,6 +28,9 @@ from meantime.kernels.intern cimport (
 from meantime.kernels.json_text cimport UNLIKELY
 from meantime.kernels.time_text cimport TIME_INTEGER, TIME_ODD, time_parse
 
+cdef extern from "decimal.h" nogil:
+    char* signed_decimal_before(char* end, int64_t number)
+
 cdef extern from "arrays.h":
     void* INT64_ITEMS(object, Py_ssize_t*) except NULL
     void* INT32_ITEMS(object, Py_ssize_t*) except NULL
@@ -105,23 +108,6 @@ cdef inline int64_t big_signed(const uint8_t *at, int size) noexcept nogil:
     for i in range(size):
         value = value << 8 | at[i]
     return <int64_t>value
-
-
-cdef inline char *put_integer(char *end, int64_t value) noexcept nogil:
-    """Write an integer before `end`; return where it begins."""
-    cdef uint64_t rest = <uint64_t>value
-    if value < 0:
-        rest = 0 - rest
-    while True:
-        end -= 1
-        end[0] = <char>(48 + rest % 10)
-        rest //= 10
-        if rest == 0:
-            break
-    if value < 0:
-        end -= 1
-        end[0] = b"-"
-    return end
 
 
 cdef inline bint size_of(uint64_t kind, uint64_t *size) noexcept nogil:
@@ -455,7 +441,7 @@ cdef class TableRows:
             return FULL
         if column.kind == TEXTS:
             if is_integer and not column.is_real:
-                digits = put_integer(text + LONGEST_INTEGER, number)
+                digits = signed_decimal_before(text + LONGEST_INTEGER, number)
                 return self._text(column, digits, <uint64_t>(text + LONGEST_INTEGER - digits), row)
             if is_integer or kind == 7:
                 return self._leave(slot, at, number, is_integer, row)

@@ -13,6 +13,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort, realloc
 from libc.string cimport memcpy, memmove, memset
 
+cdef extern from "decimal.h" nogil:
+    char* put_decimal(char* out, uint64_t number)
+
 cdef extern from "varint.h" nogil:
     char* put_varint(char*, uint64_t)
 
@@ -41,23 +44,10 @@ cdef int heavier(const void* left, const void* right) noexcept nogil:
 
 
 cdef inline char* put_number(char* out, int64_t value) noexcept nogil:
-    cdef char digits[20]
-    cdef int count = 0
     if value < 0:
         out[0] = c"-"
-        out += 1
-        value = -value
-    while True:
-        digits[count] = <char> (48 + value % 10)
-        count += 1
-        value //= 10
-        if value == 0:
-            break
-    while count:
-        count -= 1
-        out[0] = digits[count]
-        out += 1
-    return out
+        return put_decimal(out + 1, 0 - <uint64_t>value)
+    return put_decimal(out, <uint64_t>value)
 
 
 cdef inline char* put_text(char* out, const char* text, int length) noexcept nogil:
