@@ -39,6 +39,8 @@ _EVENTS_AT_ONCE = 2**15
 # How the spans of a thread are written.
 _ASYNC, _FLAT, _NESTED, _MIXED = range(4)
 _EARLIEST_NS = -(2**63)
+# The path of an async operation with a scope has more names.
+_SCOPED = 4
 _UNFINISHED = int(SpanFlag.UNFINISHED)
 # Facts that `write` writes itself, from other data of the history.
 _WRITTEN = {
@@ -169,7 +171,15 @@ class _Ids(dict[int, str]):
 
     def add(self, quarks: list[int]) -> None:
         """Look up many at once."""
-        for quark, whose in zip(quarks, threads_of(self._history, quarks), strict=True):
+        self.update(dict.fromkeys(quarks, ""))
+        paths = map(self._history.attributes.path, quarks)
+        # there may be as many async operations as spans
+        others = [
+            quark
+            for quark, path in zip(quarks, paths, strict=True)
+            if len(path) <= _SCOPED or not tree.is_async(path)
+        ]
+        for quark, whose in zip(others, threads_of(self._history, others), strict=True):
             fields = f'"pid":{json.dumps(_pid(whose))},"tid":{json.dumps(whose.tid)}'
             self[quark] = "" if whose.tid is None else fields
 
@@ -217,10 +227,18 @@ class _Spans:
     """Writes the spans of a history."""
 
     def __init__(self, history: History, ids: _Ids) -> None:
-        self._history = history
         self._spans = spans = history.spans()
-        ids.add(spans.threads.tolist())
-        self._ids = [ids[quark] for quark in spans.threads.tolist()]
+        quarks = spans.threads.tolist()
+        ids.add(quarks)
+        # by thread, its fields, and whether they are those of an async operation, with a scope
+        self._ids = [ids[quark] for quark in quarks]
+        self._is_async = np.array([not fields for fields in self._ids], np.bool_)
+        self._has_scope = np.zeros(len(quarks), np.bool_)
+        known: dict[tuple[str, ...], tuple[str, str]] = {}
+        for thread in np.flatnonzero(self._is_async).tolist():
+            path = history.attributes.path(quarks[thread])
+            self._ids[thread] = _async_ids(path, known)
+            self._has_scope[thread] = len(path) > _SCOPED
         self._names = [json.dumps(name) for name in spans.name.names]
         self._name_texts = Texts(name.encode() for name in self._names)
         # the last one is for spans without a category, whose code is -1
@@ -228,7 +246,6 @@ class _Spans:
 
     def events(self) -> Iterator[str | bytes]:
         """Yield the events of each thread, in the order of the table."""
-        spans, attributes = self._spans, self._history.attributes
         for first, last, kind in self._runs():
             if kind == _NESTED:
                 yield from self._begun(first, last)
@@ -237,8 +254,7 @@ class _Spans:
             elif kind == _MIXED:
                 yield from self._mixed(first)
             else:
-                path = attributes.path(int(spans.threads[first]))
-                yield from _async(spans, first, path, self._names)
+                yield from self._async(first, last)
 
     def _runs(self) -> Iterator[tuple[int, int, int]]:
         """Yield the first of some threads, the one after the last, and how they are written.
@@ -250,7 +266,7 @@ class _Spans:
         begun = np.append(np.int64(0), np.cumsum(is_structured))[spans.offsets]
         begun, sizes = np.diff(begun), np.diff(spans.offsets)
         kinds = np.where(begun == 0, _FLAT, np.where(begun == sizes, _NESTED, _MIXED))
-        kinds[[not ids for ids in self._ids]] = _ASYNC
+        kinds[self._is_async] = _ASYNC
         listed, offsets = kinds.tolist(), spans.offsets.tolist()
         first = 0
         for last in range(1, len(listed) + 1):
@@ -258,7 +274,7 @@ class _Spans:
             if (
                 last == len(listed)
                 or listed[last] != kind
-                or kind in {_MIXED, _ASYNC}
+                or kind == _MIXED
                 or offsets[last + 1] - offsets[first] > _EVENTS_AT_ONCE
             ):
                 yield first, last, kind
@@ -293,6 +309,25 @@ class _Spans:
         phase = np.where(begins, ord("B"), ord("E")).astype(np.uint8)
         yield from self._in_columns(index[kept], phase[kept], time_ns[kept])
 
+    def _async(self, first: int, last: int) -> Iterator[bytes]:
+        """Yield b and e events of the spans of async operations, b events of unfinished ones."""
+        spans = self._spans
+        part = slice(int(spans.offsets[first]), int(spans.offsets[last]))
+        start_ns, end_ns = spans.start_ns[part], spans.end_ns[part]
+        rows = np.arange(part.start, part.stop, dtype=np.int32)
+        is_empty = start_ns == end_ns
+        # events at one instant are ordered: ends, then begins, then empty spans
+        rank = np.empty((len(rows), 2), np.uint8)
+        rank[:, 0], rank[:, 1] = np.where(is_empty, 2, 1), np.where(is_empty, 2, 0)
+        kept = np.ones((len(rows), 2), np.bool_)
+        kept[:, 1] = (spans.flags[part] & np.uint8(SpanFlag.UNFINISHED)) == 0
+        chosen = np.flatnonzero(kept)
+        time_ns = np.column_stack((start_ns, end_ns)).reshape(-1)[chosen]
+        thread = np.repeat(np.arange(last - first), np.diff(spans.offsets[first : last + 1]))
+        order = np.lexsort((rank.reshape(-1)[chosen], time_ns, thread[chosen // 2]))
+        phase = np.where(chosen % 2, ord("e"), ord("b")).astype(np.uint8)
+        yield from self._in_columns(rows[chosen // 2][order], phase[order], time_ns[order])
+
     def _in_columns(
         self, index: Int32s, phase: npt.NDArray[np.uint8], time_ns: Int64s
     ) -> Iterator[bytes]:
@@ -300,7 +335,7 @@ class _Spans:
         spans = self._spans
         for part in pieces(spans.arguments_length[index]):
             rows, phases = index[part], phase[part]
-            ends = phases == ord("E")
+            ends = (phases == ord("E")) | (phases == ord("e"))
             arguments = _json_arguments(given(spans, rows, ~ends))
             yield span_records.chrome(
                 phases,
@@ -312,9 +347,13 @@ class _Spans:
             )
 
     def _tails(self, rows: Int32s, ends: npt.NDArray[np.bool_]) -> tuple[Int32s, bytes, Int64s]:
-        """Return what follows the times of some events: ids and, except of ends, a category."""
+        """Return what follows the times of some events: ids and a category.
+
+        Ends have no category, but for those of async operations with a scope.
+        """
         spans = self._spans
         thread = np.searchsorted(spans.offsets, rows, "right") - 1
+        ends = ends & ~self._has_scope[thread]
         first, width = int(thread.min()), len(self._categories)
         category = np.where(ends, np.int32(-1), spans.category.codes[rows]) % np.int32(width)
         threads = int(thread.max()) - first + 1
@@ -385,32 +424,20 @@ def _steps(spans: SpanTable, thread: int) -> Iterator[tuple[bool | None, int, in
         yield False, ended, int(spans.end_ns[ended])
 
 
-def _async(spans: SpanTable, thread: int, path: tuple[str, ...], names: list[str]) -> Iterator[str]:
-    ids = f'"pid":{json.dumps(numbered(path[1]))},"id":{json.dumps(path[-1])}'
-    scope = f',"scope":{json.dumps(path[3])}' if len(path) > 4 else ""
-    first, last = int(spans.offsets[thread]), int(spans.offsets[thread + 1])
-    starts, ends = spans.start_ns[first:last].tolist(), spans.end_ns[first:last].tolist()
-    codes = spans.name.codes[first:last].tolist()
-    flags = spans.flags[first:last].tolist()
-    events: list[tuple[int, int, int]] = []
-    for index, (start_ns, end_ns) in enumerate(zip(starts, ends, strict=True)):
-        # events at one instant are ordered: ends, then begins, then empty spans
-        events.append((start_ns, 1 if end_ns > start_ns else 2, index))
-        if not flags[index] & _UNFINISHED:
-            events.append((end_ns, 0 if end_ns > start_ns else 2, index))
-    begun: set[int] = set()
-    for time_ns, _, index in sorted(events):
-        row = first + index
-        has_begun = index in begun
-        begun.add(index)
-        details = "" if has_begun else _details(spans, row)
-        category = ""
-        if has_begun and scope and (found := spans.category[row]) is not None:
-            category = f',"cat":{json.dumps(found)}'
-        yield (
-            f'{{"ph":"{"e" if has_begun else "b"}","name":{names[codes[index]]},'
-            f'"ts":{_us(time_ns)},{ids}{scope}{category}{details}}}'
-        )
+def _async_ids(path: tuple[str, ...], known: dict[tuple[str, ...], tuple[str, str]]) -> str:
+    """Return the fields with the ids of an async operation.
+
+    Args:
+        path: Its path.
+        known: What is before and after the id, by what it depends on, from earlier calls.
+    """
+    scope = path[3:4] if len(path) > _SCOPED else ()
+    key = (path[1], *scope)
+    if key not in known:
+        after = f',"scope":{json.dumps(scope[0])}' if scope else ""
+        known[key] = f'"pid":{json.dumps(numbered(path[1]))},"id":', after
+    before, after = known[key]
+    return f"{before}{json.dumps(path[-1])}{after}"
 
 
 def _points(history: History, lost: Counter[str]) -> Iterator[str]:
