@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s
     from meantime.history import History
     from meantime.server.answers import Asked
-    from meantime.server.lanes import LaneTree, SpanBlock
+    from meantime.server.lane_blocks import SpanBlock
+    from meantime.server.lanes import LaneTree
 
     # when a lane is first active, and for how long it is in a state
     _Active: TypeAlias = "tuple[int | None, int]"

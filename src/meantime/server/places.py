@@ -10,7 +10,7 @@ import numpy as np
 from meantime.errors import InputError, UsageError
 from meantime.extent import format_handle
 from meantime.query.threads import thread_of, thread_title
-from meantime.server.lanes import Block, PackedBlock, SpanBlock
+from meantime.server.lane_blocks import Block, PackedBlock, SpanBlock
 from meantime.units import MAX_NS
 
 if TYPE_CHECKING:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s, Int64s
     from meantime.history import History
-    from meantime.server.lanes import Block, LaneTree, PackedBlock, SpanBlock
+    from meantime.server.lane_blocks import Block, PackedBlock, SpanBlock
+    from meantime.server.lanes import LaneTree
 
     Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 
