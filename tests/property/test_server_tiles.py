@@ -87,3 +87,44 @@ def test_tiles_are_the_exact_times_rounded(
         times = exact[quarks, :, code].sum(axis=0)
         assert np.allclose(of_group.pop(state, 0), times, atol=width / 10_000)
     assert not of_group
+
+
+@settings(max_examples=20)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 9),
+            st.sampled_from(["text", "other", "number"]),
+            st.none() | st.integers(-2, 2),
+        ),
+        min_size=1,
+    ),
+    st.integers(1, 6),
+    st.booleans(),
+    st.booleans(),
+)
+def test_named_sums_are_those_of_the_rows(
+    changes: list[tuple[int, str, int | None]],
+    bins: int,
+    has_many_names: bool,  # noqa: FBT001 - drawn
+    has_numbers: bool,  # noqa: FBT001 - drawn
+) -> None:
+    builder = HistoryBuilder()
+    for number in range(300 * has_many_names):
+        builder.modify(0, builder.quark("names"), f"name {number}")
+    quarks = [builder.quark(name) for name in ("text", "other", "number")[: 2 + has_numbers]]
+    now_ns = 0
+    for gap_ns, name, value in changes:
+        now_ns += gap_ns
+        is_text = name != "number" and value is not None
+        builder.modify(now_ns, builder.quark(name), f"state{value}" if is_text else value)
+    shares = builder.close(now_ns + 5).shares(quarks, bins=bins)
+
+    names, ns = shares.named_sums()
+    expected: dict[tuple[str, int], int] = {}
+    for state, bin_, time_ns in zip(shares.value.to_list(), shares.bin, shares.ns, strict=True):
+        if state is not None:
+            expected[str(state), bin_] = expected.get((str(state), bin_), 0) + time_ns
+    found = {(names[row], bin_): ns[row, bin_] for row, bin_ in zip(*np.nonzero(ns), strict=True)}
+    assert found == expected
+    assert len(names) == len(set(names)) == len({name for name, _ in found})

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from meantime.attributes import format_path
-from meantime.columns import Coded, Mixed
+from meantime.columns import Coded, Mixed, named
 from meantime.errors import TimeRangeError
 from meantime.history.results import listed, shown
+from meantime.kernels.gather import add_cells, seen
 from meantime.kernels.shares import Tally, bin_edges
 from meantime.kernels.tail import INT, STR
 from meantime.tabular import Tabular
@@ -166,6 +167,29 @@ class Shares(Tabular):
 
         paths = [self._paths.path(quark) for quark in self._quarks.tolist()]
         return grouped_shares(self, [key(path) for path in paths])
+
+    def named_sums(self) -> tuple[list[str], Int64s]:
+        """Return the names of states, and how long all attributes together had each.
+
+        Returns:
+            The names: numbers as text. And by name and bin the time, int64: below 2^63 as long as
+            the width of a bin times the number of attributes is.
+        """
+        codes, names = self._slot, self._values.strings
+        if int(self._values.kinds.max(initial=0)) > STR:
+            value = named(self.value)
+            codes, names = value.codes + 1, value.names
+        used = np.arange(min(len(names) + 1, _SLOTS_OF_A_BYTE), dtype=np.int32)
+        if codes.dtype != np.uint8:
+            # of many names, few may be in the range
+            used = seen(codes)
+            place = np.zeros(len(names) + 1, np.int32)
+            place[used] = np.arange(len(used), dtype=np.int32)
+            codes = place[codes]
+        sums = np.zeros((len(used), len(self.edges_ns) - 1), np.int64)
+        add_cells(codes, self._ns, self._cell_rows, sums)
+        rows = np.flatnonzero((used > 0) & sums.any(axis=1))
+        return [names[code - 1] for code in used[rows].tolist()], sums[rows]
 
     def __add__(self, other: Shares) -> GroupedShares:
         """Return the sum of both by path and value: those of the same attributes of two hosts.

@@ -1,6 +1,8 @@
-"""Columns put in another order, and codes looked up: NumPy would make 8-byte indices first."""
+"""Columns put in another order, codes looked up, and times added up by code: NumPy would make 8-byte
+indices first.
+"""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from libc.string cimport memcpy
 
@@ -10,6 +12,14 @@ ctypedef fused number:
     int64_t
     int32_t
     uint8_t
+
+ctypedef fused code:
+    int32_t
+    uint8_t
+
+ctypedef fused time:
+    int64_t
+    uint32_t
 
 
 def take(const number[::1] column, const int32_t[::1] rows, number[::1] out):
@@ -73,6 +83,23 @@ def seen(const int32_t[::1] codes):
             if codes[i] >= 0:
                 there[codes[i]] = 1
     return np.flatnonzero(there_array).astype(np.int32)
+
+
+def add_cells(
+    const code[::1] codes, const time[::1] ns, const int32_t[:, ::1] cell_rows, int64_t[:, ::1] sums
+):
+    """Add the time of each row to `sums`, by code and bin.
+
+    Rows are cell by cell; `cell_rows` has how many each cell has, by attribute and bin.
+    """
+    cdef Py_ssize_t lane, cell, row = 0, end = 0
+    with nogil:
+        for lane in range(cell_rows.shape[0]):
+            for cell in range(cell_rows.shape[1]):
+                end += cell_rows[lane, cell]
+                while row < end:
+                    sums[codes[row], cell] += ns[row]
+                    row += 1
 
 
 def is_counting(const int32_t[::1] rows):

@@ -459,14 +459,10 @@ def _add_shares(
     before = (first_ns - place.start_ns) // place.bin_ns
     for first in range(0, len(quarks), _AT_ONCE):
         found = history.shares(quarks[first : first + _AT_ONCE], first_ns, last_ns, bins)
-        value = named(found.value)
-        sums = np.zeros((len(value.names) + 1) * BINS)
-        # no state is after all others
-        cell = np.where(value.codes < 0, len(value.names), value.codes) * BINS + before + found.bin
-        sums += np.bincount(cell, found.ns, len(sums))
-        rows = sums.reshape(-1, BINS)[:-1] / place.bin_ns
-        used = np.flatnonzero(rows.any(axis=1))
-        load.add_sums([value.names[code] for code in used.tolist()], rows[used])
+        names, ns = found.named_sums()
+        sums = np.zeros((len(names), BINS))
+        sums[:, before : before + bins] = ns / place.bin_ns
+        load.add_sums(names, sums)
 
 
 def _add_intervals(
