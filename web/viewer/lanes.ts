@@ -5,7 +5,7 @@ import { duration, grouped } from "../shared/format";
 import { FAINTEST, LABEL_PX, NARROW_PX, PADDING_PX, ROW_PX, opacityOf } from "../shared/flame-lane";
 import { LABEL_FONT } from "../shared/box-labels";
 import type { LaneImage } from "../shared/lane-image";
-import { mixed } from "../shared/lane-image";
+import { FEW_PIXELS, mixed } from "../shared/lane-image";
 import type { Lane } from "../shared/lane-tree";
 import { number, quantity } from "../shared/counter-lane";
 import { OTHER } from "./model";
@@ -356,6 +356,10 @@ export class SpanLane extends BoxLane {
   private weights = new Float64Array(0);
   private longest = new Float64Array(0);
   private cellNames = new Int32Array(0);
+  /** Of the row that is drawn: whether its columns have nothing yet, and its boxes of more than a pixel: left, right, name. */
+  private isEmpty = true;
+  private wides = 0;
+  private wide = new Float64Array(768);
 
   /** @param bandPx If given, the height of all rows together, which then have no labels. */
   constructor(scene: Scene, file: FileModel, index: number, level: number, private readonly bandPx = 0) {
@@ -398,86 +402,118 @@ export class SpanLane extends BoxLane {
 
   /** Writes one row into `image.line`; false if nothing is in it. */
   private drawRow(image: LaneImage, row: number, pieces: readonly Piece[]): boolean {
-    const { scene, file } = this;
-    const { width, ratio, line } = image;
+    const { scene } = this;
+    const { width } = image;
     const scale = width / scene.spanNs;
-    const { background, found } = scene.inks;
-    const isLighting = scene.lit !== null;
-    const { colors } = file.names;
-    const paint = (id: number, opacity: number) => {
-      if (!isLighting) return mixed(background, colors[id]!, opacity);
-      return scene.isLit(file, id) ? mixed(background, found, opacity) : mixed(background, colors[id]!, opacity * FAINTEST);
-    };
-    let isEmpty = true;
-    const begin = () => {
-      if (!isEmpty) return;
-      isEmpty = false;
-      line.set(image.blank);
-      this.weights.fill(0, 0, width);
-      this.longest.fill(0, 0, width);
-    };
-    const wide: { left: number; right: number; name: number }[] = [];
-    const cover = (left: number, right: number, share: number, name: number) => {
-      begin();
-      const last = Math.min(width, Math.ceil(right));
-      for (let x = Math.max(0, Math.floor(left)); x < last; x++) {
-        const part = (Math.min(right, x + 1) - Math.max(left, x)) * share;
-        if (part <= 0) continue;
-        this.weights[x]! += part;
-        // a name that is searched for is seen in whatever crowd
-        const weight = part + (isLighting && scene.isLit(file, name) ? 2 : 0);
-        if (weight <= this.longest[x]!) continue;
-        this.longest[x] = weight;
-        this.cellNames[x] = name;
-      }
-    };
+    this.isEmpty = true;
+    this.wides = 0;
     let done = -Infinity;
     for (const { tile, from, to, origin } of pieces) {
       const firstRow = this.firstRow(tile);
       if (firstRow < 0) continue;
-      const { start, end, name, cell_bin, cell_ns, cell_name } = tile.columns;
+      const { start, end, name, cell_bin: bins, cell_ns: covered, cell_name: names } = tile.columns;
+      const { binNs, nameIds, boxStart, cellStart } = tile;
       const at = firstRow + row;
-      const { binNs } = tile;
-      for (let cell = lowerBound(cell_bin!, tile.cellStart[at]!, tile.cellStart[at + 1]!, (from - origin) / binNs - 1); cell < tile.cellStart[at + 1]!; cell++) {
-        const left = origin + cell_bin![cell]! * binNs;
+      const lastCell = cellStart[at + 1]!;
+      for (let cell = lowerBound(bins!, cellStart[at]!, lastCell, (from - origin) / binNs - 1); cell < lastCell; cell++) {
+        const left = origin + bins![cell]! * binNs;
         if (left >= to) break;
-        const low = Math.max(left, from);
-        const high = Math.min(left + binNs, to);
-        if (low < high) cover(low * scale, high * scale, cell_ns![cell]! / binNs, tile.nameIds[cell_name![cell]!]!);
+        const low = left > from ? left : from;
+        const high = left + binNs < to ? left + binNs : to;
+        if (low < high) this.cover(image, low * scale, high * scale, covered![cell]! / binNs, nameIds[names![cell]!]!);
       }
-      for (let box = lowerBound(end!, tile.boxStart[at]!, tile.boxStart[at + 1]!, from - origin); box < tile.boxStart[at + 1]!; box++) {
+      const lastBox = boxStart[at + 1]!;
+      const edge = to * scale < width ? to * scale : width;
+      for (let box = lowerBound(end!, boxStart[at]!, lastBox, from - origin); box < lastBox; box++) {
         const left = (origin + start![box]!) * scale;
+        if (left >= edge) break;
         const right = (origin + end![box]!) * scale;
-        if (left >= to * scale || left >= width) break;
         // the tile before had it too
         if (right <= done + 0.01) continue;
-        const id = tile.nameIds[name![box]!]!;
-        if (right - left < NARROW_PX) cover(Math.max(left, done), right, 1, id);
-        else {
-          begin();
-          wide.push({ left, right, name: id });
-        }
+        const id = nameIds[name![box]!]!;
+        if (right - left < NARROW_PX) this.cover(image, left > done ? left : done, right, 1, id);
+        else this.addWide(left, right, id);
         done = right;
       }
     }
-    if (isEmpty) return false;
-    for (let x = 0; x < width; x++) {
-      if (this.longest[x]! > 0) line[x] = paint(this.cellNames[x]!, opacityOf(Math.min(1, this.weights[x]!)));
+    if (this.isEmpty && !this.wides) return false;
+    if (this.isEmpty) image.line.set(image.blank);
+    else this.drawCovered(image);
+    this.drawWide(image, row);
+    return true;
+  }
+
+  /** Adds to the columns what a box or a cell covers of them. */
+  private cover(image: LaneImage, left: number, right: number, share: number, name: number): void {
+    const { weights, longest } = this;
+    const { width } = image;
+    if (this.isEmpty) {
+      this.isEmpty = false;
+      weights.fill(0, 0, width);
+      longest.fill(0, 0, width);
     }
+    const { scene } = this;
+    // a name that is searched for is seen in whatever crowd
+    const extra = scene.lit !== null && scene.isLit(this.file, name) ? 2 : 0;
+    for (let x = left > 0 ? Math.floor(left) : 0; x < right && x < width; x++) {
+      const part = ((right < x + 1 ? right : x + 1) - (left > x ? left : x)) * share;
+      if (part <= 0) continue;
+      weights[x]! += part;
+      if (part + extra <= longest[x]!) continue;
+      longest[x] = part + extra;
+      this.cellNames[x] = name;
+    }
+  }
+
+  private addWide(left: number, right: number, name: number): void {
+    const at = 3 * this.wides++;
+    if (at + 3 > this.wide.length) {
+      const larger = new Float64Array(2 * this.wide.length);
+      larger.set(this.wide);
+      this.wide = larger;
+    }
+    this.wide[at] = left;
+    this.wide[at + 1] = right;
+    this.wide[at + 2] = name;
+  }
+
+  /** The pixel of a name, mixed with the background. */
+  private paint(id: number, opacity: number): number {
+    const { scene, file } = this;
+    const { background, found } = scene.inks;
+    if (scene.lit === null) return opacity === 1 ? file.names.colors[id]! : mixed(background, file.names.colors[id]!, opacity);
+    return scene.isLit(file, id) ? mixed(background, found, opacity) : mixed(background, file.names.colors[id]!, opacity * FAINTEST);
+  }
+
+  private drawCovered({ line, blank, width }: LaneImage): void {
+    const { weights, longest, cellNames } = this;
+    line.set(blank);
+    for (let x = 0; x < width; x++) {
+      if (longest[x]! > 0) line[x] = this.paint(cellNames[x]!, opacityOf(weights[x]! < 1 ? weights[x]! : 1));
+    }
+  }
+
+  private drawWide({ line, width, ratio }: LaneImage, row: number): void {
+    const { scene, file, wide } = this;
+    const isLighting = scene.lit !== null;
     const gap = Math.max(1, Math.round(ratio));
-    for (const { left, right, name } of wide) {
-      const x0 = Math.max(0, Math.round(left));
+    const hasLabels = this.open && !this.bandPx;
+    for (let at = 0; at < 3 * this.wides; at += 3) {
+      const right = wide[at + 1]!;
+      const x0 = Math.max(0, Math.round(wide[at]!));
       const x1 = Math.min(width, Math.round(right));
       if (x1 < x0) continue;
-      const stop = right <= width && x1 - x0 > 3 * gap ? x1 - gap : x1;
-      line.fill(paint(name, 1), x0, Math.max(x0 + 1, stop));
-      if (this.open && !this.bandPx && x1 - x0 >= LABEL_PX * ratio) {
+      const name = wide[at + 2]!;
+      const stop = Math.max(x0 + 1, right <= width && x1 - x0 > 3 * gap ? x1 - gap : x1);
+      const pixel = this.paint(name, 1);
+      if (stop - x0 < FEW_PIXELS) for (let x = x0; x < stop; x++) line[x] = pixel;
+      else line.fill(pixel, x0, stop);
+      if (hasLabels && x1 - x0 >= LABEL_PX * ratio) {
         const isLit = isLighting && scene.isLit(file, name);
         const ink = isLit ? scene.inks.foundInk : isLighting ? scene.inks.muted : scene.inks.dark ? "#f2f3f6" : "#14161b";
         this.labels.push({ name: file.names.names[name]!, x: x0 / ratio, room: (stop - x0) / ratio, row, ink });
       }
     }
-    return true;
   }
 
   drawOver(context: CanvasRenderingContext2D, top: number): void {
