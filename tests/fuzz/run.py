@@ -89,7 +89,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--minutes", type=float, help="how long to run, for all formats together")
+    parser.add_argument("--minutes", type=float, help="how long to run: as long for each format")
     parser.add_argument("--inputs", type=int, help="how many inputs to try of each format")
     parser.add_argument("--format", action="append", help="only this format; may be repeated")
     parser.add_argument("--seed", type=int, default=0, help="the first input's seed")
@@ -111,11 +111,13 @@ def _options() -> argparse.Namespace:
 def _fuzzed(
     chosen: list[Format], options: argparse.Namespace, limits: Limits
 ) -> Iterator[tuple[str, _Tally]]:
-    """Try inputs of each format until their number or the time is reached; yield how they went."""
-    end_s = None if options.minutes is None else time.monotonic() + 60 * options.minutes
-    for number, kind in enumerate(chosen):
-        now_s = time.monotonic()
-        until_s = None if end_s is None else now_s + (end_s - now_s) / (len(chosen) - number)
+    """Try inputs of each format until their number or its time is reached; yield how they went.
+
+    All have the same time, however much longer the last input of one takes.
+    """
+    share_s = None if options.minutes is None else 60 * options.minutes / len(chosen)
+    for kind in chosen:
+        until_s = None if share_s is None else time.monotonic() + share_s
         last = None if options.inputs is None else options.seed + options.inputs
         parts = [
             _Part(kind.name, options.seed + job, options.jobs, last, until_s, limits, options.data)
@@ -161,7 +163,8 @@ def _of_seeds(part: _Part) -> _Tally:
         for seed in count(part.first, part.step):
             if part.last is not None and seed >= part.last:
                 return
-            if part.until_s is not None and time.monotonic() > part.until_s:
+            is_late = part.until_s is not None and time.monotonic() > part.until_s
+            if is_late and seed != part.first:
                 return
             random = Random(seed)  # noqa: S311 - it has to be repeatable
             lenient, draw = random.random() < 0.3, random.random() < 0.2

@@ -37,7 +37,8 @@ __all__ = ["SANITIZED", "Limits", "Outcome", "Trial", "attempt", "tries"]
 
 SANITIZED = "MEANTIME_SANITIZE" in os.environ
 
-_BATCH = 400
+# The inputs of one worker. It tries them all, also beyond the time that a format has.
+_BATCH = 32
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _POLL_S = 0.2
