@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from meantime.history.history import History
+    from meantime.history.spans import SpanTable
 
 __all__ = ["TARGETS", "Target", "Writer", "added", "export", "nothing_for"]
 
@@ -92,7 +93,7 @@ def nothing_for(history: History, target: str) -> str | None:
         return None if is_recording else "there are no tasks and no event loops: not a recording"
     if target not in TARGETS or target == "chrome":
         return None
-    found = _Contents.of(history)
+    found = _Contents(history)
     match target:
         case "statemap":
             from meantime.views.export.statemap import drawn_quarks  # noqa: PLC0415 - not for --help
@@ -124,32 +125,45 @@ def nothing_for(history: History, target: str) -> str | None:
     return None if has_any else reason
 
 
-class _Contents(NamedTuple):
+class _Contents:
     """What a history has; `others` are points and counters."""
 
-    states: bool
-    spans: bool
-    spans_of_threads: bool
-    spans_that_last: bool
-    samples: bool
-    others: bool
+    def __init__(self, history: History) -> None:
+        self._history = history
 
-    @classmethod
-    def of(cls, history: History) -> _Contents:
+    @property
+    def states(self) -> bool:
         from meantime.query.statistics import state_quarks  # noqa: PLC0415 - as above
+
+        stored = self._history.without_derived()
+        return bool(stored.has_values(state_quarks(stored)).any())
+
+    @property
+    def spans(self) -> bool:
+        return len(self._history.spans()) > 0
+
+    @property
+    def spans_of_threads(self) -> bool:
+        return len(self._of_threads()) > 0
+
+    @property
+    def spans_that_last(self) -> bool:
+        spans = self._of_threads()
+        return bool((spans.end_ns > spans.start_ns).any())
+
+    def _of_threads(self) -> SpanTable:
         from meantime.query.threads import thread_quarks  # noqa: PLC0415 - as above
 
-        stored = history.without_derived()
-        spans = history.spans(thread_quarks(history))
-        return cls(
-            states=bool(stored.has_values(state_quarks(stored)).any()),
-            spans=len(history.spans()) > 0,
-            spans_of_threads=len(spans) > 0,
-            spans_that_last=bool((spans.end_ns > spans.start_ns).any()),
-            samples=len(history.samples()) > 0,
-            others=len(history.points()) > 0
-            or any(lane.declaration.kind == "counter" for lane in history.lanes),
-        )
+        return self._history.spans(thread_quarks(self._history))
+
+    @property
+    def samples(self) -> bool:
+        return len(self._history.samples()) > 0
+
+    @property
+    def others(self) -> bool:
+        counters = (each.declaration.kind == "counter" for each in self._history.lanes)
+        return any(counters) or len(self._history.points()) > 0
 
 
 class _Writer(Protocol):
