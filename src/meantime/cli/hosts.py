@@ -22,6 +22,7 @@ from meantime.cli.options import (
 )
 from meantime.cli.progress import count_bar
 from meantime.cli.tables import Column, more, print_table
+from meantime.query import HOST_BINS
 
 if TYPE_CHECKING:
     from meantime.extent import Extent
@@ -42,8 +43,8 @@ _DROP = ("others there", "there", "kind", "to")
     "--bins",
     metavar="N",
     type=click.IntRange(1, 100_000),
-    default=240,
-    help="Number of parts of the range: how exact the beginning of a stretch is.  [240]",
+    default=HOST_BINS,
+    help=f"Number of parts of the range: how exact the beginning of a stretch is.  [{HOST_BINS}]",
 )
 @range_options
 @hosts_options

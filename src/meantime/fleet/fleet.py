@@ -22,8 +22,9 @@ from meantime.fleet.tasks import (
     label_of,
 )
 from meantime.history.grouped_shares import added_shares
+from meantime.query import HOST_BINS
 from meantime.query.aligning import Clocked, align_all
-from meantime.query.host_shares import BINS, common_range
+from meantime.query.host_shares import common_range
 from meantime.query.hosts import compare_hosts
 from meantime.shards import Failure, client_of, total
 from meantime.stores import store_url
@@ -301,7 +302,7 @@ class Fleet:
         return Answer((tree, next(iter(units), "ns")), found.anomalies)
 
     def compare(
-        self, start: Time | None = None, end: Time | None = None, bins: int = BINS
+        self, start: Time | None = None, end: Time | None = None, bins: int = HOST_BINS
     ) -> Answer[HostComparison]:
         """Return which hosts are unlike the rest, in which state, and since when.
 

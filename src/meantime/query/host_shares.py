@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     from meantime.history.history import History
     from meantime.history.lanes import Lane
 
-__all__ = ["BINS", "common_range", "shares_of_hosts"]
-
-# How many parts of a range are compared, unless asked otherwise: how exact a stretch is.
-BINS = 240
+__all__ = ["common_range", "shares_of_hosts"]
 
 _ON_ANY_HOST = f"{HOSTS}/*/"
 

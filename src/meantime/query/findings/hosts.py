@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from meantime.attribute_paths import host_and_path
 from meantime.history.host_parts import host_parts
+from meantime.query import HOST_BINS
 from meantime.query.findings.finding import FILE, Finding, several, text_of_ns
-from meantime.query.host_shares import BINS, common_range, shares_of_hosts
+from meantime.query.host_shares import common_range, shares_of_hosts
 from meantime.query.hosts import LEAST_HOSTS, compare_hosts
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def unlike_hosts(scope: Scope) -> Iterator[Finding]:
     first_ns, last_ns = max(scope.start_ns, common[0]), min(scope.end_ns, common[1])
     if first_ns >= last_ns:
         return
-    shares = shares_of_hosts(scope.history, "", (first_ns, last_ns), BINS)
+    shares = shares_of_hosts(scope.history, "", (first_ns, last_ns), HOST_BINS)
     hosts = {host for each in shares.values() for host in each.groups}
     if len(hosts) < LEAST_HOSTS:
         return
