@@ -68,6 +68,8 @@ _CONTEXT = {"help_option_names": ["-h", "--help", "-?"], "max_content_width": 10
 SUGGESTS = "meantime.suggests"
 # How many objects may be made before those without references are looked for.
 _COLLECT_AFTER = 50_000
+# Modules that report what is not freed at exit; frozen objects are not.
+_REPORT_LEAKS = frozenset({"duckdb"})
 
 
 class _Commands(click.Group):
@@ -133,8 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # time that 700 more were made is 5 % of a short command, and at exit another 5 %.
         gc.set_threshold(_COLLECT_AFTER)
     status = _status(sys.argv[1:] if arguments is None else arguments)
-    # what DuckDB's modules hold must be freed at exit, or they report it as leaks
-    if arguments is None and "duckdb" not in sys.modules:
+    if arguments is None and _REPORT_LEAKS.isdisjoint(sys.modules):
         gc.freeze()
     sys.exit(status)
 
