@@ -10,7 +10,8 @@ import pytest
 import meantime
 from meantime.cli import main
 from meantime.errors import InputError, UsageError
-from meantime.query.statistics import compared_states, state_statistics
+from meantime.query.state_comparison import compared_states
+from meantime.query.statistics import state_statistics
 
 if TYPE_CHECKING:
     from pathlib import Path

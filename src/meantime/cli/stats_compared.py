@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from meantime.cli.tables import Column, print_table
-from meantime.query.statistics import compared_states
+from meantime.query.state_comparison import compared_states
 from meantime.units import format_ns
 
 if TYPE_CHECKING:
-    from meantime.query.statistics import ComparedState, StateStatistics, StatisticsRow
+    from meantime.query.state_comparison import ComparedState
+    from meantime.query.statistics import StateStatistics, StatisticsRow
 
 __all__ = ["show"]
 
