@@ -8,31 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from meantime.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    import os
+    from pathlib import Path
 
 __all__ = [
-    "BESIDE",
-    "GUESSED",
     "UNITS_NS",
     "ColumnMapping",
     "Columns",
     "Pair",
-    "mapping_beside",
+    "mapping_in",
     "mapping_of",
 ]
 
 # As `meantime.open` takes it.
 Columns: TypeAlias = "ColumnMapping | Mapping[str, str | Sequence[str]] | str"
 
-BESIDE = ".columns.toml"
-# The fact of a trace that says which columns were guessed.
-GUESSED = "columns"
 UNITS_NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 _TIMES = ("time", "start", "end", "duration")
 _TEXTS = ("entity", "path", "state", "name", "weight")
@@ -138,29 +132,26 @@ def mapping_of(
     return replace(_mapping(given), pairs=_pairs(pairs, by))
 
 
-def mapping_beside(path: str | os.PathLike[str]) -> ColumnMapping | None:
-    """Return the mapping in the file `PATH.columns.toml`; None if there is none.
+def mapping_in(path: Path) -> ColumnMapping | None:
+    """Return the mapping in a TOML file; None if it describes none.
 
     Raises:
         InputError: If it cannot be read.
     """
-    beside = Path(f"{Path(path)}{BESIDE}")
-    if str(path) == "-" or not beside.is_file():
-        return None
     import tomllib  # noqa: PLC0415 - 5 ms, and few files have one
 
     try:
-        with beside.open("rb") as file:
+        with path.open("rb") as file:
             text = file.read(_LARGEST_BYTES + 1)
         if len(text) > _LARGEST_BYTES:
-            raise InputError(str(beside), f"has more than {_LARGEST_BYTES:,} bytes")
+            raise InputError(str(path), f"has more than {_LARGEST_BYTES:,} bytes")
         return mapping_of(tomllib.loads(text.decode()))
     except OSError as error:
-        raise InputError(str(beside), f"it cannot be read ({error.strerror})") from None
+        raise InputError(str(path), f"it cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(str(beside), f"it is not TOML ({error})") from None
+        raise InputError(str(path), f"it is not TOML ({error})") from None
     except UsageError as error:
-        raise InputError(str(beside), str(error)) from None
+        raise InputError(str(path), str(error)) from None
 
 
 def _listed(role: str, names: Any) -> list[str]:

@@ -7,10 +7,11 @@ from itertools import count
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    import numpy.typing as npt
 
 __all__ = [
     "Coded",
@@ -28,8 +29,8 @@ __all__ = [
     "ranked",
 ]
 
-Int32s: TypeAlias = npt.NDArray[np.int32]
-Int64s: TypeAlias = npt.NDArray[np.int64]
+Int32s: TypeAlias = "npt.NDArray[np.int32]"
+Int64s: TypeAlias = "npt.NDArray[np.int64]"
 Value: TypeAlias = "int | float | str | None"
 
 

@@ -95,7 +95,7 @@ class Event:
         return self.get(name, ABSENT) is not ABSENT
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class EventFields:
     """The fields of the events of one name in a batch.
 
@@ -109,7 +109,7 @@ class EventFields:
     columns: Mapping[str, FieldColumn]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class NamedEvents:
     """The events of one name in a batch, as columns.
 

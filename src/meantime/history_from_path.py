@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meantime.anomalies import check_strictness
-from meantime.column_mapping import GUESSED, mapping_of
 from meantime.errors import InputError, UsageError
 from meantime.history.directory import is_history, is_joined, is_stored_history
 from meantime.input_path import (
+    GUESSED,
     NO_PROVIDER,
     InputPath,
     input_path,
@@ -104,7 +104,11 @@ def open_history(
     """
     check_strictness(lenient=lenient, strict=strict)
     start, end = (parse_instant(time) if isinstance(time, str) else time for time in (start, end))
-    mapping = mapping_of(columns)
+    mapping = None
+    if columns is not None:
+        from meantime.column_mapping import mapping_of  # noqa: PLC0415 - few files need it
+
+        mapping = mapping_of(columns)
     if not isinstance(path, str | PathLike):
         if format is not None or include or repair_clocks:
             raise UsageError("format, include and repair_clocks apply to a path; this is a table")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from meantime.column_mapping import mapping_beside
 from meantime.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from meantime.column_mapping import ColumnMapping
 
 __all__ = [
+    "GUESSED",
     "NO_PROVIDER",
     "PRIVATE_PARTS",
     "Include",
@@ -34,6 +35,11 @@ Include: TypeAlias = "str | Collection[str]"
 
 # What is private in inputs, and copied only if it is asked for.
 PRIVATE_PARTS = ("env",)
+
+# The fact of a trace that says which columns were guessed.
+GUESSED = "columns"
+# What the name of a file has after that of the input whose columns it describes.
+_BESIDE = ".columns.toml"
 
 # What stands for a provider to leave out the states that follow from the events of a scheduler.
 NO_PROVIDER = "none"
@@ -102,7 +108,12 @@ def mapping_for(path: str | os.PathLike[str]) -> ColumnMapping | None:
     """
     if isinstance(path, InputPath) and path.mapping is not None:
         return path.mapping
-    return mapping_beside(path)
+    beside = Path(f"{Path(path)}{_BESIDE}")
+    if os.fspath(path) == "-" or not beside.is_file():
+        return None
+    from meantime.column_mapping import mapping_in  # noqa: PLC0415 - few files have one
+
+    return mapping_in(beside)
 
 
 def format_for(path: str | os.PathLike[str]) -> str | None:

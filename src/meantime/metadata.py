@@ -59,7 +59,7 @@ class LaneDeclaration:
 _BY_ENTITY = {"by_entity": True}
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class TraceMetadata:
     """The metadata of a trace or a history.
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["merged_names", "without_addresses"]
 
-_OBJECT = re.compile(r"(<[^<>]*?) at 0x[0-9a-fA-F]+>")
+_OBJECT = r"(<[^<>]*?) at 0x[0-9a-fA-F]+>"
 
 
 def without_addresses(name: str) -> str:
@@ -23,7 +23,7 @@ def without_addresses(name: str) -> str:
     >>> without_addresses("read at 0x10 of a.out"), without_addresses("look at 0xcafe>")
     ('read at 0x10 of a.out', 'look at 0xcafe>')
     """
-    return _OBJECT.sub(r"\1>", name) if " at 0x" in name else name
+    return re.sub(_OBJECT, r"\1>", name) if " at 0x" in name else name
 
 
 def merged_names(names: Sequence[str], codes: Int32s) -> tuple[list[str], Int32s]:

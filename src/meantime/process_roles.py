@@ -18,9 +18,7 @@ __all__ = [
 ]
 
 _BY = ", started by "
-_PARTS = re.compile(
-    r"(?:(?:(?P<role>[^:]*?), )?started by (?P<parent>[^:]+)(?:: |$))?(?P<command>.*)", re.DOTALL
-)
+_PARTS = r"(?s)(?:(?:(?P<role>[^:]*?), )?started by (?P<parent>[^:]+)(?:: |$))?(?P<command>.*)"
 
 
 class DescribedProcess(NamedTuple):
@@ -74,7 +72,7 @@ def process_in(facts: Mapping[str, str], process: str) -> DescribedProcess:
     >>> process_in({"process 7": described("", "", "python app.py")}, "7").command
     'python app.py'
     """
-    found = _PARTS.fullmatch(facts.get(fact_name(process), ""))
+    found = re.fullmatch(_PARTS, facts.get(fact_name(process), ""))
     assert found is not None
     return DescribedProcess(*(part or "" for part in found.group("role", "parent", "command")))
 

@@ -18,13 +18,13 @@ __all__ = ["NO_STACK", "StackTable", "StackTableBuilder", "is_library", "short_p
 
 NO_STACK = -1
 # the recorder's own files are not the program's either, wherever they are installed
-_LIBRARY = re.compile(
-    r"[/\\](?:site-packages|dist-packages|lib[/\\]python3[^/\\]*|meantime[/\\]collect)[/\\]|^<frozen"
+_LIBRARY = (
+    r"[/\\](?:site-packages|dist-packages|lib[/\\]python3[^/\\]*|meantime[/\\]collect)[/\\]"
+    r"|^<frozen"
 )
-_INSTALLED = re.compile(
-    r".*[/\\]((?:site|dist)-packages[/\\].+)"
-    r"|.*?[/\\](?:lib[/\\](python3.+)|(meantime[/\\]collect[/\\].+))",
-    re.DOTALL,
+_INSTALLED = (
+    r"(?s).*[/\\]((?:site|dist)-packages[/\\].+)"
+    r"|.*?[/\\](?:lib[/\\](python3.+)|(meantime[/\\]collect[/\\].+))"
 )
 
 
@@ -113,7 +113,7 @@ class StackTableBuilder:
 
 def is_library(file: str) -> bool:
     """Return whether a Python file is of the standard library or of an installed package."""
-    return _LIBRARY.search(file) is not None
+    return re.search(_LIBRARY, file) is not None
 
 
 def short_path(file: str) -> str:
@@ -124,7 +124,7 @@ def short_path(file: str) -> str:
     >>> short_path("/srv/venv/lib/python3.11/site-packages/starlette/routing.py")
     'site-packages/starlette/routing.py'
     """
-    installed = _INSTALLED.match(file) if is_library(file) else None
+    installed = re.match(_INSTALLED, file) if is_library(file) else None
     if installed is None:
         return file.rsplit("/", 1)[-1]
     path: str = next(filter(None, installed.groups()))

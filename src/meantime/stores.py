@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 # The stores that the file of a joined history may refer to, which someone else may have written.
 JOINED_SCHEMES = frozenset({"s3", "gs", "gcs", "az", "abfs", "https", "memory"})
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/?#]*)([^?#]*)(.*)", re.DOTALL)
+_URL = r"(?s)([A-Za-z][A-Za-z0-9+.-]+)://([^/?#]*)([^?#]*)(.*)"
 _BLOCK_BYTES = 1 << 23
 _ATTEMPTS = 3
 _PAUSE_S = 0.1
@@ -73,7 +73,7 @@ def is_url(path: object) -> bool:
     >>> is_url("s3://bucket/a.mth"), is_url("/tmp/a.mth"), is_url("C:/a.mth")
     (True, False, False)
     """
-    return isinstance(path, str | os.PathLike) and _URL.match(os.fspath(path)) is not None
+    return isinstance(path, str | os.PathLike) and re.match(_URL, os.fspath(path)) is not None
 
 
 @overload
@@ -88,7 +88,7 @@ def store_url(path: Any) -> Any:
     """
     if not isinstance(path, str) or isinstance(path, StoreUrl):
         return path
-    found = _URL.fullmatch(path)
+    found = re.fullmatch(_URL, path)
     if found is None:
         return path
     scheme, place, below, _ = found.groups()
@@ -275,7 +275,7 @@ def _given(url: str) -> tuple[str, str]:
     above = shown
     while _GIVEN.get(above, above) == above and "/" in above:
         above = above.rpartition("/")[0]
-    found = _URL.fullmatch(_GIVEN.get(above, ""))
+    found = re.fullmatch(_URL, _GIVEN.get(above, ""))
     if found is None:
         return shown, shown
     # what is below a URL with credentials needs the same

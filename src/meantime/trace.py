@@ -43,7 +43,7 @@ class _Input(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StateChanges:
     """From `time_ns` on, this entity is in this state. Codes index the trace's tables.
 
@@ -63,7 +63,7 @@ class StateChanges:
     magnitude: npt.NDArray[np.float64] | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Points:
     """Something happened at `time_ns`. Codes index the trace's tables.
 
@@ -82,7 +82,7 @@ class Points:
     arguments: Arguments | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Arguments:
     """The arguments of events, as offsets into the trace's `text`.
 
@@ -155,7 +155,7 @@ class SpanFlag(IntFlag):
     STRUCTURED = 2
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Spans:
     """Calls, tasks, slices: a name from `start_ns` until `end_ns`, in any order.
 
@@ -180,7 +180,7 @@ class Spans:
     arguments: Arguments | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Samples:
     """A stack was sampled at `time_ns`; it represents `weight`.
 
@@ -204,7 +204,7 @@ class Samples:
     cpu: Int32s | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Flows:
     """Something on one entity caused something on another, later.
 
@@ -223,7 +223,7 @@ class Flows:
     name: Int32s
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Counters:
     """From `time_ns` on, the entity itself has this numeric value.
 
@@ -241,7 +241,7 @@ class Counters:
 Batch: TypeAlias = StateChanges | Points | Spans | Samples | Flows | Counters | Events
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Trace(TraceMetadata):
     """A trace being read: its metadata, and the batches with the tables that they refer to.
 
@@ -270,7 +270,7 @@ class Trace(TraceMetadata):
     stacks: StackTable | None = None
     text: ArgumentText = field(default_factory=ArgumentText)
     ends: dict[int, int] = field(default_factory=dict)
-    input: _Input | None = field(default=None, repr=False)
+    input: _Input | None = None
 
     def close(self) -> None:
         """Stop reading, and close the input."""

@@ -44,10 +44,10 @@ _UNITS_NS = {
     "h": 3600 * NS_PER_S,
     "d": 86400 * NS_PER_S,
 }
-_NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?)([a-zµμ]*)")
+_NUMBER = r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?)([a-zµμ]*)"
 _SIZES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_SIZE = re.compile(r"(\d{1,15}(?:\.\d{0,15})?)([kMGT]?)B?")
-_INFINITE = re.compile(r"([+-]?)(?:inf|infinity)([a-zµμ]*)", re.IGNORECASE)
+_SIZE = r"(\d{1,15}(?:\.\d{0,15})?)([kMGT]?)B?"
+_INFINITE = r"(?i)([+-]?)(?:inf|infinity)([a-zµμ]*)"
 
 
 class Instant(NamedTuple):
@@ -75,14 +75,14 @@ def parse_duration(text: str) -> int:
     Raises:
         UsageError: If the text is not a time.
     """
-    if match := _NUMBER.fullmatch(text):
+    if match := re.fullmatch(_NUMBER, text):
         number, unit = match.groups()
         if unit in _UNITS_NS:
             from fractions import Fraction  # noqa: PLC0415 - 2 ms, and few commands get a time
 
             exact = Fraction(number) * _UNITS_NS[unit]
             return max(-MAX_NS - 1, min(MAX_NS, int(exact)))
-    if (match := _INFINITE.fullmatch(text)) and match[2] in _UNITS_NS:
+    if (match := re.fullmatch(_INFINITE, text)) and match[2] in _UNITS_NS:
         return -MAX_NS - 1 if match[1] == "-" else MAX_NS
     raise UsageError(
         f"{text!r} is not a time; write a number and one of ns, us, ms, s, m, min, h or d"
@@ -230,7 +230,7 @@ def parse_size(text: str) -> int:
     Raises:
         UsageError: If the text is not a size.
     """
-    found = _SIZE.fullmatch(text)
+    found = re.fullmatch(_SIZE, text)
     if found is None:
         raise UsageError(f"{text!r} is not a size: write a number and k, M, G or T")
     return int(float(found[1]) * _SIZES[found[2]])

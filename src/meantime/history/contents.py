@@ -18,15 +18,14 @@ from meantime.errors import (
     TimeOrderError,
     TimeRangeError,
 )
-from meantime.history.directory.segments import StoredSegment
 from meantime.history.event_summary import ThreadRanks, event_range, overlapping_spans, thread_ranks
 from meantime.history.events import EventStore
 from meantime.history.numbers import OUTSIDE, quark_of, quarks_of
 from meantime.history.pyramid import Pyramids
 from meantime.history.sealed import SealedSegments
+from meantime.history.segment import Limits
 from meantime.history.snapshot import Present, Snapshot
 from meantime.history.store import Store
-from meantime.history.validation import Limits
 from meantime.history.values import KIND_NAMES
 from meantime.kernels.tail import BACKWARDS, NO_CODE, NO_QUARK, NO_TIME
 
@@ -174,7 +173,7 @@ class Contents:
         limits = Limits(kinds, len(self.catalogue.strings.names), len(self.catalogue.tags))
 
         def stored(segment: Segment) -> Arrays | None:
-            return segment.pyramid(limits) if isinstance(segment, StoredSegment) else None
+            return segment.pyramid(limits)
 
         return Pyramids(segments, segments.segments[:lasting], kinds, stored, growing=True)
 

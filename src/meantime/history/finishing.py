@@ -33,7 +33,7 @@ def finish(
         segments.pyramids = Pyramids(segments, segments.segments, finished.kinds)
         return finished
     from meantime.history.directory.segments import stored_pyramids  # noqa: PLC0415 - not for a history in memory
-    from meantime.history.validation import Limits  # noqa: PLC0415 - as above
+    from meantime.history.segment import Limits  # noqa: PLC0415 - as above
 
     directory.close(finished, described)
     limits = Limits(finished.kinds, len(finished.strings), len(finished.tags))

@@ -29,6 +29,7 @@ __all__ = [
     "SEGMENT_CHANGES",
     "Carry",
     "Head",
+    "Limits",
     "ScratchBuffer",
     "Sections",
     "Segment",
@@ -51,7 +52,7 @@ _INT64 = np.iinfo(np.int64)
 _READ_BEYOND = 8
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Carry:
     """By quark, the state at the end of what is sealed; a start of -2^63 is before all changes."""
 
@@ -138,6 +139,20 @@ class Head(NamedTuple):
         return size_of(self.index_sections()) + self.row_bytes()
 
 
+class Limits(NamedTuple):
+    """What codes in segments refer to, by the manifest.
+
+    Attributes:
+        kinds: By quark, the type of its values.
+        strings: How many strings there are.
+        tags: How many tags there are.
+    """
+
+    kinds: npt.NDArray[np.uint8]
+    strings: int
+    tags: int
+
+
 class Segment:
     """The sections of one segment.
 
@@ -173,6 +188,17 @@ class Segment:
     def loaded(self) -> bool:
         """Whether `load` has nothing left to do."""
         return True
+
+    def pyramid(self, limits: Limits) -> Sections | None:  # noqa: ARG002 - for stored segments
+        """Return the stored pyramid; None if there is none.
+
+        Args:
+            limits: What its codes refer to.
+
+        Raises:
+            InputError: If it is damaged, or does not fit the segment.
+        """
+        return None
 
     def integers(self, kinds: npt.NDArray[np.uint8]) -> tuple[Int32s, Int64s, Int64s]:
         """Return the attributes that have integers, and the least and the greatest of each.

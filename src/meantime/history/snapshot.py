@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Present", "Snapshot"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Present:
     """What the states of attributes at a time are found in.
 
@@ -168,7 +168,7 @@ class Present:
         return Mixed(kinds, np.where(null, 0, words), self.strings)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Snapshot(Present):
     """A moment of a history; it does not change.
 

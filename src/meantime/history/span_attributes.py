@@ -81,7 +81,7 @@ def are_in_threads(attributes: Attributes, quarks: Int32s) -> npt.NDArray[np.boo
     return found | np.isin(third, threads)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Stacks:
     """The depths of all lanes, numbered.
 

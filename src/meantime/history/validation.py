@@ -6,7 +6,7 @@ index) and before its rows are first used (`rows_fault`). `meantime check` calls
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int64s
-    from meantime.history.segment import Head, Sections, Segment
+    from meantime.history.segment import Head, Limits, Sections, Segment
 
-__all__ = ["Limits", "head_fault", "index_fault", "pyramid_fault", "rows_fault", "words_fault"]
+__all__ = ["head_fault", "index_fault", "pyramid_fault", "rows_fault", "words_fault"]
 
 _CODE_BITS = 32  # strings are counted in 32 bits
 _TAG_BITS = 31  # a tag plus one is above the null bit in 32 bits
@@ -38,20 +38,6 @@ _INLINE_FLOATS = 2**31
 # `leap` in kernels/shares.pyx has arrays for.
 _BLOCK_STEP, _LONGEST_STEP = 6, 31
 _BLOCK_ROWS = 2**_BLOCK_STEP
-
-
-class Limits(NamedTuple):
-    """What codes in segments refer to, by the manifest.
-
-    Attributes:
-        kinds: By quark, the type of its values.
-        strings: How many strings there are.
-        tags: How many tags there are.
-    """
-
-    kinds: npt.NDArray[np.uint8]
-    strings: int
-    tags: int
 
 
 def head_fault(head: Head) -> str | None:

@@ -37,7 +37,7 @@ _WAITING_ROWS = 1 << 20
 _Key = TypeVar("_Key", bound="Hashable")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DurationSums(Generic[_Key]):
     """The durations of groups: all of them, or how many are in which cell.
 
@@ -116,7 +116,7 @@ class DurationSums(Generic[_Key]):
         )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DurationsBuilder:
     """Gathers the durations of numbered groups.
 

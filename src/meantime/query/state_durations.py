@@ -60,7 +60,7 @@ class _Target(NamedTuple):
     ranks: dict[int, int]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class StateDurations:
     """The durations of states, clipped to a range.
 

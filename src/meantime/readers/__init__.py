@@ -43,15 +43,15 @@ _WITH_COLUMNS = ("table", "jsonl")
 _CONSOLE_EXPORTER = b'"trace_id": "0x'
 # How JSON in 2 or 4 bytes a character may begin, without a byte order mark.
 _WIDE = {
-    bracket.encode(encoding) + rest.encode(encoding)
-    for bracket in "[{"
-    for encoding, rests in (
-        ("utf-16-le", '{\r\n "]'),
-        ("utf-16-be", '{\r\n "]'),
-        ("utf-32-le", [""]),
-        ("utf-32-be", [""]),
+    bytes(wide)
+    for bracket in b"[{"
+    for rest in b'{\r\n "]'
+    for wide in (
+        (bracket, 0, rest, 0),
+        (0, bracket, 0, rest),
+        (bracket, 0, 0, 0),
+        (0, 0, 0, bracket),
     )
-    for rest in rests
 }
 
 

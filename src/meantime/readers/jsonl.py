@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from meantime.column_mapping import GUESSED, UNITS_NS, ColumnMapping
+from meantime.column_mapping import UNITS_NS, ColumnMapping
 from meantime.columns import Interner
 from meantime.errors import InputError
 from meantime.events import Events
+from meantime.input_path import GUESSED
 from meantime.kernels.event_rows import EventRows, Stop
 from meantime.readers.contract import lazy_trace
 from meantime.readers.log_fields import LogFields, is_event, log_fields, time_ns_of

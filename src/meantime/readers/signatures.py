@@ -15,20 +15,18 @@ if TYPE_CHECKING:
 __all__ = ["SIGNATURES"]
 
 # The time of a sample in perf and ftrace text.
-_PERF_TIME = re.compile(rb"\d\.\d{6}(?:\d{3})?:")
-_OTLP_KEY = re.compile(rb'_?(?:[lL]ogs|[sS]pans)"')
-_FTRACE_TIME = re.compile(
+_PERF_TIME = rb"\d\.\d{6}(?:\d{3})?:"
+_OTLP_KEY = rb'_?(?:[lL]ogs|[sS]pans)"'
+_FTRACE_TIME = (
     rb"-\d+ (?:[^\n]*\[\d{3,}\] [^\n]*|[ \t]*\d+[^\s\d:][^\s:]{3,11}[ \t]+\d*)\d\.\d{6}(?:\d{3})?:"
 )
 _FTRACE_WORDS = (b"# tracer:", b"TRACE:", b"ystem Trace", b"linuxPerfData", b"trace-data")
 _JSONL_LINES = 8
-_STRACE_LINE = re.compile(
-    rb"^[^{\n]{0,120}?(?:[a-z_0-9]\(|<\.\.\. \w+ resumed>|\+\+\+ |--- )", re.MULTILINE
-)
+_STRACE_LINE = rb"(?m)^[^{\n]{0,120}?(?:[a-z_0-9]\(|<\.\.\. \w+ resumed>|\+\+\+ |--- )"
 # The first line of a table has the name of a time, and something between names.
-_HEADER = re.compile(
-    rb"(?=[^\n]*[,;|\t])[^\n]*?(?:time|date|start|begin|end|until|finish|stop|complet|from|_ns|ts)",
-    re.IGNORECASE,
+_HEADER = (
+    rb"(?i)(?=[^\n]*[,;|\t])"
+    rb"[^\n]*?(?:time|date|start|begin|end|until|finish|stop|complet|from|_ns|ts)"
 )
 _LONGEST_HEADER = 1 << 16
 # Of the fields of a pprof profile.
@@ -67,7 +65,7 @@ def _table(head: bytes, name: str) -> bool:
     return (
         head[8:12] == b"DUCK"
         or any(end in name.lower() for end in (".csv", ".tsv", ".psv"))
-        or _HEADER.match(head[:_LONGEST_HEADER]) is not None
+        or re.match(_HEADER, head[:_LONGEST_HEADER]) is not None
     )
 
 
@@ -76,14 +74,14 @@ def _perf(head: bytes, _: str) -> bool:
     if b"\0" in head[:4096] or head.startswith(b"goroutine "):
         return False
     # a command's name may begin with a bracket
-    return not head.startswith((b"{", b"[", b"<")) or _PERF_TIME.search(head) is not None
+    return not head.startswith((b"{", b"[", b"<")) or re.search(_PERF_TIME, head) is not None
 
 
 def _ftrace(head: bytes, _: str) -> bool:
     return (
         any(each in head for each in _FTRACE_WORDS)
         or head.startswith(b"cpus=")
-        or _FTRACE_TIME.search(head) is not None
+        or re.search(_FTRACE_TIME, head) is not None
     )
 
 
@@ -105,7 +103,7 @@ def _jsonl(head: bytes, name: str) -> bool:
 
 def _otlp(head: bytes, _: str) -> bool:
     # JSON, or a message of protobuf, perhaps behind its length, and then perhaps compressed
-    if _OTLP_KEY.search(head) is not None:
+    if re.search(_OTLP_KEY, head) is not None:
         return True
     delimited = head[4:5] == b"\n" or head[4:8] == b"\x28\xb5\x2f\xfd"
     return head[:1] == b"\n" or (head[:1] == b"\0" and delimited)
@@ -144,7 +142,7 @@ def _nsys(head: bytes, _: str) -> bool:
 def _strace(head: bytes, _: str) -> bool:
     part = head[:8192]
     return b"\0" not in part and (
-        _STRACE_LINE.search(part) is not None or b"usecs/call" in part or b"attached" in part
+        re.search(_STRACE_LINE, part) is not None or b"usecs/call" in part or b"attached" in part
     )
 
 

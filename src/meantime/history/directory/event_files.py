@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s, Int64s
     from meantime.history.event_rows import Columns, MemoryBlock
-    from meantime.history.validation import Limits
+    from meantime.history.segment import Limits
 
 __all__ = ["EventFiles", "StoredBlock", "load_events", "open_files"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.history.changes import Changes
-from meantime.history.validation import Limits
+from meantime.history.segment import Limits
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from meantime.history.pyramid import Arrays
-    from meantime.history.segment import Segment
-    from meantime.history.validation import Limits
+    from meantime.history.segment import Limits, Segment
 
 __all__ = ["check_pyramid", "has_pyramid", "open_pyramid", "pack_pyramid", "pyramid_path"]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from meantime.history.directory.event_files import StoredBlock
     from meantime.history.directory.loaded import LoadedHistory
     from meantime.history.directory.tail_log import Entry
-    from meantime.history.validation import Limits
+    from meantime.history.segment import Limits
 
 __all__ = ["load_unfinished"]
 

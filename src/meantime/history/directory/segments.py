@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from meantime.errors import InputError
     from meantime.history.pyramid import Arrays
     from meantime.history.sealed import SealedSegments
-    from meantime.history.segment import Sections
-    from meantime.history.validation import Limits
+    from meantime.history.segment import Limits, Sections
 
 __all__ = [
     "MOST_IN_MEMORY",
@@ -340,7 +339,7 @@ def stored_pyramids(
     """
 
     def stored(segment: Segment) -> Arrays | None:
-        return segment.pyramid(limits) if isinstance(segment, StoredSegment) else None
+        return segment.pyramid(limits)
 
     return Pyramids(sealed, segments, limits.kinds, stored)
 

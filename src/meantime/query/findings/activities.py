@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["slow_activities"]
 
 _MOST_RANGES = 100
-_NUMBERS = re.compile(r"(?<=/)(?:\d+|[0-9a-f]{8}-[0-9a-f-]{27})(?=/|$)")
+_NUMBERS = r"(?<=/)(?:\d+|[0-9a-f]{8}-[0-9a-f-]{27})(?=/|$)"
 
 
 class _Activities(NamedTuple):
@@ -83,7 +83,7 @@ def _requests(scope: Scope, rows: StateRows) -> tuple[_Activities | None, Int64s
         fields = tags[tag]
         if "request" not in fields or "path" not in fields:
             continue
-        path = _NUMBERS.sub("*", str(fields["path"]))
+        path = re.sub(_NUMBERS, "*", str(fields["path"]))
         key = str(fields["request"]), str(fields["path"])
         if key not in known:
             known[key] = len(known)

@@ -15,6 +15,7 @@ could not see it earlier.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -149,7 +150,7 @@ def _of_one_function(
     """
     merged: dict[tuple[int, str], list[list[_Block]]] = defaultdict(list)
     for (loop, key), blocks in groups.items():
-        frame = FRAME.fullmatch(key)
+        frame = re.fullmatch(FRAME, key)
         waited_ns = sum(_waited_ns(scope, block.step) for block in blocks)
         waits = 2 * waited_ns > sum(block.step.duration_ns for block in blocks)
         computes = frame is not None and blocks[0].code.is_seen and not waits

@@ -20,7 +20,6 @@ import numpy as np
 
 from meantime.columns import distinct
 from meantime.errors import MeantimeError
-from meantime.query.durations import span_statistics
 from meantime.query.findings.finding import FILE, Finding, text_of_ns, times
 from meantime.query.findings.outliers import FEWEST, Usual
 from meantime.query.threads import thread_of, thread_title
@@ -44,10 +43,9 @@ _MOST_LEVELS = 200
 _MOST_GROUPS = 500
 _ARGUMENT_LENGTH = 60
 _MOST_ARGUMENTS = 10_000
-_IDLE = re.compile(
-    r"(?:^|[^a-z])(?:e?poll(?:_p?wait2?)?|p?select|kevent|kqueue|(?:nano|u)?sleep|accept4?|park|idle"
-    r"|get_nowait|wait_for_work|futex_wait)(?=$|[^a-z])",
-    re.IGNORECASE,
+_IDLE = (
+    r"(?i)(?:^|[^a-z])(?:e?poll(?:_p?wait2?)?|p?select|kevent|kqueue|(?:nano|u)?sleep|accept4?|park|idle"
+    r"|get_nowait|wait_for_work|futex_wait)(?=$|[^a-z])"
 )
 # Arguments that say which of many calls it was.
 _TELLING = ("detail", "path", "url", "query", "sql", "file", "name")
@@ -58,6 +56,8 @@ def slow_calls(scope: Scope) -> Iterator[Finding]:
     spans = scope.history.spans(start_ns=scope.start_ns, end_ns=scope.end_ns)
     if not len(spans):
         return
+    from meantime.query.durations import span_statistics  # noqa: PLC0415 - many traces have no spans
+
     try:
         statistics = span_statistics(
             scope.history, "name", start_ns=scope.start_ns, end_ns=scope.end_ns, whole=True
@@ -90,7 +90,7 @@ def slow_calls(scope: Scope) -> Iterator[Finding]:
         if int(lost_ns[of_name].sum()) < scope.least_ns:
             continue
         key = spans.name.names[code]
-        if _IDLE.search(key.partition(" (")[0]):
+        if re.search(_IDLE, key.partition(" (")[0]):
             continue
         slowest = of_name[np.argsort(-lost_ns[of_name], kind="stable")]
         yield _finding(scope, spans, rows[slowest], int(lost_ns[of_name].sum()), usual[key])

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["FRAME", "Culprit", "culprit", "gil_holder", "own_files"]
 
 # A frame, as a recording writes it: the function, the file, and the line.
-FRAME = re.compile(r"(.*) \((.+):(\d+)\)")
+FRAME = r"(.*) \((.+):(\d+)\)"
 # Modules in packages of the standard library that run or are called by tasks.
 _STANDARD = {
     *sys.stdlib_module_names,
@@ -39,9 +39,9 @@ _STANDARD = {
     *("unix_events", "_base", "_parser", "_compiler", "client", "server", "parse", "request"),
 }
 # The frames of the event loop itself; those inside them are of the step.
-_LOOP_FRAME = re.compile(r"((?:Timer)?Handle\._run|BaseEventLoop\._run_once|unrolled_run) \(")
+_LOOP_FRAME = r"((?:Timer)?Handle\._run|BaseEventLoop\._run_once|unrolled_run) \("
 # What the loop calls besides steps.
-_POLLING = re.compile(r"(?:\w+Selector\.select|\w+EventLoop\._process_events) \(")
+_POLLING = r"(?:\w+Selector\.select|\w+EventLoop\._process_events) \("
 # The tags of a long recording are those of requests, too.
 _MOST_TAGS = 10_000
 # A function is what blocked if it was in this share of a block's samples.
@@ -221,9 +221,9 @@ def _common_frames(scope: Scope, loop: int, range_ns: Range) -> list[str]:
 def _of_step(frames: Sequence[str]) -> list[str] | None:
     """Return the frames inside those of the event loop; None if the loop waited."""
     for index in range(len(frames) - 1, -1, -1):
-        if _LOOP_FRAME.match(frames[index]):
+        if re.match(_LOOP_FRAME, frames[index]):
             inside = list(frames[index + 1 :])
-            return None if not inside or _POLLING.match(inside[0]) else inside
+            return None if not inside or re.match(_POLLING, inside[0]) else inside
     return list(frames)
 
 
@@ -236,7 +236,7 @@ def own_files(history: History) -> frozenset[str]:
 
 def _innermost(frames: Sequence[str], own: frozenset[str]) -> str | None:
     """Return the innermost frame of own code, or else that of no standard library."""
-    files = [(match[2] if (match := FRAME.fullmatch(frame)) else "<") for frame in frames]
+    files = [(match[2] if (match := re.fullmatch(FRAME, frame)) else "<") for frame in frames]
     called = [frame for frame, file in zip(frames, files, strict=True) if file in own]
     if not called:
         called = [

@@ -30,10 +30,9 @@ __all__ = ["long_states"]
 _MOST_RANGES = 100
 _RECORDED = {"Task", "Loop"}
 # Words of the names of states that last as long as there is nothing to do, or that are work.
-_QUIET = re.compile(
-    r"idle|park|stop|poll|sleep|exit|dead|zombie|complete|finish|done|closed|\boff\b|inactive"
-    r"|running|\brun\b|on.?cpu|\bcpu\b|\bon\b|busy|active|work|\bnone\b|new\b|spawn|\bup\b|ready\b|unknown|lost",
-    re.IGNORECASE,
+_QUIET = (
+    r"(?i)idle|park|stop|poll|sleep|exit|dead|zombie|complete|finish|done|closed|\boff\b|inactive"
+    r"|running|\brun\b|on.?cpu|\bcpu\b|\bon\b|busy|active|work|\bnone\b|new\b|spawn|\bup\b|ready\b|unknown|lost"
 )
 _LATE = ("runnable", "gil-wait", "gil-handoff", "lock-wait", "collector-stall")
 # Of how many entities the own durations are compared.
@@ -60,7 +59,7 @@ def long_states(scope: Scope) -> Iterator[Finding]:
 
 
 def _is_wait(name: str) -> bool:
-    return name in _LATE or name.startswith("waiting:") or _QUIET.search(name) is None
+    return name in _LATE or name.startswith("waiting:") or re.search(_QUIET, name) is None
 
 
 def _outliers(scope: Scope, kind: Kind, rows: StateRows, code: int) -> Iterator[Finding]:

@@ -47,8 +47,8 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Where a payload may begin after broken JSON: an object at the beginning of a line, or a bracket
 # directly after the end of an array or object, which inside JSON needs a comma. After broken text
 # outside of brackets: any object or array.
-_NEXT_PAYLOAD = re.compile(rb"\n[ \t\r]*\{|[}\]][ \t\r\n]*[{\[]")
-_ANY_PAYLOAD = re.compile(rb"[{\[]")
+_NEXT_PAYLOAD = rb"\n[ \t\r]*\{|[}\]][ \t\r\n]*[{\[]"
+_ANY_PAYLOAD = rb"[{\[]"
 
 
 def reader_for(source: Source, options: ReadOptions) -> Reader:
@@ -259,7 +259,7 @@ class Reader:
         window = self._window
         begin = window.offset(window.start)
         inside = window.block[window.start] in b"{["
-        pattern = _NEXT_PAYLOAD if inside else _ANY_PAYLOAD
+        pattern = re.compile(_NEXT_PAYLOAD if inside else _ANY_PAYLOAD)
         window.start += 1
         while not (match := pattern.search(window.block, window.start, window.end)):
             # The pattern may begin in the last bytes: a closing bracket, and blanks after it.

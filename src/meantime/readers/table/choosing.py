@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from meantime.column_mapping import GUESSED, ColumnMapping
+from meantime.column_mapping import ColumnMapping
 from meantime.errors import InputError
+from meantime.input_path import GUESSED
 from meantime.readers.table.guess import guess
 
 if TYPE_CHECKING:
