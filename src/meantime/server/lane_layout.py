@@ -53,6 +53,7 @@ _MOST_IN_GROUP = 2_000
 _PART_OF_GROUP = 1_000
 # Threads with fewer spans each are not worth a call of NumPy.
 _FEW_SPANS = 1_000
+# Of fewer entities, the 99th percentile of how long they lived would be the longest.
 _LEAST_FOR_P99 = 20
 # The order of groups by a word in their names; the rest, and then spans and numbers, come last.
 _FIRST = ("loop", "cpu", "request", "task", "worker")

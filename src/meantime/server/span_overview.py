@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,10 +19,14 @@ from meantime.kernels.pixel_columns import span_cells
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy.typing as npt
+
     from meantime.columns import Int32s, Int64s
     from meantime.history.spans import SpanTable
 
 __all__ = ["Cells", "Outermost", "SpanOverview"]
+
+_T = TypeVar("_T", np.int32, np.int64)
 
 # Reading fewer spans takes a millisecond.
 _FEWEST_SPANS = 1 << 17
@@ -49,6 +53,13 @@ def _chosen(table: SpanTable, threads: Int32s) -> Int32s | None:
     """Return the indices of the spans of threads; None if these are all."""
     found = table.select(threads)
     return None if found is table else found.rows
+
+
+def _taken(column: npt.NDArray[_T], rows: Int32s) -> npt.NDArray[_T]:
+    """Return column[rows]."""
+    out = np.empty(len(rows), column.dtype)
+    take(column, rows, out)
+    return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +257,7 @@ class Outermost:
         if nested:
             own = row
             if among is not None:
-                own = np.empty(len(among), np.int32)
-                take(row, among, own)
+                own = _taken(row, among)
             is_first = np.zeros(rows, np.uint8)
             is_first[row_offsets[:-1]] = True
             chosen = rows_with(own, is_first)
@@ -255,13 +265,14 @@ class Outermost:
                 chosen = among[chosen]
         else:
             chosen = table.rows if among is None else among
-        row, start_ns = row[chosen], table.start_ns[chosen]
+        row, start_ns = _taken(row, chosen), _taken(table.start_ns, chosen)
         backwards = (row[1:] == row[:-1]) & (start_ns[1:] < start_ns[:-1])
         if (row[1:] < row[:-1]).any() or backwards.any():
             order = np.lexsort((start_ns, row))
             chosen, row, start_ns = chosen[order], row[order], start_ns[order]
         offsets = np.searchsorted(row, np.arange(rows + 1)).astype(np.int64)
-        return cls(row, start_ns, table.end_ns[chosen], table.name.codes[chosen], offsets)
+        end_ns, name = _taken(table.end_ns, chosen), _taken(table.name.codes, chosen)
+        return cls(row, start_ns, end_ns, name, offsets)
 
     def within(self, start_ns: int, end_ns: int) -> slice | Int64s:
         """Return which of the spans are in a range, and perhaps some next to it."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from meantime.columns import Coded, named
 from meantime.errors import InputError, UsageError
-from meantime.kernels.gather import seen
+from meantime.kernels.gather import looked_up, seen
 from meantime.kernels.pixel_columns import span_cells, state_cells, state_load
 from meantime.query.ranges import union
 from meantime.query.trees import sample_unit
@@ -507,7 +507,7 @@ def _outermost_cells(
         found.row[part],
         found.start_ns[part],
         found.end_ns[part],
-        code_of[codes],
+        looked_up(code_of, codes),
         place.start_ns,
         place.level,
         BINS,
