@@ -162,7 +162,10 @@ export class TileStore {
         continue;
       }
       const carried = { ...tile, lanes: to.lanes, laneIndex: new Map(to.lanes.map((lane, at) => [lane, at])) };
-      this.entries.set(`${file}/${layout}/${kind}/${to.block}/${level}/${index}`, { tile: carried, stale: true, used, failed: 0 });
+      const next = `${file}/${layout}/${kind}/${to.block}/${level}/${index}`;
+      // lanes of two blocks may be in one now
+      this.bytes -= this.entries.get(next)?.tile?.bytes ?? 0;
+      this.entries.set(next, { tile: carried, stale: true, used, failed: 0 });
       isAny = true;
     }
     return isAny;
