@@ -20,6 +20,7 @@ from measure import header, run
 
 MEANTIME = [sys.executable, "-m", "meantime"]
 READ = "import sys; from meantime.readers import open_trace; [*open_trace(sys.argv[1]).batches]"
+BUILD = "import sys, meantime; meantime.build(sys.argv[1])"
 EXAMPLE = Path(__file__).parent.parent / "examples" / "postgres.statemap.gz"
 
 
@@ -49,17 +50,16 @@ def last_time_ns(path: Path) -> int:
         return int(re.findall(rb'"time": *"?(\d+)', file.read())[-1])
 
 
-def measure(label: str, arguments: list[str], events: int, file_bytes: int) -> None:
+def measure(label: str, arguments: list[str], events: int = 0) -> None:
     """Print what one command of meantime costs."""
-    show(label, [*MEANTIME, *arguments], events, file_bytes)
+    show(label, [*MEANTIME, *arguments], events)
 
 
-def show(label: str, command: list[str], events: int, file_bytes: int) -> None:
+def show(label: str, command: list[str], events: int) -> None:
     """Print what one command costs."""
     cost = run(command)
-    over = (cost.peak_bytes - file_bytes) / 1e6
     rate = f"{events / cost.cpu_s / 1e6:6.2f} M events/s" if events else " " * 15
-    print(f"{label:40} {cost.cpu_s:6.3f} s CPU {rate}  peak = file + {over:.0f} MB")
+    print(f"{label:40} {cost.cpu_s:6.3f} s CPU {rate}  peak {cost.peak_bytes / 1e6:.0f} MB")
 
 
 def main() -> None:
@@ -67,20 +67,20 @@ def main() -> None:
     generator = sys.argv[1] if len(sys.argv) > 1 else None
     sizes = [int(size) for size in sys.argv[2:]] or [5_000_000]
     print(header("meantime statemap"))
-    measure("--help", ["--help"], 0, 0)
+    measure("--help", ["--help"])
     with tempfile.TemporaryDirectory() as folder:
         out = str(Path(folder, "out.svg"))
         small = Path(folder, "small.statemap")
         generate(small, 1000)
-        measure("info of 1,000 events", ["info", str(small)], 0, 0)
-        measure("1,000 events", ["statemap", str(small), "-o", out], 0, 0)
+        measure("info of 1,000 events", ["info", str(small)])
+        measure("1,000 events", ["statemap", str(small), "-o", out])
         opened = run([sys.executable, "-c", f"import meantime; meantime.open({str(small)!r})"])
         print(f"{'meantime.open of 1,000 events':40} {opened.cpu_s:6.3f} s CPU")
         # With its threads for linear algebra, which spin before they sleep: commands start none,
         # but a program may need them. Sleeping at once slows small products down a lot.
         numpy = run([sys.executable, "-c", "import numpy"])
         print(f"{'  the limit: import numpy':40} {numpy.cpu_s:6.3f} s CPU")
-        measure("the example", ["statemap", str(EXAMPLE), "-o", out], 0, 0)
+        measure("the example", ["statemap", str(EXAMPLE), "-o", out])
         for events in sizes:
             path = Path(folder, "trace.statemap")
             if generator:
@@ -88,28 +88,24 @@ def main() -> None:
                 subprocess.run(making, check=True)
             else:
                 generate(path, events)
-            size = path.stat().st_size
             drawing = ["statemap", str(path), "-o", out]
-            measure(f"{events:,} events", drawing, events, size)
-            measure(f"{events:,} events, -c 25000", [*drawing, "-c25000"], events, size)
-            measure(f"{events:,} events, -c 250000", [*drawing, "-c250000"], events, size)
+            measure(f"{events:,} events", drawing, events)
+            measure(f"{events:,} events, -c 25000", [*drawing, "-c25000"], events)
+            measure(f"{events:,} events, -c 250000", [*drawing, "-c250000"], events)
             # limits: nothing is drawn without being read, and nothing is read without the bytes
-            show(
-                "  the limit: reading into columns",
-                [sys.executable, "-c", READ, str(path)],
-                events,
-                size,
-            )
-            show("  the limit: counting lines (wc -l)", ["wc", "-l", str(path)], events, 0)
+            for name, code in (("reading into columns", READ), ("and into a history", BUILD)):
+                command = [sys.executable, "-c", code, str(path)]
+                show(f"  the limit: {name}", command, events)
+            show("  the limit: counting lines (wc -l)", ["wc", "-l", str(path)], events)
             last_ns = last_time_ns(path)
             window = [f"-b{last_ns // 2}", f"-d{last_ns // 100}"]
-            measure(f"{events:,} events, 1 % uncoalesced", [*drawing, *window], events, size)
+            measure(f"{events:,} events, 1 % uncoalesced", [*drawing, *window], events)
             first_ns = last_ns // 2
             part = ["--from", f"{first_ns}ns", "--to", f"{first_ns + last_ns // 100}ns"]
             for words in (["query", str(path), "count", "*"], ["stats", str(path)]):
-                measure(f"{events:,} events, {words[0]} of 1 %", [*words, *part], events, size)
+                measure(f"{events:,} events, {words[0]} of 1 %", [*words, *part], events)
             at = ["query", str(path), "at", f"{first_ns}ns"]
-            measure(f"{events:,} events, query of one time", at, events, size)
+            measure(f"{events:,} events, query of one time", at, events)
 
 
 if __name__ == "__main__":
