@@ -179,8 +179,8 @@ def test_the_summary_names_the_longest_step_and_its_lines(tmp_path: Path) -> Non
 
     lines = done.stderr.splitlines()
     assert lines[1].startswith("  1 event loop: running ")
-    # where the machine makes it 50 ms long, it stands out
-    longest = r"in main \(app.py:6\), between app.py:3 and app.py:5"
+    # where the machine makes it 50 ms long, its stack is taken, and it may stand out
+    longest = r"in main \(app.py:6\), between app.py:3 and app.py:5|in main \(app.py:4\)"
     assert re.search(rf"{longest}|main \(app.py:[46]\) blocked the event loop", done.stderr)
     assert lines[-3:] == [
         "see meantime findings run.mtr",
