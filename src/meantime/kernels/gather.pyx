@@ -138,6 +138,37 @@ def in_rows(const int32_t[::1] row, Py_ssize_t rows):
     return order_array
 
 
+def numbered(const int64_t[::1] key, Py_ssize_t bound):
+    """Number the different keys in the order in which they appear.
+
+    Returns:
+        int32 by row, the number of its key; int64, the first row of each number.
+
+    Raises:
+        IndexError: If a key is not one of 0 to `bound` - 1, or there are too many rows.
+    """
+    cdef Py_ssize_t i, n = key.shape[0]
+    cdef int32_t count = 0
+    cdef bint is_wrong = n > 0x7FFFFFFF
+    number_array = np.empty(n, np.int32)
+    first_array = np.empty(min(n, bound), np.int64)
+    cdef int32_t[::1] number = number_array, number_of = np.full(bound, -1, np.int32)
+    cdef int64_t[::1] first = first_array
+    with nogil:
+        for i in range(0 if is_wrong else n):
+            if key[i] < 0 or key[i] >= bound:
+                is_wrong = True
+                break
+            if number_of[key[i]] < 0:
+                number_of[key[i]] = count
+                first[count] = i
+                count += 1
+            number[i] = number_of[key[i]]
+    if is_wrong:
+        raise IndexError
+    return number_array, first_array[:count]
+
+
 def join_parts(const uint8_t[::1] text, const int64_t[::1] offset, const int32_t[::1] length):
     """Return some parts of a text joined, as uint8.
 

@@ -104,17 +104,9 @@ def _numbered(*columns: Int32s) -> tuple[Int32s, Int64s]:
         key = key * size + (column + 1)
         bound *= size
     if bound > _TABLE_ROWS * rows:
-        _, first, key = np.unique(key, return_index=True, return_inverse=True)
-    else:
-        first_of = np.full(bound, rows)
-        # of equal keys the last one that is assigned stays: the first row
-        first_of[key[::-1]] = np.arange(rows - 1, -1, -1)
-        used = first_of < rows
-        first, key = first_of[used], (np.cumsum(used) - 1)[key]
-    order = np.argsort(first)
-    number = np.empty(len(first), np.int32)
-    number[order] = np.arange(len(first), dtype=np.int32)
-    return number[key.reshape(-1)], first[order]
+        different, key = np.unique(key, return_inverse=True)
+        bound, key = len(different), key.reshape(-1)
+    return gather.numbered(key, bound)
 
 
 def _spans(

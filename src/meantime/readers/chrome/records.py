@@ -64,8 +64,11 @@ class Records:
         entities: Entities,
         trace: Trace,
     ) -> None:
-        rows = np.argsort(columns["time_ns"], kind="stable")
-        self.time_ns: Int64s = columns["time_ns"][rows]
+        time_ns: Int64s = columns["time_ns"]
+        # most files are in the order of time
+        is_ordered = not (time_ns[1:] < time_ns[:-1]).any()
+        rows = slice(None) if is_ordered else np.argsort(time_ns, kind="stable")
+        self.time_ns: Int64s = time_ns[rows]
         self.thread: Int32s = columns["thread"][rows]
         self.name = names.map_or_empty(columns["name"][rows])
         self.category = categories.map(columns["category"][rows])
