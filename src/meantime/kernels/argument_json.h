@@ -70,7 +70,7 @@ typedef struct {
 } aj_keys;
 
 /* Reads the key at or after `at`. Returns its value, or NULL if it is left to Python. */
-static const char *aj_key(aj_keys *keys, const char *at, const char *end)
+static const char *aj_read_key(aj_keys *keys, const char *at, const char *end)
 {
     json_fault fault;
     int escaped;
@@ -86,11 +86,49 @@ static const char *aj_key(aj_keys *keys, const char *at, const char *end)
     return json_skip_blanks(json_skip_blanks(quote + 1, end) + 1, end);
 }
 
-static int aj_last_key_is(const aj_keys *keys, const char *name)
+/* The members of an object or an array, one after the other. */
+typedef struct {
+    aj_keys keys;
+    const char *at;  /* the value; behind the last, what follows; NULL if it is left to Python */
+    const char *key; /* of an object, the key of the value */
+    int64_t key_size;
+    int is_object, count; /* how many values have begun */
+} aj_members;
+
+static void aj_enter(aj_members *members, const char *at)
 {
-    const int last = keys->count - 1;
-    return keys->size[last] == (int64_t)strlen(name)
-        && !memcmp(keys->at[last], name, (size_t)keys->size[last]);
+    members->keys.count = 0;
+    members->at = at;
+    members->key = "";
+    members->key_size = 0;
+    members->is_object = *at == '{';
+    members->count = 0;
+}
+
+/* Moves to the next value, once `at` is behind the one before; returns whether there is one. */
+static int aj_next(aj_members *members, const char *end)
+{
+    const char *at = json_skip_blanks(members->at + !members->count, end);
+    if (members->count ? *at != ',' : *at == (members->is_object ? '}' : ']')) {
+        members->at = at + 1;
+        return 0;
+    }
+    at += members->count++ > 0;
+    if (!members->is_object) {
+        members->at = json_skip_blanks(at, end);
+        return 1;
+    }
+    if (!(members->at = aj_read_key(&members->keys, at, end)))
+        return 0;
+    members->key = members->keys.at[members->keys.count - 1];
+    members->key_size = members->keys.size[members->keys.count - 1];
+    return 1;
+}
+
+static int aj_key_is(const aj_members *members, const char *name)
+{
+    return members->key_size == (int64_t)strlen(name)
+        && !memcmp(members->key, name, (size_t)members->key_size);
 }
 
 /* The end of a number, and whether it is a double. */
@@ -202,18 +240,10 @@ static const char *aj_quote(const char *at, const char *end, int *escaped)
     return json_string(at + 1, end, escaped, &fault);
 }
 
-/* Whether the value of an object or array is its last one; moves behind the comma otherwise. */
-static int aj_is_last(const char **at, const char *end)
-{
-    *at = json_skip_blanks(*at, end);
-    return *(*at)++ != ',';
-}
-
 /* Values as JSON. Returns what follows, or NULL if it is left to Python. */
 static const char *aj_json(aj_text *text, const char *at, const char *end, int depth)
 {
-    const int is_object = *at == '{';
-    aj_keys keys;
+    aj_members members;
     int flag;
     const char *stop;
     if (depth > AJ_DEEPEST)
@@ -235,35 +265,26 @@ static const char *aj_json(aj_text *text, const char *at, const char *end, int d
         stop = aj_number_end(at, &flag);
         return aj_put_number(text, at, stop, flag) ? stop : NULL;
     }
+    aj_enter(&members, at);
     if (!aj_put(text, at, 1))
         return NULL;
-    keys.count = 0;
-    at = json_skip_blanks(at + 1, end);
-    if (*at == (is_object ? '}' : ']'))
-        return aj_put(text, at, 1) ? at + 1 : NULL;
-    for (int first = 1;; first = 0) {
-        if (!first && !AJ_PUT(text, ", "))
+    while (aj_next(&members, end)) {
+        if (members.count > 1 && !AJ_PUT(text, ", "))
             return NULL;
-        if (is_object) {
-            if (!(at = aj_key(&keys, at, end)))
-                return NULL;
-            stop = keys.at[keys.count - 1];
-            if (!aj_put_string(text, stop, stop + keys.size[keys.count - 1])
-                || !AJ_PUT(text, ": "))
-                return NULL;
-        }
-        if (!(at = aj_json(text, json_skip_blanks(at, end), end, depth + 1)))
+        if (members.is_object
+            && (!aj_put_string(text, members.key, members.key + members.key_size)
+                || !AJ_PUT(text, ": ")))
             return NULL;
-        if (aj_is_last(&at, end))
-            return aj_put(text, is_object ? "}" : "]", 1) ? at : NULL;
+        if (!(members.at = aj_json(text, members.at, end, depth + 1)))
+            return NULL;
     }
+    return members.at && aj_put(text, members.at - 1, 1) ? members.at : NULL;
 }
 
 /* Values as those of attributes of OpenTelemetry. */
 static const char *aj_otlp(aj_text *text, const char *at, const char *end, int depth)
 {
-    const int is_object = *at == '{';
-    aj_keys keys;
+    aj_members members;
     int flag;
     const char *stop;
     if (depth > AJ_DEEPEST)
@@ -294,32 +315,23 @@ static const char *aj_otlp(aj_text *text, const char *at, const char *end, int d
                 && AJ_PUT(text, "\"}");
         return flag ? stop : NULL;
     }
-    if (!(is_object ? AJ_PUT(text, "{\"kvlistValue\": {\"values\": [")
-                    : AJ_PUT(text, "{\"arrayValue\": {\"values\": [")))
+    aj_enter(&members, at);
+    if (!(members.is_object ? AJ_PUT(text, "{\"kvlistValue\": {\"values\": [")
+                            : AJ_PUT(text, "{\"arrayValue\": {\"values\": [")))
         return NULL;
-    keys.count = 0;
-    at = json_skip_blanks(at + 1, end);
-    if (*at == (is_object ? '}' : ']'))
-        return AJ_PUT(text, "]}}") ? at + 1 : NULL;
-    for (int first = 1;; first = 0) {
-        if (!first && !AJ_PUT(text, ", "))
+    while (aj_next(&members, end)) {
+        if (members.count > 1 && !AJ_PUT(text, ", "))
             return NULL;
-        if (is_object) {
-            if (!(at = aj_key(&keys, at, end)))
-                return NULL;
-            stop = keys.at[keys.count - 1];
-            if (!AJ_PUT(text, "{\"key\": ")
-                || !aj_put_string(text, stop, stop + keys.size[keys.count - 1])
-                || !AJ_PUT(text, ", \"value\": "))
-                return NULL;
-        }
-        if (!(at = aj_otlp(text, json_skip_blanks(at, end), end, depth + 1)))
+        if (members.is_object
+            && (!AJ_PUT(text, "{\"key\": ")
+                || !aj_put_string(text, members.key, members.key + members.key_size)
+                || !AJ_PUT(text, ", \"value\": ")))
             return NULL;
-        if (is_object && !AJ_PUT(text, "}"))
+        if (!(members.at = aj_otlp(text, members.at, end, depth + 1))
+            || (members.is_object && !AJ_PUT(text, "}")))
             return NULL;
-        if (aj_is_last(&at, end))
-            return AJ_PUT(text, "]}}") ? at : NULL;
     }
+    return members.at && AJ_PUT(text, "]}}") ? members.at : NULL;
 }
 
 /* Fields of protobuf messages, whose numbers are below 16. */
@@ -379,8 +391,7 @@ static int aj_end(aj_text *text, int64_t begin)
 static const char *aj_annotation(
     aj_text *text, const char *name, int64_t name_size, const char *at, const char *end, int depth)
 {
-    const int is_object = *at == '{';
-    aj_keys keys;
+    aj_members members;
     int flag;
     double value;
     uint64_t bits;
@@ -426,25 +437,14 @@ static const char *aj_annotation(
             bits = bits * 10 + (uint64_t)(*digit - '0');
         return aj_put_integer(text, 4, *at == '-' ? 0 - bits : bits) ? stop : NULL;
     }
-    keys.count = 0;
-    at = json_skip_blanks(at + 1, end);
-    if (*at == (is_object ? '}' : ']'))
-        return at + 1;
-    for (;;) {
-        if (is_object && !(at = aj_key(&keys, at, end)))
+    aj_enter(&members, at);
+    while (aj_next(&members, end))
+        if (!(begin = aj_begin(text, members.is_object ? 11 : 12))
+            || !(members.at = aj_annotation(
+                     text, members.key, members.key_size, members.at, end, depth + 1))
+            || !aj_end(text, begin))
             return NULL;
-        name_size = is_object ? keys.size[keys.count - 1] : 0;
-        name = is_object ? keys.at[keys.count - 1] : "";
-        if (!(begin = aj_begin(text, is_object ? 11 : 12)))
-            return NULL;
-        at = json_skip_blanks(at, end);
-        if (!(at = aj_annotation(text, name, name_size, at, end, depth + 1)))
-            return NULL;
-        if (!aj_end(text, begin))
-            return NULL;
-        if (aj_is_last(&at, end))
-            return at;
-    }
+    return members.at;
 }
 
 /* The arguments of one event. They add to a text, or nothing if they return 0. */
@@ -465,9 +465,8 @@ static int aj_undo(aj_text *text, int64_t size)
 static int aj_marker(aj_text *text, const char *at, const char *end)
 {
     const int64_t before = text->size;
-    aj_keys keys;
+    aj_members members;
     json_fault fault;
-    const char *value;
     int done;
     if (!aj_is_whole(at, end))
         return 0;
@@ -478,24 +477,16 @@ static int aj_marker(aj_text *text, const char *at, const char *end)
         done = AJ_PUT(text, ", \"value\": ") && aj_json(text, at, end, 0) && AJ_PUT(text, "}");
         return done ? 1 : aj_undo(text, before);
     }
-    keys.count = 0;
-    at = json_skip_blanks(at + 1, end);
-    while (*at != '}') {
-        if (!(value = aj_key(&keys, at, end)))
+    aj_enter(&members, at);
+    while (aj_next(&members, end)) {
+        if (aj_key_is(&members, "type"))
+            members.at = json_value(members.at, end, 0, &fault);
+        else if (!AJ_PUT(text, ", ")
+            || !aj_put_string(text, members.key, members.key + members.key_size)
+            || !AJ_PUT(text, ": ") || !(members.at = aj_json(text, members.at, end, 0)))
             return aj_undo(text, before);
-        if (aj_last_key_is(&keys, "type"))
-            at = json_value(value, end, 0, &fault);
-        else {
-            at = keys.at[keys.count - 1];
-            if (!AJ_PUT(text, ", ")
-                || !aj_put_string(text, at, at + keys.size[keys.count - 1])
-                || !AJ_PUT(text, ": ") || !(at = aj_json(text, value, end, 0)))
-                return aj_undo(text, before);
-        }
-        if (aj_is_last(&at, end))
-            break;
     }
-    return AJ_PUT(text, "}") ? 1 : aj_undo(text, before);
+    return members.at && AJ_PUT(text, "}") ? 1 : aj_undo(text, before);
 }
 
 /* As debug annotations of a track event of Perfetto. */
@@ -503,7 +494,7 @@ static int aj_annotations(aj_text *text, const char *at, const char *end)
 {
     const int64_t before = text->size;
     int64_t begin;
-    aj_keys keys;
+    aj_members members;
     if (!aj_is_whole(at, end))
         return 0;
     at = json_skip_blanks(at, end);
@@ -513,18 +504,14 @@ static int aj_annotations(aj_text *text, const char *at, const char *end)
             return 1;
         return aj_undo(text, before);
     }
-    keys.count = 0;
-    at = json_skip_blanks(at + 1, end);
-    while (*at != '}') {
-        if (!(at = aj_key(&keys, at, end)) || !(begin = aj_begin(text, 4))
-            || !(at = aj_annotation(
-                     text, keys.at[keys.count - 1], keys.size[keys.count - 1], at, end, 0))
+    aj_enter(&members, at);
+    while (aj_next(&members, end))
+        if (!(begin = aj_begin(text, 4))
+            || !(members.at
+                 = aj_annotation(text, members.key, members.key_size, members.at, end, 0))
             || !aj_end(text, begin))
             return aj_undo(text, before);
-        if (aj_is_last(&at, end))
-            break;
-    }
-    return 1;
+    return members.at ? 1 : aj_undo(text, before);
 }
 
 /* What a span of a service is, apart from its attributes. */
@@ -569,12 +556,12 @@ static int aj_id(const char *at, const char *end, uint64_t *id, int words)
 }
 
 /* Whether the last key is not that of an attribute which the program gave the span. */
-static int aj_is_own(const aj_keys *keys)
+static int aj_is_own(const aj_members *members)
 {
     static const char *const names[] = {
         "trace_id", "span_id", "parent_id", "status", "kind", "thread.id", "thread.name"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (aj_last_key_is(keys, names[i]))
+        if (aj_key_is(members, names[i]))
             return 1;
     return 0;
 }
@@ -586,9 +573,9 @@ static int aj_attributes(aj_text *text, aj_service *service, const char *at, con
 {
     static const char *const kinds[] = {"", "internal", "server", "client", "producer", "consumer"};
     const int64_t before = text ? text->size : 0;
-    aj_keys keys;
+    aj_members members;
     json_fault fault;
-    const char *value, *key;
+    const char *value;
     int is_first = 1, same, done;
     if (service)
         memset(service, 0, sizeof *service);
@@ -601,36 +588,33 @@ static int aj_attributes(aj_text *text, aj_service *service, const char *at, con
                 && AJ_PUT(text, "}"));
         return done ? 1 : aj_undo(text, before);
     }
-    keys.count = 0;
-    at = json_skip_blanks(at + 1, end);
-    while (*at != '}') {
-        if (!(value = aj_key(&keys, at, end)))
-            goto left;
+    aj_enter(&members, at);
+    while (aj_next(&members, end)) {
+        value = members.at;
         at = NULL;
-        if (!service || !aj_is_own(&keys)) {
+        if (!service || !aj_is_own(&members)) {
             if (text) {
-                key = keys.at[keys.count - 1];
                 if ((!is_first && !AJ_PUT(text, ", ")) || !AJ_PUT(text, "{\"key\": ")
-                    || !aj_put_string(text, key, key + keys.size[keys.count - 1])
+                    || !aj_put_string(text, members.key, members.key + members.key_size)
                     || !AJ_PUT(text, ", \"value\": ") || !(at = aj_otlp(text, value, end, 0))
                     || !AJ_PUT(text, "}"))
                     goto left;
                 is_first = 0;
             }
-        } else if (aj_last_key_is(&keys, "trace_id")) {
+        } else if (aj_key_is(&members, "trace_id")) {
             if (!aj_id(value, end, service->trace, 2))
                 goto left;
-        } else if (aj_last_key_is(&keys, "span_id")) {
+        } else if (aj_key_is(&members, "span_id")) {
             if (!aj_id(value, end, &service->span, 1))
                 goto left;
-        } else if (aj_last_key_is(&keys, "parent_id")) {
+        } else if (aj_key_is(&members, "parent_id")) {
             if (!aj_id(value, end, &service->parent, 1))
                 goto left;
-        } else if (aj_last_key_is(&keys, "status")) {
+        } else if (aj_key_is(&members, "status")) {
             if ((same = aj_is(value, end, "error")) < 0)
                 goto left;
             service->is_error = same;
-        } else if (aj_last_key_is(&keys, "kind")) {
+        } else if (aj_key_is(&members, "kind")) {
             for (int kind = 1; kind < 6; kind++) {
                 if ((same = aj_is(value, end, kinds[kind])) < 0)
                     goto left;
@@ -641,12 +625,10 @@ static int aj_attributes(aj_text *text, aj_service *service, const char *at, con
             /* the thread's own id and name replace these */
             goto left;
         }
-        if (!at)
-            at = json_value(value, end, 0, &fault);
-        if (aj_is_last(&at, end))
-            break;
+        members.at = at ? at : json_value(value, end, 0, &fault);
     }
-    return 1;
+    if (members.at)
+        return 1;
 left:
     return text ? aj_undo(text, before) : 0;
 }
