@@ -243,7 +243,7 @@ export class Answers {
       const found = isEmpty ? null : await session.source.ask("flame", range, signal);
       if (found?.parent.length) this.setCommand(file, range.lanes, "flame", " -o flame.svg");
       else if (range.lanes !== undefined && !file.has(FLAMES, range.lanes)) return this.fail("flame", `The lane ${file.titleOf(range.lanes)} has neither spans nor samples. Press Esc for all lanes.`);
-      else return this.fail("flame", file.info.counts.spans || file.info.counts.samples ? "No spans or samples are in this range. Select a longer one, or press 0." : "A flame graph needs spans or samples; this trace has neither.");
+      else return this.fail("flame", file.info.counts.spans || file.info.counts.samples ? "Neither spans nor samples with stacks are in this range. Select a longer one, or press 0." : "A flame graph needs spans or samples; this trace has neither.");
       this.flameUnit = found.unit;
       const isSampled = found.unit === "ns" && !file.info.counts.spans;
       this.flameSign = isSampled || session.source.missing !== null ? "≈ " : "";
