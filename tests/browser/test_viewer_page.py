@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -191,6 +192,22 @@ def test_everything_is_reached_by_keys(view: View) -> None:
     page.keyboard.press("Escape")
     page.keyboard.press("?")
     assert page.locator("dialog.help").is_visible()
+
+
+def test_escape_goes_back_in_the_page_and_does_not_leave_it(view: View) -> None:
+    page = view(history_from_spans(SPANS))
+    page.keyboard.press("Escape")
+    whole = page.locator(".place b").inner_text()
+    for key in "500n":
+        page.keyboard.press(key)
+    page.wait_for_url("**#*v=*")
+
+    page.keyboard.press("Escape")
+
+    page.wait_for_url(re.compile(r"/$"))
+    page.keyboard.press("Escape")
+    assert page.evaluate("history.state") is None
+    assert page.locator(".place b").inner_text() == whole
 
 
 def test_the_last_click_selects_in_whatever_order_answers_come(view: View) -> None:

@@ -7,6 +7,16 @@ export function readAddress(): URLSearchParams {
   return new URLSearchParams(location.hash.slice(1));
 }
 
+/** How many steps of this page are behind what it shows. */
+function stepsBack(): number {
+  return (history.state as { steps?: number } | null)?.steps ?? 0;
+}
+
+/** Goes to what the page showed before; it does not leave the page. */
+export function stepBack(): void {
+  if (stepsBack() > 0) history.back();
+}
+
 let timer = 0;
 let isNext = false;
 
@@ -24,8 +34,8 @@ export function writeAddress(entries: Record<string, string | null | undefined>,
     const text = parts.toString();
     try {
       const address = text ? `#${text}` : location.pathname + location.search;
-      if (isNext && address !== location.hash) history.pushState(null, "", address);
-      else history.replaceState(null, "", address);
+      if (isNext && address !== location.hash) history.pushState({ steps: stepsBack() + 1 }, "", address);
+      else history.replaceState(history.state, "", address);
       isNext = false;
     } catch {
       // a page inside another one has no address of its own

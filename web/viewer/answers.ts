@@ -530,7 +530,8 @@ export class Answers {
     // what is the same keeps what is selected in it, and need not be laid out again
     const isSame = !session.thing && !this.described && content.length === shown.length && content.every((each, at) => each.isEqualNode(shown[at]!));
     if (!isSame) replaceContent(this.facts, ...content);
-    if (session.thing !== this.described) this.facts.scrollTop = 0;
+    if (session.thing !== this.described) this.facts.scrollTop = this.panel.element.scrollTop = 0;
+    this.panel.element.classList.toggle("of-thing", session.thing !== null);
     this.described = session.thing;
   }
 

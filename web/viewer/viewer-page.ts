@@ -16,6 +16,7 @@ import { SearchField } from "../shared/search-field";
 import { StatusBar } from "../shared/statusbar";
 import { TimeAxis } from "../shared/time-axis";
 import { Tooltip } from "../shared/tooltip";
+import { stepBack } from "../shared/url-state";
 import { recall, remember } from "./address";
 import type { Recalled } from "./address";
 import { Answers } from "./answers";
@@ -1230,7 +1231,7 @@ export class ViewerPage {
       this.answers.lit = null;
     } else if (session.clear()) return;
     else if (session.tree.current) session.tree.current = null;
-    else history.back();
+    else stepBack();
     this.answers.invalidate();
     this.redraw();
   }
