@@ -52,7 +52,7 @@ cdef extern from "requests.h":
     }
     static void set_label_variable(PyObject *variable) { ASSIGN(label_variable, variable); }
     static void set_trio_checkpoint(PyObject *kind) { ASSIGN(trio_checkpoint, kind); }
-    static void set_hides_timers(int hides) { hides_timers = hides; }
+    static void set_hides_timers(int hides) { mine.hides_timers = hides; }
     static uint32_t begin_by_middleware(PyObject *method, PyObject *path) {
         return begin_request(method, path, 0, now_ns());
     }
@@ -83,7 +83,10 @@ cdef extern from "requests.h":
         uint64_t lost_without_stream
     recording_state rec
     bint recording_on
-    uint32_t current_task, epoch, loop_epoch
+    uint32_t epoch
+    ctypedef struct thread_state:
+        uint32_t current_task, loop_epoch, served_request
+    thread_state mine
     uint64_t blocked_limit_ns
     void begin_polls()
     void note_present_wait()
@@ -158,7 +161,6 @@ cdef extern from "requests.h":
     PyObject *call_asgi_send(void *, PyObject **, size_t, PyObject *)
     PyObject *call_finish_response(void *, PyObject **, size_t, PyObject *)
     void set_descriptions(object, object, object, object)
-    uint32_t served_request
     int SERVER_ASGI, SERVER_AIOHTTP
     void set_hides_timers(int)
     void add_serving_code(object, int)
@@ -549,15 +551,14 @@ def begin_request(method, path):
 
 def current_request():
     """Return the number of the request that the running task serves; 0 if there is none."""
-    return served_request if current_task else 0
+    return mine.served_request if mine.current_task else 0
 
 
 def end_request(number: int):
     """Record the end of such a request, and that the task serves none now."""
-    global served_request
     if recording_on:
         put(KIND_REQUEST_END, number, 0)
-    served_request = 0
+    mine.served_request = 0
 
 
 def answer_asgi(number: int, scope, message):
@@ -595,8 +596,7 @@ def configure_loops(on_begin, on_end, *, workers):
 
 def begin_loop(loop):
     """Begin to record a loop of the calling thread that was running already."""
-    global loop_epoch
-    loop_epoch = epoch
+    mine.loop_epoch = epoch
     begin_polls()
     _loop_begins(<PyObject *>loop)
 
@@ -613,8 +613,8 @@ def configure_labels(variable):
 
 def label_current(label: bytes):
     """Label the task that runs on the calling thread; an empty label removes it."""
-    if recording_on and current_task:
-        put_text(KIND_LABEL, current_task, label, len(label))
+    if recording_on and mine.current_task:
+        put_text(KIND_LABEL, mine.current_task, label, len(label))
 
 
 def library(prefixes):
@@ -661,7 +661,7 @@ def note_cpu_wait():
 
 def current():
     """Return the number of the task that runs on the calling thread, or 0."""
-    return current_task
+    return mine.current_task
 
 
 def instances(kind):
@@ -994,9 +994,8 @@ cdef uint32_t _item_begins(PyObject *pointer) noexcept:
 
 
 cdef void _trio_begins(PyObject *runner) noexcept:
-    global loop_epoch
     cdef uint32_t location
-    loop_epoch = epoch
+    mine.loop_epoch = epoch
     report_name(NULL)
     begin_polls()
     location = _location_of_loop("trio", "trio")

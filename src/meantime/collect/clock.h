@@ -36,9 +36,12 @@ static clock_pair counter_base;
 static uint64_t counter_rate = 0;
 static uint64_t measured_over_ns = 0;
 
-THREAD_LOCAL clock_pair clock_anchor;
-THREAD_LOCAL uint64_t clock_rate = 0;
-THREAD_LOCAL uint64_t clock_span = 0; /* ticks from the anchor on; 0: there is none */
+/* of a thread */
+typedef struct {
+    clock_pair anchor;
+    uint64_t rate;
+    uint64_t span; /* ticks from the anchor on; 0: there is none */
+} thread_clock;
 
 static int read_clocks(clock_pair *p) {
     uint64_t before = __rdtsc();
@@ -57,27 +60,27 @@ static void measure_rate(const clock_pair *now) {
                      __ATOMIC_RELAXED);
 }
 
-static __attribute__((noinline)) uint64_t anchor_clock(void) {
+static __attribute__((noinline, cold)) uint64_t anchor_clock(thread_clock *c) {
     /* the last time that was returned is not later than this */
-    uint64_t reached = clock_anchor.ns + (clock_span * clock_rate >> 32);
+    uint64_t reached = c->anchor.ns + (c->span * c->rate >> 32);
     clock_pair now = {0, 0};
-    clock_span = 0;
+    c->span = 0;
     if (!counter_is_clock) return clock_ns(CLOCK_MONOTONIC);
     if (read_clocks(&now)) {
         measure_rate(&now);
-        clock_rate = __atomic_load_n(&counter_rate, __ATOMIC_RELAXED);
-        clock_span = clock_rate ? CLOCK_SPAN_TICKS : 0;
+        c->rate = __atomic_load_n(&counter_rate, __ATOMIC_RELAXED);
+        c->span = c->rate ? CLOCK_SPAN_TICKS : 0;
     }
     if (now.ns < reached && reached - now.ns < 1000000) now.ns = reached;
-    clock_anchor = now;
+    c->anchor = now;
     return now.ns;
 }
 
-static inline uint64_t monotonic_ns(void) {
-    uint64_t ticks = __rdtsc() - clock_anchor.ticks;
+static inline uint64_t monotonic_ns(thread_clock *c) {
+    uint64_t ticks = __rdtsc() - c->anchor.ticks;
     /* also false if the counter went back, as after a suspension */
-    if (likely(ticks < clock_span)) return clock_anchor.ns + (ticks * clock_rate >> 32);
-    return anchor_clock();
+    if (likely(ticks < c->span)) return c->anchor.ns + (ticks * c->rate >> 32);
+    return anchor_clock(c);
 }
 
 /* The kernel uses the counter only if it runs at a constant rate, alike on all processors. */
@@ -94,7 +97,14 @@ static void prepare_clock(void) {
 }
 
 #else
-static inline uint64_t monotonic_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
+typedef struct {
+    char unused;
+} thread_clock;
+
+static inline uint64_t monotonic_ns(thread_clock *c) {
+    (void)c;
+    return clock_ns(CLOCK_MONOTONIC);
+}
 static void prepare_clock(void) {}
 #endif
 

@@ -312,12 +312,12 @@ static PyObject *call_call_soon(hook *h, PyObject *const *args, size_t nargsf, P
         PyObject *task = PyMethod_Check(args[0]) ? task_of_method(args[0])
                                                  : task_of_callback(args[0]);
         uint32_t id = task ? id_of_task(task) : 0;
-        if (unlikely(unseen)) end_unseen();
-        if (id && id == yielded_task) {
-            yielded_task = 0;
+        if (unlikely(mine.unseen)) end_unseen();
+        if (id && id == mine.yielded_task) {
+            mine.yielded_task = 0;
         } else if (id) {
-            if (!current_task) put_timer_due();
-            put(KIND_WAKE, id, current_task);
+            if (!mine.current_task) put_timer_due();
+            put(KIND_WAKE, id, mine.current_task);
         }
     }
     return call_wrapped(h, args, nargsf, names);
@@ -334,7 +334,7 @@ static PyObject *slot_of(PyObject *object, Py_ssize_t offset) {
 }
 
 /* Records a callback that has ended: a duration of more than 31 bits in microseconds. */
-static __attribute__((noinline)) void put_callback(PyObject *callback, PyObject *args,
+static __attribute__((noinline, cold)) void put_callback(PyObject *callback, PyObject *args,
                                                    uint64_t begin_ns, uint64_t end_ns) {
     PyObject *type, *value, *traceback;
     uint64_t duration = end_ns - begin_ns;
@@ -381,7 +381,7 @@ static PyObject *raiser = NULL, *no_arguments = NULL;
 
 /* Lets _run treat what its callback has raised: _run calls a function that raises it again, so that
    the traceback and the message are those of a call that is not recorded. */
-static __attribute__((noinline)) PyObject *run_raising(hook *h, PyObject *handle) {
+static __attribute__((noinline, cold)) PyObject *run_raising(hook *h, PyObject *handle) {
     raised_exception r = {.handle = handle};
     PyErr_Fetch(&r.type, &r.value, &r.traceback);
     r.callback = Py_XNewRef(slot_of(handle, handle_callback_offset));
@@ -425,23 +425,23 @@ static PyObject *run_callback(hook *h, PyObject *handle, PyObject *callback, PyO
 }
 
 static PyObject *call_handle_run(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
-    if (running_handle || current_task || PyVectorcall_NARGS(nargsf) != 1 ||
-        loop_epoch != epoch || !PyObject_TypeCheck(args[0], timer_type->tp_base))
+    if (mine.running_handle || mine.current_task || PyVectorcall_NARGS(nargsf) != 1 ||
+        mine.loop_epoch != epoch || !PyObject_TypeCheck(args[0], timer_type->tp_base))
         /* a loop inside a step, or another object than a handle */
         return call_wrapped(h, args, nargsf, names);
     /* a callback that is cancelled while it runs is removed from its handle */
     PyObject *callback = Py_XNewRef(slot_of(args[0], handle_callback_offset));
     PyObject *given = Py_XNewRef(slot_of(args[0], handle_args_offset));
     uint64_t begin_ns = now_ns();
-    running_handle = args[0];
-    handle_stepped = 0;
-    handle_begin_ns = begin_ns;
+    mine.running_handle = args[0];
+    mine.handle_stepped = 0;
+    mine.handle_begin_ns = begin_ns;
     begin_outer_step(begin_ns);
-    handle_cursor = my_stream ? my_stream->cursor : NULL;
+    mine.handle_cursor = mine.stream ? mine.stream->cursor : NULL;
     PyObject *result = run_callback(h, args[0], callback, given);
-    running_handle = NULL;
-    handle_begin_ns = 0;
-    if (!handle_stepped && recording_on) {
+    mine.running_handle = NULL;
+    mine.handle_begin_ns = 0;
+    if (!mine.handle_stepped && recording_on) {
         uint64_t end_ns = now_ns();
         end_step(end_ns);
         if (callback && end_ns - begin_ns >= LEAST_CALLBACK_NS)
@@ -492,11 +492,12 @@ static PyObject *call_run_forever(hook *h, PyObject *const *args, size_t nargsf,
                                   PyObject *names) {
     if (PyVectorcall_NARGS(nargsf) < 1)
         return call_wrapped(h, args, nargsf, names);
-    struct _PyInterpreterFrame *outer = loop_frame;
-    uint32_t outer_epoch = loop_epoch, outer_location = loop_location;
+    struct _PyInterpreterFrame *outer = mine.loop_frame;
+    uint32_t outer_epoch = mine.loop_epoch, outer_location = loop_location;
     PyObject *type, *value, *traceback;
-    loop_frame = TOP_FRAME(PyThreadState_Get()); /* the caller's, since this hook has no frame */
-    loop_epoch = epoch;
+    /* the caller's, since this hook has no frame */
+    mine.loop_frame = TOP_FRAME(PyThreadState_Get());
+    mine.loop_epoch = epoch;
     begin_polls();
     loop_begins(args[0]);
     PyObject *result = call_wrapped(h, args, nargsf, names);
@@ -504,8 +505,8 @@ static PyObject *call_run_forever(hook *h, PyObject *const *args, size_t nargsf,
     loop_ends(args[0]);
     end_polls();
     PyErr_Restore(type, value, traceback);
-    loop_frame = outer;
-    loop_epoch = outer_epoch;
+    mine.loop_frame = outer;
+    mine.loop_epoch = outer_epoch;
     loop_location = outer_location;
     return result;
 }

@@ -259,22 +259,20 @@ static inline uint32_t location_id(PyObject *code, int lasti, PyObject *subject,
 
 /* Where a task is spawned */
 
-THREAD_LOCAL struct _PyInterpreterFrame *loop_frame = NULL; /* the frame that runs the loop */
-
 /* Returns the innermost frame outside the libraries. If there is none between here and the loop,
    as when a callback of a library spawns, the innermost frame of all. */
 static uint32_t spawn_site(PyObject *subject) {
     struct _PyInterpreterFrame *frame = TOP_FRAME(PyThreadState_Get());
     struct _PyInterpreterFrame *first = NULL;
-    for (; frame && frame != loop_frame; frame = frame->previous) {
+    for (; frame && frame != mine.loop_frame; frame = frame->previous) {
         if (_PyFrame_IsIncomplete(frame)) continue; /* not at an instruction yet, or a shim */
         if (!first) first = frame;
         uint32_t flags = flags_of_code(FRAME_CODE(frame));
         if (!(flags & CODE_LIBRARY)) break;
-        if (flags & CODE_HANDLE) frame = loop_frame;
-        if (frame == loop_frame) break;
+        if (flags & CODE_HANDLE) frame = mine.loop_frame;
+        if (frame == mine.loop_frame) break;
     }
-    if (!frame || frame == loop_frame) frame = first;
+    if (!frame || frame == mine.loop_frame) frame = first;
     if (!frame) return location_id(NULL, -1, subject, LEAF_SPAWN);
     return location_id(FRAME_CODE(frame), _PyInterpreterFrame_LASTI(frame), subject, LEAF_SPAWN);
 }
@@ -295,11 +293,6 @@ static void find_getters(void) {
 static inline struct _PyInterpreterFrame *frame_of_coroutine(PyObject *coroutine) {
     return (struct _PyInterpreterFrame *)((PyGenObject *)coroutine)->gi_iframe;
 }
-
-/* The item that the last wait_location of this thread found to be waited for, or 0. */
-THREAD_LOCAL uint32_t waited_item = 0;
-/* The seconds that asyncio.sleep, found by the same, waits for; -1 if it is something else. */
-THREAD_LOCAL double slept_s = -1;
 
 static int has_name(PyObject *object, const char *begin) {
     PyObject *name = PyObject_GetAttrString(object, "__name__");
@@ -361,7 +354,7 @@ static PyObject *code_of_wait_for(struct _PyInterpreterFrame *frame) {
     PyObject *task = frame->localsplus[0], *coroutine, *code = NULL, *found = NULL;
     if (!task) return NULL;
     if (!task_type || !Py_IS_TYPE(task, task_type)) {
-        waited_item = item_of_future(task);
+        mine.waited_item = item_of_future(task);
         return NULL;
     }
     coroutine = PyObject_CallMethod(task, "get_coro", NULL);
@@ -383,7 +376,7 @@ static inline int lets_others_run(PyObject *yielded) {
 static uint32_t leaf_of(PyObject *yielded, int by_library) {
     if (task_type && Py_IS_TYPE(yielded, task_type)) return LEAF_TASK;
     if (!future_type || !PyObject_TypeCheck(yielded, future_type)) return LEAF_OTHER;
-    if ((waited_item = item_of_future(yielded))) return LEAF_ITEM;
+    if ((mine.waited_item = item_of_future(yielded))) return LEAF_ITEM;
     /* asyncio.gather returns its own future type, but waits for tasks */
     if (!Py_IS_TYPE(yielded, future_type))
         return strcmp(Py_TYPE(yielded)->tp_name, "_GatheringFuture") ? LEAF_FUTURE : LEAF_TASK;
@@ -404,8 +397,8 @@ static uint32_t wait_location(PyObject *coroutine, PyObject *yielded) {
     uint32_t compiled = LEAF_OTHER, flags;
     struct _PyInterpreterFrame *frame;
     int user_lasti = -1;
-    waited_item = 0;
-    slept_s = -1;
+    mine.waited_item = 0;
+    mine.slept_s = -1;
     if (!PyCoro_CheckExact(at)) return location_id(NULL, -1, (PyObject *)Py_TYPE(at), LEAF_OTHER);
     Py_INCREF(at);
     /* from the task's coroutine inwards; the location is the innermost line outside libraries */
@@ -442,10 +435,10 @@ static uint32_t wait_location(PyObject *coroutine, PyObject *yielded) {
     if (unlikely(flags & CODE_WAIT_FOR) && leaf == LEAF_FUTURE) {
         PyObject *code = code_of_wait_for(frame);
         if (code) inner_code = code;
-        if (waited_item) leaf = LEAF_ITEM;
+        if (mine.waited_item) leaf = LEAF_ITEM;
     }
 #endif
-    if (unlikely(flags & CODE_SLEEP)) slept_s = seconds_of(frame->localsplus[0]);
+    if (unlikely(flags & CODE_SLEEP)) mine.slept_s = seconds_of(frame->localsplus[0]);
     uint32_t id = location_id(user_code, user_lasti, inner_code, leaf);
     Py_DECREF(at);
     return id;

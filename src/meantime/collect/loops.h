@@ -20,9 +20,6 @@ static uint64_t blocked_limit_ns = 0; /* a longer time without a poll dumps the 
 /* when this thread's loop last looked for events, or began; of CLOCK_MONOTONIC, while all others
    count from base_ns */
 THREAD_LOCAL uint64_t polled_ns = 0;
-THREAD_LOCAL uint32_t polls_epoch = 0; /* the epoch in which the thread's loop was seen to poll */
-
-THREAD_LOCAL int stepped_since_poll = 0;
 
 /* The sampler's thread, which watches for long steps; set by sampler.h */
 static pthread_mutex_t watch_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -35,7 +32,6 @@ static void (*stop_watching)(void) = NULL; /* before a fork, with watch_mutex he
 THREAD_LOCAL own_file schedstat_file = {.fd = -1};
 THREAD_LOCAL uint32_t schedstat_epoch = 0; /* the epoch in which the file was last opened */
 THREAD_LOCAL uint64_t cpu_waited_ns = 0;   /* in all, when it was last read */
-THREAD_LOCAL uint64_t cpu_read_ns = 0;     /* when that was, between two steps */
 
 static int reach_schedstat(void) {
     if (likely(is_ours(&schedstat_file))) return 0;
@@ -61,16 +57,16 @@ static int read_cpu_wait(uint64_t *waited_ns) {
     return 0;
 }
 
-static __attribute__((noinline)) void begin_cpu_wait(uint64_t time_ns) {
+static __attribute__((noinline, cold)) void begin_cpu_wait(uint64_t time_ns) {
     int error = errno;
-    cpu_read_ns = time_ns;
+    mine.cpu_read_ns = time_ns;
     if (schedstat_file.inode && schedstat_epoch != epoch) close_file(&schedstat_file);
     read_cpu_wait(&cpu_waited_ns);
     errno = error;
 }
 
 /* Records for how long the thread waited for a processor in the step that ends at `time_ns`. */
-static __attribute__((noinline)) void note_cpu_wait(uint64_t time_ns, uint64_t step_ns) {
+static __attribute__((noinline, cold)) void note_cpu_wait(uint64_t time_ns, uint64_t step_ns) {
     int error = errno;
     uint64_t before = cpu_waited_ns;
     stream *s = stream_of_thread();
@@ -82,36 +78,37 @@ static __attribute__((noinline)) void note_cpu_wait(uint64_t time_ns, uint64_t s
     errno = error;
 }
 
-static __attribute__((noinline)) void end_cpu_wait(uint64_t time_ns, uint64_t since) {
+static __attribute__((noinline, cold)) void end_cpu_wait(uint64_t time_ns, uint64_t since) {
     if (time_ns - since < LONG_STEP_NS) {
         begin_cpu_wait(time_ns);
     } else {
         note_cpu_wait(time_ns, time_ns - since);
-        cpu_read_ns = time_ns;
+        mine.cpu_read_ns = time_ns;
     }
 }
 
 /* Asks how long the thread has waited, if the step was long or that was not asked for some time. It
    was last asked before the step. */
 static inline void check_step(uint64_t time_ns) {
-    uint64_t since = step_since_ns;
-    if (unlikely(since && time_ns - cpu_read_ns >= CPU_READ_NS)) end_cpu_wait(time_ns, since);
+    uint64_t since = mine.step_since_ns;
+    if (unlikely(since && time_ns - mine.cpu_read_ns >= CPU_READ_NS)) end_cpu_wait(time_ns, since);
 }
 
 /* Notes that a step ends, and perhaps the next begins. Steps inside steps do not count. */
 static inline void end_step(uint64_t time_ns) {
     check_step(time_ns);
     /* a loop whose polls are not seen may be parked after the step */
-    __atomic_store_n(&step_since_ns, polls_epoch == epoch ? time_ns : 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&mine.step_since_ns, mine.polls_epoch == epoch ? time_ns : 0,
+                     __ATOMIC_RELAXED);
 }
 
 static inline void begin_outer_step(uint64_t time_ns) {
     check_step(time_ns);
-    __atomic_store_n(&step_since_ns, time_ns, __ATOMIC_RELAXED);
+    __atomic_store_n(&mine.step_since_ns, time_ns, __ATOMIC_RELAXED);
 }
 
 static void note_present_wait(void) {
-    uint64_t time_ns = now_ns(), since = step_since_ns;
+    uint64_t time_ns = now_ns(), since = mine.step_since_ns;
     if (since) note_cpu_wait(time_ns, time_ns - since);
 }
 
@@ -141,12 +138,12 @@ static void check_blocked(uint64_t begin_ns) {
    recording does not measure a blocked loop. */
 static inline void begin_poll(int may_wait) {
     if (unlikely(blocked_limit_ns) && polled_ns >= (uint64_t)rec.base_ns) check_blocked(polled_ns);
-    polls_epoch = epoch;
+    mine.polls_epoch = epoch;
     if (!may_wait) return;
     stream *s = stream_of_thread();
     uint64_t time_ns = now_ns();
     end_step(time_ns);
-    __atomic_store_n(&step_since_ns, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&mine.step_since_ns, 0, __ATOMIC_RELAXED);
     loop_parked = 1;
     if (likely(s)) put_at(s, time_ns, KIND_PARK, 0, 0);
 }
@@ -157,13 +154,13 @@ static inline void end_poll(int may_wait, uint32_t ready) {
     if (may_wait) {
         loop_parked = 0;
         if (likely(s)) put_at(s, time_ns, KIND_UNPARK, ready, 0);
-        if (time_ns - cpu_read_ns >= CPU_READ_NS) begin_cpu_wait(time_ns);
+        if (time_ns - mine.cpu_read_ns >= CPU_READ_NS) begin_cpu_wait(time_ns);
     } else {
         end_step(time_ns);
         if (likely(s)) put_at(s, time_ns, KIND_TURN, ready, 0);
     }
-    __atomic_store_n(&step_since_ns, time_ns, __ATOMIC_RELAXED);
-    stepped_since_poll = 0;
+    __atomic_store_n(&mine.step_since_ns, time_ns, __ATOMIC_RELAXED);
+    mine.stepped_since_poll = 0;
     if (unlikely(blocked_limit_ns)) polled_ns = clock_ns(CLOCK_MONOTONIC);
     if (unlikely(watch_pending)) start_watching();
 }
@@ -172,7 +169,7 @@ static inline void end_poll(int may_wait, uint32_t ready) {
 static void begin_polls(void) {
     /* what it does before its first step counts, too */
     uint64_t time_ns = now_ns();
-    __atomic_store_n(&step_since_ns, time_ns, __ATOMIC_RELAXED);
+    __atomic_store_n(&mine.step_since_ns, time_ns, __ATOMIC_RELAXED);
     if (blocked_limit_ns) polled_ns = clock_ns(CLOCK_MONOTONIC);
     schedstat_epoch = 0;
     begin_cpu_wait(time_ns);
@@ -180,9 +177,9 @@ static void begin_polls(void) {
 }
 
 static void end_polls(void) {
-    __atomic_store_n(&step_since_ns, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&mine.step_since_ns, 0, __ATOMIC_RELAXED);
     polled_ns = 0;
-    polls_epoch = 0;
+    mine.polls_epoch = 0;
     close_file(&schedstat_file);
 }
 

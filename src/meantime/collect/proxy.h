@@ -13,7 +13,7 @@
 #include "locations.h"
 #include "recording.h"
 
-typedef struct {
+typedef struct proxy {
     PyObject_HEAD
     PyObject *coroutine;
     PyObject *weak_references;
@@ -110,8 +110,6 @@ static void take_label(proxy *p, PyObject *context, uint64_t time_ns) {
 
 enum { SERVER_ASGI = 1, SERVER_AIOHTTP = 2, MOST_SERVING_CODES = 8 };
 
-THREAD_LOCAL uint32_t served_request = 0; /* what the running task serves, or 0 */
-
 /* The code of the coroutines that servers create a task of for each request. */
 static struct {
     PyObject *code;
@@ -177,7 +175,7 @@ static void begin_served(proxy *p, uint64_t time_ns);
 
 /* Steps */
 
-static __attribute__((noinline)) void announce(proxy *p, stream *s) {
+static __attribute__((noinline, cold)) void announce(proxy *p, stream *s) {
     if (p->epoch != epoch) {
         /* A fork increases the epoch by 1 and keeps the locations, which the child's recording
            inherits from its parent's. Stop and start increase it by 2, and location numbers of an
@@ -193,16 +191,6 @@ static __attribute__((noinline)) void announce(proxy *p, stream *s) {
     p->generation = s->generation;
 }
 
-/* The handle of asyncio that runs, if its class is hooked, and whether it has run a task's step.
-   Its begin is that of the step, too. */
-THREAD_LOCAL PyObject *running_handle = NULL;
-THREAD_LOCAL int handle_stepped = 0;
-THREAD_LOCAL uint64_t handle_begin_ns = 0;
-THREAD_LOCAL slot *handle_cursor = NULL; /* the stream's cursor when it began */
-/* A task whose step ended with a bare yield, or a checkpoint of trio: it is scheduled again at once,
-   so that wake-up is not recorded. */
-THREAD_LOCAL uint32_t yielded_task = 0;
-
 /* Returns when the step began; `before` is the task in whose step it is. */
 static inline uint64_t begin_step(proxy *p, uint8_t kind, uint32_t before) {
     stream *s = stream_of_thread();
@@ -213,19 +201,19 @@ static inline uint64_t begin_step(proxy *p, uint8_t kind, uint32_t before) {
         server = p->server;
         note_name(p);
     }
-    current_task = p->id;
-    served_request = p->request;
-    yielded_task = 0;
+    mine.current_task = p->id;
+    mine.served_request = p->request;
+    mine.yielded_task = 0;
     uint64_t time_ns;
-    if (handle_begin_ns && !handle_stepped && !before) {
-        time_ns = handle_begin_ns;
+    if (mine.handle_begin_ns && !mine.handle_stepped && !before) {
+        time_ns = mine.handle_begin_ns;
         /* a stream's records are in order of time, and others may have been written since */
-        if (unlikely(s && s->cursor != handle_cursor)) time_ns = now_ns();
+        if (unlikely(s && s->cursor != mine.handle_cursor)) time_ns = now_ns();
     } else {
         time_ns = now_ns();
         if (!before) begin_outer_step(time_ns);
     }
-    handle_stepped = stepped_since_poll = 1;
+    mine.handle_stepped = mine.stepped_since_poll = 1;
     if (likely(s)) put_at(s, time_ns, kind, p->id, p->site);
     if (unlikely(server) && kind == KIND_START) begin_served(p, time_ns);
     return time_ns;
@@ -266,10 +254,6 @@ static void finish(proxy *p, uint8_t kind, uint32_t before) {
     p->task = NULL;
 }
 
-/* On a loop whose handles are compiled, it is not seen when a timer was due, so the delay of
-   asyncio.sleep is recorded when it begins. */
-THREAD_LOCAL int hides_timers = 0;
-
 static __attribute__((noinline)) void put_timer(double delay_s) {
     stream *s = stream_of_thread();
     if (s && delay_s < MOST_DELAY_S)
@@ -280,24 +264,21 @@ static void suspend(proxy *p, PyObject *yielded, uint32_t before) {
     uint32_t location = wait_location(p->coroutine, yielded);
     uint8_t kind = KIND_WAIT;
     if (unlikely(p->cancelled) && still_cancelling(p)) kind = KIND_CANCELLING;
-    if (unlikely(waited_item)) put(KIND_ITEM_AWAITED, waited_item, p->id);
-    if (unlikely(slept_s >= 0) && hides_timers) put_timer(slept_s);
+    if (unlikely(mine.waited_item)) put(KIND_ITEM_AWAITED, mine.waited_item, p->id);
+    if (unlikely(mine.slept_s >= 0) && mine.hides_timers) put_timer(mine.slept_s);
     put_end(kind, p->id, location, before);
     /* while it is being cancelled, the wake-up ends that state */
-    if (lets_others_run(yielded) && kind == KIND_WAIT) yielded_task = p->id;
+    if (lets_others_run(yielded) && kind == KIND_WAIT) mine.yielded_task = p->id;
 }
 
-/* A task that was running when the recording began. That step does not pass through the proxy, so
-   the next hook on this thread checks whether it has ended. */
-THREAD_LOCAL proxy *unseen = NULL;
-THREAD_LOCAL PyObject *unseen_task = NULL;
+THREAD_LOCAL PyObject *unseen_task = NULL; /* that of mine.unseen */
 
 static void forget_unseen(void) {
-    if (!unseen) return;
-    if (current_task == unseen->id) current_task = 0;
-    unseen->request = served_request;
-    served_request = 0;
-    Py_CLEAR(unseen);
+    if (!mine.unseen) return;
+    if (mine.current_task == mine.unseen->id) mine.current_task = 0;
+    mine.unseen->request = mine.served_request;
+    mine.served_request = 0;
+    Py_CLEAR(mine.unseen);
     Py_CLEAR(unseen_task);
 }
 
@@ -310,25 +291,26 @@ static int unseen_was(const char *method) {
     return yes;
 }
 
-static __attribute__((noinline)) void end_unseen(void) {
+static __attribute__((noinline, cold)) void end_unseen(void) {
     PyObject *type, *value, *traceback;
-    if (!unseen || unseen->epoch != epoch) {
+    if (!mine.unseen || mine.unseen->epoch != epoch) {
         forget_unseen();
         return;
     }
     /* In all versions, created and suspended are below executing, completed and cleared above. */
-    int state = ((PyGenObject *)unseen->coroutine)->gi_frame_state;
+    int state = ((PyGenObject *)mine.unseen->coroutine)->gi_frame_state;
     if (state == FRAME_EXECUTING) return;
     PyErr_Fetch(&type, &value, &traceback);
     if (state < FRAME_EXECUTING) {
         PyObject *waiter = PyObject_GetAttrString(unseen_task, "_fut_waiter");
         if (!waiter) PyErr_Clear();
-        put(KIND_WAIT, unseen->id, wait_location(unseen->coroutine, waiter ? waiter : Py_False));
+        put(KIND_WAIT, mine.unseen->id,
+            wait_location(mine.unseen->coroutine, waiter ? waiter : Py_False));
         Py_XDECREF(waiter);
     } else {
         int cancelled = unseen_was("cancelled");
         int failed = !cancelled && unseen_was("done") && unseen_was("exception");
-        finish(unseen, cancelled ? KIND_CANCELLED : failed ? KIND_FAILED : KIND_COMPLETED, 0);
+        finish(mine.unseen, cancelled ? KIND_CANCELLED : failed ? KIND_FAILED : KIND_COMPLETED, 0);
     }
     forget_unseen();
     PyErr_Restore(type, value, traceback);
@@ -337,9 +319,9 @@ static __attribute__((noinline)) void end_unseen(void) {
 static PySendResult proxy_am_send(PyObject *self, PyObject *value, PyObject **result) {
     proxy *p = (proxy *)self;
     if (unlikely(!recording_on)) return PyIter_Send(p->coroutine, value, result);
-    if (unlikely(unseen)) end_unseen();
+    if (unlikely(mine.unseen)) end_unseen();
     /* a step may run loops or eager tasks, so steps can nest */
-    uint32_t before = current_task, served_before = served_request;
+    uint32_t before = mine.current_task, served_before = mine.served_request;
     uint64_t begin_ns = begin_step(p, KIND_START, before);
     PySendResult sent = PyIter_Send(p->coroutine, value, result);
     if (likely(recording_on)) {
@@ -348,9 +330,9 @@ static PySendResult proxy_am_send(PyObject *self, PyObject *value, PyObject **re
         else finish(p, is_cancellation(PyErr_Occurred()) ? KIND_CANCELLED : KIND_FAILED, before);
         if (unlikely(blocked_limit_ns)) check_blocked((uint64_t)rec.base_ns + begin_ns);
     }
-    p->request = served_request;
-    served_request = served_before;
-    current_task = before;
+    p->request = mine.served_request;
+    mine.served_request = served_before;
+    mine.current_task = before;
     return sent;
 }
 
@@ -380,8 +362,8 @@ static PyObject *proxy_throw(PyObject *self, PyObject *const *args, Py_ssize_t c
     memcpy(forward + 1, args, (size_t)count * sizeof *args);
     size_t forwarded = (size_t)count + 1;
     if (!recording_on) return PyObject_VectorcallMethod(text_throw, forward, forwarded, NULL);
-    if (unlikely(unseen)) end_unseen();
-    uint32_t before = current_task, served_before = served_request;
+    if (unlikely(mine.unseen)) end_unseen();
+    uint32_t before = mine.current_task, served_before = mine.served_request;
     if (count && is_cancellation(args[0])) p->cancelled = 1;
     uint64_t begin_ns = begin_step(p, KIND_THROW, before);
     PyObject *result = PyObject_VectorcallMethod(text_throw, forward, forwarded, NULL);
@@ -391,9 +373,9 @@ static PyObject *proxy_throw(PyObject *self, PyObject *const *args, Py_ssize_t c
         else finish(p, is_cancellation(PyErr_Occurred()) ? KIND_CANCELLED : KIND_FAILED, before);
         if (blocked_limit_ns) check_blocked((uint64_t)rec.base_ns + begin_ns);
     }
-    p->request = served_request;
-    served_request = served_before;
-    current_task = before;
+    p->request = mine.served_request;
+    mine.served_request = served_before;
+    mine.current_task = before;
     return result;
 }
 
@@ -421,8 +403,9 @@ static void put_due(double when) {
 }
 
 static void put_timer_due(void) {
-    if (!running_handle || !timer_type || !Py_IS_TYPE(running_handle, timer_type)) return;
-    PyObject *when = *(PyObject **)((char *)running_handle + timer_when_offset);
+    if (!mine.running_handle || !timer_type || !Py_IS_TYPE(mine.running_handle, timer_type))
+        return;
+    PyObject *when = *(PyObject **)((char *)mine.running_handle + timer_when_offset);
     if (when && PyFloat_CheckExact(when)) put_due(PyFloat_AS_DOUBLE(when));
 }
 
@@ -464,13 +447,13 @@ static PyObject *proxy_getattr(PyObject *self, PyObject *name) {
     proxy *p = (proxy *)self;
     /* trio looks up `send` when it schedules a task, and calls it later: this is the wake-up */
     if (p->of_trio && p->stepped && !p->finished && recording_on && name == text_send) {
-        if (unlikely(unseen)) end_unseen();
-        if (p->id == yielded_task) {
-            yielded_task = 0;
+        if (unlikely(mine.unseen)) end_unseen();
+        if (p->id == mine.yielded_task) {
+            mine.yielded_task = 0;
         } else {
             /* what is due, trio ends after each poll, before any step */
-            if (!current_task && !stepped_since_poll) put_trio_due();
-            put(KIND_WAKE, p->id, current_task);
+            if (!mine.current_task && !mine.stepped_since_poll) put_trio_due();
+            put(KIND_WAKE, p->id, mine.current_task);
         }
     }
     PyObject *found = PyObject_GenericGetAttr(self, name);
@@ -607,7 +590,7 @@ static proxy *wrap_coroutine(PyObject *coroutine, PyObject *context) {
     p->site = spawn_site(subject);
     p->server = server_of(subject);
     if (unlikely(serving_types_used) && !p->server) p->server = server_by_arguments(coroutine);
-    if (current_task) p->request = served_request;
+    if (mine.current_task) p->request = mine.served_request;
     stream *s = stream_of_thread();
     uint64_t time_ns = now_ns();
     if (likely(s)) put_at(s, time_ns, KIND_SPAWN, p->id, p->site);
@@ -685,8 +668,8 @@ static PyObject *attach_coroutine(PyObject *coroutine, PyObject *task, PyObject 
     note_name(p);
     if (frame_state(p->coroutine) == FRAME_EXECUTING) {
         put(KIND_START, p->id, p->site);
-        current_task = p->id;
-        Py_XSETREF(unseen, (proxy *)Py_NewRef(p));
+        mine.current_task = p->id;
+        Py_XSETREF(mine.unseen, (proxy *)Py_NewRef(p));
         Py_XSETREF(unseen_task, Py_NewRef(task));
     } else {
         /* a task of trio has no object that it awaits: None would mean that it only yielded */

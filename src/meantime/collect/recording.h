@@ -34,9 +34,9 @@ static void after_fork_in_child(void) {
     last_dump_ns = 0;
     if (!recording_on && !rec.facts.inode) return;
     epoch++; /* by exactly 1, from which `announce` in proxy.h recognises a fork */
-    my_stream = NULL;
-    current_task = 0;
-    step_since_ns = 0;
+    mine.stream = NULL;
+    mine.current_task = 0;
+    mine.step_since_ns = 0;
     pthread_cond_init(&helper_wake, NULL);
     size_t size = TAIL_HEADER_BYTES + (size_t)rec.chunks * CHUNK_BYTES;
     /* the mappings are shared with the parent, which continues to write to them */

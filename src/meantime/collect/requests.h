@@ -94,10 +94,10 @@ static size_t append_characters(char *text, size_t at, size_t size, PyObject *ch
 static uint32_t begin_request(PyObject *method, PyObject *path, int whole, uint64_t time_ns) {
     char text[MAX_TEXT - 16];
     size_t at;
-    if (!recording_on || !current_task || !method || !path || !PyUnicode_Check(method) ||
+    if (!recording_on || !mine.current_task || !method || !path || !PyUnicode_Check(method) ||
         !PyUnicode_Check(path))
         return 0;
-    at = append_decimal(text, 0, current_task);
+    at = append_decimal(text, 0, mine.current_task);
     text[at++] = 0;
     text[at++] = whole ? '1' : '0';
     text[at++] = 0;
@@ -106,7 +106,7 @@ static uint32_t begin_request(PyObject *method, PyObject *path, int whole, uint6
     text[at++] = 0;
     at = append_characters(text, at, sizeof text, path);
     put_text_at(time_ns, KIND_REQUEST, next_request, text, at);
-    return served_request = next_request++;
+    return mine.served_request = next_request++;
 }
 
 static void put_response(uint32_t number, long status, PyObject *route, const char *described,
@@ -190,7 +190,7 @@ static void answer_asgi(uint32_t number, PyObject *scope, long status) {
 static void put_left_out(void) { put_text(KIND_REQUEST, next_request++, "0\0001\0\0", 5); }
 
 /* Records a request whose task was not recognised, such as one that began before the recording. */
-static __attribute__((noinline)) void begin_late(PyObject *scope) {
+static __attribute__((noinline, cold)) void begin_late(PyObject *scope) {
     PyObject *method = item_of(scope, text_method), *path = item_of(scope, text_path);
     if (!begin_request(method, path, 1, now_ns())) put_left_out();
     Py_XDECREF(method);
@@ -202,15 +202,15 @@ THREAD_LOCAL uint32_t answered_request = 0; /* the last that was answered by thi
 /* send(self, message), of uvicorn's RequestResponseCycle */
 static PyObject *call_asgi_send(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
     /* the parts of a body follow what begins the response */
-    int may_begin = current_task && PyVectorcall_NARGS(nargsf) > 1 &&
-                    (!served_request || served_request != answered_request);
+    int may_begin = mine.current_task && PyVectorcall_NARGS(nargsf) > 1 &&
+                    (!mine.served_request || mine.served_request != answered_request);
     long status = may_begin ? status_of_message(args[1]) : -1;
     if (status >= 0) {
         PyObject *scope = attribute_of(args[0], text_scope);
-        if (scope && !served_request) begin_late(scope);
-        if (scope && served_request) {
-            answered_request = served_request;
-            answer_asgi(served_request, scope, status);
+        if (scope && !mine.served_request) begin_late(scope);
+        if (scope && mine.served_request) {
+            answered_request = mine.served_request;
+            answer_asgi(mine.served_request, scope, status);
         }
         Py_XDECREF(scope);
     }
@@ -252,9 +252,9 @@ static void answer_aiohttp(uint32_t number, PyObject *request, PyObject *respons
 /* finish_response(self, request, response, start), of aiohttp's RequestHandler */
 static PyObject *call_finish_response(hook *h, PyObject *const *args, size_t nargsf,
                                       PyObject *names) {
-    if (current_task && PyVectorcall_NARGS(nargsf) > 2) {
+    if (mine.current_task && PyVectorcall_NARGS(nargsf) > 2) {
         /* the running task may be that of a connection, with other requests before and after */
-        if (served_request) answer_aiohttp(served_request, args[1], args[2]);
+        if (mine.served_request) answer_aiohttp(mine.served_request, args[1], args[2]);
         else put_left_out();
     }
     return call_wrapped(h, args, nargsf, names);

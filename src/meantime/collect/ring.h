@@ -144,7 +144,7 @@ static void dump_all(void) {
 /* Dumps all rings, from a thread of the program, and records for how long that stalled it. */
 static void dump_rings(enum dump_reason reason) {
     if (rec.policy != POLICY_RING) return;
-    put(KIND_DUMP, current_task, reason);
+    put(KIND_DUMP, mine.current_task, reason);
     uint64_t begin = clock_ns(CLOCK_MONOTONIC);
     dump_all();
     last_dump_ns = clock_ns(CLOCK_MONOTONIC);

@@ -150,15 +150,48 @@ static stream *spare_streams = NULL;
 static stream *ended_streams = NULL; /* of earlier recordings, still mapped: see stop_recording */
 static uint32_t generations = 0;
 
-THREAD_LOCAL stream *my_stream = NULL;
-THREAD_LOCAL uint32_t my_epoch = 0;
+#include "clock.h"
+
+/* What most hooks read and write of the calling thread. Together, since each thread-local variable
+   of an extension module is found through a pointer of its own; what each record takes comes
+   first. */
+THREAD_LOCAL struct {
+    stream *stream;
+    thread_clock clock;
+    /* when the thread's loop began its present step, or ended the last one; 0 while it has none */
+    uint64_t step_since_ns;
+    uint32_t epoch; /* in which the stream was acquired */
+    uint32_t current_task;
+    /* A task whose step ended with a bare yield, or a checkpoint of trio: it is scheduled again at
+       once, so that wake-up is not recorded. */
+    uint32_t yielded_task;
+    uint32_t served_request; /* what the running task serves, or 0 */
+    /* The handle of asyncio that runs, if its class is hooked, and whether it has run a task's
+       step. Its begin is that of the step, too. */
+    struct _object *running_handle;
+    uint64_t handle_begin_ns;
+    slot *handle_cursor; /* the stream's cursor when it began */
+    int handle_stepped;
+    int stepped_since_poll;
+    /* A task that was running when the recording began. That step does not pass through the proxy,
+       so the next hook on this thread checks whether it has ended. */
+    struct proxy *unseen;
+    /* The seconds that asyncio.sleep waits for, as the last wait_location of this thread found; -1
+       if it is something else. */
+    double slept_s;
+    uint32_t waited_item; /* the item of a pool that the same found to be waited for, or 0 */
+    /* On a loop whose handles are compiled, it is not seen when a timer was due, so the delay of
+       asyncio.sleep is recorded when it begins. */
+    int hides_timers;
+    uint32_t loop_epoch;  /* the epoch in which a loop began to run on the thread */
+    uint32_t polls_epoch; /* the epoch in which the thread's loop was seen to poll */
+    uint64_t cpu_read_ns; /* when it was read how long it waited for a CPU, between two steps */
+    struct _PyInterpreterFrame *loop_frame; /* the frame that runs the loop */
+} mine = {.slept_s = -1};
+
 THREAD_LOCAL uint32_t my_tid = 0;
-THREAD_LOCAL uint32_t current_task = 0;
-THREAD_LOCAL uint32_t loop_epoch = 0; /* the epoch in which a loop began to run on the thread */
 THREAD_LOCAL uint32_t loop_location = 0; /* names its type, if loops are recorded */
 THREAD_LOCAL uint32_t loop_parked = 0;
-/* when the thread's loop began its present step, or ended the last one; 0 while it has none */
-THREAD_LOCAL uint64_t step_since_ns = 0;
 THREAD_LOCAL const char *own_thread = NULL; /* the name of a thread of the recorder */
 THREAD_LOCAL int inside_stream = 0; /* a hook under our own waits must not write to the stream */
 THREAD_LOCAL int own_descriptors = 0; /* whether the thread has a table of its own */
@@ -169,9 +202,7 @@ THREAD_LOCAL int without_gil = 0; /* a hook of a wait: PyGILState_Check cannot b
 /* Returns the name of the calling thread if it is known; set by the module. */
 static size_t (*name_of_thread)(char *buffer, size_t size) = NULL;
 
-#include "clock.h"
-
-static inline uint64_t now_ns(void) { return monotonic_ns() - (uint64_t)rec.base_ns; }
+static inline uint64_t now_ns(void) { return monotonic_ns(&mine.clock) - (uint64_t)rec.base_ns; }
 
 /* Records why a file could not be opened or written; the shared counter keeps the first reason. */
 static void note_failure(int error) {
@@ -181,7 +212,7 @@ static void note_failure(int error) {
                                 __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-static void turn(stream *s);
+static __attribute__((noinline, cold)) void turn(stream *s);
 
 /* The facts: definitions and other rare records, written immediately and never rotated */
 
@@ -455,7 +486,7 @@ static void report_thread(stream *s) {
     if (!s->thread_unreported || !s->tid) return;
     s->thread_unreported = 0;
     put_payload(s, now_ns(), KIND_THREAD, s->tid, s->thread_name, s->name_length, 1);
-    if (loop_location && loop_epoch == epoch)
+    if (loop_location && mine.loop_epoch == epoch)
         put_own(s, now_ns(), KIND_LOOP_KNOWN, loop_location | (uint64_t)loop_parked << 32);
 }
 
@@ -649,7 +680,7 @@ static void count_without_stream(void) {
 
 /* Assigns a stream to the calling thread: that of an ended thread, or a new one. Reuse bounds the
    number of files in a program that starts many short threads. */
-static __attribute__((noinline)) stream *acquire_stream(void) {
+static __attribute__((noinline, cold)) stream *acquire_stream(void) {
     int error = errno;
     stream *s = NULL;
     /* No stream for a thread that begins after the deadline, nor for a hook that is called by what
@@ -671,8 +702,8 @@ static __attribute__((noinline)) stream *acquire_stream(void) {
         my_tid = (uint32_t)syscall(SYS_gettid);
         pthread_mutex_lock(&rec_mutex);
         s->tid = my_tid;
-        s->task = &current_task;
-        s->step_since = &step_since_ns;
+        s->task = &mine.current_task;
+        s->step_since = &mine.step_since_ns;
         pthread_mutex_unlock(&rec_mutex);
         s->name_length = 0;
         if (own_thread) {
@@ -681,8 +712,8 @@ static __attribute__((noinline)) stream *acquire_stream(void) {
         } else if (name_of_thread && !without_gil) {
             s->name_length = (uint32_t)name_of_thread(s->thread_name, MAX_THREAD_NAME);
         }
-        my_stream = s;
-        my_epoch = epoch;
+        mine.stream = s;
+        mine.epoch = epoch;
         pthread_setspecific(thread_key, s); /* calls release_stream when the thread ends */
         s->thread_unreported = 1;
         report_thread(s);
@@ -696,7 +727,7 @@ static __attribute__((noinline)) stream *acquire_stream(void) {
 /* Destructor of thread_key: the stream keeps its records, and the next new thread continues it. */
 static void release_stream(void *value) {
     stream *s = value;
-    if (my_epoch != epoch || my_stream != s || !recording_on) return;
+    if (mine.epoch != epoch || mine.stream != s || !recording_on) return;
     put_own(s, now_ns(), KIND_THREAD_END, my_tid);
     /* under the mutex, because the sampler dereferences both pointers, which end with the thread */
     pthread_mutex_lock(&rec_mutex);
@@ -710,11 +741,11 @@ static void release_stream(void *value) {
     s->next_free = rec.free_streams;
     rec.free_streams = s;
     pthread_mutex_unlock(&rec_mutex);
-    my_stream = NULL;
+    mine.stream = NULL;
 }
 
 static inline stream *stream_of_thread(void) {
-    if (likely(my_epoch == epoch && my_stream)) return my_stream;
+    if (likely(mine.epoch == epoch && mine.stream)) return mine.stream;
     return acquire_stream();
 }
 

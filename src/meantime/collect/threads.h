@@ -43,9 +43,9 @@ static blocking_call begin_call(uint8_t kind) {
 static void end_call(blocking_call call) {
     int error = errno;
     if (!call.recorded) return;
-    if (call.record && my_epoch == epoch && my_stream->cursor == call.record + 1 &&
+    if (call.record && mine.epoch == epoch && mine.stream->cursor == call.record + 1 &&
         now_ns() - (call.record->w0 >> 8) < SHORT_CALL_NS) {
-        my_stream->cursor = call.record;
+        mine.stream->cursor = call.record;
         call.record->w0 = 0;
     } else {
         stream *s = stream_of_wait();

@@ -80,8 +80,8 @@ static void end_wait(int go_on) {
     if (s) put_at(s, now_ns(), KIND_RESUMED, 0, 0);
     resumed_at = NULL;
     /* only if the RESUMED record is in the current chunk, from which it can still be removed */
-    if (go_on && my_stream && my_stream->cursor > my_stream->chunk[my_stream->tail->seq % rec.chunks] + 1)
-        resumed_at = my_stream->cursor;
+    if (go_on && s && s == mine.stream && s->cursor > s->chunk[s->tail->seq % rec.chunks] + 1)
+        resumed_at = s->cursor;
 }
 
 /* Up to 3.13, take_gil waits on a condition with a timeout, and drop_gil without one, for another
@@ -122,7 +122,7 @@ static int wait_for_lock_until(sem_t *s, clockid_t clock, const struct timespec 
 
 /* Only threads that run a loop: others may use epoll for their own purposes. */
 static inline int is_loop_polling(void) {
-    return loop_epoch == epoch && recording_on && !inside_stream;
+    return mine.loop_epoch == epoch && recording_on && !inside_stream;
 }
 
 /* What `end_poll` calls keeps errno. */
