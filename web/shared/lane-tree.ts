@@ -579,7 +579,7 @@ export class LaneTree {
           sign,
           title(lane.title),
           lane.badge ? h("span", { class: "badge" }, lane.badge) : null,
-          lane.detail ? h("span", { class: "detail" }, lane.detail) : null,
+          lane.detail ? h("span", { class: "detail" }, name(lane.detail)) : null,
           heads(lane) ? null : this.tools(lane),
         ),
         lane.sub && height >= 34 && !above ? name(lane.sub, { class: "sub" }) : null,
