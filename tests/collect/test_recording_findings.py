@@ -141,9 +141,9 @@ def test_what_blocked_the_loop_comes_first(tmp_path: Path, options: tuple[str, .
 
 
 def test_slow_requests_are_named_by_method_and_path(tmp_path: Path) -> None:
-    first, *_ = findings_of(tmp_path, REQUESTS)
+    # a busy machine lets the loop wait for a processor, which may be as long
+    first = next(each for each in findings_of(tmp_path, REQUESTS) if each.kind == "slow")
 
-    assert first.kind == "slow"
     assert first.sentence.startswith("GET /cart/* took ")
     assert "of it waiting:sleep at query (app.py:5)" in first.sentence
     assert first.sentence.endswith(" of 80 much longer than usual")

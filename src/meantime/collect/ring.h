@@ -35,12 +35,22 @@ static int is_event(uint8_t kind) {
            kind != KIND_LOOP_KNOWN;
 }
 
-/* Describes the records in a copy of a chunk from slot `begin` on. */
-static chunk_content content_of(const slot *chunk, uint32_t begin) {
+/* Copies the records of a chunk from slot `begin` on, and describes them. The owner may append
+   meanwhile. What is behind its last record is older, but for an end that it writes before each
+   record: so they are read one after the other, in which order memcpy reads is not known. */
+static chunk_content copy_records(slot *copy, const slot *chunk, uint32_t begin) {
     chunk_content c = {begin, 0, 0, 0};
-    while (c.slots < CHUNK_SLOTS && chunk[c.slots].w0) {
-        uint64_t w0 = chunk[c.slots].w0;
-        uint32_t bytes = (w0 & 255) >= RECORD_FIRST_PAYLOAD ? (uint32_t)(chunk[c.slots].w1 >> 32) : 0;
+    while (c.slots < CHUNK_SLOTS) {
+        const slot *from = chunk + c.slots;
+        slot *to = copy + c.slots;
+        uint64_t w0 = __atomic_load_n(&from->w0, __ATOMIC_ACQUIRE);
+        if (!w0) break;
+        uint64_t w1 = from->w1;
+        uint32_t bytes = (w0 & 255) >= RECORD_FIRST_PAYLOAD ? (uint32_t)(w1 >> 32) : 0;
+        /* a program can overwrite anything */
+        if (bytes > (CHUNK_SLOTS - 1 - c.slots) * SLOT_BYTES) break;
+        *to = (slot){w0, w1};
+        memcpy(to + 1, from + 1, (size_t)(bytes + 15) / 16 * 16);
         if (c.slots == begin) c.first_ns = w0 >> 8;
         c.last_ns = w0 >> 8;
         c.events += is_event((uint8_t)w0);
@@ -58,8 +68,7 @@ static int64_t take_chunk(stream *s, uint64_t q, slot *copy, chunk_content *cont
     pthread_mutex_lock(&ring_mutex);
     if (t->seq < q + rec.chunks) {
         begin = q == t->dumped_seq ? (int64_t)t->dumped_slots : 0;
-        memcpy(copy, s->chunk[q % rec.chunks], CHUNK_BYTES);
-        *content = content_of(copy, (uint32_t)begin);
+        *content = copy_records(copy, s->chunk[q % rec.chunks], (uint32_t)begin);
         s->dumped_events = content->events + (begin ? s->dumped_events : 0);
         t->dumped_seq = q;
         t->dumped_slots = content->slots;
