@@ -425,7 +425,8 @@ def test_one_file_adds_up_the_states_of_each_kind_of_entity_alone(
     page = view(str(tmp_path / "run.mtr"))
     assert sorted(alone) == sorted(figures(page))
     assert moment == at_the_first_thing(page)
-    assert [name for name, *_ in alone].count("running") == 2
+    # of the loop and of the task; a busy machine may make a callback long enough to be recorded
+    assert [name for name, *_ in alone].count("running") >= 2
 
 
 def at_the_first_thing(page: Page) -> list[str]:
