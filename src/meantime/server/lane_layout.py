@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -124,8 +124,8 @@ class LaneLayout:
     typical_ns: dict[int, tuple[int, int | None]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, history: History) -> LaneLayout:
-        """Return the lanes of a history."""
+    def of(cls, history: History) -> Self:
+        """Return the lanes of a history that does not change."""
         layout = cls(history)
         layout._add_all()
         return layout

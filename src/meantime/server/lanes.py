@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from meantime.columns import Int32s
-    from meantime.history import History
-    from meantime.server.lane_blocks import LaneRow, SpanRows
 
 __all__ = ["LaneTree"]
 
@@ -31,45 +29,13 @@ _ON_CPU = (CPUS, ANY, "Thread")
 
 
 @dataclass(slots=True)
-class LaneTree:
-    """The lanes of one moment of a history.
+class LaneTree(LaneLayout):
+    """The lanes of one moment of a history, and what is asked of them."""
 
-    Attributes:
-        history: The history, which does not change.
-        lanes: All lanes; parents are before their children.
-        states: The states that lanes declare.
-        blocks: By kind, the blocks.
-        spans: The spans that were recorded; None if there are none.
-        parts: By group that is a part of a large group, the lanes in it.
-        typical_ns: By packed lane, the median and the 99th percentile of how long its entities
-            lived, of those whose begin and end are both known.
-    """
-
-    history: History
-    lanes: list[LaneRow]
-    states: list[dict[str, Any]]
-    blocks: dict[str, list[Any]]
-    spans: SpanRows | None
-    parts: dict[int, range]
-    typical_ns: dict[int, tuple[int, int | None]]
     _lane_of: dict[int, int] | None = None
     _overviews: dict[int, SpanOverview | None] = field(default_factory=dict)
     _outermost: dict[int, Outermost] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
-
-    @classmethod
-    def of(cls, history: History) -> LaneTree:
-        """Return the lanes of a history that does not change."""
-        made = LaneLayout.of(history)
-        return cls(
-            history,
-            made.lanes,
-            made.states,
-            made.blocks,
-            made.spans,
-            made.parts,
-            made.typical_ns,
-        )
 
     def overview(self, block: SpanBlock) -> SpanOverview | None:
         """Return the sums of a block's spans that wide tiles are made of, if that saves time.
