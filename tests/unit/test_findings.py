@@ -19,7 +19,7 @@ from meantime.query.findings import Finding, scope
 from meantime.query.findings.outliers import Usual
 from meantime.query.findings.ranking import ranked
 from meantime.testing import history_from_samples, history_from_spans
-from meantime.trace import Spans, StateChanges, Trace
+from meantime.trace import Counters, Spans, StateChanges, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -473,6 +473,33 @@ def test_a_block_on_a_busy_machine_counts_if_its_own_time_is_long(
 
     blocks = [each.sentence for each in meantime.findings(history) if each.kind == "block"]
     assert [sentence.partition(" blocked ")[0] for sentence in blocks] == found
+
+
+def _waits_of_a_pool(name: str, queued: int) -> list[str]:
+    """Return the findings on a pool whose counter of queued items has a value for 100 ms."""
+    trace = Trace("run.mtr", "recording", iter(()))
+    trace.paths += [("Workers", "other_0 8")]
+    trace.paths += [("Processes", "7", "Counters", name, each) for each in ("queued", "running")]
+    trace.values += ["running"]
+    trace.lanes += [lane_of("Workers")]
+    ends_ns, none = np.array([0, 900], np.int64) * MS, np.full(2, -1, np.int32)
+    states = StateChanges(ends_ns, np.zeros(2, np.int32), np.array([0, -1], np.int32), none)
+    times_ns, counter = np.array([0, 0, 100, 500], np.int64) * MS, np.array([1, 2, 1, 2], np.int32)
+    values = np.array([queued, 1, 0, 0], np.int64)
+    trace.batches = iter([states, Counters(times_ns, counter, values)])
+    trace.bounds = (0, 900 * MS)
+    found = meantime.findings(meantime.build(trace))
+    return [each.sentence for each in found if each.kind == "contention"]
+
+
+def test_items_of_a_pool_are_those_that_its_counters_can_have() -> None:
+    (found,) = _waits_of_a_pool("pool (2 threads)", 3)
+    assert found.startswith("work for the 2 threads of pool waited for a free one, 100 ms ")
+    # a number that is too long for a count is a part of the name
+    (found,) = _waits_of_a_pool(f"pool ({'9' * 5000} threads)", 3)
+    assert found.startswith("work for a thread of pool (999")
+    assert _waits_of_a_pool("pool (2 threads)", 2**62) == []
+    assert _waits_of_a_pool("pool (2 threads)", -5) == []
 
 
 def test_a_block_that_waits_for_the_gil_names_the_thread_that_had_it() -> None:

@@ -34,7 +34,9 @@ _SUBMIT, _WORK = "submit", "running"
 _LEAST_WAIT_NS = 10**6
 # The counters of a recording's pools, for work that no task submitted.
 _COUNTERS, _QUEUED, _RUNNING = "Processes/*/Counters/*", "queued", "running"
-_POOL = re.compile(r"(.*) \((\d+) threads\)")
+_POOL = re.compile(r"(.*) \((\d{1,9}) threads\)")
+# No finding is made of more: a single value of a counter can be any number.
+_MOST_ITEMS = 1 << 20
 
 
 def contention(scope: Scope) -> Iterator[Finding]:
@@ -122,7 +124,10 @@ def full_pools(scope: Scope) -> Iterator[Finding]:
 
 
 def _in_order(scope: Scope, counter: int) -> tuple[Int64s, Int64s]:
-    """Return when a counter's items came and went, if those that came first went first."""
+    """Return when a counter's items came and went, if those that came first went first.
+
+    Nothing is returned of more than `_MOST_ITEMS`, and of a counter that is below 0.
+    """
     came: list[int] = []
     went: list[int] = []
     before = 0
@@ -130,6 +135,8 @@ def _in_order(scope: Scope, counter: int) -> tuple[Int64s, Int64s]:
         if value.start_ns >= scope.end_ns:
             break
         now = value.value if isinstance(value.value, int) else 0
+        if not 0 <= now <= before + _MOST_ITEMS - len(came):
+            return np.empty(0, np.int64), np.empty(0, np.int64)
         (came if now > before else went).extend([value.start_ns] * abs(now - before))
         before = now
     went += [scope.end_ns] * (len(came) - len(went))
