@@ -13,7 +13,7 @@ from meantime.errors import InputError
 from meantime.history.directory.container import HEADER_BYTES, aligned
 from meantime.kernels import pyramid as kernel
 from meantime.kernels.search import Segments
-from meantime.kernels.shares import Totals
+from meantime.kernels.shares_totals import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

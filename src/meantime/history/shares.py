@@ -34,7 +34,7 @@ __all__ = ["Shares", "Slots", "grouped_in_range", "shares"]
 _SLOTS_OF_A_BYTE = 2**8
 _NS_OF_4_BYTES = 2**32
 _LONGEST_NS = 2**63 - 1
-# From so many rows in a cell on, pyramids may be faster: `_NEAR` of the kernel.
+# From so many rows in a cell on, pyramids may be faster: `_NEAR` of kernels/shares_rows.pyx.
 _ROWS_OF_A_BLOCK = 16
 _ROWS_AHEAD = 65
 # Integers of an attribute that are further apart are listed, and not numbered from the least.

@@ -35,7 +35,7 @@ _ROWS = 2**31 - 1
 # A double stored in a row equals an int32.
 _INLINE_FLOATS = 2**31
 # Blocks of a pyramid have at least 64 rows, and runs with times at most 64 different values, which
-# `leap` in kernels/shares.pyx has arrays for.
+# kernels/shares_rows.pyx and shares_edges.pyx have arrays for.
 _BLOCK_STEP, _LONGEST_STEP = 6, 31
 _BLOCK_ROWS = 2**_BLOCK_STEP
 

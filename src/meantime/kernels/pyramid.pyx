@@ -110,7 +110,7 @@ cdef Py_ssize_t time_blocks(
             values += 1
             index_of[field] = index = <uint8_t>values
         if after == time:
-            # `leap` in shares.pyx counts each row of a block as a change, but this one is not.
+            # `differ` in shares_rows.pyx counts each row of a block as a change, but this one is not.
             whole = False
             break
         ns[index - 1] += <uint64_t>after - <uint64_t>time

@@ -5,20 +5,12 @@ import numpy.typing as npt
 
 from meantime.columns import Int32s, Int64s
 from meantime.kernels.search import Segments
+from meantime.kernels.shares_edges import Bins
+from meantime.kernels.shares_totals import Totals
 
 UInt8s: TypeAlias = npt.NDArray[np.uint8]
 
-class Totals:
-    first: int
-    last: int
-    size_bytes: int
-
-    def __init__(self, segments: Segments, first: int, last: int) -> None: ...
-    def prepare(self, quarks: Int32s, kinds: UInt8s, tally: Tally) -> None: ...
-
-class Tally:
-    bins: int
-    edges: Int64s
+class Tally(Bins):
     codes: Int32s | None
     rows: int
     words: Int64s
