@@ -37,7 +37,10 @@ export class Labels {
     const shared = panel.shared!;
     const count = countOf(shared.rowsOf[shared.site[row]!]!);
     const room = Math.max(0, roomPx - this.measure(count));
-    return elide(shown(shared.siteOf(row)), room, this.measure) + count;
+    const site = shown(shared.siteOf(row));
+    // methods of a class differ at their ends
+    const isLong = this.measure(site) > room;
+    return elide(isLong ? site.replace(/^[^\s(]*\.(?=[^\s(])/, "…") : site, room, this.measure) + count;
   }
 
   /** What fits of a row's name at 12 pixels; without what all names begin with if most do not fit. */

@@ -13,6 +13,8 @@ export interface Row {
 }
 
 export interface PlacedRow extends Row {
+  /** Its number among the rows of its panel that are not filtered out. */
+  place: number;
   /** Its upper edge on the screen, and its height. */
   y: number;
   heightPx: number;
@@ -184,7 +186,7 @@ export class Rows {
       const to = this.firstBelow(section, this.scrollPx + this.viewPx + (lines ? NAME_PX : 0));
       for (let i = Math.max(0, this.firstBelow(section, this.scrollPx) - 1); i < to; i++) {
         const isNamed = lines !== null && lines[i] !== (i ? lines[i - 1] : 0);
-        found.push({ panel, row: order[i]!, y: this.topOf(section, i) - this.scrollPx, heightPx, isNamed });
+        found.push({ panel, row: order[i]!, place: i, y: this.topOf(section, i) - this.scrollPx, heightPx, isNamed });
       }
     }
     return found;

@@ -18,7 +18,9 @@ import type { Tooltip } from "../../shared/tooltip";
 const TICK_PX = 110;
 /** So near to an edge a label would be cut if nothing is beside the map. */
 const TICK_EDGE_PX = 16;
-const LABEL_PX = 13;
+const LABEL_PX = 12;
+/** The height of a label of 12 pixels beside the rows of a site. */
+const SITE_PX = 13;
 /** What is beside a label in the gutter. */
 const LABEL_GAP_PX = 20;
 const PAN_PX = 50;
@@ -193,24 +195,16 @@ export class Stage {
           (placed, i) =>
             special(placed) ||
             (this.isLabelled(placed, visible[i - 1]) &&
-              chosen.every(({ y }) => Math.abs(y - placed.y) >= LABEL_PX - 2)),
+              chosen.every(({ y }) => Math.abs(y - placed.y) >= LABEL_PX - 1)),
         );
     const { headings } = rows;
-    let lastY = -Infinity;
-    const made = shownRows.flatMap((placed) => {
-      const { panel, row, y, heightPx } = placed;
+    const tops = this.labelTops(shownRows, special);
+    const made = shownRows.flatMap((placed, i) => {
+      const { panel, row, heightPx } = placed;
       const isSpecial = special(placed);
-      let top = narrow.matches ? y - NAME_PX / 2 : Math.max(LABEL_PX / 2, y + heightPx / 2);
-      const heading = headings.find((each) => each.panel === panel);
-      if (heading && !narrow.matches) top = Math.max(top, heading.y + HEADING_PX + LABEL_PX / 2 - 1);
-      if (panel.shared && !isSpecial && !narrow.matches) {
-        // anywhere beside the rows of the site
-        top = Math.max(y + Math.max(heightPx, LABEL_PX) / 2, lastY + LABEL_PX - 1);
-        const rowsOf = panel.shared.rowsOf[panel.shared.site[row]!]!;
-        if (top > y + Math.max(LABEL_PX, rowsOf * heightPx)) return [];
-      } else if (top < lastY + LABEL_PX - 2 && !isSpecial) return [];
-      lastY = top;
-      const size = narrow.matches ? 12 : Math.max(11, Math.min(12, panel.shared ? LABEL_PX : heightPx - 2));
+      const top = tops[i]!;
+      if (Number.isNaN(top)) return [];
+      const size = narrow.matches ? 12 : Math.max(11, Math.min(12, panel.shared ? SITE_PX - 1 : heightPx - 2));
       // names are measured at 12 pixels
       const room = narrow.matches ? this.widthPx - 8 : ((this.gutterPx - LABEL_GAP_PX) * 12) / size;
       const selected = isRow(session.row, placed) ? " selected" : "";
@@ -235,13 +229,48 @@ export class Stage {
     this.labels.replaceChildren(...made, ...titles);
   }
 
-  /** Whether a row has a label beside it: the first of a panel or a site, and every so many rows. */
-  private isLabelled(placed: PlacedRow, before: PlacedRow | undefined): boolean {
-    const { panel, row, y, heightPx } = placed;
-    if (before && before.panel !== panel) return true;
+  /** The middles of the labels of rows, which do not overlap; NaN where there is no room. */
+  private labelTops(shownRows: readonly PlacedRow[], isSpecial: (placed: PlacedRow) => boolean): number[] {
+    if (narrow.matches) return shownRows.map(({ y }) => y - NAME_PX / 2);
+    const { headings } = this.session.rows;
+    const bottom = this.field.clientHeight;
+    let lastY = -Infinity;
+    const tops = shownRows.map((placed) => {
+      const { panel, row, y, heightPx } = placed;
+      const heading = headings.find((each) => each.panel === panel);
+      const lowest = heading ? Math.max(0, heading.y + HEADING_PX) : 0;
+      let top: number;
+      if (panel.shared && !isSpecial(placed)) {
+        // anywhere beside the rows of the site
+        top = Math.max(y + Math.max(heightPx, SITE_PX) / 2, lowest + SITE_PX / 2, lastY + SITE_PX);
+        const rowsOf = panel.shared.rowsOf[panel.shared.site[row]!]!;
+        if (top > y + Math.max(SITE_PX, rowsOf * heightPx)) return NaN;
+      } else {
+        // of a high row that is partly out of view, beside what is seen of it
+        const latest = Math.max(y + heightPx / 2, y + heightPx - LABEL_PX / 2);
+        top = Math.min(Math.max(y + heightPx / 2, lowest + LABEL_PX / 2), latest, Math.max(y, bottom - LABEL_PX / 2));
+        if (top < lastY + LABEL_PX - 1 && !isSpecial(placed)) return NaN;
+      }
+      lastY = top;
+      return top;
+    });
+    // the last of them are not cut by the lower edge, if others can give them room
+    let limit = bottom - SITE_PX / 2;
+    for (let i = tops.length - 1; i >= 0 && tops[i]! > limit; i--) {
+      const { panel, y } = shownRows[i]!;
+      if (!panel.shared || limit < y - SITE_PX / 2) break;
+      tops[i] = limit;
+      limit -= SITE_PX;
+    }
+    return tops;
+  }
+
+  /** Whether a row has a label beside it: the first of a site, and the middle one of as many as a label is high. */
+  private isLabelled({ panel, row, place, heightPx }: PlacedRow, before: PlacedRow | undefined): boolean {
     if (panel.shared) return before?.panel !== panel || panel.shared.site[before.row] !== panel.shared.site[row];
     const every = Math.ceil(LABEL_PX / heightPx);
-    return !(Math.round((y + this.session.rows.scrollPx) / heightPx) % every);
+    const last = this.session.rows.order(panel).length - 1;
+    return place % every === Math.min(every >> 1, last);
   }
 
   private listen(): void {
