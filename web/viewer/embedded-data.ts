@@ -93,7 +93,7 @@ export class Data {
   /** By lane, its rows in order. */
   readonly ofLane = new Map<number, Row[]>();
   readonly counters = new Map<number, { time: Float64Array; value: Float64Array }>();
-  readonly samples = new Map<number, { time: Float64Array; weight: Numbers; stack: Numbers | null }>();
+  readonly samples = new Map<number, { time: Float64Array; weight: Numbers; stack: Numbers | null; counted: Numbers | null }>();
   readonly points: { time: Float64Array; lane: Numbers; name: Numbers };
   readonly texts: string[];
   /** By name, the class of a state and its place in the stack. */
@@ -203,12 +203,13 @@ export class Data {
     const gap = this.column("sample_gap", all);
     const weight = this.column("sample_weight", all);
     const stack = this.columns.get("sample_stack") ?? null;
+    const counted = this.columns.get("sample_counted") ?? null;
     let first = 0;
     lane.forEach((each, at) => {
       const last = first + count[at]!;
       const time = new Float64Array(count[at]!);
       for (let index = first, sum = 0; index < last; index++) time[index - first] = sum += gap[index]!;
-      this.samples.set(each, { time, weight: weight.subarray(first, last), stack: stack && stack.subarray(first, last) });
+      this.samples.set(each, { time, weight: weight.subarray(first, last), stack: stack && stack.subarray(first, last), counted: counted && counted.subarray(first, last) });
       first = last;
     });
   }

@@ -277,6 +277,7 @@ export class Tiles {
       for (let at = lowerBound(samples.time, from); at < samples.time.length; at++) {
         const each = Math.floor((samples.time[at]! - from) / bin);
         if (each >= BINS) break;
+        if (samples.counted?.[at] === 0) continue;
         count[index * BINS + each]!++;
         weight[index * BINS + each]! += samples.weight[at]!;
       }

@@ -10,6 +10,7 @@ import numpy as np
 
 from meantime.attribute_paths import PROCESSES
 from meantime.attributes import format_path, parse_pattern
+from meantime.columns import distinct
 from meantime.kernels.nest import first_free
 from meantime.query.lifetimes import lifetimes
 from meantime.query.processes import ProcessTree
@@ -55,6 +56,7 @@ _PART_OF_GROUP = 1_000
 _FEW_SPANS = 1_000
 # Of fewer entities, the 99th percentile of how long they lived would be the longest.
 _LEAST_FOR_P99 = 20
+_ON_CPU, _OFF_CPU = "on-cpu", "off-cpu"
 # The order of groups by a word in their names; the rest, and then spans and numbers, come last.
 _FIRST = ("loop", "cpu", "request", "task", "worker")
 
@@ -113,6 +115,8 @@ class LaneLayout:
         parts: By group that is a part of a large group, the lanes in it.
         typical_ns: By packed lane, the median and the 99th percentile of how long its entities
             lived, of those whose begin and end are both known.
+        counted_event: The event whose samples are drawn over time, where those of time on a
+            processor and of time off it would add up to nothing; None if all are.
     """
 
     history: History
@@ -122,6 +126,7 @@ class LaneLayout:
     spans: SpanRows | None = None
     parts: dict[int, range] = field(default_factory=dict)
     typical_ns: dict[int, tuple[int, int | None]] = field(default_factory=dict)
+    counted_event: str | None = None
 
     @classmethod
     def of(cls, history: History) -> Self:
@@ -255,14 +260,24 @@ class LaneLayout:
         *,
         unit: str = "",
         entities: Sequence[int] = (),
+        detail: str = "",
     ) -> None:
-        """Add lanes of one row."""
+        """Add lanes of one row.
+
+        Args:
+            kind: Their kind.
+            group: The group that they are in.
+            leaves: Their attributes and names.
+            unit: The unit of their values.
+            entities: How much is in each.
+            detail: What is said of those whose names have no location.
+        """
         if len(leaves) > _MOST_IN_GROUP:
             for rows in _parts(len(leaves)):
                 within, counts = leaves[rows], entities[rows]
                 title = f"{within[0][1]} … {within[-1][1]}"
                 below = self._group(title, sum(counts) or len(within), above=group)
-                self._add_leaves(kind, below, within, unit=unit, entities=counts)
+                self._add_leaves(kind, below, within, unit=unit, entities=counts, detail=detail)
                 self.parts[below] = range(below + 1, len(self.lanes))
             return
         blocks = self.blocks.setdefault(kind, [])
@@ -274,11 +289,11 @@ class LaneLayout:
             part = leaves[first : first + _BLOCK_LANES - len(block.lanes)]
             begin, number = len(self.lanes), len(blocks)
             for index, (quark, name) in enumerate(part, first):
-                shown, detail = split_location(name)
+                shown, location = split_location(name)
                 count = entities[index] if entities else 1
                 # there may be a million: arguments by name take twice as long
                 self.lanes.append(
-                    LaneRow(kind, group, shown, detail, 1, number, quark, count, unit)
+                    LaneRow(kind, group, shown, location or detail, 1, number, quark, count, unit)
                 )
             quarks = np.array([quark for quark, _ in part], np.int32)
             lanes = [*block.lanes, *range(begin, len(self.lanes))]
@@ -507,6 +522,9 @@ class LaneLayout:
             by_process.setdefault(process_title(history, quark), []).append(index)
         stacks, spans = sampled_stacks(history)
         unit = sample_unit(samples)
+        codes = distinct(samples.event.codes).tolist()
+        if {_ON_CPU, _OFF_CPU} <= {samples.event.names[code] for code in codes if code >= 0}:
+            self.counted_event = _ON_CPU
         for process, indices in by_process.items():
             title = f"{process}: samples" if process else "Samples"
             group = self._group(title, int(counts[indices].sum()))
@@ -518,6 +536,7 @@ class LaneLayout:
                 [leaves[index] for index in order],
                 unit=unit,
                 entities=[int(counts[indices[index]]) for index in order],
+                detail=self.counted_event or "",
             )
             if spans is None:
                 continue

@@ -742,6 +742,10 @@ def _add_samples(
     sizes = np.bincount(rank, minlength=len(lanes)).tolist()
     columns["sample_gap"] = _gaps(samples.time_ns[order], sizes, origin_ns)
     columns["sample_weight"] = np.maximum(samples.weight[order], 0)
+    if tree.counted_event is not None:
+        codes = samples.event.codes[order]
+        is_counted = np.array([name == tree.counted_event for name in samples.event.names])
+        columns["sample_counted"] = is_counted[codes].astype(np.uint8)
     columns["sample_stack"] = samples.stack[order] + 1
     columns["stack_parent"] = samples.stacks.parent + 1
     columns["stack_frame"] = samples.stacks.frame

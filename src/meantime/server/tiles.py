@@ -248,7 +248,8 @@ def _cells_of(quarks: Int32s, block: Block, time_ns: Int64s, place: Place) -> In
 
 
 def _density(tree: LaneTree, block: Block, place: Place) -> Tile:
-    samples = tree.history.samples(start_ns=place.start_ns, end_ns=place.end_ns)
+    history, event = tree.history, tree.counted_event
+    samples = history.samples(start_ns=place.start_ns, end_ns=place.end_ns, event=event)
     cell = _cells_of(samples.thread, block, samples.time_ns, place)
     here = cell >= 0
     size = len(block.lanes) * BINS
@@ -256,7 +257,7 @@ def _density(tree: LaneTree, block: Block, place: Place) -> Tile:
     count = np.bincount(cell[here], minlength=size).astype(np.uint32)
     weight = np.bincount(cell[here], samples.weight[here], size).astype(np.float64)
     arrays: Arrays = {"count": count.reshape(shape), "weight": weight.reshape(shape)}
-    unit = sample_unit(tree.history.samples())
+    unit = sample_unit(history.samples())
     return Tile("density", place, block.lanes, arrays, {"unit": unit})
 
 
@@ -432,7 +433,8 @@ def _group(tree: LaneTree, group: int, place: Place) -> Tile:
     ]
     arrays: Arrays = {"load": load.columns()}
     if sampled:
-        samples = tree.history.samples(start_ns=place.start_ns, end_ns=place.end_ns)
+        event = tree.counted_event
+        samples = tree.history.samples(start_ns=place.start_ns, end_ns=place.end_ns, event=event)
         rows = np.flatnonzero(np.isin(samples.thread, sampled))
         bins = (samples.time_ns[rows] - place.start_ns) >> place.level
         arrays["count"] = np.bincount(bins, minlength=BINS).astype(np.uint32)
