@@ -30,6 +30,11 @@ export class BoxLabels {
   private readonly widths = new Map<string, number>();
   private readonly fitted = new Map<string, string>();
 
+  /** Whether all of a name fits. */
+  fits(name: string, roomPx: number): boolean {
+    return this.width(name) <= roomPx;
+  }
+
   /** As much of a name as fits; empty if that is less than six letters. */
   fit(name: string, roomPx: number): string {
     if (this.width(name) <= roomPx) return shown(name);

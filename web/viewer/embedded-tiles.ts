@@ -8,6 +8,8 @@ import type { Column, Kind, RawTile } from "./protocol";
 const NO_NAME = 0xffffffff;
 /** The load of a group has so many names of spans. */
 const MOST_NAMES = 32;
+/** The first tags of an entity that may say which request it handles. */
+const TAGS_OF_ENTITY = 8;
 
 /** Codes of names in order of their appearance, and the names. */
 class Names {
@@ -156,6 +158,7 @@ export class Tiles {
     const { data } = this;
     const names = new Names(data.info.entities);
     const states = new Names(data.info.names);
+    const requests = new Map<string, number>();
     const offsets = this.offsets(lanes);
     const items: number[][] = [];
     const cells: [row: number, bin: number][] = [];
@@ -170,7 +173,10 @@ export class Tiles {
           const start = data.start[row.items![item]!]!;
           const stop = data.end(row.items![item + 1]! - 1);
           if (start >= end) break;
-          if (stop - start >= bin && stop > from) items.push([at, start - from, stop - from, names.code(row.itemEntities![item]!), row.items![item]!]);
+          if (stop - start < bin || stop <= from) continue;
+          const request = this.requestOf(row.items![item]!, row.items![item + 1]!);
+          if (request && !requests.has(request)) requests.set(request, requests.size + 1);
+          items.push([at, start - from, stop - from, names.code(row.itemEntities![item]!), row.items![item]!, requests.get(request) ?? 0]);
         }
         this.eachBin(row, from, bin, (cell, found) => {
           oneShares.fill(0);
@@ -189,12 +195,26 @@ export class Tiles {
       end: column(2),
       name: Uint32Array.from(column(3)),
       entity: Uint32Array.from(column(4)),
+      request: Uint32Array.from(column(5)),
       cell_row: Uint32Array.from(cells, ([row]) => row),
       cell_bin: Uint16Array.from(cells, ([, at]) => at),
       cell_shares: Uint8Array.from(shares),
       cell_codes: Uint16Array.from(codes),
     };
-    return { columns, names: names.names, ...this.statesOf(states), row_offsets: offsets };
+    return { columns, names: names.names, requests: [...requests.keys()], ...this.statesOf(states), row_offsets: offsets };
+  }
+
+  /** The request that an entity handles as the first tags of its boxes say; empty if they do not. */
+  private requestOf(first: number, last: number): string {
+    const tags = this.data.columns.get("tag");
+    if (!tags) return "";
+    for (let box = first, seen = 0; box < last && seen < TAGS_OF_ENTITY; box++) {
+      if (!tags[box]) continue;
+      seen++;
+      const { method, path } = this.data.info.tags[tags[box]! - 1]!;
+      if (method !== undefined && path !== undefined) return `${method} ${path}`;
+    }
+    return "";
   }
 
   private spans(lanes: number[], from: number, bin: number): ReturnType<Tiles["make"]> {

@@ -70,7 +70,7 @@ export function tip(lane: TileLane, at: At, session: Session): Node[] {
     for (const [key, value] of Object.entries(state.tag ?? {}).slice(0, MOST_SHARES)) line(`${key}: ${textOf(value)}`);
   } else if (item && lane.kind === "packed") {
     const entity = item as EntityItem;
-    lines.push(head(null, entity.name, exact(length(entity))));
+    lines.push(head(null, nameOf(entity), exact(length(entity))));
     if (entity.state) lines.push(h("div", { class: "tip-row" }, swatch(statePixel(file, entity.state.name)!), name(entity.state.name), h("span", { class: "amount" }, exact(length(entity.state)))));
   } else if (item) {
     const span = item as SpanItem;
@@ -95,6 +95,11 @@ export function tip(lane: TileLane, at: At, session: Session): Node[] {
   return lines;
 }
 
+/** The name of an entity, after the request that it handles. */
+function nameOf({ name, tag }: EntityItem): string {
+  return tag?.method === undefined || tag.path === undefined ? name : `${textOf(tag.method)} ${textOf(tag.path)} · ${name}`;
+}
+
 export function textOf(value: unknown): string {
   return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
 }
@@ -109,11 +114,11 @@ export function describeThing(thing: Thing, session: Session): Node[] {
   const { lane, at } = thing;
   const { file } = lane;
   const estimate = lane.isEstimated ? "≈ " : "";
+  const item = at?.item ?? null;
   const rows: Node[] = [
     h("div", { class: "figure" }, `${estimate}${duration(thing.endNs - thing.startNs, 4)}`),
-    h("p", { class: "named" }, lane.kind === "packed" ? "" : swatch(pixelOfName(lane, thing.name)), name(thing.name)),
+    h("p", { class: "named" }, lane.kind === "packed" ? "" : swatch(pixelOfName(lane, thing.name)), name(item && lane.kind === "packed" ? nameOf(item as EntityItem) : thing.name)),
   ];
-  const item = at?.item ?? null;
   if (item && lane.kind === "packed") {
     for (const { state, time_ns } of (item as EntityItem).times) {
       rows.push(h("div", { class: "fact" }, h("span", { class: "muted chip" }, swatch(statePixel(file, state) ?? 0), name(state)), h("span", { title: exact(BigInt(time_ns)) }, duration(BigInt(time_ns)))));

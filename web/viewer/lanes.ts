@@ -27,6 +27,7 @@ const BIG_STATE_PX = 36;
 const BAND_PX = 40;
 const SMALL_ROW_PX = 11;
 const ITEM_LABEL_PX = 34;
+const ITEM_MARGIN_PX = 10;
 const EDGE_FROM_PX = 3;
 const BAR_PX = 3;
 /** Lower rows have no labels. */
@@ -617,7 +618,7 @@ export class PackedLane extends BoxLane {
       for (const { tile, from, origin } of pieces) {
         const firstRow = this.firstRow(tile);
         if (firstRow < 0) continue;
-        const { start, end, name } = tile.columns;
+        const { start, end } = tile.columns;
         const at = firstRow + row;
         for (let box = lowerBound(end!, tile.boxStart[at]!, tile.boxStart[at + 1]!, from - origin); box < tile.boxStart[at + 1]!; box++) {
           const left = (origin + start![box]!) * scale;
@@ -628,10 +629,20 @@ export class PackedLane extends BoxLane {
           if (right - left >= EDGE_FROM_PX * ratio && left >= 0) image.fill(Math.round(left), y, Math.max(1, Math.round(ratio)), tall, scene.inks.faint);
           const x0 = Math.max(0, left);
           const room = (Math.min(width, right) - x0) / ratio;
-          if (room >= ITEM_LABEL_PX) this.labels.push({ name: file.names.names[tile.nameIds[name![box]!]!]!, x: x0 / ratio, room, row, ink: "" });
+          if (room >= ITEM_LABEL_PX) this.labels.push({ name: this.labelOf(tile, box, room), x: x0 / ratio, room, row, ink: "" });
         }
       }
     }
+  }
+
+  /** What an item is: the request that it handles, or what runs and its own name if both fit. */
+  private labelOf(tile: Tile, box: number, room: number): string {
+    const { request, name } = tile.columns;
+    const handled = request?.[box];
+    if (handled) return tile.requests![handled - 1]!;
+    const own = this.file.names.names[tile.nameIds[name![box]!]!]!;
+    const whole = `${this.title.slice(this.title.lastIndexOf(".") + 1)} ${own}`;
+    return this.scene.labels.fits(whole, room - ITEM_MARGIN_PX) ? whole : own;
   }
 
   /** Draws entities whose own names are lit in full colour. */
@@ -663,7 +674,7 @@ export class PackedLane extends BoxLane {
     }
     if (this.rowPx < LEAST_LABEL_PX) return;
     for (const { name, x, room, row } of this.labels) {
-      const label = scene.labels.fit(name, room - 10);
+      const label = scene.labels.fit(name, room - ITEM_MARGIN_PX);
       if (!label) continue;
       const y = top + 2 + row * this.rowPx;
       context.globalAlpha = 0.72;

@@ -282,7 +282,7 @@ export class FileModel {
   }
 }
 
-const BOXES = ["row", "start", "end", "name", "span", "entity"];
+const BOXES = ["row", "start", "end", "name", "span", "entity", "request"];
 
 /** The columns of a tile with its boxes in order of their rows, and by time in them. */
 function inRows(columns: RawTile["columns"]): RawTile["columns"] {

@@ -311,6 +311,8 @@ export interface RawTile {
   classes?: (string | null)[];
   ranks?: number[];
   names?: string[];
+  /** What items handle. */
+  requests?: string[];
   row_offsets?: number[];
   unit?: string;
   columns: Record<string, Column>;

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
-    from meantime.history import History
+    from meantime.history import History, Intervals
     from meantime.server.lane_blocks import Block, PackedBlock, SpanBlock
     from meantime.server.lanes import LaneTree
 
@@ -43,6 +43,8 @@ _NO_SPAN = 2**32 - 1
 _AT_ONCE = 512
 # Beyond so many intervals, it takes longer to add them up than the bins of their attributes.
 _INTERVALS_OF_A_BIN = 4
+# The first tags of an entity that may say which request it handles.
+_TAGS_OF_ENTITY = 8
 # Kinds of tiles of which damaged segments are a part.
 _OF_STATES = {"state", "counter", "packed", "group"}
 # The load of a group has so many names of spans.
@@ -335,10 +337,27 @@ def _offsets(times_ns: Int64s, place: Place) -> npt.NDArray[np.float64]:
     return np.where(wrapped, times_ns.astype(np.float64) - float(start_ns), distance)
 
 
-def _packed_cells(
-    tree: LaneTree, block: PackedBlock, place: Place
-) -> tuple[npt.NDArray[np.intp], Int64s, npt.NDArray[np.uint8], Int32s, list[str]]:
-    """Return the entities that live in a tile, and how states divide the cells of their rows."""
+class _PackedCells(NamedTuple):
+    """The entities that live in a tile, and how states divide the cells of their rows.
+
+    Attributes:
+        lives: The indices of these entities in the block.
+        cell: Of each cell its row and bin, as in `state_cells`.
+        shares: The shares of states in cells.
+        codes: The codes of these states.
+        names: The names of states.
+        intervals: The intervals in the tile, entity by entity; None if there are none.
+    """
+
+    lives: npt.NDArray[np.intp]
+    cell: Int64s
+    shares: npt.NDArray[np.uint8]
+    codes: Int32s
+    names: list[str]
+    intervals: Intervals | None
+
+
+def _packed_cells(tree: LaneTree, block: PackedBlock, place: Place) -> _PackedCells:
     history = tree.history
     lives = np.flatnonzero((block.start_ns < place.end_ns) & (block.end_ns > place.start_ns))
     start_ns = max(place.start_ns, history.start_ns)
@@ -346,7 +365,7 @@ def _packed_cells(
     names: list[str] = []
     if not len(lives) or start_ns >= end_ns:
         no_shares, no_codes = np.empty((0, 5), np.uint8), np.empty((0, 3), np.int32)
-        return lives, np.empty(0, np.int64), no_shares, no_codes, names
+        return _PackedCells(lives, np.empty(0, np.int64), no_shares, no_codes, names, None)
     found = history.intervals(block.quarks[lives], start_ns, end_ns)
     value = found.value if isinstance(found.value, Coded) else named(found.value)
     has_state = np.flatnonzero(value.codes >= 0)
@@ -364,11 +383,28 @@ def _packed_cells(
         BINS,
         len(names),
     )
-    return lives, *cells, names
+    return _PackedCells(lives, *cells, names, found)
+
+
+def _requests(history: History, entities: Int32s, found: Intervals | None) -> dict[int, str]:
+    """Return the requests that entities handle as their first tags say, such as `GET /cart`."""
+    if found is None or found.tag is None:
+        return {}
+    tagged = np.flatnonzero((found.tag >= 0) & np.isin(found.quark, entities))
+    quark = found.quark[tagged]
+    first = np.flatnonzero(np.diff(quark, prepend=-1))
+    rank = np.arange(len(tagged)) - np.repeat(first, np.diff(first, append=len(tagged)))
+    few = rank < _TAGS_OF_ENTITY
+    requests: dict[int, str] = {}
+    for each, code in zip(quark[few].tolist(), found.tag[tagged[few]].tolist(), strict=True):
+        tag = history.tags[code]
+        if each not in requests and "method" in tag and "path" in tag:
+            requests[each] = f"{tag['method']} {tag['path']}"
+    return requests
 
 
 def _packed(tree: LaneTree, block: PackedBlock, place: Place) -> Tile:
-    lives, cell, shares, codes, states = _packed_cells(tree, block, place)
+    lives, cell, shares, codes, states, intervals = _packed_cells(tree, block, place)
     length = block.end_ns[lives] - block.start_ns[lives]
     wide, narrow = lives[length >= place.bin_ns], lives[length < place.bin_ns]
     begins = narrow[block.start_ns[narrow] >= place.start_ns]
@@ -392,7 +428,18 @@ def _packed(tree: LaneTree, block: PackedBlock, place: Place) -> Tile:
         "cell_codes": codes.astype(np.uint16 if len(states) <= 2**16 else np.int32),
         "cell_shares": shares,
     }
-    members = {"names": different, "row_offsets": block.row_offsets, **_states(states)}
+    requests = _requests(tree.history, block.quarks[wide], intervals)
+    entities = block.quarks[wide].tolist()
+    names = list(dict.fromkeys(requests[each] for each in entities if each in requests))
+    number_of = {name: number for number, name in enumerate(names, 1)}
+    request = [number_of.get(requests.get(each, ""), 0) for each in entities]
+    arrays["request"] = np.array(request, np.uint32)
+    members = {
+        "names": different,
+        "requests": names,
+        "row_offsets": block.row_offsets,
+        **_states(states),
+    }
     return Tile("packed", place, block.lanes, arrays, members)
 
 
