@@ -16,6 +16,7 @@ from meantime.attribute_paths import request_paths
 from meantime.kernels.record_kinds import KINDS
 from meantime.kernels.records import leading_numbers, request_rows
 from meantime.providers.tasks import OUTCOME_NS, STATES
+from meantime.readers.recording.children import Children, Rows
 from meantime.readers.recording.merge import texts_of
 from meantime.trace import StateChanges
 
@@ -127,24 +128,6 @@ class _Open(NamedTuple):
         return np.where(self.key[at] == keys, at, -1)
 
 
-class _Rows(NamedTuple):
-    """Changes of tasks, by entity; their numbers count all changes of the recording."""
-
-    entity: Int64s
-    number: Int64s
-    time_ns: Int64s
-    state: Int64s
-    tag: Int64s
-
-    @classmethod
-    def of(cls, changes: StateChanges, first: int, tasks: npt.NDArray[np.bool_]) -> _Rows:
-        """Return the changes of some tasks, in their order; the first of all is number `first`."""
-        rows = np.flatnonzero(tasks[changes.entity])
-        found = (changes.entity, changes.time_ns, changes.state, changes.tag)
-        entity, *others = (column[rows].astype(np.int64) for column in found)
-        return cls(entity, rows + first, *others)
-
-
 class Requests:
     """The requests so far, and their states.
 
@@ -162,8 +145,9 @@ class Requests:
         nothing = np.empty(0, np.int64)
         self._open = _Open.of(nothing, nothing, nothing, [], self._unanswered)
         # the changes that requests which have not ended may still need, and of which tasks
-        self._rows = _Rows(*(np.empty(0, np.int64) for _ in _Rows._fields))
+        self._rows = Rows(*(np.empty(0, np.int64) for _ in Rows._fields))
         self._tasks = np.empty(0, np.int64)
+        self._children = Children()
         self._before: StateChanges | None = None
         self._changes_before = 0
         self._answers: dict[bytes, _Answer] = {}
@@ -226,8 +210,10 @@ class Requests:
             self._answers[data] = answer
         return answer
 
-    def states(self, changes: StateChanges) -> Iterator[StateChanges]:
-        """Yield the states of requests that follow from the next states of tasks."""
+    def states(
+        self, changes: StateChanges, flows: tuple[Int32s, Int64s, Int32s, Int64s, Int32s]
+    ) -> Iterator[StateChanges]:
+        """Yield the states of requests that follow from the next states and flows of tasks."""
         before, self._before = self._before, changes
         first, self._changes_before = (
             self._changes_before,
@@ -241,9 +227,11 @@ class Requests:
         if before is not None:
             # a task that serves a new request may have been spawned among the changes before these
             is_task[np.setdiff1d(tasks, self._tasks)] = True
-            parts.append(_Rows.of(before, first - len(before.time_ns), is_task))
+            parts.append(Rows.of(before, first - len(before.time_ns), is_task))
+        self._children.note(flows, tasks)
         is_task[tasks] = True
-        parts.append(_Rows.of(changes, first, is_task))
+        is_task[self._children.entities()] = True
+        parts.append(Rows.of(changes, first, is_task))
         self._tasks = tasks
         # from here on all entities have their paths, and each new request adds its own
         self._entities.describe()
@@ -254,13 +242,18 @@ class Requests:
         self._entities.describe()
         yield from self._advance(self._rows, final=True)
 
-    def _advance(self, rows: _Rows, *, final: bool = False) -> Iterator[StateChanges]:
+    def _advance(self, rows: Rows, *, final: bool = False) -> Iterator[StateChanges]:
         """Yield the states that follow from these rows, and keep the rows that may be needed."""
         open_ = self._open
+        rows = self._children.replace_waits(rows, final=final)
         found = np.empty((4, len(open_.key)), np.int64)
         requests = np.stack(open_[1:6])
         request_rows(np.stack(rows[:4]), requests, _ENDS, found)
         goes_on = found[3] == _NOT_ENDED
+        if not final:
+            last = found[1, goes_on]
+            self._children.hold_back(rows, requests[0, goes_on], found[0, goes_on], last)
+            found[1, goes_on] = last
         is_named = open_.entity >= 0
         advanced = np.flatnonzero(is_named | (open_.status > 0) | ~goes_on | final)
         self._name(advanced[~is_named[advanced]])
@@ -281,13 +274,18 @@ class Requests:
         tasks, task = np.unique(requests[0], return_inverse=True)
         first = np.full(len(tasks), len(rows.entity), np.int64)
         np.minimum.at(first, task[goes_on], needed[goes_on])
-        kept = np.arange(len(rows.entity)) >= first[np.searchsorted(tasks, rows.entity)]
-        self._rows = _Rows(*(column[kept] for column in rows))
+        at = np.minimum(np.searchsorted(tasks, rows.entity), len(tasks) - 1)
+        kept = (np.arange(len(rows.entity)) >= first[at]) & (tasks[at] == rows.entity)
+        needs = np.flatnonzero(first < len(rows.entity))
+        first = np.maximum(first[needs], np.searchsorted(rows.entity, tasks[needs]))
+        since = dict(zip(tasks[needs].tolist(), rows.number[first].tolist(), strict=True))
+        kept |= self._children.kept(rows, since)
+        self._rows = rows.taken(kept)
         self._open = _Open(*(column[goes_on] for column in open_))
         self._tasks = np.unique(self._open.task)
 
     def _changes(
-        self, rows: _Rows, requests: Int64s, found: Int64s, advanced: Int64s
+        self, rows: Rows, requests: Int64s, found: Int64s, advanced: Int64s
     ) -> tuple[StateChanges, Int64s]:
         """Return the states of some requests, and when the latest state of each begins."""
         open_ = self._open
@@ -378,11 +376,11 @@ class Requests:
         return len(self._trace.tags) - 1
 
 
-def _by_entity(parts: list[_Rows]) -> _Rows:
+def _by_entity(parts: list[Rows]) -> Rows:
     """Join rows, whose numbers ascend from part to part."""
-    rows = _Rows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    rows = Rows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
     order = np.argsort(rows.entity, kind="stable")
-    return _Rows(*(column[order] for column in rows))
+    return Rows(*(column[order] for column in rows))
 
 
 def _number(text: str) -> int:

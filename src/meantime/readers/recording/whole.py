@@ -307,16 +307,16 @@ class Reading:
         self._take_blocks()
         labels = states.take_labels()
         time_ns, entity, state, tag = states.take_changes()
+        flows = states.take_flows()
         if labels is not None:
             tag = self._labels.tags(tag, labels)
         if len(time_ns):
             changes = StateChanges(time_ns, entity, state, tag)
             yield changes
-            yield from self._requests.states(changes)
+            yield from self._requests.states(changes, flows)
         lags = states.take_lags()
         if len(lags[0]):
             yield Counters(*lags)
-        flows = states.take_flows()
         if len(flows[0]):
             yield Flows(*flows[:4], flow_codes(flows[4]) + np.int32(len(STATES)))
 

@@ -1,0 +1,216 @@
+"""The tasks that a request's task leaves its work to, and waits for.
+
+Middleware of web frameworks runs what it wraps in a task of its own: the request's task only waits
+until that task wakes it. Such a wait is what the other task did meanwhile, until its step ends.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from meantime.kernels.record_kinds import KINDS
+from meantime.providers.tasks import STATES
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
+    from meantime.trace import StateChanges
+
+__all__ = ["Children", "Rows"]
+
+_SPAWN, _WAKE = KINDS["SPAWN"], KINDS["WAKE"]
+_RUNNABLE = STATES.index("runnable")
+# by state + 1
+_IS_WAIT = np.array([False, *(state.startswith("waiting") for state in STATES)])
+# of the numbers of changes and of different times, in a key that begins with an entity's index
+_NUMBER_BITS, _TIME_BITS = 40, 32
+
+
+class Rows(NamedTuple):
+    """Changes of tasks, by entity; their numbers count all changes of the recording."""
+
+    entity: Int64s
+    number: Int64s
+    time_ns: Int64s
+    state: Int64s
+    tag: Int64s
+
+    @classmethod
+    def of(cls, changes: StateChanges, first: int, tasks: npt.NDArray[np.bool_]) -> Rows:
+        """Return the changes of some tasks, in their order; the first of all is number `first`."""
+        rows = np.flatnonzero(tasks[changes.entity])
+        found = (changes.entity, changes.time_ns, changes.state, changes.tag)
+        entity, *others = (column[rows].astype(np.int64) for column in found)
+        return cls(entity, rows + first, *others)
+
+    def taken(self, which: npt.NDArray[np.bool_] | Int64s) -> Rows:
+        """Return some of the rows."""
+        return Rows(*(column[which] for column in self))
+
+
+class Children:
+    """The tasks that those of open requests have spawned, and when they woke one of their parents.
+
+    A wake is known with its flow; it is used once the end of the step that it is in is known, too.
+    """
+
+    def __init__(self) -> None:
+        self._parents: dict[int, int] = {}
+        # (woken, waker, time_ns, how many parents the woken one has)
+        self._wakes = np.empty((4, 0), np.int64)
+
+    def note(self, flows: tuple[Int32s, Int64s, Int32s, Int64s, Int32s], tasks: Int64s) -> None:
+        """Add the children of these tasks, and the wakes, that are among flows.
+
+        Args:
+            flows: From entity and time, to entity and time, and kind.
+            tasks: The tasks of the open requests.
+        """
+        waker, _, woken, time_ns, kind = flows
+        spawns = np.flatnonzero(kind == _SPAWN)
+        roots = set(tasks.tolist())
+        for parent, child in zip(waker[spawns].tolist(), woken[spawns].tolist(), strict=True):
+            if (parent in self._parents or parent in roots) and child not in roots:
+                self._parents[child] = parent
+        if not self._parents:
+            return
+        wakes = np.flatnonzero(kind == _WAKE)
+        wakes = wakes[np.isin(waker[wakes], self.entities())]
+        found = [
+            (*pair, at, len(self._ancestors(pair[0])))
+            for *pair, at in zip(
+                *(column[wakes].tolist() for column in (woken, waker, time_ns)), strict=True
+            )
+            if pair[0] in self._ancestors(pair[1])
+        ]
+        if found:
+            self._wakes = np.hstack([self._wakes, np.array(found, np.int64).T])
+
+    def entities(self) -> Int64s:
+        """Return the children of open requests' tasks, and their children."""
+        return np.fromiter(self._parents, np.int64, len(self._parents))
+
+    def _ancestors(self, task: int) -> list[int]:
+        found = []
+        while (parent := self._parents.get(task)) is not None:
+            found.append(parent)
+            task = parent
+        return found
+
+    def replace_waits(self, rows: Rows, *, final: bool) -> Rows:
+        """Return rows with the states of children in place of the waits that they ended.
+
+        Args:
+            rows: The rows of tasks and their children, by entity and number.
+            final: Whether no more rows follow.
+        """
+        waiting = self._wakes
+        # what a child itself waited for replaces its waits first
+        for depth in np.unique(waiting[3])[::-1].tolist():
+            of_depth = waiting[:, waiting[3] == depth]
+            rows, is_open = _replaced(rows, *of_depth[:3], final=final)
+            others = self._wakes[:, self._wakes[3] != depth]
+            self._wakes = np.hstack([others, of_depth[:, is_open]])
+        return rows
+
+    def hold_back(self, rows: Rows, task: Int64s, first: Int64s, last: Int64s) -> None:
+        """Reduce the ends of ranges of rows to those before a wait that a child may end.
+
+        Args:
+            rows: As returned by `replace_waits`.
+            task: The task of each range.
+            first: The first row of each range.
+            last: The row after its last, which is changed.
+        """
+        if not self._parents:
+            return
+        has_child = np.isin(task, np.fromiter(self._parents.values(), np.int64))
+        held = np.flatnonzero(has_child & (last > first))
+        is_wait = _IS_WAIT[rows.state[last[held] - 1] + 1]
+        is_woken = np.isin(task[held], self._wakes[0])
+        last[held] -= np.where(is_woken, 2, is_wait)
+        np.maximum(last, first, out=last)
+
+    def kept(self, rows: Rows, first: dict[int, int]) -> npt.NDArray[np.bool_]:
+        """Return which rows of children may still be needed; forget the other children.
+
+        Args:
+            rows: As returned by `replace_waits`.
+            first: Of each open request's task, the number of its first row that is needed.
+        """
+        result = np.zeros(len(rows.entity), np.bool_)
+        with_children = set(self._parents.values())
+        known: dict[int, int] = {}
+        for child, parent in list(self._parents.items()):
+            # a parent precedes its children
+            since = first.get(parent, known.get(parent))
+            if since is None:
+                del self._parents[child]
+                continue
+            known[child] = since
+            low, high = np.searchsorted(rows.entity, [child, child + 1]).tolist()
+            before = int(np.searchsorted(rows.number[low:high], since, "right")) - 1
+            low += max(0, before)
+            if low + 1 == high and rows.state[low] < 0 and child not in with_children:
+                del self._parents[child]
+            else:
+                result[low:high] = True
+        self._wakes = self._wakes[:, np.isin(self._wakes[1], self.entities())]
+        return result
+
+
+def _replaced(
+    rows: Rows, woken: Int64s, waker: Int64s, time_ns: Int64s, *, final: bool
+) -> tuple[Rows, npt.NDArray[np.bool_]]:
+    """Return rows with waits replaced, and which of the wakes need rows that are to come."""
+    count = len(rows.entity)
+    entities, index = np.unique(rows.entity, return_inverse=True)
+    by_number = index << _NUMBER_BITS | rows.number
+    _, rank = np.unique(np.concatenate([rows.time_ns, time_ns]), return_inverse=True)
+    by_time = index << _TIME_BITS | rank[:count]
+    is_known = np.isin(woken, entities) & np.isin(waker, entities)
+    woken_index, waker_index = (np.searchsorted(entities, each) for each in (woken, waker))
+    wake = np.searchsorted(by_time, woken_index << _TIME_BITS | rank[count:], "right") - 1
+    # A wake without a wait before it is in what is no longer needed.
+    is_known &= wake > 0
+    is_known &= (rows.entity[wake] == woken) & (rows.entity[wake - 1] == woken)
+    is_known &= (rows.time_ns[wake] == time_ns) & (rows.state[wake] == _RUNNABLE)
+    is_known &= _IS_WAIT[rows.state[wake - 1] + 1]
+    begin, end = rows.number[wake - 1], rows.number[wake]
+    low = np.searchsorted(by_number, waker_index << _NUMBER_BITS | begin, "right") - 1
+    high = np.searchsorted(by_number, waker_index << _NUMBER_BITS | end)
+    was_there = (low >= 0) & (rows.entity[low] == waker)
+    low = np.where(was_there, low, low + 1)
+    following = np.minimum(high, count - 1)
+    has_end = (high < count) & (rows.entity[following] == waker)
+    is_open = is_known & ~has_end & (not final)
+    used = np.flatnonzero(is_known & ~is_open)
+    if not len(used):
+        return rows, is_open
+    wake, low, high, was_there = wake[used], low[used], high[used], was_there[used]
+    # until its step ends, the child runs, although what it woke could
+    ends_ns = np.where(has_end, rows.time_ns[following], time_ns)[used]
+    after = np.minimum(wake + 1, count - 1)
+    ends_ns = np.where(
+        (after > wake) & (rows.entity[after] == woken[used]),
+        np.minimum(ends_ns, rows.time_ns[after]),
+        ends_ns,
+    )
+    times_ns = rows.time_ns.copy()
+    times_ns[wake] = np.maximum(ends_ns, rows.time_ns[wake])
+    counts = np.maximum(high - low, 0)
+    firsts = np.cumsum(counts) - counts
+    source = np.repeat(low - firsts, counts) + np.arange(counts.sum())
+    inserted = rows.taken(source)
+    inserted.entity[:] = np.repeat(woken[used], counts)
+    inserted.time_ns[:] = np.maximum(inserted.time_ns, np.repeat(rows.time_ns[wake - 1], counts))
+    replaced = was_there & (counts > 0)
+    inserted.number[firsts[replaced]] = begin[used][replaced]
+    kept = np.ones(count, np.bool_)
+    kept[wake[replaced] - 1] = False
+    remaining = rows._replace(time_ns=times_ns).taken(kept)
+    joined = Rows(*map(np.concatenate, zip(remaining, inserted, strict=True)))
+    return joined.taken(np.lexsort((joined.number, joined.entity))), is_open
