@@ -1,5 +1,28 @@
-"""`python -m meantime` is the command `meantime`."""
+"""The process of a command: the script `meantime`, and `python -m meantime`."""
 
-from meantime.cli import main
+import gc
+import sys
 
-main()
+# How many objects may be made before those without references are looked for.
+_COLLECT_AFTER = 200_000
+# Modules that report what is not freed at exit; frozen objects are not.
+_REPORT_LEAKS = frozenset({"duckdb"})
+
+
+def main() -> None:
+    """Run the command line and leave the process with its exit status."""
+    # Nearly all objects of a command are modules and functions, which stay: walking them each time
+    # that 700 more were made is 5 % of a short command, and at exit another 5 %. So this comes
+    # before the first import.
+    gc.set_threshold(_COLLECT_AFTER)
+    from meantime.cli import main as run_command_line  # noqa: PLC0415 - as above
+
+    try:
+        run_command_line()
+    finally:
+        if _REPORT_LEAKS.isdisjoint(sys.modules):
+            gc.freeze()
+
+
+if __name__ == "__main__":
+    main()

@@ -5,7 +5,6 @@ Exit statuses are decided in `main` alone: 0 done, 1 could not, 2 the command li
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
@@ -66,10 +65,6 @@ Example:  meantime statemap disks.statemap -o disks.svg
 _CONTEXT = {"help_option_names": ["-h", "--help", "-?"], "max_content_width": 100}
 # What `meantime FILE` is, in the meta of a click context.
 SUGGESTS = "meantime.suggests"
-# How many objects may be made before those without references are looked for.
-_COLLECT_AFTER = 50_000
-# Modules that report what is not freed at exit; frozen objects are not.
-_REPORT_LEAKS = frozenset({"duckdb"})
 
 
 class _Commands(click.Group):
@@ -130,14 +125,7 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave the process with its exit status."""
-    if arguments is None:
-        # Nearly all objects of a command are modules and functions, which stay: walking them each
-        # time that 700 more were made is 5 % of a short command, and at exit another 5 %.
-        gc.set_threshold(_COLLECT_AFTER)
-    status = _status(sys.argv[1:] if arguments is None else arguments)
-    if arguments is None and _REPORT_LEAKS.isdisjoint(sys.modules):
-        gc.freeze()
-    sys.exit(status)
+    sys.exit(_status(sys.argv[1:] if arguments is None else arguments))
 
 
 def _status(arguments: Sequence[str]) -> int:
