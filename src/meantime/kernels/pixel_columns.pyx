@@ -20,6 +20,7 @@ cdef struct Row:
     double* covered  # by column and layer, the part of the column that the layer has
     uint8_t* mixed   # by column, whether `covered` is set
     int64_t* size    # by layer, the lines of a column
+    uint8_t* lines   # the pixels of the row, line after line
 
 
 cdef inline void add(Row* row, int64_t x, int64_t layer, double part) noexcept nogil:
@@ -35,18 +36,25 @@ cdef inline void cover(
     """Add a layer with this share of [left, right) to the columns that it is in."""
     cdef int64_t x = <int64_t> left  # not negative, so a conversion is its floor
     cdef int64_t last = <int64_t> right
+    cdef int64_t y
     if x == last:
         add(row, x, layer, share * (right - left))
         return
     add(row, x, layer, share * (x + 1 - left))
-    for x in range(x + 1, last):
-        add(row, x, layer, share)
+    x += 1
+    if share == 1 and x < last:
+        # Rectangles of a row do not overlap, so these columns have no other layer.
+        for y in range(row.tall):
+            memset(row.lines + y * row.width + x, <int> layer + 1, last - x)
+    else:
+        for x in range(x, last):
+            add(row, x, layer, share)
     if right > last:
         add(row, last, layer, share * (right - last))
 
 
-cdef void draw(Row* row, const uint8_t* noticed, uint8_t* lines) noexcept nogil:
-    """Write the columns of a row: 1 and the layer for a pixel, 0 where no state is."""
+cdef void draw(Row* row, const uint8_t* noticed) noexcept nogil:
+    """Write the mixed columns of a row: 1 and the layer for a pixel, 0 where no state is."""
     cdef int64_t x, layer, y, end, drawn, largest, lacking, size, taken, most, smallest
     cdef int64_t least = <int64_t> ceil(row.tall / 60.0)
     cdef double sum
@@ -92,7 +100,7 @@ cdef void draw(Row* row, const uint8_t* noticed, uint8_t* lines) noexcept nogil:
             end = max(0, y - row.size[layer])
             while y > end:
                 y -= 1
-                lines[y * row.width + x] = <uint8_t> (layer + 1)
+                row.lines[y * row.width + x] = <uint8_t> (layer + 1)
 
 
 def stack(
@@ -139,6 +147,7 @@ def stack(
         with nogil:
             for number in range(rows):
                 memset(row.mixed, 0, width)
+                row.lines = &lines[number * tall * width]
                 right = 0
                 for i in range(row_offsets[number], row_offsets[number + 1]):
                     # most begin where the one before ends
@@ -154,7 +163,7 @@ def stack(
                     length = <double> (end_ns[i] - start_ns[i])
                     for j in range(state_offsets[i], state_offsets[i + 1]):
                         cover(&row, left, right, layer_of[state_index[j]], state_ns[j] / length)
-                draw(&row, &noticed[0], &lines[number * tall * width])
+                draw(&row, &noticed[0])
     finally:
         free(row.covered)
         free(row.mixed)

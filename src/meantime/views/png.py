@@ -6,6 +6,8 @@ import struct
 import zlib
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -13,9 +15,9 @@ __all__ = ["indexed_png", "png"]
 
 _INDEXED, _RGBA = 3, 6
 
-# Filters of a row: none, and Up, by which a row of zeros repeats the row above it.
+# Filters of a row: none, and Up, the differences from the row above.
 _SAME = b"\0"
-_AS_ABOVE = b"\2"
+_UP = b"\2"
 
 
 def png(pixels: bytes, *, width: int, tall: int = 1) -> bytes:
@@ -25,11 +27,11 @@ def png(pixels: bytes, *, width: int, tall: int = 1) -> bytes:
     b'\x89PNG\r\n\x1a\n'
     """
     stride = 4 * width
-    repeats = (_AS_ABOVE + bytes(stride)) * (tall - 1)
+    repeats = (_UP + bytes(stride)) * (tall - 1)
     lines = b"".join(
         _SAME + pixels[start : start + stride] + repeats for start in range(0, len(pixels), stride)
     )
-    return _file(width, tall * len(pixels) // stride, _RGBA, b"", lines)
+    return _file(width, tall * len(pixels) // stride, _RGBA, b"", zlib.compress(lines, 1))
 
 
 def indexed_png(pixels: bytes, *, width: int, colors: Iterable[bytes]) -> bytes:
@@ -39,19 +41,24 @@ def indexed_png(pixels: bytes, *, width: int, colors: Iterable[bytes]) -> bytes:
     b'\x89PNG\r\n\x1a\n'
     """
     palette = _chunk(b"PLTE", b"\0\0\0" + b"".join(colors)) + _chunk(b"tRNS", b"\0")
-    lines = b"".join(
-        _SAME + pixels[start : start + width] for start in range(0, len(pixels), width)
-    )
-    return _file(width, len(pixels) // width, _INDEXED, palette, lines)
+    image = np.frombuffer(pixels, np.uint8).reshape(-1, width)
+    lines = np.empty((len(image), 1 + width), np.uint8)
+    lines[:, 0] = ord(_UP)
+    lines[:1, 1:] = image[:1]
+    np.subtract(image[1:], image[:-1], out=lines[1:, 1:])
+    # mostly zeros: to look for other repetitions than these costs more, and finds less
+    packer = zlib.compressobj(1, strategy=zlib.Z_RLE)
+    packed = packer.compress(lines.data) + packer.flush()
+    return _file(width, len(image), _INDEXED, palette, packed)
 
 
-def _file(width: int, height: int, kind: int, palette: bytes, lines: bytes) -> bytes:
+def _file(width: int, height: int, kind: int, palette: bytes, packed: bytes) -> bytes:
     return b"".join(
         (
             b"\x89PNG\r\n\x1a\n",
             _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)),
             palette,
-            _chunk(b"IDAT", zlib.compress(lines, 1)),
+            _chunk(b"IDAT", packed),
             _chunk(b"IEND", b""),
         )
     )
