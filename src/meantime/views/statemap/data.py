@@ -37,8 +37,7 @@ __all__ = [
 Existence: TypeAlias = Literal["state", "row", "always"]
 
 
-@dataclass(frozen=True, slots=True)
-class StateRow:
+class StateRow(NamedTuple):
     """One line of a legend: a state, and its colour on this page.
 
     Attributes:
@@ -54,7 +53,7 @@ class StateRow:
     dark: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Rectangles:
     """The rectangles of a panel, row after row, in order of time; none is without a state.
 
@@ -100,7 +99,7 @@ class Rectangles:
         return self
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class UnmergedRectangles:
     """Rectangles of which each is one interval, in half the memory that `Rectangles` takes.
 
@@ -150,7 +149,7 @@ class UnmergedRectangles:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Events:
     """Instants on rows, in order of time; with a target, an arrow to another row.
 
@@ -172,7 +171,7 @@ class Events:
         return len(self.time_ns)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SharedRows:
     """The entities of rows that several share, one after the other.
 
@@ -194,8 +193,7 @@ class SharedRows:
         return len(self.start_ns)
 
 
-@dataclass(frozen=True, slots=True)
-class Clipped:
+class Clipped(NamedTuple):
     """What the window and the filter left out: intervals before, intervals after, entities."""
 
     before: int
@@ -203,7 +201,7 @@ class Clipped:
     filtered: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StatemapPanel:
     """One of the stacked maps.
 
@@ -281,7 +279,7 @@ class Commands(NamedTuple):
     figures: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Statemap:
     """Panels from top to bottom, one above the other on one time axis, and how rows are sorted.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -67,8 +66,7 @@ class StateTable:
             self.states.append(State(name, len(self.states)))
 
 
-@dataclass(frozen=True, slots=True)
-class PanelSource:
+class PanelSource(NamedTuple):
     """The rows and states that a panel is drawn from.
 
     Attributes:

@@ -5,9 +5,8 @@ Above `_MOST_HEIGHT_PX` rows there are fewer pixels than rows, and adjacent rows
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -86,8 +85,7 @@ _HATCH = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
+class _Layout(NamedTuple):
     """Positions and sizes; all panels have one scale.
 
     Attributes:
