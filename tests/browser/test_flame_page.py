@@ -94,6 +94,32 @@ def test_enter_goes_from_match_to_match_the_widest_first(open_page: Open) -> Non
     assert page.locator(".found").text_content() == "2 of 2 found, 100.0\u202f%"
 
 
+def test_frames_of_libraries_fold_into_the_first_with_the_same_sums(open_page: Open) -> None:
+    own, other = "order (/srv/shop.py:4)", "retry (/srv/shop.py:9)"
+    route, call = (f"{name} (site-packages/web.py:1)" for name in ("route", "call"))
+    spans = {"t": [(own, 0, 100), (route, 0, 90), (call, 10, 60), (other, 20, 50), (call, 60, 70)]}
+    tree = span_tree(history_from_spans(spans).spans())
+    page = open_page(render(graph(tree, title="", unit="ns")))
+    page.keyboard.press("v")
+    page.locator("input").fill("call")
+    page.keyboard.press("Enter")
+
+    assert page.locator(".facts p").all_text_contents() == [
+        "route ⋯ (site-packages/web.py:1)",
+        "90\u202fns (90.0\u202f%)",
+        "in it and a function of libraries 60\u202fns",
+        "3 times",
+    ]
+    page.locator(".both").click()
+    assert page.locator(".function-table td.own").all_text_contents() == [
+        "60\u202fns 60.0\u202f%",
+        "30\u202fns 30.0\u202f%",
+        "10\u202fns 10.0\u202f%",
+    ]
+    page.reload()
+    assert page.locator(".fold").get_attribute("aria-pressed") == "true"
+
+
 def test_callers_and_callees_of_a_function(open_page: Open) -> None:
     page = open_page(flame())
 

@@ -305,6 +305,9 @@ def test_statistics_are_those_of_the_command(spans: Page, states: Page) -> None:
     assert [int(row["total_ns"]) for row in found["rows"]] == expected.total_ns.tolist()
     tick = next(row for row in found["rows"] if row["key"] == "tick")
     assert tick["histogram"] == [1, [2]]
+    read = next(row for row in found["rows"] if row["key"] == "read")
+    # the range has 64 parts of 15.625 ns
+    assert read["bars"] == [36, *[100] * 24, 60, *[0] * 38]
     one = states.get("/statistics?file=0&by=state&lanes=1&from=0&to=4")
     assert [(row["key"], row["total_ns"]) for row in one["rows"]] == [("a", "2"), ("b", "1")]
 

@@ -16,6 +16,8 @@ export interface CallTree {
   count: Float64Array;
   /** Of a comparison, the part of `value` from before; the rest is from after. */
   before?: Float64Array;
+  /** If runs of frames are folded: by node the names that are hidden in it, and the name of which another one is a fold. */
+  folds?: { hidden: ReadonlyMap<number, ReadonlySet<number>>; plain(name: number): number };
 }
 
 export interface Layout {

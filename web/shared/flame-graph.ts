@@ -116,13 +116,14 @@ export class FlameGraph {
       return null;
     }
     const named = Uint8Array.from(tree.names, (each) => Number(matches(each)));
-    this.style.wanted = new Wanted(Uint8Array.from(layout.boxes.name, (name) => named[name]!));
+    const isHit = Uint8Array.from(tree.name, (name, node) => named[name]! || Number(hiddenIn(tree, node).some((each) => named[each])));
+    this.style.wanted = new Wanted(Uint8Array.from(layout.node, (node) => isHit[node]!));
     const inside = new Uint8Array(tree.parent.length);
     let covered = 0;
     for (let node = 0; node < tree.parent.length; node++) {
       const caller = tree.parent[node]!;
       const within = caller >= 0 && inside[caller] === 1;
-      const hit = named[tree.name[node]!] === 1;
+      const hit = isHit[node] === 1;
       if (hit && layout.box[node]! >= 0) this.matches.push(node);
       if (hit && !within) covered += tree.value[node]!;
       inside[node] = within || hit ? 1 : 0;
@@ -310,8 +311,10 @@ export class FlameGraph {
     return (tree!.value[node]! - before) / Math.max(1, layout!.width - all) - before / Math.max(1, all);
   }
 
+  /** The name of the function of a node. */
   nameOf(node: number): string {
-    return this.tree!.names[this.tree!.name[node]!]!;
+    const { name, names, folds } = this.tree!;
+    return names[folds ? folds.plain(name[node]!) : name[node]!]!;
   }
 
   /** What a node took: its name, then facts. */
@@ -329,6 +332,8 @@ export class FlameGraph {
       return [title, `${options.amount(after)}, against ${options.amount(before[node]!)}${only} (${points})`, calls];
     }
     const part = `${options.amount(whole)} (${share(whole / layout!.width)})`;
+    const hidden = hiddenIn(tree!, node).length;
+    if (hidden) return [title, part, `in it and ${hidden === 1 ? "a function" : `${grouped(hidden)} functions`} of libraries ${options.amount(own[node]!)}`, calls];
     return [title, part, `itself ${options.amount(own[node]!)}`, calls];
   }
 
@@ -431,6 +436,11 @@ export class FlameGraph {
     this.select(layout.node[to]!);
     this.reveal(to);
   }
+}
+
+/** The names that are folded into a node. */
+function hiddenIn(tree: CallTree, node: number): number[] {
+  return [...(tree.folds?.hidden.get(node) ?? [])];
 }
 
 const sums = new WeakMap<CallTree, number>();

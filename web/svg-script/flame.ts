@@ -10,6 +10,7 @@ import { icon } from "../shared/icon";
 import type { Key } from "../shared/keys";
 import { listen } from "../shared/keys";
 import { Help, Theme, openPage } from "../shared/page";
+import { LibraryFold } from "../shared/library-fold";
 import { Sandwich } from "../shared/sandwich";
 import { SearchField } from "../shared/search-field";
 import { StatusBar } from "../shared/statusbar";
@@ -36,7 +37,7 @@ const head = readHead<Head>();
 const doubles = (name: string) => new Float64Array(readBlock(name).buffer);
 const integers = (name: string) => new Int32Array(readBlock(name).buffer);
 
-const tree: CallTree = {
+const whole: CallTree = {
   names: head.frames,
   parent: integers("parent"),
   name: integers("frame"),
@@ -45,6 +46,9 @@ const tree: CallTree = {
   count: doubles("count"),
   before: head.compared ? doubles("before") : undefined,
 };
+
+let total = 0;
+for (let node = 0; node < whole.parent.length; node++) if (whole.parent[node]! < 0) total += whole.value[node]!;
 
 function amount(value: number): string {
   return head.unit === "ns" ? duration(BigInt(Math.round(value)), 4) : `${grouped(value)} ${head.unit}`;
@@ -62,6 +66,8 @@ function page(body: HTMLElement): void {
   const main = h("main", {}, facts, picture);
   const status = new StatusBar();
   status.show("Draws the same", head.command);
+  /** The tree that is shown. */
+  let tree = whole;
   let chosen: string | null = null;
   let sandwiched = false;
   let started = false;
@@ -69,12 +75,12 @@ function page(body: HTMLElement): void {
   const graph = new FlameGraph(tooltip, {
     amount,
     selected: (node) => {
-      if (node !== null) chosen = tree.names[tree.name[node]!]!;
+      if (node !== null) chosen = graph.nameOf(node);
       describe(node);
       remember();
     },
     zoomed: (node) => {
-      place.textContent = node === null ? "" : `${share(tree.value[node]! / whole())} in view`;
+      place.textContent = node === null ? "" : `${share(tree.value[node]! / (total || 1))} in view`;
       reset.disabled = node === null;
       remember();
     },
@@ -100,21 +106,30 @@ function page(body: HTMLElement): void {
     graph.recolor();
     sandwich.recolor();
   });
+  const fold = new LibraryFold(false, () => {
+    show();
+    remember();
+  });
   const look = button(icon("theme"), "Light or dark (T)", () => theme.toggle());
   const help = button(icon("help"), "Keys (?)", () => keyHelp.toggle());
 
-  function whole(): number {
-    let sum = 0;
-    for (let node = 0; node < tree.parent.length; node++) if (tree.parent[node]! < 0) sum += tree.value[node]!;
-    return sum || 1;
+  /** Shows the tree again, folded or not: boxes are others then. */
+  function show(): void {
+    tree = fold.of(whole);
+    graph.show(tree);
+    search.look();
+    place.textContent = "";
+    reset.disabled = true;
+    describe(null);
+    if (sandwiched) sandwich.show(tree, chosen);
   }
 
   function describe(node: number | null): void {
     if (node === null) {
       facts.replaceChildren(
-        h("div", { class: "figure" }, amount(whole())),
+        h("div", { class: "figure" }, amount(total || 1)),
         fact("boxes", grouped(tree.parent.length)),
-        fact("functions", grouped(tree.names.length)),
+        fact("functions", grouped(whole.names.length)),
         ...head.notes.map((note) => h("p", { class: "muted" }, note)),
       );
       return;
@@ -157,6 +172,7 @@ function page(body: HTMLElement): void {
       view: sandwiched ? "callers" : null,
       function: sandwiched ? chosen : null,
       box: node === null ? null : String(node),
+      libraries: fold.isOn ? "folded" : null,
     });
   }
 
@@ -176,6 +192,7 @@ function page(body: HTMLElement): void {
     { keys: ["a"], label: "A", help: "to the left", action: () => graph.pan(-0.2) },
     { keys: ["d"], label: "D", help: "to the right", action: () => graph.pan(0.2) },
     { keys: ["c"], label: "C", help: "callers and callees", action: () => toggle() },
+    { keys: ["v"], label: "V", help: "fold or unfold libraries", action: () => fold.toggle() },
     ...(head.command ? [{ keys: ["y"], label: "Y", help: "copy the command", action: () => status.copyCommand() }] : []),
     { keys: ["t"], label: "T", help: "light or dark", action: () => theme.toggle() },
     { keys: ["?"], help: "this list", action: () => keyHelp.toggle() },
@@ -186,7 +203,7 @@ function page(body: HTMLElement): void {
       { class: "top" },
       h("h1", {}, shown(head.title)),
       h("p", {}, head.subtitle),
-      h("nav", {}, search.element, place, reset, both, look, help),
+      h("nav", {}, search.element, place, reset, fold.button, both, look, help),
     ),
     main,
     h("footer", { class: "foot" }, status.element),
@@ -202,11 +219,9 @@ function page(body: HTMLElement): void {
   ]);
   listen(keys);
   picture.append(graph.element);
-  graph.show(tree);
-  describe(null);
-  reset.disabled = true;
-
   const address = readAddress();
+  fold.isOn = address.get("libraries") === "folded";
+  show();
   search.text = address.get("q") ?? "";
   chosen = address.get("function");
   const node = Number(address.get("box") ?? NaN);

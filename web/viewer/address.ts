@@ -12,6 +12,7 @@ export interface Fields {
   order: string;
   density: string;
   clock: string;
+  folded: boolean;
 }
 
 /** Lanes are written by name; a name may have any character. */
@@ -37,6 +38,7 @@ export function remember(session: Session, fields: Fields, isStep: boolean): voi
       order: fields.order === "trace" ? null : fields.order,
       rows: fields.density === "normal" ? null : fields.density,
       clock: fields.clock === "start" ? null : fields.clock,
+      libraries: fields.folded ? null : "unfolded",
       open: session.toggles.join(SEPARATOR),
       move: session.files.flatMap(({ index, movedNs }) => (movedNs ? [`${index}_${movedNs}`] : [])).join(SEPARATOR),
       place: session.moves.flat().join(SEPARATOR),
@@ -84,6 +86,7 @@ export function recall(): Recalled {
     order: parts.get("order") ?? "trace",
     density: parts.get("rows") ?? "normal",
     clock: parts.get("clock") ?? "start",
+    folded: parts.get("libraries") !== "unfolded",
     toggles: list("open"),
     moves: list("move").flatMap((each) => {
       const found = /^(\d+)_(-?\d{1,19})$/.exec(each);

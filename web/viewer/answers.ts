@@ -3,6 +3,7 @@
 import type { CallTree } from "../shared/call-tree";
 import { button, h, name, replaceContent, setText, shown } from "../shared/dom";
 import { FlameGraph } from "../shared/flame-graph";
+import { LibraryFold } from "../shared/library-fold";
 import { duration, grouped, instant } from "../shared/format";
 import { css } from "../shared/name-colors";
 import { Panel } from "../shared/panel";
@@ -67,6 +68,12 @@ export class Answers {
   /** What the facts are about. */
   private readonly about = h("div", { class: "about" });
   private mode: FlameMode = "heavy";
+  /** Folded at first: own code would be far down in a panel. */
+  readonly fold = new LibraryFold(true, () => {
+    this.showTree();
+    this.changed();
+  });
+  private tree: CallTree | null = null;
   private flameUnit = "ns";
   /** What is before amounts that are estimates. */
   private flameSign = "";
@@ -247,7 +254,7 @@ export class Answers {
       this.flameUnit = found.unit;
       const isSampled = found.unit === "ns" && !file.info.counts.spans;
       this.flameSign = isSampled || session.source.missing !== null ? "≈ " : "";
-      const tree: CallTree = {
+      this.tree = {
         names: found.names,
         parent: Int32Array.from(found.parent),
         name: Int32Array.from(found.name),
@@ -256,12 +263,7 @@ export class Answers {
         count: Float64Array.from(found.count),
       };
       this.clearFailure();
-      this.graph.element.hidden = this.mode !== "heavy";
-      this.sandwich.element.hidden = this.mode !== "callers";
-      if (this.mode === "heavy") {
-        this.graph.show(tree);
-        this.graph.search(this.searched);
-      } else this.sandwich.show(tree, null);
+      this.showTree();
     } else if (tab === "heat") {
       const period = this.heat.periodFor(range.to - range.from);
       // of states the most important lane, as all lanes together are in some state nearly always
@@ -293,6 +295,18 @@ export class Answers {
     }
   }
 
+  /** Shows the call tree as a graph, or by function. */
+  private showTree(): void {
+    if (!this.tree) return;
+    const tree = this.fold.of(this.tree);
+    this.graph.element.hidden = this.mode !== "heavy";
+    this.sandwich.element.hidden = this.mode !== "callers";
+    if (this.mode === "heavy") {
+      this.graph.show(tree);
+      this.graph.search(this.searched);
+    } else this.sandwich.show(tree, null);
+  }
+
   private setCommand(file: FileModel, lane: number | undefined, name: string, options: string): void {
     const chosen = lane === undefined ? "" : laneOptions(file, lane, name);
     this.command = chosen === null ? null : command(this.session, file, name, options + chosen);
@@ -307,6 +321,7 @@ export class Answers {
     else if (tab === "heat") this.heat.fail(text);
     else if (tab === "moment") this.moment.fail(text);
     else if (tab === "flame") {
+      this.tree = null;
       this.graph.element.hidden = this.sandwich.element.hidden = true;
       this.clearFailure();
       this.flame.append(h("div", { class: "nothing" }, h("p", {}, shown(text))));
@@ -345,6 +360,7 @@ export class Answers {
           this.mode = each as FlameMode;
           this.redo();
         }),
+        this.fold.button,
       );
     } else if (tab === "heat") parts.push(this.heat.tools);
     else if (tab === "moment" && this.session.mark !== null) {

@@ -13,6 +13,8 @@ import type { Answers } from "./source";
 export type Asked = Record<string, string | number | bigint | null | undefined>;
 
 const BINS = 512;
+/** What sums of parts of bars may be off by, in hundredths of the highest. */
+const ROUNDING = 1e-6;
 const MOST_ROWS = 1000;
 
 export class Answering {
@@ -255,7 +257,7 @@ export class Answering {
         }
       }
     }
-    const rows = [...groups].map(([key, { total, self, durations }]): StatisticsRow => {
+    const rows = [...groups].map(([key, { total, self, durations, bars }]): StatisticsRow => {
       const sorted = Float64Array.from(durations).sort();
       const rank = (part: number) => String(sorted[Math.max(0, Math.ceil((part * sorted.length) / 100) - 1)]);
       const whose = Math.floor(key / names);
@@ -271,6 +273,10 @@ export class Answering {
         max_ns: String(sorted.at(-1)),
         histogram: histogram(sorted),
       };
+      if (bars) {
+        const most = Math.max(...bars);
+        made.bars = Array.from(bars, (each) => (most > 0 ? Math.ceil((100 * each) / most - ROUNDING) : 0));
+      }
       if (isSpans) made.self_ns = String(Math.max(0, Math.round(self)));
       else made.share = total / existed.get(whose)!;
       if (by === "state") made.kind = data.table.name[whose]!;

@@ -2,6 +2,7 @@
 
 import { TreeBuilder } from "../shared/call-tree";
 import type { CallTree } from "../shared/call-tree";
+import { BARS, addTo } from "./bars";
 import type { Data, Row } from "./embedded-data";
 import { lowerBound } from "./embedded-data";
 
@@ -10,6 +11,8 @@ export interface Group {
   /** The time outside of the spans directly inside. */
   self: number;
   durations: number[];
+  /** Of spans, how many are open at once in each part of the range. */
+  bars?: Float64Array;
 }
 
 /** Whether threads have spans that were recorded, not only those that samples show. */
@@ -40,9 +43,10 @@ export function spansByName(data: Data, from: number, to: number, lanes: Set<num
   const groupOf = (box: number) => {
     const name = data.merged.code[data.name[box]!]!;
     let group = groups.get(name);
-    if (!group) groups.set(name, (group = { total: 0, self: 0, durations: [] }));
+    if (!group) groups.set(name, (group = { total: 0, self: 0, durations: [], bars: new Float64Array(BARS) }));
     return group;
   };
+  const perBar = (to - from) / BARS;
   const tangled: number[] = [];
   for (const row of wanted(data, lanes)) {
     const isTangled = data.isTangled(row);
@@ -55,6 +59,7 @@ export function spansByName(data: Data, from: number, to: number, lanes: Set<num
       group.total += ns;
       group.self += ns;
       group.durations.push(high - low);
+      addTo(group.bars!, (low - from) / perBar, (high - from) / perBar, data.coverage(box));
       if (isTangled) tangled.push(box);
       if (!below) return;
       for (; child < below.last && data.start[child]! < high; child++) {

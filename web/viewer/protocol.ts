@@ -177,6 +177,8 @@ export interface StatisticsRow {
   min_ns?: Ns | null;
   max_ns?: Ns | null;
   histogram?: [number, number[]] | null;
+  /** How many spans are open at once over the range, 0 to 100. */
+  bars?: number[];
   self?: number;
   total?: number;
   unit?: string;

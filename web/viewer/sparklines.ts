@@ -1,13 +1,12 @@
 /** How much of each state there is over a range, for the rows of a table. */
 
+import { BARS, addTo } from "./bars";
 import type { FileModel } from "./model";
 import { OF_STATES } from "./model";
 import { BINS } from "./protocol";
 import type { StatisticsRow } from "./protocol";
 import type { Source } from "./source";
 
-/** The bars of a line. */
-export const BARS = 64;
 /** Each costs one or two tiles. */
 const MOST_GROUPS = 24;
 
@@ -56,10 +55,4 @@ export async function loadsOf(source: Source, file: FileModel, kinds: ReadonlySe
     }
   }
   return loads;
-}
-
-/** Adds what lasts from one place to another, in bars, as the mean of each. */
-function addTo(bars: Float64Array, from: number, to: number, amount: number): void {
-  const last = Math.min(BARS, Math.ceil(to));
-  for (let bar = Math.max(0, Math.floor(from)); bar < last; bar++) bars[bar]! += amount * (Math.min(to, bar + 1) - Math.max(from, bar));
 }

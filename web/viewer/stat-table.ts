@@ -4,9 +4,10 @@ import { h, name, shown } from "../shared/dom";
 import { download } from "../shared/download";
 import { duration, exact, grouped, share } from "../shared/format";
 import { css } from "../shared/name-colors";
+import { BARS } from "./bars";
 import { differenceTable } from "./difference-table";
 import type { Statistics, StatisticsRow } from "./protocol";
-import { BARS, keyOf } from "./sparklines";
+import { keyOf } from "./sparklines";
 import type { Loads } from "./sparklines";
 
 type Key = "key" | "total" | "self" | "count" | "mean" | "median" | "p99" | "longest";
@@ -127,7 +128,9 @@ export class StatTable {
     const hasHistograms = rows.some((row) => row.histogram?.[1].length);
     if (hasHistograms) head.append(h("th", { class: "wide", title: "1 µs to 17 s, logarithmic; the height is the square root of the count" }, "durations"));
     const { loads } = this;
-    if (loads) head.append(h("th", { class: "wide over", title: "How many are in the state at once; the highest bar is the greatest of the row" }, "over the range"));
+    const isSpans = rows.some((row) => row.bars);
+    const isOver = loads !== null || isSpans;
+    if (isOver) head.append(h("th", { class: "wide over", title: `How many are ${isSpans ? "open" : "in the state"} at once; the highest bar is the greatest of the row` }, "over the range"));
     const amount = (value: bigint | null) => (value === null ? "–" : unit === "ns" ? duration(value) : grouped(Number(value)));
     const body = rows.slice(0, MOST_ROWS).map((row) => {
       const pixel = this.color(row, statistics.by);
@@ -147,8 +150,8 @@ export class StatTable {
         made.append(h("td", { class: "part" }, h("span", {}, nearly.times + share(part)), h("span", { class: "bar" }, bar)));
       }
       if (hasHistograms) made.append(h("td", { class: "wide" }, row.histogram ? histogram(row.histogram, pixel) : null));
-      if (loads) {
-        const bars = loads.get(keyOf(row));
+      if (isOver) {
+        const bars = row.bars ?? loads?.get(keyOf(row));
         made.append(h("td", { class: "wide over" }, bars ? sparkline(bars, pixel) : null));
       }
       const choose = () => this.chosen(row);
@@ -209,12 +212,12 @@ function histogram([first, counts]: [number, number[]], pixel: number | null): S
   return chart(HISTOGRAM, d, pixel, step - 1);
 }
 
-function sparkline(bars: Float64Array, pixel: number | null): SVGElement {
+function sparkline(bars: ArrayLike<number>, pixel: number | null): SVGElement {
   const { width, height } = SPARKLINE;
-  const most = Math.max(...bars);
+  const most = Math.max(...Array.from(bars));
   const step = width / BARS;
   let d = "";
-  bars.forEach((load, bar) => {
+  Array.from(bars).forEach((load, bar) => {
     if (load > 0) d += `M${(bar + 0.5) * step} ${height}v${-Math.max(1, (load / most) * (height - 1)).toFixed(1)}`;
   });
   return chart(SPARKLINE, d, pixel, step);

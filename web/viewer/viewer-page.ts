@@ -299,7 +299,7 @@ export class ViewerPage {
     this.status.show("", command);
     setText(this.sameAs, command === null ? "" : "Same as the command");
     this.showNotice();
-    remember(session, { tab: this.answers.panel.tab, by: this.answers.by, search: this.field.text, filter: this.filter.value, order: this.order, density: this.density, clock: this.clock.value }, this.isStep);
+    remember(session, { tab: this.answers.panel.tab, by: this.answers.by, search: this.field.text, filter: this.filter.value, order: this.order, density: this.density, clock: this.clock.value, folded: this.answers.fold.isOn }, this.isStep);
     this.isStep = false;
     if (document.activeElement !== this.laneMenu) this.drawLaneMenu();
     if (!this.isReading) {
@@ -990,6 +990,7 @@ export class ViewerPage {
       this.filterLanes();
     }
     if (this.order !== wanted.order) void this.sortLanes(wanted.order as Order);
+    this.answers.fold.isOn = wanted.folded;
     if (this.density !== wanted.density) this.setDensity(wanted.density in DENSITIES ? (wanted.density as Density) : "normal");
     this.field.text = wanted.search;
     const lane = wanted.thing && session.laneByKey(wanted.thing.key);
@@ -1202,6 +1203,7 @@ export class ViewerPage {
       { keys: ["o"], label: "O", help: "sort lanes: trace, name, first activity, time", action: () => void this.sortLanes(ORDERS[(ORDERS.indexOf(this.order) + 1) % ORDERS.length]!) },
       { keys: ["g"], label: "G", help: "lower or higher lanes", action: () => this.setDensity(({ compact: "normal", normal: "roomy", roomy: "compact" } as const)[this.density]) },
       { keys: ["1…4"], label: "Shift + 1 … 4", help: "what stands out, statistics, flame graph, heat map", action: () => {} },
+      { keys: ["v"], label: "V", help: "fold or unfold libraries in the flame graph", action: () => this.answers.fold.toggle() },
       { keys: ["c"], label: "C", help: "copy the command", action: () => this.status.copyCommand() },
       { keys: ["l"], label: "L", help: "copy the link", action: () => this.share() },
       { keys: ["m"], label: "M", help: "note on the selection", action: () => this.note() },

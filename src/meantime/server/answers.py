@@ -14,6 +14,7 @@ import numpy as np
 
 from meantime.errors import TimeRangeError, UsageError
 from meantime.kernels.calls import count_states
+from meantime.kernels.pixel_columns import state_load
 from meantime.names import merged_names
 from meantime.query.durations import span_statistics
 from meantime.query.findings import findings
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s
     from meantime.history import History
+    from meantime.history.spans import SpanTable
     from meantime.query.offsets.map import Kind
     from meantime.server.lanes import LaneTree
 
@@ -46,6 +48,12 @@ _MOST_NODES = 50_000
 _MOST_CELLS = 1 << 22
 _MOST_FINDINGS = 100
 _BUCKETS = 63
+# So many rows of names have bars, and as many bars; they are sums of bins.
+_MOST_BARS = 300
+_BARS = 64
+_BINS = 512
+# What sums of parts of bins may be off by, in hundredths of the highest bar.
+_ROUNDING = 1e-6
 _MAPPED = {
     "state": "states",
     "packed": "states",
@@ -123,13 +131,23 @@ def statistics(
         for name, column in found.columns().items()
         if isinstance(column, np.ndarray)
     }
-    histograms = _span_histograms(history, quarks, start_ns, end_ns) if by == "name" else {}
+    histograms: dict[str | None, Any] = {}
+    bars: list[list[int]] = []
+    if by == "name":
+        spans = history.spans(quarks, start_ns=start_ns, end_ns=end_ns)
+        names, codes = merged_names(spans.name.names, spans.name.codes)
+        histograms = _span_histograms(spans, names, codes, (start_ns, end_ns))
+        rank = {key: row for row, key in enumerate(found.keys[:_MOST_BARS])}
+        ranks = np.array([rank.get(name, -1) for name in names], np.int32)
+        bars = _span_bars(spans, ranks[codes], len(rank), (start_ns, end_ns))
     rows = []
     for row, key in enumerate(found.keys[:_MOST_ROWS]):
         values: dict[str, Any] = {"key": key}
         values |= {name: column[row] for name, column in columns.items()}
         values["mean_ns"] = values["total_ns"] / values["count"]
         values["histogram"] = histograms.get(key)
+        if row < len(bars):
+            values["bars"] = bars[row]
         rows.append(values)
     return {
         "by": by,
@@ -207,10 +225,8 @@ def _trimmed(counts: npt.NDArray[np.int64]) -> list[Any] | None:
 
 
 def _span_histograms(
-    history: History, quarks: Int32s, start_ns: int, end_ns: int
+    spans: SpanTable, names: list[str], codes: Int32s, range_ns: tuple[int, int]
 ) -> dict[str | None, Any]:
-    spans = history.spans(quarks, start_ns=start_ns, end_ns=end_ns)
-    names, codes = merged_names(spans.name.names, spans.name.codes)
     counts = np.zeros((len(names), _BUCKETS + 1), np.int64)
     count_states(
         np.zeros(len(spans), np.int32),
@@ -218,8 +234,7 @@ def _span_histograms(
         spans.end_ns,
         codes,
         np.arange(len(names), dtype=np.int32),
-        start_ns,
-        end_ns,
+        *range_ns,
         0,
         np.zeros((len(names), 4), np.uint64),
         counts,
@@ -229,6 +244,34 @@ def _span_histograms(
     # durations of 0 and of 1 ns
     counts[:, 1] += counts[:, 0]
     return {name: _trimmed(counts[row, 1:]) for row, name in enumerate(names)}
+
+
+def _span_bars(
+    spans: SpanTable, rows: Int32s, count: int, range_ns: tuple[int, int]
+) -> list[list[int]]:
+    """Return by row how many spans are open at once over a range, in bars of 0 to 100.
+
+    Args:
+        spans: The spans.
+        rows: The row of each, or -1.
+        count: How many rows there are.
+        range_ns: The range, which the bars divide evenly.
+    """
+    start_ns, end_ns = range_ns
+    width_ns = end_ns - start_ns
+    level = max(0, (-(-width_ns // _BINS) - 1).bit_length())
+    partly, whole = np.zeros((count, _BINS)), np.zeros((count, _BINS + 1), np.int64)
+    state_load(spans.start_ns, spans.end_ns, rows, start_ns, end_ns, start_ns, level, partly, whole)
+    # what ends with the last bin changes `whole` after it
+    open_ = partly + np.cumsum(whole[:, :_BINS], axis=1)
+    edges = np.arange(_BINS + 1) * (_BARS * (1 << level) / width_ns)
+    bar = np.arange(_BARS)
+    until = np.minimum(edges[1:, None], bar + 1) - np.maximum(edges[:-1, None], bar)
+    bars = open_ @ np.maximum(until, 0)
+    most = bars.max(axis=1, keepdims=True)
+    high = np.ceil(bars * (100 / np.where(most > 0, most, 1)) - _ROUNDING)
+    found: list[list[int]] = np.maximum(high, 0).astype(np.int64).tolist()
+    return found
 
 
 def flame(tree: LaneTree, asked: Asked) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import { download } from "../../shared/download";
 import { FlameGraph } from "../../shared/flame-graph";
 import { duration, exact } from "../../shared/format";
 import { FunctionTable } from "../../shared/function-table";
+import { LibraryFold } from "../../shared/library-fold";
 import { Panel } from "../../shared/panel";
 import { addGrip } from "../../shared/panel-grip";
 import { Sandwich } from "../../shared/sandwich";
@@ -21,6 +22,10 @@ export class Answers {
   private readonly sandwich: Sandwich;
   private readonly table: FunctionTable;
   private readonly scratch = new Scratch();
+  private readonly fold = new LibraryFold(false, () => {
+    this.invalidate();
+    this.answer();
+  });
   private answered = "";
 
   /**
@@ -49,7 +54,7 @@ export class Answers {
         { id: "heavy", label: "Left heavy", key: "Shift+2", content: this.graph.element },
         { id: "callers", label: "Callers and callees", key: "Shift+3", content: this.sandwich.element },
       ],
-      h("span", { class: "tools" }, button("Save CSV", "Save the statistics as CSV (e)", () => this.save(), { class: "small" })),
+      h("span", { class: "tools" }, this.fold.button, button("Save CSV", "Save the statistics as CSV (e)", () => this.save(), { class: "small" })),
       changed,
     );
     addGrip(this.panel.element);
@@ -93,7 +98,7 @@ export class Answers {
       for (const { own } of rows) whole += own;
       this.table.show(rows, session.columns.names, whole);
     } else {
-      const tree = statistics.tree();
+      const tree = this.fold.of(statistics.tree());
       if (this.panel.tab === "heavy") this.graph.show(tree);
       else this.sandwich.show(tree, session.named);
     }

@@ -2,6 +2,7 @@
 
 import { button, h } from "../../shared/dom";
 import { FlameGraph } from "../../shared/flame-graph";
+import { LibraryFold } from "../../shared/library-fold";
 import { grouped, share, short } from "../../shared/format";
 import type { HeatState } from "../../shared/heat-state";
 import { SearchField } from "../../shared/search-field";
@@ -15,6 +16,7 @@ export class SelectionFlame {
   readonly search: SearchField;
   private readonly graph: FlameGraph;
   private readonly amount: (value: number) => string;
+  private readonly fold = new LibraryFold(false, () => this.show());
   private readonly about = h("p", { class: "about muted" });
   private readonly empty = h("p", { class: "empty muted" });
   private stacks: StackCells | null = null;
@@ -46,7 +48,7 @@ export class SelectionFlame {
       "Search functions",
     );
     const whole = button("Reset zoom", "Show the whole graph", () => this.graph.zoom(null), { class: "small" });
-    this.element = h("div", { class: "selection-flame" }, h("div", { class: "flame-head" }, this.about, this.search.element, whole), this.graph.element, this.empty);
+    this.element = h("div", { class: "selection-flame" }, h("div", { class: "flame-head" }, this.about, this.search.element, this.fold.button, whole), this.graph.element, this.empty);
     state.listen((change) => change !== "view" && this.showSoon());
     void this.load(packed);
   }
@@ -103,7 +105,7 @@ export class SelectionFlame {
     }
     this.graph.element.hidden = false;
     this.empty.hidden = true;
-    this.graph.show(tree);
+    this.graph.show(this.fold.of(tree));
     this.search.look();
     const compared = before ? "B compared with A: red has a larger share in B, blue in A" : "";
     const { least } = model.head;
