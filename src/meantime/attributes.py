@@ -61,7 +61,7 @@ ANY, ANY_DEPTH, UP = Wildcard
 Pattern: TypeAlias = "str | Sequence[str | Wildcard]"
 
 _SPECIAL = re.compile(r"[/*\\]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = "[\ud800-\udfff]"
 _ELEMENT = re.compile(r"(?:[^/\\]|\\.)*", re.DOTALL)
 _NEAREST = 3
 _SEARCHED_FOR_NEAREST = 2_000
@@ -86,7 +86,7 @@ def unicode_of(text: str) -> str:
     >>> unicode_of("a\ud800")
     'a\ufffd'
     """
-    return _SURROGATE.sub("\ufffd", text)
+    return text if text.isascii() else re.sub(_SURROGATE, "\ufffd", text)
 
 
 def entity_name(path: Path) -> str:

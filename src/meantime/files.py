@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
 __all__ = ["whole_file", "write_whole"]
 
@@ -24,17 +23,15 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     # in the target's own directory, since a rename is atomic within a file system only; a symbolic
     # link is resolved, so that it still refers to the result
     target = path.resolve()
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    # not by tempfile, which takes 2 ms to import and makes private files; a result is not private
+    temporary = target.parent / f".{target.name}.{os.urandom(4).hex()}"
+    file = temporary.open("xb")
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with file:
             yield file
-        # the mask can only be read by setting it
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)  # noqa: PTH101 - mkstemp makes it private; a result is not
-        os.replace(name, target)  # noqa: PTH105 - the pair of mkstemp
+        temporary.replace(target)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 

@@ -73,7 +73,10 @@ def is_url(path: object) -> bool:
     >>> is_url("s3://bucket/a.mth"), is_url("/tmp/a.mth"), is_url("C:/a.mth")
     (True, False, False)
     """
-    return isinstance(path, str | os.PathLike) and re.match(_URL, os.fspath(path)) is not None
+    if not isinstance(path, str | os.PathLike):
+        return False
+    text = os.fspath(path)
+    return "://" in text and re.match(_URL, text) is not None
 
 
 @overload
@@ -86,7 +89,7 @@ def store_url(path: Any) -> Any:
     >>> store_url("https://me:secret@host/a.json?signature=secret")
     'https://host/a.json'
     """
-    if not isinstance(path, str) or isinstance(path, StoreUrl):
+    if not isinstance(path, str) or isinstance(path, StoreUrl) or "://" not in path:
         return path
     found = re.fullmatch(_URL, path)
     if found is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import sys
 from contextlib import contextmanager
@@ -87,7 +86,7 @@ def written_locally(output: str, last: str, *, force: bool, keep: bool = False) 
         yield str(local)
     except BaseException:
         if not (keep and any(local.parent.iterdir())):
-            shutil.rmtree(local.parent, ignore_errors=True)
+            _remove(local.parent)
         raise
     try:
         if local.is_dir():
@@ -96,7 +95,7 @@ def written_locally(output: str, last: str, *, force: bool, keep: bool = False) 
             put_file(local, output)
     except MeantimeError as error:
         raise OutputError(f"{error}; it is in {local}") from None
-    shutil.rmtree(local.parent, ignore_errors=True)
+    _remove(local.parent)
 
 
 @contextmanager
@@ -114,10 +113,16 @@ def replacing(path: Path | None) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        shutil.rmtree(path, ignore_errors=True)
+        _remove(path)
         aside.rename(path)
         raise
-    shutil.rmtree(aside)
+    _remove(aside, ignore_errors=False)
+
+
+def _remove(directory: Path, *, ignore_errors: bool = True) -> None:
+    from shutil import rmtree  # noqa: PLC0415 - with its compressors 2 ms, and few outputs need it
+
+    rmtree(directory, ignore_errors=ignore_errors)
 
 
 def _opened(path: str) -> AbstractContextManager[IO[bytes]]:

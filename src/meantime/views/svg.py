@@ -24,9 +24,8 @@ __all__ = [
     "without_prefix",
 ]
 
-_UNFIT = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
-)
+# None of them is printable.
+_UNFIT = "[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 _RANK = " · "
 _MARKUP = re.compile("[&<>\"']")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"}
@@ -44,7 +43,7 @@ def shown(text: str) -> str:
     >>> shown("a\nb\x00\ud800")
     'a␊b␀�'
     """
-    return _UNFIT.sub(_picture, text)
+    return text if text.isprintable() else re.sub(_UNFIT, _picture, text)
 
 
 def _picture(match: re.Match[str]) -> str:
