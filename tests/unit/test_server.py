@@ -21,7 +21,7 @@ from meantime.history.store import Store
 from meantime.query.durations import span_statistics
 from meantime.query.handles import choose_lanes
 from meantime.query.threads import thread_quarks
-from meantime.server import app, span_overview, sql, tiles
+from meantime.server import app, questions, span_overview, sql, tiles
 from meantime.server.app import application
 from meantime.server.demo import demo_session
 from meantime.server.session import Session
@@ -565,7 +565,7 @@ def test_an_answer_is_computed_once_for_all_who_wait_and_ends_when_they_go(
             ended.append(1)
         return {"total_ns": 7}
 
-    monkeypatch.setitem(app._LONG, "flame", adds_up)
+    monkeypatch.setitem(questions.LONG, "flame", adds_up)
     page = Page(history_from_picture("cpu0  ab"))
 
     async def ask(*targets: str) -> list[Any]:
@@ -725,7 +725,7 @@ def test_a_defect_of_a_reader_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
     def fail(*_: object, **__: object) -> None:
         raise KeyError("x")
 
-    monkeypatch.setattr("meantime.server.session.open_trace", fail)
+    monkeypatch.setattr("meantime.readers.open_trace", fail)
     monkeypatch.setattr("threading.excepthook", lambda _: None)
     (tmp_path / "x.jsonl").write_text('{"time_ns": 1, "name": "a"}\n')
 
@@ -995,7 +995,7 @@ def test_no_parameter_is_a_defect() -> None:
     page = Page(history_from_spans({"main": [("a", 0, 10), ("b", 2, 5)]}))
     asked = {"file": "0", "lane": "1", "time": "5", "text": "a", "span": "0", "period": "10"}
     values = ("-1", "nan", str(2**63 - 1))
-    for endpoint in (*app._QUESTIONS, *app._LONG):
+    for endpoint in (*questions.QUESTIONS, *questions.LONG):
         for name in (*asked, "lanes", "row", "width", "from", "to", "by", "rows", "limit"):
             for value in values:
                 reply = page.ask(f"/{endpoint}?{urlencode({**asked, name: value})}")

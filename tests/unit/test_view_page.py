@@ -139,7 +139,7 @@ def test_a_file_that_fails_after_a_part_of_it_was_shown_makes_no_page(
 
     assert file.shown is not None
     with pytest.raises(MeantimeError, match=r"cut\.statemap:80002: "):
-        list(page(session))
+        list(page(session, most_bytes=1 << 30))
 
 
 def test_a_trace_without_any_lane_is_a_page(tmp_path: Path) -> None:

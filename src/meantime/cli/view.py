@@ -126,7 +126,7 @@ def _write(output: str, opened: Callable[..., View], max_size: str | None) -> No
     most_bytes = None if max_size is None else parse_size(max_size)
     import_numpy()
     from meantime.cli.output import write  # noqa: PLC0415 - only once the command line is sound
-    from meantime.server.onefile import MOST_BYTES  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.server.view import MOST_BYTES  # noqa: PLC0415 - NumPy is not for --help
 
     shown = opened(most_bytes=MOST_BYTES if most_bytes is None else most_bytes)
     write(output, shown.render("html"))

@@ -13,6 +13,7 @@ from meantime.attribute_paths import (
     host_and_path,
     is_in_thread,
     process_id,
+    process_path,
 )
 from meantime.attributes import entity_name
 from meantime.columns import distinct
@@ -35,6 +36,7 @@ __all__ = [
     "host_of",
     "numbered",
     "on_host",
+    "process_title",
     "sampled_or_spanned",
     "thread_of",
     "thread_quarks",
@@ -147,6 +149,16 @@ def thread_title(whose: Thread) -> str:
         return own
     process = f"{whose.process} {whose.pid}" if whose.process else str(whose.pid)
     return f"{process} / {own}"
+
+
+def process_title(history: History, quark: int) -> str:
+    """Return the title of the process of an attribute; empty if it is in none."""
+    pid = process_id(history.attributes.path(quark))
+    if pid is None:
+        return ""
+    process = history.find(*process_path(pid))
+    name = None if process is None else history.names.get(process)
+    return f"{name} {pid}" if name else pid
 
 
 def thread_quarks(history: History) -> Int32s:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.columns import distinct
 from meantime.names import merged_names
+from meantime.query.sample_units import sample_unit
 from meantime.query.stacks import CallTree, left_heavy, sample_tree, span_tree
 from meantime.query.threads import thread_quarks
 from meantime.stacks import StackTable
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s
     from meantime.history.history import History
-    from meantime.history.samples import SampleTable
     from meantime.query.stacks import Difference
 
 __all__ = [
@@ -27,11 +26,8 @@ __all__ = [
     "by_name",
     "call_tree",
     "compared_rows",
-    "sample_unit",
     "tree_rows",
 ]
-
-_IN_TIME = {"wall", "cpu-clock", "task-clock", "on-cpu", "off-cpu"}
 
 
 def call_tree(
@@ -67,18 +63,6 @@ def call_tree(
         return span_tree(spans, start_ns=start_ns, end_ns=end_ns), "ns"
     samples = history.samples(quarks, start_ns=start_ns, end_ns=end_ns, event=event)
     return sample_tree(samples), sample_unit(samples)
-
-
-def sample_unit(samples: SampleTable) -> str:
-    """Return the unit of the weights of samples: as the trace says, `ns`, or names of events."""
-    used = distinct(samples.event.codes)
-    events = {None if code < 0 else samples.event.names[code] for code in used.tolist()}
-    if samples.units and len(units := {samples.units.get(str(event), "") for event in events}) == 1:
-        (unit,) = units
-        return unit
-    # perf appends the requested precision to the event: cpu-clock:ppp
-    in_time = {str(event).partition(":")[0] for event in events} <= _IN_TIME
-    return "ns" if in_time else "/".join(sorted(map(str, events)))
 
 
 class NameWeight(NamedTuple):

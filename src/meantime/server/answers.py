@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from meantime.query.offsets.map import Kind
     from meantime.server.lanes import LaneTree
 
-__all__ = ["Asked", "document", "flame", "flows", "heat", "stands_out", "statistics"]
+__all__ = ["Asked", "flame", "flows", "heat", "stands_out", "statistics"]
 
 _MOST_ROWS = 1_000
 _MOST_NODES = 50_000
@@ -75,26 +75,6 @@ class Asked(NamedTuple):
     start_ns: int | None
     end_ns: int | None
     lanes: Sequence[int] | None
-
-
-def document(value: Any, key: str = "") -> Any:
-    """Return JSON values in which times are texts.
-
-    >>> document({"end_ns": 5, "lost_ns": [[1, 2]], "count": 3})
-    {'end_ns': '5', 'lost_ns': [['1', '2']], 'count': 3}
-    """
-    if isinstance(value, dict):
-        return {name: document(each, name) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        if not key.endswith("_ns") and value and isinstance(value[0], str | int | float):
-            # long columns are of one kind
-            return value
-        return [document(each, key) for each in value]
-    if key.endswith("_ns") and isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    if key.endswith("_ns") and isinstance(value, float):
-        return str(round(value))
-    return value
 
 
 def statistics(

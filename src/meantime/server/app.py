@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from importlib import import_module
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -21,19 +22,17 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from meantime.errors import MeantimeError, UsageError
-from meantime.server import answers, places
-from meantime.server.critical_path import why
+from meantime.server.documents import document
 from meantime.server.lane_columns import packed_columns
-from meantime.server.moment import activity, moment
 from meantime.server.notes import MOST_BYTES, TOO_LARGE, ChangedError, Notes, ReadOnlyError
-from meantime.server.search import search
+from meantime.server.parameters import MOST_TEXT, optional, part_of, whole
 from meantime.server.sql import MOST_CHARACTERS, Statement, is_installed
 from meantime.server.tiles import Place, standing, tile
 from meantime.server.work import Answers
-from meantime.units import MAX_NS
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from types import ModuleType
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -55,8 +54,6 @@ _TYPES = {
     "css": "text/css; charset=utf-8",
     "svg": "image/svg+xml",
 }
-_MOST_TEXT = 1_000
-_MOST_LIMIT = 10_000
 _MOST_TAGS = 100_000
 # What was asked for and nobody waits for any more; nginx's status for it.
 _CLOSED = 499
@@ -78,15 +75,7 @@ def application(session: Session) -> ASGIApp:
         Route("/notes", served.notes, methods=["GET", "PUT"]),
         Route("/progress", served.progress, methods=["GET"]),
         Route("/sql", served.sql, methods=["GET"]),
-        *(
-            Route(f"/{name}", served.answer(question), methods=["GET"])
-            for name, question in _QUESTIONS.items()
-        ),
-        *(
-            Route(f"/{name}", served.long_answer(question), methods=["GET"])
-            for name, question in _LONG.items()
-        ),
-        Route("/{name}", served.asset, methods=["GET"]),
+        Route("/{name}", served.named, methods=["GET"]),
     ]
     app = Starlette(
         routes=routes,
@@ -148,7 +137,7 @@ def _headers() -> dict[str, str]:
 
 
 def _json(value: Any) -> bytes:
-    return _text(answers.document(value))
+    return _text(document(value))
 
 
 def _text(value: Any) -> bytes:
@@ -174,165 +163,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 async def _failed(request: Request, error: Exception) -> Response:
     """Return the answer to a request that met a defect of meantime; its text goes to the log."""
     del request
-    return _error(500, f"{type(error).__name__}: {error}"[:_MOST_TEXT])
-
-
-def _whole(parameters: Mapping[str, str], name: str, default: int | None = None) -> int:
-    """Return an integer that a page sent.
-
-    Raises:
-        UsageError: If it is not one of 64 bits, or missing without a default.
-    """
-    text = parameters.get(name)
-    if text is None or not text:
-        if default is None:
-            raise UsageError(f"{name} is missing")
-        return default
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdecimal()) or len(digits) > 20:
-        raise UsageError(f"{name} is {text[:40]!r}: it is an integer")
-    if abs(int(text)) > MAX_NS:
-        raise UsageError(f"{name} is {text}: it is beyond 64 bits")
-    return int(text)
-
-
-def _optional(parameters: Mapping[str, str], name: str) -> int | None:
-    return _whole(parameters, name) if parameters.get(name) else None
-
-
-def _lanes(parameters: Mapping[str, str], tree: LaneTree) -> list[int] | None:
-    """Return the lanes that a page names; None if it names none.
-
-    Raises:
-        LookupError: If there is no such lane.
-    """
-    text = parameters.get("lanes")
-    if not text:
-        return None
-    lanes = [_whole({"lanes": each}, "lanes") for each in text.split(",")]
-    for lane in lanes:
-        if not 0 <= lane < len(tree.lanes):
-            raise LookupError(f"there is no lane {lane}")
-    return lanes
-
-
-def _part(parameters: Mapping[str, str], tree: LaneTree) -> range:
-    """Return the lanes in a part of a large group that a page names.
-
-    Raises:
-        LookupError: If it is none.
-    """
-    group = _whole(parameters, "within")
-    if group not in tree.parts:
-        raise LookupError(f"lane {group} is not a part of a large group")
-    return tree.parts[group]
-
-
-def _limit(parameters: Mapping[str, str], default: int) -> int:
-    return max(0, min(_whole(parameters, "limit", default), _MOST_LIMIT))
-
-
-def _range(parameters: Mapping[str, str]) -> tuple[int | None, int | None]:
-    start_ns, end_ns = _optional(parameters, "from"), _optional(parameters, "to")
-    if start_ns is not None and end_ns is not None and end_ns <= start_ns:
-        raise UsageError("the range is empty: from is before to")
-    return start_ns, end_ns
-
-
-def _asked(tree: LaneTree, parameters: Mapping[str, str]) -> answers.Asked:
-    return answers.Asked(*_range(parameters), _lanes(parameters, tree))
-
-
-def _spot(parameters: Mapping[str, str]) -> tuple[int, int, int]:
-    """Return a lane, a row and a time."""
-    return _whole(parameters, "lane"), _whole(parameters, "row", 0), _whole(parameters, "time")
-
-
-def _at(tree: LaneTree, asked: Mapping[str, str]) -> Any:
-    return places.at(tree, *_spot(asked), _whole(asked, "width", 1))
-
-
-def _span(tree: LaneTree, asked: Mapping[str, str]) -> Any:
-    return places.span(tree, _whole(asked, "span"))
-
-
-def _statistics(
-    file: OpenFile, tree: LaneTree, asked: Mapping[str, str], progress: Progress
-) -> Any:
-    del file
-    return answers.statistics(tree, asked.get("by", "state"), _asked(tree, asked), progress)
-
-
-def _findings(file: OpenFile, tree: LaneTree, asked: Mapping[str, str], progress: Progress) -> Any:
-    about = answers.Asked(*_range(asked), None)
-    return answers.stands_out(tree, file.path or file.name, about, progress)
-
-
-def _flame(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
-    return answers.flame(tree, _asked(tree, asked))
-
-
-def _heat(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
-    period_ns = _whole(asked, "period", 10**9)
-    rows = _whole(asked, "rows", min(50, max(1, period_ns)))
-    if period_ns < 1:
-        raise UsageError("the period is at least 1 ns")
-    return answers.heat(tree, _asked(tree, asked), period_ns, rows, asked.get("state"))
-
-
-def _search(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
-    text = asked.get("text", "")
-    if not 0 < len(text) <= _MOST_TEXT:
-        raise UsageError(f"the text to search for has from 1 to {_MOST_TEXT} characters")
-    return search(tree, text, *_range(asked), _limit(asked, 100))
-
-
-def _neighbors(tree: LaneTree, asked: Mapping[str, str]) -> Any:
-    return places.neighbors(tree, *_spot(asked), asked.get("name"))
-
-
-def _points(tree: LaneTree, asked: Mapping[str, str]) -> Any:
-    lanes = _lanes(asked, tree)
-    quarks = None if lanes is None else tree.quarks(lanes)
-    return places.points(tree, quarks, *_range(asked), _limit(asked, 1_000))
-
-
-def _flows(tree: LaneTree, asked: Mapping[str, str]) -> Any:
-    return answers.flows(tree, _asked(tree, asked), _limit(asked, 1_000))
-
-
-def _moment(tree: LaneTree, asked: Mapping[str, str]) -> Any:
-    return moment(tree, _whole(asked, "time"))
-
-
-def _activity(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
-    return activity(tree, _asked(tree, asked), asked.get("state") or None)
-
-
-def _why(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
-    thread = asked.get("thread", "")
-    if len(thread) > _MOST_TEXT:
-        raise UsageError(f"a thread has at most {_MOST_TEXT} characters")
-    return why(tree, _optional(asked, "lane"), thread, *_range(asked))
-
-
-_QUESTIONS: dict[str, Callable[[LaneTree, Mapping[str, str]], Any]] = {
-    "at": _at,
-    "span": _span,
-    "neighbors": _neighbors,
-    "points": _points,
-    "flows": _flows,
-    "moment": _moment,
-}
-_LONG: dict[str, Callable[[OpenFile, LaneTree, Mapping[str, str], Progress], Any]] = {
-    "statistics": _statistics,
-    "findings": _findings,
-    "flame": _flame,
-    "heat": _heat,
-    "search": _search,
-    "activity": _activity,
-    "why": _why,
-}
+    return _error(500, f"{type(error).__name__}: {error}"[:MOST_TEXT])
 
 
 class _Served:
@@ -351,12 +182,28 @@ class _Served:
         self._statements = anyio.CapacityLimiter(1)
         # the tags of tiles that were sent, by what identifies them in this session
         self._tags: dict[str, str] = {}
+        self._questions: ModuleType | None = None
 
     async def page(self, request: Request) -> Response:
         return await self._static(request, "viewer.html")
 
-    async def asset(self, request: Request) -> Response:
-        return await self._static(request, request.path_params["name"])
+    async def named(self, request: Request) -> Response:
+        """Return a file of the page, or the answer to a question about a file of the session."""
+        name = request.path_params["name"]
+        if "." in name:
+            return await self._static(request, name)
+        if self._questions is None:
+            # in a thread, since tiles are sent meanwhile
+            self._questions = await run_sync(import_module, "meantime.server.questions")
+        questions = self._questions
+        if name in questions.QUESTIONS:
+            question = questions.QUESTIONS[name]
+            return await self._answered(
+                request, lambda _file, tree, asked, _progress: question(tree, asked), self._short
+            )
+        if name in questions.LONG:
+            return await self._answered(request, questions.LONG[name], self._long)
+        raise HTTPException(404, "there is no such page")
 
     async def _static(self, request: Request, name: str) -> Response:
         kind = _TYPES.get(name.rpartition(".")[2])
@@ -367,11 +214,11 @@ class _Served:
         return self._tagged(request, (self._assets / name).read_bytes(), kind)
 
     async def session(self, request: Request) -> Response:
-        document = self._session.document()
+        shown = self._session.document()
         reason = self._notes.reason()
-        document["notes"] = {"writable": reason is None, "reason": reason}
-        document["sql"] = is_installed()
-        return self._tagged(request, _json(document), "application/json")
+        shown["notes"] = {"writable": reason is None, "reason": reason}
+        shown["sql"] = is_installed()
+        return self._tagged(request, _json(shown), "application/json")
 
     async def lanes(self, request: Request) -> Response:
         file = self._file(request.path_params["file"])
@@ -397,13 +244,13 @@ class _Served:
             self._file(request.path_params["file"]), request.path_params["layout"]
         ).tree
         asked = request.query_params
-        if any(len(text) > _MOST_TEXT for _, text in asked.multi_items()):
-            raise UsageError(f"a text has at most {_MOST_TEXT} characters")
+        if any(len(text) > MOST_TEXT for _, text in asked.multi_items()):
+            raise UsageError(f"a text has at most {MOST_TEXT} characters")
 
         def found() -> bytes:
             lanes: Sequence[int]
             if "within" in asked:
-                lanes = _part(asked, tree)
+                lanes = part_of(asked, tree)
             elif "text" in asked:
                 lanes = tree.containing(asked["text"])
             else:
@@ -419,7 +266,7 @@ class _Served:
         asked = request.path_params
         file = self._file(asked["file"])
         shown = self._shown(file, asked["layout"])
-        place = Place(asked["level"], _whole(asked, "index"))
+        place = Place(asked["level"], whole(asked, "index"))
         address = asked["kind"], asked["block"], place.level, place.index
         # a finished history does not change
         key: str | None = self._etag("tile", file.index, shown.version, *address)
@@ -449,32 +296,10 @@ class _Served:
                 self._tags.pop(next(iter(self._tags)))
         return reply
 
-    def answer(
-        self, question: Callable[[LaneTree, Mapping[str, str]], Any]
-    ) -> Callable[[Request], Awaitable[Response]]:
-        """Return the endpoint of a question about a file, which takes a moment."""
-
-        async def endpoint(request: Request) -> Response:
-            return await self._answered(
-                request, lambda _file, tree, asked, _progress: question(tree, asked), self._short
-            )
-
-        return endpoint
-
-    def long_answer(
-        self, question: Callable[[OpenFile, LaneTree, Mapping[str, str], Progress], Any]
-    ) -> Callable[[Request], Awaitable[Response]]:
-        """Return the endpoint of a question about a file, which may take seconds."""
-
-        async def endpoint(request: Request) -> Response:
-            return await self._answered(request, question, self._long)
-
-        return endpoint
-
     async def sql(self, request: Request) -> Response:
         asked = request.query_params
-        file = self._file(_whole(asked, "file", 0))
-        shown = self._shown(file, _optional(asked, "layout"))
+        file = self._file(whole(asked, "file", 0))
+        shown = self._shown(file, optional(asked, "layout"))
         text = asked.get("statement", "")
         if not 0 < len(text) <= MOST_CHARACTERS:
             raise UsageError(f"a statement has from 1 to {MOST_CHARACTERS:,} characters")
@@ -516,8 +341,8 @@ class _Served:
     ) -> Response:
         """Return the answer to a question about a file, unless the page has it already."""
         asked = request.query_params
-        file = self._file(_whole(asked, "file", 0))
-        shown = self._shown(file, _optional(asked, "layout"))
+        file = self._file(whole(asked, "file", 0))
+        shown = self._shown(file, optional(asked, "layout"))
         tree = shown.tree
         key = self._etag("answer", file.index, shown.version, str(request.url.path), str(asked))
         if tree.history.built and _has(request, key):

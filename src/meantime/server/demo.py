@@ -9,10 +9,9 @@ import json
 from importlib.resources import files
 from pathlib import Path
 
-from meantime.server.onefile import MOST_BYTES
 from meantime.server.session import Session
 from meantime.server.tour import Tour
-from meantime.server.view import View
+from meantime.server.view import MOST_BYTES, View
 
 __all__ = ["demo", "demo_session"]
 

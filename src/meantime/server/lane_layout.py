@@ -14,9 +14,9 @@ from meantime.columns import distinct
 from meantime.kernels.nest import first_free
 from meantime.query.lifetimes import lifetimes
 from meantime.query.processes import ProcessTree
+from meantime.query.sample_units import sample_unit
 from meantime.query.state_durations import nearest_rank
-from meantime.query.threads import thread_of, thread_quarks, threads_of
-from meantime.query.trees import sample_unit
+from meantime.query.threads import process_title, thread_of, thread_quarks, threads_of
 from meantime.server.lane_blocks import Block, LaneRow, PackedBlock, SpanBlock, SpanRows
 from meantime.server.lane_names import (
     counter_names,
@@ -28,11 +28,8 @@ from meantime.server.lane_names import (
     title_of_process,
 )
 from meantime.server.sampled_stacks import sampled_stacks
-from meantime.views.flame.events import process_title
 from meantime.views.state_classes import class_of, rank
 from meantime.views.statemap.rows import natural_order
-from meantime.views.statemap.shared_rows import pack_rows
-from meantime.views.statemap.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -93,7 +90,7 @@ class _Owned(NamedTuple):
 
     def owners(self) -> list[int]:
         """Return the processes that have some of them."""
-        found: list[int] = np.unique(self.process).tolist()
+        found: list[int] = distinct(self.process).tolist()
         return found
 
     def of_process(self, number: int) -> _Owned:
@@ -302,6 +299,9 @@ class LaneLayout:
 
     def _add_packed(self, owned: _Owned, above: int) -> None:
         """Add a group, and a lane for each site of short-lived entities."""
+        from meantime.views.statemap.shared_rows import pack_rows  # noqa: PLC0415 - few histories have such
+        from meantime.views.statemap.window import Window  # noqa: PLC0415 - as above
+
         history, lane = self.history, owned.lane
         quarks = owned.quarks[history.has_values(owned.quarks)]
         if not len(quarks) or history.start_ns == history.end_ns:
@@ -507,7 +507,7 @@ class LaneLayout:
             threads = _of_lanes([each.content[0] for each in block])
             all_threads = np.concatenate(threads)
             if len(threads) > 1:
-                all_threads = np.unique(all_threads)
+                all_threads = distinct(all_threads)
             blocks.append(SpanBlock(lanes, offsets, all_threads, spans, threads))
 
     def _add_samples(self) -> None:

@@ -9,8 +9,7 @@ import numpy as np
 
 from meantime.attribute_paths import HOSTS, PROCESSES, STATUS, THREADS
 from meantime.attributes import ANY_DEPTH, ROOT, entity_name, format_path, parse_pattern
-from meantime.query.threads import Thread, thread_of, thread_title
-from meantime.views.flame.events import process_title
+from meantime.query.threads import Thread, process_title, thread_of, thread_title
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

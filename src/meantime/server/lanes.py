@@ -10,6 +10,7 @@ import numpy as np
 
 from meantime.attribute_paths import CPUS
 from meantime.attributes import ANY, format_path, parse_pattern
+from meantime.columns import distinct
 from meantime.errors import UsageError
 from meantime.server.lane_blocks import SpanBlock
 from meantime.server.lane_layout import LaneLayout
@@ -196,7 +197,7 @@ class LaneTree(LaneLayout):
                 found.append(block.lane_threads[index])
             else:
                 found.append(block.of_lane(index))
-        return np.unique(np.concatenate([np.array(own, np.int32), *found]))
+        return distinct(np.concatenate([np.array(own, np.int32), *found]))
 
     def entities(self, lanes: Iterable[int]) -> tuple[Int32s, Int32s]:
         """Return the attributes of lanes of states, and those of packed lanes."""

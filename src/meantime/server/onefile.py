@@ -20,7 +20,8 @@ from meantime.columns import Coded, Mixed, named
 from meantime.errors import MeantimeError, OutputError
 from meantime.kernels import gather
 from meantime.kernels.tail import FLOAT, INT
-from meantime.server.answers import Asked, document, stands_out
+from meantime.server.answers import Asked, stands_out
+from meantime.server.documents import document
 from meantime.server.notes import Notes
 from meantime.units import format_bytes, format_ns
 from meantime.views.flame.arguments import ArgumentCollector
@@ -38,9 +39,8 @@ if TYPE_CHECKING:
     from meantime.server.lanes import LaneTree
     from meantime.server.session import Session
 
-__all__ = ["MOST_BYTES", "page"]
+__all__ = ["page"]
 
-MOST_BYTES = 100_000_000
 _MARK = "<!--meantime-data-->"
 # Higher levels take several times as long for a few per cent less.
 _LEVEL = 1
@@ -125,7 +125,7 @@ class _Packed(NamedTuple):
     data: bytes
 
 
-def page(session: Session, *, most_bytes: int = MOST_BYTES) -> Iterator[bytes]:
+def page(session: Session, *, most_bytes: int) -> Iterator[bytes]:
     """Return the page of a session whose files have been read, in parts.
 
     Args:

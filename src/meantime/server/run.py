@@ -71,6 +71,10 @@ def _server(session: Session) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             application(session),
+            loop="asyncio",
+            http="h11",
+            # nothing is logged
+            log_config=None,
             log_level="critical",
             access_log=False,
             server_header=False,

@@ -11,7 +11,6 @@ from meantime.history.spans import SpanTable
 from meantime.query.threads import thread_quarks
 from meantime.server.lane_blocks import SpanRows
 from meantime.trace import ArgumentText
-from meantime.views.flame.sample_chart import sample_chart
 
 if TYPE_CHECKING:
     from meantime.history import History
@@ -24,6 +23,8 @@ def sampled_stacks(history: History) -> tuple[dict[int, tuple[int, int]], SpanRo
     samples = history.samples()
     if len(thread_quarks(history)) or not (samples.stack >= 0).any():
         return {}, None
+    from meantime.views.flame.sample_chart import sample_chart  # noqa: PLC0415 - few histories need it
+
     end_ns = max(history.bounds[1], int(samples.time_ns[-1]) + 1)
     chart = sample_chart(
         history, title="", start_ns=min(history.bounds[0], int(samples.time_ns[0])), end_ns=end_ns

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 import time
 from pathlib import Path
@@ -11,20 +10,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from meantime.anomalies import CATALOGUE
 from meantime.errors import InputError, MeantimeError
-from meantime.history.builder import HistoryBuilder
 from meantime.history.directory import is_history, is_joined, is_stored_history
-from meantime.history.ingest import ingest
 from meantime.history_from_path import open_history
 from meantime.query.aligning import Clocked, align_all
 from meantime.query.aligning_histories import align_histories
-from meantime.readers import open_trace
 from meantime.server.lanes import LaneTree
 from meantime.stores import is_url, store_url
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.history import History
+    from meantime.history import History, HistoryBuilder
     from meantime.server.tour import Tour
 
 __all__ = ["OpenFile", "Session", "Shown"]
@@ -127,6 +123,10 @@ class OpenFile:
             return open_history(path, lenient=True)
         if (Path(path) / "segments").is_dir():
             return open_history(path, lenient=True)
+        from meantime.history.builder import HistoryBuilder  # noqa: PLC0415 - a history is not read
+        from meantime.history.ingest import ingest  # noqa: PLC0415 - as above
+        from meantime.readers import open_trace  # noqa: PLC0415 - as above
+
         builder = HistoryBuilder()
         next_s = time.monotonic() + _SNAPSHOT_S
 
@@ -328,7 +328,7 @@ class Session:
             OpenFile(index, source, given_ns=given.get(index))
             for index, source in enumerate(sources)
         ]
-        self.token = secrets.token_hex(8)
+        self.token = os.urandom(8).hex()
         self._follow = follow
         self._searched = False
         self._search = threading.Lock()

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from meantime.columns import Coded, named
+from meantime.columns import Coded, distinct, named
 from meantime.errors import InputError, UsageError
 from meantime.kernels.gather import looked_up, seen
 from meantime.kernels.pixel_columns import span_cells, state_cells, state_load
 from meantime.query.ranges import union
-from meantime.query.trees import sample_unit
+from meantime.query.sample_units import sample_unit
 from meantime.units import MAX_NS
 from meantime.views.state_classes import class_of, rank
 
@@ -206,7 +206,7 @@ def standing(tree: LaneTree, kind: str, block: int, place: Place) -> str | None:
             return None
         quarks = tree.quarks([block])
     elif 0 <= block < len(blocks):
-        quarks = np.unique(blocks[block].quarks)
+        quarks = distinct(blocks[block].quarks)
     else:
         return None
     try:

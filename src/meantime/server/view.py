@@ -5,7 +5,6 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, ClassVar
 
-from meantime.server.onefile import MOST_BYTES, page
 from meantime.server.session import Session
 from meantime.units import duration_ns
 from meantime.view_functions.sources import listed
@@ -17,9 +16,11 @@ if TYPE_CHECKING:
     from meantime.units import Time
     from meantime.view_functions.sources import Source
 
-__all__ = ["View", "view"]
+__all__ = ["FIRST_PORT", "MOST_BYTES", "View", "view"]
 
 FIRST_PORT = 8643
+# The size of a page in one file, unless another one is given.
+MOST_BYTES = 100_000_000
 _NOTEBOOK_HEIGHT_PX = 640
 
 
@@ -40,6 +41,8 @@ class View(Picture):
             MeantimeError: If a file cannot be read.
             OutputError: If the page would be larger than allowed even without short detail.
         """
+        from meantime.server.onefile import page  # noqa: PLC0415 - a page that is served needs none
+
         del form
         self._session.start()
         self._session.wait()

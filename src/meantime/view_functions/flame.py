@@ -14,9 +14,10 @@ from meantime.query.offsets.band import samples_in_band, samples_of_names
 from meantime.query.offsets.gather import events, grouped
 from meantime.query.parts import extent_of, part_of
 from meantime.query.roots import sample_names, with_roots
+from meantime.query.sample_units import sample_unit
 from meantime.query.stacks import difference, gone, sample_tree
 from meantime.query.threads import thread_quarks
-from meantime.query.trees import call_tree, sample_unit
+from meantime.query.trees import call_tree
 from meantime.units import duration_ns, format_ns
 from meantime.view_functions.sources import Reading, history_of, label_of, silent, texts, title_of
 from meantime.views.flame.view import FlameView

@@ -14,8 +14,8 @@ import numpy as np
 from meantime import attribute_paths as tree
 from meantime.columns import Interner, distinct
 from meantime.kernels import export_rows
+from meantime.query.sample_units import sample_unit
 from meantime.query.threads import thread_of
-from meantime.query.trees import sample_unit
 from meantime.views.export.rest import count_rest
 from meantime.views.export.rows import Parts, converted, given, pieces
 

@@ -14,9 +14,9 @@ import numpy as np
 from meantime.columns import Interner, distinct
 from meantime.history.samples import ALL_EVENTS
 from meantime.kernels import calls, export_rows, nest
+from meantime.query.sample_units import sample_unit
 from meantime.query.stacks import CallTree, check_expansion_limit
 from meantime.query.threads import thread_of, thread_quarks
-from meantime.query.trees import sample_unit
 from meantime.stacks import StackTable
 from meantime.views.export.protobuf import message, number
 from meantime.views.export.rest import count_rest

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_paths import process_id, process_path
 from meantime.columns import Mixed
 from meantime.kernels.tail import FLOAT, INT
-from meantime.query.threads import thread_of, thread_title
+from meantime.query.threads import process_title, thread_of, thread_title
 from meantime.views.flame.chart import ChartPanel, Counter, Flows
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from meantime.views.flame.arguments import ArgumentCollector
     from meantime.views.flame.chart import Chart
 
-__all__ = ["Instants", "counters", "flows", "instants", "process_title", "with_instants"]
+__all__ = ["Instants", "counters", "flows", "instants", "with_instants"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +86,6 @@ def with_instants(chart: Chart, events: Instants, arguments: ArgumentCollector) 
         ),
         arguments=arguments.result(),
     )
-
-
-def process_title(history: History, quark: int) -> str:
-    """Return the title of the process of an attribute; empty if it is in none."""
-    pid = process_id(history.attributes.path(quark))
-    if pid is None:
-        return ""
-    process = history.find(*process_path(pid))
-    name = None if process is None else history.names.get(process)
-    return f"{name} {pid}" if name else pid
 
 
 def counters(history: History, start_ns: int, end_ns: int) -> tuple[Counter, ...]:

@@ -13,10 +13,9 @@ import numpy as np
 
 from meantime.columns import distinct
 from meantime.query.parts import extent_of
-from meantime.query.threads import thread_of, thread_title
-from meantime.query.trees import sample_unit
+from meantime.query.sample_units import sample_unit
+from meantime.query.threads import process_title, thread_of, thread_title
 from meantime.views.flame.chart import Chart, ChartPanel
-from meantime.views.flame.events import process_title
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,10 +11,10 @@ import numpy as np
 from meantime.columns import distinct
 from meantime.kernels import nest
 from meantime.query.parts import extent_of
-from meantime.query.threads import thread_of, thread_quarks, thread_title
+from meantime.query.threads import process_title, thread_of, thread_quarks, thread_title
 from meantime.views.flame.arguments import ArgumentCollector
 from meantime.views.flame.chart import Chart, ChartPanel
-from meantime.views.flame.events import counters, flows, instants, process_title, with_instants
+from meantime.views.flame.events import counters, flows, instants, with_instants
 from meantime.views.flame.merging import MOST_SPANS, merged
 
 if TYPE_CHECKING:

@@ -1,0 +1,120 @@
+"""The questions of pages about a file, by the names of their endpoints.
+
+A page is drawn before it asks one: what answers them is imported with the first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from meantime.errors import UsageError
+from meantime.server import answers, places
+from meantime.server.critical_path import why
+from meantime.server.moment import activity, moment
+from meantime.server.parameters import MOST_TEXT, lanes_of, limit, optional, range_of, whole
+from meantime.server.search import search
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from meantime.server.lanes import LaneTree
+    from meantime.server.session import OpenFile
+    from meantime.server.work import Progress
+
+__all__ = ["LONG", "QUESTIONS"]
+
+
+def _asked(tree: LaneTree, parameters: Mapping[str, str]) -> answers.Asked:
+    return answers.Asked(*range_of(parameters), lanes_of(parameters, tree))
+
+
+def _spot(parameters: Mapping[str, str]) -> tuple[int, int, int]:
+    """Return a lane, a row and a time."""
+    return whole(parameters, "lane"), whole(parameters, "row", 0), whole(parameters, "time")
+
+
+def _at(tree: LaneTree, asked: Mapping[str, str]) -> Any:
+    return places.at(tree, *_spot(asked), whole(asked, "width", 1))
+
+
+def _span(tree: LaneTree, asked: Mapping[str, str]) -> Any:
+    return places.span(tree, whole(asked, "span"))
+
+
+def _statistics(
+    file: OpenFile, tree: LaneTree, asked: Mapping[str, str], progress: Progress
+) -> Any:
+    del file
+    return answers.statistics(tree, asked.get("by", "state"), _asked(tree, asked), progress)
+
+
+def _findings(file: OpenFile, tree: LaneTree, asked: Mapping[str, str], progress: Progress) -> Any:
+    about = answers.Asked(*range_of(asked), None)
+    return answers.stands_out(tree, file.path or file.name, about, progress)
+
+
+def _flame(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
+    return answers.flame(tree, _asked(tree, asked))
+
+
+def _heat(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
+    period_ns = whole(asked, "period", 10**9)
+    rows = whole(asked, "rows", min(50, max(1, period_ns)))
+    if period_ns < 1:
+        raise UsageError("the period is at least 1 ns")
+    return answers.heat(tree, _asked(tree, asked), period_ns, rows, asked.get("state"))
+
+
+def _search(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
+    text = asked.get("text", "")
+    if not 0 < len(text) <= MOST_TEXT:
+        raise UsageError(f"the text to search for has from 1 to {MOST_TEXT} characters")
+    return search(tree, text, *range_of(asked), limit(asked, 100))
+
+
+def _neighbors(tree: LaneTree, asked: Mapping[str, str]) -> Any:
+    return places.neighbors(tree, *_spot(asked), asked.get("name"))
+
+
+def _points(tree: LaneTree, asked: Mapping[str, str]) -> Any:
+    lanes = lanes_of(asked, tree)
+    quarks = None if lanes is None else tree.quarks(lanes)
+    return places.points(tree, quarks, *range_of(asked), limit(asked, 1_000))
+
+
+def _flows(tree: LaneTree, asked: Mapping[str, str]) -> Any:
+    return answers.flows(tree, _asked(tree, asked), limit(asked, 1_000))
+
+
+def _moment(tree: LaneTree, asked: Mapping[str, str]) -> Any:
+    return moment(tree, whole(asked, "time"))
+
+
+def _activity(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
+    return activity(tree, _asked(tree, asked), asked.get("state") or None)
+
+
+def _why(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
+    thread = asked.get("thread", "")
+    if len(thread) > MOST_TEXT:
+        raise UsageError(f"a thread has at most {MOST_TEXT} characters")
+    return why(tree, optional(asked, "lane"), thread, *range_of(asked))
+
+
+QUESTIONS: dict[str, Callable[[LaneTree, Mapping[str, str]], Any]] = {
+    "at": _at,
+    "span": _span,
+    "neighbors": _neighbors,
+    "points": _points,
+    "flows": _flows,
+    "moment": _moment,
+}
+LONG: dict[str, Callable[[OpenFile, LaneTree, Mapping[str, str], Progress], Any]] = {
+    "statistics": _statistics,
+    "findings": _findings,
+    "flame": _flame,
+    "heat": _heat,
+    "search": _search,
+    "activity": _activity,
+    "why": _why,
+}
