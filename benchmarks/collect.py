@@ -5,9 +5,11 @@
 Each workload runs unrecorded, recorded, and under VizTracer and py-spy if they are installed, in
 turn, each time in a process of its own, and the mean CPU time of the faster half of each counts;
 that of py-spy's own process is included. In one process, each start and stop of a recording makes
-the interpreter specialise its bytecode again, which can cost more than recording does. One
-connection at a time: with several, slower steps make larger batches of events, and a recorded
-server can come out faster than an unrecorded one.
+the interpreter specialise its bytecode again, which can cost more than recording does.
+
+Servers are asked by this process, on another CPU, one request at a time on one connection: with
+several, slower steps make larger batches of events, and a recorded server can come out faster than
+an unrecorded one. Only the CPU time of the server's process counts.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import time
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure import best_cpu_s, header
@@ -39,6 +42,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROUNDS = 16
+# of a server: how many blocks of how many requests
+BLOCKS, BLOCK = 40, 100
+CPUS = sorted(os.sched_getaffinity(0))
 WAIT = 5
 done = threading.Event()
 
@@ -98,27 +104,6 @@ async def echo(count: int) -> None:
     server.close()
 
 
-async def aiohttp_requests(count: int) -> None:
-    """Ask a web server, one request at a time."""
-    # by name, as it need be installed neither to run the rest nor to check types
-    aiohttp, web = import_module("aiohttp"), import_module("aiohttp.web")
-
-    async def answer(_: object) -> object:
-        return web.Response(text="hello")
-
-    app = web.Application()
-    app.router.add_get("/", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    host, port = runner.addresses[0][:2]
-    async with aiohttp.ClientSession() as session:
-        for _ in range(count):
-            async with session.get(f"http://{host}:{port}/") as response:
-                await response.read()
-    await runner.cleanup()
-
-
 async def trio_steps(count: int) -> None:
     """Take steps that only yield, in trio."""
     import trio  # noqa: PLC0415 - not needed to run the rest
@@ -127,8 +112,8 @@ async def trio_steps(count: int) -> None:
         await trio.lowlevel.checkpoint()
 
 
-async def uvicorn_requests(count: int) -> None:
-    """Ask uvicorn, one request at a time on one connection."""
+async def serve_uvicorn(listening: socket.socket) -> None:
+    """Serve requests by uvicorn until the process is ended."""
     uvicorn = import_module("uvicorn")
 
     async def app(_scope: object, _receive: object, send: Callable[[object], Any]) -> None:
@@ -136,34 +121,39 @@ async def uvicorn_requests(count: int) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": b"hello"})
 
-    # asyncio sends small packets at once only where the socket says that it is of TCP
-    listening = socket.socket(proto=socket.IPPROTO_TCP)
-    listening.bind(("127.0.0.1", 0))
-    listening.listen()
     config = uvicorn.Config(app, lifespan="off", log_level="warning", access_log=False)
-    server = uvicorn.Server(config)
-    serving = asyncio.create_task(server._serve([listening]))  # noqa: SLF001 - serve() would handle signals
-    reader, writer = await asyncio.open_connection(*listening.getsockname())
-    for _ in range(count):
-        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        await reader.readuntil(b"hello")
-    writer.close()
-    server.should_exit = True
-    await serving
+    # serve() would handle signals
+    await uvicorn.Server(config)._serve([listening])  # noqa: SLF001
 
 
-def on_asyncio(run: Callable[[int], Any]) -> Callable[[int], object]:
+async def serve_aiohttp(listening: socket.socket) -> None:
+    """Serve requests by aiohttp until the process is ended."""
+    # by name, as it need be installed neither to run the rest nor to check types
+    web = import_module("aiohttp.web")
+
+    async def answer(_: object) -> object:
+        return web.Response(text="hello")
+
+    app = web.Application()
+    app.router.add_get("/", answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.SockSite(runner, listening).start()
+    await asyncio.Event().wait()
+
+
+def on_asyncio(run: Callable[[Any], Any]) -> Callable[[Any], object]:
     """Return what runs a workload on a loop of asyncio."""
-    return lambda count: asyncio.run(run(count))
+    return lambda given: asyncio.run(run(given))
 
 
-def on_uvloop(run: Callable[[int], Any]) -> Callable[[int], object]:
+def on_uvloop(run: Callable[[Any], Any]) -> Callable[[Any], object]:
     """Return what runs a workload on a loop of uvloop."""
 
-    def runs(count: int) -> None:
+    def runs(given: Any) -> None:
         new: Any = import_module("uvloop").new_event_loop
         with asyncio.Runner(loop_factory=new) as runner:
-            runner.run(run(count))
+            runner.run(run(given))
 
     return runs
 
@@ -189,42 +179,64 @@ WORKLOADS = {
     "streams echo": Workload("request", on_asyncio(echo), 8_000),
     "uvloop, sleep(0)": Workload("step", on_uvloop(steps), 200_000, ("uvloop",)),
     "trio, checkpoint()": Workload("step", on_trio(trio_steps), 60_000, ("trio",)),
-    "aiohttp": Workload("request", on_asyncio(aiohttp_requests), 1_500, ("aiohttp",)),
-    "uvicorn": Workload("request", on_asyncio(uvicorn_requests), 2_000, ("uvicorn",)),
-    "uvicorn on uvloop": Workload(
-        "request", on_uvloop(uvicorn_requests), 3_000, ("uvicorn", "uvloop")
-    ),
+}
+
+
+# Each runs a server of a listening socket.
+SERVERS: dict[str, tuple[Callable[[socket.socket], object], tuple[str, ...]]] = {
+    "aiohttp": (on_asyncio(serve_aiohttp), ("aiohttp",)),
+    "aiohttp on uvloop": (on_uvloop(serve_aiohttp), ("aiohttp", "uvloop")),
+    "uvicorn": (on_asyncio(serve_uvicorn), ("uvicorn",)),
+    "uvicorn on uvloop": (on_uvloop(serve_uvicorn), ("uvicorn", "uvloop")),
 }
 
 
 def process_cpu_ns(pid: int) -> int:
-    """Return the CPU time of another process: the first field of each thread's schedstat."""
-    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(each.read_text().split()[0]) for each in tasks)
+    """Return the CPU time of another process."""
+    # the kernel's name for the clock of a process
+    return time.clock_gettime_ns(~pid << 3 | 2)
+
+
+def start_observer(observer: str, folder: Path) -> Any:
+    """Observe this process, unless another process has to do that; return what stops it."""
+    if observer == "meantime":
+        meantime.start(folder / "cost.mtr")
+        return meantime.stop
+    if observer == "viztracer":
+        tracer: Any = import_module("viztracer").VizTracer(verbose=0)
+        tracer.start()
+        return lambda: (tracer.stop(), tracer.clear())
+    return lambda: None
+
+
+def start_sampler(observer: str, pid: int, folder: Path) -> subprocess.Popen[str] | None:
+    """Return the process that observes another one, if that needs one."""
+    if observer != "py-spy":
+        return None
+    output = ["--format", "raw", "--output", str(folder / "samples")]
+    command = ["py-spy", "record", "--pid", str(pid), "--rate", "100", *output]
+    sampler = subprocess.Popen([*command, "--duration", "3600"], stdout=subprocess.PIPE, text=True)
+    assert sampler.stdout is not None
+    # it has read the interpreter's symbols when it says that it samples
+    while "Sampling" not in (line := sampler.stdout.readline()):
+        if not line:
+            raise SystemExit("py-spy cannot sample this process")
+    return sampler
+
+
+def stop_sampler(sampler: subprocess.Popen[str] | None) -> None:
+    """End the process that observes another one."""
+    if sampler:
+        sampler.send_signal(signal.SIGINT)
+        sampler.wait()
 
 
 def cost_ns(name: str, observer: str) -> float:
     """Return what one unit of a workload costs, in this process and in its observer's."""
     run, count = WORKLOADS[name].run, WORKLOADS[name].size
     folder = Path(tempfile.mkdtemp())
-    tracer: Any = None
-    sampler: subprocess.Popen[str] | None = None
-    if observer == "meantime":
-        meantime.start(folder / "cost.mtr")
-    elif observer == "viztracer":
-        tracer = import_module("viztracer").VizTracer(verbose=0)
-        tracer.start()
-    elif observer == "py-spy":
-        output = ["--format", "raw", "--output", str(folder / "samples")]
-        command = ["py-spy", "record", "--pid", str(os.getpid()), "--rate", "100", *output]
-        sampler = subprocess.Popen(
-            [*command, "--duration", "3600"], stdout=subprocess.PIPE, text=True
-        )
-        assert sampler.stdout is not None
-        # it has read the interpreter's symbols when it says that it samples
-        while "Sampling" not in (line := sampler.stdout.readline()):
-            if not line:
-                raise SystemExit("py-spy cannot sample this process")
+    stop = start_observer(observer, folder)
+    sampler = start_sampler(observer, os.getpid(), folder)
     # the interpreter specialises bytecode that has run for a while
     run(max(1, count // 20))
     gc.collect()
@@ -234,12 +246,8 @@ def cost_ns(name: str, observer: str) -> float:
     end_ns = time.process_time_ns()
     if sampler:
         end_ns += process_cpu_ns(sampler.pid) - sampler_ns
-        sampler.send_signal(signal.SIGINT)
-        sampler.wait()
-    if tracer:
-        tracer.stop()
-        tracer.clear()
-    meantime.stop()
+    stop_sampler(sampler)
+    stop()
     shutil.rmtree(folder)
     return (end_ns - begin_ns) / count
 
@@ -270,6 +278,94 @@ def compare(name: str) -> None:
     for observer, mean in means.items():
         added = mean - without
         print(f"  {observer:26} {added:+10,.0f} ns {added / without:+7.1%}")
+
+
+def serve(name: str, observer: str, folder: Path) -> None:
+    """Print the port of a server, and serve until the process is ended."""
+    start_observer(observer, folder)
+    # asyncio sends small packets at once only where the socket says that it is of TCP
+    listening = socket.socket(proto=socket.IPPROTO_TCP)
+    listening.bind(("127.0.0.1", 0))
+    listening.listen()
+    print(listening.getsockname()[1], flush=True)
+    SERVERS[name][0](listening)
+
+
+class Served(NamedTuple):
+    """A server that is asked: its process, what observes that, and the connection to it."""
+
+    process: subprocess.Popen[str]
+    sampler: subprocess.Popen[str] | None
+    connection: socket.socket
+    folder: Path
+
+    @classmethod
+    def of(cls, name: str, observer: str, seed: int) -> Served:
+        """Start a server."""
+        folder = Path(tempfile.mkdtemp())
+        command = [sys.executable, __file__, "--serve", name, observer, str(folder)]
+        environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        # on another CPU than this process, if there is one; what threads it starts inherit that
+        os.sched_setaffinity(process.pid, {CPUS[0]})
+        assert process.stdout is not None
+        connection = socket.create_connection(("127.0.0.1", int(process.stdout.readline())))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return cls(process, start_sampler(observer, process.pid, folder), connection, folder)
+
+    def cost_ns(self, count: int) -> float:
+        """Return the CPU time of a request, of that many."""
+        pids = [each.pid for each in (self.process, self.sampler) if each]
+        begin_ns = sum(map(process_cpu_ns, pids))
+        for _ in range(count):
+            self.connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            answer = b""
+            while not answer.endswith(b"hello"):
+                answer += self.connection.recv(65536)
+        return (sum(map(process_cpu_ns, pids)) - begin_ns) / count
+
+    def end(self) -> None:
+        """End the server."""
+        self.connection.close()
+        stop_sampler(self.sampler)
+        self.process.kill()
+        self.process.wait()
+        shutil.rmtree(self.folder)
+
+
+def compare_servers(name: str) -> None:
+    """Print what a request costs a server.
+
+    Servers that differ in their observer only are asked in turn, a block of requests each, so what
+    else the machine does affects all alike. The addresses of its memory change a process's speed by
+    some per cent, so this is repeated with new processes. The figure is their median; the interval
+    contains the true one in 98 of 100 cases.
+    """
+    names = observers()
+    costs: list[float] = []
+    ratios: dict[str, list[float]] = {observer: [] for observer in names[1:]}
+    for seed in range(ROUNDS):
+        # one that began later has other memory
+        servers = {
+            each: Served.of(name, each, seed) for each in (names if seed % 2 else reversed(names))
+        }
+        blocks: dict[str, list[float]] = {each: [] for each in names}
+        for server in servers.values():
+            server.cost_ns(BLOCKS * BLOCK // 4)
+        for _ in range(BLOCKS):
+            for each in names:
+                blocks[each].append(servers[each].cost_ns(BLOCK))
+        for server in servers.values():
+            server.end()
+        costs.append(median(blocks["nothing"]))
+        for each, found in ratios.items():
+            pairs = zip(blocks[each], blocks["nothing"], strict=True)
+            found.append(median(cost / without for cost, without in pairs) - 1)
+    print(f"{name:28} {median(costs):10,.0f} ns a request")
+    for each, found in ratios.items():
+        added, ordered = median(found), sorted(found)
+        interval = f"{ordered[ROUNDS // 4 - 1]:+.1%} to {ordered[-ROUNDS // 4]:+.1%}"
+        print(f"  {each:26} {added * median(costs):+10,.0f} ns {added:+7.1%} ({interval})")
 
 
 def events_and_reading() -> None:
@@ -361,6 +457,9 @@ def main() -> None:
     if sys.argv[1:2] == ["--cost"]:
         print(cost_ns(sys.argv[2], sys.argv[3]))
         return
+    if sys.argv[1:2] == ["--serve"]:
+        serve(sys.argv[2], sys.argv[3], Path(sys.argv[4]))
+        return
     part = sys.argv[1] if len(sys.argv) > 1 else ""
     print(header("collect"))
     if not part:
@@ -369,6 +468,10 @@ def main() -> None:
     for name, workload in WORKLOADS.items():
         if part in name and all(find_spec(module) for module in workload.needs):
             compare(name)
+    os.sched_setaffinity(0, {CPUS[-1]})
+    for name, (_, needs) in SERVERS.items():
+        if part in name and all(find_spec(module) for module in needs):
+            compare_servers(name)
 
 
 if __name__ == "__main__":
