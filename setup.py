@@ -248,8 +248,10 @@ class BuildModules(build_py):
 
     def run(self) -> None:
         super().run()
-        if not self.editable_mode:
-            self.copy_file(str(SOURCE / AT_START), str(Path(self.build_lib, AT_START)))
+        # an editable installation has modules where they are, and all else in its wheel
+        wheel = self.get_finalized_command("install").install_lib
+        directory = wheel if self.editable_mode else self.build_lib
+        self.copy_file(str(SOURCE / AT_START), str(Path(directory, AT_START)))
 
 
 setup(

@@ -159,6 +159,17 @@ def test_why_a_process_is_not_recorded_is_said(tmp_path: Path) -> None:
 
     assert "there is no process" in refusal(process.pid)
     assert "start it with MEANTIME=1" in refusal(os.getpid())
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", "print(flush=True); input()"],
+        env={**os.environ, "MEANTIME": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as without_site:
+        assert without_site.stdin
+        assert without_site.stdout
+        without_site.stdout.readline()
+        assert "one started with -S; call meantime.enable()" in refusal(without_site.pid)
+        without_site.stdin.write(b"\n")
 
 
 def test_a_process_that_does_not_answer_is_not_recorded_later(

@@ -149,6 +149,13 @@ def _why_refused(pid: int) -> str:
         f"process {pid} cannot be recorded: start it with MEANTIME=1 in its environment, or call "
         "meantime.enable() in it"
     )
+    with suppress(OSError):
+        if b"MEANTIME=1" in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            reason = (
+                f"process {pid} cannot be recorded: it has MEANTIME=1 in its environment, but is "
+                "no Python with meantime installed, or one started with -S; call "
+                "meantime.enable() in it"
+            )
     if os.geteuid() not in (0, owner):
         reason += f"; and as it belongs to user {owner}, run this as that user or as root"
     return reason
