@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import importlib
+import importlib.util
 import os
 import signal
 import subprocess
@@ -11,6 +14,7 @@ import threading
 import time
 from itertools import groupby, pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,6 +27,9 @@ from meantime.readers.recording.streams import stream_words
 
 sys.path.insert(0, str(Path(__file__).parent))
 from reading import read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
 
 SPAWN, WAIT, WAKE, FLUSH = 1, 5, 11, 50
 
@@ -241,6 +248,54 @@ def test_a_task_names_its_site_its_wait_and_who_woke_it(tmp_path: Path) -> None:
     assert ["waker" in left[1] for left in woken_by] == [True]
     assert ["main" in left[1] for left in spawned_by] == [True]
     assert str(wait["function"]).endswith("sleeper")
+
+
+def test_a_task_has_the_name_of_the_function_that_was_written(tmp_path: Path) -> None:
+    def retried(function: Callable[[], Coroutine[Any, Any, None]]) -> Any:
+        @functools.wraps(function)
+        async def wrapper() -> None:
+            await function()
+
+        return wrapper
+
+    @retried
+    @retried
+    async def decorated() -> None:
+        await asyncio.sleep(0)
+
+    async def called() -> None:
+        await asyncio.sleep(0)
+
+    async def renamed() -> None:
+        await asyncio.sleep(0)
+
+    class Job:
+        @retried
+        async def run(self: Any = None) -> None:
+            await asyncio.sleep(0)
+
+    renamed.__qualname__ = "load"
+
+    async def main() -> None:
+        tasks = [decorated(), asyncio.wait_for(called(), 60), renamed(), Job.run()]
+        await asyncio.gather(*map(asyncio.create_task, tasks))
+        if importlib.util.find_spec("anyio") is not None:
+            anyio = importlib.import_module("anyio")
+            async with anyio.create_task_group() as group:
+                group.start_soon(called)
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(main())
+
+    recorded = read(tmp_path / "run.mtr")
+    here = f"{test_a_task_has_the_name_of_the_function_that_was_written.__name__}.<locals>."
+    names = {
+        path[1].rpartition(" (")[0].removeprefix(here)
+        for path in recorded.changes
+        if path[0] == "Tasks" and "test_recording.py" in path[1]
+    }
+    assert names >= {"main", "decorated", "called", "load", "Job.run"}
+    assert not any("wrapper" in name or "_run_coro" in name for name in names)
 
 
 def test_tasks_that_are_created_by_their_type_are_recorded_once(tmp_path: Path) -> None:

@@ -119,6 +119,7 @@ cdef extern from "requests.h":
     void end_unseen_step "end_unseen"()
     void forget_unseen()
     void forget_locations()
+    void forget_subjects()
     void dump_rings(int)
     int dump_on_signal(int)
     int start_dumper_thread()
@@ -314,6 +315,7 @@ def stop():
     forget_unseen()
     stop_recording()
     forget_locations()
+    forget_subjects()
     forget_awaited()
     _named_locations.clear()
     if _described:

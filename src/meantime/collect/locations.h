@@ -20,6 +20,12 @@
 #define TOP_FRAME(thread) ((thread)->cframe->current_frame)
 #endif
 
+#if PY_VERSION_HEX >= 0x030C0000
+#define FRAME_FUNCTION(frame) ((frame)->f_funcobj)
+#else
+#define FRAME_FUNCTION(frame) ((PyObject *)(frame)->f_func)
+#endif
+
 enum {
     CODE_LIBRARY = 1, /* never reported as the program's own line */
     CODE_TRAP = 2,    /* suspends tasks for all of trio's primitives: its name explains nothing */
@@ -187,9 +193,11 @@ static void define_location(uint32_t id, PyObject *code, int lasti, PyObject *su
     } else {
         at = 3;
     }
-    if (subject && PyCode_Check(subject)) {
-        PyCodeObject *co = (PyCodeObject *)subject;
-        at = append_object(text, at, size * 3 / 4, co->co_qualname) + 1;
+    if (subject && (PyCode_Check(subject) || PyTuple_Check(subject))) {
+        int renamed = PyTuple_Check(subject);
+        PyCodeObject *co = (PyCodeObject *)(renamed ? PyTuple_GET_ITEM(subject, 0) : subject);
+        PyObject *name = renamed ? PyTuple_GET_ITEM(subject, 1) : co->co_qualname;
+        at = append_object(text, at, size * 3 / 4, name) + 1;
         at = append_object(text, at, size, co->co_filename) + 1;
         at = append_number(text, at, co->co_firstlineno) + 1;
     } else {
@@ -247,7 +255,8 @@ static __attribute__((noinline)) uint32_t add_location(PyObject *code, int lasti
     return id;
 }
 
-/* Returns the number of a location; 0 where there is none. `subject` is a code object or a type. */
+/* Returns the number of a location; 0 where there is none. `subject` is a code object, a tuple of one
+   and another name for it, or a type. */
 static inline uint32_t location_id(PyObject *code, int lasti, PyObject *subject, uint32_t leaf) {
     if (likely(locations_capacity)) {
         size_t at = location_hash(code, lasti, subject, leaf) & (locations_capacity - 1);

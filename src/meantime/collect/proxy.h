@@ -34,7 +34,8 @@ static PyTypeObject *python_task_type = NULL;
 static uint32_t next_task = 1;
 static PyObject *cancel_types[CANCEL_TYPES];
 static Py_ssize_t coroutine_offset = 0, name_offset = 0;
-static PyObject *text_send, *text_throw, *text_close, *text_coroutine, *text_cancelling, *text_get_name;
+static PyObject *text_send, *text_throw, *text_close, *text_coroutine, *text_cancelling, *text_get_name,
+    *text_wrapped;
 
 static int is_cancellation(PyObject *exception) {
     for (int i = 0; i < CANCEL_TYPES && cancel_types[i]; i++)
@@ -550,6 +551,7 @@ static int prepare_proxies(void) {
     text_coroutine = PyUnicode_InternFromString("_coro");
     text_cancelling = PyUnicode_InternFromString("cancelling");
     text_get_name = PyUnicode_InternFromString("get_name");
+    text_wrapped = PyUnicode_InternFromString("__wrapped__");
     return proxy_type && coroutine_await ? 0 : -1;
 }
 
@@ -582,12 +584,89 @@ static PyObject *subject_of(PyObject *coroutine) {
 #endif
 }
 
+static int frame_state(PyObject *coroutine) {
+    return ((PyGenObject *)coroutine)->gi_frame_state;
+}
+
+/* What a task is named after: the function that somebody wrote, and not what a decorator or a
+   library has put around its coroutine. */
+
+enum { MOST_DECORATORS = 8, MOST_LIBRARY_WRAPPERS = 4, MOST_NAMED_SUBJECTS = 10000 };
+
+static PyObject *named_subjects = NULL; /* (code, name): that tuple itself */
+
+/* Returns the function in a value, as functools.wraps finds it in `__wrapped__`. */
+static PyObject *decorated_function(PyObject *function) {
+    for (int i = 0; i < MOST_DECORATORS && function; i++) {
+        if (PyMethod_Check(function)) function = PyMethod_GET_FUNCTION(function);
+        if (!PyFunction_Check(function)) return NULL;
+        PyObject *attributes = ((PyFunctionObject *)function)->func_dict;
+        PyObject *next = attributes ? PyDict_GetItemWithError(attributes, text_wrapped) : NULL;
+        if (!next) return function;
+        function = next;
+    }
+    return NULL;
+}
+
+/* Returns the subject of a coroutine whose name is not that of its code. */
+static __attribute__((noinline)) PyObject *renamed_subject(PyObject *coroutine, PyObject *code) {
+    PyObject *name = ((PyGenObject *)coroutine)->gi_qualname, *pair, *subject;
+    if (PyUnicode_Compare(name, ((PyCodeObject *)code)->co_qualname) == 0) return code;
+    if (frame_state(coroutine) < FRAME_EXECUTING) {
+        PyObject *function = decorated_function(FRAME_FUNCTION(frame_of_coroutine(coroutine)));
+        PyObject *inner = function ? ((PyFunctionObject *)function)->func_code : code;
+        if (PyUnicode_Compare(name, ((PyCodeObject *)inner)->co_qualname) == 0) return inner;
+    }
+    if (!named_subjects) named_subjects = PyDict_New();
+    pair = named_subjects ? PyTuple_Pack(2, code, name) : NULL;
+    /* names that a program makes up are not kept without a limit */
+    subject = pair && PyDict_GET_SIZE(named_subjects) < MOST_NAMED_SUBJECTS
+                  ? PyDict_SetDefault(named_subjects, pair, pair)
+                  : pair ? PyDict_GetItemWithError(named_subjects, pair) : NULL;
+    Py_XDECREF(pair);
+    if (!subject) PyErr_Clear();
+    return subject ? subject : code;
+}
+
+/* Returns the coroutine that a library's coroutine, which has not begun, is called to await: an
+   argument, or a slot of its object. */
+static PyObject *awaited_argument(PyObject *coroutine, PyCodeObject *code) {
+    if (frame_state(coroutine) != FRAME_CREATED || !code->co_argcount) return NULL;
+    PyObject **arguments = frame_of_coroutine(coroutine)->localsplus, *found = NULL;
+    for (int i = 0; i < code->co_argcount; i++)
+        if (arguments[i] && PyCoro_CheckExact(arguments[i])) return arguments[i];
+    if (!arguments[0]) return NULL;
+    PyObject *slot = _PyType_Lookup(Py_TYPE(arguments[0]), text_coroutine);
+    if (!slot || !Py_IS_TYPE(slot, &PyMemberDescr_Type)) return NULL;
+    found = PyObject_GenericGetAttr(arguments[0], text_coroutine);
+    if (!found) PyErr_Clear();
+    Py_XDECREF(found); /* the object has another reference */
+    return found && PyCoro_CheckExact(found) ? found : NULL;
+}
+
+static void forget_subjects(void) { Py_CLEAR(named_subjects); }
+
+static PyObject *named_subject(PyObject *coroutine) {
+    PyObject *subject = subject_of(coroutine);
+    for (int i = 0; i < MOST_LIBRARY_WRAPPERS && PyCoro_CheckExact(coroutine); i++) {
+        PyCodeObject *code = (PyCodeObject *)subject_of(coroutine);
+        subject = (PyObject *)code;
+        if (unlikely(((PyGenObject *)coroutine)->gi_qualname != code->co_qualname))
+            return renamed_subject(coroutine, subject);
+        if (likely(!(flags_of_code(subject) & CODE_LIBRARY))) break;
+        PyObject *inner = awaited_argument(coroutine, code);
+        if (!inner) break;
+        coroutine = inner;
+    }
+    return subject;
+}
+
 /* Wraps the coroutine of a task to be created in `context` or, if that is NULL, the current one. */
 static proxy *wrap_coroutine(PyObject *coroutine, PyObject *context) {
     proxy *p = new_proxy(coroutine);
     if (!p) return NULL;
     PyObject *subject = subject_of(coroutine);
-    p->site = spawn_site(subject);
+    p->site = spawn_site(named_subject(coroutine));
     p->server = server_of(subject);
     if (unlikely(serving_types_used) && !p->server) p->server = server_by_arguments(coroutine);
     if (mine.current_task) p->request = mine.served_request;
@@ -632,10 +711,6 @@ static void bind_task(proxy *p, PyObject *task) {
 
 /* Tasks that exist when a recording begins or ends */
 
-static int frame_state(PyObject *coroutine) {
-    return ((PyGenObject *)coroutine)->gi_frame_state;
-}
-
 /* Adds an existing task to the recording, and records its present state. `waiter` is the object
    that it awaits, or None; `ready` is whether it is scheduled already. Returns the proxy that is to
    become the task's coroutine, or NULL without an error if nothing is to change. */
@@ -655,7 +730,7 @@ static PyObject *attach_coroutine(PyObject *coroutine, PyObject *task, PyObject 
     }
     p->epoch = epoch;
     p->generation = s->generation;
-    p->site = location_id(NULL, -1, subject_of(p->coroutine), LEAF_SPAWN);
+    p->site = location_id(NULL, -1, named_subject(p->coroutine), LEAF_SPAWN);
     p->task = learns ? task : NULL;
     p->last_name = NULL;
     if (frame_state(p->coroutine) == FRAME_CREATED) {
