@@ -11,17 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import meantime
 from meantime.collect import _recorder
+from meantime.kernels.records import count
 from meantime.readers.recording import live as module
 from meantime.readers.recording import streams
 from meantime.readers.recording.listing import open_recording
 from meantime.readers.recording.live import LiveActivity
-from meantime.readers.recording.tails import read_tail
+from meantime.readers.recording.tails import read_tail, whole_records
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import numpy.typing as npt
 
     from meantime.readers.recording.activity import Group
     from meantime.readers.recording.tails import Tail
@@ -115,6 +120,51 @@ def test_a_record_that_is_half_written_is_read_when_it_is_whole() -> None:
     assert [piece.tolist() for piece in first] == [records[:2].tolist()]
     assert [piece.tolist() for piece in second] == [records[2:].tolist()]
     assert (at, end) == (1, 4)
+
+
+def _stores(records: list[int]) -> list[tuple[int, int]]:
+    """Return the words, by index, that a writer stores one after the other for these records.
+
+    Each is the number of 16-byte slots of its payload.
+    """
+    stores, at = [(0, 0)], 0
+    for number, slots in enumerate(records, 1):
+        payload = [(at + 2 + i, number * 1000 + i) for i in range(2 * slots)]
+        after = at + 2 + 2 * slots
+        kind = _recorder.KINDS["NAME" if slots else "WAKE"]
+        stores += [*payload, (at + 1, slots * 16 << 32), (after, 0), (at, number << 8 | kind)]
+        at = after
+    return stores
+
+
+@given(
+    st.lists(st.integers(0, 2), max_size=6),
+    st.lists(st.integers(0, 2), max_size=6),
+    st.data(),
+)
+def test_a_copy_of_a_chunk_in_any_order_has_no_records_from_before_it_was_reused(
+    before: list[int], after: list[int], data: st.DataObject
+) -> None:
+    chunk = np.zeros(40, np.uint64)
+    for index, value in _stores(before):
+        chunk[index] = value
+    # those of before are of other times
+    chunk[chunk != 0] += np.uint64(1 << 20)
+    moments = [chunk.copy()]
+    chunk[0] = 0
+    for index, value in _stores(after):
+        chunk[index] = value
+        moments.append(chunk.copy())
+    between = data.draw(st.integers(1, len(moments) - 1))
+
+    def copy(first: int, last: int) -> npt.NDArray[np.uint64]:
+        read_at = data.draw(st.lists(st.integers(first, last), min_size=40, max_size=40))
+        return np.array([moments[at][i] for i, at in enumerate(read_at)], np.uint64)
+
+    words = whole_records(copy(1, between), copy(between, len(moments) - 1))
+    read = words[: count(words, len(words))[2]]
+
+    assert read.tolist() == chunk[: len(read)].tolist()
 
 
 def test_tasks_that_have_ended_are_forgotten(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["CHUNK_BYTES", "UNWRITTEN", "Tail", "chunks_flushed", "read_tail"]
+__all__ = ["CHUNK_BYTES", "UNWRITTEN", "Tail", "chunks_flushed", "read_tail", "whole_records"]
 
 CHUNK_BYTES = SIZES["CHUNK_BYTES"]
 UNWRITTEN = 2**63
@@ -55,12 +56,12 @@ class Tail(NamedTuple):
 def read_tail(path: Path) -> Tail | None:
     """Return the content of a tail; None if its header is damaged.
 
-    The process may write meanwhile. Its stores to a chunk end with a word that is not 0, so a copy
-    has whole records and then the end, unless the chunk was reused.
+    The process may write meanwhile. Only its last chunk changes, unless chunks were reused.
     """
     for _ in range(_ATTEMPTS):
         with path.open("rb") as file:
             data = file.read(_TAIL_HEADER_BYTES + _MAX_CHUNKS * CHUNK_BYTES)
+            again = _last_chunk(file.fileno(), data)
         if len(data) < _TAIL_HEADER_BYTES:
             return None
         base_ns, chunk_bytes, chunks, seq, flushed, lost, passed, *dumped = _TAIL.unpack_from(data)[
@@ -82,6 +83,8 @@ def read_tail(path: Path) -> Tail | None:
         begin = _TAIL_HEADER_BYTES + number % chunks * chunk_bytes
         there = max(0, min(chunk_bytes, len(data) - begin)) // SLOT_BYTES * 2
         words = np.frombuffer(data, np.uint64, there, begin if there else 0)
+        if number == seq:
+            words = whole_records(words, again)
         skip = dumped_slots * 2 if ring and number == dumped_seq else 0
         pieces.append(words[skip : count(words, len(words))[2]])
     if ring and passed > reported:
@@ -91,6 +94,30 @@ def read_tail(path: Path) -> Tail | None:
         (written,) = struct.unpack_from("<Q", data, _WRITTEN_BYTES + flushed % chunks * 8)
     is_cut = len(data) < _TAIL_HEADER_BYTES + chunks * chunk_bytes
     return Tail(pieces, base_ns, flushed, written, lost, ring, is_cut)
+
+
+def whole_records(
+    words: npt.NDArray[np.uint64], again: npt.NDArray[np.uint64]
+) -> npt.NDArray[np.uint64]:
+    """Return the words of a chunk up to where a later copy of it has others.
+
+    Behind its last record a chunk has older ones, from before it was reused. The writer stores an
+    end there, and then the record, but a copy may read the two in any order: the record, and the
+    older ones that were behind it. The later copy has the end, or what followed.
+    """
+    common = min(len(words), len(again))
+    differ = np.flatnonzero(words[:common] != again[:common])
+    return words[: int(differ[0]) // 2 * 2 if len(differ) else common]
+
+
+def _last_chunk(file: int, data: bytes) -> npt.NDArray[np.uint64]:
+    """Return the words of a tail's last chunk as they are now."""
+    if len(data) < _TAIL_HEADER_BYTES:
+        return np.empty(0, np.uint64)
+    chunks, seq = _TAIL.unpack_from(data)[7:9]
+    begin = _TAIL_HEADER_BYTES + seq % max(1, chunks) * CHUNK_BYTES
+    found = os.pread(file, CHUNK_BYTES, begin)
+    return np.frombuffer(found, np.uint64, len(found) // SLOT_BYTES * 2)
 
 
 def _gap(pieces: list[npt.NDArray[np.uint64]], events: int, from_ns: int) -> npt.NDArray[np.uint64]:
