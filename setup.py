@@ -62,7 +62,7 @@ FASTER_WITH_O2 = {
 COMPILED_SOON = ["-O1", "-finline-small-functions"]
 # Their methods are called once for each change, name, event or state asked for, so what converts
 # the arguments of calls matters too.
-CALLED_OFTEN = {"_recorder", "attribute_tree", "event_rows", "search", "tail"}
+CALLED_OFTEN = {"_recorder", "attribute_tree", "event_cells", "event_rows", "search", "tail"}
 # Elsewhere, what Cython adds to a module runs once in a call or an import. Not to optimize it takes
 # a quarter off the compiler's time. clang does not know the pragma.
 WRAPPER = re.compile(r"^/\* Python wrapper \*/\n.*?^}\n", re.MULTILINE | re.DOTALL)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from meantime.columns import Coded, Interner
-from meantime.kernels.event_rows import Cells, EventRows, Kind
+from meantime.kernels.event_cells import Cells, Kind
+from meantime.kernels.event_rows import EventRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
