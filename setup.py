@@ -47,6 +47,7 @@ FASTER_WITH_O2 = {
     "ctf_packets",
     "export_rows",
     "jfr",
+    "linux_records",
     "perf",
     "perfetto",
     "pixel_columns",

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.kernels import perf
+from meantime.kernels import linux_records
 from meantime.providers.sched import scheduling_of, state_name
 
 NAMES = {"R": "runnable", "S": "sleeping", "D": "blocked", "+": "preempted", "?": "?", "X": None}
@@ -38,10 +38,10 @@ SWITCHES = st.lists(
 
 
 def records_of(switches: list[Switch]) -> np.ndarray:
-    rows = np.zeros(len(switches), perf.RECORD_TYPE)
+    rows = np.zeros(len(switches), linux_records.RECORD_TYPE)
     rows["value"] = -1
     for row, switch in zip(rows, switches, strict=True):
-        row["time_ns"], row["cpu"], row["kind"] = switch.time_ns, switch.cpu, perf.SWITCH
+        row["time_ns"], row["cpu"], row["kind"] = switch.time_ns, switch.cpu, linux_records.SWITCH
         row["thread"], row["other"] = switch.leaving, switch.coming
         row["number"] = ord(switch.letter)
     return rows

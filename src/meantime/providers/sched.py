@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.kernels import perf
+from meantime.kernels import linux_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,11 +102,11 @@ def scheduling_of(
         cpus: How many CPUs it has.
     """
     has_name = np.array([each != NO_NAME for each in names], np.uint8)
-    name, calls, in_order = perf.names_of_threads(records, has_name, len(tids))
+    name, calls, in_order = linux_records.names_of_threads(records, has_name, len(tids))
     of_kernel = np.array([bool(_KERNEL_THREAD.fullmatch(each)) for each in names] or [False])
     role = np.full(len(tids), _OF_PROGRAM, np.uint8)
     role[(name >= 0) & of_kernel[name]] = _OF_KERNEL
     role[calls > 0] = _OF_PROGRAM
     role[tids == 0] = _IDLE_TASK
     order = None if in_order else np.argsort(records["time_ns"], kind="stable")
-    return Scheduling(*perf.thread_states_of_records(records, order, role, cpus), name)
+    return Scheduling(*linux_records.thread_states_of_records(records, order, role, cpus), name)

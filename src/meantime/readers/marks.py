@@ -21,7 +21,7 @@ from meantime.attribute_paths import (
     thread_path,
 )
 from meantime.clocks import Clock
-from meantime.kernels import nest, perf
+from meantime.kernels import linux_records, nest
 from meantime.readers.matching import Begins, Ends, close_spans
 from meantime.readers.switches import thread_paths_of
 from meantime.trace import Counters, LaneDeclaration, Points, SpanFlag, Spans
@@ -103,13 +103,18 @@ def marks_of(
 ) -> Iterator[Batch]:
     """Yield the spans, counters and points of marks and functions, in the order of the text."""
     rows = found.rows
-    rows = rows[np.isin(rows["kind"], (perf.MARK, perf.BEGIN, perf.END, perf.LEAF))]
+    rows = rows[
+        np.isin(
+            rows["kind"],
+            (linux_records.MARK, linux_records.BEGIN, linux_records.END, linux_records.LEAF),
+        )
+    ]
     if keep is not None:
         kept = [keep(found.called.get(tid, str(tid))) for tid in found.tids.tolist()]
         rows = rows[np.append(np.array(kept, np.bool_), True)[rows["thread"]]]
     if not len(rows):
         return
-    is_mark = rows["kind"] == perf.MARK
+    is_mark = rows["kind"] == linux_records.MARK
     parsed = {
         code: _parsed(found.names[code]) for code in np.unique(rows["name"][is_mark]).tolist()
     }
@@ -118,8 +123,12 @@ def marks_of(
     for code, mark in parsed.items():
         letter[code] = ord(mark.kind)
     kind = np.where(is_mark, letter[rows["name"]], 0)
-    begins = (kind == ord("B")) | (rows["kind"] == perf.BEGIN) | (rows["kind"] == perf.LEAF)
-    ends = (kind == ord("E")) | (rows["kind"] == perf.END)
+    begins = (
+        (kind == ord("B"))
+        | (rows["kind"] == linux_records.BEGIN)
+        | (rows["kind"] == linux_records.LEAF)
+    )
+    ends = (kind == ord("E")) | (rows["kind"] == linux_records.END)
     marks = _Marks(trace, found, rows, parsed)
     if (begins | ends).any():
         yield from marks.nested(begins, ends)
@@ -195,7 +204,7 @@ class _Marks:
     def nested(self, begins: npt.NDArray[np.bool_], ends: npt.NDArray[np.bool_]) -> Iterator[Batch]:
         begun, ended = self._rows[begins], self._rows[ends]
         # a function that is all of its calls has its end
-        is_leaf = begun["kind"] == perf.LEAF
+        is_leaf = begun["kind"] == linux_records.LEAF
         start_ns = begun["time_ns"].copy()
         end_ns = np.where(is_leaf, start_ns + begun["value"], start_ns)
         thread, name = self._threads(begun), self._names(begun)

@@ -17,7 +17,7 @@ from meantime.attribute_paths import (
     cpu_path,
     thread_path,
 )
-from meantime.kernels import gather, perf
+from meantime.kernels import gather, linux_records
 from meantime.providers.sched import CPU_STATES, NO_NAME, THREAD_STATES, scheduling_of, state_name
 from meantime.trace import Flows, LaneDeclaration, SpanFlag, Spans, State, StateChanges
 
@@ -144,8 +144,8 @@ class _Making:
 
     def scheduling(self) -> Iterator[Batch]:
         states, trace = self._states, self._trace
-        has_changes, thread_states = perf.met_in(states.threads, self._kept.view(np.uint8))
-        _, cpu_states = perf.met_in(states.cpus, self._cpu_kept.view(np.uint8))
+        has_changes, thread_states = linux_records.met_in(states.threads, self._kept.view(np.uint8))
+        _, cpu_states = linux_records.met_in(states.cpus, self._cpu_kept.view(np.uint8))
         self._enter(np.flatnonzero(has_changes).astype(np.int32), status=True)
         lost = states.lost[self._cpu_kept[states.lost["cpu"]]]
         trace.lost.extend(zip(lost["from_ns"].tolist(), lost["to_ns"].tolist(), strict=True))
@@ -154,7 +154,7 @@ class _Making:
         trace.tags.extend(self._tags(states))
         thread_codes = self._thread_codes(np.flatnonzero(thread_states[1:]).tolist())
         status, lane, cpu_codes, values = self._cpu_codes(np.flatnonzero(cpu_states[1:]).tolist())
-        time_ns, entity, state, tag = perf.merged_changes(
+        time_ns, entity, state, tag = linux_records.merged_changes(
             states.threads,
             states.cpus,
             (self._status, status, lane, values, thread_codes, cpu_codes),
@@ -243,11 +243,13 @@ class _Making:
     def lasting(self) -> Iterator[Batch]:
         """Yield system calls on their threads, and interrupts on their CPUs."""
         found, trace = self._found, self._trace
-        start_ns, end_ns, thread, _, name = perf.columns_of_records(
-            found.rows, perf.CALL, perf.CALL
+        start_ns, end_ns, thread, _, name = linux_records.columns_of_records(
+            found.rows, linux_records.CALL, linux_records.CALL
         )
         calls = _Lasting(start_ns, end_ns, thread, name).chosen(self._kept)
-        start_ns, end_ns, _, cpu, name = perf.columns_of_records(found.rows, perf.IRQ, perf.SOFTIRQ)
+        start_ns, end_ns, _, cpu, name = linux_records.columns_of_records(
+            found.rows, linux_records.IRQ, linux_records.SOFTIRQ
+        )
         irqs = _Lasting(start_ns, end_ns, cpu, name).chosen(self._cpu_kept)
         if len(calls.start_ns):
             self._end_with_threads(calls)
@@ -308,11 +310,11 @@ class _Making:
         """Yield the requests of block devices, each in the first row that is free then."""
         found = self._found
         kind = found.rows["kind"]
-        rows = found.rows[(kind == perf.ISSUE) | (kind == perf.COMPLETE)]
+        rows = found.rows[(kind == linux_records.ISSUE) | (kind == linux_records.COMPLETE)]
         if not len(rows):
             return
         rows = rows[np.argsort(rows["time_ns"], kind="stable")]
-        is_issue = (rows["kind"] == perf.ISSUE).tolist()
+        is_issue = (rows["kind"] == linux_records.ISSUE).tolist()
         begun: dict[tuple[int, int], tuple[int, int]] = {}
         free: dict[int, list[int]] = {}
         used: dict[int, int] = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from meantime.attribute_paths import COUNTER_PATTERN, counter_path
-from meantime.kernels import perf
+from meantime.kernels import linux_records
 from meantime.readers.marks import ClockSync, marks_of
 from meantime.readers.perfetto.names import KERNEL_EVENTS, name_of
 from meantime.readers.switches import Records, batches_of
@@ -65,7 +65,9 @@ class KernelEvents:
         # bundles are in order by CPU, but a thread may move from one to another; who wakes a thread
         # at the very time when it leaves another CPU wakes it after that
         records = tables["records"]
-        self._records = records[np.lexsort((records["kind"] != perf.SWITCH, records["time_ns"]))]
+        self._records = records[
+            np.lexsort((records["kind"] != linux_records.SWITCH, records["time_ns"]))
+        ]
         self._counts = tables["kernel_counts"]
         self._points = tables["kernel_points"]
         self._tids = tables["tids"]
@@ -75,7 +77,7 @@ class KernelEvents:
     def _set_states(self, release: str) -> None:
         """Turn the bits of the states in which threads left into letters."""
         records = self._records
-        rows = np.flatnonzero(records["kind"] == perf.SWITCH)
+        rows = np.flatnonzero(records["kind"] == linux_records.SWITCH)
         found = re.match(r"(\d+)\.(\d+)", release)
         is_old = found is not None and (int(found[1]), int(found[2])) < _SINCE
         bits = records["number"][rows]
@@ -95,7 +97,7 @@ class KernelEvents:
     def _find_processes(self) -> None:
         """Find the processes of threads in what they wrote, and in which thread began which."""
         records, process_of = self._records, self._tracks.process_of
-        new = records[(records["kind"] == perf.NEW) & (records["value"] >= 0)]
+        new = records[(records["kind"] == linux_records.NEW) & (records["value"] >= 0)]
         for parent, child, flags in zip(
             new["thread"].tolist(), new["other"].tolist(), new["value"].tolist(), strict=True
         ):
@@ -103,7 +105,7 @@ class KernelEvents:
             pid = process_of.get(parent_tid) if flags & _SAME_PROCESS else tid
             if pid is not None:
                 process_of.setdefault(tid, pid)
-        marks = records[records["kind"] == perf.MARK]
+        marks = records[records["kind"] == linux_records.MARK]
         if not len(marks):
             return
         thread, at = np.unique(marks["thread"], return_index=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from meantime.columns import Interner
 from meantime.errors import InputError
-from meantime.kernels import perf, perfetto
+from meantime.kernels import linux_records, perfetto
 from meantime.process_roles import fact_name
 from meantime.readers.perfetto.clocks import Clocks
 from meantime.readers.perfetto.events import END, TrackEvents
@@ -207,7 +207,7 @@ class Reading:
     def batches(self) -> Iterator[Batch]:
         """Yield what was found."""
         scanner, trace = self._scanner, self._trace
-        tables = scanner.tables(perf.RECORD_TYPE)
+        tables = scanner.tables(linux_records.RECORD_TYPE)
         names = [text_of(name) for name in scanner.names()]
         counts = scanner.counts()
         scanned = Scanned(tables, counts, names, scanner.cpus(), *scanner.texts())
