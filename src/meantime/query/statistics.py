@@ -217,8 +217,8 @@ def added_statistics(
         existed_ns.update(part.existed_ns)
         transitions.update({_move(each): each.times for each in part.transitions})
         for row in part.rows:
-            count, total_ns, least, most = totals.get(_place(row), (0, 0, row.min_ns, row.max_ns))
-            totals[_place(row)] = (
+            count, total_ns, least, most = totals.get(_key(row), (0, 0, row.min_ns, row.max_ns))
+            totals[_key(row)] = (
                 count + row.count,
                 total_ns + row.total_ns,
                 min(least, row.min_ns),
@@ -251,7 +251,7 @@ def _move(row: Transition) -> tuple[str, str, str]:
     return row.kind, row.before, row.after
 
 
-def _place(row: StatisticsRow) -> _Group:
+def _key(row: StatisticsRow) -> _Group:
     return row.kind, row.key, row.entity
 
 
