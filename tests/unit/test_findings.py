@@ -576,6 +576,19 @@ def test_a_block_is_named_by_its_stack_however_often_its_thread_waits() -> None:
     assert block.sentence.startswith("slow (a.py:3) blocked the event loop for 100 ms")
 
 
+def test_a_short_callback_without_a_name_says_how_to_get_it() -> None:
+    rows = []
+    for begin in range(0, 900, 20):
+        end = begin + (15 if begin in {200, 400, 600, 800} else 0)
+        rows += [(begin, 0, 0, -1), (end + 1, 0, 1, -1)]
+        rows += [(end, 1, 0, 1), (end + 1, 1, 2, 1)]
+
+    (block,) = [each for each in meantime.findings(_recorded(*rows)) if each.kind == "block"]
+    assert block.sentence.startswith(
+        "a callback, which `record --blocked 10ms` names, blocked the event loop for 15 ms, 4 times"
+    )
+
+
 def test_callbacks_that_the_loop_runs_one_after_another_are_blocks_of_their_own() -> None:
     history = _recorded(
         *((0, 0, 1, -1), (100, 0, 0, 0), (160, 0, 0, 3), (230, 0, 1, -1), (900, 0, -1, -1)),

@@ -629,13 +629,20 @@ static __attribute__((noinline)) PyObject *renamed_subject(PyObject *coroutine, 
 }
 
 /* Returns the coroutine that a library's coroutine, which has not begun, is called to await: an
-   argument, or a slot of its object. */
+   argument, a variable of the function around it, or a slot of its object. */
 static PyObject *awaited_argument(PyObject *coroutine, PyCodeObject *code) {
-    if (frame_state(coroutine) != FRAME_CREATED || !code->co_argcount) return NULL;
-    PyObject **arguments = frame_of_coroutine(coroutine)->localsplus, *found = NULL;
+    if (frame_state(coroutine) != FRAME_CREATED) return NULL;
+    struct _PyInterpreterFrame *frame = frame_of_coroutine(coroutine);
+    PyObject **arguments = frame->localsplus, *function = FRAME_FUNCTION(frame), *found = NULL;
     for (int i = 0; i < code->co_argcount; i++)
         if (arguments[i] && PyCoro_CheckExact(arguments[i])) return arguments[i];
-    if (!arguments[0]) return NULL;
+    PyObject *cells = function && PyFunction_Check(function) ? PyFunction_GET_CLOSURE(function)
+                                                             : NULL;
+    for (Py_ssize_t i = 0; cells && i < PyTuple_GET_SIZE(cells); i++) {
+        found = PyCell_GET(PyTuple_GET_ITEM(cells, i));
+        if (found && PyCoro_CheckExact(found)) return found;
+    }
+    if (!code->co_argcount || !arguments[0]) return NULL;
     PyObject *slot = _PyType_Lookup(Py_TYPE(arguments[0]), text_coroutine);
     if (!slot || !Py_IS_TYPE(slot, &PyMemberDescr_Type)) return NULL;
     found = PyObject_GenericGetAttr(arguments[0], text_coroutine);

@@ -2,7 +2,7 @@
 
 A block is a step of a task, or of callbacks, during which an event loop runs nothing else for at
 least `BLOCK_NS`: the limit from which asyncio's debug mode reports a slow callback
-(`loop.slow_callback_duration`, 0.1 s). A shorter one counts if it took `_LONG_NS` without what it
+(`loop.slow_callback_duration`, 0.1 s). A shorter one counts if it took `WATCHED_NS` without what it
 waited for a processor, which is also how long a step of a recording takes until its stack is taken.
 If a task was waiting, that time counts too, and `_SHORT_NS` is enough for an outlier among the
 steps of all tasks: where one step in a hundred is long, as those of an endpoint of a service, none
@@ -24,7 +24,7 @@ import numpy as np
 from meantime.query.findings.finding import FILE, Finding, several, text_of_ns, times
 from meantime.query.findings.outliers import Usual
 from meantime.query.findings.scope import chosen, joined
-from meantime.query.findings.steps import FRAME, Culprit, culprit, gil_holder, own_files
+from meantime.query.findings.steps import FRAME, WATCHED_NS, Culprit, culprit, gil_holder, own_files
 from meantime.query.processes import ProcessTree
 from meantime.query.ranges import clipped
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["BLOCK_NS", "blocking_code", "blocking_steps"]
 
 BLOCK_NS = 10**8
-_LONG_NS, _SHORT_NS = 5 * 10**7, 10**7
+_SHORT_NS = 10**7
 # Short blocks are a finding if they take up this part of the range together, or `BLOCK_NS`.
 _SHORT_SHARE = 100
 _RUNNING, _PARKED, _CPU_WAIT, _GIL_WAIT = "running", "parked", "cpu-wait", "gil-wait"
@@ -112,7 +112,7 @@ def _by_code(scope: Scope) -> Iterator[tuple[int, str, list[_Block], str]]:
         states = _task_states(scope, tasks, busy)
     running = None if states is None else _running(scope, loops, states)
     usual_ns = _usual_ns(running)
-    limit_ns = min(usual_ns, _LONG_NS)
+    limit_ns = min(usual_ns, WATCHED_NS)
     handles = scope.kind("Callback")
     calls = None if handles is None else scope.rows(handles)
     ran = [part for part in (running, calls) if part is not None and len(part.quark)]
@@ -181,7 +181,7 @@ def _blocks(
     for step in steps:
         waiting = _waiting(scope, loops, tasks, step, states)
         cpu_wait_ns = _time_in(scope, step.loop, _CPU_WAIT, step.range_ns)
-        is_own = step.duration_ns - cpu_wait_ns >= _LONG_NS
+        is_own = step.duration_ns - cpu_wait_ns >= WATCHED_NS
         if 2 * cpu_wait_ns > step.duration_ns and not is_own:
             # the machine was busy with other programs
             continue

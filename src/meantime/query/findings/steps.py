@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from meantime.query.findings.finding import Range
     from meantime.query.findings.scope import Scope, StateRows
 
-__all__ = ["FRAME", "Culprit", "culprit", "gil_holder", "own_files"]
+__all__ = ["FRAME", "WATCHED_NS", "Culprit", "culprit", "gil_holder", "own_files"]
 
+# How long a step of a recording takes until its stack is taken, unless another limit is given.
+WATCHED_NS = 5 * 10**7
 # A frame, as a recording writes it: the function, the file, and the line.
 FRAME = r"(.*) \((.+):(\d+)\)"
 # Modules in packages of the standard library that run or are called by tasks.
@@ -92,7 +94,9 @@ def culprit(  # noqa: PLR0917 - what is known of a step
     if found is not None and served is not None:
         found = found._replace(name=f"{found.name.rstrip(',')}, serving {served.name},")
     if task < 0:
-        return found or Culprit("a callback", "", is_seen=False)
+        is_short = range_ns[1] - range_ns[0] < WATCHED_NS
+        name = "a callback, which `record --blocked 10ms` names," if is_short else "a callback"
+        return found or Culprit(name, "", is_seen=False)
     site = scope.history.attributes.path(task)[-2]
     if states is None:
         return found or Culprit(site, site, is_seen=False)
