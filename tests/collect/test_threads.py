@@ -66,6 +66,25 @@ def test_threads_that_compute_wait_for_each_other(tmp_path: Path) -> None:
     assert waited["a"] + waited["b"] > 40_000_000
 
 
+def test_a_thread_that_has_ended_has_no_state(tmp_path: Path) -> None:
+    with meantime.record(tmp_path / "run.mtr", threads=True):
+        with ThreadPoolExecutor(1, "pool") as pool:
+            pool.submit(_spin, 1_000_000).result()
+        _spin(5_000_000)
+        time.sleep(0.001)
+
+    recorded = read(tmp_path / "run.mtr")
+    ended = [rows for path, rows in recorded.changes.items() if path[1].startswith("pool")]
+    # as a worker of the pool, and as a thread
+    assert len(ended) == 2
+    for rows in ended:
+        (stopped_ns, stopped, _), (end_ns, nothing, _) = rows[-2:]
+        assert (stopped, nothing) == ("stopped", None)
+        assert end_ns == stopped_ns + 1
+        assert recorded.trace.bounds
+        assert end_ns < recorded.trace.bounds[1] - 4_000_000
+
+
 def test_a_wait_for_a_lock_lasts_until_its_release(tmp_path: Path) -> None:
     lock, wanted = threading.Lock(), threading.Event()
 
@@ -192,6 +211,7 @@ def test_the_lanes_of_a_thread_agree(tmp_path: Path) -> None:
         spinning.join()
         await asyncio.sleep(0)
         _spin(5_000_000)
+        time.sleep(0.001)
         # as if the thread had waited for a processor, and nothing else, in this step
         _recorder.emit(KINDS["CPU_WAIT"], 2_000_000)
 

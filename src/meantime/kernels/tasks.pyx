@@ -208,7 +208,7 @@ cdef class TaskStates:
         state_of: By kind of record, the state that it begins; for `DUE`, that of a task that may be
             ready, and for `CPU_WAIT` that of a loop.
         is_event_wait: By state, whether a task in it waits for events that the loop polls.
-        outcome_ns: How long a task that has ended is in the state of its end.
+        outcome_ns: How long a task or a thread that has ended is in the state of its end.
         result_lead_ns: How long before the end of an item its result can wake a task.
     """
 
@@ -756,8 +756,12 @@ cdef class TaskStates:
         cdef int what, failed = 0
         cdef Stream *s = &self.streams[stream]
         for what in range(E_LOOP, E_THREAD + 1):
-            if s.entity[what] >= 0 and s.state[what] != self.stopped:
+            if s.entity[what] < 0:
+                continue
+            if s.state[what] != self.stopped:
                 failed |= self.change(time_ns, s.entity[what], self.stopped, -1)
+            # like a task, a thread that has ended is there no more
+            failed |= self.change(time_ns + self.outcome_ns, s.entity[what], S_NONE, -1)
         self.forget_thread(s)
         return failed
 

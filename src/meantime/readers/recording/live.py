@@ -179,7 +179,7 @@ class LiveActivity:
         for number in range(len(self._replay.processes)):
             self._replay.finish(number)
         self._take()
-        # threads that have ended are stopped until the end
+        # threads whose end was not recorded
         self.activity.end(self.duration_ns)
 
     def _read_facts(self, process: Process) -> bool:
