@@ -34,7 +34,6 @@ __all__ = [
     "WAKES",
     "async_path",
     "async_paths",
-    "callback_paths",
     "counter_path",
     "cpu_path",
     "host_and_path",
@@ -45,9 +44,8 @@ __all__ = [
     "object_path",
     "process_id",
     "process_path",
-    "request_paths",
+    "recorded_paths",
     "task_names",
-    "task_paths",
     "task_process",
     "thread_path",
     "thread_paths",
@@ -127,31 +125,17 @@ def task_names(numbers: Iterable[int], processes: Iterable[str] | None) -> list[
     return [f"{process}.{number}" for process, number in zip(processes, numbers, strict=True)]
 
 
-def task_paths(sites: Iterable[str], names: Iterable[str]) -> list[Path]:
-    """Return the paths of recorded tasks.
+def recorded_paths(kind: str, groups: Iterable[str], names: Iterable[str]) -> list[Path]:
+    """Return the paths of recorded tasks, callbacks or requests, as `kind` says.
 
-    >>> task_paths(["main (app.py:3)"], ["1203.7"])
+    A task's group is where it was created, a callback's its code, a request's what it asks for.
+
+    >>> recorded_paths(TASKS, ["main (app.py:3)"], ["1203.7"])
     [('Tasks', 'main (app.py:3)', '1203.7')]
-    """
-    return [*zip(repeat(TASKS), sites, names, strict=False)]
-
-
-def callback_paths(codes: Iterable[str], names: Iterable[str]) -> list[Path]:
-    """Return the paths of recorded callbacks.
-
-    >>> callback_paths(["flush (app.py:30)"], ["7"])
-    [('Callbacks', 'flush (app.py:30)', '7')]
-    """
-    return [*zip(repeat(CALLBACKS), codes, names, strict=False)]
-
-
-def request_paths(kinds: Iterable[str], names: Iterable[str]) -> list[Path]:
-    """Return the paths of recorded requests.
-
-    >>> request_paths(["GET /users/{id}"], ["7"])
+    >>> recorded_paths(REQUESTS, ["GET /users/{id}"], ["7"])
     [('Requests', 'GET /users/{id}', '7')]
     """
-    return [*zip(repeat(REQUESTS), kinds, names, strict=False)]
+    return [*zip(repeat(kind), groups, names, strict=False)]
 
 
 def task_process(name: str) -> str:

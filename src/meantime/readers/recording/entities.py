@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.attribute_paths import (
-    callback_paths,
+    CALLBACKS,
+    TASKS,
     counter_path,
     process_path,
+    recorded_paths,
     task_names,
-    task_paths,
     thread_path,
 )
 from meantime.kernels.record_kinds import KINDS
@@ -115,15 +116,16 @@ class Entities:
         self, entity: Int64s, what: Int64s, owner: Int64s, number: Int64s, tag: Int64s
     ) -> list[Path]:
         paths = np.empty(len(what), np.object_)
-        for kind, site_of, paths_of in (
-            (TASK, self._site, task_paths),
-            (CALLBACK, self._code, callback_paths),
+        for kind, site_of, top in (
+            (TASK, self._site, TASKS),
+            (CALLBACK, self._code, CALLBACKS),
         ):
             rows = np.flatnonzero(what == kind)
             if len(rows):
                 tags, which = np.unique(tag[rows], return_inverse=True)
                 sites = np.array([site_of(each) for each in tags.tolist()], np.object_)
-                made = paths_of(sites[which].tolist(), self.names_of(owner[rows], number[rows]))
+                names = self.names_of(owner[rows], number[rows])
+                made = recorded_paths(top, sites[which].tolist(), names)
                 paths[rows] = np.fromiter(made, np.object_, len(made))
         for row in np.flatnonzero(~np.isin(what, (TASK, CALLBACK))).tolist():
             columns = (what, owner, number, entity)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import request_paths
+from meantime.attribute_paths import REQUESTS, recorded_paths
 from meantime.kernels.record_kinds import KINDS
 from meantime.kernels.records import leading_numbers, request_rows
 from meantime.providers.tasks import OUTCOME_NS, STATES
@@ -343,7 +343,8 @@ class Requests:
         first = self._replay.states.add_requests(process, number)
         open_.entity[indexes] = np.arange(first, first + len(indexes))
         open_.tag[indexes] = tags
-        trace.paths.extend(request_paths(kinds, self._entities.names_of(process, number)))
+        own = self._entities.names_of(process, number)
+        trace.paths.extend(recorded_paths(REQUESTS, kinds, own))
         trace.names.update(enumerate(names, first))
 
     def _describe(self, asked: bytes, answer: _Answer) -> tuple[str, str, int]:
