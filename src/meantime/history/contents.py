@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from meantime.history.catalogue import Catalogue
     from meantime.history.changes import TypedChanges
     from meantime.history.directory.loaded import LoadedHistory
-    from meantime.history.pyramid import Arrays
-    from meantime.history.segment import Segment
     from meantime.history.segment_source import SegmentSource
     from meantime.history.tables import Tables
     from meantime.kernels.tail import Direct
@@ -171,11 +169,7 @@ class Contents:
             lasting += 1
         kinds = self.kinds()
         limits = Limits(kinds, len(self.catalogue.strings.names), len(self.catalogue.tags))
-
-        def stored(segment: Segment) -> Arrays | None:
-            return segment.pyramid(limits)
-
-        return Pyramids(segments, segments.segments[:lasting], kinds, stored, growing=True)
+        return Pyramids(segments, segments.segments[:lasting], kinds, limits, growing=True)
 
     def _with_extent(self, metadata: TraceMetadata, segments: SegmentSource) -> TraceMetadata:
         """Return metadata with bounds, and with the date if the times are dates.

@@ -32,10 +32,9 @@ def finish(
     if directory is None:
         segments.pyramids = Pyramids(segments, segments.segments, finished.kinds)
         return finished
-    from meantime.history.directory.segments import stored_pyramids  # noqa: PLC0415 - not for a history in memory
-    from meantime.history.segment import Limits  # noqa: PLC0415 - as above
+    from meantime.history.segment import Limits  # noqa: PLC0415 - not for a history in memory
 
     directory.close(finished, described)
     limits = Limits(finished.kinds, len(finished.strings), len(finished.tags))
-    segments.pyramids = stored_pyramids(segments, directory.segments, limits)
+    segments.pyramids = Pyramids(segments, directory.segments, limits.kinds, limits)
     return replace(finished, path=directory.path)

@@ -16,13 +16,13 @@ from meantime.kernels.search import Segments
 from meantime.kernels.shares_totals import Totals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
     import numpy.typing as npt
 
     from meantime.columns import Int32s
-    from meantime.history.segment import Segment
+    from meantime.history.segment import Limits, Segment
     from meantime.kernels.shares import Tally
 
 __all__ = ["PYRAMID_ROWS", "Arrays", "Pyramids", "build_pyramid"]
@@ -66,7 +66,7 @@ class Pyramids:
         sealed: What they are attached to.
         segments: Its segments.
         kinds: By quark, the type of its values.
-        stored: Returns the stored pyramid of a segment; None if there is none.
+        limits: What stored pyramids are checked with; None if none are stored.
         growing: Whether more segments follow, so that other snapshots will have these too.
     """
 
@@ -75,7 +75,7 @@ class Pyramids:
         sealed: Searched,
         segments: Sequence[Segment],
         kinds: npt.NDArray[np.uint8],
-        stored: Callable[[Segment], Arrays | None] | None = None,
+        limits: Limits | None = None,
         *,
         growing: bool = False,
     ) -> None:
@@ -83,7 +83,8 @@ class Pyramids:
         self._sealed = ref(sealed)
         self._segments = segments
         self._kinds = kinds
-        self._stored = self._all_stored = stored
+        self._limits = limits
+        self._are_attached = limits is None
         # of one with a row for each attribute, there is none to be made
         self._without = {
             index
@@ -105,7 +106,7 @@ class Pyramids:
 
     def attached_to(self, sealed: Searched, segments: Sequence[Segment]) -> Pyramids:
         """Return the pyramids of the same segments, to be attached to another source of them."""
-        return Pyramids(sealed, segments, self._kinds, self._all_stored, growing=self._growing)
+        return Pyramids(sealed, segments, self._kinds, self._limits, growing=self._growing)
 
     @property
     def _searched(self) -> Segments:
@@ -141,7 +142,7 @@ class Pyramids:
             first: The first segment that is needed.
             last: The last one; all of these are loaded.
         """
-        if self._growing or self._stored is not None or self._without:
+        if self._growing or not self._are_attached or self._without:
             return None
         with self._lock:
             totals = self._totals
@@ -154,12 +155,12 @@ class Pyramids:
     def use(self) -> None:
         """Attach the stored pyramids."""
         # Only once: a damaged one is reported once, and then built as if there were none.
-        stored, self._stored = self._stored, None
-        if stored is None:
+        if self._are_attached or self._limits is None:
             return
+        self._are_attached = True
         for index, segment in enumerate(self._segments):
             try:
-                arrays = segment.kept_pyramid or stored(segment)
+                arrays = segment.kept_pyramid or segment.pyramid(self._limits)
             except InputError as error:
                 import logging  # noqa: PLC0415 - 2 ms, for damaged files only
 

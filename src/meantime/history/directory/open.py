@@ -11,9 +11,10 @@ from meantime.history.damage import DamageLog
 from meantime.history.directory import is_history
 from meantime.history.directory.event_files import StoredBlock
 from meantime.history.directory.read import fingerprint, read_directory
-from meantime.history.directory.segments import MissingSegment, stored_pyramids
+from meantime.history.directory.segments import MissingSegment
 from meantime.history.directory.stored_tables import StoredTables
 from meantime.history.history import History
+from meantime.history.pyramid import Pyramids
 from meantime.history.sealed import SealedSegments
 from meantime.history.snapshot import Snapshot
 
@@ -118,7 +119,7 @@ class _Source:
         segments = SealedSegments(loaded.segments, *range_ns, damage)
         if loaded.extremes is not None:
             segments.extremes = loaded.extremes
-        segments.pyramids = stored_pyramids(segments, segments.segments, loaded.limits)
+        segments.pyramids = Pyramids(segments, segments.segments, loaded.kinds, loaded.limits)
         for index, segment in enumerate(loaded.segments):
             if isinstance(segment, MissingSegment):
                 segments.lose(index, segment, segment.error)

@@ -34,20 +34,17 @@ from meantime.history.directory.segment_index import (
     unpacked,
     unpacked_version_1,
 )
-from meantime.history.pyramid import Pyramids
 from meantime.history.segment import Head, Segment
 from meantime.history.validation import head_fault, index_fault, rows_fault
 from meantime.kernels.checksum import crc32
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     import numpy.typing as npt
 
     from meantime.errors import InputError
     from meantime.history.pyramid import Arrays
-    from meantime.history.sealed import SealedSegments
     from meantime.history.segment import Limits, Sections
 
 __all__ = [
@@ -56,7 +53,6 @@ __all__ = [
     "StoredSegment",
     "open_segment",
     "packed_segment",
-    "stored_pyramids",
 ]
 
 # The rows of one history beyond so many bytes are mapped: that is 190 million changes of 5.6 bytes.
@@ -328,20 +324,6 @@ def _no_rows(base_ns: int) -> Head:
         numeric=False,
         full=False,
     )
-
-
-def stored_pyramids(
-    sealed: SealedSegments, segments: Sequence[Segment], limits: Limits
-) -> Pyramids:
-    """Return the pyramids of a history's segments, which are opened when they are first used.
-
-    A segment that is damaged is replaced in the sequence by one that has no pyramid.
-    """
-
-    def stored(segment: Segment) -> Arrays | None:
-        return segment.pyramid(limits)
-
-    return Pyramids(sealed, segments, limits.kinds, stored)
 
 
 def open_segment(path: Path, before: StoredSegment | None = None) -> StoredSegment:
