@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -234,3 +235,8 @@ def test_no_paths_are_given_when_there_would_be_too_many() -> None:
 
     assert len(text.strokes(*columns(row), 0, UNITS, UNITS, 40) or []) == 1
     assert text.strokes(*columns(row), 0, UNITS, UNITS, 39) is None
+
+
+@given(st.binary(max_size=100))
+def test_base64(data: bytes) -> None:
+    assert text.base64(data) == b64encode(data)

@@ -7,6 +7,7 @@ from meantime.columns import Int32s, Int64s
 
 UNITS_PER_PX: int
 
+def base64(data: bytes) -> bytes: ...
 def strokes(
     row_offsets: Int64s,
     start_ns: Int64s,

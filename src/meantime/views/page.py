@@ -6,11 +6,11 @@ script reads the data and replaces the picture with a page.
 
 from __future__ import annotations
 
-from base64 import b64encode
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from meantime.kernels.text import base64
 from meantime.views.svg import element, escape, json_text, px
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Page:
         for name, block in self.blocks.items():
             for piece in _pieces(block) if isinstance(block, bytes) else block:
                 yield f'<metadata data-block="{escape(name)}">'.encode()
-                yield b64encode(piece)
+                yield base64(piece)
                 yield b"</metadata>\n"
         # not by importlib.resources, which imports zipfile and takes 8 ms
         script = Path(__file__).with_name("static").joinpath(f"{self.script}.js").read_bytes()

@@ -7,10 +7,9 @@ element for each would need seconds to parse.
 
 from __future__ import annotations
 
-from base64 import b64encode
 from typing import TYPE_CHECKING
 
-from meantime.kernels.text import UNITS_PER_PX, pixels, strokes
+from meantime.kernels.text import UNITS_PER_PX, base64, pixels, strokes
 from meantime.views.png import png
 from meantime.views.statemap.bands import GROUND, bands
 from meantime.views.statemap.stacked_rows import can_stack, stacked_png
@@ -91,5 +90,5 @@ def strips(
 def _image(file: bytes, width_px: int, height_px: int) -> bytes:
     size = f'width="{width_px}" height="{height_px}" preserveAspectRatio="none"'
     style = "image-rendering:pixelated"
-    href = b64encode(file).decode()
+    href = base64(file).decode()
     return f'<image {size} style="{style}" href="data:image/png;base64,{href}"/>'.encode()
