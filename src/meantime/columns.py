@@ -71,6 +71,12 @@ class _Codes(dict[_T, int]):
         codes[rows] = code_of[codes[rows] - first]
         return codes
 
+    def append(self, values: list[_T]) -> Int32s:
+        """Give values the next codes without looking at them."""
+        first = len(self._names)
+        self._names += values
+        return np.arange(first, first + len(values), dtype=np.int32)
+
 
 class Interner(Generic[_T]):
     """Codes for values in a table, to which new values are appended.
@@ -101,6 +107,13 @@ class Interner(Generic[_T]):
         if isinstance(values, list):
             return self._codes.add_all(values)
         return np.fromiter(map(self._codes.__getitem__, values), np.int32)
+
+    def append(self, values: list[_T]) -> Int32s:
+        """Append different values that are not in the table; return their codes.
+
+        They are not hashed, so asking for the code of one would add it again.
+        """
+        return self._codes.append(values)
 
 
 class Coded:

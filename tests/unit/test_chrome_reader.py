@@ -353,6 +353,39 @@ def test_async_spans_are_tracks_of_their_own(read: Callable[..., History]) -> No
     assert history.points().name.to_list() == ["note", "half"]
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"cat": "net", "id": "1"},
+        {"cat": "", "id": "1"},
+        {"cat": "net", "id": ""},
+        {"cat": "net", "id": "1", "scope": "dns"},
+        {"cat": "net", "id2": {"local": "1"}},
+        {"cat": "net", "id": "\u0031\\"},
+    ],
+)
+def test_what_has_the_same_names_is_on_one_track(
+    read: Callable[..., History], names: dict[str, Any]
+) -> None:
+    missing = {key: value for key, value in names.items() if value != ""}
+    steps = [
+        {"ph": "b", "tid": 1, "ts": 0, **names},
+        {"ph": "e", "tid": 2, "ts": 1, **missing},
+        {"ph": "b", "tid": 3, "ts": 2, **missing},
+        {"ph": "e", "tid": 4, "ts": 3, **names},
+        {"ph": "b", "tid": 1, "ts": 4, "cat": "net", "id": "other"},
+        {"ph": "e", "tid": 1, "ts": 5, "cat": "net", "id": "other"},
+    ]
+
+    history = read(json.dumps([{"name": "get", "pid": 1, **step} for step in steps]))
+
+    assert sorted(rows(history)) == [
+        ("get", start_ns, start_ns + 1000, 0) for start_ns in (0, 2000, 4000)
+    ]
+    tracks = map(history.attributes.text, history.spans().threads.tolist())
+    assert sorted(text.count("/") for text in tracks) == [4, 4]
+
+
 def test_arguments_that_cannot_be_merged_are_kept_both(read: Callable[..., History]) -> None:
     history = read(
         '[{"ph":"B","name":"a","ts":0,"pid":1,"tid":1,"args":"begin"},'

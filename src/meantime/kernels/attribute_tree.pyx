@@ -149,14 +149,18 @@ cdef class AttributeTree:
             quark = self.slots[slot]
         return -1
 
-    cdef Py_ssize_t hash_all(self) except -2:
-        """Hash all attributes; return the first that another one equals, or -1."""
+    cdef Py_ssize_t hash_all(self, Py_ssize_t more=0) except -2:
+        """Hash all attributes; return the first that another one equals, or -1.
+
+        So many `more` can be added without hashing all again.
+        """
         cdef uint64_t slots = self.slot_mask + 1 if self.slots != NULL else LEAST_SLOTS, slot
         cdef int32_t quark, found
         cdef Py_ssize_t twice = -1
-        if self.hashed == self.count and self.slots != NULL:
+        cdef uint64_t needed = 2 * <uint64_t>(self.count + more) + 2
+        if self.hashed == self.count and self.slots != NULL and (not more or slots >= needed):
             return -1
-        while slots < 2 * <uint64_t>self.count + 2:
+        while slots < needed:
             slots *= 2
         if self.slots == NULL or slots != self.slot_mask + 1:
             free(self.slots)
@@ -289,7 +293,7 @@ cdef class AttributeTree:
         cdef bint same
         found_array = np.empty(len(paths), np.int32)
         cdef int32_t[::1] found = found_array
-        self.hash_all()
+        self.hash_all(len(paths))
         for path in paths:
             quark = -1
             same = True

@@ -60,31 +60,45 @@ def read_async(records: Records) -> Iterator[Batch]:
 
 def _tracks(records: Records, rows: Rows) -> Int32s:
     """Return the entity of each row's track."""
-    columns = [records.thread, records.category, records.id, records.scope]
-    columns = [column[rows] for column in columns]
-    number, first = _numbered(*columns)
-    codes = records.entities.codes(_track_paths(records, *(column[first] for column in columns)))
+    entities = records.entities
+    # threads of one process share its tracks
+    names: list[str] = []
+    process = Interner(names).codes(entities.pid)[records.thread[rows]]
+    other = (column[rows] for column in (records.category, records.id, records.scope))
+    number, first = _numbered(process, *other)
+    processes = [*map(names.__getitem__, process[first].tolist())]
+    paths, are_different = _track_paths(records, processes, rows[first])
+    codes = entities.new_codes(paths) if are_different else entities.codes(paths)
     return gather.looked_up(codes, number)
 
 
-def _track_paths(
-    records: Records, thread: Int32s, category: Int32s, id_: Int32s, scope: Int32s
-) -> list[Path]:
-    """Return the path of each track."""
+def _track_paths(records: Records, processes: list[str], rows: Rows) -> tuple[list[Path], bool]:
+    """Return the path of the track of each row, and whether these are known to be different."""
+    category, id_, scope = records.category[rows], records.id[rows], records.scope[rows]
     # -1, for none, is the last one
     ids, categories = [*records.entities.ids, ""], [*records.trace.categories, ""]
-    processes = [*map(records.entities.pid.__getitem__, thread.tolist())]
     texts = [*map(ids.__getitem__, id_.tolist())]
     # the format makes ids unique within their scope or, without one, their category
     groups = [*map(categories.__getitem__, category.tolist())]
-    for row in np.flatnonzero(scope >= 0).tolist():
+    scoped = np.flatnonzero(scope >= 0).tolist()
+    for row in scoped:
         groups[row] = ids[scope[row]] or groups[row]
-    # a braced id is an `id2`: {"local": id} or {"global": id}
-    for row in [row for row, text in enumerate(texts) if text[:1] == "{"]:
+    # a braced id is an `id2`: {"local": id} or {"global": id}; in most traces there is none
+    is_braced = "{" in "".join(texts)
+    braced = [row for row, text in enumerate(texts) if text[:1] == "{"] if is_braced else []
+    for row in braced:
         if '"global"' in texts[row]:
             processes[row] = "global"
         texts[row] = texts[row].rstrip("} ").rpartition(":")[2].strip(' "')
-    return async_paths(processes, groups, texts)
+    # different codes are different texts, but for -1, whose text may have a code too
+    are_different = bool(
+        not scoped
+        and not braced
+        and records.entities.are_plain
+        and (id_.min() >= 0 or "" not in records.entities.ids)
+        and (category.min() >= 0 or "" not in records.trace.categories)
+    )
+    return async_paths(processes, groups, texts), are_different
 
 
 def _numbered(*columns: Int32s) -> tuple[Int32s, Int64s]:

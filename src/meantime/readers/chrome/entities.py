@@ -30,6 +30,7 @@ class Entities:
         pid: Per thread of the scanner, the text of its pid.
         tid: Per thread of the scanner, the text of its tid.
         undecodable: How many of the texts are not UTF-8.
+        are_plain: Whether none needed to be decoded, so that all of `ids` are different.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -37,6 +38,7 @@ class Entities:
         self.pid: list[str] = []
         self.tid: list[str] = []
         self.undecodable = 0
+        self.are_plain = True
         self._paths = Interner(trace.paths)
         # by the scanner's threads; -1 where none was assigned
         self._codes: Int32s = np.empty(0, np.int32)
@@ -46,6 +48,7 @@ class Entities:
         if raw := scanner.ids(len(self.ids)):
             texts, are_plain = decode_all(raw)
             self.undecodable += 0 if are_plain else sum("\ufffd" in text for text in texts)
+            self.are_plain &= are_plain
             self.ids += texts
         first = len(self.pid)
         text = self.ids.__getitem__
@@ -61,6 +64,10 @@ class Entities:
     def codes(self, paths: Iterable[Path]) -> Int32s:
         """Return the codes of many paths, assigning new ones where necessary."""
         return self._paths.codes(paths)
+
+    def new_codes(self, paths: list[Path]) -> Int32s:
+        """Return the codes of different paths that have none yet, and are not asked for again."""
+        return self._paths.append(paths)
 
     def thread(self, thread: int) -> int:
         """Return the code of one of the scanner's threads."""
