@@ -229,3 +229,6 @@ def test_spans_that_are_damaged_are_left_out_and_reported(
     assert history.spans().category.to_list() == [None] * 50
     with pytest.raises(InputError, match=r"spans\.category"):
         meantime.open(path).spans().category.to_list()
+    history = damaged("spans.flags")
+    assert not history.spans().unfinished.any()
+    assert history.damage[0].anomaly == "table_damaged"

@@ -33,19 +33,14 @@ def take(const number[::1] column, const int32_t[::1] rows, number[::1] out):
 def rows_with(const int32_t[::1] column, const uint8_t[::1] flags):
     """Return the indices of the codes of which the flag is not 0, as int32."""
     cdef Py_ssize_t i, count = 0
-    cdef int32_t[::1] out
+    # what is not written takes no memory
+    out_array = np.empty(column.shape[0], np.int32)
+    cdef int32_t[::1] out = out_array
     with nogil:
         for i in range(column.shape[0]):
+            out[count] = <int32_t> i
             count += flags[column[i]] != 0
-    out_array = np.empty(count, np.int32)
-    out = out_array
-    count = 0
-    with nogil:
-        for i in range(column.shape[0]):
-            if flags[column[i]]:
-                out[count] = <int32_t> i
-                count += 1
-    return out_array
+    return out_array[:count].copy()
 
 
 def looked_up(const int32_t[::1] table, const int32_t[::1] codes):

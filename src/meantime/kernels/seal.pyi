@@ -81,6 +81,7 @@ def sums_descend(
     times: npt.NDArray[np.uint32] | npt.NDArray[np.uint64],
     most: int,
 ) -> bool: ...
+def each_once(numbers: Int32s) -> bool: ...
 def nested(
     offsets: Int64s,
     start_ns: Int64s,

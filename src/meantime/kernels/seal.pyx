@@ -460,6 +460,20 @@ ctypedef fused lane_number:
     int32_t
 
 
+def each_once(const int32_t[::1] numbers):
+    """Return whether every number from 0 to the count of these, without it, is among them once."""
+    cdef Py_ssize_t i, count = numbers.shape[0]
+    cdef uint8_t[::1] seen = np.zeros(count, np.uint8)
+    cdef bint found = True
+    with nogil:
+        for i in range(count):
+            if numbers[i] < 0 or numbers[i] >= count or seen[numbers[i]]:
+                found = False
+                break
+            seen[numbers[i]] = 1
+    return found
+
+
 def nested(
     const int64_t[::1] offsets,
     const int64_t[::1] start_ns,

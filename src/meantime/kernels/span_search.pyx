@@ -233,20 +233,25 @@ def extents(const int64_t[::1] offsets, const int64_t[::1] elsewhere, const int3
     `elsewhere` are the rows of other lanes, in ascending order.
     """
     cdef int64_t t, i, k = 0, threads = offsets.shape[0] - 1
+    cdef int32_t deep, deepest, lasting
     depths_array = np.zeros(threads, np.int32)
     held_array = np.zeros(threads, np.int32)
     cdef int32_t[::1] depths = depths_array, held = held_array
     with nogil:
         for t in range(threads):
+            deepest = lasting = -1
             for i in range(offsets[t], offsets[t + 1]):
                 if k < elsewhere.shape[0] and elsewhere[k] == i:
                     k += 1
                     continue
-                if depth[i] >= depths[t]:
-                    depths[t] = depth[i] + 1
+                deep = depth[i]
                 # what is around a span that lasts, lasts
-                if depth[i] >= held[t] and end_ns[i] > start_ns[i]:
-                    held[t] = depth[i] + 1
+                if deep > lasting:
+                    deepest = max(deepest, deep)
+                    if end_ns[i] > start_ns[i]:
+                        lasting = deep
+            depths[t] = deepest + 1
+            held[t] = lasting + 1
     return depths_array, held_array
 
 

@@ -23,13 +23,14 @@ __all__ = ["IntactTables"]
 
 _TableT = TypeVar("_TableT")
 # Without these there are no spans.
-_SPANS = ("rows", "start_ns", "name", "flags")
+_SPANS = ("start_ns", "name")
 
 
 class IntactTables:
     """The event tables in a file; those of which a column is damaged are empty.
 
-    Spans are without categories or arguments if only these are damaged.
+    Spans are without categories, arguments or flags if only these are damaged, and numbered by
+    their rows if their numbers are.
 
     Args:
         path: The file.
@@ -77,7 +78,7 @@ class IntactTables:
 
     @cached_property
     def spans(self) -> SpanTable:
-        """The spans, which are read at once."""
+        """The spans, whose times, places and names are read at once."""
         return self._intact(_spans)
 
     def within(self, start_ns: int | None, end_ns: int | None) -> IntactTables:

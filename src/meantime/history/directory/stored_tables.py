@@ -12,7 +12,7 @@ from meantime.columns import Coded
 from meantime.errors import InputError
 from meantime.history.directory.container import ALIGNMENT, ContainerFile, aligned
 from meantime.history.directory.tables import COLUMN_TYPES, TABLE_COLUMNS
-from meantime.history.numbers import AFTER_ALL, fits
+from meantime.history.numbers import AFTER_ALL, BEFORE_ALL, fits
 from meantime.history.results import Flows, Points
 from meantime.history.samples import SampleTable
 from meantime.history.spans import SpanTable
@@ -37,12 +37,12 @@ __all__ = ["StoredTables"]
 
 # Small enough to be in the second-level cache when the checksum is computed.
 _BLOCK_BYTES = 1 << 18
-_INDEX_ROWS = 1 << 14
 # By column, what spans have that are without it, since it is damaged.
 _OPTIONAL = {
     "category": (-1, np.int32),
     "arguments_offset": (0, np.int64),
     "arguments_length": (0, np.int32),
+    "flags": (0, np.uint8),
 }
 _STRUCTURE = ("start_ns", "end_ns", "depth", "lane", "parent")
 
@@ -54,8 +54,8 @@ class StoredTables:
         path: The file.
         described: Its columns, from the manifest.
         catalogue: The names of the history.
-        found: Receives the error where categories or arguments of spans are damaged, which are
-            then left out; None raises it.
+        found: Receives the error where categories, arguments, flags or numbers of spans are
+            damaged, which they are then without; None raises it.
 
     Raises:
         InputError: If the file is missing or cut, or its description is invalid; and when a table
@@ -158,8 +158,18 @@ class StoredTables:
             column=_SpanColumns(columns, len(self._strings), self._found).get,
             strings=(self._strings, self._strings),
             text=ArgumentText(self._text("spans")),
-            rows=columns.numbers if columns.has("spans.number") else None,
+            rows=self._numbers if columns.has("spans.number") else None,
         )
+
+    def _numbers(self) -> Int32s:
+        """Return the numbers of spans; those of their rows if they are damaged."""
+        try:
+            return self._columns.numbers()
+        except InputError as error:
+            if self._found is None:
+                raise
+            self._found(error)
+        return np.arange(self._columns.rows("spans.start_ns"), dtype=np.int32)
 
     def within(self, start_ns: int | None, end_ns: int | None) -> StoredTables:
         """Return these tables."""
@@ -205,12 +215,9 @@ class _SpanColumns:
         columns = self._columns
         found = {name: columns.get(f"spans.{name}") for name in _STRUCTURE}
         start_ns, end_ns = found["start_ns"], found["end_ns"]
-        if not (fits(start_ns) and fits(end_ns)):
-            raise columns.wrong("spans.start_ns: times do not fit")
-        if len(start_ns) and int(end_ns.max()) - int(start_ns.min()) >= AFTER_ALL:
-            raise columns.wrong("spans.end_ns: durations do not fit into 64 bits")
+        offsets = columns.get("spans.offsets")
         row = seal.nested(
-            columns.get("spans.offsets"),
+            offsets,
             start_ns,
             end_ns,
             found["depth"],
@@ -219,6 +226,13 @@ class _SpanColumns:
         )
         if row >= 0:
             raise columns.wrong(f"spans.parent: span {row} is not where the others leave room")
+        if len(start_ns):
+            # the first span of a thread begins first, and no span ends before it begins
+            first_ns, last_ns = int(start_ns[offsets[:-1]].min()), int(end_ns.max())
+            if first_ns <= BEFORE_ALL or last_ns >= AFTER_ALL:
+                raise columns.wrong("spans.start_ns: times do not fit")
+            if last_ns - first_ns >= AFTER_ALL:
+                raise columns.wrong("spans.end_ns: durations do not fit into 64 bits")
         return found
 
 
@@ -285,12 +299,8 @@ class _Columns:
 
     def numbers(self) -> Int32s:
         """Return the number of each span, of which each is that of one span."""
-        number: Int32s = self.codes("spans.number", 0, self.rows("spans.start_ns"))
-        seen = np.zeros(self.rows("spans.start_ns"), np.bool_)
-        # indices are converted to 64 bits, which in parts stay in the cache
-        for first in range(0, len(number), _INDEX_ROWS):
-            seen[number[first : first + _INDEX_ROWS]] = True
-        if len(number) != len(seen) or not seen.all():
+        number: Int32s = self.get("spans.number")
+        if len(number) != self.rows("spans.start_ns") or not seal.each_once(number):
             raise self.wrong("spans.number: is not each number once")
         return number
 
