@@ -190,7 +190,15 @@ def test_spans_that_are_damaged_are_left_out_and_reported(
     monkeypatch.setattr(Store.__init__, "__defaults__", (100,))
     trace = tmp_path / "trace.json"
     events = [
-        {"ph": "X", "pid": 1, "tid": 1, "ts": each, "dur": 1, "name": "step", "args": {"n": each}}
+        {
+            "ph": "X",
+            "pid": 1,
+            "tid": each % 2,
+            "ts": each,
+            "dur": 1,
+            "name": "step",
+            "args": {"n": each},
+        }
         for each in range(50)
     ]
     events += [
@@ -232,3 +240,8 @@ def test_spans_that_are_damaged_are_left_out_and_reported(
     history = damaged("spans.flags")
     assert not history.spans().unfinished.any()
     assert history.damage[0].anomaly == "table_damaged"
+    history = damaged("spans.number")
+    assert history.spans().rows.tolist() == list(range(50))
+    assert history.damage[0].anomaly == "table_damaged"
+    with pytest.raises(InputError, match=r"spans\.number"):
+        meantime.open(path).spans().rows.tolist()
