@@ -58,6 +58,15 @@ class LaneTree(LaneLayout):
                 )
             return self._overviews[key]
 
+    def prepare(self) -> None:
+        """Make the sums that the first tiles of a page need, so that they need not wait for them.
+
+        Raises:
+            InputError: If spans are damaged.
+        """
+        for block in self.blocks.get("stack", [])[:1]:
+            self.overview(block)
+
     def outermost(self, block: SpanBlock, *, nested: bool) -> Outermost:
         """Return the outermost spans of a block; see `Outermost.of`."""
         key = block.lanes[0]

@@ -47,7 +47,7 @@ def serve(
         try:
             # the server ends itself by the signal that it received
             with contextlib.suppress(KeyboardInterrupt):
-                session.start()
+                session.start(prepare=True)
                 notify(address)
                 if browser:
                     # some browsers keep the call until they are closed

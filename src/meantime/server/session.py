@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -88,8 +89,13 @@ class OpenFile:
         self.shown: Shown | None = None
         self._stopped = threading.Event()
 
-    def read(self, *, follow: bool) -> None:
-        """Read the file, and with `follow` what is added to it, until `stop` is called."""
+    def read(self, *, follow: bool, prepare: bool = False) -> None:
+        """Read the file, and with `follow` what is added to it, until `stop` is called.
+
+        Args:
+            follow: As above.
+            prepare: Whether to also make what a page asks for first.
+        """
         before = _signature(self.path)
         began = time.monotonic()
         try:
@@ -106,6 +112,10 @@ class OpenFile:
             raise
         if not follow or not self.path or self.path == "-":
             self.status = "ready"
+            if prepare and self.shown is not None:
+                # the tiles say what is wrong
+                with suppress(MeantimeError, MemoryError):
+                    self.shown.tree.prepare()
             return
         self.status = "following"
         self._follow(history, before, time.monotonic() - began)
@@ -334,12 +344,18 @@ class Session:
         self._search = threading.Lock()
         self._threads: list[threading.Thread] = []
 
-    def start(self) -> None:
-        """Read the files, each in a thread; once."""
+    def start(self, *, prepare: bool = False) -> None:
+        """Read the files, each in a thread; once.
+
+        Args:
+            prepare: Whether to also make what a page asks for first.
+        """
         for file in self.files[len(self._threads) :]:
             # a daemon: a reader that waits for a pipe must not keep the process
             thread = threading.Thread(
-                target=file.read, kwargs={"follow": self._follow}, daemon=True
+                target=file.read,
+                kwargs={"follow": self._follow, "prepare": prepare},
+                daemon=True,
             )
             thread.start()
             self._threads.append(thread)
