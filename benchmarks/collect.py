@@ -2,20 +2,22 @@
 
     python benchmarks/collect.py [PART OF A WORKLOAD'S NAME]
 
-Each workload runs unrecorded, recorded, and under VizTracer and py-spy if they are installed, in
-turn, each time in a process of its own, and the mean CPU time of the faster half of each counts;
-that of py-spy's own process is included. In one process, each start and stop of a recording makes
-the interpreter specialise its bytecode again, which can cost more than recording does.
+Each workload runs unrecorded, recorded, and under VizTracer and py-spy if they are installed, each
+in a process of its own. In one process, each start and stop of a recording makes the interpreter
+specialise its bytecode again, which can cost more than recording does. The processes take turns, a
+block of work each, so what else the machine does affects all alike. The addresses of its memory
+change a process's speed by some per cent, so this is repeated with new processes. A figure is the
+median of these; the interval contains the true one in 98 of 100 cases. The CPU time of the process
+counts, and that of py-spy's own.
 
 Servers are asked by this process, on another CPU, one request at a time on one connection: with
 several, slower steps make larger batches of events, and a recorded server can come out faster than
-an unrecorded one. Only the CPU time of the server's process counts.
+an unrecorded one.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import shutil
 import signal
@@ -42,8 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROUNDS = 16
-# of a server: how many blocks of how many requests
-BLOCKS, BLOCK = 40, 100
+BLOCKS = 20
 CPUS = sorted(os.sched_getaffinity(0))
 WAIT = 5
 done = threading.Event()
@@ -164,55 +165,76 @@ def on_trio(run: Callable[[int], Any]) -> Callable[[int], object]:
 
 
 class Workload(NamedTuple):
-    """Something to measure: what it counts, what runs that many, and what must be installed."""
+    """Something to measure.
+
+    Attributes:
+        unit: What it counts.
+        run: Runs a number of them; of a server, serves requests of a listening socket.
+        size: How many a block has.
+        needs: What must be installed.
+        serves: Whether it is a server.
+    """
 
     unit: str
-    run: Callable[[int], object]
+    run: Callable[[Any], object]
     size: int
     needs: tuple[str, ...] = ()
+    serves: bool = False
+
+
+def server(run: Callable[[Any], object], *needs: str) -> Workload:
+    """Return the workload of a server."""
+    return Workload("request", run, 200, needs, serves=True)
 
 
 WORKLOADS = {
-    "asyncio, sleep(0)": Workload("step", on_asyncio(steps), 100_000),
+    "asyncio, sleep(0)": Workload("step", on_asyncio(steps), 4_000),
     "10,000 tasks with queues": Workload("task", on_asyncio(many_tasks), 10_000),
     "gather of 10,000": Workload("task", on_asyncio(gathered), 10_000),
-    "streams echo": Workload("request", on_asyncio(echo), 8_000),
-    "uvloop, sleep(0)": Workload("step", on_uvloop(steps), 200_000, ("uvloop",)),
-    "trio, checkpoint()": Workload("step", on_trio(trio_steps), 60_000, ("trio",)),
-}
-
-
-# Each runs a server of a listening socket.
-SERVERS: dict[str, tuple[Callable[[socket.socket], object], tuple[str, ...]]] = {
-    "aiohttp": (on_asyncio(serve_aiohttp), ("aiohttp",)),
-    "aiohttp on uvloop": (on_uvloop(serve_aiohttp), ("aiohttp", "uvloop")),
-    "uvicorn": (on_asyncio(serve_uvicorn), ("uvicorn",)),
-    "uvicorn on uvloop": (on_uvloop(serve_uvicorn), ("uvicorn", "uvloop")),
+    "streams echo": Workload("request", on_asyncio(echo), 400),
+    "uvloop, sleep(0)": Workload("step", on_uvloop(steps), 8_000, ("uvloop",)),
+    "trio, checkpoint()": Workload("step", on_trio(trio_steps), 2_500, ("trio",)),
+    "aiohttp": server(on_asyncio(serve_aiohttp), "aiohttp"),
+    "aiohttp on uvloop": server(on_uvloop(serve_aiohttp), "aiohttp", "uvloop"),
+    "uvicorn": server(on_asyncio(serve_uvicorn), "uvicorn"),
+    "uvicorn on uvloop": server(on_uvloop(serve_uvicorn), "uvicorn", "uvloop"),
 }
 
 
 def process_cpu_ns(pid: int) -> int:
-    """Return the CPU time of another process."""
+    """Return the CPU time of a process."""
     # the kernel's name for the clock of a process
     return time.clock_gettime_ns(~pid << 3 | 2)
 
 
-def start_observer(observer: str, folder: Path) -> Any:
-    """Observe this process, unless another process has to do that; return what stops it."""
+def observers() -> list[str]:
+    """Return what can observe a workload here, after nothing and ourselves."""
+    peers = ["viztracer"] if find_spec("viztracer") else []
+    return ["nothing", "meantime", *peers, *(["py-spy"] if shutil.which("py-spy") else [])]
+
+
+def run(name: str, observer: str, folder: Path) -> None:
+    """Run a workload under an observer, as often as lines with a number are read, or serve."""
+    workload = WORKLOADS[name]
     if observer == "meantime":
         meantime.start(folder / "cost.mtr")
-        return meantime.stop
-    if observer == "viztracer":
-        tracer: Any = import_module("viztracer").VizTracer(verbose=0)
-        tracer.start()
-        return lambda: (tracer.stop(), tracer.clear())
-    return lambda: None
+    elif observer == "viztracer":
+        import_module("viztracer").VizTracer(verbose=0).start()
+    if workload.serves:
+        # asyncio sends small packets at once only where the socket says that it is of TCP
+        listening = socket.socket(proto=socket.IPPROTO_TCP)
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        print(listening.getsockname()[1], flush=True)
+        workload.run(listening)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        workload.run(int(line))
+        print("done", flush=True)
 
 
-def start_sampler(observer: str, pid: int, folder: Path) -> subprocess.Popen[str] | None:
-    """Return the process that observes another one, if that needs one."""
-    if observer != "py-spy":
-        return None
+def sampler_of(pid: int, folder: Path) -> subprocess.Popen[str]:
+    """Return a process of py-spy that observes another process."""
     output = ["--format", "raw", "--output", str(folder / "samples")]
     command = ["py-spy", "record", "--pid", str(pid), "--rate", "100", *output]
     sampler = subprocess.Popen([*command, "--duration", "3600"], stdout=subprocess.PIPE, text=True)
@@ -224,144 +246,87 @@ def start_sampler(observer: str, pid: int, folder: Path) -> subprocess.Popen[str
     return sampler
 
 
-def stop_sampler(sampler: subprocess.Popen[str] | None) -> None:
-    """End the process that observes another one."""
-    if sampler:
-        sampler.send_signal(signal.SIGINT)
-        sampler.wait()
+class Subject:
+    """A process that runs a workload under an observer when it is asked."""
 
+    def __init__(self, name: str, observer: str, seed: int) -> None:
+        self._folder = Path(tempfile.mkdtemp())
+        # the same order of sets and dictionaries in all
+        environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
+        command = [sys.executable, __file__, "--run", name, observer, str(self._folder)]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(
+            command, env=environment, stdin=pipe, stdout=pipe, text=True
+        )
+        # on another CPU than this process, if there is one; what threads it starts inherit that
+        os.sched_setaffinity(self._process.pid, {CPUS[0]})
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._given, self._said = self._process.stdin, self._process.stdout
+        answer = self._said.readline()
+        self._connection = None
+        if WORKLOADS[name].serves:
+            self._connection = socket.create_connection(("127.0.0.1", int(answer)))
+            self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._pids = [self._process.pid]
+        self._sampler = None
+        if observer == "py-spy":
+            self._sampler = sampler_of(self._process.pid, self._folder)
+            self._pids.append(self._sampler.pid)
 
-def cost_ns(name: str, observer: str) -> float:
-    """Return what one unit of a workload costs, in this process and in its observer's."""
-    run, count = WORKLOADS[name].run, WORKLOADS[name].size
-    folder = Path(tempfile.mkdtemp())
-    stop = start_observer(observer, folder)
-    sampler = start_sampler(observer, os.getpid(), folder)
-    # the interpreter specialises bytecode that has run for a while
-    run(max(1, count // 20))
-    gc.collect()
-    sampler_ns = process_cpu_ns(sampler.pid) if sampler else 0
-    begin_ns = time.process_time_ns()
-    run(count)
-    end_ns = time.process_time_ns()
-    if sampler:
-        end_ns += process_cpu_ns(sampler.pid) - sampler_ns
-    stop_sampler(sampler)
-    stop()
-    shutil.rmtree(folder)
-    return (end_ns - begin_ns) / count
+    def cost_ns(self, count: int) -> float:
+        """Return the CPU time of a unit, of that many, with that of the observer's process."""
+        begin_ns = sum(map(process_cpu_ns, self._pids))
+        if self._connection is None:
+            print(count, file=self._given, flush=True)
+            self._said.readline()
+        else:
+            self._request(self._connection, count)
+        return (sum(map(process_cpu_ns, self._pids)) - begin_ns) / count
 
+    @staticmethod
+    def _request(connection: socket.socket, count: int) -> None:
+        for _ in range(count):
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            answer = b""
+            while not answer.endswith(b"hello"):
+                answer += connection.recv(65536)
 
-def observers() -> list[str]:
-    """Return what can observe a workload here, after nothing and ourselves."""
-    peers = ["viztracer"] if find_spec("viztracer") else []
-    return ["nothing", "meantime", *peers, *(["py-spy"] if shutil.which("py-spy") else [])]
+    def end(self) -> None:
+        """End the process."""
+        if self._connection:
+            self._connection.close()
+        if self._sampler:
+            self._sampler.send_signal(signal.SIGINT)
+            self._sampler.wait()
+        self._process.kill()
+        self._process.communicate()
+        shutil.rmtree(self._folder)
 
 
 def compare(name: str) -> None:
     """Print what one unit of a workload costs, unrecorded, recorded and under our peers."""
-    cost: dict[str, list[float]] = {observer: [] for observer in observers()}
-    for number in range(ROUNDS):
-        # the same order of sets and dictionaries in all
-        environment = {**os.environ, "PYTHONHASHSEED": str(number)}
-        # none always runs first, on caches that another has left
-        for observer in list(cost) if number % 2 else reversed(cost):
-            command = [sys.executable, __file__, "--cost", name, observer]
-            done = subprocess.run(
-                command, env=environment, check=True, stdout=subprocess.PIPE, text=True
-            )
-            cost[observer].append(float(done.stdout))
-    # the mean of the faster half: the least of all is luck on a machine that others use
-    means = {each: sum(sorted(costs)[: ROUNDS // 2]) * 2 / ROUNDS for each, costs in cost.items()}
-    without = means.pop("nothing")
-    print(f"{name:28} {without:10,.0f} ns a {WORKLOADS[name].unit}")
-    for observer, mean in means.items():
-        added = mean - without
-        print(f"  {observer:26} {added:+10,.0f} ns {added / without:+7.1%}")
-
-
-def serve(name: str, observer: str, folder: Path) -> None:
-    """Print the port of a server, and serve until the process is ended."""
-    start_observer(observer, folder)
-    # asyncio sends small packets at once only where the socket says that it is of TCP
-    listening = socket.socket(proto=socket.IPPROTO_TCP)
-    listening.bind(("127.0.0.1", 0))
-    listening.listen()
-    print(listening.getsockname()[1], flush=True)
-    SERVERS[name][0](listening)
-
-
-class Served(NamedTuple):
-    """A server that is asked: its process, what observes that, and the connection to it."""
-
-    process: subprocess.Popen[str]
-    sampler: subprocess.Popen[str] | None
-    connection: socket.socket
-    folder: Path
-
-    @classmethod
-    def of(cls, name: str, observer: str, seed: int) -> Served:
-        """Start a server."""
-        folder = Path(tempfile.mkdtemp())
-        command = [sys.executable, __file__, "--serve", name, observer, str(folder)]
-        environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-        # on another CPU than this process, if there is one; what threads it starts inherit that
-        os.sched_setaffinity(process.pid, {CPUS[0]})
-        assert process.stdout is not None
-        connection = socket.create_connection(("127.0.0.1", int(process.stdout.readline())))
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return cls(process, start_sampler(observer, process.pid, folder), connection, folder)
-
-    def cost_ns(self, count: int) -> float:
-        """Return the CPU time of a request, of that many."""
-        pids = [each.pid for each in (self.process, self.sampler) if each]
-        begin_ns = sum(map(process_cpu_ns, pids))
-        for _ in range(count):
-            self.connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            answer = b""
-            while not answer.endswith(b"hello"):
-                answer += self.connection.recv(65536)
-        return (sum(map(process_cpu_ns, pids)) - begin_ns) / count
-
-    def end(self) -> None:
-        """End the server."""
-        self.connection.close()
-        stop_sampler(self.sampler)
-        self.process.kill()
-        self.process.wait()
-        shutil.rmtree(self.folder)
-
-
-def compare_servers(name: str) -> None:
-    """Print what a request costs a server.
-
-    Servers that differ in their observer only are asked in turn, a block of requests each, so what
-    else the machine does affects all alike. The addresses of its memory change a process's speed by
-    some per cent, so this is repeated with new processes. The figure is their median; the interval
-    contains the true one in 98 of 100 cases.
-    """
-    names = observers()
+    names, size = observers(), WORKLOADS[name].size
     costs: list[float] = []
     ratios: dict[str, list[float]] = {observer: [] for observer in names[1:]}
     for seed in range(ROUNDS):
-        # one that began later has other memory
-        servers = {
-            each: Served.of(name, each, seed) for each in (names if seed % 2 else reversed(names))
-        }
+        # one that begins later gets other memory
+        order = names if seed % 2 else names[::-1]
+        subjects = {each: Subject(name, each, seed) for each in order}
         blocks: dict[str, list[float]] = {each: [] for each in names}
-        for server in servers.values():
-            server.cost_ns(BLOCKS * BLOCK // 4)
+        # the interpreter specialises bytecode that has run for a while
+        for subject in subjects.values():
+            subject.cost_ns(size * BLOCKS // 4)
         for _ in range(BLOCKS):
             for each in names:
-                blocks[each].append(servers[each].cost_ns(BLOCK))
-        for server in servers.values():
-            server.end()
+                blocks[each].append(subjects[each].cost_ns(size))
+        for subject in subjects.values():
+            subject.end()
         costs.append(median(blocks["nothing"]))
         for each, found in ratios.items():
             pairs = zip(blocks[each], blocks["nothing"], strict=True)
             found.append(median(cost / without for cost, without in pairs) - 1)
-    print(f"{name:28} {median(costs):10,.0f} ns a request")
+    print(f"{name:28} {median(costs):10,.0f} ns a {WORKLOADS[name].unit}")
     for each, found in ratios.items():
         added, ordered = median(found), sorted(found)
         interval = f"{ordered[ROUNDS // 4 - 1]:+.1%} to {ordered[-ROUNDS // 4]:+.1%}"
@@ -454,24 +419,18 @@ def sampler() -> None:
 
 def main() -> None:
     """Print everything, or what the workloads whose name contains the argument cost."""
-    if sys.argv[1:2] == ["--cost"]:
-        print(cost_ns(sys.argv[2], sys.argv[3]))
-        return
-    if sys.argv[1:2] == ["--serve"]:
-        serve(sys.argv[2], sys.argv[3], Path(sys.argv[4]))
+    if sys.argv[1:2] == ["--run"]:
+        run(sys.argv[2], sys.argv[3], Path(sys.argv[4]))
         return
     part = sys.argv[1] if len(sys.argv) > 1 else ""
     print(header("collect"))
     if not part:
         events_and_reading()
         sampler()
+    os.sched_setaffinity(0, {CPUS[-1]})
     for name, workload in WORKLOADS.items():
         if part in name and all(find_spec(module) for module in workload.needs):
             compare(name)
-    os.sched_setaffinity(0, {CPUS[-1]})
-    for name, (_, needs) in SERVERS.items():
-        if part in name and all(find_spec(module) for module in needs):
-            compare_servers(name)
 
 
 if __name__ == "__main__":
