@@ -111,7 +111,7 @@ _SEVERAL = ("assume_aligned", "jobs", "client")
     "states",
     metavar="PATTERN",
     multiple=True,
-    help="Count states that match this pattern (* and ? are wildcards). Repeatable.",
+    help="Measure the states that match this pattern (* and ? are wildcards). Repeatable.",
 )
 @once("--event", metavar="NAME", help="Count only samples of this event, or spans of this name.")
 @once(

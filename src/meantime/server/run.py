@@ -104,4 +104,5 @@ def _listening(first: int) -> socket.socket:
                 continue
             raise
         return listener
-    raise OutputError(f"no port from {first} to {min(first + _TRIED, 2**16) - 1} is free")
+    last = min(first + _TRIED, 2**16) - 1
+    raise OutputError(f"no port from {first} to {last} is free: choose another, or 0 for any")

@@ -145,7 +145,7 @@ def open_packed(name: str, data: memoryview, path: Path) -> RecordingFiles:
         InputError: If they are damaged, or end too early.
     """
     if len(data) < len(PACKED_MAGIC) + _TRAILER.size:
-        raise InputError(name, "ends too early for a packed recording")
+        raise InputError(name, "is a packed recording whose end is missing; copy it again")
     offset, size, magic = _TRAILER.unpack_from(data, len(data) - _TRAILER.size)
     if magic != PACKED_MAGIC or offset + size > len(data):
         raise InputError(name, "is a packed recording whose end is missing; copy it again")
@@ -154,7 +154,9 @@ def open_packed(name: str, data: memoryview, path: Path) -> RecordingFiles:
         directory = json.loads(_decompress(data[offset : offset + size], most))
         return _Directory(directory, data).files(path)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
-        raise InputError(name, "is a packed recording whose directory is damaged") from None
+        raise InputError(
+            name, "is a packed recording whose directory is damaged; copy it again"
+        ) from None
 
 
 class _Directory:
