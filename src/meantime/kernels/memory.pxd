@@ -1,3 +1,6 @@
+"""C memory as NumPy arrays; see `memory.pyx`."""
+
+
 cdef class Memory:
     cdef void* data
     cdef Py_ssize_t size

@@ -1,4 +1,4 @@
-# The names of what collect/record_kinds.h defines, for kernels that compare records' kinds.
+"""The names of what collect/record_kinds.h defines, for kernels that compare kinds of records."""
 
 cdef extern from "../collect/record_kinds.h" nogil:
     enum:
