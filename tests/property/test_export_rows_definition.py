@@ -138,6 +138,26 @@ def test_numbers_are_exact_decimals(
     assert found == ", ".join(texts)
 
 
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.integers(0, 2**31 - 1), st.integers(-(2**63), 2**63 - 1)),
+        max_size=5,
+    )
+)
+def test_frame_events_are_as_json_writes_them(rows: list[tuple[bool, int, int]]) -> None:
+    begins = np.array([begins for begins, _, _ in rows], np.uint8)
+    frame = np.array([frame for _, frame, _ in rows], np.int32)
+    time_ns = np.array([time_ns for _, _, time_ns in rows], np.int64)
+
+    found = export_rows.frame_events(begins, frame, time_ns).decode()
+
+    events = [
+        {"type": "O" if begins else "C", "frame": frame, "at": time_ns}
+        for begins, frame, time_ns in rows
+    ]
+    assert f"[{found}]" == json.dumps(events)
+
+
 def test_what_is_not_in_its_text_is_rejected() -> None:
     text, none = np.zeros(4, np.uint8), np.zeros(1, np.int32)
     for first, size in ((0, 5), (-1, 2), (2, 3), (0, -1), (2**62, 2**62)):

@@ -1,7 +1,7 @@
 """Rows of histories as other formats have them: protobuf messages, and lines and lists of JSON."""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
@@ -48,6 +48,8 @@ cdef enum:
     MOST_DIGITS = 22
     # without ids, name, attributes and what follows them
     LARGEST_SPAN = 400
+    # a frame and a time with what is around them
+    LARGEST_FRAME_EVENT = 80
 
 
 cdef int check_parts(const int64_t[::1] offset, const int64_t[::1] length, Py_ssize_t rows,
@@ -417,6 +419,46 @@ def decimals(const int64_t[::1] value, int64_t origin, int decimals,
                 while out[0] == c"0":
                     out -= 1
                 out += 1
+    return found[:out - begin]
+
+
+def frame_events(const uint8_t[::1] begins, const int32_t[::1] frame, const int64_t[::1] time):
+    """Return begins and ends of frames as objects of JSON, joined by a comma and a blank, as bytes.
+
+    Args:
+        begins: By event, whether the frame opens.
+        frame: By event, the number of the frame, from 0 on.
+        time: By event, when.
+
+    Raises:
+        IndexError: If the columns are not of the same length.
+    """
+    cdef Py_ssize_t n = begins.shape[0], i
+    cdef uint64_t distance
+    if frame.shape[0] != n or time.shape[0] != n:
+        raise IndexError
+    cdef bytes found = PyBytes_FromStringAndSize(NULL, n * LARGEST_FRAME_EVENT)
+    cdef char* out = found
+    cdef char* begin = out
+    with nogil:
+        for i in range(n):
+            if i:
+                out = put(out, b", ", 2)
+            if begins[i]:
+                out = put(out, b'{"type": "O", "frame": ', 23)
+            else:
+                out = put(out, b'{"type": "C", "frame": ', 23)
+            out = put_decimal(out, <uint32_t>frame[i])
+            out = put(out, b', "at": ', 8)
+            # the distance of the least number from 0 needs all 64 bits
+            distance = <uint64_t>time[i]
+            if time[i] < 0:
+                out[0] = c"-"
+                out += 1
+                distance = 0 - distance
+            out = put_decimal(out, distance)
+            out[0] = c"}"
+            out += 1
     return found[:out - begin]
 
 

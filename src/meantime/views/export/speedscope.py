@@ -6,21 +6,26 @@ Schema: https://www.speedscope.app/file-format-schema.json
 from __future__ import annotations
 
 import json
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from meantime.columns import Interner
 from meantime.history.samples import ALL_EVENTS
+from meantime.kernels.export_rows import frame_events
 from meantime.query.stacks import check_expansion_limit
 from meantime.query.threads import thread_of
 from meantime.views.export.rest import count_rest
-from meantime.views.export.walk import lanes, walk
+from meantime.views.export.walk import lane_groups, steps
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
     from meantime.query.stacks import CallTree
 
@@ -31,6 +36,8 @@ _NOT_HELD = (
     *("categories", "arguments", "unfinished spans, which became finished"),
     *("points", "flows", "counter series", "objects"),
 )
+# How many events are written at once.
+_EVENTS = 1 << 16
 _UNITS = {"wall": "nanoseconds", "cpu-clock": "nanoseconds", "bytes": "bytes"}
 
 
@@ -40,11 +47,10 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
     count_rest(history, lost, *_NOT_HELD)
     names: list[str] = []
     frames = Interner(names)
-    profiles = [
-        *_evented(history, frames, lost),
-        *_sampled(history, frames),
-    ]
-    yield _document(history.title or "meantime", names, profiles)
+    codes = frames.codes(history.spans().name.names)
+    sampled = [*_sampled(history, frames)]
+    profiles = chain(_evented(history, codes, lost), ([_json(profile)] for profile in sampled))
+    yield from _document(history.title or "meantime", names, profiles)
 
 
 def write_tree(tree: CallTree, *, title: str, unit: str) -> Iterator[bytes]:
@@ -60,18 +66,29 @@ def write_tree(tree: CallTree, *, title: str, unit: str) -> Iterator[bytes]:
     samples = [frames.codes(tree.stacks.frames_of(row)).tolist() for row in rows]
     weights = [int(tree.own[row]) for row in rows]
     profile = _profile(title, "nanoseconds" if unit == "ns" else "none", 0, samples, weights)
-    yield _document(title, names, [profile])
+    yield from _document(title, names, [[_json(profile)]])
 
 
-def _document(name: str, frames: Sequence[str], profiles: list[dict[str, Any]]) -> bytes:
+def _json(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _document(
+    name: str, frames: Sequence[str], profiles: Iterable[Iterable[bytes]]
+) -> Iterator[bytes]:
+    """Yield the file; `profiles` are the parts of the text of each."""
     document = {
         "$schema": _SCHEMA,
         "name": name,
         "exporter": "meantime",
         "shared": {"frames": [{"name": frame} for frame in frames]},
-        "profiles": profiles,
     }
-    return json.dumps(document).encode() + b"\n"
+    yield _json(document)[:-1] + b', "profiles": ['
+    for number, parts in enumerate(profiles):
+        if number:
+            yield b", "
+        yield from parts
+    yield b"]}\n"
 
 
 def _profile(
@@ -88,29 +105,42 @@ def _profile(
     }
 
 
-def _evented(
-    history: History, frames: Interner[str], lost: Counter[str]
-) -> Iterator[dict[str, Any]]:
+def _evented(history: History, codes: Int32s, lost: Counter[str]) -> Iterator[Iterator[bytes]]:
+    """Yield the profile of each lane of a thread; `codes` are the frames of the spans' names."""
     spans = history.spans()
-    codes = frames.codes(spans.name.names)
-    name = codes[spans.name.codes] if len(spans) else codes
-    for thread, quark in enumerate(spans.threads.tolist()):
-        for lane, rows in lanes(spans, thread):
+    # the roots of a lane have parents in others
+    parent = np.where(spans.lane[spans.parent] == spans.lane, spans.parent, np.int32(-1))
+    for group in lane_groups(spans):
+        row, begins, time_ns = steps(spans, group.rows, parent)
+        frame = codes[spans.name.codes[row]]
+        bounds = (2 * group.starts).tolist()
+        for index, (thread, lane) in enumerate(zip(group.thread, group.lane, strict=True)):
             # speedscope rejects a profile in which a frame closes that is not the innermost one
             if lane:
                 lost["lanes of overlapping spans, which became profiles"] += 1
-            events = [
-                {"type": "O" if begins else "C", "frame": int(name[row]), "at": time_ns}
-                for begins, row, time_ns in walk(spans, rows)
-            ]
-            yield {
-                "type": "evented",
-                "name": _called(history, quark) + (f" (lane {lane})" if lane else ""),
-                "unit": "nanoseconds",
-                "startValue": min((event["at"] for event in events), default=0),
-                "endValue": max((event["at"] for event in events), default=0),
-                "events": events,
-            }
+            name = _called(history, int(spans.threads[thread]))
+            part = slice(*bounds[index : index + 2])
+            yield _evented_profile(
+                name + (f" (lane {lane})" if lane else ""), begins[part], frame[part], time_ns[part]
+            )
+
+
+def _evented_profile(
+    name: str, begins: npt.NDArray[np.bool_], frame: Int32s, time_ns: Int64s
+) -> Iterator[bytes]:
+    head = {
+        "type": "evented",
+        "name": name,
+        "unit": "nanoseconds",
+        "startValue": int(time_ns.min()),
+        "endValue": int(time_ns.max()),
+    }
+    yield _json(head)[:-1] + b', "events": ['
+    for first in range(0, len(frame), _EVENTS):
+        part = slice(first, first + _EVENTS)
+        text = frame_events(begins[part].view(np.uint8), frame[part], time_ns[part])
+        yield b", " + text if first else text
+    yield b"]}"
 
 
 def _sampled(history: History, frames: Interner[str]) -> Iterator[dict[str, Any]]:

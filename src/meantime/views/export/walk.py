@@ -16,18 +16,10 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
     from meantime.history.spans import SpanTable
 
-__all__ = ["LaneGroup", "Step", "lane_groups", "lanes", "steps", "walk"]
+__all__ = ["LaneGroup", "lane_groups", "lanes", "steps"]
 
 # NumPy's calls take longer than the rows of a short lane
 _ROWS_AT_ONCE = 1 << 14
-
-
-class Step(NamedTuple):
-    """One begin or end."""
-
-    begins: bool
-    row: int
-    time_ns: int
 
 
 class LaneGroup(NamedTuple):
@@ -79,19 +71,13 @@ def lanes(spans: SpanTable, thread: int) -> Iterator[tuple[int, list[int]]]:
         yield number, in_lane.tolist()
 
 
-def walk(spans: SpanTable, rows: list[int]) -> Iterator[Step]:
-    """Yield the begins and ends of the spans of one lane; unfinished ones end too."""
-    index, begins, time_ns = steps(spans, np.array(rows, np.int32), spans.parent)
-    for step in zip(begins.tolist(), index.tolist(), time_ns.tolist(), strict=True):
-        yield Step(*step)
-
-
 def steps(
     spans: SpanTable, rows: Int32s, parent: Int32s
 ) -> tuple[Int32s, npt.NDArray[np.bool_], Int64s]:
-    """Return the same as columns: rows, whether each begins, and the times.
+    """Return the begins and ends of some spans: rows, whether each begins, and the times.
 
-    Rows may be of several lanes, one after the other, if `parent` has no parents in other lanes.
+    Unfinished spans end too. Rows may be of several lanes, one after the other, if `parent` has no
+    parents in other lanes.
     """
     order = span_records.walk(rows, parent)
     begins = order >= 0
