@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from importlib import import_module
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -173,7 +173,8 @@ class _Served:
         self._session = session
         # the recordings of a demo are part of the package
         self._notes = Notes("" if session.tour else session.files[0].path)
-        self._assets = files("meantime.views") / "static" / "viewer"
+        # not by importlib.resources, which imports zipfile and takes 8 ms
+        self._assets = Path(__file__).parents[1] / "views" / "static" / "viewer"
         # a long answer must not keep a tile waiting, so tiles have threads of their own
         self._tiles = anyio.CapacityLimiter(max(2, os.cpu_count() or 1))
         self._answers = anyio.CapacityLimiter(2)
