@@ -30,6 +30,12 @@ export class LaneImage {
 
   /** Begins a frame of a size in CSS pixels, filled with a colour, with vertical lines at `grid`. */
   begin(cssWidth: number, cssHeight: number, background: number, grid: readonly number[] = [], line = 0): void {
+    this.prepare(cssWidth, cssHeight, background, grid, line);
+    this.clear(0, this.height);
+  }
+
+  /** Begins a frame in which every row of pixels is drawn or cleared. */
+  prepare(cssWidth: number, cssHeight: number, background: number, grid: readonly number[], line: number): void {
     this.ratio = devicePixelRatio || 1;
     const width = Math.max(1, Math.round(cssWidth * this.ratio));
     const height = Math.max(1, Math.round(cssHeight * this.ratio));
@@ -43,8 +49,12 @@ export class LaneImage {
     }
     this.blank.fill(background);
     for (const x of grid) this.blank[Math.round(x * this.ratio)] = line;
-    this.pixels.set(this.blank);
-    for (let filled = width; filled < this.pixels.length; filled *= 2) this.pixels.copyWithin(filled, 0, filled);
+  }
+
+  /** Clears the rows of pixels in [top, bottom). */
+  clear(top: number, bottom: number): void {
+    const high = Math.min(this.height, bottom);
+    for (let y = Math.max(0, top); y < high; y++) this.pixels.set(this.blank, y * this.width);
   }
 
   /** Copies `line` to so many rows of pixels, from `top` on. */

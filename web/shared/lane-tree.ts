@@ -30,6 +30,8 @@ export interface Lane {
   height(): number;
   /** Writes pixels; `top` is in CSS pixels. */
   draw(image: LaneImage, top: number, view: View): void;
+  /** Whether it writes each of its pixels, so that they need not be cleared. */
+  readonly covers?: boolean;
   /** Draws above the pixels of all lanes. */
   drawOver?(context: CanvasRenderingContext2D, top: number, view: View, width: number): void;
 }
@@ -365,6 +367,20 @@ export class LaneTree {
     for (const lane of this.shown) if (lane.stretches) lane.stretch = stretch;
   }
 
+  /** Clears what lanes in view do not draw: a large image takes long to write twice. */
+  private clear(first: number, last: number, top: number): void {
+    const { image } = this;
+    let done = 0;
+    for (let index = first; index < last; index++) {
+      const lane = this.shown[index]!;
+      if (!lane.covers) continue;
+      const y = this.tops[index]! - top;
+      image.clear(done, Math.round(y * image.ratio));
+      done = Math.round((y + lane.height()) * image.ratio);
+    }
+    image.clear(done, image.height);
+  }
+
   /** Draws a frame, with vertical lines at `grid`. */
   draw(view: View, background: number, grid: readonly number[], line: number): void {
     const { image } = this;
@@ -377,7 +393,8 @@ export class LaneTree {
     if (state !== this.drawnPixels) {
       this.drawnPixels = state;
       this.canvas.style.transform = `translateY(${top}px)`;
-      image.begin(width, height, background, grid, line);
+      image.prepare(width, height, background, grid, line);
+      this.clear(first, last, top);
       for (let index = first; index < last; index++) this.shown[index]!.draw(image, this.tops[index]! - top, view);
       this.drawPinned(view, background, grid, line);
     }

@@ -353,6 +353,7 @@ interface Label {
 }
 
 export class SpanLane extends BoxLane {
+  readonly covers = true;
   private readonly labels: Label[] = [];
   private weights = new Float64Array(0);
   private longest = new Float64Array(0);
@@ -393,11 +394,13 @@ export class SpanLane extends BoxLane {
     const last = Math.min(shown, Math.ceil((image.height / ratio - top) / rowPx));
     const pieces = this.pieces();
     for (let row = first; row < last; row++) {
-      if (!this.drawRow(image, row, pieces)) continue;
       const y = Math.round((top + row * rowPx) * ratio);
       const below = Math.round((top + (row + 1) * rowPx) * ratio);
-      image.repeat(y, Math.max(1, below - y - gap));
+      const drawn = this.drawRow(image, row, pieces) ? Math.max(1, below - y - gap) : 0;
+      image.repeat(y, drawn);
+      image.clear(y + drawn, below);
     }
+    image.clear(Math.round((top + shown * rowPx) * ratio), Math.round((top + this.height()) * ratio));
     this.damage(image, top, this.height());
   }
 
