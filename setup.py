@@ -51,6 +51,7 @@ FASTER_WITH_O2 = {
     "jfr",
     "linux_records",
     "nest",
+    "overview",
     "perf",
     "perfetto",
     "pixel_columns",

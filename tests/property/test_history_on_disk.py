@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meantime.errors import InputError
-from meantime.history import HistoryBuilder
+from meantime.history import HistoryBuilder, overview
 from meantime.history.directory import write as directory
 from meantime.history.directory.open import open_history
 from meantime.history.directory.tail_log import read_blocks
@@ -31,6 +31,9 @@ TAGS = 3
 @pytest.fixture(autouse=True)
 def every_change_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(directory, "_LOG_EVERY_S", 0)
+    # also of a few changes
+    monkeypatch.setattr(overview, "_most_bytes", lambda row_bytes: 10 * row_bytes)
+    monkeypatch.setattr(overview, "_FEWEST_BINS", 0)
     # Nothing cuts the power in these tests.
     monkeypatch.setattr("os.fsync", lambda _: None)
 

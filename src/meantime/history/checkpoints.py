@@ -287,6 +287,15 @@ class _CheckpointSegments:
     def expect_rows(self, rows: int, quarks: Int32s) -> None:
         """Do nothing: what is made for a range has no pyramids."""
 
+    def for_times(
+        self,
+        quarks: Int32s,  # noqa: ARG002 - of any
+        kinds: npt.NDArray[np.uint8],  # noqa: ARG002 - of any
+        edges_ns: Int64s,  # noqa: ARG002 - of any
+    ) -> SegmentSource:
+        """Return this."""
+        return self
+
     def tally(
         self,
         tally: Tally,

@@ -151,7 +151,7 @@ class Contents:
         if range_ns is not None:
             start_ns, end_ns = min(states.start_ns, range_ns[0]), max(states.end_ns, range_ns[1])
             segments = SealedSegments(states.segments, start_ns, end_ns)
-            segments.extremes = states.extremes
+            segments.extremes, segments.overview = states.extremes, states.overview
             segments.pyramids = self._pyramids(segments)
         return self.snapshot_of(segments, self._tables(), built=False)
 

@@ -527,6 +527,36 @@ class History:
         asked = now.checked_quarks(many(now.attributes, quarks))
         return state_tile(now, asked, start_ns, bin_ns, bins)
 
+    def state_load(
+        self, quarks: Many, start_ns: int, bin_ns: int, bins: int
+    ) -> tuple[list[str], Int64s]:
+        r"""Return the names of states, and by state and bin how long all attributes had it.
+
+        Bins are those of `state_tile`, and it raises the same errors. Numbers are named as text.
+
+        >>> from meantime.testing import history_from_picture
+        >>> history = history_from_picture("disk0  aab.\ndisk1  bbbb")
+        >>> names, ns = history.state_load([0, 1], 0, 2, 2)
+        >>> names, ns.tolist()
+        (['a', 'b'], [[2, 0], [2, 3]])
+        """
+        from meantime.history.tiles import state_load  # noqa: PLC0415 - 2 ms, for pages only
+
+        now = self._asked()
+        asked = now.checked_quarks(many(now.attributes, quarks))
+        return state_load(now, asked, start_ns, bin_ns, bins)
+
+    def has_sums(self, quarks: Many, start_ns: int, bin_ns: int, bins: int) -> bool:
+        """Return whether `state_load` and `state_tile` of these bins read no intervals.
+
+        A stored history has sums of wide bins that begin at multiples of a power of 2.
+        """
+        from meantime.history.tiles import has_sums  # noqa: PLC0415 - 2 ms, for pages only
+
+        now = self._asked()
+        asked = now.checked_quarks(many(now.attributes, quarks))
+        return has_sums(now, asked, start_ns, bin_ns, bins)
+
     def counter_tile(self, quarks: Many, start_ns: int, bin_ns: int, bins: int) -> CounterTile:
         """Return what a page needs to draw counters: least, greatest and mean of each bin.
 

@@ -295,6 +295,15 @@ class JoinedSegments:
         for which, part, own in self._runs(quarks):
             part.source.expect_rows(rows * (which.stop - which.start) // len(quarks), own)
 
+    def for_times(
+        self,
+        quarks: Int32s,  # noqa: ARG002 - of any
+        kinds: npt.NDArray[np.uint8],  # noqa: ARG002 - of any
+        edges_ns: Int64s,  # noqa: ARG002 - of any
+    ) -> SegmentSource:
+        """Return this."""
+        return self
+
     def tally(
         self,
         tally: Tally,

@@ -13,6 +13,7 @@ from meantime.history.extremes import Extremes
 from meantime.history.segment import segment_of_changes
 from meantime.kernels import pyramid
 from meantime.kernels.search import Segments
+from meantime.kernels.tail import STR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s, Int64s
     from meantime.history.damage import DamageLog, LostSegment
+    from meantime.history.overview import Overview
     from meantime.history.pyramid import Pyramids
     from meantime.history.segment import Segment
     from meantime.history.segment_source import Measured
@@ -62,6 +64,7 @@ class SealedSegments:
         end_ns: The first time after it.
         extremes: The least and the greatest integer of each attribute.
         pyramids: Makes answers about long ranges faster; None while the history is being built.
+        overview: Has the sums of wide bins; None if there is none.
     """
 
     def __init__(
@@ -76,6 +79,8 @@ class SealedSegments:
         self.end_ns = end_ns
         self.extremes = Extremes(segments)
         self.pyramids: Pyramids | None = None
+        self.overview: Overview | None = None
+        self._coarse: SealedSegments | None = None
         self._bases_ns = [segment.head.base_ns for segment in segments]
         self._unloaded = {index for index, segment in enumerate(segments) if not segment.loaded}
         self._searched: Segments | None = None
@@ -153,8 +158,9 @@ class SealedSegments:
         Raises:
             InputError: If it is damaged, unless the intact rest is to be used.
         """
-        self._load_around(quarks, start_ns, end_ns)
-        self._refuse(quarks, start_ns, end_ns)
+        if len(quarks):
+            self._load_around(quarks, start_ns, end_ns)
+            self._refuse(quarks, start_ns, end_ns)
 
     def _load_around(self, quarks: Int32s, start_ns: int, end_ns: int) -> None:
         """Load the segments of a range, and those with the states around it of these attributes.
@@ -370,6 +376,33 @@ class SealedSegments:
                 pass
             totals = self.pyramids.totals(tally, quarks, kinds, first, last)
         tally.take_segments(self.searched, quarks, kinds, totals)
+
+    def for_times(
+        self, quarks: Int32s, kinds: npt.NDArray[np.uint8], edges_ns: Int64s
+    ) -> SealedSegments:
+        """Return the overview if it has these attributes and bins, otherwise these segments."""
+        overview = self.overview
+        if (
+            overview is None
+            # what is lost is in the overview, but is reported as lost
+            or self._lost
+            or int(kinds.max(initial=0)) > STR
+            or not overview.has_edges(edges_ns, self.start_ns, self.end_ns)
+        ):
+            return self
+        try:
+            with self._lock:
+                if self._coarse is None:
+                    self._coarse = SealedSegments(overview.segments, self.start_ns, self.end_ns)
+            range_ns = int(edges_ns[0]), int(edges_ns[-1])
+            self._coarse._load(quarks, *range_ns)  # noqa: SLF001 - of this class
+        except InputError as error:
+            import logging  # noqa: PLC0415 - 2 ms, for damaged files only
+
+            self.overview = None
+            logging.getLogger("meantime").warning("%s", error)
+            return self
+        return self._coarse
 
     def measure_bins(  # noqa: PLR0917 - as the kernel's
         self,

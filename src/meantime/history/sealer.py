@@ -11,6 +11,7 @@ from meantime.history.changes import Changes, TypedChanges
 from meantime.history.extremes import Extremes
 from meantime.history.late import LateChanges, grouped, pieces, with_late
 from meantime.history.live import LiveStates
+from meantime.history.overview import OverviewBuilder
 from meantime.history.sealed import SealedSegments
 from meantime.kernels.tail import DONE, FULL, Tail
 
@@ -63,6 +64,7 @@ class Sealer:
         batch_rows: How many rows of the batch that is being put are in the tail.
         whole_steps: Whether nothing may be stored in the middle of a batch.
         needs_new_log: Whether the next log has to repeat all that waits.
+        overview: The overview of the segments in a sink; None if there is none.
         watcher: Called with times and attributes of changes that are dropped.
     """
 
@@ -77,6 +79,7 @@ class Sealer:
         self.batch_rows = 0
         self.whole_steps = False
         self.needs_new_log = False
+        self.overview: OverviewBuilder | None = None
         self._searched: tuple[SegmentChain, SealedSegments] | None = None
         self.watcher: Callable[[Int64s, Int32s], None] | None = None
 
@@ -124,6 +127,7 @@ class Sealer:
         sealer.tail = self.tail.copy()
         sealer._chain = self._chain.copy()
         sealer._late.parts = list(self._late.parts)
+        sealer.overview = None if self.overview is None else self.overview.copy()
         return sealer
 
     def keep_in(self, sink: Sink) -> None:
@@ -131,6 +135,7 @@ class Sealer:
         self.sink = sink
         # The slack, and with it the tail's capacity, depends on the sink.
         self.tail = self._new_tail()
+        self.overview = OverviewBuilder()
 
     def restore(self, loaded: LoadedHistory) -> None:
         """Continue after the segments that another sealer stored; the caller puts the rest next."""
@@ -269,6 +274,8 @@ class Sealer:
         end_ns = latest_end_ns if end_ns is None else max(end_ns, latest_end_ns)
         sealed = SealedSegments(self.segments, start_ns, end_ns)
         sealed.extremes = self.extremes
+        if self.overview is not None:
+            sealed.overview = self.overview.overview(self.segments)
         return sealed
 
     def _seal(self, *, last: bool) -> None:
@@ -309,6 +316,8 @@ class Sealer:
         left = rows < tail.rows
         tail.drop(rows, int(tail.time_ns[rows]) if left else segment.head.last_ns + 1)
         if self.sink:
+            if self.overview is not None:
+                self.overview.add(self.segments, segment, tail.kind)
             segment = self.sink.seal(segment, self)
         self.segments.append(segment)
 
@@ -322,6 +331,8 @@ class Sealer:
         old, replaced = self.tail, self.replaced
         self._replaced = replaced
         again = self.segments[kept:]
+        if self.overview is not None:
+            self.overview.rewind(kept)
         if self.sink:
             self.sink.rewind(kept)
         # The extremes stay: what was sealed is sealed again.

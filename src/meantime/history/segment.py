@@ -189,6 +189,14 @@ class Segment:
         """Whether `load` has nothing left to do."""
         return True
 
+    def reopened(self) -> Segment:
+        """Return the same segment; what is read of one that is stored is released with it.
+
+        Raises:
+            InputError: If it is damaged.
+        """
+        return self
+
     def pyramid(self, limits: Limits) -> Sections | None:  # noqa: ARG002 - for stored segments
         """Return the stored pyramid; None if there is none.
 

@@ -108,6 +108,14 @@ class SegmentSource(StateSource, Protocol):
     def expect_rows(self, rows: int, quarks: Int32s, /) -> None:
         """Prepare for a tally of attributes that would read so many rows, unless sums have them."""
 
+    def for_times(
+        self, quarks: Int32s, kinds: npt.NDArray[np.uint8], edges_ns: Int64s, /
+    ) -> SegmentSource:
+        """Return a source with the same times of states in bins with these edges.
+
+        It may be faster, and has fewer changes in them.
+        """
+
     def tally(
         self,
         tally: Tally,

@@ -330,6 +330,17 @@ class SpanAttributes:
         """Prepare the segments for a tally of attributes that would read so many rows."""
         self._stored.expect_rows(rows, quarks)
 
+    def for_times(
+        self,
+        quarks: Int32s,
+        kinds: npt.NDArray[np.uint8],
+        edges_ns: Int64s,
+    ) -> SegmentSource:
+        """Return what the segments do of their attributes."""
+        if int(quarks.max(initial=0)) >= self._stacks.stored:
+            return self
+        return self._stored.for_times(quarks, kinds, edges_ns)
+
     def tally(
         self,
         tally: Tally,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from meantime.columns import Coded, Mixed
 from meantime.history.numbers import time_of
-from meantime.history.shares import Slots
+from meantime.history.shares import Slots, shares
 from meantime.kernels.shares import Tally
 from meantime.kernels.tail import INT, STR
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s, Values
     from meantime.history.snapshot import Snapshot
 
-__all__ = ["CounterTile", "StateTile", "counter_tile", "state_tile"]
+__all__ = ["CounterTile", "StateTile", "counter_tile", "has_sums", "state_load", "state_tile"]
 
 _LONGEST_NS = 2**63 - 1
 _SHARES, _TOP = 5, 3
@@ -108,17 +108,18 @@ def state_tile(
 ) -> StateTile:
     """Return how long the states of attributes lasted in each bin; raises as `_edges` does."""
     start_ns, bin_ns, bins, first, edges_ns = _edges(snapshot, start_ns, bin_ns, bins)
-    shares = np.zeros((len(quarks), bins, _SHARES), np.uint8)
-    shares[:, :, 0] = 255
+    parts = np.zeros((len(quarks), bins, _SHARES), np.uint8)
+    parts[:, :, 0] = 255
     codes: npt.NDArray[Any] = np.zeros((len(quarks), bins, _TOP), np.int32)
     words, kinds = np.empty(0, np.int64), np.empty(0, np.uint8)
     if len(edges_ns) > 1 and len(quarks):
         range_ns = int(edges_ns[0]), int(edges_ns[-1])
         snapshot.check_known(quarks, range_ns[0])
+        snapshot = _for_times(snapshot, quarks, edges_ns)
         slots = Slots.of(snapshot, quarks, range_ns)
         slots.expect_rows(snapshot, quarks, range_ns, len(edges_ns) - 1)
         tally = _tally_without_rows(edges_ns, slots.low, slots.counts)
-        tally.to_tile(shares, codes, first, bin_ns)
+        tally.to_tile(parts, codes, first, bin_ns)
         snapshot.segments.tally(tally, quarks, snapshot.kinds[quarks], *range_ns)
         words, kinds = tally.states
     if len(words) <= 2**16:
@@ -128,7 +129,42 @@ def state_tile(
         states = Coded(words.astype(np.int32), snapshot.strings)
     else:
         states = Mixed(kinds, words, snapshot.strings)
-    return StateTile(quarks, start_ns, bin_ns, shares, codes, states)
+    return StateTile(quarks, start_ns, bin_ns, parts, codes, states)
+
+
+def _for_times(snapshot: Snapshot, quarks: Int32s, edges_ns: Int64s) -> Snapshot:
+    """Return a snapshot with the same times of states in these bins."""
+    source = snapshot.segments.for_times(quarks, snapshot.kinds[quarks], edges_ns)
+    return replace(snapshot, segments=source)
+
+
+def has_sums(snapshot: Snapshot, quarks: Int32s, start_ns: int, bin_ns: int, bins: int) -> bool:
+    """Return whether how long states lasted in these bins is known without reading segments."""
+    *_, edges_ns = _edges(snapshot, start_ns, bin_ns, bins)
+    if len(edges_ns) < 2:
+        return True
+    return _for_times(snapshot, quarks, edges_ns).segments is not snapshot.segments
+
+
+def state_load(
+    snapshot: Snapshot, quarks: Int32s, start_ns: int, bin_ns: int, bins: int
+) -> tuple[list[str], Int64s]:
+    """Return the names of states, and by state and bin how long all attributes had it.
+
+    Raises as `_edges` does.
+    """
+    start_ns, bin_ns, bins, first, edges_ns = _edges(snapshot, start_ns, bin_ns, bins)
+    inner = len(edges_ns) - 1
+    if not inner or not len(quarks):
+        return [], np.zeros((0, bins), np.int64)
+    range_ns = int(edges_ns[0]), int(edges_ns[-1])
+    snapshot.check_known(quarks, range_ns[0])
+    coarse = _for_times(snapshot, quarks, edges_ns)
+    found = shares(coarse, quarks, range_ns, inner, longest=False, edges_ns=edges_ns)
+    names, ns = found.named_sums()
+    sums = np.zeros((len(names), bins), np.int64)
+    sums[:, first : first + inner] = ns
+    return names, sums
 
 
 def counter_tile(

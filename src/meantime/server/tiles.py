@@ -459,10 +459,11 @@ def _group(tree: LaneTree, group: int, place: Place) -> Tile:
     start_ns = max(place.start_ns, tree.history.start_ns)
     end_ns = min(place.end_ns, tree.history.end_ns)
     if start_ns < end_ns:
-        # a bin costs about as much as some intervals
-        intervals = int(tree.history.count_at_most(quarks, start_ns, end_ns).sum())
-        if intervals > _INTERVALS_OF_A_BIN * len(quarks) * BINS:
-            _add_shares(load, tree.history, quarks, (start_ns, end_ns), place)
+        if _are_summed(tree.history, quarks, (start_ns, end_ns), place):
+            for first in range(0, len(quarks), _AT_ONCE):
+                part = quarks[first : first + _AT_ONCE]
+                names, ns = tree.history.state_load(part, place.start_ns, place.bin_ns, BINS)
+                load.add_sums(names, ns / place.bin_ns)
         else:
             entities = np.concatenate([quarks, entities])
         _add_intervals(load, tree.history, entities, (start_ns, end_ns), place)
@@ -490,28 +491,15 @@ def _group(tree: LaneTree, group: int, place: Place) -> Tile:
     return Tile("group", place, [group], arrays, members)
 
 
-def _add_shares(
-    load: _Load, history: History, quarks: Int32s, range_ns: tuple[int, int], place: Place
-) -> None:
-    """Add the states of attributes by how they divide each bin, which is exact."""
-    start_ns, end_ns = range_ns
-    # bins at the ends of the history may be in it in part
-    first_ns = -(-start_ns // place.bin_ns) * place.bin_ns
-    last_ns = end_ns // place.bin_ns * place.bin_ns
-    if first_ns >= last_ns:
-        _add_intervals(load, history, quarks, range_ns, place)
-        return
-    for part_ns in ((start_ns, first_ns), (last_ns, end_ns)):
-        if part_ns[0] < part_ns[1]:
-            _add_intervals(load, history, quarks, part_ns, place)
-    bins = (last_ns - first_ns) // place.bin_ns
-    before = (first_ns - place.start_ns) // place.bin_ns
-    for first in range(0, len(quarks), _AT_ONCE):
-        found = history.shares(quarks[first : first + _AT_ONCE], first_ns, last_ns, bins)
-        names, ns = found.named_sums()
-        sums = np.zeros((len(names), BINS))
-        sums[:, before : before + bins] = ns / place.bin_ns
-        load.add_sums(names, sums)
+def _are_summed(history: History, quarks: Int32s, range_ns: tuple[int, int], place: Place) -> bool:
+    """Return whether the bins of attributes are added up sooner than their intervals."""
+    if not len(quarks):
+        return False
+    if history.has_sums(quarks, place.start_ns, place.bin_ns, BINS):
+        return True
+    # a bin costs about as much as some intervals
+    intervals = int(history.count_at_most(quarks, *range_ns).sum())
+    return intervals > _INTERVALS_OF_A_BIN * len(quarks) * BINS
 
 
 def _add_intervals(

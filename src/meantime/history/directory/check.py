@@ -10,6 +10,7 @@ from meantime.history.changes import Changes, TypedChanges
 from meantime.history.contents import Contents
 from meantime.history.directory.event_files import StoredBlock
 from meantime.history.directory.loaded import SALVAGE
+from meantime.history.directory.overviews import check_overview
 from meantime.history.directory.read import read_directory
 from meantime.history.directory.stored_tables import StoredTables
 from meantime.history.sealed import search_all
@@ -44,6 +45,9 @@ def check(path: Path) -> tuple[int, int]:
             block.check()
     else:
         StoredTables(path / "tables", loaded.closed["tables"], loaded.catalogue).check()
+        range_ns = loaded.closed["start_ns"], loaded.closed["end_ns"]
+        record = loaded.closed.get("overview")
+        check_overview(path, record, range_ns, loaded.limits, loaded.segments)
     for file, offset in loaded.damaged:
         raise InputError(
             str(file),

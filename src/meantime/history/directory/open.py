@@ -120,6 +120,11 @@ class _Source:
         if loaded.extremes is not None:
             segments.extremes = loaded.extremes
         segments.pyramids = Pyramids(segments, segments.segments, loaded.kinds, loaded.limits)
+        if "overview" in closed:
+            from meantime.history.directory.overviews import stored_overview  # noqa: PLC0415 - 2 ms
+
+            record = closed["overview"]
+            segments.overview = stored_overview(self._path, record, range_ns, loaded.limits)
         for index, segment in enumerate(loaded.segments):
             if isinstance(segment, MissingSegment):
                 segments.lose(index, segment, segment.error)

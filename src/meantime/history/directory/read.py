@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "fingerprint", "read_directory"]
 
 FORMAT = "meantime history"
+# Bins of an overview are at most 2 to the power of this wide.
+_MOST_LEVEL = 62
 _SEGMENT_NAME = re.compile(r"\d{6,}(-late)?\.seg")
 
 
@@ -209,6 +211,12 @@ def _closing(loaded: LoadedHistory, closed: Any) -> dict[str, Any]:
         numbers = {"rows": rows, "offset": offset, "checksum": checksum}
         for number in numbers:
             number_in(numbers, number)
+    if "overview" in closed:
+        overview = closed["overview"]
+        if not isinstance(overview, dict):
+            raise ValueError(f"overview is {overview!r}")
+        number_in(overview, "level", most=_MOST_LEVEL)
+        number_in(overview, "checksum", most=2**32 - 1)
     return {"tables": [], **closed}
 
 

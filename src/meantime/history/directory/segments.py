@@ -248,6 +248,16 @@ class StoredSegment(Segment):
             self._checked = True
             self._file.close()
 
+    def reopened(self) -> StoredSegment:
+        """Return the same segment, which does not share memory with others.
+
+        Raises:
+            InputError: If it is damaged.
+        """
+        again = open_segment(self.path)
+        again.limits = self.limits
+        return again
+
     def pyramid(self, limits: Limits) -> Arrays | None:
         """Return the pyramid that was written beside the segment; None if there is none.
 
@@ -326,13 +336,20 @@ def _no_rows(base_ns: int) -> Head:
     )
 
 
-def open_segment(path: Path, before: StoredSegment | None = None) -> StoredSegment:
+def open_segment(
+    path: Path, before: StoredSegment | None = None, advice: str = _ADVICE
+) -> StoredSegment:
     """Return the segment in a file, the next of its history; its header is checked.
+
+    Args:
+        path: The file.
+        before: The segment before it in its history.
+        advice: What to do if it is damaged.
 
     Raises:
         InputError: If the file is missing or cut, or its header is damaged.
     """
-    file = ContainerFile(path, _ADVICE)
+    file = ContainerFile(path, advice)
     sizes: tuple[int, ...] | None = None
     if file.read(0, len(_MAGIC_1)).tobytes() == _MAGIC_1:
         fields = file.header(_HEADER_1, _MAGIC_1)

@@ -2,6 +2,7 @@
 
     manifest        one checksummed line of JSON per segment, and one when it is closed
     segments/       one file per segment, never changed
+    overview        the sums of states in wide bins, written when it is closed
     tables          points, flows, spans and samples, written when it is closed
     events/         the same of an unfinished history: blocks, and logs of what waits for one
     late.log        changes that came too late for the segment they belong to
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from meantime.errors import HistoryError, OutputError
+from meantime.history.directory import overviews
 from meantime.history.directory.delta import Cursor, metadata_delta, packed_extremes
 from meantime.history.directory.event_files import open_files
 from meantime.history.directory.loaded import VERSION
@@ -34,6 +36,7 @@ from meantime.history.directory.stored_tables import StoredTables
 from meantime.history.directory.tables import merge_tables, write_tables
 from meantime.history.directory.tail_log import blocks
 from meantime.history.pyramid import PYRAMID_ROWS, build_pyramid
+from meantime.history.sealed import SealedSegments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -379,6 +382,8 @@ class DirectoryWriter:
                 "tables": described or [],
                 "extremes": packed_extremes(finished.segments.integers(finished.kinds)),
             }
+            if overview := self._write_overview(finished):
+                record["overview"] = overview
             new, self._cursor = self._since(self._cursor)
             self._append({"closed": record, **new})
             if self._rewritten:
@@ -394,6 +399,24 @@ class DirectoryWriter:
                 self._lock.release()
                 self._lock = None  # it refers to this writer
             _sync(self.path)
+
+    def _write_overview(self, finished: Snapshot) -> dict[str, int] | None:
+        """Write the overview, which the snapshot then uses; return what the manifest says of it."""
+        segments, builder = finished.segments, self._contents.store.sealer.overview
+        made = None if builder is None else builder.merged(self.segments, finished.kinds)
+        record = None
+        if made is None:
+            # that of an earlier attempt to close would not match
+            (self.path / overviews.NAME).unlink(missing_ok=True)
+        else:
+            level, segment = made
+            self._replace(overviews.NAME, *overviews.packed_overview(segment))
+            checksum = open_segment(self.path / overviews.NAME).checksum
+            record = {"level": level, "checksum": checksum}
+        range_ns = segments.start_ns, segments.end_ns
+        assert isinstance(segments, SealedSegments)
+        segments.overview = overviews.stored_overview(self.path, record, range_ns, None)
+        return record
 
     def _replace(self, name: str, *parts: Any) -> None:
         """Write a file; see `_replacing`."""
