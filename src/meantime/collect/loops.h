@@ -51,9 +51,13 @@ static int read_cpu_wait(uint64_t *waited_ns) {
     size = pread(schedstat_file.fd, text, sizeof text - 1, 0);
     if (size <= 0) return -1;
     text[size] = 0;
-    const char *at = strchr(text, ' ');
-    if (!at) return -1;
-    *waited_ns = strtoull(at + 1, NULL, 10);
+    /* takes half of what strchr and strtoull do, and this runs for most requests of a server */
+    const char *at = text;
+    while (*at && *at != ' ') at++;
+    if (!*at) return -1;
+    uint64_t number = 0;
+    while (*++at >= '0' && *at <= '9') number = number * 10 + (uint64_t)(*at - '0');
+    *waited_ns = number;
     return 0;
 }
 
