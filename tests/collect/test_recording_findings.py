@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import meantime
+from meantime.readers.recording.locations import CodeLocation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -249,3 +250,16 @@ def test_each_block_counts_though_no_task_waited(tmp_path: Path) -> None:
     # callback has the first line of its function
     assert {each.sentence.partition(" (")[0] for each in found} == {"render"}
     assert 4 <= sum(each.count for each in found) <= 5
+
+
+def test_an_import_is_what_it_executes() -> None:
+    packages = "/usr/lib/python3.11/site-packages"
+    frames = [
+        *("542", "_init_module_attrs", "<frozen importlib._bootstrap>"),
+        *("1", "<module>", f"{packages}/heavy/__init__.py"),
+        *("9", "load", f"{packages}/web/routing.py"),
+    ]
+    own = ["12", "handle", "/srv/app.py"]
+
+    assert CodeLocation.parse_stack("\0".join(frames)).code == "<module> (__init__.py:1)"
+    assert CodeLocation.parse_stack("\0".join(frames + own)).code == "handle (app.py:12)"

@@ -211,7 +211,6 @@ def test_the_lanes_of_a_thread_agree(tmp_path: Path) -> None:
         spinning.join()
         await asyncio.sleep(0)
         _spin(5_000_000)
-        time.sleep(0.001)
         # as if the thread had waited for a processor, and nothing else, in this step
         _recorder.emit(KINDS["CPU_WAIT"], 2_000_000)
 

@@ -19,7 +19,7 @@ from meantime.query.findings import Finding, scope
 from meantime.query.findings.outliers import Usual
 from meantime.query.findings.ranking import ranked
 from meantime.testing import history_from_samples, history_from_spans
-from meantime.trace import Counters, Spans, StateChanges, Trace
+from meantime.trace import Counters, Flows, Spans, StateChanges, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -475,7 +475,7 @@ def test_a_block_on_a_busy_machine_counts_if_its_own_time_is_long(
     assert [sentence.partition(" blocked ")[0] for sentence in blocks] == found
 
 
-def _waits_of_a_pool(name: str, queued: int) -> list[str]:
+def _waits_of_a_pool(name: str, queued: int, running: int = 2) -> list[str]:
     """Return the findings on a pool whose counter of queued items has a value for 100 ms."""
     trace = Trace("run.mtr", "recording", iter(()))
     trace.paths += [("Workers", "other_0 8")]
@@ -485,7 +485,7 @@ def _waits_of_a_pool(name: str, queued: int) -> list[str]:
     ends_ns, none = np.array([0, 900], np.int64) * MS, np.full(2, -1, np.int32)
     states = StateChanges(ends_ns, np.zeros(2, np.int32), np.array([0, -1], np.int32), none)
     times_ns, counter = np.array([0, 0, 100, 500], np.int64) * MS, np.array([1, 2, 1, 2], np.int32)
-    values = np.array([queued, 1, 0, 0], np.int64)
+    values = np.array([queued, running, 0, 0], np.int64)
     trace.batches = iter([states, Counters(times_ns, counter, values)])
     trace.bounds = (0, 900 * MS)
     found = meantime.findings(meantime.build(trace))
@@ -496,10 +496,37 @@ def test_items_of_a_pool_are_those_that_its_counters_can_have() -> None:
     (found,) = _waits_of_a_pool("pool (2 threads)", 3)
     assert found.startswith("work for the 2 threads of pool waited for a free one, 100 ms ")
     # a number that is too long for a count is a part of the name
-    (found,) = _waits_of_a_pool(f"pool ({'9' * 5000} threads)", 3)
-    assert found.startswith("work for a thread of pool (999")
+    assert _waits_of_a_pool(f"pool ({'9' * 5000} threads)", 3) == []
+    # one of the threads was free, or could have been started: it was the machine that took long
+    assert _waits_of_a_pool("pool (2 threads)", 3, running=1) == []
     assert _waits_of_a_pool("pool (2 threads)", 2**62) == []
     assert _waits_of_a_pool("pool (2 threads)", -5) == []
+
+
+def test_work_that_an_idle_thread_begins_late_did_not_wait_for_a_free_one() -> None:
+    def found(busy_ms: int) -> list[str]:
+        trace = Trace("run.mtr", "recording", iter(()))
+        trace.paths += [("Workers", "pool_0 8"), ("Tasks", "ask", "1")]
+        trace.values += ["running", "idle", "submit"]
+        trace.lanes += [lane_of("Workers"), lane_of("Tasks")]
+        # it has work until then, and begins with two more items at 100 and 200 ms
+        times_ms = [0, busy_ms, 100, 150, 200, 250, 900]
+        states = [0, 1, 0, 1, 0, 1, -1]
+        worker, none = np.zeros(7, np.int32), np.full(7, -1, np.int32)
+        changes = StateChanges(
+            np.array(times_ms, np.int64) * MS, worker, np.array(states, np.int32), none
+        )
+        tasks, submitted = np.ones(2, np.int32), np.full(2, 2, np.int32)
+        from_ns, to_ns = (np.array(each, np.int64) * MS for each in ([10, 10], [100, 200]))
+        flows = Flows(tasks, from_ns, worker[:2], to_ns, submitted)
+        trace.batches = iter([changes, flows])
+        trace.bounds = (0, 900 * MS)
+        findings = meantime.findings(meantime.build(trace))
+        return [each.sentence for each in findings if each.kind == "contention"]
+
+    (sentence,) = found(90)
+    assert sentence.startswith("work for the 1 thread of pool waited for a free one")
+    assert found(20) == []
 
 
 def test_a_block_that_waits_for_the_gil_names_the_thread_that_had_it() -> None:

@@ -1,9 +1,10 @@
 """Queues: waits of many tasks for one lock or semaphore, and of work for a thread of a pool.
 
-What these have in common is that the waiting ones could go on if something were free. Two or more
-wait at once, and waiting takes at least `_SHARE` of the time of the tasks that wait, or of the work
-from its submission to its end. The time lost is the sum of the waits, divided by how many wait at
-most at once: the time for which the queue would have had its full length.
+What these have in common is that the waiting ones could go on if something were free. So work waits
+for a thread of a pool only while all are busy: otherwise it is the machine that lets none begin.
+Two or more wait at once, and waiting takes at least `_SHARE` of the time of the tasks that wait, or
+of the work from its submission to its end. The time lost is the sum of the waits, divided by how
+many wait at most at once: the time for which the queue would have had its full length.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from meantime.query.findings.finding import FILE, Finding, several, text_of_ns, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy.typing as npt
+
     from meantime.columns import Int64s
-    from meantime.query.findings.scope import Scope
+    from meantime.history.results import Flows
+    from meantime.query.findings.scope import Scope, StateRows
 
 __all__ = ["contention", "full_pools"]
 
@@ -29,7 +33,9 @@ _MOST_RANGES = 100
 _CONTENDED = {"waiting:lock": "a lock", "waiting:semaphore": "a semaphore"}
 _SHARE, _FEWEST_WAITING = 0.2, 2
 # The flow of a recording from where work is submitted to a pool to where a thread begins it.
-_SUBMIT, _WORK = "submit", "running"
+_SUBMIT = "submit"
+# The states of a thread that has no work; in all others it is busy with some.
+_FREE = {"idle", "stopped"}
 # An idle thread takes less to begin.
 _LEAST_WAIT_NS = 10**6
 # The counters of a recording's pools, for work that no task submitted.
@@ -104,8 +110,11 @@ def full_pools(scope: Scope) -> Iterator[Finding]:
         own = submitted[np.isin(flows.to_quark[submitted], workers)]
         if len(own):
             of_tasks.add(pool)
-            busy = np.isin(rows.quark, workers) & np.isin(rows.state, rows.codes({_WORK}))
+            busy = np.isin(rows.quark, workers) & ~np.isin(rows.state, rows.codes(_FREE))
             worked_ns = int(rows.duration_ns[busy].sum())
+            # a thread that was idle, or had not been started, is not one that work waited for
+            full = np.concatenate([_is_busy(rows, busy, flows, own, each) for each in workers])
+            own = full[np.argsort(full, kind="stable")]
             waits = flows.from_ns[own], flows.to_ns[own]
             threads = f"the {several(len(workers), 'thread')} of {pool}"
             yield from _full_pool(scope, threads, waits, worked_ns, workers)
@@ -113,14 +122,55 @@ def full_pools(scope: Scope) -> Iterator[Finding]:
         _, process, _, name, _ = scope.history.attributes.path(queued)
         pool, count = found.groups() if (found := _POOL.fullmatch(name)) else (name, "")
         running = scope.history.attributes.find("Processes", process, "Counters", name, _RUNNING)
-        if running is None or {pool, f"{process} {pool}"} & of_tasks:
+        # of how many threads another pool can have at most, nothing is recorded
+        if running is None or not count or {pool, f"{process} {pool}"} & of_tasks:
             continue
-        threads = (
-            f"the {several(int(count), 'thread')} of {pool}" if count else f"a thread of {pool}"
-        )
+        threads = f"the {several(int(count), 'thread')} of {pool}"
         began_ns, ended_ns = _in_order(scope, running)
         worked_ns = int((ended_ns - began_ns).sum())
-        yield from _full_pool(scope, threads, _in_order(scope, queued), worked_ns, [queued])
+        waits = _in_order(scope, queued)
+        full = _overlap_ns(*_full_times(scope, running, int(count)), *waits)
+        waited = 2 * full >= waits[1] - waits[0]
+        waits = waits[0][waited], waits[1][waited]
+        yield from _full_pool(scope, threads, waits, worked_ns, [queued])
+
+
+def _is_busy(
+    rows: StateRows, busy: npt.NDArray[np.bool_], flows: Flows, items: Int64s, worker: int
+) -> Int64s:
+    """Return those of some items for which a thread was busy for most of their wait for it."""
+    own = items[flows.to_quark[items] == worker]
+    of_worker = np.flatnonzero(busy & (rows.quark == worker))
+    of_worker = of_worker[np.argsort(rows.start_ns[of_worker], kind="stable")]
+    from_ns, to_ns = flows.from_ns[own], flows.to_ns[own]
+    busy_ns = _overlap_ns(rows.start_ns[of_worker], rows.end_ns[of_worker], from_ns, to_ns)
+    found: Int64s = own[2 * busy_ns >= to_ns - from_ns]
+    return found
+
+
+def _full_times(scope: Scope, running: int, threads: int) -> tuple[Int64s, Int64s]:
+    """Return when all threads of a pool had work."""
+    full = [
+        (value.start_ns, min(value.end_ns, scope.end_ns))
+        for value in scope.history.iterate(running, scope.start_ns)
+        if value.start_ns < scope.end_ns and isinstance(value.value, int) and value.value >= threads
+    ]
+    start_ns, end_ns = np.array(full, np.int64).reshape(-1, 2).T
+    return start_ns, end_ns
+
+
+def _overlap_ns(start_ns: Int64s, end_ns: Int64s, from_ns: Int64s, to_ns: Int64s) -> Int64s:
+    """Return how much of each range from `from_ns` is in intervals, which follow one another."""
+    if not len(start_ns):
+        return np.zeros(len(from_ns), np.int64)
+    before = np.append(0, np.cumsum(end_ns - start_ns))
+
+    def until(time_ns: Int64s) -> Int64s:
+        at = np.maximum(np.searchsorted(start_ns, time_ns, "right") - 1, 0)
+        inside = np.clip(time_ns - start_ns[at], 0, end_ns[at] - start_ns[at])
+        return np.asarray(before[at] + inside, np.int64)
+
+    return until(to_ns) - until(from_ns)
 
 
 def _in_order(scope: Scope, counter: int) -> tuple[Int64s, Int64s]:

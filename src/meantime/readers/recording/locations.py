@@ -203,6 +203,9 @@ def _innermost(frames: list[CodeLocation]) -> CodeLocation | None:
     if not frames:
         return None
     own = [index for index, frame in enumerate(frames) if not is_library(frame.file)]
+    if not own:
+        # what an import executes, rather than how
+        own = [i for i, frame in enumerate(frames) if not frame.file.startswith("<frozen import")]
     index = own[0] if own else 0
     called = reversed(frames[max(0, index - _MOST_CALLS) : index])
     return replace(frames[index], calls=", ".join(frame.code for frame in called))
