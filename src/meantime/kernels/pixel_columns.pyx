@@ -18,14 +18,13 @@ cdef struct Row:
     int64_t tall
     int64_t layers
     double* covered  # by column and layer, the part of the column that the layer has
-    uint8_t* mixed   # by column, whether `covered` is set
+    int64_t* alike   # by column, how many from it on have its `covered`; 0 if that is not set
     int64_t* size    # by layer, the lines of a column
-    uint8_t* lines   # the pixels of the row, line after line
 
 
 cdef inline void add(Row* row, int64_t x, int64_t layer, double part) noexcept nogil:
-    if not row.mixed[x]:
-        row.mixed[x] = 1
+    if not row.alike[x]:
+        row.alike[x] = 1
         memset(row.covered + x * row.layers, 0, row.layers * sizeof(double))
     row.covered[x * row.layers + layer] += part
 
@@ -36,31 +35,27 @@ cdef inline void cover(
     """Add a layer with this share of [left, right) to the columns that it is in."""
     cdef int64_t x = <int64_t> left  # not negative, so a conversion is its floor
     cdef int64_t last = <int64_t> right
-    cdef int64_t y
     if x == last:
         add(row, x, layer, share * (right - left))
         return
     add(row, x, layer, share * (x + 1 - left))
     x += 1
-    if share == 1 and x < last:
-        # Rectangles of a row do not overlap, so these columns have no other layer.
-        for y in range(row.tall):
-            memset(row.lines + y * row.width + x, <int> layer + 1, last - x)
-    else:
-        for x in range(x, last):
-            add(row, x, layer, share)
+    if x < last:
+        # rectangles of a row do not overlap, so this one alone is in all of these columns
+        add(row, x, layer, share)
+        row.alike[x] = last - x
     if right > last:
         add(row, last, layer, share * (right - last))
 
 
-cdef void draw(Row* row, const uint8_t* noticed) noexcept nogil:
-    """Write the mixed columns of a row: 1 and the layer for a pixel, 0 where no state is."""
+cdef void draw(Row* row, const uint8_t* noticed, uint8_t* lines) noexcept nogil:
+    """Write the columns of a row: 1 and the layer for a pixel, 0 where no state is."""
     cdef int64_t x, layer, y, end, drawn, largest, lacking, size, taken, most, smallest
     cdef int64_t least = <int64_t> ceil(row.tall / 60.0)
     cdef double sum
     cdef double* covered
     for x in range(row.width):
-        if not row.mixed[x]:
+        if not row.alike[x]:
             continue
         covered = row.covered + x * row.layers
         sum = 0
@@ -100,7 +95,10 @@ cdef void draw(Row* row, const uint8_t* noticed) noexcept nogil:
             end = max(0, y - row.size[layer])
             while y > end:
                 y -= 1
-                row.lines[y * row.width + x] = <uint8_t> (layer + 1)
+                if row.alike[x] == 1:
+                    lines[y * row.width + x] = <uint8_t> (layer + 1)
+                else:
+                    memset(lines + y * row.width + x, <int> layer + 1, row.alike[x])
 
 
 def stack(
@@ -139,15 +137,14 @@ def stack(
     row.tall = tall
     row.layers = noticed.shape[0]
     row.covered = <double*> malloc(width * row.layers * sizeof(double))
-    row.mixed = <uint8_t*> malloc(width)
+    row.alike = <int64_t*> malloc(width * sizeof(int64_t))
     row.size = <int64_t*> malloc(row.layers * sizeof(int64_t))
     try:
-        if not (row.covered and row.mixed and row.size):
+        if not (row.covered and row.alike and row.size):
             raise MemoryError
         with nogil:
             for number in range(rows):
-                memset(row.mixed, 0, width)
-                row.lines = &lines[number * tall * width]
+                memset(row.alike, 0, width * sizeof(int64_t))
                 right = 0
                 for i in range(row_offsets[number], row_offsets[number + 1]):
                     # most begin where the one before ends
@@ -163,10 +160,10 @@ def stack(
                     length = <double> (end_ns[i] - start_ns[i])
                     for j in range(state_offsets[i], state_offsets[i + 1]):
                         cover(&row, left, right, layer_of[state_index[j]], state_ns[j] / length)
-                draw(&row, &noticed[0])
+                draw(&row, &noticed[0], &lines[number * tall * width])
     finally:
         free(row.covered)
-        free(row.mixed)
+        free(row.alike)
         free(row.size)
     return bytes(image)
 
