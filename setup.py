@@ -35,11 +35,13 @@ FASTER_WITH_O3 = {
     "gather",
     "heat",
     "pyramid",
+    "seal",
     "shares",
     "shares_cells",
     "shares_edges",
     "shares_rows",
     "shares_totals",
+    "tail",
 }
 FASTER_WITH_O2 = {
     "_recorder",
@@ -60,7 +62,6 @@ FASTER_WITH_O2 = {
     "spall",
     "sqlite_rows",
     "strace",
-    "tail",
     "tasks",
     "text",
 }
