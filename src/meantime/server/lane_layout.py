@@ -54,6 +54,8 @@ _FEW_SPANS = 1_000
 # Of fewer entities, the 99th percentile of how long they lived would be the longest.
 _LEAST_FOR_P99 = 20
 _ON_CPU, _OFF_CPU = "on-cpu", "off-cpu"
+# What is between the names of a process and of a thread of it.
+_IN_PROCESS = " / "
 # The order of groups by a word in their names; the rest, and then spans and numbers, come last.
 _FIRST = ("loop", "cpu", "request", "task", "worker")
 
@@ -241,6 +243,10 @@ class LaneLayout:
         )
         is_nested = has_namesake and PROCESSES in parse_pattern(lane.declaration.pattern)
         detail = "in processes" if is_nested and above < 0 else ""
+        if process := _process_of_all(names):
+            # what all have in common is said once
+            names = [name.removeprefix(process + _IN_PROCESS) for name in names]
+            detail = " · ".join(filter(None, [detail, process]))
         group = self._group(title, len(quarks), pattern, above, detail)
         self._add_leaves(
             kind,
@@ -529,7 +535,9 @@ class LaneLayout:
             title = f"{process}: samples" if process else "Samples"
             group = self._group(title, int(counts[indices].sum()))
             leaves = [(int(quarks[i]), own_title(history, int(quarks[i]))) for i in indices]
+            # the busiest first: of many threads most do nothing
             order = natural_order([name for _, name in leaves])
+            order = sorted(order, key=lambda index: -int(counts[indices[index]]))
             self._add_leaves(
                 "density",
                 group,
@@ -581,6 +589,14 @@ def _typical(lengths_ns: Int64s) -> tuple[int, int | None] | None:
     ordered = np.sort(lengths_ns)
     median, p99 = (int(ordered[nearest_rank(count, percent)]) for percent in (50, 99))
     return median, p99 if count >= _LEAST_FOR_P99 else None
+
+
+def _process_of_all(names: Sequence[str]) -> str:
+    """Return the process before the names of several threads; empty if these differ in it."""
+    process, separator, _ = names[0].partition(_IN_PROCESS)
+    if not separator or len(names) == 1:
+        return ""
+    return process if all(name.startswith(process + separator) for name in names) else ""
 
 
 def _group_rank(lane: Declared) -> int:
