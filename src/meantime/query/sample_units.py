@@ -23,4 +23,7 @@ def sample_unit(samples: SampleTable) -> str:
         return unit
     # perf appends the requested precision to the event: cpu-clock:ppp
     in_time = {str(event).partition(":")[0] for event in events} <= _IN_TIME
-    return "ns" if in_time else "/".join(sorted(map(str, events)))
+    # without periods in the trace, each weighs 1
+    if in_time and (not len(samples) or (samples.weight != 1).any()):
+        return "ns"
+    return "/".join(sorted(map(str, events)))
