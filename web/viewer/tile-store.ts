@@ -13,6 +13,9 @@ const MOST_REQUESTS = 6;
 const DEEPEST_LEVEL = 53;
 /** So many levels above the wanted one are looked through for a coarser tile. */
 const COARSER = 40;
+/** If there is none, the one so many levels above is asked for first, of kinds of which a server has sums of wide bins. */
+const FIRST = 3;
+const SUMMED = new Set<Kind>(["state", "group"]);
 /** And so many below it, of a trace that has grown since. */
 const FINER = 3;
 /** A tile that could not be had is asked for again after this time. */
@@ -112,7 +115,7 @@ export class TileStore {
       const low = Number((start > fromNs ? start : fromNs) - originNs) - fraction;
       const high = Number((end < toNs ? end : toNs) - originNs) - fraction;
       if (entry.tile) pieces.push(piece(entry.tile, originNs, fraction, low, high));
-      else this.substitute(of, at, index, originNs, fraction, low, high, pieces);
+      else if (!this.substitute(of, at, index, originNs, fraction, low, high, pieces)) this.needFirst(of, at, index);
     }
     return pieces;
   }
@@ -180,8 +183,18 @@ export class TileStore {
     return entry;
   }
 
-  /** Covers the range of a tile that is not there by a coarser one, or by finer ones. */
-  private substitute(of: Wanted, level: number, index: bigint, originNs: bigint, fraction: number, from: number, to: number, into: Piece[]): void {
+  /** Asks for a coarser tile before all others. */
+  private needFirst(of: Wanted, level: number, index: bigint): void {
+    const above = Math.min(DEEPEST_LEVEL, level + FIRST);
+    if (above === level || !SUMMED.has(of.kind)) return;
+    const key = keyOf(of, above, index >> BigInt(above - level));
+    if (this.wanted.includes(key)) return;
+    this.need(of, above, index >> BigInt(above - level));
+    this.wanted.unshift(...this.wanted.splice(-1));
+  }
+
+  /** Covers the range of a tile that is not there by a coarser one, or by finer ones; returns whether there is any. */
+  private substitute(of: Wanted, level: number, index: bigint, originNs: bigint, fraction: number, from: number, to: number, into: Piece[]): boolean {
     let up = index;
     for (let above = level + 1; above <= Math.min(DEEPEST_LEVEL, level + COARSER); above++) {
       up >>= 1n;
@@ -189,9 +202,11 @@ export class TileStore {
       if (!entry?.tile) continue;
       entry.used = this.frame;
       into.push(piece(entry.tile, originNs, fraction, from, to));
-      return;
+      return true;
     }
+    const before = into.length;
     this.divide(of, level, index, originNs, fraction, from, to, into, FINER);
+    return into.length > before;
   }
 
   /** Covers the range of a tile by finer ones, down to so many levels. */
