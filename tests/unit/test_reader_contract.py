@@ -433,7 +433,7 @@ class TestPacked(ReaderContract):
         sample(
             "mtrz",
             "0.mtrz",
-            {"StateChanges": 24, "Flows": 2, "Samples": 6},
+            {"StateChanges": 26, "Flows": 2, "Samples": 6},
             {
                 "file_damaged": 3,
                 "records_lost": 3,
