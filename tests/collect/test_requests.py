@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import importlib
 import json
@@ -241,6 +242,30 @@ def test_an_answer_of_a_function_that_cannot_be_described_has_its_status(tmp_pat
         asyncio.run(RequestTags(app)(scope, None, send))  # type: ignore[arg-type] # no body is asked for
 
     assert _answers(meantime.open(tmp_path / "run.mtr")) == {"GET /odd": [204]}
+
+
+def test_a_decorated_endpoint_is_the_function_that_was_written(tmp_path: Path) -> None:
+    def written() -> None:
+        raise AssertionError
+
+    @functools.wraps(written)
+    def decorated() -> None:
+        raise AssertionError
+
+    async def app(scope: Any, _: Any, send: Any) -> None:
+        scope["endpoint"] = decorated
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+
+    async def send(_: Any) -> None:
+        await asyncio.sleep(0)
+
+    scope: dict[str, Any] = {"type": "http", "method": "GET", "path": "/", "headers": []}
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(RequestTags(app)(scope, None, send))  # type: ignore[arg-type] # no body is asked for
+
+    history = meantime.open(tmp_path / "run.mtr")
+    (tag,) = [tag for tag in history.tags if "status" in tag]
+    assert tag["line"] == written.__code__.co_firstlineno
 
 
 def test_a_server_of_an_unknown_version_is_imported_and_reported(

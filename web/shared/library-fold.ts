@@ -90,7 +90,7 @@ export class LibraryFold {
     this.draw();
   }
 
-  /** What is shown of a tree; the button is there if its names tell libraries from own code. */
+  /** What is shown of a tree; the button is there if its names say which are of libraries. */
   of(tree: CallTree): CallTree {
     this.tree = tree;
     this.draw();

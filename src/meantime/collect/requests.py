@@ -10,6 +10,8 @@ here at its first one, and found by the hooks from then on.
 
 from __future__ import annotations
 
+from types import FunctionType
+
 from meantime.collect import _recorder
 
 TYPE_CHECKING = False
@@ -34,6 +36,7 @@ _SERVERS = {
 }
 _MAX_TEXT = 500
 _MAX_DESCRIBED = 10_000
+_MOST_DECORATORS = 8
 
 answer_asgi, begin = _recorder.answer_asgi, _recorder.begin_request
 current, end = _recorder.current_request, _recorder.end_request
@@ -109,6 +112,12 @@ def _encoded_function(endpoint: object) -> bytes:
     if endpoint is None:
         return b"\0\0"
     endpoint = getattr(endpoint, "__func__", endpoint)
+    for _ in range(_MOST_DECORATORS):
+        # as functools.wraps says what it wraps
+        inner = endpoint.__dict__.get("__wrapped__") if isinstance(endpoint, FunctionType) else None
+        if not isinstance(inner, FunctionType):
+            break
+        endpoint = inner
     code = getattr(endpoint, "__code__", None)
     name = getattr(endpoint, "__qualname__", None) or type(endpoint).__qualname__
     text = f"{name}\0{code.co_filename}\0{code.co_firstlineno}" if code else f"{name}\0\0"

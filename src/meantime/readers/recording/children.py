@@ -174,7 +174,7 @@ def _replaced(
     is_known = np.isin(woken, entities) & np.isin(waker, entities)
     woken_index, waker_index = (np.searchsorted(entities, each) for each in (woken, waker))
     wake = np.searchsorted(by_time, woken_index << _TIME_BITS | rank[count:], "right") - 1
-    # A wake without a wait before it is in what is no longer needed.
+    # The wait before the first of these wakes was in rows that have been dropped.
     is_known &= wake > 0
     is_known &= (rows.entity[wake] == woken) & (rows.entity[wake - 1] == woken)
     is_known &= (rows.time_ns[wake] == time_ns) & (rows.state[wake] == _RUNNABLE)
