@@ -327,11 +327,14 @@ def test_tasks_that_are_created_by_their_type_are_recorded_once(tmp_path: Path) 
 
 
 def test_pool_items_lead_from_task_to_worker_and_back(tmp_path: Path) -> None:
-    async def main() -> None:
-        await asyncio.to_thread(sum, ())
+    async def main() -> int:
+        return await asyncio.to_thread(threading.get_native_id)
 
     with meantime.record(tmp_path / "run.mtr"):
-        asyncio.run(main())
+        worker = asyncio.run(main())
+        # a thread can be joined a moment before it ends
+        while Path(f"/proc/self/task/{worker}").exists():
+            time.sleep(0.001)
 
     recorded = read(tmp_path / "run.mtr")
     ways = {(name, left[0], right[0]) for name, left, right in recorded.flows}

@@ -69,8 +69,12 @@ def test_threads_that_compute_wait_for_each_other(tmp_path: Path) -> None:
 def test_a_thread_that_has_ended_has_no_state(tmp_path: Path) -> None:
     with meantime.record(tmp_path / "run.mtr", threads=True):
         with ThreadPoolExecutor(1, "pool") as pool:
-            pool.submit(_spin, 1_000_000).result()
+            worker = pool.submit(threading.get_native_id).result()
+        # a thread can be joined a moment before it ends
+        while Path(f"/proc/self/task/{worker}").exists():
+            time.sleep(0.001)
         _spin(5_000_000)
+        # a record after that
         time.sleep(0.001)
 
     recorded = read(tmp_path / "run.mtr")

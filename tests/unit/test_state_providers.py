@@ -47,7 +47,7 @@ def test_a_loop_runs_and_parks_until_it_stops() -> None:
 
 def test_a_pool_thread_is_idle_between_items() -> None:
     kinds = ("ITEM_BEGIN", "ITEM_END", "ITEM_BEGIN", "THREAD_END")
-    assert states_of(*kinds) == ["running", "idle", "running", "stopped"]
+    assert states_of(*kinds) == ["running", "idle", "running", "stopped", None]
 
 
 def test_a_thread_waits_in_four_ways() -> None:
