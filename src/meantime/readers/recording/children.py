@@ -25,6 +25,8 @@ _SPAWN, _WAKE = KINDS["SPAWN"], KINDS["WAKE"]
 _RUNNABLE = STATES.index("runnable")
 # by state + 1
 _IS_WAIT = np.array([False, *(state.startswith("waiting") for state in STATES)])
+# Middleware is nested, but not without end; each wake is looked for in all of them.
+_MOST_ANCESTORS = 64
 # of the numbers of changes and of different times, in a key that begins with an entity's index
 _NUMBER_BITS, _TIME_BITS = 40, 32
 
@@ -73,7 +75,9 @@ class Children:
         spawns = np.flatnonzero(kind == _SPAWN)
         roots = set(tasks.tolist())
         for parent, child in zip(waker[spawns].tolist(), woken[spawns].tolist(), strict=True):
-            if (parent in self._parents or parent in roots) and child not in roots:
+            # only once, so that no task is its own ancestor whatever a damaged recording says
+            is_new = child not in self._parents and child not in roots
+            if is_new and (parent in self._parents or parent in roots):
                 self._parents[child] = parent
         if not self._parents:
             return
@@ -94,8 +98,9 @@ class Children:
         return np.fromiter(self._parents, np.int64, len(self._parents))
 
     def _ancestors(self, task: int) -> list[int]:
-        found = []
-        while (parent := self._parents.get(task)) is not None:
+        """Return the tasks above one, the nearest first; of a long chain only the nearest."""
+        found: list[int] = []
+        while len(found) < _MOST_ANCESTORS and (parent := self._parents.get(task)) is not None:
             found.append(parent)
             task = parent
         return found
