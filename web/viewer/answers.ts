@@ -526,7 +526,7 @@ export class Answers {
           const file = this.session.files[this.session.info.files.indexOf(info)]!;
           this.session.fit(this.session.inView(file, BigInt(first![0])), this.session.inView(file, BigInt(first![1])), 1n);
         }, { class: "link" });
-        notes.push(h("p", {}, `${of}${count === 1 ? `Events were lost in a range of ${duration(lost)}; it is hatched. ` : `Events were lost in ${grouped(count)} ranges, ${duration(lost)} in all; they are hatched. `}`, go));
+        notes.push(h("p", {}, `${of}${count === 1 ? `Something was not recorded in a range of ${duration(lost)}; it is hatched. ` : `Something was not recorded in ${grouped(count)} ranges, ${duration(lost)} in all; they are hatched. `}`, go));
       }
       if (info.aligned === "start") notes.push(h("p", {}, shown(`${info.name} shares no clock with the first file: its times cannot be compared with the others.`)));
     }

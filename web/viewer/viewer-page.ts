@@ -375,7 +375,7 @@ export class ViewerPage {
       }
       if (info.lost_ns.length) {
         const lost = info.lost_ns.length + info.lost_rest;
-        notices.push({ key: `lost ${info.name}`, title: "Events were lost.", text: `${info.name} has ${lost === 1 ? "a range in which events were lost; it is hatched" : `${grouped(lost)} ranges in which events were lost; they are hatched`}.`, actions: [] });
+        notices.push({ key: `lost ${info.name}`, title: "Not everything was recorded.", text: `${info.name} has ${lost === 1 ? "a range in which something is missing; it is hatched" : `${grouped(lost)} ranges in which something is missing; they are hatched`}.`, actions: [] });
       }
     }
     if (this.drop) {
