@@ -23,8 +23,8 @@ cdef enum:
 
 cdef struct Lane:
     # What an attribute's rows since `begin`, in the bin that ends at `stop`, add up to: by code the
-    # time up to `at`, the codes that have some (as bits, or listed), and the code since then. `last` is the code of the
-    # last row that was written, -1 before the first.
+    # time up to `at`, the codes that have some (as bits, or listed), and the code since then. `last`
+    # is the code of the last row that was written, -1 before the first.
     int64_t begin
     int64_t stop
     int64_t at

@@ -1,4 +1,4 @@
-"""The lanes of a history as a tree, which is asked what is in it."""
+"""The lanes of a history as a tree, with what tiles and answers need of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ON_CPU = (CPUS, ANY, "Thread")
 
 @dataclass(slots=True)
 class LaneTree(LaneLayout):
-    """The lanes of one moment of a history, and what is asked of them."""
+    """The lanes of one moment of a history, and the tiles and answers that need them."""
 
     _lane_of: dict[int, int] | None = None
     _overviews: dict[int, SpanOverview | None] = field(default_factory=dict)

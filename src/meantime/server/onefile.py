@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import re
 import zlib
-from base64 import b64encode
 from dataclasses import dataclass, field
 from importlib.resources import files
 from itertools import chain
@@ -20,6 +19,7 @@ from meantime.columns import Coded, Mixed, named
 from meantime.errors import MeantimeError, OutputError
 from meantime.kernels import gather
 from meantime.kernels.tail import FLOAT, INT
+from meantime.kernels.text import base64
 from meantime.server.answers import Asked, stands_out
 from meantime.server.documents import document
 from meantime.server.notes import Notes
@@ -216,7 +216,7 @@ class _Shell(NamedTuple):
         def inline_script(found: re.Match[str]) -> str:
             # within HTML, only this ends a script
             script = (folder / found["name"]).read_text("utf-8").replace("</script", "<\\/script")
-            digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
+            digest = base64(hashlib.sha256(script.encode()).digest()).decode()
             hashes.append(f"'sha256-{digest}'")
             return f"<script>{script}</script>"
 
@@ -416,7 +416,7 @@ class _Content:
         """Yield the columns as elements of the page."""
         for name, column in self._packed.items():
             if column.width:
-                yield _element(f"{index}-{name}", "text/plain", b64encode(column.data))
+                yield _element(f"{index}-{name}", "text/plain", base64(column.data))
 
 
 def _packed(column: npt.NDArray[Any]) -> _Packed:
