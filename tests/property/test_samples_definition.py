@@ -73,6 +73,7 @@ def definition(rows: list[Row]) -> tuple[list[Found], list[tuple[int, int]]]:
     """Samples (time, thread, event, weight, task), and what is lost, record by record."""
     found, lost = [], []
     unseen: dict[int, int] = {}
+    ran_ns: dict[int, int] = {}
     tick_ns: int | None = None
     interval_ns = last_ns = tid = 0
     for time_ns, kind, ident, aux in rows:
@@ -88,12 +89,14 @@ def definition(rows: list[Row]) -> tuple[list[Found], list[tuple[int, int]]]:
                 lost.append((last_ns + 1, time_ns))
         else:
             unseen[tid] = unseen.get(tid, 0) + aux
+            if aux:
+                ran_ns[tid] = time_ns
             if kind == ON_CPU and unseen[tid]:
                 found.append((time_ns, tid, "on-cpu", unseen.pop(tid), ident))
             if interval_ns > aux:
                 found.append((time_ns, tid, "off-cpu", interval_ns - aux, ident))
         last_ns = time_ns
-    found += [(last_ns, tid, "on-cpu", ns, 0) for tid, ns in unseen.items() if ns]
+    found += [(ran_ns[tid], tid, "on-cpu", ns, 0) for tid, ns in unseen.items() if ns]
     return found, lost
 
 

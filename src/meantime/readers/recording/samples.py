@@ -3,9 +3,10 @@
 A sample represents the time since the previous tick. The part in which the thread was not on a
 processor is a row of the event `off-cpu`. The rest is a row of the event `on-cpu` if the thread was
 running when it was sampled; otherwise the stack with which it ran is unknown, and its time is added
-to the next sample in which it is running, or has no stack if there is none. So the weights of both
-events add up to the time that passed, and those of `on-cpu` to the processor time. Time in which
-the sampler was delayed is reported as lost, and counted in neither.
+to the next sample in which it is running. If there is none, the time has no stack, and is a row at
+the last sample before which the thread ran. So the weights of both events add up to the time that
+passed, and those of `on-cpu` to the processor time. Time in which the sampler was delayed is
+reported as lost, and counted in neither.
 """
 
 from __future__ import annotations
@@ -83,6 +84,13 @@ class _Seen(NamedTuple):
     off_cpu_ns: Int64s
 
 
+class _Unseen(NamedTuple):
+    """The processor time of a thread that no sample represents yet, and the last sample after it."""
+
+    ran_ns: int
+    time_ns: int
+
+
 class _Sampler:
     """Reads the records of one sampler.
 
@@ -96,7 +104,7 @@ class _Sampler:
         self._tick_ns: int | None = None
         self._interval_ns = 0
         self._seen_ns = 0
-        self._unseen_ns: dict[int, int] = {}
+        self._unseen: dict[int, _Unseen] = {}
         self.skipped = 0
         self.lost: list[tuple[int, int]] = []
 
@@ -119,10 +127,10 @@ class _Sampler:
 
     def unseen(self, process: int) -> _Seen:
         """Return the processor time that no sample followed in which the thread was running."""
-        rows = sorted((tid, ns) for tid, ns in self._unseen_ns.items() if ns and tid)
-        tid, on_cpu_ns = np.array(rows, np.int64).reshape(-1, 2).T
+        rows = sorted((tid, *each) for tid, each in self._unseen.items() if each.ran_ns and tid)
+        tid, on_cpu_ns, time_ns = np.array(rows, np.int64).reshape(-1, 3).T
         nothing = np.zeros(len(tid), np.int64)
-        return _Seen(process, nothing + self._seen_ns, tid, nothing, nothing, on_cpu_ns, nothing)
+        return _Seen(process, time_ns, tid, nothing, nothing, on_cpu_ns, nothing)
 
     def _seen(self, records: Int64s, process: int) -> _Seen:
         time_ns, kind, ident, aux = records
@@ -151,21 +159,28 @@ class _Sampler:
             ident[samples],
             aux[samples],
             task,
-            self._on_cpu(ident[samples], ran_ns, running),
+            self._on_cpu(time_ns[samples], ident[samples], ran_ns, running),
             np.maximum(off_cpu_ns, 0),
         )
         self._interval_ns = int(interval_ns[-1])
         return seen
 
-    def _on_cpu(self, tid: Int64s, ran_ns: Int64s, running: npt.NDArray[np.bool_]) -> Int64s:
+    def _on_cpu(
+        self, time_ns: Int64s, tid: Int64s, ran_ns: Int64s, running: npt.NDArray[np.bool_]
+    ) -> Int64s:
         """Return the processor time that each sample represents: since the last that ran."""
         on_cpu_ns = np.zeros(len(tid), np.int64)
         for thread in np.unique(tid).tolist():
             own = np.flatnonzero(tid == thread)
-            total = np.cumsum(ran_ns[own]) + self._unseen_ns.get(thread, 0)
+            before = self._unseen.get(thread, _Unseen(0, 0))
+            total = np.cumsum(ran_ns[own]) + before.ran_ns
             seen = np.flatnonzero(running[own])
             on_cpu_ns[own[seen]] = np.diff(total[seen], prepend=0)
-            self._unseen_ns[thread] = int(total[-1] - (total[seen[-1]] if len(seen) else 0))
+            ran = np.flatnonzero(ran_ns[own])
+            self._unseen[thread] = _Unseen(
+                int(total[-1] - (total[seen[-1]] if len(seen) else 0)),
+                int(time_ns[own[ran[-1]]]) if len(ran) else before.time_ns,
+            )
         return on_cpu_ns
 
     def _intervals(self, tick_ns: Int64s, late_ns: Int64s, seen_ns: Int64s) -> Int64s:
