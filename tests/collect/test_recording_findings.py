@@ -69,19 +69,31 @@ asyncio.run(main())
 """
 
 QUEUES = """\
-import asyncio, time
+import asyncio, threading
 from concurrent.futures import ThreadPoolExecutor
 
 POOL = ThreadPoolExecutor(2)
+BOTH_BUSY = threading.Barrier(3)
+MAY_END = threading.Event()
 
 async def save(lock):
     async with lock:
         await asyncio.sleep(0.01)
 
+def store():
+    if not MAY_END.is_set():
+        BOTH_BUSY.wait()
+        MAY_END.wait()
+
+def begin():
+    BOTH_BUSY.wait()
+    MAY_END.set()
+
 async def upload():
-    await asyncio.get_running_loop().run_in_executor(POOL, time.sleep, 0.01)
+    await asyncio.get_running_loop().run_in_executor(POOL, store)
 
 async def main():
+    asyncio.get_running_loop().call_later(0.05, begin)
     lock = asyncio.Lock()
     await asyncio.gather(*(save(lock) for _ in range(20)), *(upload() for _ in range(20)))
 
@@ -157,7 +169,7 @@ def test_a_lock_and_a_pool_that_many_wait_for_are_found(tmp_path: Path) -> None:
 
     sentences = sorted(each.sentence for each in found)
     assert len(sentences) == 2
-    assert sentences[0].startswith("19 tasks waited for a lock at save (app.py:7) ")
+    assert sentences[0].startswith("19 tasks waited for a lock at save (app.py:9) ")
     assert "up to 19 at once" in sentences[0]
     assert sentences[1].startswith("work for the 2 threads of ThreadPoolExecutor-0 waited for ")
     assert "up to 18 at once" in sentences[1]
