@@ -205,6 +205,31 @@ def test_the_line_of_another_thread_that_has_the_gil_is_named(tmp_path: Path) ->
     assert ", which had the GIL in hog " in first.sentence
 
 
+IN_TURN = """\
+import asyncio, time
+
+def prepare():
+    time.sleep(0.03)
+
+def render():
+    time.sleep(0.6)
+
+async def main():
+    await asyncio.sleep(0)
+    prepare()
+    render()
+
+asyncio.run(main())
+"""
+
+
+def test_a_long_step_has_the_line_that_took_most_of_it(tmp_path: Path) -> None:
+    first, *_ = findings_of(tmp_path, IN_TURN, "--blocked", "10ms")
+
+    assert first.kind == "block"
+    assert first.sentence.startswith("render (app.py:7) blocked ")
+
+
 POOL_OF_THREADS = """\
 import threading, time
 from concurrent.futures import ThreadPoolExecutor

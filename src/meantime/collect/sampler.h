@@ -7,7 +7,7 @@
    starts.
 
    The same thread watches the loops: when a step takes longer than a limit, it reads that thread's
-   stack once, with the lines that are executed. */
+   stack, with the lines that are executed, and again whenever the step has taken twice as long. */
 
 #ifndef MEANTIME_SAMPLER_H
 #define MEANTIME_SAMPLER_H
@@ -777,8 +777,10 @@ static void record_blocked(uint32_t tid, int waits_for_gil) {
     }
 }
 
-/* Records the stacks of the loops whose step has reached the limit. Returns when to look again: a
-   step that begins right now reaches it at that time, or a present one earlier. */
+/* Records the stacks of the loops whose step has reached the limit, and again whenever it has taken
+   twice as long: the last one is of the second half of the step, however long it takes, and what
+   ran first may be a small part of it. Returns when to look again: a step that begins right now
+   reaches the limit at that time, or a present one is due earlier. */
 static uint64_t watch_loops(uint64_t time_ns) {
     uint64_t next_ns = time_ns + sampler.limit_ns;
     uint32_t reached[16];
@@ -786,11 +788,13 @@ static uint64_t watch_loops(uint64_t time_ns) {
     pthread_mutex_lock(&rec_mutex);
     for (stream *s = rec.streams; s; s = s->next) {
         uint64_t since = s->step_since ? __atomic_load_n(s->step_since, __ATOMIC_RELAXED) : 0;
-        if (!since || since == s->watched_ns || !s->tid) continue;
-        if (since + sampler.limit_ns > time_ns) {
-            if (since + sampler.limit_ns < next_ns) next_ns = since + sampler.limit_ns;
+        if (!since || !s->tid) continue;
+        uint64_t due_ns = since == s->watched_ns ? s->again_ns : since + sampler.limit_ns;
+        if (due_ns > time_ns) {
+            if (due_ns < next_ns) next_ns = due_ns;
         } else if (count < 16) {
             s->watched_ns = since;
+            s->again_ns = time_ns + (time_ns - since);
             /* its last record; 0 where waits of threads are not recorded */
             waits_for_gil[count] = (uint8_t)s->cursor[-1].w0 == KIND_GIL_WAIT;
             reached[count++] = s->tid;

@@ -89,6 +89,7 @@ typedef struct stream {
     const uint32_t *task; /* the owner's thread-local current_task, which the sampler reads */
     const uint64_t *step_since; /* the same of step_since_ns */
     uint64_t watched_ns; /* of the sampler: the begin of the step whose stack it has recorded */
+    uint64_t again_ns; /* when it records the stack of that step again */
     char thread_name[MAX_THREAD_NAME];
     uint64_t segment_bytes, in_file;
     uint64_t opened_ns; /* the time of the first record in its segment */

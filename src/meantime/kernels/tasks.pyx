@@ -565,8 +565,9 @@ cdef class TaskStates:
             if s.process != process or s.tid != tid:
                 continue
             begin_ns = s.run_ns if s.task >= 0 else s.free_ns
-            if begin_ns < 0 or time_ns - begin_ns < LEAST_BLOCKED_NS or s.code >= 0:
+            if begin_ns < 0 or time_ns - begin_ns < LEAST_BLOCKED_NS:
                 return 0
+            # of several, the last is of the longest part
             code = self.tag(process, stack | <uint32_t>STACK_BIT)
             if code < 0:
                 return 0

@@ -85,7 +85,7 @@ class _Seen(NamedTuple):
 
 
 class _Unseen(NamedTuple):
-    """The processor time of a thread that no sample represents yet, and the last sample after it."""
+    """The processor time of a thread that no sample has yet, and the last sample after it."""
 
     ran_ns: int
     time_ns: int
