@@ -250,6 +250,41 @@ def test_a_task_names_its_site_its_wait_and_who_woke_it(tmp_path: Path) -> None:
     assert str(wait["function"]).endswith("sleeper")
 
 
+def test_a_task_is_woken_by_the_end_of_the_task_that_it_awaits(tmp_path: Path) -> None:
+    async def main() -> None:
+        async def shared() -> None:
+            await asyncio.sleep(0.01)
+
+        async def waits(task: asyncio.Task[None]) -> None:
+            await task
+
+        async def ends_later() -> None:
+            await may_end.wait()
+
+        may_end = asyncio.Event()
+        later = asyncio.create_task(ends_later())
+        await asyncio.gather(waits(asyncio.create_task(shared())), asyncio.sleep(0))
+        await asyncio.wait([later], timeout=0.001)
+        may_end.set()
+        await later
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(main())
+
+    wakes = [
+        tuple(path[1].partition(" ")[0].rpartition(".")[2] for path in (left, right))
+        for name, left, right in read(tmp_path / "run.mtr").flows
+        if name == "wake"
+    ]
+    # a time limit wakes, too, and is no task
+    assert wakes == [
+        ("shared", "waits"),
+        ("waits", "main"),
+        ("main", "ends_later"),
+        ("ends_later", "main"),
+    ]
+
+
 def test_a_task_has_the_name_of_the_function_that_was_written(tmp_path: Path) -> None:
     def retried(function: Callable[[], Coroutine[Any, Any, None]]) -> Any:
         @functools.wraps(function)

@@ -523,6 +523,68 @@ def test_a_request_that_waits_for_its_own_child_task_is_in_the_states_of_that(
     assert any("serving GET" in each.sentence for each in meantime.findings(history))
 
 
+async def _sleep(delay_s: float) -> None:
+    await asyncio.sleep(delay_s)
+
+
+async def _gather() -> None:
+    await asyncio.gather(_sleep(0.001), _sleep(0.01))
+
+
+async def _await_task() -> None:
+    await asyncio.create_task(_sleep(0.01))
+
+
+async def _group() -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_sleep(0.001))
+        group.create_task(_gather())
+
+
+async def _wait_for() -> None:
+    await asyncio.wait_for(_sleep(0.01), 60)
+
+
+def test_a_request_that_waits_for_tasks_is_in_the_states_of_the_last_that_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answered(_: Any) -> None:
+        await asyncio.sleep(0)
+
+    async def app(scope: Any, _: Any, send: Any) -> None:
+        await scope["work"]()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body"})
+
+    async def requests() -> None:
+        async with asyncio.TaskGroup() as group:
+            for work in (_gather, _await_task, _group, _wait_for):
+                scope = {"type": "http", "method": "GET", "path": f"/{work.__name__}"}
+                group.create_task(RequestTags(app)({**scope, "work": work}, None, answered))  # type: ignore[arg-type] # no body is asked for
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(requests())
+
+    at_once = read(tmp_path / "run.mtr")
+    monkeypatch.setattr(merge, "BLOCK_RECORDS", 3)
+    in_parts = read(tmp_path / "run.mtr")
+    found = {key: rows for key, rows in at_once.changes.items() if key[0] == "Requests"}
+    assert {key[1] for key in found} == {
+        "GET /_gather",
+        "GET /_await_task",
+        "GET /_group",
+        "GET /_wait_for",
+    }
+    for key, rows in found.items():
+        assert [row[:2] for row in rows] == [row[:2] for row in in_parts.changes[key]]
+        total = Counter[str]()
+        for (start_ns, state, _), (end_ns, _, _) in pairwise(rows):
+            assert start_ns <= end_ns
+            total[str(state)] += end_ns - start_ns
+        assert total["waiting:sleep"] > 0
+        assert total["waiting:tasks"] == 0
+
+
 @given(
     st.lists(
         st.tuples(st.integers(0, 2), st.integers(0, 2), st.sampled_from([-1, 0, 1, 9])), max_size=12

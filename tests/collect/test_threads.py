@@ -159,7 +159,8 @@ def test_what_a_thread_waits_for_is_its_state(tmp_path: Path) -> None:
     left, right = socket.socketpair()
     polled, poller = socket.socketpair()
     reading, writing = os.pipe()
-    child = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(0.6)"])
+    child = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
+    assert child.stdin is not None
     waits: dict[str, Callable[[], object]] = {
         "sleeping": lambda: time.sleep(0.3),
         "lock-wait": work.get,
@@ -179,6 +180,8 @@ def test_what_a_thread_waits_for_is_its_state(tmp_path: Path) -> None:
         left.send(b"x")
         poller.send(b"x")
         os.write(writing, b"x")
+        child.stdin.write(b"\n")
+        child.stdin.close()
         for thread in threads:
             thread.join()
 

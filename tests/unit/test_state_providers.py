@@ -62,7 +62,9 @@ def test_records_that_begin_no_state_change_none() -> None:
 def test_there_must_be_a_state_for_each_kind() -> None:
     states = task_states()
     with pytest.raises(ValueError, match="a state for each of 256 kinds"):
-        type(states)(np.zeros(8, np.int8), np.zeros(128, np.int8), outcome_ns=1, result_lead_ns=1)
+        type(states)(
+            np.zeros(8, np.int8), *np.zeros((2, 128), np.int8), outcome_ns=1, result_lead_ns=1
+        )
 
 
 @pytest.mark.parametrize(

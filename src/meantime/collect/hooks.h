@@ -316,8 +316,13 @@ static PyObject *call_call_soon(hook *h, PyObject *const *args, size_t nargsf, P
         if (id && id == mine.yielded_task) {
             mine.yielded_task = 0;
         } else if (id) {
-            if (!mine.current_task) put_timer_due();
-            put(KIND_WAKE, id, mine.current_task);
+            uint32_t waker = mine.current_task;
+            if (!waker) {
+                put_timer_due();
+                /* the argument of a step is what the task has waited for */
+                if (PyVectorcall_NARGS(nargsf) > 1) waker = id_of_ended(args[1]);
+            }
+            put(KIND_WAKE, id, waker);
         }
     }
     return call_wrapped(h, args, nargsf, names);

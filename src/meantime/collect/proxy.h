@@ -809,4 +809,11 @@ static uint32_t id_of_task(PyObject *task) {
     return 0;
 }
 
+/* The id of a recorded task that has ended, or 0; `task` may be anything. */
+static uint32_t id_of_ended(PyObject *task) {
+    if (!task_type || !coroutine_offset || !PyObject_TypeCheck(task, task_type)) return 0;
+    proxy *p = *(proxy **)((char *)task + coroutine_offset);
+    return p && Py_IS_TYPE(p, proxy_type) && p->finished ? p->id : 0;
+}
+
 #endif

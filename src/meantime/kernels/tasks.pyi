@@ -28,6 +28,7 @@ class TaskStates:
         self,
         state_of: npt.NDArray[np.int8],
         is_event_wait: npt.NDArray[np.int8],
+        is_task_wait: npt.NDArray[np.int8],
         *,
         outcome_ns: int,
         result_lead_ns: int,

@@ -58,7 +58,13 @@ ctypedef struct Task:
     int32_t label
     int32_t waited
     int32_t awaits
-    int64_t result_ns, woken_ns, due_ns
+    int64_t result_ns, woken_ns, due_ns, ended_ns
+    uint32_t parent  # the number of the task that spawned it; 0 if none did
+    # Of the tasks that it spawned and waits for, the last that ended: its entity or -1, when it
+    # ended, and how often the loop had looked for events.
+    int32_t child
+    int64_t child_ns
+    uint64_t child_turn
 
 ctypedef struct Item:
     int32_t submitter, awaiter
@@ -82,6 +88,7 @@ ctypedef struct Stream:
     int32_t code, lag
     int64_t code_ns  # when the stack that gave the code was recorded
     uint32_t gil_tid, gil_holder
+    uint64_t turn  # how often it has looked for events
 
 ctypedef struct Rows:
     char *data
@@ -208,6 +215,7 @@ cdef class TaskStates:
         state_of: By kind of record, the state that it begins; for `DUE`, that of a task that may be
             ready, and for `CPU_WAIT` that of a loop.
         is_event_wait: By state, whether a task in it waits for events that the loop polls.
+        is_task_wait: By state, whether a task in it waits for others to end.
         outcome_ns: How long a task or a thread that has ended is in the state of its end.
         result_lead_ns: How long before the end of an item its result can wake a task.
     """
@@ -222,6 +230,7 @@ cdef class TaskStates:
     cdef bint labelled
     cdef int8_t state_of[256]
     cdef int8_t is_event_wait[128]
+    cdef int8_t is_task_wait[128]
     cdef int8_t running, stopped, lost_state
     cdef int64_t outcome_ns, result_lead_ns
     cdef int64_t block_ns
@@ -232,14 +241,16 @@ cdef class TaskStates:
     cdef readonly Py_ssize_t undefined_locations
 
     def __cinit__(
-        self, const int8_t[::1] state_of, const int8_t[::1] is_event_wait, *, int64_t outcome_ns,
-        int64_t result_lead_ns
+        self, const int8_t[::1] state_of, const int8_t[::1] is_event_wait,
+        const int8_t[::1] is_task_wait, *, int64_t outcome_ns, int64_t result_lead_ns
     ):
         cdef Py_ssize_t kind
-        if state_of.shape[0] != 256 or is_event_wait.shape[0] != 128:
+        if state_of.shape[0] != 256 or is_event_wait.shape[0] != 128 \
+                or is_task_wait.shape[0] != 128:
             raise ValueError("there must be a state for each of 256 kinds, and of 128 a kind")
         for kind in range(128):
             self.is_event_wait[kind] = is_event_wait[kind]
+            self.is_task_wait[kind] = is_task_wait[kind]
         for kind in range(256):
             self.state_of[kind] = state_of[kind]
         self.running = state_of[KIND_START]
@@ -609,6 +620,7 @@ cdef class TaskStates:
         cdef LagCounts *counts
         cdef Lag *row
         s.poll_ns = time_ns
+        s.turn += 1
         if since_ns < 0 or time_ns < since_ns:
             return 0
         if self.count_lag(stream, 1, time_ns - since_ns) < 0:
@@ -715,6 +727,7 @@ cdef class TaskStates:
         t.awaits = -1
         t.woken_ns = -1
         t.due_ns = -1
+        t.child = -1
         t.entity = self.new_entity(E_TASK, process, <int32_t>ident, self.tag(process, location))
         if t.entity < 0:
             return -2
@@ -803,11 +816,12 @@ cdef class TaskStates:
         self, int64_t time_ns, int32_t stream, int kind, uint32_t ident, uint32_t aux
     ) noexcept nogil:
         cdef Stream *s = &self.streams[stream]
-        cdef int32_t number, waker
+        cdef int32_t number, waker, child
         # a wake names a task where the others name a location
         cdef int32_t tag = self.tag(s.process, aux) if kind != KIND_WAKE else -1
-        cdef int64_t ready_ns, timer_ns = s.timer_ns
+        cdef int64_t ready_ns, woke_ns, timer_ns = s.timer_ns
         cdef Task *t
+        cdef Task *other
         cdef Item *item
         if kind == KIND_WAIT or kind == KIND_CANCELLING or kind == KIND_WAKE:
             # These do not define a task: one whose beginning is lost appears with its next step.
@@ -825,6 +839,7 @@ cdef class TaskStates:
                 waker = (<Task *>self.tasks.data + s.task).entity
                 if self.flow(waker, time_ns, t.entity, time_ns, KIND_SPAWN) < 0:
                     return -1
+                t.parent = <uint32_t>(<Entity *>self.entities.data)[waker].ident
             return self.task_change(time_ns, t, t.state, tag)
         if kind == KIND_KNOWN:
             return 0
@@ -847,6 +862,7 @@ cdef class TaskStates:
             if self.leave(time_ns, stream, t, tag) < 0:
                 return -1
             t.waited = tag
+            t.child = -1
             # a timer that a step starts is that of the wait in which the step ends
             t.due_ns = timer_ns
             s.timer_ns = -1
@@ -867,6 +883,8 @@ cdef class TaskStates:
                 s.due_ns = -1
                 return 0
             ready_ns = time_ns
+            # `gather` and its like are called back in the turn of the loop after a task's end
+            child = t.child if s.turn <= t.child_turn + 1 else -1
             if not aux:
                 ready_ns = self.ready_ns(time_ns, stream, t)
                 if ready_ns == INT64_MIN:
@@ -875,15 +893,19 @@ cdef class TaskStates:
             t.due_ns = -1
             t.state = self.state_of[KIND_WAKE]
             if aux:
-                waker = self.known_task(s.process, aux)
-                if waker >= 0:
-                    waker = (<Task *>self.tasks.data + waker).entity
-                if self.flow(waker, time_ns, t.entity, time_ns, KIND_WAKE) < 0:
-                    return -1
+                number = self.known_task(s.process, aux)
+                if number >= 0:
+                    other = <Task *>self.tasks.data + number
+                    woke_ns = time_ns if other.alive else other.ended_ns
+                    if self.flow(other.entity, woke_ns, t.entity, time_ns, KIND_WAKE) < 0:
+                        return -1
             elif t.result_entity >= 0:
                 if self.flow(t.result_entity, t.result_ns, t.entity, time_ns, KIND_ITEM_END) < 0:
                     return -1
                 t.result_entity = -1
+            elif child >= 0 and ready_ns == time_ns:
+                if self.flow(child, t.child_ns, t.entity, time_ns, KIND_WAKE) < 0:
+                    return -1
             else:
                 t.woken_ns = time_ns
             return self.task_change(ready_ns, t, t.state, -1)
@@ -891,10 +913,24 @@ cdef class TaskStates:
         if self.leave(time_ns, stream, t, -1) < 0:
             return -1
         t.alive = 0
+        t.ended_ns = time_ns
+        self.note_child(s.process, stream, t)
         t.state = self.state_of[kind]
         if self.task_change(time_ns, t, t.state, tag) < 0:
             return -1
         return self.change(time_ns + self.outcome_ns, t.entity, S_NONE, -1)
+
+    cdef void note_child(self, int32_t process, int32_t stream, Task *child) noexcept nogil:
+        # The task that spawned one which has ended may wait for it.
+        cdef int32_t number = self.known_task(process, child.parent) if child.parent else -1
+        cdef Task *t
+        if number < 0:
+            return
+        t = <Task *>self.tasks.data + number
+        if t.alive and t.stream == stream and t.state >= 0 and self.is_task_wait[t.state]:
+            t.child = child.entity
+            t.child_ns = child.ended_ns
+            t.child_turn = self.streams[stream].turn
 
     cdef int item_begins(self, int64_t time_ns, Item *item) noexcept nogil:
         cdef Task *t
@@ -1364,6 +1400,8 @@ cdef class TaskStates:
                 tasks[i].outer = new_task[tasks[i].outer]
             if tasks[i].result_entity >= 0:
                 tasks[i].result_entity = new_entity[tasks[i].result_entity]
+            if tasks[i].child >= 0:
+                tasks[i].child = new_entity[tasks[i].child]
         for i in range(self.stream_count):
             if self.streams[i].task >= 0:
                 self.streams[i].task = new_task[self.streams[i].task]

@@ -117,6 +117,8 @@ _STATE_OF = {
 }
 # in these a task waits for events, which a busy loop finds later than they happen
 _EVENT_WAITS = ("waiting:io-read", "waiting:io-write")
+# in these it waits for tasks to end, of asyncio or of a nursery of trio
+_TASK_WAITS = ("waiting:tasks", "waiting:children")
 
 # a task's outcome is a state, so that it can be counted and drawn; it needs a length for that
 OUTCOME_NS = 1
@@ -227,10 +229,15 @@ def task_states() -> TaskStates:
     state_of = np.full(256, -1, np.int8)
     for kind, state in _STATE_OF.items():
         state_of[KINDS[kind]] = STATES.index(state)
-    is_event_wait = np.zeros(128, np.int8)
+    is_event_wait, is_task_wait = np.zeros((2, 128), np.int8)
     is_event_wait[[STATES.index(state) for state in _EVENT_WAITS]] = 1
+    is_task_wait[[STATES.index(state) for state in _TASK_WAITS]] = 1
     return TaskStates(
-        state_of, is_event_wait, outcome_ns=OUTCOME_NS, result_lead_ns=_RESULT_LEAD_NS
+        state_of,
+        is_event_wait,
+        is_task_wait,
+        outcome_ns=OUTCOME_NS,
+        result_lead_ns=_RESULT_LEAD_NS,
     )
 
 

@@ -1,7 +1,9 @@
 """The tasks that a request's task leaves its work to, and waits for.
 
 Middleware of web frameworks runs what it wraps in a task of its own: the request's task only waits
-until that task wakes it. Such a wait is what the other task did meanwhile, until its step ends.
+until that task wakes it, or ends. Such a wait is what the other task did meanwhile, until its step
+ends; once it has ended, the request's task is runnable. Of several tasks, such as those of
+`gather`, that is the last one that ended.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ __all__ = ["Children", "Rows"]
 
 _SPAWN, _WAKE = KINDS["SPAWN"], KINDS["WAKE"]
 _RUNNABLE = STATES.index("runnable")
+_OUTCOMES = [STATES.index(state) for state in ("completed", "failed", "cancelled", "dropped")]
 # by state + 1
 _IS_WAIT = np.array([False, *(state.startswith("waiting") for state in STATES)])
 # Middleware is nested, but not without end; each wake is looked for in all of them.
@@ -191,7 +194,10 @@ def _replaced(
     low = np.where(was_there, low, low + 1)
     following = np.minimum(high, count - 1)
     has_end = (high < count) & (rows.entity[following] == waker)
-    is_open = is_known & ~has_end & (not final)
+    has_ended = (high > low) & (rows.state[high - 1] < 0)
+    high -= has_ended
+    has_end &= ~has_ended
+    is_open = is_known & ~has_end & ~has_ended & (not final)
     used = np.flatnonzero(is_known & ~is_open)
     if not len(used):
         return rows, is_open
@@ -214,6 +220,9 @@ def _replaced(
     inserted.time_ns[:] = np.maximum(inserted.time_ns, np.repeat(rows.time_ns[wake - 1], counts))
     replaced = was_there & (counts > 0)
     inserted.number[firsts[replaced]] = begin[used][replaced]
+    # what waited for a child's end could run from then on
+    ends = np.isin(inserted.state, _OUTCOMES)
+    inserted.state[ends], inserted.tag[ends] = _RUNNABLE, -1
     kept = np.ones(count, np.bool_)
     kept[wake[replaced] - 1] = False
     remaining = rows._replace(time_ns=times_ns).taken(kept)
