@@ -51,7 +51,7 @@ async def query(seconds):
     await asyncio.sleep(seconds)
 
 async def app(scope, receive, send):
-    await query(1 if scope["path"] in ("/cart/24", "/cart/30") else 0.02)
+    await query(3 if scope["path"] in ("/cart/24", "/cart/30") else 0.1)
 
 async def request(number):
     path = f"/cart/{number}"
@@ -154,14 +154,15 @@ def test_what_blocked_the_loop_comes_first(tmp_path: Path, options: tuple[str, .
 
 
 def test_slow_requests_are_named_by_method_and_path(tmp_path: Path) -> None:
-    # a busy machine lets the loop wait for a processor, which may be as long
+    # A busy machine lets the loop wait for a processor, which may be a finding, too. It also delays
+    # the usual requests, which are so long that this does not make the slow ones probable.
     first = next(each for each in findings_of(tmp_path, REQUESTS) if each.kind == "slow")
 
     assert first.sentence.startswith("GET /cart/* took ")
     assert "of it waiting:sleep at query (app.py:5)" in first.sentence
     assert first.sentence.endswith(" of 80 much longer than usual")
     assert first.count >= 2
-    assert first.lost_ns >= 1900 * MS
+    assert first.lost_ns >= 5000 * MS
 
 
 def test_a_lock_and_a_pool_that_many_wait_for_are_found(tmp_path: Path) -> None:
