@@ -1,4 +1,4 @@
-"""`Fleet`: the traces of many hosts, asked as one."""
+"""`Fleet`: the traces of many hosts, queried as one."""
 
 from __future__ import annotations
 
