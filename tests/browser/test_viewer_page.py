@@ -429,6 +429,26 @@ def test_one_file_adds_up_the_states_of_each_kind_of_entity_alone(
     assert [name for name, *_ in alone].count("running") >= 2
 
 
+def test_one_file_is_exact_in_times_that_count_from_1970(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "calls.txt"
+    path.write_text(
+        "7 1790857026.123457 getpid() = 7 <0.000003>\n"
+        "7 1790857026.123499 getppid() = 1 <0.000007>\n"
+        "7 1790857026.123613 +++ exited with 0 +++\n"
+    )
+    save(path, tmp_path / "page.html")
+    with browser.new_context(offline=True) as context:
+        page = context.new_page()
+        page.goto((tmp_path / "page.html").as_uri())
+        alone = figures(at_rest(page))
+
+    # doubles of nanoseconds since 1970 are multiples of 256
+    assert alone == [
+        ("not in a call", "2", "146 \u03bcs", "39 \u03bcs"),
+        ("other call", "2", "10 \u03bcs", "3 \u03bcs"),
+    ]
+
+
 def at_the_first_thing(page: Page) -> list[str]:
     for key in ("ArrowDown", "ArrowRight"):
         page.keyboard.press(key)

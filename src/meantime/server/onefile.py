@@ -662,10 +662,14 @@ class _Rest(NamedTuple):
 
 
 def _origin_ns(history: History, boxes: _Boxes) -> int:
-    """Return a time that nothing of a file is before."""
+    """Return a time that nothing of a file is before, from which a page counts in doubles.
+
+    It is near what the file has: where a history begins at 0 of a clock that counts from 1970, the
+    doubles are exact to 256 ns only.
+    """
     times = [boxes.start_ns, history.points().time_ns, history.samples().time_ns]
     times.append(history.flows().from_ns)
-    return min([history.start_ns, *(int(each.min()) for each in times if len(each))])
+    return min([history.bounds[0], *(int(each.min()) for each in times if len(each))])
 
 
 def _rest_columns(tree: LaneTree, names: _Names, origin_ns: int) -> _Rest:
@@ -714,7 +718,7 @@ def _add_counters(
         )
         lanes += block.lanes
         sizes += np.diff(edges).tolist()
-        times.append(np.maximum(found.start_ns, history.start_ns))
+        times.append(np.maximum(found.start_ns, origin_ns))
         values.append(number)
     if lanes:
         columns["counter_gap"] = _gaps(np.concatenate(times), sizes, origin_ns)
