@@ -95,6 +95,17 @@ class ColumnMapping:
         return ",".join(parts + [f"{key}={_quoted(name)}" for key, name in rest.items() if name])
 
     @property
+    def options(self) -> list[str]:
+        """The mapping as the options of a command, a word each."""
+        words = ["--columns", self.text] if self.text else []
+        by = [",".join(map(_quoted, pair.by)) for pair in self.pairs]
+        for pair in self.pairs:
+            words += ["--pair", f"{pair.begin}:{','.join(map(_quoted, pair.ends))}"]
+        for fields in dict.fromkeys(by) if len(set(by)) == 1 else by:
+            words += ["--pair-by", fields] if fields else []
+        return words
+
+    @property
     def key(self) -> str:
         """All that decides what is read, as a text."""
         return f"{self.text} {self.pairs}" if self.pairs else self.text

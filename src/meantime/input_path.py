@@ -65,6 +65,17 @@ class InputPath:
     scheduling: bool = True
     repair_clocks: bool = False
 
+    @property
+    def options(self) -> list[str]:
+        """What is given, as the options of a command that reads the path, a word each."""
+        return [
+            *(self.mapping.options if self.mapping is not None else []),
+            *(["--format", self.format] if self.format is not None else []),
+            *(["--include", *PRIVATE_PARTS] if self.private else []),
+            *([] if self.scheduling else ["--provider", NO_PROVIDER]),
+            *(["--repair-clocks"] if self.repair_clocks else []),
+        ]
+
     def __fspath__(self) -> str:
         return self.path
 

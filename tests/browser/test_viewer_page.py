@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from meantime.history import HistoryBuilder
 from meantime.server.app import application
 from meantime.server.demo import demo_session
 from meantime.server.session import Session
-from meantime.testing import history_from_picture, history_from_spans
+from meantime.testing import history_from_picture, history_from_samples, history_from_spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -356,6 +357,275 @@ def test_lanes_and_the_mark_survive_a_reload(view: View) -> None:
     page.wait_for_selector(".moment-head >> text=At 0.000")
 
 
+def grouped_by(page: Page, by: str) -> None:
+    """Group statistics, by a button or a menu."""
+    menu = page.locator(".tools select.menu")
+    if menu.count():
+        menu.select_option(label=f"by {by}")
+    else:
+        page.click(f".tools .segments button:text-is('{by}')")
+
+
+def test_spans_without_a_category_are_one_row(view: View) -> None:
+    page = view(history_from_spans(SPANS), fragment="#tab=stats")
+
+    grouped_by(page, "category")
+
+    page.wait_for_selector(".stat-table th.key >> text=category")
+    assert page.locator(".stat-table td.key").all_inner_texts() == ["(none)"]
+    # nothing would be lit
+    page.click(".stat-table tbody tr")
+    assert page.locator(".found").inner_text() == ""
+
+
+@pytest.mark.parametrize("weight", ["ns", "cycles"])
+def test_the_weights_of_samples_have_their_unit(view: View, tmp_path: Path, weight: str) -> None:
+    path = tmp_path / "profile.json"
+    sample = {"type": "sampled", "name": "t", "startValue": 0, "endValue": 6_000_000}
+    profile = {**sample, "unit": "nanoseconds", "samples": [[0], [1]], "weights": [2e6, 4e6]}
+    schema = "https://www.speedscope.app/file-format-schema.json"
+    frames = {"frames": [{"name": "f"}, {"name": "g"}]}
+    path.write_text(json.dumps({"$schema": schema, "shared": frames, "profiles": [profile]}))
+    of_cycles = history_from_samples([(0, "t", ["f"], 2_000_000), (1, "t", ["g"], 4_000_000)])
+    page = view(str(path) if weight == "ns" else of_cycles)
+
+    # a count is exact, a time is what samples stand for
+    expected = {
+        "ns": [f"\u2248 4.00{NARROW}ms", f"\u2248 2.00{NARROW}ms"],
+        "cycles": [f"4{NARROW}000{NARROW}000", f"2{NARROW}000{NARROW}000"],
+    }[weight]
+    assert page.locator(".card.sampled .finding b").all_inner_texts() == expected
+    page.keyboard.press("Shift+Digit2")
+    page.wait_for_selector(".stat-table tbody tr")
+    assert page.locator(".stat-table td.self").all_inner_texts() == expected
+
+
+def test_the_longest_of_a_name_is_found_among_all(view: View) -> None:
+    # more than a page knows at once
+    short = [("a", 10 * at, 10 * at + 1) for at in range(10_050)]
+    page = view(history_from_spans({"main": [*short, ("a", 200_000, 200_100)]}))
+    page.keyboard.press("Shift+Digit2")
+    page.click(".stat-table tbody tr")
+    page.wait_for_selector(f".found >> text=10{NARROW}051 lit")
+
+    page.keyboard.press("n")
+
+    assert facts(page)["duration"] == "100 ns"
+
+
+def test_a_search_goes_on_from_where_one_looks(view: View) -> None:
+    spans = [("a", 10 * at, 10 * at + 1) for at in range(10_050)]
+    page = view(history_from_spans({"main": spans}), fragment="#v=100401_100451")
+    page.keyboard.press("/")
+    page.keyboard.type("a")
+    # the lane `main` has it in its name, too
+    page.wait_for_selector(f".found >> text=10{NARROW}051 found")
+
+    page.keyboard.press("Enter")
+
+    assert facts(page)["starts"] == f"0.000{NARROW}100{NARROW}410{NARROW}s"
+    page.wait_for_selector(f".found >> text=10{NARROW}043 of 10{NARROW}051")
+    for _ in range(9):
+        page.keyboard.press("Enter")
+        at_rest(page)
+    # after the last one comes the first
+    page.wait_for_selector(f".found >> text=1 of 10{NARROW}051")
+    page.keyboard.press("Shift+Enter")
+    page.wait_for_selector(f".found >> text=10{NARROW}051 of 10{NARROW}051")
+
+
+def test_back_goes_to_another_view_and_keeps_the_search(view: View) -> None:
+    page = view(history_from_spans(SPANS))
+    page.keyboard.press("/")
+    page.keyboard.type("wri")
+    page.wait_for_selector(".found >> text=1 found")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Escape")
+    page.keyboard.press("f")
+    page.wait_for_url("**v=**")
+    page.locator(".search input").fill("read")
+    page.wait_for_selector(".found >> text=1 found")
+    page.keyboard.press("Escape")
+
+    page.go_back()
+
+    page.wait_for_selector(".place >> text=whole trace")
+    assert page.locator(".search input").input_value() == "read"
+
+
+def test_counters_begin_at_zero_and_have_a_short_scale(view: View) -> None:
+    builder = HistoryBuilder()
+    for name, values in (
+        ("below", (0.0, -10.0)),
+        ("huge", (1e300, 7e300)),
+        ("same", (4_200, 4_200)),
+    ):
+        quark = builder.quark(name)
+        for at, value in enumerate(values):
+            builder.modify(1000 * at, quark, value)
+            builder.modify(1000 * at + 999, quark, None)
+    page = view(builder.close())
+
+    page.wait_for_function("() => document.querySelectorAll('.lane-name .sub').length === 3")
+    assert page.locator(".lane-name .sub").all_inner_texts() == [
+        "-10 to 0",
+        "1e300 to 7e300",
+        f"4{NARROW}200",
+    ]
+    filled = page.evaluate(
+        """() => {
+            const names = [...document.querySelectorAll(".lane-name")];
+            const box = names.find((each) => each.textContent.startsWith("below"))
+                .getBoundingClientRect();
+            const canvas = document.querySelector(".lane-tree canvas");
+            const area = canvas.getBoundingClientRect();
+            const middle = box.top + box.height / 2 - area.top;
+            return [0.23, 0.73].map((part) => {
+                const { data } = canvas.getContext("2d")
+                    .getImageData(part * area.width, middle, 1, 1);
+                return data[0] < 240;
+            });
+        }"""
+    )
+    # nothing is between 0 and 0
+    assert filled == [False, True]
+
+
+def test_a_damaged_part_is_said_and_hatched_once_it_is_found(view: View, tmp_path: Path) -> None:
+    path = tmp_path / "disks.mth"
+    builder = HistoryBuilder(path)
+    disk = builder.quark("disk0")
+    for time_ns in range(5_000):
+        builder.modify(time_ns, disk, "abc"[time_ns % 3])
+    builder.close()
+    (segment,) = (path / "segments").glob("*.seg")
+    data = bytearray(segment.read_bytes())
+    data[-40] ^= 0xFF
+    segment.write_bytes(data)
+
+    page = view(str(path))
+
+    page.wait_for_selector(".notice >> text=Damaged.")
+    assert segment.name in page.inner_text(".notice")
+    assert "segment damaged" in page.inner_text(".card.care")
+    page.keyboard.press("Shift+Digit2")
+    page.wait_for_selector(".nothing >> text=Nothing in this range")
+
+
+def test_on_paper_it_is_light_with_the_heads_of_tables(view: View) -> None:
+    page = view(history_from_spans(SPANS), fragment="#tab=stats")
+    page.keyboard.press("t")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+    corner = page.evaluate(
+        """() => {
+            const canvas = document.querySelector(".lane-tree canvas");
+            dispatchEvent(new Event("beforeprint"));
+            const { data } = canvas.getContext("2d")
+                .getImageData(5, canvas.height - 5, 1, 1);
+            dispatchEvent(new Event("afterprint"));
+            return data[0];
+        }"""
+    )
+    page.emulate_media(media="print")
+
+    # at once, as paper does not wait for the next frame
+    assert corner == 255
+    heads = page.locator(".stat-table th.count button, .stat-table th.total button")
+    assert [head.is_visible() for head in heads.all()] == [True, True]
+    assert page.get_by_role("tab", name="Statistics").is_visible()
+    assert not page.get_by_role("tab", name="Notes").is_visible()
+
+
+def test_on_a_phone_nothing_is_too_small_or_beside_the_page(browser: Browser, view: View) -> None:
+    url = view(session=demo_session()).url
+    with browser.new_context(
+        viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True
+    ) as phone:
+        page = phone.new_page()
+        for tab in ("over", "stats", "flame", "heat", "moment", "notes", "sql"):
+            page.goto(f"{url}#tab={tab}")
+            page.reload()
+            at_rest(page)
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            small = page.evaluate(
+                """() => [...document.querySelectorAll("button, select, input, textarea")]
+                    .filter((each) => each.offsetParent !== null && !each.closest("thead"))
+                    .filter((each) => each.getBoundingClientRect().height < 35.5)
+                    .map((each) => each.getAttribute("aria-label") ?? each.textContent)"""
+            )
+            assert small == [], tab
+
+
+def test_texts_can_be_read_on_what_is_behind_them(view: View) -> None:
+    page = view(history_from_picture("a  xxyy\nb  .xx."), fragment="#tab=stats")
+    for theme in ("light", "dark"):
+        assert page.evaluate(WEAK) == [], theme
+        page.keyboard.press("t")
+
+
+# Texts whose contrast with their background is below 4.5, as WCAG has it.
+WEAK = """() => {
+    const pixel = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+    const parts = (color) => {
+        pixel.clearRect(0, 0, 1, 1);
+        pixel.fillStyle = color;
+        pixel.fillRect(0, 0, 1, 1);
+        return [...pixel.getImageData(0, 0, 1, 1).data];
+    };
+    const light = (color) => {
+        const [r, g, b] = color.map((each) => each / 255)
+            .map((each) => (each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const behind = (element) => {
+        for (let each = element; each; each = each.parentElement) {
+            const color = parts(getComputedStyle(each).backgroundColor);
+            if (color[3] === 255) return color;
+        }
+        return [255, 255, 255];
+    };
+    const weak = [];
+    for (const element of document.querySelectorAll("body *")) {
+        const texts = [...element.childNodes].filter((each) => each.nodeType === 3);
+        const isText = texts.some((each) => each.data.trim());
+        if (!isText || !element.offsetParent || element.closest(":disabled")) continue;
+        const [ink, ground] = [parts(getComputedStyle(element).color), behind(element)].map(light);
+        const contrast = (Math.max(ink, ground) + 0.05) / (Math.min(ink, ground) + 0.05);
+        if (contrast < 4.5) weak.push(`${element.textContent.trim()} ${contrast.toFixed(2)}`);
+    }
+    return weak;
+}"""
+
+
+def test_the_command_at_the_foot_draws_the_same_heat_map(view: View, tmp_path: Path) -> None:
+    page = view(session=demo_session())
+    page.keyboard.press("Escape")
+    # tasks of one site, in rows that they share
+    page.locator(".lane-name:not(.heads)", has_text="run_asgi").locator(".title").click()
+    with page.expect_response("**/heat?**") as asked:
+        page.keyboard.press("Shift+Digit4")
+    page.wait_for_selector(".statusbar code >> text=meantime heatmap")
+    command = shlex.split(page.locator(".statusbar code").inner_text())
+
+    drawn = tmp_path / "map.json"
+    at = command.index("-o")
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main([*command[1:at], "-o", str(drawn), *command[at + 2 :]])
+
+    shown, printed = asked.value.json(), json.loads(drawn.read_text())
+    assert "--filter" in command
+    assert [shown["period_ns"], shown["cells"]] == [str(printed["period_ns"]), printed["cells"]]
+
+
+def test_a_history_that_has_no_path_has_no_command(view: View) -> None:
+    page = view(history_from_picture("a  xxyy"), fragment="#tab=stats")
+
+    page.wait_for_selector(".stat-table tbody tr")
+    assert page.locator(".statusbar code").inner_text() == ""
+    assert page.locator(".foot .gutter").inner_text() == ""
+
+
 def test_why_a_thread_took_its_time_leads_to_what_it_waited_for(view: View, root: Path) -> None:
     page = view(str(root / "examples" / "sched.perf.gz"))
     page.keyboard.press("y")
@@ -483,6 +753,11 @@ def test_one_file_shows_the_same_without_a_network(
         page.goto(path.as_uri())
         at_rest(page)
         alone = figures(page)
+        # where the file was is not for those to whom the page is given
+        page.wait_for_selector(".statusbar code >> text=meantime stats")
+        command = page.locator(".statusbar code").inner_text()
+        assert command == f"meantime stats '{spans_file.name}' --by name"
+        assert str(spans_file.parent) not in path.read_text()
         page.keyboard.press("/")
         page.keyboard.type("</script>")
         page.wait_for_selector(".found >> text=1 found")

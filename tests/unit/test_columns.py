@@ -165,6 +165,26 @@ def test_a_mapping_has_escaped_commas_and_units() -> None:
     assert mapping_of(mapping.text) == mapping
 
 
+@pytest.mark.parametrize(
+    ("pairs", "by"),
+    [
+        (["a:b"], []),
+        ([r"a:b,c\,d", "e:f"], [r"x,y\,z"]),
+        (["a:b", "e:f"], ["x", "y"]),
+    ],
+)
+def test_pairs_are_options_of_commands(pairs: list[str], by: list[str]) -> None:
+    mapping = mapping_of("time=t", pairs, by)
+    assert mapping is not None
+    words = mapping.options
+
+    def given(option: str) -> list[str]:
+        return [words[at + 1] for at, word in enumerate(words) if word == option]
+
+    assert given("--columns") == ["time=t"]
+    assert mapping_of("time=t", given("--pair"), given("--pair-by")) == mapping
+
+
 def test_the_mapping_beside_a_file_is_used(tmp_path: Path) -> None:
     (tmp_path / "x.csv.columns.toml").write_text(
         'start = "t0:s"\nend = "t1"\nentity = ["site", "box"]\nstate = "what"\n'

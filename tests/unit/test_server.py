@@ -15,13 +15,15 @@ from click.testing import CliRunner
 
 import meantime
 from meantime.cli import cli
+from meantime.column_mapping import mapping_of
 from meantime.errors import UsageError
 from meantime.history import HistoryBuilder
 from meantime.history.store import Store
+from meantime.input_path import input_path
 from meantime.query.durations import span_statistics
 from meantime.query.handles import choose_lanes
 from meantime.query.threads import thread_quarks
-from meantime.server import app, questions, span_overview, sql, tiles
+from meantime.server import app, questions, session, span_overview, sql, tiles
 from meantime.server.app import application
 from meantime.server.demo import demo_session
 from meantime.server.session import Session
@@ -291,6 +293,122 @@ def test_spans_that_arrive_in_another_order_keep_their_numbers(tmp_path: Path) -
     assert [row["name"] for row in spans] == ["second"]
     near = page.get(f"/neighbors?file=0&lane={lane}&row=1&time=4000")
     assert near["previous"]["span"] == numbers["first"]
+
+
+def test_entities_that_share_rows_are_counted_together() -> None:
+    page = Page(session=demo_session())
+    lanes = page.get("/lanes/0/1")
+    lane = next(
+        number
+        for number, kind in enumerate(lanes["kind"])
+        if kind == "packed" and lanes["rows"][number] > 2
+    )
+    (group,) = [each for each in [lanes["parent"][lane]] if each >= 0]
+    at_ns = 3_600_000_000
+    moment = page.get(f"/moment?file=0&time={at_ns}")
+    alive = sum(
+        thing["lane"] == lane
+        for each in moment["groups"]
+        if each["kind"] == "packed"
+        for thing in each["things"]
+    )
+
+    found = page.get(f"/at?file=0&lane={lane}&row=all&time={at_ns}&width=1")
+    of_group = page.get(f"/at?file=0&lane={group}&row=all&time={at_ns}&width=1")
+
+    assert alive > 1
+    assert sum(each["share"] for each in found["shares"]) == alive
+    assert sum(each["share"] for each in of_group["shares"]) > alive
+    assert found["item"] is None
+    assert None not in [each["state"] for each in found["shares"]]
+
+
+def test_statistics_of_groups_are_those_of_the_command() -> None:
+    page = Page(session=demo_session())
+    (server, *_) = page.session.files
+    (described, *_) = page.get("/session.json")["files"]
+
+    assert described["groupings"] == ["function", "site"]
+    for by in described["groupings"]:
+        shown = page.get(f"/statistics?file=0&by={by}&from=1000000000&to=4000000000")
+        words = ["stats", server.path, "--by", by, "--from", "1s", "--to", "4s", "--json"]
+        printed = json.loads(CliRunner().invoke(cli, words).stdout)["rows"]
+        assert [
+            (row["kind"], row["key"], row["count"], row["failed"], int(row["p99_ns"]))
+            for row in shown["rows"]
+        ] == [
+            (row["kind"], row["key"], row["count"], row["failed"], row["p99_ns"]) for row in printed
+        ]
+        for row, other in zip(shown["rows"], printed, strict=True):
+            times = {each["state"]: int(each["time_ns"]) for each in row["states"]}
+            assert times == other["state_ns"]
+        tasks = [row["share"] for row in shown["rows"] if row["kind"] == "Tasks"]
+        assert sum(tasks) == pytest.approx(1)
+    refused = page.ask("/statistics?file=0&by=site&lanes=1")
+    assert (refused.status, refused.json["error"]) == (400, "statistics by site are of all lanes")
+
+
+def test_a_summary_has_what_loops_and_requests_did() -> None:
+    page = Page(session=demo_session())
+    (server, *_) = page.session.files
+    words = ["stats", server.path, "--by", "state", "--from", "1s", "--to", "4s", "--json"]
+    printed = json.loads(CliRunner().invoke(cli, words).stdout)["rows"]
+    loops = {row["key"]: row["total_ns"] for row in printed if row["kind"] == "Event loops"}
+
+    found = page.get("/summary?file=0&from=1000000000&to=4000000000")
+
+    assert int(found["running_ns"]) == loops["running"]
+    assert int(found["loop_ns"]) == sum(loops.values())
+    assert found["requests"] is None
+    states = Page(history_from_picture("a  xx"))
+    assert states.get("/summary?file=0") == {
+        "loop_ns": None,
+        "running_ns": None,
+        "requests": None,
+    }
+
+
+def test_a_search_describes_the_longest_or_those_around_a_time() -> None:
+    spans = [("a", time, time + 1) for time in range(100)] + [("a", 200, 250), ("ab", 300, 400)]
+    page = Page(history_from_spans({"main": spans}))
+
+    longest = page.get("/search?file=0&text=a&longest=1&limit=2")
+    around = page.get("/search?file=0&text=a&around=50&limit=4")
+
+    assert longest["count"] == 101
+    assert [hit["start_ns"] for hit in longest["hits"]] == ["200", "0"]
+    # the lane `main` begins with the file
+    assert [hit["start_ns"] for hit in around["hits"]] == ["48", "49", "50", "51"]
+    assert (around["count"], around["first"], around["rest"]) == (103, 49, 99)
+    assert page.get("/search?file=0&text=&longest=1")["count"] == 0
+    assert page.ask("/search?file=0&text=").status == 400
+
+
+def test_only_what_is_missing_of_samples_is_told_apart() -> None:
+    class Stub:
+        def __init__(self, *anomalies: str) -> None:
+            self.anomalies = dict.fromkeys(anomalies, 1)
+
+    def lost_of(*anomalies: str) -> object:
+        return session._lost_of(Stub(*anomalies))  # type: ignore[arg-type] # all that it reads
+
+    assert lost_of("samples_skipped", "zero_length_state") == "samples"
+    assert lost_of("samples_skipped", "records_lost") is None
+    assert lost_of("lost_events") is None
+
+
+def test_how_a_file_was_read_is_part_of_its_commands(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text("a,b,who\n0,5,x\n")
+    given = input_path(path, mapping_of("start=a:s,end=b:s,entity=who"), "table", ["env"])
+    page = Page(given)  # type: ignore[arg-type] # as the command line gives it
+
+    (file,) = page.get("/session.json")["files"]
+
+    options = ["--columns", "start=a:s,end=b:s,entity=who", "--format", "table", "--include", "env"]
+    assert file["options"] == options
+    printed = CliRunner().invoke(cli, ["info", file["path"], *options])
+    assert "entities   1 (who)" in printed.stdout
 
 
 def test_statistics_are_those_of_the_command(spans: Page, states: Page) -> None:

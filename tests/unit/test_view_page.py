@@ -97,7 +97,7 @@ def test_a_page_has_every_state_and_span() -> None:
 def test_samples_and_counters_are_in_the_page(tmp_path: Path) -> None:
     rows = [(time, "t", ["main", "a"], 2) for time in (3, 5, 9)]
     data = Data(written(history_from_samples(rows)))
-    assert (data.directory["origin_ns"], data.column("sample_gap").tolist()) == ("0", [3, 2, 4])
+    assert (data.directory["origin_ns"], data.column("sample_gap").tolist()) == ("3", [0, 2, 4])
     assert data.column("sample_weight").tolist() == [2, 2, 2]
     stack = int(data.column("sample_stack")[0]) - 1
     frame = data.directory["frames"][int(data.column("stack_frame")[stack])]

@@ -20,7 +20,42 @@ export interface CounterPens {
 }
 
 const HEIGHT_PX = 40;
-const AREA = 0.22;
+export const AREA = 0.22;
+
+/** Where values are in a lane whose area begins at 0, which is therefore always in it. */
+export class Scale {
+  private readonly low: number;
+  private readonly range: number;
+  private bottom = 0;
+  private tall = 0;
+
+  constructor(least: number, greatest: number) {
+    this.low = Math.min(0, least);
+    // the difference of two large numbers may be infinite
+    this.range = Math.max(Math.max(0, greatest) / 2 - this.low / 2, Number.MIN_VALUE);
+  }
+
+  /** In pixels. */
+  place(bottom: number, tall: number): void {
+    this.bottom = Math.round(bottom);
+    this.tall = tall;
+  }
+
+  /** Draws the values in one column of pixels. */
+  column(image: LaneImage, x: number, least: number, greatest: number, line: number, area: number): void {
+    const y = (value: number) => Math.round(this.bottom - ((value / 2 - this.low / 2) / this.range) * this.tall);
+    const [upper, lower, zero] = [y(greatest), y(least), y(0)];
+    if (lower < zero) image.fill(x, lower, 1, zero - lower, area);
+    else if (upper > zero) image.fill(x, zero, 1, upper - zero, area);
+    image.fill(x, upper, 1, Math.max(1, Math.round(image.ratio), lower - upper), line);
+  }
+}
+
+/** From where to where values are. */
+export function extentOf(least: number, greatest: number, text: (value: number) => string): string {
+  if (!(least <= greatest)) return "";
+  return least === greatest ? text(least) : `${text(least)} to ${text(greatest)}`;
+}
 
 export class CounterLane implements Lane {
   readonly level = 2;
@@ -28,8 +63,7 @@ export class CounterLane implements Lane {
   open = true;
   readonly title: string;
   readonly detail: string;
-  private readonly least: number;
-  private readonly greatest: number;
+  private readonly scale: Scale;
 
   constructor(
     readonly columns: CounterColumns,
@@ -42,10 +76,8 @@ export class CounterLane implements Lane {
       if (value < least) least = value;
       if (value > greatest) greatest = value;
     }
-    this.detail = `${number(least)} to ${number(greatest)}`;
-    // an area begins at 0
-    this.least = Math.min(0, least);
-    this.greatest = Math.max(greatest, this.least + 1e-12);
+    this.detail = extentOf(least, greatest, number);
+    this.scale = new Scale(least, greatest);
   }
 
   height(): number {
@@ -56,11 +88,8 @@ export class CounterLane implements Lane {
     const { time, value } = this.columns;
     const { background, line } = this.pens;
     const perPixel = (view.to - view.from) / image.width;
-    const high = (HEIGHT_PX - 2) * image.ratio;
-    const bottom = Math.round((top + HEIGHT_PX - 1) * image.ratio);
-    const y = (amount: number) => Math.round(bottom - ((amount - this.least) / (this.greatest - this.least)) * high);
+    this.scale.place((top + HEIGHT_PX - 1) * image.ratio, (HEIGHT_PX - 2) * image.ratio);
     const area = mixed(background, line, AREA);
-    const thick = Math.max(1, Math.round(image.ratio));
     let index = this.before(view.from);
     for (let x = 0; x < image.width; x++) {
       const to = view.from + (x + 1) * perPixel;
@@ -73,9 +102,7 @@ export class CounterLane implements Lane {
         if (!(greatest >= value[index]!)) greatest = value[index]!;
       }
       if (Number.isNaN(greatest)) continue;
-      const [upper, lower] = [y(greatest), y(least)];
-      image.fill(x, lower, 1, bottom - lower, area);
-      image.fill(x, upper, 1, Math.max(thick, lower - upper), line);
+      this.scale.column(image, x, least, greatest, line, area);
     }
   }
 
@@ -101,11 +128,16 @@ export class CounterLane implements Lane {
 
 /** A value with its unit; nanoseconds as a duration. */
 export function quantity(value: number, unit: string): string {
-  if (unit === "ns") return duration(BigInt(Math.round(value)));
+  if (unit === "ns" && Number.isFinite(value)) return duration(BigInt(Math.round(value)));
   return unit ? `${number(value)} ${unit}` : number(value);
 }
 
-/** A value as text, with up to three decimals. */
+/** Beyond this, digits are neither read nor exact. */
+const LONGEST = 1e15;
+
+/** A value as text: an integer with all digits, otherwise six of them. */
 export function number(value: number): string {
-  return Number.isInteger(value) ? grouped(value) : String(Number(value.toPrecision(6)));
+  if (Number.isInteger(value) && Math.abs(value) <= LONGEST) return grouped(value);
+  const rounded = Number(value.toPrecision(6));
+  return (Math.abs(rounded) > LONGEST ? rounded.toExponential() : String(rounded)).replace("e+", "e");
 }

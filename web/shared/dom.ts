@@ -72,6 +72,16 @@ export function name(text: string, properties: Properties = {}): HTMLElement {
   return h("bdi", properties, shown(text));
 }
 
+/** A function and where it is: `f (/lib/python3.11/random.py:367)`. */
+const LOCATED = /^(.+) \((?:[^()]*[/\\])?([^()/\\]+:\d+)\)$/s;
+
+/** A name that stands alone: one that is empty is `(none)`, as commands print it; of a location, what tells it from others is shown. */
+export function nameOrNone(text: string | null, properties: Properties = {}): HTMLElement {
+  const located = LOCATED.exec(text ?? "");
+  if (!located) return name(text || "(none)", properties);
+  return h("span", { title: text ?? "", ...properties }, name(located[1]!), " ", name(`(${located[2]!})`, { class: "faint" }));
+}
+
 const UNFIT =
   /[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufdd0-\ufdef\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 

@@ -34,9 +34,10 @@ const NARROW = "\u202f"; // a space at which no line breaks
 /** Made once: a number that formats itself makes another one each time. */
 const DIGITS = new Intl.NumberFormat("en");
 
-/** With so many significant digits: `1.41 ms`, `2.31 h`. */
+/** With so many significant digits: `1.41 ms`, `49.8 min`. */
 export function duration(ns: bigint, digits = 3): string {
-  const [scale, unit] = LONG_UNITS.find(([size]) => abs(ns) >= size) ?? unitOf(ns);
+  const long = LONG_UNITS.find(([from]) => abs(ns) >= from);
+  const [scale, unit] = long ? [long[1], long[2]] : unitOf(ns);
   if (ns === 0n || scale === 1n) return `${ns}${NARROW}ns`;
   const whole = (abs(ns) / scale).toString().length;
   const decimals = Math.max(0, digits - whole);
@@ -104,9 +105,11 @@ export interface Ticks {
 const MINUTE = 60n * UNITS[0]![0];
 const HOUR = 60n * MINUTE;
 const DAY = 24n * HOUR;
-const LONG_UNITS: [bigint, string][] = [
-  [DAY, "d"],
-  [HOUR, "h"],
+/** From how long on a time is written in a unit: seconds have three digits. */
+const LONG_UNITS: [from: bigint, scale: bigint, unit: string][] = [
+  [DAY, DAY, "d"],
+  [HOUR, HOUR, "h"],
+  [1000n * UNITS[0]![0], MINUTE, "min"],
 ];
 const LONG_STEPS = [
   ...[1n, 2n, 5n, 10n, 15n, 30n].map((count) => count * MINUTE),

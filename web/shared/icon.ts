@@ -21,6 +21,9 @@ const PATHS = {
   panel: "M2.5 3h11v10h-11zM10 3v10",
 } as const;
 
+/** What of a sign is filled. */
+const FILLED: Partial<Record<keyof typeof PATHS, string>> = { theme: "M8 2.5a5.5 5.5 0 0 1 0 11z" };
+
 export function icon(name: keyof typeof PATHS): SVGElement {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", "0 0 16 16");
@@ -29,5 +32,12 @@ export function icon(name: keyof typeof PATHS): SVGElement {
   const path = document.createElementNS(SVG, "path");
   path.setAttribute("d", PATHS[name]);
   svg.append(path);
+  const filled = FILLED[name];
+  if (filled) {
+    const half = document.createElementNS(SVG, "path");
+    half.setAttribute("d", filled);
+    half.setAttribute("fill", "currentColor");
+    svg.append(half);
+  }
   return svg;
 }

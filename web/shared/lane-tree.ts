@@ -567,7 +567,8 @@ export class LaneTree {
 
   /** The names of the lanes in view; each stays in view while its lane is. */
   private drawNames(first: number, last: number, top: number): void {
-    const state = `${first} ${last} ${top}`;
+    // a second line may follow from what was drawn
+    const state = `${first} ${last} ${top} ${this.shown.slice(first, last).map(({ sub }) => sub ?? "").join()}`;
     if (state === this.drawnNames) return;
     this.drawnNames = state;
     const rows = [];

@@ -90,6 +90,8 @@ export interface MouseHelp {
   help: string;
 }
 
+const MOST_IN_COLUMN = 20;
+
 /** A list of keys and gestures over the page. */
 export class Help {
   private readonly dialog: HTMLDialogElement;
@@ -111,7 +113,7 @@ export class Help {
         "div",
         { class: "columns" },
         h("table", {}, ...mouse.map(({ what, help }) => row(what, help))),
-        h("table", {}, ...keys.map(({ keys: names, label, help }) => row(label ?? names[0]!, help))),
+        ...halves(keys).map((part) => h("table", {}, ...part.map(({ keys: names, label, help }) => row(label ?? names[0]!, help)))),
       ),
     );
     this.dialog.addEventListener("click", (event) => {
@@ -132,6 +134,12 @@ export class Help {
   close(): void {
     this.dialog.close();
   }
+}
+
+/** A list in two parts, if it is long. */
+function halves<T>(list: T[]): T[][] {
+  const middle = list.length > MOST_IN_COLUMN ? Math.ceil(list.length / 2) : list.length;
+  return [list.slice(0, middle), list.slice(middle)].filter((part) => part.length);
 }
 
 function kbds(what: string): (Node | string)[] {

@@ -48,7 +48,7 @@ function edge(of: Edge): HTMLElement {
 
 /** Adds the upper edge of a panel, whose height is `--panel-height`. */
 export function addGrip(panel: HTMLElement): void {
-  panel.append(
+  panel.prepend(
     edge({
       variable: "--panel-height",
       label: "Height of the panel",

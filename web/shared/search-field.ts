@@ -1,13 +1,14 @@
 /** The field that searches names: how many were found, and the next and the previous one. */
 
 import { button, h } from "./dom";
+import { grouped } from "./format";
 import { icon } from "./icon";
 
 export interface Searched {
   /** What the field shows beside itself; empty without a search. */
   searched(text: string): string;
   /** Goes to the next match or with -1 to the previous; its rank, from 1, or 0 without one. */
-  next(step: 1 | -1): number;
+  next(step: 1 | -1): number | Promise<number>;
 }
 
 export class SearchField {
@@ -67,7 +68,11 @@ export class SearchField {
   }
 
   go(step: 1 | -1): void {
+    const show = (rank: number) => {
+      if (rank) this.found.textContent = `${grouped(rank)} of ${this.count}`;
+    };
     const rank = this.searched.next(step);
-    if (rank) this.found.textContent = `${rank.toLocaleString("en")} of ${this.count}`;
+    if (typeof rank === "number") show(rank);
+    else void rank.then(show);
   }
 }

@@ -1,37 +1,42 @@
 /** The panel: facts of the selection in the gutter, and answers about the range in tabs. */
 
 import type { CallTree } from "../shared/call-tree";
-import { button, h, name, replaceContent, setText, shown } from "../shared/dom";
+import { button, h, name, nameOrNone, replaceContent, setText, shown } from "../shared/dom";
 import { FlameGraph } from "../shared/flame-graph";
 import { LibraryFold } from "../shared/library-fold";
 import { duration, grouped, instant } from "../shared/format";
 import { css } from "../shared/name-colors";
+import { number } from "../shared/counter-lane";
+import { openByKeys } from "../shared/keys";
 import { Panel } from "../shared/panel";
 import { addGrip } from "../shared/panel-grip";
 import { Sandwich } from "../shared/sandwich";
 import type { Tooltip } from "../shared/tooltip";
 import { plain } from "../shared/heat-model";
-import { command, laneOptions, quoted } from "./command";
-import { describeFlows, describeRange, describeThing, subject } from "./facts";
+import { command, input, isWhole, laneOptions, quoted } from "./command";
+import { describeFlows, describeRange, describeThing, subject, withTimes } from "./facts";
 import { HeatTab } from "./heat-tab";
 import { GroupLane, PackedLane, StateLane, TileLane } from "./lanes";
 import { OF_SAMPLES, OF_SPANS, OF_STATES } from "./model";
 import type { FileModel } from "./model";
 import { MomentTab } from "./moment-tab";
-import type { Finding, Hit, StatisticsRow } from "./protocol";
+import type { Finding, Hit, StatisticsRow, Summary } from "./protocol";
 import { Notes } from "./notes";
 import type { Range, Session, Thing } from "./session";
 import { SqlTab } from "./sql-tab";
 import { SourceError } from "./source";
 import { loadsOf } from "./sparklines";
 import { StatTable } from "./stat-table";
+import type { Part } from "./stat-table";
 import { WhyTab, isScheduled } from "./why-tab";
 
-export type By = "state" | "entity" | "name" | "category" | "thread";
+export type By = "state" | "entity" | "name" | "category" | "thread" | "request" | "function" | "site" | "service" | "operation";
 type FlameMode = "heavy" | "callers";
 
 const FLAMES = new Set([...OF_SPANS, ...OF_SAMPLES]);
 const BYS: By[] = ["state", "entity", "name", "category", "thread"];
+/** More groupings than these are in a menu. */
+const MOST_SEGMENTS = 4;
 const MOST_LEGEND = 14;
 const NOTHING = "Nothing is in this range. Select a longer one, or press 0 to see the whole trace.";
 /** What stands out in a file that grows is looked for this often. */
@@ -48,6 +53,10 @@ export interface Actions {
   goToEnd(file: FileModel, lane: number, row: number, ns: bigint): void;
   /** Goes to the longest of a name. */
   longest(name: string): void;
+  /** A file has been searched for what stands out: all of it was read. */
+  examined(): void;
+  /** Shows the lane that has a name, about which the answers are then. */
+  showLane(lane: TileLane): void;
 }
 
 export class Answers {
@@ -82,6 +91,9 @@ export class Answers {
   private answered = "";
   private described: Thing | null = null;
   private request: AbortController | null = null;
+  /** What happened in the range, and the range, file and version that it is of. */
+  private summary: { of: string; found: Summary } | null = null;
+  private summing = "";
   /** In how many files it is being looked for what stands out. */
   private finding = 0;
   /** Settles once the present question is answered. */
@@ -96,8 +108,7 @@ export class Answers {
     private readonly changed: () => void,
   ) {
     this.table = new StatTable(
-      (row, by) => this.rowColor(row, by),
-      (row) => this.choose(row),
+      { color: (row, by) => this.rowColor(row, by), parts: (row) => this.partsOf(row), chosen: (row, by) => this.choiceOf(row, by) },
       session.source.missing !== null,
     );
     const amount = (value: number) => this.flameSign + (this.flameUnit === "ns" ? duration(BigInt(Math.round(value))) : `${grouped(value)} ${this.flameUnit}`);
@@ -172,9 +183,11 @@ export class Answers {
     const hasStates = file.has(OF_STATES, index);
     const hasSpans = (spans ?? 0) > 0 && file.has(OF_SPANS, index);
     const hasSamples = (samples ?? 0) > 0 && file.has(OF_SAMPLES, index);
-    // a page without a server knows neither categories nor threads
-    const known = this.session.source.isEmbedded ? BYS.slice(0, 3) : BYS;
-    return known.filter((by) => (by === "state" || by === "entity" ? hasStates : by === "name" ? hasSpans || hasSamples : hasSpans));
+    const { isEmbedded } = this.session.source;
+    // a page without a server knows neither categories nor threads, and no groups
+    const known = isEmbedded ? BYS.slice(0, 3) : BYS;
+    const groupings = isEmbedded || index !== null ? [] : (file.info.groupings as By[]);
+    return [...known.filter((by) => (by === "state" || by === "entity" ? hasStates : by === "name" ? hasSpans || hasSamples : hasSpans)), ...groupings];
   }
 
   private byOf(file: FileModel, lane: number | undefined): By | null {
@@ -198,6 +211,7 @@ export class Answers {
     this.panel.offer("why", session.files.some(isScheduled));
     const { tab } = this.panel;
     const { from, to } = session.asked;
+    void this.summarize(file, from, to);
     const lane = this.lane;
     const ofFile = lane && lane.file === file ? lane : null;
     const key = [tab, file.index, file.info.version, file.info.offset_ns, from, to, this.by, this.mode, ofFile?.key, tab === "moment" ? session.moment : "", tab === "why" ? this.why.ask(file) : "", tab === "stats" && session.base ? `${session.base.from} ${session.base.to}` : "", tab === "heat" ? `${this.heat.periodNs} ${this.heat.rows} ${session.view.start} ${session.view.span}` : ""].join(" ");
@@ -224,6 +238,29 @@ export class Answers {
     });
   }
 
+  /** Asks what loops and requests did in the range. */
+  private async summarize(file: FileModel, from: bigint, to: bigint): Promise<void> {
+    const { handle, layout } = file.table!;
+    if (!file.info.groupings.includes("request") && !handle.some((each) => each?.startsWith("Loops/"))) {
+      this.summary = null;
+      return;
+    }
+    const of = `${file.index} ${file.info.version} ${file.offsetNs} ${from} ${to}`;
+    if (of === this.summing) return;
+    this.summing = of;
+    const [start, end] = [this.session.inFile(file, from), this.session.inFile(file, to)];
+    if (start >= end) return;
+    try {
+      const found = await this.session.source.ask("summary", { file: file.index, layout, from: start, to: end });
+      if (of !== this.summing) return;
+      this.summary = { of, found };
+    } catch (reason) {
+      // lanes that have other numbers now are asked about again
+      if (!(reason instanceof SourceError)) throw reason;
+    }
+    this.changed();
+  }
+
   /** Shows how far an answer is that takes a while. */
   private readonly onShare = (share: number): void => {
     this.panel.element.querySelector(".panel-body")!.setAttribute("data-share", `${Math.floor(share * 100)} %`);
@@ -248,7 +285,8 @@ export class Answers {
       if (!signal.aborted && loads.size) this.table.showLoads(loads);
     } else if (tab === "flame") {
       const found = isEmpty ? null : await session.source.ask("flame", range, signal);
-      if (found?.parent.length) this.setCommand(file, range.lanes, "flame", " -o flame.svg");
+      if (found?.parent.length && this.mode === "callers") this.setCommand(file, range.lanes, "stats", " --by name");
+      else if (found?.parent.length) this.setCommand(file, range.lanes, "flame", " -o flame.svg");
       else if (range.lanes !== undefined && !file.has(FLAMES, range.lanes)) return this.fail("flame", `The lane ${file.titleOf(range.lanes)} has neither spans nor samples. Press Esc for all lanes.`);
       else return this.fail("flame", file.info.counts.spans || file.info.counts.samples ? "Neither spans nor samples with stacks are in this range. Select a longer one, or press 0." : "A flame graph needs spans or samples; this trace has neither.");
       this.flameUnit = found.unit;
@@ -268,19 +306,19 @@ export class Answers {
       const period = this.heat.periodFor(range.to - range.from);
       // of states the most important lane, as all lanes together are in some state nearly always
       const { mainLane } = session;
-      let about = "";
       const isOfStates = !file.info.counts.spans && !file.info.counts.samples;
       if (range.lanes === undefined && isOfStates && mainLane?.file === file) {
         range.lanes = mainLane.index;
-        about = mainLane.title;
       }
       if (isEmpty) return this.fail(tab, NOTHING);
       const found = await session.source.ask("heat", { ...range, period, rows: this.heat.rows }, signal);
       const states = (found.states ?? []).map((each) => ` --state ${quoted(each)}`).join("");
       this.setCommand(file, range.lanes, "heatmap", `${states} --period ${plain(period)} --rows ${found.rows} --origin abs:${found.origin_ns}ns -o heatmap.svg`);
-      this.heat.show(found, file, about);
+      this.heat.show(found, file, shown(HeatTab.subject(found, file, range.lanes)));
     } else if (tab === "moment") {
-      this.command = null;
+      const ns = session.moment === null ? null : session.momentIn(file);
+      const read = input(file);
+      this.command = ns === null || read === null ? null : `meantime query ${read} at ${plain(ns - BigInt(file.info.start_ns ?? "0"))}`;
       await this.moment.show(session.moment, signal);
       this.changed();
     } else if (tab === "why") {
@@ -290,7 +328,8 @@ export class Answers {
     } else if (tab === "sql") {
       // a comment ends with its line
       const statement = this.sql?.statement?.includes("--") ? this.sql.statement : this.sql?.statement?.replace(/\s*\n\s*/g, " ");
-      this.command = statement && this.sql?.file ? `meantime sql ${quoted(this.sql.file.info.path)} ${quoted(statement)}` : null;
+      const read = this.sql?.file ? input(this.sql.file) : null;
+      this.command = statement && read !== null ? `meantime sql ${read} ${quoted(statement)}` : null;
       this.changed();
     }
   }
@@ -342,15 +381,13 @@ export class Answers {
     if (this.session.files.length > 1 && tab !== "moment" && tab !== "notes") parts.push(h("span", { class: "muted" }, shown(file.info.name)));
     if (tab === "stats") {
       const by = this.byOf(file, lane?.index);
+      const bys = this.bysOf(file, lane?.index).map((each): [string, string] => [each, each === "entity" ? "lane" : each]);
+      const choose = (each: string) => {
+        this.by = each as By;
+        this.redo();
+      };
       parts.push(
-        segments(
-          this.bysOf(file, lane?.index).map((each) => [each, each === "entity" ? "lane" : each]),
-          by ?? "",
-          (each) => {
-            this.by = each as By;
-            this.redo();
-          },
-        ),
+        bys.length > MOST_SEGMENTS ? menu("Statistics by", bys, by ?? "", choose) : segments(bys, by ?? "", choose),
         this.comparison(),
         button("CSV", "Save as CSV", () => this.save(), { class: "small" }),
       );
@@ -398,8 +435,26 @@ export class Answers {
   private rowColor(row: StatisticsRow, by: string): number | null {
     const { file } = this.session;
     if (!file) return null;
-    if (by === "state") return file.states.colorOf(row.key);
-    return by === "name" ? file.names.marks[file.names.id(row.key)]! : null;
+    const key = row.key ?? "";
+    if (by === "state") return file.states.colorOf(key);
+    return by === "name" || by === "operation" ? file.names.marks[file.names.id(key)]! : null;
+  }
+
+  /** What requests or tasks did, active states first. */
+  private partsOf({ states = [], total_ns }: StatisticsRow): Part[] {
+    const table = this.session.file!.states;
+    const total = Math.max(1, Number(total_ns ?? 0));
+    for (const { state, class: of, rank } of states) if (!table.isKnown(state)) table.classify(table.id(state), of, rank);
+    const parts = [...states].sort((a, b) => a.rank - b.rank || Number(b.time_ns) - Number(a.time_ns));
+    return parts.map(({ state, time_ns }) => ({ name: state, share: Number(time_ns) / total, pixel: table.colorOf(state) }));
+  }
+
+  /** What a click on a row of statistics does: it lights its name, or shows its lane. */
+  private choiceOf(row: StatisticsRow, by: string): (() => void) | null {
+    if (by === "category" || by === "thread" || by === "service") return null;
+    if (by === "state" || by === "entity" || by === "name" || by === "operation") return () => this.choose(row);
+    const lane = this.session.tileLanes.find((each) => each instanceof PackedLane && each.file === this.session.file && row.key === (each.detail ? `${each.title} (${each.detail})` : each.title));
+    return lane ? () => this.actions.showLane(lane) : null;
   }
 
   private choose(row: StatisticsRow): void {
@@ -411,20 +466,22 @@ export class Answers {
   /** What is longest, and what has to be known to read the trace with care. */
   private async showOverview(file: FileModel, range: { file: number; layout: number; from: bigint; to: bigint }, signal: AbortSignal): Promise<void> {
     const { session } = this;
-    this.setCommand(file, undefined, "info", "");
     const bys = this.bysOf(file, undefined);
     const by = bys.includes("name") && (file.info.counts.spans ?? 0) > 0 ? "name" : bys[0];
+    // a summary has no range
+    if (by === undefined || isWhole(session, file)) this.setCommand(file, undefined, "info", "");
+    else this.setCommand(file, undefined, "stats", ` --by ${by}`);
     const cards: HTMLElement[] = [];
     // what is to be read with care has a card of its own
     const findings = file.findings?.filter(({ kind }) => kind !== "care" && (kind !== "lost" || !file.info.lost_ns.length)) ?? [];
     if (findings.length) cards.push(this.findingsCard(file, findings));
     if (by && range.from < range.to) {
       const found = await session.source.ask("statistics", { ...range, by, lanes: undefined }, signal, this.onShare);
-      const isQuiet = (row: StatisticsRow) => by === "state" && file.states.quiet[file.states.id(row.key)]!;
+      const isQuiet = (row: StatisticsRow) => by === "state" && file.states.quiet[file.states.id(row.key ?? "")]!;
       const rows = found.rows.filter((row) => row.max_ns && !isQuiet(row)).sort((a, b) => Number(b.max_ns) - Number(a.max_ns));
       if (rows.length && !findings.length) cards.push(this.longestCard(rows.slice(0, 12), by));
       const sampled = found.rows.filter((row) => row.self).sort((a, b) => b.self! - a.self!);
-      if (sampled.length) cards.push(this.sampledCard(sampled.slice(0, 12), by));
+      if (sampled.length) cards.push(this.sampledCard(sampled.slice(0, 12), by, found.unit));
       const heavy = found.rows.filter((row) => row.total_ns && !isQuiet(row)).sort((a, b) => weightOf(b) - weightOf(a));
       if (heavy.length) cards.push(this.heavyCard(heavy.slice(0, 12), by));
     }
@@ -446,6 +503,7 @@ export class Answers {
       // a newer version may have been asked about meanwhile
       if (file.foundIn !== version) return;
       file.findings = found.findings;
+      this.actions.examined();
     } catch (reason) {
       if (!(reason instanceof SourceError)) throw reason;
       // it is asked again with the next version
@@ -474,7 +532,7 @@ export class Answers {
   }
 
   private longestCard(rows: StatisticsRow[], by: string): HTMLElement {
-    const lines = rows.map((row) => this.line(this.nearly(row.max_ns!), row, by, `${grouped(row.count)} in all`, () => this.actions.longest(row.key)));
+    const lines = rows.map((row) => this.line(this.nearly(row.max_ns!), row, by, `${grouped(row.count)} in all`, () => this.actions.longest(row.key ?? "")));
     return h("section", { class: "card" }, h("h3", {}, by === "name" ? "Longest spans" : by === "state" ? "Longest states" : "Longest"), ...lines);
   }
 
@@ -488,9 +546,9 @@ export class Answers {
     return (this.session.source.missing === null ? "" : "≈ ") + duration(BigInt(ns));
   }
 
-  private sampledCard(rows: StatisticsRow[], by: string): HTMLElement {
-    const amount = (value: number, unit: string | undefined) => (unit === "ns" ? `≈ ${duration(BigInt(Math.round(value)))}` : grouped(value));
-    const lines = rows.map((row) => this.line(amount(row.self!, row.unit), row, by, `total ${amount(row.total!, row.unit)}`, () => this.choose(row)));
+  private sampledCard(rows: StatisticsRow[], by: string, unit: string | undefined): HTMLElement {
+    const amount = (value: number) => (unit === "ns" ? `≈ ${duration(BigInt(Math.round(value)))}` : number(value));
+    const lines = rows.map((row) => this.line(amount(row.self!), row, by, `total ${amount(row.total!)}`, () => this.choose(row)));
     return h("section", { class: "card sampled" }, h("h3", {}, "Most samples in the function itself"), ...lines);
   }
 
@@ -501,7 +559,7 @@ export class Answers {
       { class: "finding printed" },
       h("b", {}, amount),
       h("i", { class: "swatch", style: pixel === null ? "" : `background:${css(pixel)}` }),
-      name(row.key, { class: "what" }),
+      nameOrNone(row.key, { class: "what" }),
       h("span", { class: row.kind ? "muted" : "muted more" }, row.kind ? shown(row.kind) : more),
     );
     made.type = "button";
@@ -513,20 +571,23 @@ export class Answers {
     const notes: Node[] = [];
     const { missing } = this.session.source;
     if (missing !== null) notes.push(h("p", {}, shown(`${missing}. Figures are of what was merged in its place.`)));
-    for (const { info } of this.session.files) {
+    for (const file of this.session.files) {
+      const { info } = file;
       const of = this.session.files.length > 1 ? `${info.name}: ` : "";
-      if (info.error) notes.push(h("p", {}, shown(of + info.error)));
+      if (info.error) notes.push(h("p", {}, shown(of + withTimes(this.session, file, info.error))));
       for (const { name: what, count, explanation } of info.anomalies) notes.push(h("p", {}, h("b", {}, `${grouped(count)} × ${shown(what.replaceAll("_", " "))}`), ` ${shown(of + explanation)}`));
       if (info.lost_ns.length) {
         let lost = 0n;
         for (const [from, to] of info.lost_ns) lost += BigInt(to) - BigInt(from);
         const [first] = info.lost_ns;
         const count = info.lost_ns.length + info.lost_rest;
-        const go = button(`first at ${instant(this.session.inView(this.session.files[this.session.info.files.indexOf(info)]!, BigInt(first![0])))}`, "Go to the first lost range", () => {
-          const file = this.session.files[this.session.info.files.indexOf(info)]!;
+        const go = button(`first at ${instant(this.session.inView(file, BigInt(first![0])))}`, "Go to the first lost range", () => {
           this.session.fit(this.session.inView(file, BigInt(first![0])), this.session.inView(file, BigInt(first![1])), 1n);
         }, { class: "link" });
-        notes.push(h("p", {}, `${of}${count === 1 ? `Something was not recorded in a range of ${duration(lost)}; it is hatched. ` : `Something was not recorded in ${grouped(count)} ranges, ${duration(lost)} in all; they are hatched. `}`, go));
+        const isOfSamples = info.lost_of === "samples";
+        const what = isOfSamples ? "No samples were taken" : "Something was not recorded";
+        const where = isOfSamples ? " in the lanes of samples" : "";
+        notes.push(h("p", {}, `${of}${what} ${count === 1 ? `in a range of ${duration(lost)}; it is hatched${where}. ` : `in ${grouped(count)} ranges, ${duration(lost)} in all; they are hatched${where}. `}`, go));
       }
       if (info.aligned === "start") notes.push(h("p", {}, shown(`${info.name} shares no clock with the first file: its times cannot be compared with the others.`)));
     }
@@ -537,10 +598,9 @@ export class Answers {
   /** The facts of the selection, and the states in view. */
   private describe(): void {
     const { session } = this;
-    const content = session.thing ? describeThing(session.thing, session) : describeRange(session);
+    const summary = this.summary && { found: this.summary.found, isNow: this.summary.of === this.summing };
+    const content = session.thing ? describeThing(session.thing, session) : describeRange(session, summary, this.legend());
     setText(this.about, subject(session));
-    const legend = session.thing ? null : this.legend();
-    if (legend) content.push(legend);
     if (session.thing) content.push(...describeFlows(session.thing, session, this.actions.goToEnd));
     const shown = [...this.facts.childNodes];
     // what is the same keeps what is selected in it, and need not be laid out again
@@ -594,13 +654,22 @@ function namesTogether(names: readonly string[]): string {
   return names.slice(0, MOST_TOGETHER).join(", ") + (rest > 0 ? ` and ${grouped(rest)} more` : "");
 }
 
-/** A sentence with the micro sign that a terminal may lack. */
+/** A sentence with the micro sign that a terminal may lack, and without folders of source files. */
 function printed(sentence: string): string {
-  return sentence.replace(/(\d) ?us\b/g, "$1 μs");
+  return sentence.replace(/(\d) ?us\b/g, "$1 μs").replace(/\([^()\s]*[/\\]([^()\s/\\]+:\d+)\)/g, "($1)");
 }
 
 function weightOf(row: StatisticsRow): number {
   return Number(row.self_ns ?? row.total_ns ?? 0);
+}
+
+/** A choice of one of many. */
+function menu(label: string, entries: [string, string][], chosen: string, choose: (id: string) => void): HTMLElement {
+  const made = h("select", { class: "menu", attributes: { "aria-label": label } }, ...entries.map(([value, text]) => h("option", { attributes: { value } }, `by ${text}`)));
+  made.value = chosen;
+  openByKeys(made);
+  made.addEventListener("change", () => choose(made.value));
+  return made;
 }
 
 function segments(entries: [string, string][], chosen: string, choose: (id: string) => void): HTMLElement {

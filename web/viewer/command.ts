@@ -9,14 +9,33 @@ export function quoted(word: string): string {
   return /^[\w./+:@%=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-/** The command for a file and a range of the session, which is left out if it is the whole file. */
-export function command(session: Session, file: FileModel, name: string, options = ""): string {
-  const { from, to } = session.asked;
+/** A file as a command reads it: its path, and how it was read; null if no command can name it. */
+export function input({ info }: FileModel): string | null {
+  if (!info.path) return null;
+  // not an option
+  const path = info.path.startsWith("-") ? `./${info.path}` : info.path;
+  return [path, ...info.options].map(quoted).join(" ");
+}
+
+/** The command for a file and a range of the session, which is left out if it is the whole file; null if there is none. */
+export function command(session: Session, file: FileModel, name: string, options = ""): string | null {
+  const read = input(file);
+  if (read === null) return null;
+  const [first, last] = ends(session, file);
   const start = BigInt(file.info.start_ns ?? "0");
-  const end = BigInt(file.info.end_ns ?? "0");
-  const [first, last] = [session.inFile(file, from), session.inFile(file, to)];
-  const range = name === "info" || (first === start && last === end) ? "" : ` --from ${plain(first - start)} --to ${plain(last - start)}`;
-  return `meantime ${name} ${quoted(file.info.path)}${options}${range}`;
+  const range = isWhole(session, file) ? "" : ` --from ${plain(first - start)} --to ${plain(last - start)}`;
+  return `meantime ${name} ${read}${options}${range}`;
+}
+
+/** Whether the range of the session is all of a file. */
+export function isWhole(session: Session, file: FileModel): boolean {
+  const [first, last] = ends(session, file);
+  return first === BigInt(file.info.start_ns ?? "0") && last === BigInt(file.info.end_ns ?? "0");
+}
+
+function ends(session: Session, file: FileModel): [bigint, bigint] {
+  const { from, to } = session.asked;
+  return [session.inFile(file, from), session.inFile(file, to)];
 }
 
 /** More lanes are in no command. */
@@ -26,9 +45,10 @@ const THREAD = /^Processes\/([^/]+)\/Threads\/([^/]+)$/;
 /** The options that restrict a command to a lane and those below it; null if there are none. */
 export function laneOptions(file: FileModel, lane: number, name: string): string | null {
   const { pattern, handle, kind } = file.table!;
-  if (name === "heatmap" && kind[lane] === "state") return ` --filter ${quoted(handle[lane]!)}`;
   const below = (each: number): number[] => [each, ...file.children[each]!.flatMap(below)];
   const own = pattern[lane] ?? handle[lane] ?? "";
+  if (name === "heatmap" && kind[lane] === "state") return ` --filter ${quoted(handle[lane]!)}`;
+  if (name === "heatmap" && pattern[lane]) return ` --filter ${quoted(regularExpression(pattern[lane]))}`;
   let patterns = [own];
   if (!own) patterns = below(lane).filter((each) => each !== lane && !file.children[each]!.length).map((each) => handle[each] ?? "");
   patterns = [...new Set(patterns)];
@@ -37,4 +57,17 @@ export function laneOptions(file: FileModel, lane: number, name: string): string
   // the others choose threads by their ids
   const thread = patterns.length === 1 ? THREAD.exec(patterns[0]!) : null;
   return thread && ` --filter ${quoted(`${thread[1]}/${thread[2]}`)}`;
+}
+
+/** Any name in a path, in which a backslash escapes the next character. */
+const ANY = "(?:[^/\\\\]|\\\\.)+";
+
+/** A pattern of paths, whose elements `*` are any name, as a regular expression of paths. */
+function regularExpression(pattern: string): string {
+  const elements = pattern.match(/(?:[^/\\]|\\.)+/gs) ?? [];
+  // what ends in any names begins with the others
+  let named = elements.length;
+  while (named && elements[named - 1] === "*") named--;
+  const texts = elements.slice(0, named).map((element) => (element === "*" ? ANY : element.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")));
+  return `^${texts.join("/")}${named === elements.length ? "$" : named ? "/" : ""}`;
 }

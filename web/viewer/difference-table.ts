@@ -1,9 +1,10 @@
 /** The statistics of a range beside those of another one: what has changed. */
 
-import { h, name } from "../shared/dom";
+import { h, nameOrNone } from "../shared/dom";
 import { duration, exact, grouped, share } from "../shared/format";
 import { css } from "../shared/name-colors";
 import type { Statistics, StatisticsRow } from "./protocol";
+import type { RowActions } from "./stat-table";
 
 const MOST_ROWS = 300;
 
@@ -25,7 +26,7 @@ function sides(of: Statistics): Map<string, { row: StatisticsRow; side: Side }> 
   const [from, to] = of.range_ns.map(BigInt) as [bigint, bigint];
   let whole = Number(to - from);
   // the weights of samples have no range
-  if (of.rows.some(({ unit }) => unit !== undefined)) whole = of.rows.reduce((sum, { self = 0 }) => sum + self, 0);
+  if (of.unit !== undefined) whole = of.rows.reduce((sum, { self = 0 }) => sum + self, 0);
   return new Map(
     of.rows.map((row) => {
       const part = row.share ?? Number(row.self_ns ?? row.total_ns ?? row.self ?? 0) / Math.max(1, whole);
@@ -39,7 +40,7 @@ function sides(of: Statistics): Map<string, { row: StatisticsRow; side: Side }> 
  *
  * @param nearly What is written before figures: a sign if they are estimates.
  */
-export function differenceTable(now: Statistics, before: Statistics, color: (row: StatisticsRow, by: string) => number | null, chosen: (row: StatisticsRow) => void, nearly: { times: string; counts: string }): HTMLElement {
+export function differenceTable(now: Statistics, before: Statistics, actions: RowActions, nearly: { times: string; counts: string }): HTMLElement {
   const [a, b] = [sides(now), sides(before)];
   const pairs = [...new Set([...a.keys(), ...b.keys()])].map((key): Pair => {
     const [one, other] = [a.get(key), b.get(key)];
@@ -51,7 +52,7 @@ export function differenceTable(now: Statistics, before: Statistics, color: (row
   const heads = [now.by, "share before", "share", "change", "", "count before", "count", "mean before", "mean"];
   const body = pairs.slice(0, MOST_ROWS).map((pair) => {
     const { row, change } = pair;
-    const pixel = color(row, now.by);
+    const pixel = actions.color(row, now.by);
     const part = (side: Side | null) => h("td", {}, side ? nearly.times + share(side.share) : "–");
     const count = (side: Side | null) => h("td", {}, side ? nearly.counts + grouped(side.count) : "–");
     const mean = (side: Side | null) => h("td", { title: side?.mean ? exact(side.mean) : "" }, side?.mean ? nearly.times + duration(side.mean) : "–");
@@ -59,7 +60,7 @@ export function differenceTable(now: Statistics, before: Statistics, color: (row
     const made = h(
       "tr",
       { attributes: { tabindex: "0" } },
-      h("td", { class: "key" }, pixel === null ? null : h("i", { class: "swatch", style: `background:${css(pixel)}` }), name(row.key, { title: row.key }), isKinds || row.entity ? h("span", { class: "faint" }, [row.kind, row.entity].filter(Boolean).join(" · ")) : null),
+      h("td", { class: "key" }, pixel === null ? null : h("i", { class: "swatch", style: `background:${css(pixel)}` }), nameOrNone(row.key, { title: row.key ?? "" }), isKinds || row.entity ? h("span", { class: "faint" }, [row.kind, row.entity].filter(Boolean).join(" · ")) : null),
       part(pair.before),
       part(pair.now),
       h("td", { class: "change" }, `${nearly.times}${change > 0 ? "+" : change < 0 ? "−" : ""}${(100 * Math.abs(change)).toFixed(1)}`),
@@ -69,8 +70,12 @@ export function differenceTable(now: Statistics, before: Statistics, color: (row
       mean(pair.before),
       mean(pair.now),
     );
-    made.addEventListener("click", () => chosen(row));
-    made.addEventListener("keydown", (event) => event.key === "Enter" && chosen(row));
+    const choose = actions.chosen(row, now.by);
+    if (!choose) made.classList.add("still");
+    else {
+      made.addEventListener("click", choose);
+      made.addEventListener("keydown", (event) => event.key === "Enter" && choose());
+    }
     return made;
   });
   const head = heads.map((text, at) => h("th", { class: at ? "" : "key", title: text === "change" ? "in hundredths of the range" : "", attributes: { scope: "col" } }, text));

@@ -1,12 +1,13 @@
 /** Answers from the data inside a page: the same questions that a server answers. */
 
+import { withoutAddresses } from "../shared/addresses";
 import type { Data, Row } from "./embedded-data";
 import { lowerBound } from "./embedded-data";
 import { heatOf } from "./embedded-heat";
 import { activityOf, momentOf } from "./embedded-moment";
 import type { Group } from "./embedded-spans";
 import { hasSpans, sampledTree, spanOf, spanTree, spansByName } from "./embedded-spans";
-import type { At, EntityItem, Flame, Flow, Hit, PointInfo, SearchResult, SpanItem, StateItem, Statistics, StatisticsRow } from "./protocol";
+import type { At, EntityItem, Flame, Flow, Hit, PointInfo, SearchResult, SpanItem, StateItem, Statistics, StatisticsRow, Summary } from "./protocol";
 import type { Answers } from "./source";
 
 /** Arguments of a question: numbers, texts and times. */
@@ -23,7 +24,7 @@ export class Answering {
   answer(question: keyof Answers, asked: Asked): Answers[keyof Answers] {
     switch (question) {
       case "at":
-        return this.at(Number(asked.lane), Number(asked.row ?? 0), this.time(asked.time), Number(asked.width ?? 1));
+        return this.at(Number(asked.lane), asked.row === "all" ? null : Number(asked.row ?? 0), this.time(asked.time), Number(asked.width ?? 1));
       case "span":
         return this.span(Number(asked.span));
       case "statistics":
@@ -31,7 +32,7 @@ export class Answering {
       case "flame":
         return this.flame(this.time(asked.from), this.time(asked.to), this.lanes(asked.lanes));
       case "search":
-        return this.search(String(asked.text), this.time(asked.from), this.time(asked.to), Number(asked.limit ?? 100));
+        return this.search(String(asked.text), this.time(asked.from), this.time(asked.to), Number(asked.limit ?? 100), asked.around === undefined ? null : this.time(asked.around), asked.longest === 1);
       case "neighbors":
         return this.neighbors(Number(asked.lane), Number(asked.row ?? 0), this.time(asked.time));
       case "flows":
@@ -40,6 +41,8 @@ export class Answering {
         return heatOf(this.data, this.time(asked.from), this.time(asked.to), this.lanes(asked.lanes), Number(asked.period), Number(asked.rows));
       case "moment":
         return momentOf(this.data, this.time(asked.time), String(asked.time), (row, box) => this.hit(row, box));
+      case "summary":
+        return this.summary(this.time(asked.from), this.time(asked.to));
       case "activity":
         return activityOf(this.data, this.time(asked.from), this.time(asked.to), asked.state ? String(asked.state) : null);
       case "findings":
@@ -77,15 +80,15 @@ export class Answering {
 
   // what is at a point ----------------------------------------------------------------------------
 
-  private at(lane: number, row: number, time: number, width: number): At {
+  private at(lane: number, row: number | null, time: number, width: number): At {
     const { data } = this;
     const kind = data.table.kind[lane]!;
-    const made: At = { kind, lane, row, handle: this.handle(lane, time), path: data.table.handle[lane]!, in_width: null, shares: null, item: null };
+    const made: At = { kind, lane, row: row ?? 0, handle: this.handle(lane, time), path: data.table.handle[lane]!, in_width: null, shares: null, item: null };
     if (kind === "counter") made.item = this.counterAt(lane, time, width);
     else if (kind === "density") made.item = this.samplesAt(lane, time, width);
     else if (kind === "points") made.item = { points: this.pointsIn(time, time + width, lane), rest: 0 };
-    else if (kind === "group") return made;
-    const found = data.ofLane.get(lane)?.[row];
+    else if (kind === "group" || (kind === "packed" && row === null)) return { ...made, shares: this.loadAt(lane, time, width) };
+    const found = data.ofLane.get(lane)?.[row ?? 0];
     if (!found) return made;
     const first = data.firstEndingAfter(found, time);
     if (kind === "state" || kind === "packed") made.shares = this.sharesIn(found, time, width);
@@ -109,6 +112,19 @@ export class Answering {
 
   private length(box: number): number {
     return this.data.end(box) - this.data.start[box]!;
+  }
+
+  /** How many of the entities of a lane, or of a group of lanes, are in each state. */
+  private loadAt(lane: number, time: number, width: number): NonNullable<At["shares"]> {
+    const { data } = this;
+    const sums = new Map<string, number>();
+    const { kind } = data.table;
+    for (const each of this.lanes(lane)!) {
+      for (const row of kind[each] === "state" || kind[each] === "packed" ? (data.ofLane.get(each) ?? []) : []) {
+        for (const { state, share } of this.sharesIn(row, time, width)) if (state !== null) sums.set(state, (sums.get(state) ?? 0) + share);
+      }
+    }
+    return [...sums].map(([state, share]) => ({ state, time_ns: String(Math.round(share * width)), share })).sort((a, b) => b.share - a.share);
   }
 
   private sharesIn(row: Row, time: number, width: number): NonNullable<At["shares"]> {
@@ -292,6 +308,26 @@ export class Answering {
     return { by, range_ns: [this.ns(from), this.ns(to)], rows: rows.slice(0, MOST_ROWS), rest: Math.max(0, rows.length - MOST_ROWS) };
   }
 
+  private summary(from: number, to: number): Summary {
+    const { data } = this;
+    const { kind, handle, name, parent } = data.table;
+    let [loopNs, runningNs, requests]: (number | null)[] = [null, null, null];
+    for (const row of data.rows) {
+      if (kind[row.lane] === "state" && handle[row.lane]!.startsWith("Loops/")) {
+        for (let box = data.firstEndingAfter(row, from); box < row.last && data.start[box]! < to; box++) {
+          const ns = data.coverage(box) * (Math.min(to, data.end(box)) - Math.max(from, data.start[box]!));
+          loopNs = (loopNs ?? 0) + ns;
+          if (data.states.get(data.info.names[data.name[box]!]!)?.of === "running") runningNs = (runningNs ?? 0) + ns;
+        }
+      } else if (row.items && name[parent[row.lane]!] === "Requests") {
+        requests ??= 0;
+        for (let item = 0; item + 1 < row.items.length; item++) if (data.start[row.items[item]!]! < to && data.end(row.items[item + 1]! - 1) > from) requests++;
+      }
+    }
+    const text = (ns: number | null) => (ns === null ? null : String(Math.round(ns)));
+    return { loop_ns: text(loopNs), running_ns: text(runningNs ?? (loopNs === null ? null : 0)), requests };
+  }
+
   /** Functions by their weight in samples; recursive calls count once. */
   private sampleStatistics(from: number, to: number, lanes: Set<number> | null): Statistics {
     const { tree, unit } = sampledTree(this.data, from, to, lanes);
@@ -299,14 +335,14 @@ export class Answering {
     tree.parent.forEach((above, node) => {
       const name = tree.name[node]!;
       let row = rows.get(name);
-      if (!row) rows.set(name, (row = { key: tree.names[name]!, count: 0, self: 0, total: 0, unit }));
+      if (!row) rows.set(name, (row = { key: tree.names[name]!, count: 0, self: 0, total: 0 }));
       row.count += tree.count[node]!;
       row.self! += tree.own[node]!;
       while (above >= 0 && tree.name[above] !== name) above = tree.parent[above]!;
       if (above < 0) row.total! += tree.value[node]!;
     });
     const sorted = [...rows.values()].sort((a, b) => b.self! - a.self! || b.total! - a.total!);
-    return { by: "name", range_ns: [this.ns(from), this.ns(to)], rows: sorted.slice(0, MOST_ROWS), rest: Math.max(0, sorted.length - MOST_ROWS) };
+    return { by: "name", range_ns: [this.ns(from), this.ns(to)], unit, rows: sorted.slice(0, MOST_ROWS), rest: Math.max(0, sorted.length - MOST_ROWS) };
   }
 
   /** The path of an entity of a packed lane: its name replaces the wildcard of the lane. */
@@ -349,14 +385,19 @@ export class Answering {
     return { kind: kind === "state" ? "state" : "span", lane: row.lane, row: row.row, name: data.info.names[data.name[box]!]!, start_ns: this.ns(data.start[box]!), end_ns: this.ns(data.end(box)), span: kind === "state" ? null : box };
   }
 
-  private search(text: string, from: number, to: number, limit: number): SearchResult {
+  /**
+   * Finds what contains a text, or with `isLongest` has it as its name.
+   *
+   * @param around If given, the nearest before and after this time, otherwise the first of all or the longest.
+   */
+  private search(text: string, from: number, to: number, limit: number, around: number | null, isLongest: boolean): SearchResult {
     const { data } = this;
     const wanted = text.toLowerCase();
-    const contains = (each: string) => each.toLowerCase().includes(wanted);
+    const contains = (each: string) => (isLongest ? withoutAddresses(each) === text : each.toLowerCase().includes(wanted));
     const named = data.info.names.map(contains);
     const entities = data.info.entities.map(contains);
-    const tags = data.info.tags.map((tag) => contains(JSON.stringify(tag)));
-    const texts = data.texts.map(contains);
+    const tags = data.info.tags.map((tag) => !isLongest && contains(JSON.stringify(tag)));
+    const texts = data.texts.map((each) => !isLongest && contains(each));
     const tag = data.columns.get("tag");
     const argument = data.columns.get("argument");
     const bins = new Array<number>(BINS).fill(0);
@@ -374,8 +415,15 @@ export class Answering {
         bins[Math.max(0, Math.min(BINS - 1, Math.floor(((time - from) / (to - from)) * BINS)))]!++;
       }
     }
-    hits.sort((a, b) => a.time - b.time);
-    return { count: hits.length, names: [], hits: hits.slice(0, limit).map(({ row, box }) => this.hit(row, box)), rest: Math.max(0, hits.length - limit), bins };
+    const lengthOf = ({ box }: { box: number }) => data.end(box) - data.start[box]!;
+    hits.sort((a, b) => (isLongest && lengthOf(b) - lengthOf(a)) || a.time - b.time);
+    let first = 0;
+    if (around !== null && !isLongest) {
+      const after = hits.findIndex(({ time }) => time >= around);
+      first = Math.max(0, (after < 0 ? hits.length : after) - Math.floor(limit / 2));
+    }
+    const known = hits.slice(first, first + limit);
+    return { count: hits.length, names: [], hits: known.map(({ row, box }) => this.hit(row, box)), first, rest: hits.length - known.length, bins };
   }
 
   private neighbors(lane: number, index: number, time: number): { previous: Hit | null; next: Hit | null } {

@@ -36,6 +36,7 @@ export function heatOf(data: Data, from: number, to: number, lanes: Set<number> 
       at = next;
     }
   };
+  const counted = kind === "states" ? active(data, from, to, lanes) : null;
   if (kind === "samples") {
     // stacks that samples show are of the lane of samples beside them
     const threads = lanes && new Set([...lanes].map((lane) => data.table.handle[lane]!).filter(Boolean));
@@ -44,7 +45,7 @@ export function heatOf(data: Data, from: number, to: number, lanes: Set<number> 
       for (let at = lowerBound(time, from); at < time.length && time[at]! < to; at++) values[cellAt(time[at]!)]!++;
     }
   } else {
-    const isWanted = kind === "spans" ? outermost(data) : active(data, from, to, lanes);
+    const isWanted = counted ? (_: Row, box: number) => counted.has(data.name[box]!) : outermost(data);
     for (const row of data.rows) {
       if (MAPPED[data.table.kind[row.lane]!] !== kind || (lanes && !lanes.has(row.lane))) continue;
       for (let box = data.firstEndingAfter(row, from); box < row.last && data.start[box]! < to; box++) {
@@ -54,21 +55,27 @@ export function heatOf(data: Data, from: number, to: number, lanes: Set<number> 
   }
   const cells: Heat["cells"] = [];
   values.forEach((value, cell) => value && cells.push([Math.floor(cell / rows), cell % rows, Math.round(value)]));
-  return { origin_ns: String(data.originNs + BigInt(Math.round(from))), period_ns: String(period), rows, value: kind === "samples" ? "count" : "ns", columns: [0, last], cells, recorded: [[0, last]], lost_ns: [] };
+  return { origin_ns: String(data.originNs + BigInt(Math.round(from))), period_ns: String(period), rows, value: kind === "samples" ? "count" : "ns", columns: [0, last], cells, recorded: [[0, last]], lost_ns: [], states: [...(counted ?? [])].map((name) => pattern(data.info.names[name]!)).sort() };
 }
 
 function outermost(data: Data): (row: Row, box: number) => boolean {
   return (row, box) => (data.isTangled(row) ? data.parentOf(box) < 0 : row.row === 0);
 }
 
-/** Which states count: those in which something is done or waited for, if there is any. */
-function active(data: Data, from: number, to: number, lanes: Set<number> | null): (row: Row, box: number) => boolean {
+/** The names of states that count: of those in which something is done or waited for, if there are any, otherwise of all. */
+function active(data: Data, from: number, to: number, lanes: Set<number> | null): Set<number> {
   const { names } = data.info;
-  const isQuiet = Uint8Array.from(names, (name) => Number(["sleep", "idle"].includes(data.states.get(name)?.of ?? "")));
-  let any = false;
+  const used = new Set<number>();
   for (const row of data.rows) {
-    if (any || MAPPED[data.table.kind[row.lane]!] !== "states" || (lanes && !lanes.has(row.lane))) continue;
-    for (let box = data.firstEndingAfter(row, from); !any && box < row.last && data.start[box]! < to; box++) any = !isQuiet[data.name[box]!];
+    if (MAPPED[data.table.kind[row.lane]!] !== "states" || (lanes && !lanes.has(row.lane))) continue;
+    for (let box = data.firstEndingAfter(row, from); box < row.last && data.start[box]! < to; box++) used.add(data.name[box]!);
   }
-  return (_, box) => !any || !isQuiet[data.name[box]!];
+  const isQuiet = (name: number) => ["sleep", "idle"].includes(data.states.get(names[name]!)?.of ?? "");
+  const found = [...used].filter((name) => !isQuiet(name));
+  return new Set(found.length ? found : used);
+}
+
+/** A text as a pattern that means nothing else. */
+function pattern(text: string): string {
+  return text.replace(/[*?[]/g, "[$&]");
 }

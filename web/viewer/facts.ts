@@ -3,10 +3,10 @@
 import { h, name, shown } from "../shared/dom";
 import { duration, exact, grouped, instant, range as timeRange, share, utc } from "../shared/format";
 import { css } from "../shared/name-colors";
-import { quantity } from "../shared/counter-lane";
+import { number, quantity } from "../shared/counter-lane";
 import type { TileLane } from "./lanes";
 import type { FileModel } from "./model";
-import type { At, CounterItem, DensityItem, EntityItem, Kind, PointInfo, SpanItem, StateItem } from "./protocol";
+import type { At, CounterItem, DensityItem, EntityItem, Kind, PointInfo, SpanItem, StateItem, Summary } from "./protocol";
 import type { Session, Thing } from "./session";
 
 const MOST_SHARES = 6;
@@ -38,6 +38,19 @@ export function pixelOfName(lane: TileLane, text: string): number {
 
 function head(pixel: number | null, text: string, amount: string): HTMLElement {
   return h("div", { class: "tip-head" }, pixel === null ? null : swatch(pixel), name(text), h("span", { class: "amount" }, amount));
+}
+
+/** A sentence of the server with its ranges of a file's time as the page writes times. */
+export function withTimes(session: Session, file: FileModel, text: string): string {
+  return text.replace(/from (-?\d{1,19}) ns to (-?\d{1,19}) ns/g, (_, ...ends: string[]) => {
+    const [from, to] = ends.slice(0, 2).map((ns) => instant(session.inView(file, BigInt(ns)), 9));
+    return `from ${from} to ${to}`;
+  });
+}
+
+/** How many there are on average, with two digits. */
+function atOnce(count: number): string {
+  return count > 0 && count < 0.01 ? "< 0.01" : number(Number(count.toPrecision(count < 10 ? 2 : 3)));
 }
 
 const length = (item: { start_ns: string; end_ns: string }) => BigInt(item.end_ns) - BigInt(item.start_ns);
@@ -81,7 +94,16 @@ export function tip(lane: TileLane, at: At, session: Session): Node[] {
       for (const [key, value] of Object.entries(span.arguments).slice(0, 4)) line(`${key}: ${textOf(value).slice(0, 200)}`);
     }
   }
-  if (at.shares && at.shares.length > 1) {
+  if (at.shares && !item && (lane.kind === "group" || lane.kind === "packed")) {
+    // entities together: a share is how many are in the state
+    const count = at.shares.reduce((sum, { share: part }) => sum + part, 0);
+    if (!count) return [];
+    lines.push(head(null, lane.title, `${atOnce(count)} at once`));
+    for (const { state, share: part } of at.shares.slice(0, MOST_SHARES)) lines.push(h("div", { class: "tip-row" }, swatch(statePixel(file, state) ?? 0), name(state || "other"), h("span", { class: "amount" }, atOnce(part))));
+    const rest = at.shares.length - MOST_SHARES;
+    if (rest > 0) line(`and ${rest} more states`);
+    line("on average in this pixel");
+  } else if (at.shares && at.shares.length > 1) {
     lines.push(h("div", { class: "tip-gap" }));
     for (const { state, time_ns, share: part } of at.shares.slice(0, MOST_SHARES)) {
       const pixel = statePixel(file, state);
@@ -95,9 +117,11 @@ export function tip(lane: TileLane, at: At, session: Session): Node[] {
   return lines;
 }
 
-/** The name of an entity, after the request that it handles. */
+/** The name of an entity, after the request that it handles unless it says so itself. */
 function nameOf({ name, tag }: EntityItem): string {
-  return tag?.method === undefined || tag.path === undefined ? name : `${textOf(tag.method)} ${textOf(tag.path)} · ${name}`;
+  if (tag?.method === undefined || tag.path === undefined) return name;
+  const request = `${textOf(tag.method)} ${textOf(tag.path)}`;
+  return name.includes(request) ? name : `${request} · ${name}`;
 }
 
 export function textOf(value: unknown): string {
@@ -190,7 +214,9 @@ function factRows(key: string, text: string): HTMLElement[] {
     return fact(shown(label), shown(words.slice(0, LONGEST_FACT)), words.slice(0, LONGEST_VALUE), words.length > LONG_FACT ? "line long" : "line");
   };
   const members = Array.isArray(value) && value.length === 1 ? value[0] : value;
-  if (members && typeof members === "object" && !Array.isArray(members)) return Object.entries(members).map(([label, content]) => row(`${key}: ${label}`, content));
+  // a table in a table has no place in a line
+  const isWords = (content: unknown) => typeof content !== "object" || content === null || (Array.isArray(content) && content.every((each) => typeof each !== "object"));
+  if (members && typeof members === "object" && !Array.isArray(members)) return Object.entries(members).flatMap(([label, content]) => (isWords(content) ? [row(`${key}: ${label}`, content)] : []));
   return Array.isArray(members) && !members.length ? [] : [row(key, members)];
 }
 
@@ -204,13 +230,43 @@ export function subject({ thing, band, range, asked, view }: Session): string {
   return asked.from === 0n && asked.to === view.widthNs ? "Whole trace" : "Range in view";
 }
 
-/** The facts of the range in view, or of the selected one. */
-export function describeRange(session: Session): Node[] {
+/** How many steps of a range blocked an event loop, of those that stand out. */
+function blockedIn(session: Session, from: bigint, to: bigint): number {
+  let count = 0;
+  for (const file of session.files) {
+    for (const { kind, ranges } of file.findings ?? []) {
+      if (kind === "block") count += ranges.filter(([start, end]) => session.inView(file, BigInt(start)) < to && session.inView(file, BigInt(end)) > from).length;
+    }
+  }
+  return count;
+}
+
+/** What loops and requests did, and whether that is of the present range. */
+export interface Summarized {
+  found: Summary;
+  isNow: boolean;
+}
+
+const TO_COME = "…";
+
+function described({ found, isNow }: Summarized, file: FileModel): Node[] {
+  const rows: Node[] = [];
+  const { loop_ns, running_ns, requests } = found;
+  if (loop_ns !== null && running_ns !== null && Number(loop_ns) > 0) {
+    const label = h("span", { class: "muted chip" }, swatch(file.states.colorOf("running")), "loop running");
+    rows.push(h("div", { class: "fact" }, label, h("span", { title: `${exact(BigInt(running_ns))} of ${exact(BigInt(loop_ns))}` }, isNow ? share(Number(running_ns) / Number(loop_ns)) : TO_COME)));
+  }
+  if (requests !== null) rows.push(fact("requests", isNow ? grouped(requests) : TO_COME));
+  return rows;
+}
+
+/** The facts of the range in view, or of the selected one, and the states in view. */
+export function describeRange(session: Session, summary: Summarized | null, legend: Node | null): Node[] {
   const { from, to } = session.asked;
   const isWhole = from === 0n && to === session.view.widthNs && !session.range;
   const rows: Node[] = [
     h("div", { class: "figure", title: exact(to - from) }, duration(to - from, 4)),
-    h("p", { class: "muted" }, timeRange(from, to)),
+    h("p", { class: "muted", title: `${instant(from, 9)} to ${instant(to, 9)}` }, timeRange(from, to)),
   ];
   const { band, file } = session;
   if (band) {
@@ -218,6 +274,10 @@ export function describeRange(session: Session): Node[] {
   }
   const wall = session.files[0]?.info.clock.utc_at_origin_ns ?? null;
   if (wall !== null) rows.push(fact("UTC", utc(BigInt(wall) + session.originNs + from).slice(11, 26), utc(BigInt(wall) + session.originNs + from)));
+  if (summary && file) rows.push(...described(summary, file));
+  const blocked = blockedIn(session, from, to);
+  if (blocked) rows.push(fact("blocking steps", grouped(blocked)));
+  if (legend) rows.push(legend);
   if (isWhole) {
     for (const { info } of session.files) {
       if (session.files.length > 1) rows.push(h("h2", {}, shown(info.name)));
@@ -225,8 +285,6 @@ export function describeRange(session: Session): Node[] {
       for (const [what, count] of Object.entries(info.counts)) if (count) rows.push(fact(what, grouped(count)));
       rows.push(...Object.entries(info.facts).flatMap(([key, value]) => factRows(key, textOf(value))).slice(0, MOST_FACTS));
     }
-  } else if (file) {
-    rows.push(fact("from", instant(from, 9)), fact("to", instant(to, 9)));
   }
   return rows;
 }

@@ -4,9 +4,11 @@ import { button, h, shown } from "../shared/dom";
 import { duration, exact, grouped } from "../shared/format";
 import { packed, oklch } from "../shared/name-colors";
 import { LaneImage } from "../shared/lane-image";
+import { hatch } from "./lanes";
 import { themeColor } from "../shared/page";
 import { parsed } from "../shared/heat-model";
 import type { Tooltip } from "../shared/tooltip";
+import { OF_SPANS } from "./model";
 import type { Heat } from "./protocol";
 import type { Session } from "./session";
 import type { FileModel } from "./model";
@@ -19,6 +21,8 @@ const STOPS = {
 const LEAST = 0.12;
 const HEAD_PX = 20;
 const DRAG_PX = 5;
+/** More states are counted in the caption. */
+const MOST_NAMED = 3;
 
 export function ramp(part: number, dark: boolean): number {
   const stops = dark ? STOPS.dark : STOPS.light;
@@ -113,7 +117,7 @@ export class HeatTab {
     this.message.replaceChildren(h("div", { class: "nothing" }, h("h2", {}, "Nothing to show"), h("p", {}, shown(text))));
   }
 
-  /** @param about The lane that it shows, if nobody has chosen it; otherwise nothing. */
+  /** @param about What it counts. */
   show(heat: Heat, file: FileModel, about: string): void {
     this.message.replaceChildren();
     this.canvas.hidden = false;
@@ -123,6 +127,18 @@ export class HeatTab {
     this.values = new Map(heat.cells.map(([column, row, value]) => [column * heat.rows + row, value]));
     this.period.value = exact(BigInt(heat.period_ns)).replace(" ", "");
     this.draw();
+  }
+
+  /** What a map counts, in words. */
+  static subject(heat: Heat, file: FileModel, lane: number | undefined): string {
+    const of = lane === undefined ? (file.has(OF_SPANS, null) || heat.value !== "ns" ? "all threads" : "all lanes") : file.titleOf(lane);
+    if (heat.value !== "ns") return `samples of ${of}`;
+    if (!heat.states?.length) return `spans of ${of}`;
+    // patterns, in which a name is as it is but for these
+    const states = heat.states.map((each) => each.replace(/\[([*?[])\]/g, "$1"));
+    if (heat.states.join() === "*") return `states of ${of}`;
+    const rest = states.length - MOST_NAMED;
+    return `${states.slice(0, MOST_NAMED).join(", ")}${rest > 0 ? ` and ${rest} more states` : ""} of ${of}`;
   }
 
   draw(): void {
@@ -165,9 +181,35 @@ export class HeatTab {
       const y = rowAt(row + 1);
       image.fill(x, y, Math.max(1, columnAt(column + 1) - x - gap), Math.max(1, rowAt(row) - y), colors[Math.round(shade(value) * 255)]!);
     }
+    // of samples that are missing, only a map of samples has less
+    if (file.info.lost_of === null || !isTime) this.drawLost(columnAt, rowAt);
     image.put();
     this.drawBand(image.context, width, height);
     this.drawText(image.context, width, height, isTime, dark);
+  }
+
+  /** Hatches what was not recorded, cell by cell. */
+  private drawLost(columnAt: (column: number) => number, rowAt: (row: number) => number): void {
+    const { image, session } = this;
+    const heat = this.heat!;
+    const [origin, period] = [BigInt(heat.origin_ns), BigInt(heat.period_ns)];
+    const cell = Number(period) / heat.rows;
+    const { ratio } = image;
+    const rows = (from: number, to: number, column: number) => {
+      const [left, right] = [columnAt(column), columnAt(column + 1)];
+      if (right > 0 && left < image.width) hatch(image, left, right, rowAt(to) / ratio, (rowAt(from) - rowAt(to)) / ratio, session.scene.inks.faint);
+    };
+    for (const [start, end] of this.file!.info.lost_ns) {
+      const [from, to] = [BigInt(start) - origin, BigInt(end) - origin];
+      if (to <= 0n) continue;
+      const [first, last] = [from < 0n ? 0n : from / period, (to - 1n) / period];
+      const seen = { first: Number(first), last: Math.min(Number(last), heat.columns[1]) };
+      for (let column = seen.first; column <= seen.last; column++) {
+        const begin = BigInt(column) * period;
+        const [low, high] = [from > begin ? Number(from - begin) : 0, to < begin + period ? Number(to - begin) : Number(period)];
+        rows(Math.floor(low / cell), Math.min(heat.rows, Math.ceil(high / cell)), column);
+      }
+    }
   }
 
   private drawBand(context: CanvasRenderingContext2D, width: number, height: number): void {
@@ -196,8 +238,10 @@ export class HeatTab {
     context.fillText(ends[1]!, right, 10);
     const left = right - key - 10 - context.measureText(ends[0]!).width;
     context.fillText(ends[0]!, left, 10);
-    const caption = `${this.about ? `${this.about}: ` : ""}offset within each ${duration(BigInt(heat!.period_ns))}; columns are below their time`;
-    if (context.measureText(caption).width < left - 16) context.fillText(caption, 8, 10);
+    const within = `offset within each ${duration(BigInt(heat!.period_ns))}`;
+    const captions = [`${this.about}, ${within}; columns are below their time`, `${this.about}, ${within}`, this.about];
+    const caption = captions.find((text) => context.measureText(text).width < left - 16);
+    if (caption) context.fillText(caption, 8, 10);
     for (const part of [0.25, 0.5, 0.75]) {
       const y = HEAD_PX + (height - HEAD_PX - 4) * (1 - part);
       const text = duration(BigInt(Math.round(Number(heat!.period_ns) * part)));

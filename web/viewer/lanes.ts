@@ -7,7 +7,7 @@ import { LABEL_FONT } from "../shared/box-labels";
 import type { LaneImage } from "../shared/lane-image";
 import { FEW_PIXELS, mixed } from "../shared/lane-image";
 import type { Lane } from "../shared/lane-tree";
-import { number, quantity } from "../shared/counter-lane";
+import { AREA, Scale, extentOf, number, quantity } from "../shared/counter-lane";
 import { OTHER } from "./model";
 import type { FileModel } from "./model";
 import { BINS } from "./protocol";
@@ -32,6 +32,9 @@ const EDGE_FROM_PX = 3;
 const BAR_PX = 3;
 /** Lower rows have no labels. */
 const LEAST_LABEL_PX = 12;
+
+/** There names are above their lanes, and have one line. */
+const NARROW = matchMedia("(max-width: 720px)");
 
 const columns = new ShareColumns();
 
@@ -733,27 +736,23 @@ export class CounterLane extends TileLane {
         if (high![bin]! > greatest) greatest = high![bin]!;
       }
     }
-    if (least <= greatest) [this.least, this.greatest] = [least, greatest];
+    if (least > greatest) return;
+    [this.least, this.greatest] = [least, greatest];
+    this.sub = extentOf(least, greatest, (value) => quantity(value, this.unit));
   }
 
   draw(image: LaneImage, top: number): void {
     this.measure();
-    const { line, background } = { line: this.scene.inks.accent, background: this.scene.inks.background };
-    const floor = Math.min(0, this.least);
-    const range = Math.max(this.greatest - floor, 1e-12);
-    const tall = (this.height() - 2) * image.ratio;
-    const bottom = Math.round((top + this.height() - 1) * image.ratio);
-    const thick = Math.max(1, Math.round(image.ratio));
-    const y = (value: number) => Math.round(bottom - ((value - floor) / range) * tall);
-    const area = mixed(background, line, 0.22);
+    const { accent: line, background } = this.scene.inks;
+    const scale = new Scale(this.least, this.greatest);
+    scale.place((top + this.height() - 1) * image.ratio, (this.height() - 2) * image.ratio);
+    const area = mixed(background, line, AREA);
     let column = -1;
     let [low, high] = [NaN, NaN];
     const flush = (next: number) => {
       for (let x = Math.max(0, column); x < next && x < image.width; x++) {
         if (Number.isNaN(high)) break;
-        const [upper, lower] = [y(high), y(low)];
-        image.fill(x, lower, 1, bottom - lower, area);
-        image.fill(x, upper, 1, Math.max(thick, lower - upper), line);
+        scale.column(image, x, low, high, line, area);
       }
     };
     this.bins(image, (tile, at, left) => {
@@ -771,8 +770,9 @@ export class CounterLane extends TileLane {
     this.damage(image, top, this.height());
   }
 
+  /** The scale is below the name, except where names are above their lanes. */
   drawOver(context: CanvasRenderingContext2D, top: number): void {
-    if (this.greatest > this.least) atRight(context, `${quantity(this.least, this.unit)} to ${quantity(this.greatest, this.unit)}`, this.scene, top + 8);
+    if (NARROW.matches && this.sub) atRight(context, this.sub, this.scene, top + 8);
   }
 }
 

@@ -107,6 +107,10 @@ export class StateTable {
     this.isPainted = false;
   }
 
+  isKnown(name: string): boolean {
+    return this.ids.has(name);
+  }
+
   colorOf(name: string): number {
     const id = this.id(name);
     return this.pixels[id]!;

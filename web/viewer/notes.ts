@@ -13,7 +13,7 @@ const MOST_ATTEMPTS = 3;
 export class Notes {
   readonly element = h("div", { class: "notes" });
   notes: Note[] = [];
-  private readonly text = h("textarea", { attributes: { rows: "2", "aria-label": "Text of the note", placeholder: "What is to be seen here?" } });
+  private readonly text = h("textarea", { attributes: { rows: "2", "aria-label": "Text of the note", placeholder: "Note on the selection, otherwise on the range in view" } });
   private readonly list = h("ul");
   private readonly problem = h("p", { class: "muted", attributes: { role: "status" } });
   private readonly save: HTMLButtonElement;

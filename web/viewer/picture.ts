@@ -8,7 +8,7 @@ import type { Lane } from "../shared/lane-tree";
 import type { Minimap } from "../shared/minimap";
 import type { TimeAxis } from "../shared/time-axis";
 import { Viewport } from "../shared/viewport";
-import { GroupLane, SpanLane, StateLane, TileLane } from "./lanes";
+import { GroupLane, SpanLane, StateLane, TileLane, hatch } from "./lanes";
 import type { LaneTable, Note } from "./protocol";
 import { Scene } from "./scene";
 import type { Band, Session, ShownFlow, Thing } from "./session";
@@ -16,8 +16,6 @@ import { OF_STATES } from "./model";
 import type { FoundHit } from "./search";
 import type { FileModel } from "./model";
 
-/** So many hatched ranges are drawn; closer ones would be one grey. */
-const MOST_LOST = 400;
 const VEIL = 6 / 11;
 const MAP_PX = 36;
 const HOLD_MS = 600;
@@ -364,23 +362,39 @@ export class Picture {
     context.font = LABEL_FONT;
   }
 
-  /** Hatches the ranges in which events were lost, in the lanes of their file. */
+  /** Hatches the ranges in which something is missing, in the lanes of their file. */
   private drawLost(): void {
     const { session } = this;
     const { tree, scene } = session;
     for (const file of session.files) {
       if (!file.info.lost_ns.length) continue;
-      const [top, bottom] = this.extent(file);
-      if (bottom <= top) continue;
-      let drawn = 0;
-      for (const [start, end] of file.info.lost_ns) {
-        const left = this.x(session.inView(file, BigInt(start)));
-        const right = this.x(session.inView(file, BigInt(end)));
-        if (right < 0 || left > tree.widthPx) continue;
-        if (++drawn > MOST_LOST) break;
-        hatchOver(tree.context, Math.max(0, left), Math.min(tree.widthPx, Math.max(right, left + 1)), top, bottom, scene.inks.faintText);
+      const bands = this.lostBands(file);
+      const parts: [number, number][] = [];
+      for (const [start, end] of bands.length ? file.info.lost_ns : []) {
+        const left = Math.max(0, this.x(session.inView(file, BigInt(start))));
+        const right = Math.min(tree.widthPx, Math.max(this.x(session.inView(file, BigInt(end))), left + 1));
+        if (right <= left) continue;
+        const last = parts.at(-1);
+        // thousands may be in a pixel
+        if (last && left <= last[1] + 1 && left >= last[0]) last[1] = Math.max(last[1], right);
+        else parts.push([left, right]);
       }
+      if (parts.length) hatchOver(tree.context, parts, bands, scene.inks.faintText);
     }
+  }
+
+  /** From where to where the lanes are in which something of a file is missing. */
+  private lostBands(file: FileModel): [number, number][] {
+    const { tree } = this.session;
+    if (file.info.lost_of === null) {
+      const [top, bottom] = this.extent(file);
+      return bottom > top ? [[top, bottom]] : [];
+    }
+    return tree.visible.flatMap((lane): [number, number][] => {
+      if (!(lane instanceof TileLane) || lane.file !== file || !(lane.kind === "density" || lane.isEstimated)) return [];
+      const top = tree.topOf(lane)!;
+      return top + lane.height() > 0 && top < tree.heightPx ? [[Math.max(0, top), Math.min(tree.heightPx, top + lane.height())]] : [];
+    });
   }
 
   /** From where to where the lanes of a file are on the screen. */
@@ -407,6 +421,7 @@ export class Picture {
     const found =
       lanes.find((lane) => lane instanceof StateLane && lane.handle.startsWith("Loops/")) ??
       lanes.find((lane) => lane instanceof GroupLane && /^CPUs?$/.test(lane.title)) ??
+      this.sampledGroup() ??
       most(lanes.filter((lane) => lane instanceof SpanLane && lane.kind === "stack")) ??
       lanes.find((lane) => lane instanceof GroupLane && lane.file.has(OF_STATES, lane.index)) ??
       lanes.find((lane) => !(lane instanceof GroupLane)) ??
@@ -422,6 +437,15 @@ export class Picture {
     this.mapped = null;
   }
 
+  /** The group with the most samples, if there are samples of several threads and no spans: one thread would be little of the whole. */
+  private sampledGroup(): TileLane | undefined {
+    const sampled = this.session.tileLanes.filter(({ kind }) => kind === "density");
+    if (sampled.length < 2 || this.session.files.some(({ info }) => info.counts.spans)) return undefined;
+    const groups = this.session.tileLanes.filter((lane) => lane instanceof GroupLane);
+    const weight = (group: TileLane) => sampled.reduce((sum, lane) => sum + (lane.file === group.file && lane.file.table!.parent[lane.index] === group.index ? lane.file.table!.entities[lane.index]! : 0), 0);
+    return groups.reduce<TileLane | undefined>((best, group) => (best && weight(best) >= weight(group) ? best : group), undefined);
+  }
+
   private drawMap(): void {
     const { session, minimap, small } = this;
     this.chooseMapLane();
@@ -430,7 +454,7 @@ export class Picture {
     small.originNs = session.originNs;
     const whole = new Viewport(session.view.widthNs);
     small.enter(whole, minimap.widthPx);
-    const state = lane ? `${small.signature(lane.file, lane.kind, lane.kind === "group" ? lane.index : lane.file.table!.block[lane.index]!)} ${minimap.widthPx} ${whole.widthNs} ${this.bins?.join() ?? ""} ${session.files.map(({ findings }) => findings?.length).join()}` : "";
+    const state = lane ? `${small.signature(lane.file, lane.kind, lane.kind === "group" ? lane.index : lane.file.table!.block[lane.index]!)} ${minimap.widthPx} ${whole.widthNs} ${this.bins?.join() ?? ""} ${session.files.map(({ findings, info }) => `${findings?.length} ${info.lost_ns.length}`).join()}` : "";
     if (state === this.mapped || this.held) return;
     this.mapped = state;
     minimap.paint(small.inks.chrome, (image) => {
@@ -439,6 +463,14 @@ export class Picture {
         lane.draw(image, Math.max(0, MAP_PX + 2 - lane.height()));
       }
       for (const file of session.files) {
+        let done = -1;
+        for (const [start, end] of file.info.lost_of === null ? file.info.lost_ns : []) {
+          const left = Math.max(done, whole.ratio(session.inView(file, BigInt(start))) * image.width);
+          const right = whole.ratio(session.inView(file, BigInt(end))) * image.width;
+          if (right <= done) continue;
+          hatch(image, left, right, 0, MAP_PX + 4, small.inks.faint);
+          done = Math.ceil(Math.max(right, left + 1));
+        }
         for (const { kind, ranges } of file.findings ?? []) {
           if (kind !== "block") continue;
           for (const [start, end] of ranges) {
@@ -460,21 +492,23 @@ function most(lanes: TileLane[]): TileLane | undefined {
   return lanes.reduce<TileLane | undefined>((best, lane) => (best && weight(best) >= weight(lane) ? best : lane), undefined);
 }
 
-function hatchOver(context: CanvasRenderingContext2D, left: number, right: number, top: number, bottom: number, color: string): void {
+/** Hatches parts of the width in bands of the height. */
+function hatchOver(context: CanvasRenderingContext2D, parts: readonly [number, number][], bands: readonly [number, number][], color: string): void {
   context.save();
   context.beginPath();
-  context.rect(left, top, right - left, bottom - top);
+  for (const [top, bottom] of bands) for (const [left, right] of parts) context.rect(left, top, right - left, bottom - top);
   context.clip();
   context.strokeStyle = color;
   context.globalAlpha = 0.34;
   context.lineWidth = 1;
   context.beginPath();
+  const [first, last] = [Math.min(...parts.map(([left]) => left)), Math.max(...parts.map(([, right]) => right))];
+  const [top, bottom] = [Math.min(...bands.map(([above]) => above)), Math.max(...bands.map(([, below]) => below))];
   const tall = bottom - top;
-  for (let x = left - tall - ((left - tall) % 6); x < right; x += 6) {
+  for (let x = first - tall - ((first - tall) % 6); x < last; x += 6) {
     context.moveTo(x, bottom);
     context.lineTo(x + tall, top);
   }
   context.stroke();
   context.restore();
 }
-

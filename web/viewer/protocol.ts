@@ -7,7 +7,10 @@ export type Ns = string;
 
 export interface FileInfo {
   name: string;
+  /** Empty if no command can name it. */
   path: string;
+  /** The options with which it is read. */
+  options: string[];
   what: string;
   status: "reading" | "ready" | "following" | "failed";
   read_bytes: number;
@@ -22,9 +25,13 @@ export interface FileInfo {
   clock: { kind: string | null; host: string | null; utc_at_origin_ns: Ns | null };
   lost_ns: [Ns, Ns][];
   lost_rest: number;
+  /** What is missing in these ranges: only samples, or events (null). */
+  lost_of: "samples" | null;
   anomalies: { name: string; count: number; explanation: string }[];
   entities: number;
   facts: Record<string, string>;
+  /** By what statistics can be, besides those of states and spans. */
+  groupings: string[];
   counts: Record<string, number>;
 }
 
@@ -163,7 +170,8 @@ export interface At {
 
 export interface StatisticsRow {
   kind?: string;
-  key: string;
+  /** Null of spans without a category. */
+  key: string | null;
   entity?: string;
   count: number;
   total_ns?: Ns;
@@ -181,7 +189,11 @@ export interface StatisticsRow {
   bars?: number[];
   self?: number;
   total?: number;
-  unit?: string;
+  /** Of requests, tasks and services: how many failed. */
+  failed?: number;
+  /** Of requests and tasks: their time in each state, and in steps that blocked a loop, by their code. */
+  states?: { state: string; time_ns: Ns; class: string | null; rank: number }[];
+  blocks?: { code: string; time_ns: Ns }[];
 }
 
 export interface Statistics {
@@ -189,8 +201,17 @@ export interface Statistics {
   range_ns: [Ns, Ns];
   rows: StatisticsRow[];
   rest: number;
+  /** Of samples, what their weights are; `ns` is time. */
+  unit?: string;
   /** Whether these are states that samples show. */
   estimated?: boolean;
+}
+
+/** How much loops ran in a range, and how many requests there were; null without such lanes. */
+export interface Summary {
+  loop_ns: Ns | null;
+  running_ns: Ns | null;
+  requests: number | null;
 }
 
 export interface Flame {
@@ -231,6 +252,8 @@ export interface SearchResult {
   count: number;
   names: { name: string; kind: string; count: number }[];
   hits: Hit[];
+  /** How many are before these. */
+  first: number;
   rest: number;
   bins: number[];
   searched?: { arguments: boolean };

@@ -36,6 +36,8 @@ const UNKNOWN = {
   end_ns: null,
   lost_ns: [],
   lost_rest: 0,
+  lost_of: null,
+  groupings: [],
   anomalies: [],
   entities: 0,
   facts: {},
@@ -555,6 +557,14 @@ export class Session {
   /** The marked time, otherwise that at which the selected thing begins. */
   get moment(): bigint | null {
     return this.mark ?? (this.thing && this.inView(this.thing.lane.file, this.thing.startNs));
+  }
+
+  /** The same in the time of a file; null if the file has nothing then. */
+  momentIn(file: FileModel): bigint | null {
+    const { moment } = this;
+    if (moment === null || file.info.start_ns === null || file.info.end_ns === null) return null;
+    const ns = moment + this.originNs - file.offsetNs;
+    return ns >= BigInt(file.info.start_ns) && ns < BigInt(file.info.end_ns) ? ns : null;
   }
 
   clear(): boolean {

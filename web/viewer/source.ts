@@ -2,7 +2,7 @@
 
 import { unpacked } from "./lane-columns";
 import { readTile } from "./protocol";
-import type { Activity, At, Finding, Flame, Flow, Heat, Hit, LaneNames, LaneTable, Moment, Note, PointInfo, RawTile, Rows, SearchResult, SessionInfo, Statistics, Why } from "./protocol";
+import type { Activity, At, Finding, Flame, Flow, Heat, Hit, LaneNames, LaneTable, Moment, Note, PointInfo, RawTile, Rows, SearchResult, SessionInfo, Statistics, Summary, Why } from "./protocol";
 
 export type NamesOf = { within: number } | { paths: string[] } | { text: string };
 
@@ -16,6 +16,7 @@ export interface Answers {
   flame: Flame;
   heat: Heat;
   search: SearchResult;
+  summary: Summary;
   neighbors: { previous: Hit | null; next: Hit | null };
   points: { points: PointInfo[]; rest: number };
   flows: { flows: Flow[]; rest: number };

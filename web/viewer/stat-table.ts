@@ -1,6 +1,6 @@
 /** The statistics of states or names: what each took, with a bar and the distribution of its durations. */
 
-import { h, name, shown } from "../shared/dom";
+import { h, nameOrNone, shown } from "../shared/dom";
 import { download } from "../shared/download";
 import { duration, exact, grouped, share } from "../shared/format";
 import { css } from "../shared/name-colors";
@@ -10,7 +10,7 @@ import type { Statistics, StatisticsRow } from "./protocol";
 import { keyOf } from "./sparklines";
 import type { Loads } from "./sparklines";
 
-type Key = "key" | "total" | "self" | "count" | "mean" | "median" | "p99" | "longest";
+type Key = "key" | "total" | "self" | "count" | "failed" | "mean" | "median" | "p99" | "longest";
 
 /** The powers of two between which histograms are drawn: 1 µs to 17 s. */
 const [LEAST_POWER, MOST_POWER] = [10, 34];
@@ -25,6 +25,7 @@ const TITLES: Record<Key, string> = {
   total: "total",
   self: "itself",
   count: "count",
+  failed: "failed",
   mean: "mean",
   median: "median",
   p99: "p99",
@@ -35,6 +36,7 @@ const NUMBERS: Record<Exclude<Key, "key">, (row: StatisticsRow) => bigint | null
   total: (row) => integer(row.total_ns ?? row.total),
   self: (row) => integer(row.self_ns ?? row.self),
   count: (row) => BigInt(row.count),
+  failed: (row) => integer(row.failed),
   mean: (row) => integer(row.mean_ns),
   median: (row) => integer(row.median_ns),
   p99: (row) => (row.count < P99_FROM ? null : integer(row.p99_ns)),
@@ -43,6 +45,23 @@ const NUMBERS: Record<Exclude<Key, "key">, (row: StatisticsRow) => bigint | null
 
 function integer(value: string | number | null | undefined): bigint | null {
   return value === null || value === undefined ? null : BigInt(typeof value === "number" ? Math.round(value) : value);
+}
+
+/** A part of a row's time. */
+export interface Part {
+  name: string;
+  share: number;
+  pixel: number;
+}
+
+/** What depends on the file that the rows are of. */
+export interface RowActions {
+  /** The colour of a row, as a pixel. */
+  color(row: StatisticsRow, by: string): number | null;
+  /** The states that a row's time consists of, in the order of stacking. */
+  parts(row: StatisticsRow): Part[];
+  /** What a click on a row does; null if nothing. */
+  chosen(row: StatisticsRow, by: string): (() => void) | null;
 }
 
 export class StatTable {
@@ -58,14 +77,9 @@ export class StatTable {
   private before: Statistics | null = null;
   private loads: Loads | null = null;
 
-  /**
-   * @param color The colour of a row, as a pixel.
-   * @param chosen Called when a row is clicked.
-   * @param isMerged Whether what is short was merged, so that figures are not exact.
-   */
+  /** @param isMerged Whether what is short was merged, so that figures are not exact. */
   constructor(
-    private readonly color: (row: StatisticsRow, by: string) => number | null,
-    private readonly chosen: (row: StatisticsRow) => void,
+    private readonly actions: RowActions,
     private readonly isMerged: boolean,
   ) {}
 
@@ -96,20 +110,20 @@ export class StatTable {
       this.message("Nothing in this range", "Select a longer range, or press 0 to see the whole trace.");
       return;
     }
-    const unit = statistics.rows[0]!.unit ?? "ns";
+    const unit = statistics.unit ?? "ns";
     // times that samples stand for are estimates, how many samples there are is not
-    const isSampled = statistics.estimated === true || statistics.rows[0]!.unit === "ns";
+    const isSampled = statistics.estimated === true || statistics.unit === "ns";
     const nearly = { times: this.isMerged || isSampled ? "≈ " : "", counts: this.isMerged || statistics.estimated ? "≈ " : "" };
     if (this.before) {
-      this.element.replaceChildren(differenceTable(statistics, this.before, this.color, this.chosen, nearly));
+      this.element.replaceChildren(differenceTable(statistics, this.before, this.actions, nearly));
       return;
     }
-    const columns = (["total", "self", "count", "mean", "median", "p99", "longest"] as const).filter((key) => statistics.rows.some((row) => NUMBERS[key](row) !== null));
+    const columns = (["total", "self", "count", "failed", "mean", "median", "p99", "longest"] as const).filter((key) => statistics.rows.some((row) => (key === "failed" ? row.failed : NUMBERS[key](row) !== null)));
     const rows = [...statistics.rows];
     const wanted = this.sorted ?? (columns.includes("self") ? "self" : "total");
     const sorted = wanted === "key" || columns.includes(wanted) ? wanted : columns[0]!;
     this.shownBy = sorted;
-    if (sorted === "key") rows.sort((a, b) => (a.key < b.key ? -1 : 1));
+    if (sorted === "key") rows.sort((a, b) => ((a.key ?? "") < (b.key ?? "") ? -1 : 1));
     else {
       const value = NUMBERS[sorted];
       rows.sort((a, b) => compare(value(b), value(a)));
@@ -119,42 +133,54 @@ export class StatTable {
     let whole = 0;
     for (const row of rows) whole += Number(NUMBERS.self(row) ?? 0n);
     const shareOf = (row: StatisticsRow) => (hasShares ? (row.share ?? 0) : whole ? Number(NUMBERS.self(row) ?? 0n) / whole : 0);
+    const shareAfter = columns.includes("self") ? "self" : "total";
     const isKinds = new Set(rows.map(({ kind }) => kind)).size > 1;
     const head = h("tr", {}, this.head("key", statistics.by));
     for (const key of columns) {
       head.append(this.head(key, TITLES[key]));
-      if (key === (hasShares ? "total" : "self")) head.append(h("th", { class: "part", title: hasShares ? "of the time in any state" : "of all time, each moment counted once" }, "share"));
+      if (key === shareAfter) head.append(h("th", { class: "part", title: hasShares && shareAfter === "total" ? "of the time in any state" : "of all time, each moment counted once" }, "share"));
     }
     const hasHistograms = rows.some((row) => row.histogram?.[1].length);
     if (hasHistograms) head.append(h("th", { class: "wide", title: "1 µs to 17 s, logarithmic; the height is the square root of the count" }, "durations"));
+    const hasParts = rows.some((row) => row.states);
+    if (hasParts) head.append(h("th", { class: "states", title: "What they did for how much of their time" }, "time in states"));
+    const hasBlocks = rows.some((row) => row.blocks?.length);
+    if (hasBlocks) head.append(h("th", { class: "blocks", title: "Code whose steps blocked the event loop" }, "blocked the loop"));
     const { loads } = this;
     const isSpans = rows.some((row) => row.bars);
     const isOver = loads !== null || isSpans;
     if (isOver) head.append(h("th", { class: "wide over", title: `How many are ${isSpans ? "open" : "in the state"} at once; the highest bar is the greatest of the row` }, "over the range"));
     const amount = (value: bigint | null) => (value === null ? "–" : unit === "ns" ? duration(value) : grouped(Number(value)));
     const body = rows.slice(0, MOST_ROWS).map((row) => {
-      const pixel = this.color(row, statistics.by);
+      const pixel = this.actions.color(row, statistics.by);
       const made = h(
         "tr",
         { attributes: { tabindex: "0", "aria-selected": String(this.lit === row.key) } },
-        h("td", { class: "key" }, pixel === null ? null : h("i", { class: "swatch", style: `background:${css(pixel)}` }), name(row.key, { title: row.key }), isKinds || row.entity ? h("span", { class: "faint" }, [row.kind, row.entity].filter(Boolean).join(" · ")) : null),
+        h("td", { class: "key" }, pixel === null ? null : h("i", { class: "swatch", style: `background:${css(pixel)}` }), nameOrNone(row.key, { title: row.key ?? "" }), isKinds || row.entity ? h("span", { class: "faint" }, [row.kind, row.entity].filter(Boolean).join(" · ")) : null),
       );
       for (const key of columns) {
         const value = NUMBERS[key](row);
-        const sign = value === null ? "" : key === "count" ? nearly.counts : nearly.times;
-        const text = sign + (key === "count" ? grouped(row.count) : amount(value));
-        made.append(h("td", { class: key, title: value !== null && key !== "count" && unit === "ns" ? exact(value) : "" }, text));
-        if (key !== (hasShares ? "total" : "self")) continue;
+        const isCount = key === "count" || key === "failed";
+        const sign = value === null ? "" : isCount ? nearly.counts : nearly.times;
+        const text = sign + (isCount ? grouped(Number(value)) : amount(value));
+        made.append(h("td", { class: key, title: value !== null && !isCount && unit === "ns" ? exact(value) : "" }, text));
+        if (key !== shareAfter) continue;
         const part = shareOf(row);
         const bar = h("i", { style: `width:${Math.min(100, 100 * part).toFixed(1)}%${pixel === null ? "" : `;background:${css(pixel)}`}` });
         made.append(h("td", { class: "part" }, h("span", {}, nearly.times + share(part)), h("span", { class: "bar" }, bar)));
       }
       if (hasHistograms) made.append(h("td", { class: "wide" }, row.histogram ? histogram(row.histogram, pixel) : null));
+      if (hasParts) made.append(h("td", { class: "states" }, this.parts(row)));
+      if (hasBlocks) made.append(blocks(row));
       if (isOver) {
         const bars = row.bars ?? loads?.get(keyOf(row));
         made.append(h("td", { class: "wide over" }, bars ? sparkline(bars, pixel) : null));
       }
-      const choose = () => this.chosen(row);
+      const choose = this.actions.chosen(row, statistics.by);
+      if (!choose) {
+        made.classList.add("still");
+        return made;
+      }
       made.addEventListener("click", choose);
       made.addEventListener("keydown", (event) => {
         if (event.key === "Enter") choose();
@@ -173,13 +199,19 @@ export class StatTable {
   save(): void {
     if (!this.statistics) return;
     const quote = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-    const fields = ["kind", "key", "entity", "count", "total_ns", "self_ns", "share", "mean_ns", "median_ns", "p99_ns", "min_ns", "max_ns"] as const;
+    const fields = ["kind", "key", "entity", "count", "failed", "total_ns", "self_ns", "share", "mean_ns", "median_ns", "p99_ns", "min_ns", "max_ns"] as const;
     const lines = this.inOrder.map((row) => fields.map((field) => quote(String(row[field] ?? ""))).join(","));
     download("statistics.csv", new Blob([[fields.join(","), ...lines].join("\n"), "\n"], { type: "text/csv" }));
   }
 
+  private parts(row: StatisticsRow): HTMLElement {
+    const parts = this.actions.parts(row);
+    const title = [...parts].sort((a, b) => b.share - a.share).map((part) => `${part.name} ${share(part.share)}`).join(", ");
+    return h("span", { class: "bar", title: shown(title) }, ...parts.map((part) => h("i", { style: `width:${(100 * part.share).toFixed(2)}%;background:${css(part.pixel)}` })));
+  }
+
   private head(key: Key, title: string): HTMLElement {
-    const sort = h("button", { class: "bare", on: { click: () => this.sort(key) } }, title);
+    const sort = h("button", { class: "bare printed", on: { click: () => this.sort(key) } }, title);
     return h("th", { class: key, attributes: { scope: "col", "aria-sort": key !== this.shownBy ? "none" : key === "key" ? "ascending" : "descending" } }, sort);
   }
 
@@ -192,6 +224,13 @@ export class StatTable {
 function compare(one: bigint | null, other: bigint | null): number {
   const [a, b] = [one ?? -1n, other ?? -1n];
   return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** What blocked an event loop for most of a row's time, and how much of it that was. */
+function blocks(row: StatisticsRow): HTMLElement {
+  const total = Math.max(1, Number(row.total_ns ?? 0));
+  const texts = (row.blocks ?? []).map(({ code, time_ns }) => `${code} ${share(Number(time_ns) / total)}`);
+  return h("td", { class: "blocks", title: shown(texts.join("\n")) }, texts.length ? shown(texts[0]! + (texts.length > 1 ? ` and ${texts.length - 1} more` : "")) : "");
 }
 
 const SVG = "http://www.w3.org/2000/svg";

@@ -2,7 +2,7 @@
 
 import { withoutAddresses } from "../shared/addresses";
 import { button, h, setText, shown } from "../shared/dom";
-import { UNIT_NS, duration, exact, grouped, instant } from "../shared/format";
+import { UNIT_NS, duration, exact, grouped } from "../shared/format";
 import { listen as listenToHands } from "../shared/gestures";
 import { parsed, plain } from "../shared/heat-model";
 import { icon } from "../shared/icon";
@@ -21,9 +21,9 @@ import { recall, remember } from "./address";
 import type { Recalled } from "./address";
 import { Answers } from "./answers";
 import type { By } from "./answers";
-import { tip } from "./facts";
+import { tip, withTimes } from "./facts";
 import { FileLane, PackedLane, SpanLane, TileLane } from "./lanes";
-import { quoted } from "./command";
+import { input, quoted } from "./command";
 import type { FileModel } from "./model";
 import { Picture } from "./picture";
 import { savePicture } from "./picture-file";
@@ -137,6 +137,8 @@ export class ViewerPage {
         light: (name) => this.lightName(name),
         goTo: (file, finding) => this.goTo(file, finding),
         longest: (name) => void this.goToLongest(name),
+        showLane: (lane) => this.showLane(lane),
+        examined: () => void this.askAgain(),
         select: (file, hit) => this.goToHit(file, hit),
         goToEnd: (file, lane, row, ns) => void this.goToEnd(file, lane, row, ns),
       },
@@ -157,7 +159,8 @@ export class ViewerPage {
     listenToKeys(keys, this.session.tree.canvas);
     for (const menu of [this.laneMenu, this.saving]) openByKeys(menu);
     document.addEventListener("keydown", (event) => this.typeNumber(event), { capture: true });
-    addEventListener("popstate", () => this.restore(recall()));
+    // what is searched for is no place to go back to
+    addEventListener("popstate", () => this.restore({ ...recall(), search: this.field.text }));
     void this.start();
   }
 
@@ -201,21 +204,25 @@ export class ViewerPage {
   private async follow(): Promise<void> {
     for (;;) {
       const isGrowing = this.session.info.files.some(({ status }) => status === "reading" || status === "following");
-      if (this.source.isEmbedded || !isGrowing) return;
+      if (!isGrowing) return;
       await new Promise((resolve) => setTimeout(resolve, document.hidden ? 4 * POLL_MS : POLL_MS));
-      try {
-        const info = await this.source.session();
-        if (this.wasBroken) {
-          this.wasBroken = false;
-          this.showFiles();
-        }
-        if (!info) continue;
-        const unread = this.session.update(info);
-        await this.readLanes(unread);
-      } catch {
-        this.wasBroken = true;
+      await this.askAgain();
+    }
+  }
+
+  /** Asks for the session: files may have grown, or damage may have been found in them. */
+  private async askAgain(): Promise<void> {
+    if (this.source.isEmbedded) return;
+    try {
+      const info = await this.source.session();
+      if (this.wasBroken) {
+        this.wasBroken = false;
         this.showFiles();
       }
+      if (info) await this.readLanes(this.session.update(info));
+    } catch {
+      this.wasBroken = true;
+      this.showFiles();
     }
   }
 
@@ -295,7 +302,7 @@ export class ViewerPage {
     session.fitLanes(this.pointer?.y ?? null);
     this.tour?.rested();
     this.answers.answer();
-    const command = this.command();
+    const { command } = this.answers;
     this.status.show("", command);
     setText(this.sameAs, command === null ? "" : "Same as the command");
     this.showNotice();
@@ -308,10 +315,6 @@ export class ViewerPage {
       // unless another question has come in its place, or an answer that changes what is shown is still to come
       void answering.then(() => answering === this.answers.answering && this.answers.isSettled && this.drawn());
     }
-  }
-
-  private command(): string | null {
-    return this.source.isEmbedded ? null : this.answers.command;
   }
 
   // what the session is ---------------------------------------------------------------------------
@@ -341,7 +344,7 @@ export class ViewerPage {
       notices.push({ key: "", title: "No answer.", text: this.wasBroken ? "The server has ended or does not answer; what is on the page stays." : session.tiles.problem, actions: [] });
     }
     const { damage } = session.tiles;
-    if (damage) notices.push({ key: `damage ${damage.text}`, title: "Damaged.", text: `${this.withTimes(session.files[damage.file]!, damage.text)}. What cannot be read is hatched.`, actions: [] });
+    if (damage) notices.push({ key: `damage ${damage.text}`, title: "Damaged.", text: `${withTimes(session, session.files[damage.file]!, damage.text)}. What cannot be read is hatched.`, actions: [] });
     for (const file of session.files) {
       const apart = session.apartNs(file);
       if (apart === null) continue;
@@ -361,7 +364,7 @@ export class ViewerPage {
         const total = info.total_bytes ? ` of ${megabytes(info.total_bytes)}` : "";
         notices.push({ key: "", title: "Reading", text: `${info.name}, ${isRead ? "all of it: the lanes are being finished" : `${megabytes(info.read_bytes)}${total}; what is read is drawn`}.`, actions: [], ...(info.total_bytes ? { part: info.read_bytes / info.total_bytes } : {}) });
       }
-      if (info.error && file.table) notices.push({ key: `error ${info.name} ${info.error}`, title: "Not complete.", text: this.withTimes(file, info.error), actions: [] });
+      if (info.error && file.table) notices.push({ key: `error ${info.name} ${info.error}`, title: "Not complete.", text: withTimes(session, file, info.error), actions: [] });
       const { missing } = this.source;
       if (missing) notices.push({ key: "missing", title: "Not everything is here.", text: missing, actions: [] });
       if (info.aligned === "start") {
@@ -373,7 +376,8 @@ export class ViewerPage {
           actions: [["Hide it", () => this.hideFile(file)]],
         });
       }
-      if (info.lost_ns.length) {
+      // that samples are missing concerns few: it is with what is to be read with care
+      if (info.lost_ns.length && info.lost_of === null) {
         const lost = info.lost_ns.length + info.lost_rest;
         notices.push({ key: `lost ${info.name}`, title: "Not everything was recorded.", text: `${info.name} has ${lost === 1 ? "a range in which something is missing; it is hatched" : `${grouped(lost)} ranges in which something is missing; they are hatched`}.`, actions: [] });
       }
@@ -400,14 +404,6 @@ export class ViewerPage {
       ...(close ? [close] : []),
     );
     this.notice.style.setProperty("--part", first.part === undefined ? "0" : String(first.part));
-  }
-
-  /** A sentence of the server with its ranges of a file's time as the page writes times. */
-  private withTimes(file: FileModel, text: string): string {
-    return text.replace(/from (-?\d{1,19}) ns to (-?\d{1,19}) ns/g, (_, ...ends: string[]) => {
-      const [from, to] = ends.slice(0, 2).map((ns) => instant(this.session.inView(file, BigInt(ns)), 9));
-      return `from ${from} to ${to}`;
-    });
   }
 
   /** What is shown instead of lanes. */
@@ -554,8 +550,8 @@ export class ViewerPage {
     const perPixel = session.perPixel;
     const time = session.scene.fileTime(lane.file, x * perPixel);
     const width = Math.max(1, Math.round(perPixel));
-    const isClosed = lane.kind === "packed" && !lane.open;
-    const at = await session.source.ask("at", { file: lane.file.index, layout: lane.file.table!.layout, lane: lane.index, row: isClosed ? null : row, time, width }, signal);
+    const isTogether = lane.kind === "group" || (lane.kind === "packed" && !lane.open);
+    const at = await session.source.ask("at", { file: lane.file.index, layout: lane.file.table!.layout, lane: lane.index, row: isTogether ? "all" : row, time, width }, signal);
     return { lane, row, at };
   }
 
@@ -712,15 +708,24 @@ export class ViewerPage {
     this.redraw();
   }
 
-  private nextHit(step: 1 | -1): number {
-    const next = this.search.next(step);
-    if (!next) return 0;
-    const thing = this.session.thingOf(next.found.file, next.found.hit);
-    if (!thing) return 0;
-    this.step();
-    this.session.select(thing);
-    this.session.reveal(thing);
-    return next.rank;
+  private async nextHit(step: 1 | -1): Promise<number> {
+    // a key that repeats steps as fast as there are answers
+    if (this.isStepping) return 0;
+    this.isStepping = true;
+    try {
+      const next = await this.search.next(step);
+      const thing = next && this.session.thingOf(next.found.file, next.found.hit);
+      if (!thing) return 0;
+      this.step();
+      this.session.select(thing);
+      this.session.reveal(thing);
+      return next.rank;
+    } catch (reason) {
+      if (!(reason instanceof DOMException)) this.sayWhy(reason);
+      return 0;
+    } finally {
+      this.isStepping = false;
+    }
   }
 
   /** Lights a name and nothing else. */
@@ -730,18 +735,11 @@ export class ViewerPage {
     this.redraw();
     clearTimeout(this.searching);
     const { search } = this;
-    void search
-      .look(name ?? "")
-      // the names that are searched have the addresses of objects
-      .then((isDone) => (isDone && !search.hits.length && name?.includes(">") ? search.look(name.slice(0, name.indexOf(">"))) : isDone))
+    void (name === null ? search.look("") : search.lookForLongest(name))
       .then((isDone) => {
         if (!isDone) return;
-        // the longest first
-        const exactly = this.search.hits.filter(({ hit }) => withoutAddresses(hit.name) === name);
-        exactly.sort((a, b) => Number(BigInt(b.hit.end_ns) - BigInt(b.hit.start_ns) - (BigInt(a.hit.end_ns) - BigInt(a.hit.start_ns))));
-        this.search.hits = exactly;
-        this.field.report(name === null ? "" : `${grouped(exactly.length)} lit, the longest first`);
-        this.picture.bins = this.search.bins;
+        this.field.report(name === null ? "" : `${grouped(search.count)} lit, the longest first`);
+        this.picture.bins = search.bins;
         this.picture.hits = [];
         this.redraw();
       })
@@ -779,6 +777,18 @@ export class ViewerPage {
     this.step();
     this.session.select(thing);
     this.session.reveal(thing);
+  }
+
+  /** Marks a lane, which the answers are then about. */
+  private showLane(lane: TileLane): void {
+    const { session } = this;
+    this.step();
+    session.select(null);
+    session.tree.reveal(lane, 0, Math.min(lane.height(), session.tree.heightPx / 2));
+    session.tree.current = lane;
+    this.speakOf(lane);
+    this.answers.invalidate();
+    this.redraw();
   }
 
   /** Selects what is at the other end of an arrow. */
@@ -824,18 +834,16 @@ export class ViewerPage {
     this.lightName(null);
     try {
       // another search may have begun meanwhile
-      if (!(await this.search.look(name))) return;
+      if (!(await this.search.lookForLongest(name))) return;
     } catch (reason) {
       if (!(reason instanceof DOMException)) this.sayWhy(reason);
       return;
     }
-    const found = this.search.hits.filter(({ hit }) => withoutAddresses(hit.name) === name);
-    let best = found[0];
-    for (const each of found) if (BigInt(each.hit.end_ns) - BigInt(each.hit.start_ns) > BigInt(best!.hit.end_ns) - BigInt(best!.hit.start_ns)) best = each;
+    const [best] = this.search.hits;
     void this.search.look("");
     const thing = best && this.session.thingOf(best.file, best.hit);
     if (!thing) {
-      this.say(`${name} is not drawn`);
+      this.say(`${name || "(none)"} is not drawn`);
       return;
     }
     this.step();
@@ -957,6 +965,8 @@ export class ViewerPage {
     if (!this.picture) return;
     this.picture.recolor();
     this.answers.recolor();
+    // paper does not wait for a frame
+    if (this.theme?.printing) this.draw();
     this.redraw();
   }
 
@@ -1069,7 +1079,7 @@ export class ViewerPage {
     event.preventDefault();
     const names = [...(event.dataTransfer?.files ?? [])].map(({ name }) => quoted(name));
     if (!names.length) return;
-    const known = this.session.files.map(({ info }) => quoted(info.path || info.name));
+    const known = this.session.files.map((file) => input(file) ?? quoted(file.info.name));
     this.drop = `meantime view ${[...(this.source.isEmbedded ? [] : known), ...names].join(" ")}`;
     this.showNotice();
   }

@@ -4,7 +4,7 @@ import { h, name, replaceContent, shown } from "../shared/dom";
 import { duration, exact, grouped, instant, share } from "../shared/format";
 import { plain } from "../shared/heat-model";
 import { css } from "../shared/name-colors";
-import { quoted } from "./command";
+import { input, quoted } from "./command";
 import type { TileLane } from "./lanes";
 import type { FileModel } from "./model";
 import type { Why } from "./protocol";
@@ -111,7 +111,8 @@ export class WhyTab {
     const found = await session.source.ask("why", { file: file.index, layout: file.table!.layout, lane: subject.lane?.index, thread: subject.lane ? "" : this.typed, ...range }, signal);
     this.found = found;
     const options = isAll ? "" : ` --from ${plain(subject.from - start)} --to ${plain(subject.to - start)}`;
-    this.command = `meantime why ${quoted(file.info.path)} --thread ${quoted(found.threads[found.thread]!.tid)}${options}`;
+    const read = input(file);
+    this.command = read === null ? null : `meantime why ${read} --thread ${quoted(found.threads[found.thread]!.tid)}${options}`;
     this.draw();
   }
 

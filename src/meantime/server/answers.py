@@ -12,23 +12,26 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
+from meantime.attribute_paths import REQUESTS
 from meantime.errors import TimeRangeError, UsageError
 from meantime.kernels.calls import count_states
 from meantime.kernels.pixel_columns import state_load
 from meantime.names import merged_names
 from meantime.query.durations import span_statistics
 from meantime.query.findings import findings
+from meantime.query.groups import group_statistics
 from meantime.query.offsets.fold import Fold
 from meantime.query.offsets.gather import Choice, kind_of, offset_map
 from meantime.query.parts import extent_of
 from meantime.query.sampled_states import with_sampled_states
+from meantime.query.services import service_statistics
 from meantime.query.stacks import left_heavy
 from meantime.query.statistics import state_quarks, state_statistics
 from meantime.query.threads import thread_quarks
 from meantime.query.trees import by_name, call_tree
 from meantime.server.places import clip
 from meantime.views.heatmap.document import document as heat_document
-from meantime.views.state_classes import is_quiet
+from meantime.views.state_classes import class_of, is_quiet, rank
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,10 +41,12 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s
     from meantime.history import History
     from meantime.history.spans import SpanTable
+    from meantime.query.groups import Group, Grouping, GroupStatistics
     from meantime.query.offsets.map import Kind
+    from meantime.query.services import ServiceGroup, ServiceGrouping, ServiceStatistics
     from meantime.server.lanes import LaneTree
 
-__all__ = ["Asked", "flame", "flows", "heat", "stands_out", "statistics"]
+__all__ = ["Asked", "flame", "flows", "heat", "stands_out", "statistics", "summary"]
 
 _MOST_ROWS = 1_000
 _MOST_NODES = 50_000
@@ -54,6 +59,10 @@ _BARS = 64
 _BINS = 512
 # What sums of parts of bins may be off by, in hundredths of the highest bar.
 _ROUNDING = 1e-6
+_SPAN_GROUPINGS = ("name", "category", "thread")
+_OF_SERVICES = ("service", "operation")
+_GROUPINGS = ("request", "function", "site", *_OF_SERVICES)
+_LOOPS = "Loops"
 _MAPPED = {
     "state": "states",
     "packed": "states",
@@ -97,10 +106,13 @@ def statistics(
     chosen = None if lanes is None else tree.quarks(lanes)
     if by in {"state", "entity"}:
         return _state_statistics(tree, by, (start_ns, end_ns), chosen, progress)
-    if by not in {"name", "category", "thread"}:
-        raise UsageError(
-            f"unknown grouping {by[:40]!r}; choose state, entity, name, category, thread"
-        )
+    if by in _GROUPINGS:
+        if chosen is not None:
+            raise UsageError(f"statistics by {by} are of all lanes")
+        return _group_statistics(history, by, start_ns, end_ns)
+    if by not in _SPAN_GROUPINGS:
+        known = ", ".join(["state", "entity", *_SPAN_GROUPINGS, *_GROUPINGS])
+        raise UsageError(f"unknown grouping {by[:40]!r}; choose {known}")
     if not len(thread_quarks(history)) and len(history.samples()):
         return _sample_statistics(history, start_ns, end_ns, chosen)
     grouping = cast("Literal['name', 'category', 'thread']", by)
@@ -177,6 +189,61 @@ def _state_statistics(
         "transitions": [list(each) for each in found.transitions[:_MOST_ROWS]],
         "estimated": history is not tree.history,
     }
+
+
+def _group_statistics(history: History, by: str, start_ns: int, end_ns: int) -> dict[str, Any]:
+    """Return statistics of requests and tasks, or of services and their operations."""
+    found: GroupStatistics | ServiceStatistics
+    if by in _OF_SERVICES:
+        of_services = cast("ServiceGrouping", by)
+        found = service_statistics(history, by=of_services, start_ns=start_ns, end_ns=end_ns)
+        rows = [_service_row(row) for row in found.rows]
+    else:
+        grouping = cast("Grouping", by)
+        found = group_statistics(history, by=grouping, start_ns=start_ns, end_ns=end_ns)
+        of_kind: dict[str, int] = {}
+        for row in found.rows:
+            of_kind[row.kind] = of_kind.get(row.kind, 0) + row.total_ns
+        rows = [_group_row(row, of_kind[row.kind]) for row in found.rows]
+    return {
+        "by": by,
+        "range_ns": list(found.range_ns),
+        "rows": rows[:_MOST_ROWS],
+        "rest": max(0, len(rows) - _MOST_ROWS),
+        "transitions": [],
+    }
+
+
+def _group_row(row: Group, kind_ns: int) -> dict[str, Any]:
+    """Return requests or tasks; their share is that of the time of all of their kind."""
+    content = asdict(row)
+    states, blocks = content.pop("state_ns"), content.pop("block_ns")
+    return {
+        **content,
+        "share": row.total_ns / kind_ns if kind_ns else 0.0,
+        "states": [
+            {
+                "state": name,
+                "time_ns": time_ns,
+                "class": None if (found := class_of(name)) is None else found.name,
+                "rank": rank(name),
+            }
+            for name, time_ns in states.items()
+        ],
+        "blocks": [{"code": code, "time_ns": time_ns} for code, time_ns in blocks.items()],
+    }
+
+
+def _service_row(row: ServiceGroup) -> dict[str, Any]:
+    content = asdict(row)
+    service, operation = content.pop("service"), content.pop("operation")
+    content["self_ns"] = content.pop("own_ns")
+    if not row.count:
+        # no request of the service is in the range, but spans of it are
+        content |= {"median_ns": None, "p99_ns": None, "max_ns": None}
+    if operation is None:
+        return {**content, "key": service}
+    return {**content, "key": operation, "kind": service}
 
 
 def _sample_statistics(
@@ -333,6 +400,41 @@ def _active_states(history: History, choice: Choice, range_ns: tuple[int, int]) 
     found = set(history.shares(quarks, *part).value.to_list()) - {None}
     active = sorted(str(name) for name in found if not is_quiet(str(name)))
     return tuple(map(escape, active)) or ("*",)
+
+
+def summary(tree: LaneTree, asked: Asked) -> dict[str, Any]:
+    """Return for how long event loops ran in a range, and how many requests there were.
+
+    Each is None without such lanes.
+    """
+    history = tree.history
+    begin_ns, finish_ns = history.bounds
+    start_ns = begin_ns if asked.start_ns is None else asked.start_ns
+    end_ns = finish_ns if asked.end_ns is None else asked.end_ns
+    loops = history.quarks(f"{_LOOPS}/*")
+    found: dict[str, Any] = {"loop_ns": None, "running_ns": None, "requests": None}
+    part = clip(history, start_ns, end_ns)
+    if part is None:
+        return found
+    if len(loops):
+        shares = history.shares(loops, *part)
+        names = [None if name is None else class_of(str(name)) for name in shares.value.to_list()]
+        in_state = np.array([name is not None for name in shares.value.to_list()], np.bool_)
+        runs = np.array([name is not None and name.name == "running" for name in names], np.bool_)
+        found["loop_ns"] = int(shares.ns[in_state].sum())
+        found["running_ns"] = int(shares.ns[runs].sum())
+    for block in tree.blocks.get("packed", []):
+        of_requests = [
+            index
+            for index, lane in enumerate(block.lanes)
+            if history.attributes.path(int(block.of_lane(index)[0]))[0] == REQUESTS
+        ]
+        for index in of_requests:
+            first, last = block.row_offsets[index : index + 2]
+            is_own = (block.row >= first) & (block.row < last)
+            is_in = (block.start_ns < end_ns) & (block.end_ns > start_ns) & is_own
+            found["requests"] = (found["requests"] or 0) + int(np.count_nonzero(is_in))
+    return found
 
 
 def stands_out(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_paths import CPUS
+from meantime.attribute_paths import CPUS, REQUESTS, TASKS
 from meantime.attributes import ANY, format_path, parse_pattern
 from meantime.columns import distinct
 from meantime.errors import UsageError
@@ -16,6 +16,7 @@ from meantime.server.lane_blocks import SpanBlock
 from meantime.server.lane_layout import LaneLayout
 from meantime.server.lane_names import handles
 from meantime.server.span_overview import Outermost, SpanOverview
+from meantime.service_spans import SERVICE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,6 +38,19 @@ class LaneTree(LaneLayout):
     _overviews: dict[int, SpanOverview | None] = field(default_factory=dict)
     _outermost: dict[int, Outermost] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
+
+    @property
+    def groupings(self) -> list[str]:
+        """By what statistics can be, besides those of states and spans."""
+        found = []
+        attributes = self.history.attributes
+        if attributes.find(REQUESTS) is not None:
+            found.append("request")
+        if attributes.find(TASKS) is not None:
+            found += ["function", "site"]
+        if any(lane.declaration.entity_kind == SERVICE for lane in self.history.lanes):
+            found += ["service", "operation"]
+        return found
 
     def overview(self, block: SpanBlock) -> SpanOverview | None:
         """Return the sums of a block's spans that wide tiles are made of, if that saves time.

@@ -155,6 +155,8 @@ def page(session: Session, *, most_bytes: int) -> Iterator[bytes]:
     ]
     for each in head["files"]:
         each["layout"] = 1
+        # a page is handed on: commands name the file, not where its author had it
+        each["path"] = each["path"] and each["name"]
     fixed_bytes += sum(map(len, lanes)) + len(json_text(document(head))) + len(json_text(notes))
     for _ in range(_ATTEMPTS):
         size = fixed_bytes + sum(content.size() for content in contents)

@@ -12,10 +12,21 @@ if TYPE_CHECKING:
 
     from meantime.server.lanes import LaneTree
 
-__all__ = ["MOST_TEXT", "lanes_of", "limit", "optional", "part_of", "range_of", "whole"]
+__all__ = [
+    "MOST_NAME",
+    "MOST_TEXT",
+    "lanes_of",
+    "limit",
+    "optional",
+    "part_of",
+    "range_of",
+    "whole",
+]
 
 # The longest text that is searched for.
 MOST_TEXT = 1_000
+# The longest name whose occurrences are searched for.
+MOST_NAME = 20_000
 _MOST_LIMIT = 10_000
 
 
@@ -92,5 +103,5 @@ def range_of(parameters: Mapping[str, str]) -> tuple[int | None, int | None]:
     """
     start_ns, end_ns = optional(parameters, "from"), optional(parameters, "to")
     if start_ns is not None and end_ns is not None and end_ns <= start_ns:
-        raise UsageError("the range is empty: from is before to")
+        raise UsageError("the range is empty: from must be before to")
     return start_ns, end_ns

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from meantime.columns import distinct
 from meantime.errors import InputError, UsageError
 from meantime.extent import format_handle
 from meantime.query.threads import thread_of, thread_title
@@ -48,8 +49,15 @@ def clip(history: History, start_ns: int, end_ns: int) -> tuple[int, int] | None
     return (start_ns, end_ns) if start_ns < end_ns else None
 
 
-def at(tree: LaneTree, lane: int, row: int, time_ns: int, width_ns: int) -> dict[str, Any]:
+def at(tree: LaneTree, lane: int, row: int | None, time_ns: int, width_ns: int) -> dict[str, Any]:
     """Return what is at a time of a row, and how [time_ns, time_ns + width_ns) divides.
+
+    Args:
+        tree: The lanes.
+        lane: The lane.
+        row: The row; None is all rows of a lane of entities, which then have shares together.
+        time_ns: The time.
+        width_ns: How long the part is.
 
     Raises:
         LookupError: If there is no such lane or row.
@@ -57,7 +65,7 @@ def at(tree: LaneTree, lane: int, row: int, time_ns: int, width_ns: int) -> dict
     if not 0 <= lane < len(tree.lanes):
         raise LookupError(f"there is no lane {lane}")
     found = tree.lanes[lane]
-    if row < 0 or row >= max(1, found.rows):
+    if row is not None and not 0 <= row < max(1, found.rows):
         raise LookupError(f"lane {lane} has no row {row}")
     if width_ns < 1 or time_ns + width_ns > MAX_NS:
         raise UsageError("the width is at least 1 ns, and ends within 64 bits")
@@ -65,14 +73,14 @@ def at(tree: LaneTree, lane: int, row: int, time_ns: int, width_ns: int) -> dict
     answer: dict[str, Any] = {
         "kind": found.kind,
         "lane": lane,
-        "row": row,
+        "row": row or 0,
         "path": path,
         "handle": format_handle(path, time_ns) if path else "",
         "item": None,
     }
-    spot = Spot(row, time_ns, time_ns + width_ns)
-    if found.kind == "group":
-        return answer | _group_at(tree, lane, spot)
+    spot = Spot(row or 0, time_ns, time_ns + width_ns)
+    if found.kind == "group" or (found.kind == "packed" and row is None):
+        return answer | _load_at(tree, lane, spot)
     block, index = tree.within_block(lane)
     if isinstance(block, SpanBlock):
         return answer | _spans_at(tree, block, index, spot)
@@ -125,12 +133,27 @@ def _state_at(tree: LaneTree, quark: int, spot: Spot) -> dict[str, Any]:
     return {"item": item, "shares": _shares(history, quarks, spot.start_ns, spot.end_ns)}
 
 
-def _group_at(tree: LaneTree, group: int, spot: Spot) -> dict[str, Any]:
-    below = [n for n in tree.below([group]) if tree.lanes[n].kind in {"state", "packed"}]
-    quarks = tree.quarks(below) if below else np.empty(0, np.int32)
+def _load_at(tree: LaneTree, lane: int, spot: Spot) -> dict[str, Any]:
+    """Return how many of the entities of a lane, or of a group of lanes, are in each state.
+
+    That is the shares of their states; their sum is how many there are on average.
+    """
+    flat = []
+    here = [np.empty(0, np.int32)]
+    for number in tree.below([lane]):
+        kind = tree.lanes[number].kind
+        if kind == "state":
+            flat.append(tree.lanes[number].quark)
+        elif kind == "packed":
+            block, index = tree.within_block(number)
+            first, last = block.row_offsets[index : index + 2]
+            is_here = (block.start_ns < spot.end_ns) & (block.end_ns > spot.start_ns)
+            here.append(block.quarks[is_here & (block.row >= first) & (block.row < last)])
+    quarks = np.concatenate([np.array(flat, np.int32), *here])
     if not len(quarks) or len(quarks) > _MOST_ENTITIES:
         return {"shares": []}
-    return {"shares": _shares(tree.history, quarks, spot.start_ns, spot.end_ns)}
+    found = _shares(tree.history, distinct(quarks), spot.start_ns, spot.end_ns)
+    return {"shares": [each for each in found if each["state"] is not None]}
 
 
 def _counter_at(tree: LaneTree, quark: int, spot: Spot) -> dict[str, Any]:

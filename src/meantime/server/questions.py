@@ -11,7 +11,15 @@ from meantime.errors import UsageError
 from meantime.server import answers, places
 from meantime.server.critical_path import why
 from meantime.server.moment import activity, moment
-from meantime.server.parameters import MOST_TEXT, lanes_of, limit, optional, range_of, whole
+from meantime.server.parameters import (
+    MOST_NAME,
+    MOST_TEXT,
+    lanes_of,
+    limit,
+    optional,
+    range_of,
+    whole,
+)
 from meantime.server.search import search
 
 if TYPE_CHECKING:
@@ -34,7 +42,10 @@ def _spot(parameters: Mapping[str, str]) -> tuple[int, int, int]:
 
 
 def _at(tree: LaneTree, asked: Mapping[str, str]) -> Any:
-    return places.at(tree, *_spot(asked), whole(asked, "width", 1))
+    row = None if asked.get("row") == "all" else whole(asked, "row", 0)
+    return places.at(
+        tree, whole(asked, "lane"), row, whole(asked, "time"), whole(asked, "width", 1)
+    )
 
 
 def _span(tree: LaneTree, asked: Mapping[str, str]) -> Any:
@@ -67,9 +78,17 @@ def _heat(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -
 
 def _search(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
     text = asked.get("text", "")
-    if not 0 < len(text) <= MOST_TEXT:
+    is_name = asked.get("longest") == "1"
+    if len(text) > (MOST_NAME if is_name else MOST_TEXT) or not (text or is_name):
         raise UsageError(f"the text to search for has from 1 to {MOST_TEXT} characters")
-    return search(tree, text, *range_of(asked), limit(asked, 100))
+    return search(
+        tree,
+        text,
+        *range_of(asked),
+        limit=limit(asked, 100),
+        around_ns=optional(asked, "around"),
+        longest=is_name,
+    )
 
 
 def _neighbors(tree: LaneTree, asked: Mapping[str, str]) -> Any:
@@ -88,6 +107,10 @@ def _flows(tree: LaneTree, asked: Mapping[str, str]) -> Any:
 
 def _moment(tree: LaneTree, asked: Mapping[str, str]) -> Any:
     return moment(tree, whole(asked, "time"))
+
+
+def _summary(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
+    return answers.summary(tree, _asked(tree, asked))
 
 
 def _activity(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
@@ -111,6 +134,7 @@ QUESTIONS: dict[str, Callable[[LaneTree, Mapping[str, str]], Any]] = {
 }
 LONG: dict[str, Callable[[OpenFile, LaneTree, Mapping[str, str], Progress], Any]] = {
     "statistics": _statistics,
+    "summary": _summary,
     "findings": _findings,
     "flame": _flame,
     "heat": _heat,

@@ -9,6 +9,7 @@ import numpy as np
 from meantime.columns import named
 from meantime.errors import InputError
 from meantime.history.argument_texts import joined_texts
+from meantime.names import without_addresses
 from meantime.query.lifetimes import intervals_between
 from meantime.server.places import hit
 
@@ -29,28 +30,64 @@ _MOST_TEXT = 1 << 30
 _MOST_NAMES = 200
 
 
+class _Best:
+    """The hits with the least keys, described.
+
+    Args:
+        limit: How many of them.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._best: list[tuple[int, int, dict[str, Any]]] = []
+
+    def add(self, key: Int64s, before: int, describe: Callable[[int], dict[str, Any]]) -> None:
+        """Add hits with these keys, of which so many others were added before."""
+        rows = np.arange(len(key))
+        if len(self._best) == self._limit:
+            # of hits with one key, those that were added first are kept
+            rows = rows[key < self._best[-1][0]] if self._best else rows[:0]
+        rows = rows[np.argsort(key[rows], kind="stable")[: self._limit]]
+        self._best += [(int(key[row]), before + row, describe(row)) for row in rows.tolist()]
+        self._best.sort(key=lambda each: each[:2])
+        del self._best[self._limit :]
+
+    def described(self) -> list[dict[str, Any]]:
+        """Return them, the least key first."""
+        return [each for _, _, each in self._best]
+
+
 class _Found:
-    """Hits: counted, and the first of them described.
+    """Hits: counted, and some of them described.
 
     Args:
         range_ns: The range that is searched.
         limit: How many hits are described.
+        around_ns: The first of them begin at this time or later, and as many begin before it.
+        longest: Describe the longest, whenever they are.
 
     Attributes:
         count: How many hits there are.
         names: How often each name was hit, by kind and name.
     """
 
-    def __init__(self, range_ns: tuple[int, int], limit: int) -> None:
+    def __init__(
+        self, range_ns: tuple[int, int], limit: int, around_ns: int | None, *, longest: bool
+    ) -> None:
         self.count = 0
         self.names: dict[tuple[str, str], int] = {}
         self._range_ns = range_ns
-        self._limit = limit
         self._bins = np.zeros(_BINS, np.int64)
-        self._first: list[tuple[int, int, dict[str, Any]]] = []
+        self._around_ns = around_ns
+        self._is_longest = longest
+        self._earlier = 0
+        before = 0 if around_ns is None else limit // 2
+        self._before, self._after = _Best(before), _Best(limit - before)
 
-    def add(self, start_ns: Int64s, describe: Callable[[int], dict[str, Any]]) -> None:
-        """Add hits that begin at these times; `describe` returns what one of them is."""
+    def add(
+        self, start_ns: Int64s, end_ns: Int64s, describe: Callable[[int], dict[str, Any]]
+    ) -> None:
+        """Add hits from and to these times; `describe` returns what one of them is."""
         if not len(start_ns):
             return
         low_ns, high_ns = self._range_ns
@@ -60,16 +97,22 @@ class _Found:
         into = inside.astype(np.uint64) - np.uint64(low_ns % 2**64)
         bins = (into // np.uint64(step)).astype(np.int64)
         self._bins += np.bincount(bins, minlength=_BINS)[:_BINS]
-        rows = np.arange(len(start_ns))
-        if len(self._first) == self._limit:
-            # of hits at one time, those that were added first are kept
-            rows = rows[start_ns < (self._first[-1][0] if self._first else low_ns)]
-        rows = rows[np.argsort(start_ns[rows], kind="stable")[: self._limit]]
-        self._first += [
-            (int(start_ns[row]), self.count + row, describe(row)) for row in rows.tolist()
-        ]
-        self._first.sort(key=lambda each: each[:2])
-        del self._first[self._limit :]
+        if self._is_longest:
+            self._after.add(start_ns - end_ns, self.count, describe)
+        elif self._around_ns is None:
+            self._after.add(start_ns, self.count, describe)
+        else:
+            is_after = start_ns >= self._around_ns
+            for part, best, key in (
+                (np.flatnonzero(is_after), self._after, start_ns),
+                (np.flatnonzero(~is_after)[::-1], self._before, -start_ns),
+            ):
+
+                def of_part(index: int, part: npt.NDArray[np.intp] = part) -> dict[str, Any]:
+                    return describe(int(part[index]))
+
+                best.add(key[part], self.count, of_part)
+            self._earlier += len(start_ns) - int(is_after.sum())
         self.count += len(start_ns)
 
     def count_names(self, kind: str, codes: Int32s, names: Sequence[str]) -> None:
@@ -82,9 +125,11 @@ class _Found:
     def document(self) -> dict[str, Any]:
         """Return the hits as JSON values."""
         names = sorted(self.names.items(), key=lambda each: (-each[1], each[0]))
-        hits = [described for _, _, described in self._first]
+        before = self._before.described()
+        hits = [*before[::-1], *self._after.described()]
         return {
             "count": self.count,
+            "first": self._earlier - len(before),
             "names": [
                 {"kind": kind, "name": name, "count": count}
                 for (kind, name), count in names[:_MOST_NAMES]
@@ -96,14 +141,31 @@ class _Found:
 
 
 def search(
-    tree: LaneTree, text: str, start_ns: int | None, end_ns: int | None, limit: int
+    tree: LaneTree,
+    text: str,
+    start_ns: int | None,
+    end_ns: int | None,
+    *,
+    limit: int,
+    around_ns: int | None = None,
+    longest: bool = False,
 ) -> dict[str, Any]:
-    """Return what contains a text, whatever its case: how much, and the first hits by time."""
+    """Return what contains a text, whatever its case: how much, and some of the hits.
+
+    Args:
+        tree: The lanes.
+        text: The text.
+        start_ns: Where the range begins.
+        end_ns: Where it ends.
+        limit: How many hits are described.
+        around_ns: Describe the nearest before and after this time, not the first of all.
+        longest: Find what has the text as its whole name, and describe the longest of them.
+    """
     begin_ns, finish_ns = tree.history.bounds
     start_ns = begin_ns if start_ns is None else start_ns
     end_ns = finish_ns if end_ns is None else end_ns
-    needle = text.casefold()
-    found = _Found((start_ns, end_ns), limit)
+    needle = _Needle(text, whole=longest)
+    found = _Found((start_ns, end_ns), limit, around_ns, longest=longest)
     has_arguments = _search_spans(tree, needle, start_ns, end_ns, found)
     _search_sampled(tree, needle, start_ns, end_ns, found)
     _search_states(tree, needle, start_ns, end_ns, found)
@@ -112,23 +174,48 @@ def search(
     return {**found.document(), "searched": {"arguments": has_arguments}}
 
 
-def _matching(names: Sequence[str], needle: str) -> npt.NDArray[np.bool_]:
-    return np.array([needle in name.casefold() for name in names], np.bool_)
+class _Needle:
+    """What is searched for.
+
+    Args:
+        text: The text.
+        whole: Whether it is a whole name, as statistics have it: without addresses of objects.
+
+    Attributes:
+        text: The text, without case unless it is a whole name.
+        is_whole: As given.
+    """
+
+    def __init__(self, text: str, *, whole: bool) -> None:
+        self.is_whole = whole
+        self.text = text if whole else text.casefold()
+
+    def is_in(self, name: str) -> bool:
+        """Return whether a name is, or contains, what is searched for."""
+        return (
+            without_addresses(name) == self.text if self.is_whole else self.text in name.casefold()
+        )
+
+    def matching(self, names: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Return which of some names do."""
+        return np.array([self.is_in(name) for name in names], np.bool_)
 
 
-def _search_spans(tree: LaneTree, needle: str, start_ns: int, end_ns: int, found: _Found) -> bool:
+def _search_spans(
+    tree: LaneTree, needle: _Needle, start_ns: int, end_ns: int, found: _Found
+) -> bool:
     """Add spans by name and arguments; return whether arguments were searched."""
     spans = tree.spans
     if spans is None:
         return True
     table = spans.table.select(start_ns=start_ns, end_ns=end_ns)
-    is_hit = _matching(table.name.names, needle)[table.name.codes]
+    is_hit = needle.matching(table.name.names)[table.name.codes]
     found.count_names("span", table.name.codes[is_hit], table.name.names)
     length = table.arguments_length
     searched = int(length.sum(dtype=np.int64)) <= _MOST_TEXT
-    if searched and length.any():
+    if searched and length.any() and not needle.is_whole:
         try:
-            is_hit |= _in_arguments(table, needle)
+            is_hit |= _in_arguments(table, needle.text)
         except (InputError, OSError):
             searched = False
     rows = np.flatnonzero(is_hit)
@@ -147,7 +234,7 @@ def _search_spans(tree: LaneTree, needle: str, start_ns: int, end_ns: int, found
             None if spans.numbers is None else int(spans.numbers[place]),
         )
 
-    found.add(table.start_ns[rows], describe)
+    found.add(table.start_ns[rows], table.end_ns[rows], describe)
     return searched
 
 
@@ -175,13 +262,15 @@ def _in_arguments(table: SpanTable, needle: str) -> npt.NDArray[np.bool_]:
     return is_hit
 
 
-def _search_sampled(tree: LaneTree, needle: str, start_ns: int, end_ns: int, found: _Found) -> None:
+def _search_sampled(
+    tree: LaneTree, needle: _Needle, start_ns: int, end_ns: int, found: _Found
+) -> None:
     """Add the stacks that samples show, by function."""
     for block in tree.blocks.get("stack", []):
         if block.spans.samples is None:
             continue
         table = block.spans.table.select(block.threads, start_ns=start_ns, end_ns=end_ns)
-        hits = np.flatnonzero(_matching(table.name.names, needle)[table.name.codes])
+        hits = np.flatnonzero(needle.matching(table.name.names)[table.name.codes])
         found.count_names("function", table.name.codes[hits], table.name.names)
 
         def describe(
@@ -198,14 +287,19 @@ def _search_sampled(tree: LaneTree, needle: str, start_ns: int, end_ns: int, fou
                 int(table.end_ns[row]),
             )
 
-        found.add(table.start_ns[hits], describe)
+        found.add(table.start_ns[hits], table.end_ns[hits], describe)
 
 
-def _search_states(tree: LaneTree, needle: str, start_ns: int, end_ns: int, found: _Found) -> None:
+def _search_states(
+    tree: LaneTree, needle: _Needle, start_ns: int, end_ns: int, found: _Found
+) -> None:
     """Add states of lanes and of entities by name and tags."""
     history = tree.history
     tags = np.array(
-        [any(needle in f"{value}".casefold() for value in tag.values()) for tag in history.tags],
+        [
+            not needle.is_whole and any(needle.is_in(f"{value}") for value in tag.values())
+            for tag in history.tags
+        ],
         np.bool_,
     )
     places: dict[int, tuple[int, int]] = {
@@ -217,7 +311,7 @@ def _search_states(tree: LaneTree, needle: str, start_ns: int, end_ns: int, foun
     quarks = np.array(sorted(places), np.int32)
     for batch in intervals_between(history, quarks, start_ns, end_ns):
         value = named(batch.value)
-        is_hit = np.append(_matching(value.names, needle), False)[value.codes]
+        is_hit = np.append(needle.matching(value.names), False)[value.codes]
         if tags.any():
             is_hit |= np.append(tags, False)[batch.tag] & (value.codes >= 0)
         hits = np.flatnonzero(is_hit)
@@ -232,18 +326,20 @@ def _search_states(tree: LaneTree, needle: str, start_ns: int, end_ns: int, foun
                 "state", lane, own, value[row], int(batch.start_ns[row]), int(batch.end_ns[row])
             )
 
-        found.add(batch.start_ns[hits], describe)
+        found.add(batch.start_ns[hits], batch.end_ns[hits], describe)
 
 
 def _search_entities(
-    tree: LaneTree, needle: str, start_ns: int, end_ns: int, found: _Found
+    tree: LaneTree, needle: _Needle, start_ns: int, end_ns: int, found: _Found
 ) -> None:
     """Add lanes, and entities in shared rows, by name."""
     begin_ns, finish_ns = tree.history.bounds
     lanes = [
         number
         for number, lane in enumerate(tree.lanes)
-        if lane.kind != "group" and needle in f"{lane.name} {lane.detail}".casefold()
+        if lane.kind != "group"
+        and not needle.is_whole
+        and needle.is_in(f"{lane.name} {lane.detail}")
     ]
     for number in lanes:
         key = "entity", tree.lanes[number].name
@@ -252,10 +348,11 @@ def _search_entities(
     def describe_lane(index: int) -> dict[str, Any]:
         return hit("lane", lanes[index], 0, tree.lanes[lanes[index]].name, begin_ns, finish_ns)
 
-    found.add(np.full(len(lanes), begin_ns, np.int64), describe_lane)
+    whole = np.full((2, len(lanes)), [[begin_ns], [finish_ns]], np.int64)
+    found.add(whole[0], whole[1], describe_lane)
     for block in tree.blocks.get("packed", []):
         lives = (block.start_ns < end_ns) & (block.end_ns > start_ns)
-        hits = np.flatnonzero(_matching(block.names, needle) & lives)
+        hits = np.flatnonzero(needle.matching(block.names) & lives)
         found.count_names("entity", hits.astype(np.int32), block.names)
 
         def describe(index: int, hits: Any = hits, block: Any = block) -> dict[str, Any]:
@@ -270,13 +367,15 @@ def _search_entities(
                 int(block.end_ns[each]),
             )
 
-        found.add(block.start_ns[hits], describe)
+        found.add(block.start_ns[hits], block.end_ns[hits], describe)
 
 
-def _search_points(tree: LaneTree, needle: str, start_ns: int, end_ns: int, found: _Found) -> None:
+def _search_points(
+    tree: LaneTree, needle: _Needle, start_ns: int, end_ns: int, found: _Found
+) -> None:
     """Add instants by name."""
     points = tree.history.points(start_ns=start_ns, end_ns=end_ns)
-    hits = np.flatnonzero(_matching(points.name.names, needle)[points.name.codes])
+    hits = np.flatnonzero(needle.matching(points.name.names)[points.name.codes])
     found.count_names("point", points.name.codes[hits], points.name.names)
     lane_of = {lane.quark: at for at, lane in enumerate(tree.lanes) if lane.kind == "points"}
 
@@ -287,4 +386,4 @@ def _search_points(tree: LaneTree, needle: str, start_ns: int, end_ns: int, foun
             "point", lane_of.get(int(points.quark[row])), 0, points.name[row], time_ns, time_ns
         )
 
-    found.add(points.time_ns[hits], describe)
+    found.add(points.time_ns[hits], points.time_ns[hits], describe)

@@ -13,6 +13,7 @@ from meantime.anomalies import CATALOGUE
 from meantime.errors import InputError, MeantimeError
 from meantime.history.directory import is_history, is_joined, is_stored_history
 from meantime.history_from_path import open_history
+from meantime.input_path import InputPath
 from meantime.query.aligning import Clocked, align_all
 from meantime.query.aligning_histories import align_histories
 from meantime.server.lanes import LaneTree
@@ -28,6 +29,10 @@ __all__ = ["OpenFile", "Session", "Shown"]
 
 _MOST_DAMAGE = 3
 _MOST_LOST = 10_000
+# The anomalies of a recording whose times, when its sampler did not run, are lost ranges; and those
+# whose ranges have no events.
+_SAMPLES_LOST = "samples_skipped"
+_EVENTS_LOST = {"records_lost", "records_rotated", "segment_damaged"}
 # How often a file that is followed is looked at, and how much of the time may go into reading it.
 _LOOK_S = 1.0
 _READING_SHARE = 0.5
@@ -46,12 +51,17 @@ class Shown(NamedTuple):
     Attributes:
         tree: The lanes.
         layout: Increases when lanes are numbered differently.
-        version: Increases when anything changes.
+        moment: Increases with each of them.
     """
 
     tree: LaneTree
     layout: int
-    version: int
+    moment: int
+
+    @property
+    def version(self) -> int:
+        """Increases when anything changes, as when damage is found that nobody had read before."""
+        return self.moment + len(self.tree.history.damage)
 
 
 class OpenFile:
@@ -60,6 +70,7 @@ class OpenFile:
     Attributes:
         index: Its number.
         path: Where it is; empty for a history in memory.
+        options: The options with which a command reads it as it is shown, a word each.
         name: What it is called.
         given_ns: What to add to its times, if that was given.
         messages_ns: What to add to them by messages between files, if only these relate them.
@@ -73,10 +84,12 @@ class OpenFile:
         self.given_ns = given_ns
         self.messages_ns: int | None = None
         self.path = ""
+        self.options: list[str] = []
         self._history: History | None = None
         self._source = source = store_url(source)
         if isinstance(source, str | os.PathLike):
             self.path = os.fspath(source)
+            self.options = source.options if isinstance(source, InputPath) else []
             self.name = "standard input" if self.path == "-" else Path(self.path).name
             if not (self.path == "-" or is_url(self.path) or Path(self.path).exists()):
                 raise InputError(self.path, "there is no such file")
@@ -171,6 +184,7 @@ class OpenFile:
             self.shown = Shown(tree, 1, 1)
             return
         layout = before.layout + (not tree.is_like(before.tree))
+        # above the version of the last one, whatever damage that had
         self.shown = Shown(tree, layout, before.version + 1)
 
     def _follow(self, history: History, before: object, took_s: float) -> None:
@@ -212,7 +226,9 @@ class OpenFile:
             error = "; ".join(map(str, damage[:_MOST_DAMAGE]))
         known: dict[str, Any] = {
             "name": self.name,
-            "path": self.path,
+            # standard input cannot be read again
+            "path": "" if self.path == "-" else self.path,
+            "options": self.options,
             "what": "",
             "status": self.status,
             "read_bytes": self.read_bytes,
@@ -242,6 +258,7 @@ class OpenFile:
             },
             "lost_ns": [list(each) for each in history.lost[:_MOST_LOST]],
             "lost_rest": max(0, len(history.lost) - _MOST_LOST),
+            "lost_of": _lost_of(history),
             "anomalies": [
                 {"name": name, "count": count, "explanation": CATALOGUE.get(name, "")}
                 for name, count in dict(history.anomalies).items()
@@ -250,6 +267,7 @@ class OpenFile:
                 lane.entities for lane in tree.lanes if lane.kind in {"state", "packed"}
             ),
             "facts": history.facts,
+            "groupings": tree.groupings,
             "counts": {
                 "spans": len(history.spans()),
                 "samples": len(history.samples()),
@@ -272,6 +290,13 @@ class OpenFile:
         if not found.aligned and self.messages_ns is not None:
             return self.messages_ns, "messages"
         return found.offset_ns, found.how
+
+
+def _lost_of(history: History) -> str | None:
+    """Return `samples` if these are all that is missing in the lost ranges of a history."""
+    anomalies = dict(history.anomalies)
+    is_samples = _SAMPLES_LOST in anomalies and not _EVENTS_LOST & anomalies.keys()
+    return "samples" if is_samples else None
 
 
 def _signature(path: str) -> object:
