@@ -400,6 +400,28 @@ def test_the_weights_of_samples_have_their_unit(view: View, tmp_path: Path, weig
     assert page.locator(".stat-table td.self").all_inner_texts() == expected
 
 
+def test_one_file_draws_samples_over_the_range_as_the_server_does(
+    browser: Browser, view: View, tmp_path: Path
+) -> None:
+    rows = [(7 * at, "t", ["main", "ab"[at % 3 == 0]], 1 + at % 5) for at in range(200)]
+    history = history_from_samples(rows)
+    meantime.view(history).save(tmp_path / "page.html")
+
+    def drawn(page: Page) -> list[str | None]:
+        page.keyboard.press("Shift+Digit2")
+        page.wait_for_selector(".stat-table td.over svg")
+        lines = page.locator(".stat-table td.over path:not(.base)").all()
+        return [line.get_attribute("d") for line in lines]
+
+    with browser.new_context(offline=True, viewport={"width": 1200, "height": 800}) as context:
+        page = context.new_page()
+        page.goto((tmp_path / "page.html").as_uri())
+        alone = drawn(at_rest(page))
+
+    assert alone == drawn(view(history))
+    assert len(set(alone)) == 3
+
+
 def test_the_longest_of_a_name_is_found_among_all(view: View) -> None:
     # more than a page knows at once
     short = [("a", 10 * at, 10 * at + 1) for at in range(10_050)]

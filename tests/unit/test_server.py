@@ -348,6 +348,18 @@ def test_statistics_of_groups_are_those_of_the_command() -> None:
     assert (refused.status, refused.json["error"]) == (400, "statistics by site are of all lanes")
 
 
+def test_samples_of_a_function_are_counted_over_the_range() -> None:
+    samples = [(time, "t", ["main", "ab"[time >= 48]], 1 + time % 2) for time in range(64)]
+    page = Page(history_from_samples(samples))
+
+    rows = page.get("/statistics?file=0&by=name&from=0&to=64")["rows"]
+
+    bars = {row["key"]: row["bars"] for row in rows}
+    assert bars["a"] == [50, 100] * 24 + [0] * 16
+    assert bars["b"] == [0] * 48 + [50, 100] * 8
+    assert bars["main"] == [0] * 64
+
+
 def test_a_summary_has_what_loops_and_requests_did() -> None:
     page = Page(session=demo_session())
     (server, *_) = page.session.files

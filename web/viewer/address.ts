@@ -13,6 +13,10 @@ export interface Fields {
   density: string;
   clock: string;
   folded: boolean;
+  /** How functions are shown: `heavy` or `callers`. */
+  flame: string;
+  /** The period of the heat map; null if the range decides. */
+  period: bigint | null;
 }
 
 /** Lanes are written by name; a name may have any character. */
@@ -39,6 +43,8 @@ export function remember(session: Session, fields: Fields, isStep: boolean): voi
       rows: fields.density === "normal" ? null : fields.density,
       clock: fields.clock === "start" ? null : fields.clock,
       libraries: fields.folded ? null : "unfolded",
+      flame: fields.flame === "heavy" ? null : fields.flame,
+      period: fields.period === null ? null : String(fields.period),
       open: session.toggles.join(SEPARATOR),
       move: session.files.flatMap(({ index, movedNs }) => (movedNs ? [`${index}_${movedNs}`] : [])).join(SEPARATOR),
       place: session.moves.flat().join(SEPARATOR),
@@ -87,6 +93,8 @@ export function recall(): Recalled {
     density: parts.get("rows") ?? "normal",
     clock: parts.get("clock") ?? "start",
     folded: parts.get("libraries") !== "unfolded",
+    flame: parts.get("flame") ?? "heavy",
+    period: /^[1-9]\d{0,18}$/.test(parts.get("period") ?? "") ? BigInt(parts.get("period")!) : null,
     toggles: list("open"),
     moves: list("move").flatMap((each) => {
       const found = /^(\d+)_(-?\d{1,19})$/.exec(each);

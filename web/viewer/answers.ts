@@ -31,7 +31,7 @@ import type { Part } from "./stat-table";
 import { WhyTab, isScheduled } from "./why-tab";
 
 export type By = "state" | "entity" | "name" | "category" | "thread" | "request" | "function" | "site" | "service" | "operation";
-type FlameMode = "heavy" | "callers";
+export type FlameMode = "heavy" | "callers";
 
 const FLAMES = new Set([...OF_SPANS, ...OF_SAMPLES]);
 const BYS: By[] = ["state", "entity", "name", "category", "thread"];
@@ -68,7 +68,7 @@ export class Answers {
   private readonly graph: FlameGraph;
   private readonly sandwich: Sandwich;
   private readonly flame: HTMLElement;
-  private readonly heat: HeatTab;
+  readonly heat: HeatTab;
   readonly notes: Notes;
   private readonly moment: MomentTab;
   private readonly why: WhyTab;
@@ -76,11 +76,12 @@ export class Answers {
   private readonly tools = h("span", { class: "tools" });
   /** What the facts are about. */
   private readonly about = h("div", { class: "about" });
-  private mode: FlameMode = "heavy";
+  mode: FlameMode = "heavy";
   /** Folded at first: own code would be far down in a panel. */
   readonly fold = new LibraryFold(true, () => {
     this.showTree();
-    this.changed();
+    // another command prints them
+    this.redo();
   });
   private tree: CallTree | null = null;
   private flameUnit = "ns";
@@ -285,7 +286,8 @@ export class Answers {
       if (!signal.aborted && loads.size) this.table.showLoads(loads);
     } else if (tab === "flame") {
       const found = isEmpty ? null : await session.source.ask("flame", range, signal);
-      if (found?.parent.length && this.mode === "callers") this.setCommand(file, range.lanes, "stats", " --by name");
+      // functions whose libraries are folded are in no table of a command
+      if (found?.parent.length && this.mode === "callers" && !this.fold.isOn) this.setCommand(file, range.lanes, "stats", " --by name");
       else if (found?.parent.length) this.setCommand(file, range.lanes, "flame", " -o flame.svg");
       else if (range.lanes !== undefined && !file.has(FLAMES, range.lanes)) return this.fail("flame", `The lane ${file.titleOf(range.lanes)} has neither spans nor samples. Press Esc for all lanes.`);
       else return this.fail("flame", file.info.counts.spans || file.info.counts.samples ? "Neither spans nor samples with stacks are in this range. Select a longer one, or press 0." : "A flame graph needs spans or samples; this trace has neither.");

@@ -1,12 +1,13 @@
 /** Answers from the data inside a page: the same questions that a server answers. */
 
 import { withoutAddresses } from "../shared/addresses";
+import { BARS } from "./bars";
 import type { Data, Row } from "./embedded-data";
 import { lowerBound } from "./embedded-data";
 import { heatOf } from "./embedded-heat";
 import { activityOf, momentOf } from "./embedded-moment";
 import type { Group } from "./embedded-spans";
-import { hasSpans, sampledTree, spanOf, spanTree, spansByName } from "./embedded-spans";
+import { hasSpans, sampledTree, samplesIn, spanOf, spanTree, spansByName } from "./embedded-spans";
 import type { At, EntityItem, Flame, Flow, Hit, PointInfo, SearchResult, SpanItem, StateItem, Statistics, StatisticsRow, Summary } from "./protocol";
 import type { Answers } from "./source";
 
@@ -17,6 +18,8 @@ const BINS = 512;
 /** What sums of parts of bars may be off by, in hundredths of the highest. */
 const ROUNDING = 1e-6;
 const MOST_ROWS = 1000;
+/** So many functions have bars. */
+const MOST_BARS = 300;
 
 export class Answering {
   constructor(private readonly data: Data) {}
@@ -289,10 +292,7 @@ export class Answering {
         max_ns: String(sorted.at(-1)),
         histogram: histogram(sorted),
       };
-      if (bars) {
-        const most = Math.max(...bars);
-        made.bars = Array.from(bars, (each) => (most > 0 ? Math.ceil((100 * each) / most - ROUNDING) : 0));
-      }
+      if (bars) made.bars = heights(bars);
       if (isSpans) made.self_ns = String(Math.max(0, Math.round(self)));
       else made.share = total / existed.get(whose)!;
       if (by === "state") made.kind = data.table.name[whose]!;
@@ -342,7 +342,20 @@ export class Answering {
       if (above < 0) row.total! += tree.value[node]!;
     });
     const sorted = [...rows.values()].sort((a, b) => b.self! - a.self! || b.total! - a.total!);
+    this.addSampleBars(sorted.slice(0, MOST_BARS), from, to, lanes);
     return { by: "name", range_ns: [this.ns(from), this.ns(to)], unit, rows: sorted.slice(0, MOST_ROWS), rest: Math.max(0, sorted.length - MOST_ROWS) };
+  }
+
+  /** Adds how much each function has itself over a range. */
+  private addSampleBars(rows: StatisticsRow[], from: number, to: number, lanes: Set<number> | null): void {
+    const { data } = this;
+    const of = new Map(rows.map((row) => [row.key, new Float64Array(BARS)]));
+    const own = data.info.frames.map((name) => of.get(withoutAddresses(name)));
+    samplesIn(data, from, to, lanes, (stack, weight, time) => {
+      const bars = stack ? own[this.frames[stack - 1]!] : undefined;
+      if (bars) bars[Math.min(BARS - 1, Math.floor(((time - from) / (to - from)) * BARS))]! += weight;
+    });
+    for (const row of rows) row.bars = heights(of.get(row.key)!);
   }
 
   /** The path of an entity of a packed lane: its name replaces the wildcard of the lane. */
@@ -467,6 +480,12 @@ export class Answering {
     }
     return { flows, rest };
   }
+}
+
+/** Bars as hundredths of the highest. */
+function heights(bars: Float64Array): number[] {
+  const most = Math.max(...bars);
+  return Array.from(bars, (each) => (most > 0 ? Math.max(0, Math.ceil(each * (100 / most) - ROUNDING)) : 0));
 }
 
 /** Arguments as an object if they are one. */

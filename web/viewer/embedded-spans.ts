@@ -168,14 +168,23 @@ function addThread(builder: TreeBuilder, data: Data, from: number, to: number, b
   advance(to);
 }
 
+/** Calls with each sample of a range that has a stack, of some lanes or of all: 1 + its stack, its weight and its time. */
+export function samplesIn(data: Data, from: number, to: number, lanes: Set<number> | null, each: (stack: number, weight: number, time: number) => void): void {
+  const { handle } = data.table;
+  // samples that are drawn as stacks are of the lane of samples beside them
+  const threads = lanes && new Set([...lanes].map((lane) => handle[lane]!).filter(Boolean));
+  for (const [lane, { time, weight, stack }] of data.samples) {
+    if (!stack || (lanes && !lanes.has(lane) && !threads!.has(handle[lane]!))) continue;
+    for (let at = lowerBound(time, from); at < time.length && time[at]! < to; at++) each(stack[at]!, weight[at]!, time[at]!);
+  }
+}
+
 /** The call tree of samples, and the unit of their weights. */
 export function sampledTree(data: Data, from: number, to: number, lanes: Set<number> | null): { tree: CallTree; unit: string } {
   const builder = new TreeBuilder(data.info.frames ?? []);
   const parents = data.columns.get("stack_parent") ?? new Uint32Array(0);
   const frames = data.columns.get("stack_frame") ?? new Uint32Array(0);
-  const { kind, handle, unit } = data.table;
-  // samples that are drawn as stacks are of the lane of samples beside them
-  const threads = lanes && new Set([...lanes].map((lane) => handle[lane]!).filter(Boolean));
+  const { kind, unit } = data.table;
   const nodes = new Map<number, number>();
   const nodeOf = (stack: number): number => {
     if (!stack) return -1;
@@ -183,14 +192,11 @@ export function sampledTree(data: Data, from: number, to: number, lanes: Set<num
     if (node === undefined) nodes.set(stack, (node = builder.child(nodeOf(parents[stack - 1]!), frames[stack - 1]!)));
     return node;
   };
-  for (const [lane, { time, weight, stack }] of data.samples) {
-    if (!stack || (lanes && !lanes.has(lane) && !threads!.has(handle[lane]!))) continue;
-    for (let at = lowerBound(time, from); at < time.length && time[at]! < to; at++) {
-      const node = nodeOf(stack[at]!);
-      if (node < 0) continue;
-      builder.own[node]! += weight[at]!;
-      builder.count[node]!++;
-    }
-  }
+  samplesIn(data, from, to, lanes, (stack, weight) => {
+    const node = nodeOf(stack);
+    if (node < 0) return;
+    builder.own[node]! += weight;
+    builder.count[node]!++;
+  });
   return { tree: builder.summed(), unit: unit[kind.indexOf("density")] ?? "ns" };
 }

@@ -645,7 +645,12 @@ export class PackedLane extends BoxLane {
   private labelOf(tile: Tile, box: number, room: number): string {
     const { request, name } = tile.columns;
     const handled = request?.[box];
-    if (handled) return tile.requests![handled - 1]!;
+    // what differs in a lane is at the end: `/cart/51`, or 51
+    if (handled) {
+      const whole = tile.requests![handled - 1]!;
+      const path = whole.slice(whole.indexOf(" ") + 1);
+      return [whole, path, path.slice(path.lastIndexOf("/") + 1)].find((each) => each && this.scene.labels.fits(each, room - ITEM_MARGIN_PX)) ?? whole;
+    }
     const own = this.file.names.names[tile.nameIds[name![box]!]!]!;
     const whole = `${this.title.slice(this.title.lastIndexOf(".") + 1)} ${own}`;
     return this.scene.labels.fits(whole, room - ITEM_MARGIN_PX) ? whole : own;

@@ -147,9 +147,10 @@ export class StatTable {
     const hasBlocks = rows.some((row) => row.blocks?.length);
     if (hasBlocks) head.append(h("th", { class: "blocks", title: "Code whose steps blocked the event loop" }, "blocked the loop"));
     const { loads } = this;
-    const isSpans = rows.some((row) => row.bars);
-    const isOver = loads !== null || isSpans;
-    if (isOver) head.append(h("th", { class: "wide over", title: `How many are ${isSpans ? "open" : "in the state"} at once; the highest bar is the greatest of the row` }, "over the range"));
+    const hasBars = rows.some((row) => row.bars);
+    const isOver = loads !== null || hasBars;
+    const what = statistics.unit !== undefined ? "How much it has itself" : `How many are ${hasBars ? "open" : "in the state"} at once`;
+    if (isOver) head.append(h("th", { class: "wide over", title: `${what}; the highest bar is the greatest of the row` }, "over the range"));
     const amount = (value: bigint | null) => (value === null ? "–" : unit === "ns" ? duration(value) : grouped(Number(value)));
     const body = rows.slice(0, MOST_ROWS).map((row) => {
       const pixel = this.actions.color(row, statistics.by);

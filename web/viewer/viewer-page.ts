@@ -52,6 +52,7 @@ const MOST_STATES = 16;
 const TABS = ["over", "stats", "flame", "heat"];
 const DENSITIES = { compact: 0.7, normal: 1, roomy: 1.4 } as const;
 const ORDERS: Order[] = ["trace", "name", "first", "busy"];
+const ORDER_NAMES: Partial<Record<Order, string>> = { trace: "as in the trace", name: "by name", first: "by first activity", busy: "by time in spans or states" };
 type Density = keyof typeof DENSITIES;
 
 type Clock = "start" | "trace" | "utc" | "local";
@@ -73,6 +74,8 @@ export class ViewerPage {
   private readonly notice = h("div", { class: "notice", attributes: { role: "status" } });
   private readonly main = h("main", { attributes: { "aria-busy": "true" } });
   private readonly full = h("div", { class: "full" });
+  /** What is shown where the filter leaves no lane. */
+  private readonly none = h("div", { class: "none nothing", attributes: { role: "status" } });
   private readonly spoken = h("div", { class: "spoken", attributes: { "aria-live": "polite" } });
   private readonly lengthInView = h("output", { class: "place" });
   private readonly message = h("span", { class: "message" });
@@ -100,6 +103,8 @@ export class ViewerPage {
   private resting = 0;
   private hovering = 0;
   private searching = 0;
+  /** Looks for what was typed, as long as that has not begun. */
+  private unsearched: (() => Promise<void>) | null = null;
   private isStep = false;
   private pointer: { x: number; y: number } | null = null;
   private hoverRequest: AbortController | null = null;
@@ -228,7 +233,7 @@ export class ViewerPage {
 
   private build(): void {
     const { session } = this;
-    this.main.append(session.tree.element, this.full);
+    this.main.append(session.tree.element, this.none, this.full);
     addGutterGrip(this.main, session.tree.gutter);
     this.body.append(
       h(
@@ -280,6 +285,7 @@ export class ViewerPage {
     const { hiddenCount } = session.tree;
     this.hidden.hidden = !hiddenCount;
     setText(this.hidden, `Show ${grouped(hiddenCount)} hidden`);
+    this.showNone();
     const whole = view.isWhole ? " whole trace" : ` of ${duration(view.widthNs)}`;
     const inView = duration(view.isWhole ? view.widthNs : view.endNs - view.startNs, 4);
     if (this.lengthInView.textContent !== inView + whole) this.lengthInView.replaceChildren(h("b", {}, inView), whole);
@@ -306,7 +312,7 @@ export class ViewerPage {
     this.status.show("", command);
     setText(this.sameAs, command === null ? "" : "Same as the command");
     this.showNotice();
-    remember(session, { tab: this.answers.panel.tab, by: this.answers.by, search: this.field.text, filter: this.filter.value, order: this.order, density: this.density, clock: this.clock.value, folded: this.answers.fold.isOn }, this.isStep);
+    remember(session, { tab: this.answers.panel.tab, by: this.answers.by, search: this.field.text, filter: this.filter.value, order: this.order, density: this.density, clock: this.clock.value, folded: this.answers.fold.isOn, flame: this.answers.mode, period: this.answers.heat.periodNs }, this.isStep);
     this.isStep = false;
     if (document.activeElement !== this.laneMenu) this.drawLaneMenu();
     if (!this.isReading) {
@@ -683,7 +689,12 @@ export class ViewerPage {
     this.picture.hits = [];
     this.answers.search(wanted);
     this.session.tree.invalidate();
-    this.searching = setTimeout(() => void this.find(text.trim()), wanted ? SEARCH_MS : 0);
+    const find = () => {
+      this.unsearched = null;
+      return this.find(text.trim());
+    };
+    this.unsearched = wanted ? find : null;
+    this.searching = setTimeout(() => void find(), wanted ? SEARCH_MS : 0);
     this.redraw();
     return wanted ? "…" : "";
   }
@@ -713,6 +724,11 @@ export class ViewerPage {
     if (this.isStepping) return 0;
     this.isStepping = true;
     try {
+      // who types and presses Enter does not wait for what is found
+      if (this.unsearched) {
+        clearTimeout(this.searching);
+        await this.unsearched();
+      }
       const next = await this.search.next(step);
       const thing = next && this.session.thingOf(next.found.file, next.found.hit);
       if (!thing) return 0;
@@ -892,6 +908,13 @@ export class ViewerPage {
     this.answers.sql?.focus();
   }
 
+  private showNone(): void {
+    const { tree } = this.session;
+    const isNone = !tree.visible.some((lane) => lane.level > 1) && this.session.lanes.length > 0 && !this.session.isNaming;
+    this.none.hidden = !isNone;
+    if (isNone) setText(this.none, shown(this.filter.value ? `No lane has “${this.filter.value}” in its name or path` : "All lanes are hidden. Press U to show them"));
+  }
+
   private filterLanes(): void {
     this.session.filter(this.filter.value);
     this.redraw();
@@ -933,7 +956,7 @@ export class ViewerPage {
       if (lanes?.kind.some((kind) => kind === "state" || kind === "packed")) table.names.forEach((name, id) => name && states.set(name, Math.min(table.ranks[id]!, states.get(name) ?? Infinity)));
     }
     const sorted = [...states].sort((a, b) => a[1] - b[1]).slice(0, MOST_STATES);
-    const orders: [Order, string][] = [["trace", "as in the trace"], ["name", "by name"], ["first", "by first activity"], ["busy", "by time in spans or states"], ...sorted.map(([name]): [Order, string] => [`in ${name}`, `by time in ${name}`])];
+    const orders: [Order, string][] = [...ORDERS.map((order): [Order, string] => [order, ORDER_NAMES[order]!]), ...sorted.map(([name]): [Order, string] => [`in ${name}`, `by time in ${name}`])];
     laneMenu.replaceChildren(
       h("option", { attributes: { value: "" } }, "Lanes"),
       h("optgroup", { attributes: { label: "Sort" } }, ...orders.map(([value, text]) => option(`sort ${value}`, shown(text), value === this.order))),
@@ -951,6 +974,11 @@ export class ViewerPage {
     else if (choice.startsWith("rows ")) this.setDensity(choice.slice(5) as Density);
     else if (choice) session.openAll(choice === "open");
     this.redraw();
+  }
+
+  private stepDensity(): void {
+    this.setDensity(({ compact: "normal", normal: "roomy", roomy: "compact" } as const)[this.density]);
+    this.say(`Heights of lanes: ${this.density}`);
   }
 
   private setDensity(density: Density): void {
@@ -1001,6 +1029,8 @@ export class ViewerPage {
     }
     if (this.order !== wanted.order) void this.sortLanes(wanted.order as Order);
     this.answers.fold.isOn = wanted.folded;
+    this.answers.mode = wanted.flame === "callers" ? "callers" : "heavy";
+    this.answers.heat.periodNs = wanted.period;
     if (this.density !== wanted.density) this.setDensity(wanted.density in DENSITIES ? (wanted.density as Density) : "normal");
     this.field.text = wanted.search;
     const lane = wanted.thing && session.laneByKey(wanted.thing.key);
@@ -1158,7 +1188,9 @@ export class ViewerPage {
       const ns = session.view.startNs + BigInt(Math.round((this.pointer?.x ?? session.tree.widthPx / 2) * session.perPixel));
       const range = session.range ?? { from: 0n, to: session.view.widthNs };
       const next = { ...range, [which]: ns };
-      if (next.from < next.to) session.setRange(next);
+      if (next.from >= next.to) return;
+      session.setRange(next);
+      this.spoken.textContent = `Range of ${exact(next.to - next.from)}, from ${exact(next.from)}`;
     };
     return [
       { keys: ["w", "+", "="], label: "W", help: "zoom in at the pointer", action: () => zoom(0.8) },
@@ -1210,11 +1242,19 @@ export class ViewerPage {
       { keys: ["h"], label: "H", help: "hide the lane", action: () => this.ofLane((lane) => this.session.tree.hide(lane)) },
       { keys: ["Shift+ArrowUp", "Shift+ArrowDown"], label: "Shift + ↑ ↓", help: "move the lane up, down", action: (key) => this.ofLane((lane) => this.session.tree.shift(lane, key === "ArrowUp" ? -1 : 1)) },
       { keys: ["u"], label: "U", help: "show the hidden lanes", action: () => this.session.tree.showHidden() },
-      { keys: ["o"], label: "O", help: "sort lanes: trace, name, first activity, time", action: () => void this.sortLanes(ORDERS[(ORDERS.indexOf(this.order) + 1) % ORDERS.length]!) },
-      { keys: ["g"], label: "G", help: "lower or higher lanes", action: () => this.setDensity(({ compact: "normal", normal: "roomy", roomy: "compact" } as const)[this.density]) },
+      { keys: ["o"], label: "O", help: "sort lanes: trace, name, first activity, time", action: () => void this.sortLanes(ORDERS[(ORDERS.indexOf(this.order) + 1) % ORDERS.length]!).then(() => this.say(`Lanes ${ORDER_NAMES[this.order] ?? ""}`)) },
+      { keys: ["g"], label: "G", help: "lower or higher lanes", action: () => this.stepDensity() },
       { keys: ["1…4"], label: "Shift + 1 … 4", help: "what stands out, statistics, flame graph, heat map", action: () => {} },
       { keys: ["v"], label: "V", help: "fold or unfold libraries in the flame graph", action: () => this.answers.fold.toggle() },
-      { keys: ["c"], label: "C", help: "copy the command", action: () => this.status.copyCommand() },
+      {
+        keys: ["c"],
+        label: "C",
+        help: "copy the command",
+        action: () => {
+          if (this.answers.command === null) this.say("No command prints what is shown here");
+          else this.status.copyCommand();
+        },
+      },
       { keys: ["l"], label: "L", help: "copy the link", action: () => this.share() },
       { keys: ["m"], label: "M", help: "note on the selection", action: () => this.note() },
       ...(this.session.info.sql ? [{ keys: ["q"], label: "Q", help: "SQL", action: () => this.openSql() }] : []),
@@ -1241,8 +1281,10 @@ export class ViewerPage {
       this.field.text = "";
       this.lightName(null);
       this.answers.lit = null;
-    } else if (session.clear()) return;
-    else if (session.tree.current) session.tree.current = null;
+    } else if (session.clear()) {
+      this.spoken.textContent = "Nothing is selected";
+      return;
+    } else if (session.tree.current) session.tree.current = null;
     else stepBack();
     this.answers.invalidate();
     this.redraw();

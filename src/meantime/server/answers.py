@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s
     from meantime.history import History
+    from meantime.history.samples import SampleTable
     from meantime.history.spans import SpanTable
     from meantime.query.groups import Group, Grouping, GroupStatistics
     from meantime.query.offsets.map import Kind
@@ -251,17 +252,48 @@ def _sample_statistics(
 ) -> dict[str, Any]:
     tree, unit = call_tree(history, chosen, start_ns=start_ns, end_ns=end_ns)
     found = by_name(tree)
+    rows: list[dict[str, Any]] = [
+        {"key": row.name, "count": row.calls, "self": row.own, "total": row.total}
+        for row in found[:_MOST_ROWS]
+    ]
+    samples = history.samples(chosen, start_ns=start_ns, end_ns=end_ns)
+    bars = _sample_bars(samples, [row["key"] for row in rows[:_MOST_BARS]], (start_ns, end_ns))
+    for row, own in zip(rows, bars, strict=False):
+        row["bars"] = own
     return {
         "by": "name",
         "range_ns": [start_ns, end_ns],
         "unit": unit,
-        "rows": [
-            {"key": row.name, "count": row.calls, "self": row.own, "total": row.total}
-            for row in found[:_MOST_ROWS]
-        ],
+        "rows": rows,
         "rest": max(0, len(found) - _MOST_ROWS),
         "transitions": [],
     }
+
+
+def _sample_bars(
+    samples: SampleTable, keys: Sequence[str], range_ns: tuple[int, int]
+) -> list[list[int]]:
+    """Return by function how much it has itself over a range, in bars of 0 to 100."""
+    start_ns, end_ns = range_ns
+    names, codes = merged_names(samples.stacks.frames, samples.stacks.frame)
+    rank = {key: row for row, key in enumerate(keys)}
+    row_of_name = np.array([rank.get(name, -1) for name in names], np.int32)
+    seen = samples.stack >= 0
+    rows = row_of_name[codes[samples.stack[seen]]]
+    bar = ((samples.time_ns[seen] - start_ns) / (end_ns - start_ns) * _BARS).astype(np.int64)
+    bars = np.zeros((len(keys), _BARS))
+    is_drawn = rows >= 0
+    at = rows[is_drawn], np.minimum(bar[is_drawn], _BARS - 1)
+    np.add.at(bars, at, samples.weight[seen][is_drawn])
+    return _heights(bars)
+
+
+def _heights(bars: npt.NDArray[np.float64]) -> list[list[int]]:
+    """Return bars as hundredths of the highest of their row; what is not empty has one."""
+    most = bars.max(axis=1, keepdims=True, initial=0)
+    high = np.ceil(bars * (100 / np.where(most > 0, most, 1)) - _ROUNDING)
+    found: list[list[int]] = np.maximum(high, 0).astype(np.int64).tolist()
+    return found
 
 
 def _trimmed(counts: npt.NDArray[np.int64]) -> list[Any] | None:
@@ -314,11 +346,7 @@ def _span_bars(
     edges = np.arange(_BINS + 1) * (_BARS * (1 << level) / width_ns)
     bar = np.arange(_BARS)
     until = np.minimum(edges[1:, None], bar + 1) - np.maximum(edges[:-1, None], bar)
-    bars = open_ @ np.maximum(until, 0)
-    most = bars.max(axis=1, keepdims=True)
-    high = np.ceil(bars * (100 / np.where(most > 0, most, 1)) - _ROUNDING)
-    found: list[list[int]] = np.maximum(high, 0).astype(np.int64).tolist()
-    return found
+    return _heights(open_ @ np.maximum(until, 0))
 
 
 def flame(tree: LaneTree, asked: Asked) -> dict[str, Any]:
