@@ -1294,6 +1294,50 @@ def test_tasks_that_never_overlap_share_rows_below_the_loops(open_page: Open) ->
     assert page.locator(".label").all_text_contents() == ["Loops/main", "serve (app.py:3) \u00d7 2"]
 
 
+@pytest.mark.parametrize("height", [520, 600, 720, 900])
+def test_names_of_low_rows_cover_neither_each_other_nor_headings(
+    open_page: Open, height: int
+) -> None:
+    builder = HistoryBuilder()
+    states = [{"name": "running", "color": GREEN}]
+    builder.lanes("Loops/*", label="Event loops", states=states)
+    builder.lanes("Threads/*", label="Threads", states=states)
+    for label in ("Requests", "Tasks"):
+        builder.lanes(f"{label}/*/*", label=label, states=states, short_lived=True)
+    alive = [("Loops", "main"), *(("Threads", f"pool-{number}") for number in range(4))]
+    # sites of few rows beside those of many
+    for label in ("Requests", "Tasks"):
+        for site, count in enumerate((7, 1, 3, 1, 14, 12, 1)):
+            alive += [(label, f"site {site}", f"{site}.{number}") for number in range(count)]
+    for path in alive:
+        builder.modify(0, builder.quark(*path), "running")
+    history = builder.close(S)
+    page = open_page(render(build([history])), viewport={"width": 1280, "height": height})
+
+    boxes = page.evaluate(
+        """() => {
+            const { top, bottom } = document.querySelector(".labels").getBoundingClientRect();
+            const box = (element, above) => {
+                const found = element.getBoundingClientRect();
+                // the text of 12 pixels, not its line
+                const middle = (found.top + above + found.bottom) / 2;
+                return [middle - 5, middle + 5, element.textContent];
+            };
+            const labels = [...document.querySelectorAll(".label")].map((each) => box(each, 0));
+            const heads = [...document.querySelectorAll(".panel-title")];
+            const titles = heads.map((each) => box(each, 8));
+            return { labels, titles, top, bottom };
+        }"""
+    )
+
+    assert len(boxes["labels"]) > 2
+    assert len(boxes["titles"]) > 1
+    found = sorted(boxes["labels"] + boxes["titles"])
+    overlaps = [(one, two) for one, two in pairwise(found) if one[1] > two[0] + 1]
+    assert overlaps == []
+    assert boxes["top"] <= found[0][0]
+
+
 def test_hovering_a_shared_row_names_the_task_that_is_there(open_page: Open) -> None:
     page = open_page(render(build([requests_history()])))
     box = strip(page)

@@ -23,6 +23,8 @@ const LABEL_PX = 12;
 const SITE_PX = 13;
 /** What is beside a label in the gutter. */
 const LABEL_GAP_PX = 20;
+/** What is free above the text of a heading. */
+const HEADING_ABOVE_PX = 8;
 const PAN_PX = 50;
 const DOUBLE_CLICK_MS = 600;
 /** So high a map fits a page with its legend. */
@@ -235,30 +237,43 @@ export class Stage {
     const { headings } = this.session.rows;
     const bottom = this.field.clientHeight;
     let lastY = -Infinity;
+    /** Below the heading of a panel. */
+    const lowestOf = (panel: Row["panel"]) => {
+      const heading = headings.find((each) => each.panel === panel);
+      return heading ? Math.max(0, heading.y + HEADING_PX) : 0;
+    };
     const tops = shownRows.map((placed) => {
       const { panel, row, y, heightPx } = placed;
-      const heading = headings.find((each) => each.panel === panel);
-      const lowest = heading ? Math.max(0, heading.y + HEADING_PX) : 0;
+      const lowest = lowestOf(panel);
+      // the text of the next heading is not covered, and covers nothing
+      const next = headings.find((each) => each.panel.index > panel.index);
+      const end = next ? next.y + HEADING_ABOVE_PX : Infinity;
       let top: number;
       if (panel.shared && !isSpecial(placed)) {
         // anywhere beside the rows of the site
         top = Math.max(y + Math.max(heightPx, SITE_PX) / 2, lowest + SITE_PX / 2, lastY + SITE_PX);
         const rowsOf = panel.shared.rowsOf[panel.shared.site[row]!]!;
-        if (top > y + Math.max(SITE_PX, rowsOf * heightPx)) return NaN;
+        if (top > y + Math.max(SITE_PX, rowsOf * heightPx) || top + SITE_PX / 2 > end) return NaN;
       } else {
         // of a high row that is partly out of view, beside what is seen of it
-        const latest = Math.max(y + heightPx / 2, y + heightPx - LABEL_PX / 2);
+        const latest = y >= lowest ? Infinity : Math.max(y + heightPx / 2, y + heightPx - LABEL_PX / 2);
         top = Math.min(Math.max(y + heightPx / 2, lowest + LABEL_PX / 2), latest, Math.max(y, bottom - LABEL_PX / 2));
-        if (top < lastY + LABEL_PX - 1 && !isSpecial(placed)) return NaN;
+        if ((top < lastY + LABEL_PX - 1 || top + LABEL_PX / 2 > end) && !isSpecial(placed)) return NaN;
       }
       lastY = top;
       return top;
     });
-    // the last of them are not cut by the lower edge, if others can give them room
+    // the last of them are not cut by the lower edge, if others can give them room or go
     let limit = bottom - SITE_PX / 2;
-    for (let i = tops.length - 1; i >= 0 && tops[i]! > limit; i--) {
+    for (let i = tops.length - 1; i >= 0; i--) {
+      if (Number.isNaN(tops[i])) continue;
+      if (tops[i]! <= limit) break;
       const { panel, y } = shownRows[i]!;
-      if (!panel.shared || limit < y - SITE_PX / 2) break;
+      if (!panel.shared) break;
+      if (limit < Math.max(y - SITE_PX / 2, lowestOf(panel) + SITE_PX / 2)) {
+        tops[i] = NaN;
+        continue;
+      }
       tops[i] = limit;
       limit -= SITE_PX;
     }
