@@ -220,11 +220,18 @@ function factRows(key: string, text: string): HTMLElement[] {
   return Array.isArray(members) && !members.length ? [] : [row(key, members)];
 }
 
-const THINGS: Partial<Record<Kind, string>> = { state: "State", packed: "Task or entity", stack: "Span", async: "Operation", counter: "Counter", density: "Samples", points: "Instants" };
+const THINGS: Partial<Record<Kind, string>> = { state: "State", packed: "Entity", stack: "Span", async: "Operation", counter: "Counter", density: "Samples", points: "Instants" };
+
+/** What the entities of a lane are: one of what their group is called. */
+function entityOf({ kind, file, index }: TileLane): string | null {
+  const { name, parent } = file.table!;
+  const group = kind === "packed" ? (name[parent[index]!] ?? "") : "";
+  return /^(Requests|Tasks|Callbacks)$/.test(group) ? group.slice(0, -1) : null;
+}
 
 /** What the facts are about, in a word or two. */
 export function subject({ thing, band, range, asked, view }: Session): string {
-  if (thing) return thing.lane.isEstimated ? "Sampled stack" : (THINGS[thing.lane.kind] ?? "Selection");
+  if (thing) return thing.lane.isEstimated ? "Sampled stack" : (entityOf(thing.lane) ?? THINGS[thing.lane.kind] ?? "Selection");
   if (band) return "Band of the heat map";
   if (range) return "Selected range";
   return asked.from === 0n && asked.to === view.widthNs ? "Whole trace" : "Range in view";
