@@ -1304,7 +1304,8 @@ def test_names_of_low_rows_cover_neither_each_other_nor_headings(
     builder.lanes("Threads/*", label="Threads", states=states)
     for label in ("Requests", "Tasks"):
         builder.lanes(f"{label}/*/*", label=label, states=states, short_lived=True)
-    alive = [("Loops", "main"), *(("Threads", f"pool-{number}") for number in range(4))]
+    alive: list[tuple[str, ...]] = [("Loops", "main")]
+    alive += [("Threads", f"pool-{number}") for number in range(4)]
     # sites of few rows beside those of many
     for label in ("Requests", "Tasks"):
         for site, count in enumerate((7, 1, 3, 1, 14, 12, 1)):

@@ -817,6 +817,7 @@ def test_a_notebook_shows_the_page_in_a_frame(online: BrowserContext) -> None:
 def test_the_tour_of_the_demo_is_walked_by_keys(view: View) -> None:
     page = view(session=demo_session())
     page.wait_for_selector(".tour >> text=1 of 6")
+    assert page.locator(".about").inner_text() == "Task"
     page.keyboard.press("PageDown")
     page.keyboard.press("PageDown")
     assert "idle in transaction" in page.inner_text(".tour")

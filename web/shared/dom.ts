@@ -75,7 +75,7 @@ export function name(text: string, properties: Properties = {}): HTMLElement {
 /** A function and where it is: `f (/lib/python3.11/random.py:367)`. */
 const LOCATED = /^(.+) \((?:[^()]*[/\\])?([^()/\\]+:\d+)\)$/s;
 
-/** A name that stands alone: one that is empty is `(none)`, as commands print it; of a location, what tells it from others is shown. */
+/** A name that stands alone: one that is empty is `(none)`, as commands print it; of a location, the folders are left out. */
 export function nameOrNone(text: string | null, properties: Properties = {}): HTMLElement {
   const located = LOCATED.exec(text ?? "");
   if (!located) return name(text || "(none)", properties);

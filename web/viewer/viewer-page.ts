@@ -164,7 +164,7 @@ export class ViewerPage {
     listenToKeys(keys, this.session.tree.canvas);
     for (const menu of [this.laneMenu, this.saving]) openByKeys(menu);
     document.addEventListener("keydown", (event) => this.typeNumber(event), { capture: true });
-    // what is searched for is no place to go back to
+    // back returns to another view, with the present search
     addEventListener("popstate", () => this.restore({ ...recall(), search: this.field.text }));
     void this.start();
   }
