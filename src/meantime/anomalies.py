@@ -67,6 +67,10 @@ CATALOGUE: dict[str, str] = {
     "event_after_end": (
         "events at or after the time of the last datum are not drawn, as the map ends there"
     ),
+    "state_after_end": (
+        "entities have states that begin after the last datum of the file, where the trace ends; a"
+        " statemap draws them, and statistics include them with a later --to"
+    ),
     "definition_with_time": (
         "tag definitions have a time and an entity; state changes with a stray key are read so"
     ),

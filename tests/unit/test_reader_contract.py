@@ -305,7 +305,10 @@ class TestStatemap(ReaderContract):
     reader = statemap
     samples = (
         sample(
-            "statemap", "short.statemap", {"StateChanges": 9, "Points": 1}, {"event_after_end": 1}
+            "statemap",
+            "short.statemap",
+            {"StateChanges": 9, "Points": 1},
+            {"event_after_end": 1, "state_after_end": 1},
         ),
     )
     damaged = (

@@ -443,6 +443,14 @@ def test_events_at_the_end_and_after_it_are_counted() -> None:
     assert dict(read(META + data + events)[0].anomalies) == {"event_after_end": 2}
 
 
+def test_entities_with_states_after_the_end_are_counted() -> None:
+    data = '["900","a",0,null]["950","b",0,null]["600","c",1,null]'
+    last_of_b = '["960","b",1,null]'
+
+    assert dict(read(META + data)[0].anomalies) == {"state_after_end": 2}
+    assert dict(read(META + data + last_of_b)[0].anomalies) == {}
+
+
 @pytest.mark.parametrize("rows", [1, 2, 3, 100])
 def test_events_after_an_end_that_goes_back_are_counted_in_any_batches(
     monkeypatch: pytest.MonkeyPatch, rows: int

@@ -340,6 +340,7 @@ class Reader:
             trace.ends = {
                 self._path_code(code): time_ns for code, time_ns in scanner.beyond().items()
             }
+            trace.anomalies.add("state_after_end", len(trace.ends))
         kind = metadata.text("entityKind")
         trace.lanes.append(LaneDeclaration("*", entity_kind=kind, states=self._states))
         if self._weighed:
