@@ -415,6 +415,12 @@ def test_the_summary_has_the_first_findings(
     assert "  query took 90.2 ms; usually 202 us" in line
 
 
+def test_tasks_whose_paths_name_no_kind_are_compared_with_none(root: Path) -> None:
+    history = meantime.open(root / "tests" / "samples" / "statemap" / "tokio-tasks.statemap")
+
+    assert meantime.findings(history) == []
+
+
 def test_steady_behaviour_is_reported_as_such(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

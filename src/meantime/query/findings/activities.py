@@ -123,11 +123,11 @@ def _without(tasks: _Activities, requests: _Activities) -> _Activities:
 
 
 def _entities(scope: Scope, rows: StateRows, order: Int64s, noun: str) -> _Activities:
-    """Return entities as activities, of the kinds that their paths name."""
+    """Return entities as activities, of the kinds that their paths name; some name none."""
     quarks, activity = np.unique(rows.quark[order], return_inverse=True)
     kinds: dict[str, int] = {}
-    paths = scope.history.attributes
-    kind = [kinds.setdefault(paths.path(quark)[-2], len(kinds)) for quark in quarks.tolist()]
+    paths = map(scope.history.attributes.path, quarks.tolist())
+    kind = [kinds.setdefault(path[-2], len(kinds)) if len(path) > 1 else -1 for path in paths]
     by_quark = np.argsort(activity, kind="stable")
     return _activities(
         rows, order[by_quark], activity[by_quark], list(kinds), np.array(kind, np.int64), noun
