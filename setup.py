@@ -45,6 +45,7 @@ FASTER_WITH_O3 = {
 }
 FASTER_WITH_O2 = {
     "_recorder",
+    "chrome",
     "coalesce",
     "csv_rows",
     "ctf",

@@ -176,6 +176,7 @@ def test_a_table_that_is_found_right_has_no_overlap_in_a_lane(
 ) -> None:
     thread = [thread[row] for row in in_order(thread)]
     depth, lane, parent = nest.nest(*columns(thread), np.array([0, len(thread)]))
+    lane = lane.astype(np.int32)
     if thread:
         row = data.draw(st.integers(0, len(thread) - 1))
         lane[row] = data.draw(st.integers(-1, 3))
@@ -262,6 +263,29 @@ def test_the_order_is_by_thread_and_then_that_of_its_definition(
         edges.append(len(expected))
     assert order.tolist() == expected
     assert offsets.tolist() == edges
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=40, max_size=60),
+    st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), min_size=1, max_size=6),
+    st.sampled_from([None, 0]),
+)
+def test_few_spans_that_come_late_are_put_where_they_belong(
+    steps: list[tuple[int, int]], moves: list[tuple[int, int]], level: int | None
+) -> None:
+    now, thread = 0, []
+    for passed, length in steps:
+        now += passed
+        thread.append(Span(now, now + length, level))
+    for source, target in moves:
+        thread.insert(target % len(thread), thread.pop(source % len(thread)))
+    start_ns, end_ns, _, flags = columns(thread)
+    rank = np.array([-1, 0], np.int32)
+
+    order, offsets = nest.order(start_ns, end_ns, np.ones(len(thread), np.int32), flags, rank, 1)
+
+    assert order.tolist() == in_order(thread)
+    assert offsets.tolist() == [0, len(thread)]
 
 
 @given(threads(), st.data())

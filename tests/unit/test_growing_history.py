@@ -288,3 +288,25 @@ def test_more_lanes_than_a_byte_can_number_are_merged(
         assert spans.lane.dtype == np.uint16
     assert lanes[0] == lanes[1]
     assert max(lanes[0]) == 299
+
+
+def test_a_snapshot_keeps_its_spans_while_the_history_is_finished() -> None:
+    builder = HistoryBuilder()
+    threads = [builder.quark(name) for name in ("b", "a")]
+
+    def add(first_ns: int) -> None:
+        rows = 5000
+        start_ns = np.arange(first_ns, first_ns + rows)
+        quarks = np.resize(np.array(threads, np.int32), rows)
+        builder.add_spans(quarks, ["run"] * rows, start_ns, start_ns + 7)
+
+    add(0)
+    before = builder.history.snapshot().spans()
+    known = before.start_ns.tolist(), before.thread.tolist(), before.end_ns.tolist()
+    add(5000)
+    finished = builder.close().spans()
+
+    assert known == (before.start_ns.tolist(), before.thread.tolist(), before.end_ns.tolist())
+    assert sorted(finished.start_ns.tolist()) == list(range(10_000))
+    assert (finished.end_ns - finished.start_ns == 7).all()
+    assert finished.rows.tolist() == finished.start_ns.tolist()

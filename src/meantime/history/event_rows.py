@@ -12,6 +12,7 @@ import numpy as np
 
 from meantime.errors import HistoryError
 from meantime.kernels import gather, nest
+from meantime.kernels.memory import GrowingColumn
 from meantime.kernels.span_search import TimeIndex
 from meantime.trace import ArgumentText
 
@@ -183,15 +184,10 @@ def sorted_rows(layout: Layout, columns: Columns) -> Columns:
     if layout.table == "spans":
         quarks = columns["thread"]
         threads = gather.seen(quarks)
-        index = np.zeros(int(threads.max(initial=0)) + 1, np.int32)
-        index[threads] = np.arange(len(threads))
-        ranks = np.arange(len(threads), dtype=np.int32)
+        rank = np.zeros(int(threads.max(initial=0)) + 1, np.int32)
+        rank[threads] = np.arange(len(threads))
         rows, _ = nest.order(
-            columns["start_ns"],
-            columns["end_ns"],
-            gather.looked_up(index, quarks),
-            columns["flags"],
-            ranks,
+            columns["start_ns"], columns["end_ns"], quarks, columns["flags"], rank, len(threads)
         )
         if gather.is_counting(rows):
             return columns
@@ -209,7 +205,6 @@ class GrowingRows:
     Attributes:
         layout: Their columns.
         blocks: The sealed blocks, in the order in which they came.
-        parts: The rows in no block, in the order in which they came.
         waiting: How many these are.
         logged: How many of these are on disk.
         rows: How many rows there are in all.
@@ -221,7 +216,9 @@ class GrowingRows:
     def __init__(self, table: str) -> None:
         self.layout = LAYOUTS[table]
         self.blocks: list[Block] = []
-        self.parts: list[Columns] = []
+        self._parts: list[Columns] = []
+        # The rows after those of the parts, while nobody looks at them: no column is joined later.
+        self._growing: dict[str, GrowingColumn] | None = None
         self.waiting = self.logged = self.rows = self.version = 0
         self.text = ArgumentText()
         self.sink: BlockSink | None = None
@@ -242,10 +239,31 @@ class GrowingRows:
             raise HistoryError(f"a history has at most {_MOST_ROWS:,} {self.layout.table}")
         if "number" in self.layout.columns:
             columns["number"] = np.arange(self.rows, self.rows + rows, dtype=np.int32)
-        self.parts.append(columns)
+        if self.sink is None:
+            if self._growing is None:
+                self._growing = {
+                    name: GrowingColumn(dtype) for name, dtype in self.layout.columns.items()
+                }
+            for name, column in self._growing.items():
+                column.append(columns[name])
+        else:
+            self.parts.append(columns)
         self.waiting += rows
         self.rows += rows
         self.version += 1
+
+    @property
+    def are_unseen(self) -> bool:
+        """Whether nothing refers to the memory of any row, so that it can be used again."""
+        return not self.blocks and not self._parts
+
+    @property
+    def parts(self) -> list[Columns]:
+        """The rows in no block, in the order in which they came."""
+        if self._growing is not None:
+            self._parts.append({name: column.take() for name, column in self._growing.items()})
+            self._growing = None
+        return self._parts
 
     @property
     def is_full(self) -> bool:

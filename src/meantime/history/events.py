@@ -167,13 +167,14 @@ class EventStore:
 
     def finish(self, strings: Sequence[str], rank: Callable[[Int32s], Int32s]) -> Tables:
         """Return the tables of all rows, which are in memory; they are removed from here."""
-        parts = {}
+        parts, of_spans = {}, self.tables["spans"]
+        are_unseen = of_spans.are_unseen
         for name, rows in self.tables.items():
             # copies of the mappings, since columns are removed from those of spans
             blocks: list[Any] = [dict(block.columns) for block in _in_memory(rows.blocks)]
             parts[name] = [*blocks, *rows.take(rows.waiting)]
             rows.blocks = []
-        spans = span_table(parts.pop("spans"), strings, self.tables["spans"].text, rank)
+        spans = span_table(parts.pop("spans"), strings, of_spans.text, rank, reuse=are_unseen)
         made = {
             name: sorted_rows(LAYOUTS[name], joined_columns(LAYOUTS[name], columns))
             for name, columns in parts.items()

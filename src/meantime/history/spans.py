@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
-    from meantime.history.event_rows import Block
+    from meantime.history.event_rows import Block, Columns
     from meantime.tabular import Column
     from meantime.trace import ArgumentText
 
@@ -368,6 +368,8 @@ def span_table(
     strings: Sequence[str],
     text: ArgumentText,
     rank: Callable[[Int32s], Int32s],
+    *,
+    reuse: bool = False,
 ) -> SpanTable:
     """Return the table of all spans in some parts, with the columns of `event_rows`.
 
@@ -378,6 +380,7 @@ def span_table(
         strings: The names and categories by code.
         text: The bytes of all arguments.
         rank: Returns the rank of each thread among them.
+        reuse: Whether nothing else refers to these columns.
     """
     columns = {
         name: _joined([part.pop(name) for part in parts], dtype)
@@ -385,18 +388,30 @@ def span_table(
     }
     quarks = columns.pop("thread")
     threads = gather.seen(quarks)
-    index = np.zeros(int(threads.max(initial=0)) + 1, np.int32)
-    index[threads] = np.arange(len(threads))
     ranks = rank(threads)
-    quarks = gather.looked_up(index, quarks)
+    rank_of_quark = np.zeros(int(threads.max(initial=0)) + 1, np.int32)
+    rank_of_quark[threads] = ranks
     rows, offsets = nest.order(
-        columns["start_ns"], columns["end_ns"], quarks, columns["flags"], ranks
+        columns["start_ns"],
+        columns["end_ns"],
+        quarks,
+        columns["flags"],
+        rank_of_quark,
+        len(threads),
     )
     del quarks
     if not gather.is_counting(rows):
+        # what a column was in is where the next one goes: memory costs most when it is first used
+        spare: Columns = {}
         for name, column in columns.items():
-            columns[name] = np.empty_like(column)
-            gather.take(column, rows, columns[name])
+            taken = spare.pop(column.dtype.char, None)
+            if taken is None:
+                taken = np.empty_like(column)
+            gather.take(column, rows, taken)
+            columns[name] = taken
+            if reuse:
+                spare[column.dtype.char] = column
+        del spare, column, taken
     del rows
     depth, lane, parent = nest.nest(
         columns["start_ns"],
@@ -415,7 +430,7 @@ def span_table(
         name=Coded(columns["name"], strings),
         category=Coded(columns["category"], strings),
         depth=depth,
-        lane=lane.astype(np.min_scalar_type(int(lane.max(initial=0)))),
+        lane=lane.astype(np.min_scalar_type(int(lane.max(initial=0))), copy=False),
         parent=parent,
         flags=columns["flags"],
         rows=columns["number"],

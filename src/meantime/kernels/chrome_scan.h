@@ -285,7 +285,7 @@ enum { RECORD_FLOW_IN = 1, RECORD_FLOW_OUT = 2 };
 
 /* Columns have room for at most this many rows before they grow step by step: the caller takes rows
  * before there are more, unless a block has as many. */
-#define CHROME_EXPECTED_ROWS ((int64_t)5 << 17)
+#define CHROME_EXPECTED_ROWS ((int64_t)5 << 16)
 
 /* How an event is handled; the caller maps phases to kinds. */
 enum {

@@ -2,10 +2,41 @@
 
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.exc cimport PyErr_SetFromErrno
+from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
 from posix.mman cimport MAP_FAILED, MAP_SHARED, PROT_READ, mmap, munmap
 
 import numpy as np
+
+cdef extern from "growing.h":
+    int column_grow(void** data, int64_t capacity, size_t width) nogil
+    int64_t capacity_ahead(int64_t capacity, size_t width) nogil
+
+
+cdef extern from *:
+    """
+    #if defined(__GLIBC__)
+    #include <malloc.h>
+    #endif
+    static void keep_freed_memory(void) {
+    #if defined(__GLIBC__)
+      /* what glibc arrives at by itself once a block of 32 MB has been freed */
+      mallopt(M_MMAP_THRESHOLD, 32 << 20);
+      mallopt(M_TRIM_THRESHOLD, 64 << 20);
+    #endif
+    }
+    """
+    void keep_freed_memory()
+
+
+def keep_freed():
+    """Keep up to 64 MB of freed memory for what is allocated next, for the whole process.
+
+    A trace is read in batches of some 20 MB. Returning each to the system, which clears its pages
+    before it hands them out again, takes longer than filling them.
+    """
+    keep_freed_memory()
 
 
 cdef class Memory:
@@ -55,3 +86,43 @@ cdef object column(void** data, Py_ssize_t rows, object dtype):
     # The scanner frees what it still refers to, and this no longer belongs to it.
     data[0] = NULL
     return np.frombuffer(memory, width)
+
+
+cdef class GrowingColumn:
+    """A column that grows at its end. Rows are copied once, since large memory grows in place."""
+
+    cdef void* data
+    cdef object dtype
+    cdef int64_t size, capacity
+
+    def __cinit__(self, dtype):
+        self.dtype = np.dtype(dtype)
+
+    def __dealloc__(self):
+        free(self.data)
+
+    def append(self, rows):
+        """Append the rows of an array.
+
+        Raises:
+            MemoryError: If there is not enough memory.
+        """
+        cdef const uint8_t[::1] more = np.ascontiguousarray(rows, self.dtype).view(np.uint8)
+        cdef int64_t added = more.shape[0], capacity = self.capacity
+        if not added:
+            return
+        while capacity < self.size + added:
+            capacity = capacity_ahead(capacity, 1)
+        if capacity > self.capacity:
+            if not column_grow(&self.data, capacity, 1):
+                raise MemoryError
+            self.capacity = capacity
+        with nogil:
+            memcpy(<char*>self.data + self.size, &more[0], <size_t>added)
+        self.size += added
+
+    def take(self):
+        """Return all rows as an array, and begin again with none."""
+        rows = column(&self.data, self.size // <int64_t>self.dtype.itemsize, self.dtype)
+        self.size = self.capacity = 0
+        return rows

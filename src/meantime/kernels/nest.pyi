@@ -1,4 +1,4 @@
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,12 @@ def unordered(
     start_ns: Int64s, thread: Int32s, flags: Flags, kept: npt.NDArray[np.uint8], threads: int
 ) -> None: ...
 def order(
-    start_ns: Int64s, end_ns: Int64s, thread: Int32s, flags: Flags, rank: Int32s
+    start_ns: Int64s,
+    end_ns: Int64s,
+    thread: Int32s,
+    flags: Flags,
+    rank: Int32s,
+    threads: int | None = None,
 ) -> tuple[Int32s, Int64s]: ...
 
 class Nesting:
@@ -48,7 +53,7 @@ class Nesting:
 
 def nest(
     start_ns: Int64s, end_ns: Int64s, level: Int32s, flags: Flags, offsets: Int64s
-) -> tuple[Int32s, Int32s, Int32s]: ...
+) -> tuple[Int32s, npt.NDArray[Any], Int32s]: ...
 def self_time(start_ns: Int64s, end_ns: Int64s, parent: Int32s) -> Int64s: ...
 def innermost_time(start_ns: Int64s, end_ns: Int64s, offsets: Int64s) -> Int64s: ...
 def innermost_segments(

@@ -177,33 +177,71 @@ cdef void merge_sort(Key* keys, Key* spare, int64_t n) noexcept nogil:
         width *= 2
 
 
+cdef inline bint row_after(int32_t row, int32_t other, const int64_t* start_ns,
+                           const int64_t* end_ns, bint by_length) noexcept nogil:
+    """Whether a row comes strictly after another one."""
+    if start_ns[row] != start_ns[other]:
+        return start_ns[row] > start_ns[other]
+    return by_length and end_ns[row] < end_ns[other]
+
+
+cdef inline Key key_of(int32_t row, const int64_t* start_ns, const int64_t* end_ns,
+                       bint by_length) noexcept nogil:
+    cdef Key key
+    key.start_ns = start_ns[row]
+    key.end_ns = end_ns[row] if by_length else 0
+    key.row = row
+    return key
+
+
 cdef int sort_rows(int32_t* rows, int64_t n, const int64_t* start_ns, const int64_t* end_ns,
                    bint by_length, Key** keys, Key** spare, int64_t* size) noexcept nogil:
-    """Sort rows by start, and longest first if `by_length`; stable. Return 0 if out of memory."""
-    cdef int64_t i
+    """Sort ascending rows by start, and longest first if `by_length`. Return 0 if out of memory."""
+    cdef int64_t i, first, kept, late = 0
     cdef int32_t row, last
-    # Most writers emit spans in order; then neither the keys nor their memory are needed.
+    # Most writers emit spans in order, but for those that were open when others were delivered:
+    # only these few are sorted, and keys of the others need no memory.
+    last = rows[0]
+    first = n
     for i in range(1, n):
-        row = rows[i]
-        last = rows[i - 1]
-        if start_ns[row] < start_ns[last] or (
-            by_length and start_ns[row] == start_ns[last] and end_ns[row] > end_ns[last]
-        ):
-            break
-    else:
+        if row_after(last, rows[i], start_ns, end_ns, by_length):
+            late += 1
+            first = min(first, i)
+        else:
+            last = rows[i]
+    if not late:
         return 1
-    if n > size[0]:
-        if not (grow(<void**>keys, n * sizeof(Key)) and grow(<void**>spare, n * sizeof(Key))):
+    if late > n >> 4:
+        first = 0
+        late = n
+    if late > size[0]:
+        if not (grow(<void**>keys, late * sizeof(Key)) and grow(<void**>spare, late * sizeof(Key))):
             return 0
-        size[0] = n
-    for i in range(n):
+        size[0] = late
+    late = 0
+    kept = first
+    for i in range(first, n):
         row = rows[i]
-        keys[0][i].start_ns = start_ns[row]
-        keys[0][i].end_ns = end_ns[row] if by_length else 0
-        keys[0][i].row = row
-    merge_sort(keys[0], spare[0], n)
-    for i in range(n):
-        rows[i] = keys[0][i].row
+        if not first or row_after(rows[kept - 1], row, start_ns, end_ns, by_length):
+            keys[0][late] = key_of(row, start_ns, end_ns, by_length)
+            late += 1
+        else:
+            rows[kept] = row
+            kept += 1
+    merge_sort(keys[0], spare[0], late)
+    for i in range(n - 1, -1, -1):
+        if not late:
+            break
+        row = keys[0][late - 1].row
+        if kept and (row_after(rows[kept - 1], row, start_ns, end_ns, by_length) or (
+            rows[kept - 1] > row
+            and not row_after(row, rows[kept - 1], start_ns, end_ns, by_length)
+        )):
+            kept -= 1
+            rows[i] = rows[kept]
+        else:
+            late -= 1
+            rows[i] = row
     return 1
 
 
@@ -239,10 +277,11 @@ cdef void interleave(const int32_t* begun, int64_t n, const int32_t* complete, i
 
 
 def order(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[::1] thread,
-          const uint8_t[::1] flags, const int32_t[::1] rank):
+          const uint8_t[::1] flags, const int32_t[::1] rank, threads=None):
     """Return the order of the table, and where each thread begins in it.
 
-    `rank` gives each thread's index in the result. Spans of a thread are ordered by start, longest
+    `rank` gives each thread's index in the result; `threads` is how many of them have spans, if
+    not all do. Spans of a thread are ordered by start, longest
     first, as they came. Structured ones of one start stay as they came among themselves: an empty
     one may have ended before the next was begun.
 
@@ -252,17 +291,18 @@ def order(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[
     Raises:
         MemoryError: If there is not enough memory to sort.
     """
-    cdef int64_t n = start_ns.shape[0], threads = rank.shape[0], i, a, b, size = 0
+    cdef int64_t n = start_ns.shape[0], i, a, b, size = 0
+    cdef int64_t count = rank.shape[0] if threads is None else threads
     cdef int64_t begun, complete
     cdef int32_t t, row
     rows_array = np.empty(n, np.int32)
-    offsets_array = np.zeros(threads + 1, np.int64)
+    offsets_array = np.zeros(count + 1, np.int64)
     if not n:
         return rows_array, offsets_array
     cdef int32_t[::1] rows = rows_array
     cdef int64_t[::1] offsets = offsets_array
-    cdef int64_t[::1] structured = np.zeros(threads, np.int64)
-    cdef int64_t[::1] next_row = np.zeros(threads + 1, np.int64)
+    cdef int64_t[::1] structured = np.zeros(count, np.int64)
+    cdef int64_t[::1] next_row = np.zeros(count + 1, np.int64)
     cdef const int64_t* starts = &start_ns[0]
     cdef const int64_t* ends = &end_ns[0]
     cdef int32_t* apart = NULL
@@ -275,15 +315,15 @@ def order(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[
             next_row[t + 1] += 1
             if flags[i] & SPAN_STRUCTURED:
                 structured[t] += 1
-        for i in range(threads):
+        for i in range(count):
             next_row[i + 1] += next_row[i]
-        for i in range(threads + 1):
+        for i in range(count + 1):
             offsets[i] = next_row[i]
         for i in range(n):
             t = rank[thread[i]]
             rows[next_row[t]] = <int32_t>i
             next_row[t] += 1
-        for t in range(<int32_t>threads):
+        for t in range(<int32_t>count):
             a = offsets[t]
             b = offsets[t + 1]
             if structured[t] == 0 or structured[t] == b - a:
@@ -506,13 +546,15 @@ cdef class Nesting:
 
 def nest(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[::1] level,
          const uint8_t[::1] flags, const int64_t[::1] offsets):
-    """Return depth, lane and parent of each span of a table in order, as int32; see `Nesting`.
+    """Return depth, lane and parent of each span of a table in order; see `Nesting`.
+
+    They are int32, but lanes uint8 if all are 0: then nothing of their memory is used.
 
     Raises:
         MemoryError: If there is not enough memory for the lanes.
     """
     cdef int64_t n = start_ns.shape[0], t
-    cdef bint failed = False
+    cdef bint failed = False, has_lanes = False
     cdef Nesting nesting = Nesting()
     depth_array = np.empty(n, np.int32)
     lane_array = np.zeros(n, np.int32)
@@ -527,9 +569,10 @@ def nest(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[:
                                &flags[0], &depth[0], &lane_of[0], &parent_of[0]):
                 failed = True
                 break
+            has_lanes |= nesting.lanes.count > 0
     if failed:
         raise MemoryError
-    return depth_array, lane_array, parent_array
+    return depth_array, lane_array if has_lanes else np.zeros(n, np.uint8), parent_array
 
 
 def self_time(const int64_t[::1] start_ns, const int64_t[::1] end_ns,

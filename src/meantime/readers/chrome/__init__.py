@@ -38,7 +38,7 @@ __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "chrome"
 # How many rows are read before those that need not wait for more are delivered.
-DELIVERED_ROWS: Final = 1 << 19
+DELIVERED_ROWS: Final = 1 << 18
 
 
 def recognises(head: bytes, name: str) -> bool:
