@@ -16,7 +16,14 @@ SPANS = st.lists(
     st.tuples(st.sampled_from("abc"), st.integers(0, 30), st.sampled_from([0, 1, 2, 5, 30])),
     max_size=30,
 )
-STEP = st.tuples(st.booleans(), st.integers(0, 2**62), st.integers(0, 2), st.binary(max_size=300))
+STEP = st.tuples(
+    st.booleans(),
+    st.integers(0, 1),
+    st.integers(0, 2**62),
+    st.integers(0, 2),
+    st.binary(max_size=300),
+)
+IDS = [(7, 2**32 - 1), (8, 9)]
 NAMES = [b"", b"read", b"x" * 255]
 
 
@@ -44,17 +51,18 @@ def test_a_walk_ends_what_does_not_contain_the_next_span(
 
 @given(st.lists(STEP), st.sampled_from([1, 3]))
 def test_records_are_those_of_the_format(
-    steps: list[tuple[bool, int, int, bytes]], version: int
+    steps: list[tuple[bool, int, int, int, bytes]], version: int
 ) -> None:
-    arguments = b"".join(text for *_, text in steps)
-    length = np.array([len(text) for *_, text in steps], np.int32)
-    records = span_records.spall(
+    begun = [step for step in steps if step[0]]
+    arguments = b"".join(text for *_, text in begun)
+    length = np.array([len(text) for *_, text in begun], np.int32)
+    records, offset = span_records.spall(
         version,
-        7,
-        2**32 - 1,
+        np.array(IDS, np.uint32),
+        np.array([lane for _, lane, *_ in steps], np.int32),
         np.array([begins for begins, *_ in steps], np.uint8),
-        np.array([time for _, time, *_ in steps], np.int64),
-        np.array([name for _, _, name, _ in steps], np.int32),
+        np.array([time for _, _, time, *_ in steps], np.int64),
+        np.array([name for *_, name, _ in begun], np.int32),
         np.frombuffer(b"".join(NAMES), np.uint8),
         np.cumsum([0, *map(len, NAMES)], dtype=np.int64),
         np.frombuffer(arguments, np.uint8),
@@ -62,18 +70,20 @@ def test_records_are_those_of_the_format(
         length,
     )
 
-    expected = b""
-    for begins, time, name, text in steps:
+    expected, offsets = b"", [0]
+    for begins, lane, time, name, text in steps:
         cut = text[:255]
         if version == 1 and begins:
-            expected += struct.pack("<BBIId", 3, 0, 7, 2**32 - 1, time)
+            expected += struct.pack("<BBIId", 3, 0, *IDS[lane], time)
         elif version == 1:
-            expected += struct.pack("<BIId", 4, 7, 2**32 - 1, time)
+            expected += struct.pack("<BIId", 4, *IDS[lane], time)
         else:
             expected += struct.pack("<BQ", 3 if begins else 4, time)
         if begins:
             expected += bytes([len(NAMES[name]), len(cut)]) + NAMES[name] + cut
-    assert records == expected
+        offsets.append(len(expected))
+    assert records.tobytes() == expected
+    assert offset.tolist() == offsets
 
 
 EVENT = st.tuples(

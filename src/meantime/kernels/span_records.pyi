@@ -6,8 +6,8 @@ from meantime.columns import Int32s, Int64s
 def walk(rows: Int32s, parent: Int32s) -> Int32s: ...
 def spall(
     version: int,
-    pid: int,
-    tid: int,
+    ids: npt.NDArray[np.uint32],
+    lane: Int32s,
     begins: npt.NDArray[np.uint8],
     time_ns: Int64s,
     name: Int32s,
@@ -16,7 +16,7 @@ def spall(
     arguments: npt.NDArray[np.uint8],
     argument_offset: Int64s,
     argument_length: Int32s,
-) -> bytes: ...
+) -> tuple[npt.NDArray[np.uint8], Int64s]: ...
 def plain_json(
     text: npt.NDArray[np.uint8], offset: Int64s, length: Int32s
 ) -> npt.NDArray[np.uint8]: ...

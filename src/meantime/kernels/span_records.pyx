@@ -54,39 +54,51 @@ cdef inline uint8_t* put(uint8_t* out, const void* field, Py_ssize_t size) noexc
     return out + size
 
 
-def spall(int version, uint32_t pid, uint32_t tid, const uint8_t[::1] begins,
-          const int64_t[::1] time_ns, const int32_t[::1] name, const uint8_t[::1] names,
-          const int64_t[::1] name_offset, const uint8_t[::1] arguments,
+def spall(int version, const uint32_t[:, ::1] ids, const int32_t[::1] lane,
+          const uint8_t[::1] begins, const int64_t[::1] time_ns, const int32_t[::1] name,
+          const uint8_t[::1] names, const int64_t[::1] name_offset, const uint8_t[::1] arguments,
           const int64_t[::1] argument_offset, const int32_t[::1] argument_length):
-    """Return the records of steps, as bytes.
+    """Return the records of steps, and where each of them begins and the last one ends.
 
     Args:
         version: 1 or 3.
-        pid: The process, which records of version 1 have.
-        tid: The thread.
+        ids: By lane, its process and thread, which records of version 1 have.
+        lane: By step, its lane.
         begins: By step, whether a span begins.
         time_ns: By step, when.
-        name: By step, the code of the span's name; of an end it is not used.
+        name: By begin, the code of its name.
         names: All names.
         name_offset: By code, where its name begins; the next one's is its end.
-        arguments: The arguments of all steps.
-        argument_offset: By step, where its arguments begin.
-        argument_length: By step, their length. Of longer ones the first 255 bytes are written.
+        arguments: The arguments of all begins.
+        argument_offset: By begin, where its arguments begin.
+        argument_length: By begin, their length. Of longer ones the first 255 bytes are written.
+
+    Returns:
+        uint8, and int64.
 
     Raises:
-        IndexError: If a name or arguments are not in their text.
+        IndexError: If a lane is not there, or a name or arguments are not in their text.
     """
-    cdef Py_ssize_t n = begins.shape[0], i, codes = name_offset.shape[0] - 1, size = 0
+    cdef Py_ssize_t n = begins.shape[0], begun = name.shape[0], i, k = 0, size = 0
+    cdef Py_ssize_t codes = name_offset.shape[0] - 1
     cdef int64_t first, length
     cdef uint8_t kind, name_length, argument_bytes, category = 0
     cdef uint64_t ticks
     cdef double microseconds
     cdef uint8_t* out
+    if lane.shape[0] != n or time_ns.shape[0] != n or argument_offset.shape[0] != begun:
+        raise IndexError
+    if argument_length.shape[0] != begun or ids.shape[1] != 2:
+        raise IndexError
     for i in range(n):
         size += LARGEST_RECORD
-        if not begins[i]:
-            continue
-        if name[i] < 0 or name[i] >= codes:
+        k += begins[i] != 0
+        if not 0 <= lane[i] < ids.shape[0]:
+            raise IndexError
+    if k != begun:
+        raise IndexError
+    for i in range(begun):
+        if not 0 <= name[i] < codes:
             raise IndexError
         first = name_offset[name[i]]
         length = name_offset[name[i] + 1] - first
@@ -99,8 +111,11 @@ def spall(int version, uint32_t pid, uint32_t tid, const uint8_t[::1] begins,
             raise IndexError
         size += min(length, <int64_t>MOST_BYTES)
     buffer_array = np.empty(max(size, 1), np.uint8)
+    offset_array = np.zeros(n + 1, np.int64)
     cdef uint8_t[::1] buffer = buffer_array
+    cdef int64_t[::1] offset = offset_array
     out = &buffer[0]
+    k = 0
     with nogil:
         for i in range(n):
             kind = BEGIN if begins[i] else END
@@ -108,26 +123,25 @@ def spall(int version, uint32_t pid, uint32_t tid, const uint8_t[::1] begins,
             if version == 1:
                 if begins[i]:
                     out = put(out, &category, 1)
-                out = put(out, &pid, 4)
-                out = put(out, &tid, 4)
+                out = put(out, &ids[lane[i], 0], 8)
                 microseconds = <double>time_ns[i]
                 out = put(out, &microseconds, 8)
             else:
                 ticks = <uint64_t>time_ns[i]
                 out = put(out, &ticks, 8)
-            if not begins[i]:
-                continue
-            first = name_offset[name[i]]
-            name_length = <uint8_t>(name_offset[name[i] + 1] - first)
-            argument_bytes = <uint8_t>min(argument_length[i], MOST_BYTES)
-            out = put(out, &name_length, 1)
-            out = put(out, &argument_bytes, 1)
-            if name_length:
-                out = put(out, &names[first], name_length)
-            if argument_bytes:
-                out = put(out, &arguments[argument_offset[i]], argument_bytes)
-        size = out - &buffer[0]
-    return buffer_array[:size].tobytes()
+            if begins[i]:
+                first = name_offset[name[k]]
+                name_length = <uint8_t>(name_offset[name[k] + 1] - first)
+                argument_bytes = <uint8_t>min(argument_length[k], MOST_BYTES)
+                out = put(out, &name_length, 1)
+                out = put(out, &argument_bytes, 1)
+                if name_length:
+                    out = put(out, &names[first], name_length)
+                if argument_bytes:
+                    out = put(out, &arguments[argument_offset[k]], argument_bytes)
+                k += 1
+            offset[i + 1] = out - &buffer[0]
+    return buffer_array[:offset_array[n]], offset_array
 
 
 def plain_json(const uint8_t[::1] text, const int64_t[::1] offset, const int32_t[::1] length):

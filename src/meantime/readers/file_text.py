@@ -42,8 +42,7 @@ class _File:
             try:
                 count = os.preadv(self._descriptor, [buffer[read:]], offset + read)
             except OSError as error:
-                reason = error.strerror or str(error)
-                raise InputError(self._name, f"it cannot be read ({reason})") from error
+                raise self._unreadable(error) from error
             if not count:
                 raise self._cut(offset + read)
             read += count
@@ -51,9 +50,16 @@ class _File:
     def part(self, start: int, stop: int) -> bytes:
         """Return the bytes in a range, if the file is unchanged."""
         self._check_unchanged()
-        data = bytearray(stop - start)
-        self.read_into(memoryview(data), start)
-        return bytes(data)
+        found, size = [], stop - start
+        while size:
+            try:
+                found.append(os.pread(self._descriptor, size, stop - size))
+            except OSError as error:
+                raise self._unreadable(error) from error
+            if not found[-1]:
+                raise self._cut(stop - size)
+            size -= len(found[-1])
+        return found[0] if len(found) == 1 else b"".join(found)
 
     def cached(self, index: int) -> bytes:
         """Return a block to be cached."""
@@ -67,6 +73,10 @@ class _File:
         # A longer file is probably still being written: the part that was read is unchanged.
         if status.st_size == self.size and status.st_mtime_ns != self._modified_ns:
             raise InputError(self._name, "the file was changed after it was read: read it again")
+
+    def _unreadable(self, error: OSError) -> InputError:
+        reason = error.strerror or str(error)
+        return InputError(self._name, f"it cannot be read ({reason})")
 
     def _cut(self, left: int) -> InputError:
         return InputError(

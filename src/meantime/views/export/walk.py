@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
     from meantime.history.spans import SpanTable
 
-__all__ = ["LaneGroup", "lane_groups", "lanes", "steps"]
+__all__ = ["LaneGroup", "lane_groups", "steps"]
 
 # NumPy's calls take longer than the rows of a short lane
 _ROWS_AT_ONCE = 1 << 14
@@ -60,15 +60,6 @@ def lane_groups(spans: SpanTable) -> Iterator[LaneGroup]:
             thread[in_group], lane[in_group], rows[begin:end], starts[first : last + 1] - begin
         )
         first = last
-
-
-def lanes(spans: SpanTable, thread: int) -> Iterator[tuple[int, list[int]]]:
-    """Yield each lane of the thread with this index in the table, with its rows."""
-    first, last = int(spans.offsets[thread]), int(spans.offsets[thread + 1])
-    lane = spans.lane[first:last]
-    rows = np.argsort(lane, kind="stable") + first
-    for number, in_lane in enumerate(np.split(rows, np.cumsum(np.bincount(lane))[:-1])):
-        yield number, in_lane.tolist()
 
 
 def steps(
