@@ -19,6 +19,8 @@ from meantime.service_spans import OWN_FIELDS
 from meantime.views.export import export
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from meantime.history.history import History
 
 KEYS = st.sampled_from([*sorted(OWN_FIELDS), "type", "thread.id", "", "é", '"']) | st.text(
@@ -158,6 +160,46 @@ def test_frame_events_are_as_json_writes_them(rows: list[tuple[bool, int, int]])
     assert f"[{found}]" == json.dumps(events)
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(-(2**63), 2**63 - 1),
+            st.integers(0, 1),
+            st.integers(0, 2**31 - 1),
+            st.integers(0, 1),
+        ),
+        max_size=5,
+    )
+)
+def test_lines_of_states_are_as_json_writes_them(rows: list[tuple[int, int, int, int]]) -> None:
+    origin = min([time_ns for time_ns, *_ in rows], default=0)
+    entities, tails = ["", 'd"é'], [{}, {"tag": "x", "value": 1.5}]
+
+    found = export_rows.state_lines(
+        np.array([time_ns for time_ns, *_ in rows], np.int64),
+        origin,
+        np.array([entity for _, entity, *_ in rows], np.int32),
+        *_coded([json.dumps(entity) for entity in entities]),
+        np.array([state for _, _, state, _ in rows], np.int32),
+        np.array([tail for *_, tail in rows], np.int32),
+        *_coded([f", {json.dumps(tail)[1:-1]}" if tail else "" for tail in tails]),
+    )
+
+    assert found.decode() == "".join(
+        json.dumps(
+            {"time": str(time_ns - origin), "entity": entities[entity], "state": state}
+            | tails[tail]
+        )
+        + "\n"
+        for time_ns, entity, state, tail in rows
+    )
+
+
+def _coded(texts: list[str]) -> tuple[bytes, npt.NDArray[np.int64]]:
+    listed = [text.encode() for text in texts]
+    return b"".join(listed), np.cumsum([0, *map(len, listed)], dtype=np.int64)
+
+
 def test_what_is_not_in_its_text_is_rejected() -> None:
     text, none = np.zeros(4, np.uint8), np.zeros(1, np.int32)
     for first, size in ((0, 5), (-1, 2), (2, 3), (0, -1), (2**62, 2**62)):
@@ -168,6 +210,12 @@ def test_what_is_not_in_its_text_is_rejected() -> None:
             export_rows.joined(text, *part, b"null")
     one = np.array([0, 1], np.int64)
     for code in (-1, 1):
+        given = np.array([code], np.int32)
+        for entity, tail in ((given, none), (none, given)):
+            with pytest.raises(IndexError):
+                export_rows.state_lines(
+                    np.zeros(1, np.int64), 0, entity, b"x", one, none, tail, b"x", one
+                )
         with pytest.raises(IndexError):
             export_rows.stack_samples(
                 none, np.ones(1, np.uint64), np.zeros(1, np.int64), np.ones((1, 1), np.int64),

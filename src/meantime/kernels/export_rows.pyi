@@ -50,6 +50,17 @@ def decimals(
     value: Int64s, origin: int, decimals: int, is_null: npt.NDArray[np.uint8]
 ) -> bytes: ...
 def frame_events(begins: npt.NDArray[np.uint8], frame: Int32s, time: Int64s) -> bytes: ...
+def state_lines(
+    time: Int64s,
+    origin: int,
+    entity: Int32s,
+    entities: bytes,
+    entity_offset: Int64s,
+    state: Int32s,
+    tail: Int32s,
+    tails: bytes,
+    tail_offset: Int64s,
+) -> bytes: ...
 def joined(text: npt.NDArray[np.uint8], offset: Int64s, length: Int64s, other: bytes) -> bytes: ...
 def otlp_spans(
     ids: npt.NDArray[np.uint64],

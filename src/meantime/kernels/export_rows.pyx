@@ -50,6 +50,8 @@ cdef enum:
     LARGEST_SPAN = 400
     # a frame and a time with what is around them
     LARGEST_FRAME_EVENT = 80
+    # a time and a state with what is around them
+    LARGEST_LINE = 72
 
 
 cdef int check_parts(const int64_t[::1] offset, const int64_t[::1] length, Py_ssize_t rows,
@@ -459,6 +461,54 @@ def frame_events(const uint8_t[::1] begins, const int32_t[::1] frame, const int6
             out = put_decimal(out, distance)
             out[0] = c"}"
             out += 1
+    return found[:out - begin]
+
+
+def state_lines(const int64_t[::1] time, int64_t origin, const int32_t[::1] entity, bytes entities,
+                const int64_t[::1] entity_offset, const int32_t[::1] state,
+                const int32_t[::1] tail, bytes tails, const int64_t[::1] tail_offset):
+    """Return lines of statemap data, as bytes.
+
+    Args:
+        time: By line, when.
+        origin: The time that is written as 0, which none is before.
+        entity: By line, the code of its entity.
+        entities: All entities, each as a JSON string.
+        entity_offset: By code, where it begins; the next one's is its end.
+        state: By line, the number of a state.
+        tail: By line, the code of what follows the state.
+        tails: All that follows states, each with a comma before it.
+        tail_offset: By code, where it begins; the next one's is its end.
+
+    Raises:
+        IndexError: If an entity or a tail is not in its text.
+    """
+    cdef Py_ssize_t n = time.shape[0], i, total = 0
+    cdef int64_t first
+    cdef const char* entity_text = entities
+    cdef const char* tail_text = tails
+    check_coded(entity, entity_offset, n, len(entities))
+    check_coded(tail, tail_offset, n, len(tails))
+    if state.shape[0] != n:
+        raise IndexError
+    for i in range(n):
+        total += LARGEST_LINE + entity_offset[entity[i] + 1] - entity_offset[entity[i]]
+        total += tail_offset[tail[i] + 1] - tail_offset[tail[i]]
+    cdef bytes found = PyBytes_FromStringAndSize(NULL, total)
+    cdef char* out = found
+    cdef char* begin = out
+    with nogil:
+        for i in range(n):
+            out = put(out, b'{"time": "', 10)
+            # of two times that are far apart, the difference may need all 64 bits
+            out = put_decimal(out, <uint64_t>time[i] - <uint64_t>origin)
+            out = put(out, b'", "entity": ', 13)
+            first = entity_offset[entity[i]]
+            out = put(out, entity_text + first, entity_offset[entity[i] + 1] - first)
+            out = put_decimal(put(out, b', "state": ', 11), <uint32_t>state[i])
+            first = tail_offset[tail[i]]
+            out = put(out, tail_text + first, tail_offset[tail[i] + 1] - first)
+            out = put(out, b"}\n", 2)
     return found[:out - begin]
 
 

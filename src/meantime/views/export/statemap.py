@@ -7,20 +7,25 @@ The format has no way to say that an entity has no state any more: that becomes 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from meantime.attribute_paths import VALUE, is_async
 from meantime.attributes import entity_name
+from meantime.columns import distinct
+from meantime.kernels import export_rows
 from meantime.views.export.changes import Changes
 from meantime.views.export.rest import count_rest
+from meantime.views.export.rows import Texts, numbered_pairs
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
 
-    from meantime.columns import Int32s
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
     from meantime.trace import State
 
@@ -54,7 +59,7 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
     quarks = drawn_quarks(history)
     _count_the_rest(history, lost)
     changes = Changes.of(history, quarks, lost)
-    values = _values(history, quarks, changes, lost)
+    lines = _Lines.of(history, quarks, changes, lost)
     kinds = [lane.declaration.kind for lane in history.lanes]
     lost["groups of entities, which became one"] += max(
         0, kinds.count("state") + kinds.count("stack") - 1
@@ -64,14 +69,8 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
     yield _line(_header(history, changes.states))
     for quark, text in history.descriptions.items():
         yield _line({"entity": _name(history, quark), "description": text})
-    waiting: list[bytes] = []
-    for payload in _payloads(history, changes, values, lost):
-        waiting.append(_line(payload))
-        if len(waiting) == _LINES_AT_ONCE:
-            yield b"".join(waiting)
-            waiting.clear()
-    waiting += [_line(payload) for payload in _events(history, lost)]
-    yield b"".join(waiting)
+    yield from _data(history, changes, lines, lost)
+    yield b"".join([_line(payload) for payload in _events(history, lost)])
 
 
 def _count_the_rest(history: History, lost: Counter[str]) -> None:
@@ -122,65 +121,91 @@ def _header(history: History, states: list[State]) -> dict[str, Any]:
     return header
 
 
-def _values(
-    history: History, quarks: Int32s, changes: Changes, lost: Counter[str]
-) -> dict[tuple[int, int], float]:
-    """Return the numbers that accompany states, by time and attribute."""
-    values = {}
-    begun = dict(zip(changes.quark[::-1].tolist(), changes.time_ns[::-1].tolist(), strict=True))
-    for quark in quarks.tolist():
-        child = history.attributes.find(VALUE, parent=quark)
-        for interval in [] if child is None else history.intervals([child]):
-            if isinstance(interval.value, int | float):
-                if quark in begun and interval.start_ns >= begun[quark]:
-                    values[interval.start_ns, quark] = interval.value
-                else:
-                    lost["values of what has no state yet"] += 1
-    return values
+class _Lines(NamedTuple):
+    """Lines of data: a time, and the change whose state it has; and by line, its number if any."""
+
+    time_ns: Int64s
+    change: npt.NDArray[np.intp]
+    numbers: dict[int, float]
+
+    @classmethod
+    def of(cls, history: History, quarks: Int32s, changes: Changes, lost: Counter[str]) -> _Lines:
+        """Return a line for each change and for each number that changes within a state."""
+        rows = len(changes.time_ns)
+        of_changes: dict[int, float] = {}
+        others: list[tuple[int, int, int, float]] = []
+        for quark, own, start_ns, number in _numbers(history, quarks, changes):
+            index = int(np.searchsorted(changes.time_ns[own], start_ns, "right")) - 1
+            if index < 0:
+                lost["values of what has no state yet"] += 1
+            elif changes.time_ns[own[index]] == start_ns:
+                of_changes[int(own[index])] = number
+            else:
+                others.append((start_ns, quark, int(own[index]), number))
+        others.sort(key=lambda other: other[:2])
+        time_ns = np.append(changes.time_ns, np.array([each[0] for each in others], np.int64))
+        change = np.append(np.arange(rows), np.array([each[2] for each in others], np.intp))
+        numbers = of_changes | {rows + index: each[3] for index, each in enumerate(others)}
+        if others:
+            order = np.argsort(time_ns, kind="stable")
+            line_of = np.empty_like(order)
+            line_of[order] = np.arange(len(order))
+            time_ns, change = time_ns[order], change[order]
+            numbers = {int(line_of[row]): number for row, number in numbers.items()}
+        finish_ns = history.bounds[1]
+        # the format has no end time: readers end the data at the last datum
+        if rows and time_ns[-1] < finish_ns:
+            last = np.flatnonzero(changes.quark == changes.quark[0])[-1]
+            time_ns, change = np.append(time_ns, finish_ns), np.append(change, last)
+        return cls(time_ns, change, numbers)
 
 
-def _payloads(
-    history: History,
-    changes: Changes,
-    values: dict[tuple[int, int], float],
-    lost: Counter[str],
-) -> Iterator[dict[str, Any]]:
-    begin_ns, finish_ns = history.bounds
-    tags = _Tags(history, lost)
-    names = {quark: _name(history, quark) for quark in np.unique(changes.quark).tolist()}
-    lasting: dict[int, tuple[int, int]] = {}
-    alone = sorted(values)
+def _numbers(
+    history: History, quarks: Int32s, changes: Changes
+) -> Iterator[tuple[int, npt.NDArray[np.intp], int, float]]:
+    """Yield the numbers that accompany states: an attribute, its changes, a time, the number."""
+    children = {quark: history.attributes.find(VALUE, parent=quark) for quark in quarks.tolist()}
+    if not any(child is not None for child in children.values()):
+        return
+    order = np.argsort(changes.quark, kind="stable")
+    in_order = changes.quark[order]
+    for quark, child in children.items():
+        if child is not None:
+            first, last = np.searchsorted(in_order, [quark, quark + 1]).tolist()
+            for interval in history.intervals([child]):
+                if isinstance(interval.value, int | float):
+                    yield quark, order[first:last], interval.start_ns, interval.value
 
-    def datum(time_ns: int, quark: int, state: int, tag: int) -> Iterator[dict[str, Any]]:
-        datum: dict[str, Any] = {"time": str(time_ns - begin_ns), "entity": names[quark]}
-        datum["state"] = state
-        if tag >= 0:
-            yield from tags.define(tag, state)
-            datum["tag"] = tags.text(tag, state)
-        if (value := values.pop((time_ns, quark), None)) is not None:
-            datum["value"] = value
-        yield datum
 
-    waiting = iter(alone)
-    ahead = next(waiting, None)
-    last_ns = begin_ns
-    columns = (changes.time_ns, changes.quark, changes.state, changes.tag)
-    for time_ns, quark, state, tag in zip(*(each.tolist() for each in columns), strict=True):
-        # a number that changes within a state repeats the state at that time
-        while ahead is not None and ahead[0] < time_ns:
-            if ahead in values:
-                yield from datum(*ahead, *lasting[ahead[1]])
-            ahead = next(waiting, None)
-        lasting[quark] = (state, tag)
-        last_ns = time_ns
-        yield from datum(time_ns, quark, state, tag)
-    for time_ns, quark in sorted(values):
-        last_ns = max(last_ns, time_ns)
-        yield from datum(time_ns, quark, *lasting[quark])
-    # the format has no end time: readers end the data at the last datum
-    if lasting and last_ns < finish_ns:
-        quark, ongoing = next(iter(lasting.items()))
-        yield from datum(finish_ns, quark, *ongoing)
+def _data(history: History, changes: Changes, lines: _Lines, lost: Counter[str]) -> Iterator[bytes]:
+    begin_ns = history.bounds[0]
+    tags, states = _Tags(history, lost), len(changes.states)
+    quarks = distinct(changes.quark)
+    entities = Texts(_json(_name(history, quark)) for quark in quarks.tolist())
+    numbers = sorted(lines.numbers.items(), reverse=True)
+    for first in range(0, len(lines.time_ns), _LINES_AT_ONCE):
+        change = lines.change[first : first + _LINES_AT_ONCE]
+        state, tag = changes.state[change], changes.tag[change]
+        pairs, tail = numbered_pairs(
+            (tag.astype(np.int64) + 1) * states + state, (len(history.tags) + 1) * states
+        )
+        tails = []
+        for pair in pairs.tolist():
+            tag_of_pair, state_of_pair = divmod(pair - states, states)
+            yield from map(_line, tags.define(tag_of_pair, state_of_pair))
+            tails.append(tags.field(tag_of_pair, state_of_pair))
+        while numbers and numbers[-1][0] < first + len(change):
+            line, number = numbers.pop()
+            tails.append(tails[tail[line - first]] + b', "value": ' + _json(number))
+            tail[line - first] = len(tails) - 1
+        entity = np.searchsorted(quarks, changes.quark[change]).astype(np.int32)
+        yield export_rows.state_lines(
+            lines.time_ns[first : first + _LINES_AT_ONCE],
+            begin_ns,
+            *entities.of(entity),
+            state,
+            *Texts(tails).of(tail),
+        )
     if begin_ns:
         lost["ns before the first event: times begin there"] += begin_ns
 
@@ -194,13 +219,13 @@ class _Tags:
         self._texts: dict[tuple[int, int], str] = {}
         self._used: set[tuple[int, str]] = set()
 
-    def text(self, tag: int, state: int) -> str:
-        """Return the text that identifies a tag of a state."""
-        return self._texts[tag, state]
+    def field(self, tag: int, state: int) -> bytes:
+        """Return the field that identifies a tag of a state, if there is one."""
+        return b"" if tag < 0 else b', "tag": ' + _json(self._texts[tag, state])
 
     def define(self, tag: int, state: int) -> Iterator[dict[str, Any]]:
         """Yield the definition of a tag that is used for the first time, if it has fields."""
-        if (tag, state) in self._texts:
+        if tag < 0 or (tag, state) in self._texts:
             return
         fields = self._tags[tag]
         given = fields.get("tag")
@@ -253,5 +278,9 @@ def _name(history: History, quark: int) -> str:
     return entity_name(history.attributes.path(quark))
 
 
+def _json(content: object) -> bytes:
+    return json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
+
+
 def _line(content: dict[str, Any]) -> bytes:
-    return json.dumps(content, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    return _json(content) + b"\n"
