@@ -45,6 +45,7 @@ FASTER_WITH_O3 = {
 }
 FASTER_WITH_O2 = {
     "_recorder",
+    "calls",
     "chrome",
     "coalesce",
     "csv_rows",
@@ -61,6 +62,7 @@ FASTER_WITH_O2 = {
     "scan_statemap",
     "service_rows",
     "spall",
+    "span_search",
     "sqlite_rows",
     "strace",
     "tasks",
