@@ -221,17 +221,15 @@ def notify(sentence: str) -> None:
 
 
 def import_numpy() -> None:
-    """Import NumPy without the threads of its linear algebra, and prepare for large columns.
+    """Import NumPy without the threads of its linear algebra, which nothing here uses.
 
-    Nothing here uses these threads, and starting them is nearly half of the cost of the import.
+    Starting them is nearly half of the cost of the import.
     """
     variable = "OPENBLAS_NUM_THREADS"
-    if variable not in os.environ:
-        os.environ[variable] = "1"
-        try:
-            import_module("numpy")
-        finally:
-            del os.environ[variable]
-    from meantime.kernels.memory import keep_freed  # noqa: PLC0415 - not for --help: NumPy
-
-    keep_freed()
+    if variable in os.environ:
+        return
+    os.environ[variable] = "1"
+    try:
+        import_module("numpy")
+    finally:
+        del os.environ[variable]

@@ -13,30 +13,25 @@ cdef extern from "growing.h":
     int column_grow(void** data, int64_t capacity, size_t width) nogil
     int64_t capacity_ahead(int64_t capacity, size_t width) nogil
 
-
 cdef extern from *:
     """
-    #if defined(__GLIBC__)
-    #include <malloc.h>
-    #endif
-    static void keep_freed_memory(void) {
-    #if defined(__GLIBC__)
-      /* what glibc arrives at by itself once a block of 32 MB has been freed */
-      mallopt(M_MMAP_THRESHOLD, 32 << 20);
-      mallopt(M_TRIM_THRESHOLD, 64 << 20);
-    #endif
+    /* volatile, as a compiler leaves out what is not used */
+    static void free_large_block(void) {
+      void *volatile block = malloc(31 << 20);
+      free(block);
     }
     """
-    void keep_freed_memory()
+    void free_large_block()
 
 
 def keep_freed():
-    """Keep up to 64 MB of freed memory for what is allocated next, for the whole process.
+    """Let the allocator keep what is freed for what is allocated next, instead of returning it.
 
-    A trace is read in batches of some 20 MB. Returning each to the system, which clears its pages
-    before it hands them out again, takes longer than filling them.
+    A trace is read in batches of some 10 MB, and to clear the pages that the system hands out for
+    each takes longer than to fill them. glibc keeps up to twice as much as the largest block that was
+    ever freed, of at most 32 MB, unless its limits are set by the user.
     """
-    keep_freed_memory()
+    free_large_block()
 
 
 cdef class Memory:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from meantime.errors import UsageError
+from meantime.kernels.memory import keep_freed
 from meantime.trace import Trace
 from meantime.units import MAX_NS
 
@@ -118,6 +119,7 @@ def lazy_trace(
     options: ReadOptions,
 ) -> Trace:
     """Return a trace that a generator fills in while it yields the batches."""
+    keep_freed()
     trace = Trace(source.name, format_, iter(()))
     trace.batches = batches(source, trace, options)
     return trace
