@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable
 from itertools import count
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
@@ -21,6 +22,7 @@ __all__ = [
     "Mixed",
     "Value",
     "Values",
+    "add_codes",
     "distinct",
     "exact_sum",
     "first_rows",
@@ -41,34 +43,36 @@ _SMALL_SPAN = 1 << 16
 class _Codes(dict[_T, int]):
     """Values to codes; a look-up adds what is missing, so the known ones need no Python code."""
 
-    __slots__ = ("_names",)
+    __slots__ = ("_hashed", "_names")
 
     def __init__(self, names: list[_T]) -> None:
-        # of equal names the first keeps its code
-        super().__init__((name, code) for code, name in reversed([*enumerate(names)]))
         self._names = names
+        # how many of the names are known here
+        self._hashed = 0
+        self._hash_all()
+
+    def _hash_all(self) -> None:
+        first = self._hashed
+        self._hashed = len(self._names)
+        if first < self._hashed:
+            # of equal names the first keeps its code
+            deque(map(self.setdefault, self._names[first:], count(first)), 0)
 
     def __missing__(self, value: _T) -> int:
         names = self._names
+        if self._hashed < len(names):
+            self._hash_all()
+            return self[value]
         self[value] = code = len(names)
         names.append(value)
+        self._hashed += 1
         return code
 
     def add_all(self, values: list[_T]) -> Int32s:
-        """Return the codes of values, adding those that are missing, faster than one by one."""
-        first = len(self._names)
-        # a new value gets the code that it has if all are new and different: one hash each
-        codes = np.fromiter(map(self.setdefault, values, count(first)), np.int32, len(values))
-        is_new = codes == np.arange(first, first + len(values))
-        if is_new.all():
-            self._names += values
-            return codes
-        new = [values[row] for row in np.flatnonzero(is_new).tolist()]
-        self.update(zip(new, count(first)))
-        self._names += new
-        code_of = first - 1 + np.cumsum(is_new, dtype=np.int32)
-        rows = np.flatnonzero(codes >= first)
-        codes[rows] = code_of[codes[rows] - first]
+        """Return the codes of values, adding those that are missing."""
+        self._hash_all()
+        codes = add_codes(self, self._names, values)
+        self._hashed = len(self._names)
         return codes
 
     def append(self, values: list[_T]) -> Int32s:
@@ -78,12 +82,40 @@ class _Codes(dict[_T, int]):
         return np.arange(first, first + len(values), dtype=np.int32)
 
 
+def add_codes(known: dict[_T, int], names: list[_T], values: list[_T]) -> Int32s:
+    """Return the codes of values, adding those that are missing, faster than one by one.
+
+    Args:
+        known: The codes by value.
+        names: The values by code.
+        values: The values, of which some may be equal.
+
+    >>> known, names = {"idle": 0}, ["idle"]
+    >>> add_codes(known, names, ["busy", "idle", "busy", "off"]).tolist(), names
+    ([1, 0, 1, 2], ['idle', 'busy', 'off'])
+    """
+    first = len(names)
+    # a new value gets the code that it has if all are new and different: one hash each
+    codes = np.fromiter(map(known.setdefault, values, count(first)), np.int32, len(values))
+    is_new = codes == np.arange(first, first + len(values))
+    if is_new.all():
+        names += values
+        return codes
+    new = [values[row] for row in np.flatnonzero(is_new).tolist()]
+    known.update(zip(new, count(first)))
+    names += new
+    code_of = first - 1 + np.cumsum(is_new, dtype=np.int32)
+    rows = np.flatnonzero(codes >= first)
+    codes[rows] = code_of[codes[rows] - first]
+    return codes
+
+
 class Interner(Generic[_T]):
     """Codes for values in a table, to which new values are appended.
 
     Args:
         names: The table, for example `Trace.values` or `Trace.paths`. Values that are already in
-            it keep their codes. Values that others append later are not noticed.
+            it keep their codes.
 
     >>> table = ["idle"]
     >>> states = Interner(table)
@@ -111,7 +143,7 @@ class Interner(Generic[_T]):
     def append(self, values: list[_T]) -> Int32s:
         """Append different values that are not in the table; return their codes.
 
-        They are not hashed, so asking for the code of one would add it again.
+        They are hashed when a code is asked for that is not known yet.
         """
         return self._codes.append(values)
 

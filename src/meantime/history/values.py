@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.attributes import unicode_of
+from meantime.columns import add_codes
 from meantime.errors import StateTypeError
 from meantime.kernels.tail import FLOAT, INT, STR, UNTYPED
 
@@ -54,16 +55,13 @@ class Strings:
 
     def codes(self, names: Sequence[str]) -> Int32s:
         """Return the code of each of these strings."""
-        new = [name for name in names if name not in self.known]
+        listed = list(names)
         try:
-            "".join(new).encode()
+            "".join(listed).encode()
         except UnicodeEncodeError:
             # some have surrogates, which `code` replaces
-            return np.fromiter(map(self.code, names), np.int32, len(names))
-        new = list(dict.fromkeys(new))
-        self.known.update(zip(new, range(len(self.names), len(self.names) + len(new)), strict=True))
-        self.names += new
-        return np.fromiter(map(self.known.__getitem__, names), np.int32, len(names))
+            return np.fromiter(map(self.code, listed), np.int32, len(listed))
+        return add_codes(self.known, self.names, listed)
 
     def recall(self, names: Iterable[str]) -> None:
         """Add the next strings of a history on disk, in order of their codes.

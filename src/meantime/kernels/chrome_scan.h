@@ -495,6 +495,7 @@ static int32_t thread_code(Chrome *s, int32_t pid, int32_t tid) {
       free(slots);
       return -2;
     }
+    use_huge_pages(slots, (size_t)n * 2 * sizeof(int32_t));
     memset(slots, 0xff, (size_t)n * 2 * sizeof(int32_t));
     mask = (uint64_t)n * 2 - 1;
     for (i = 0; i < s->thread_count; i++) {

@@ -2,17 +2,12 @@
 #ifndef MEANTIME_GROWING_H
 #define MEANTIME_GROWING_H
 
+#include "huge_pages.h"
 #include "intern.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
-/* Columns are filled sequentially: with 4 KB pages half of the time was spent on page faults. */
-enum { HUGE_BYTES = 2 << 20 };
 
 /* Rows are numbered by 32 bits. */
 #define MOST_ROWS ((int64_t)INT32_MAX)
@@ -21,12 +16,7 @@ static int column_grow(void **data, int64_t capacity, size_t width) {
   size_t size = (size_t)capacity * width;
   void *grown = realloc(*data, size);
   if (!grown) return 0;
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-  if (size >= 2 * HUGE_BYTES) {
-    uintptr_t begin = ((uintptr_t)grown + 4095) & ~(uintptr_t)4095;
-    madvise((void *)begin, ((uintptr_t)grown + size - begin) & ~(size_t)4095, MADV_HUGEPAGE);
-  }
-#endif
+  use_huge_pages(grown, size);
   *data = grown;
   return 1;
 }

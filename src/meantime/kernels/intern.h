@@ -6,6 +6,7 @@
 #ifndef MEANTIME_INTERN_H
 #define MEANTIME_INTERN_H
 
+#include "huge_pages.h"
 #include "json_text.h"
 
 #include <stdint.h>
@@ -186,6 +187,7 @@ static inline int intern_grow(intern_table *table)
         free(larger.slots);
         return 0;
     }
+    use_huge_pages(larger.slots, slots * sizeof *larger.slots);
     larger.slot_mask = slots - 1;
     larger.room = (int32_t)room;
     for (uint64_t i = 0; i < slots; i++)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,11 +44,16 @@ class SampleRows:
     """
 
     def __init__(self, values: list[str]) -> None:
-        self._events = Interner(values)
+        self._values = values
         self._rows: list[tuple[int, int, int, int, int]] = []
 
     def __bool__(self) -> bool:
         return bool(self._rows)
+
+    @cached_property
+    def _events(self) -> Interner[str]:
+        # made for the first sample, as there may be a million values
+        return Interner(self._values)
 
     def add(self, thread: int, time_ns: int, stack: int, weight: int, event: str) -> None:
         """Add one sample.

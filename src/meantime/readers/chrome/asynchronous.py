@@ -174,8 +174,10 @@ def _spans(
 def _point_names(records: Records, rows: Rows) -> Int32s:
     """Return the name of each point: its step if it has one, otherwise its event's name."""
     names = records.name[rows].copy()
-    values = Interner(records.trace.values)
     steps = np.flatnonzero(records.is_phase("Tp")[rows])
+    if not len(steps):
+        return names
+    values = Interner(records.trace.values)
     # most steps have few different arguments
     known: dict[bytes, int | None] = {}
     for i in steps.tolist():
