@@ -92,7 +92,7 @@ def build(
     if not isinstance(trace, str | PathLike):
         opened = trace if isinstance(trace, Trace) else _trace_of(trace)
         return ingest(HistoryBuilder(path, keep=keep), opened, chosen)
-    provenance = provenance_of(trace, chosen, lenient=lenient)
+    provenance = provenance_of(trace, chosen, lenient=lenient, in_memory=path is None)
     if path is not None:
         return build_directory(
             trace,

@@ -43,11 +43,16 @@ _LABELS = {
 
 
 def provenance_of(
-    trace: str | os.PathLike[str], provider: StateProvider | None, *, lenient: bool
+    trace: str | os.PathLike[str],
+    provider: StateProvider | None,
+    *,
+    lenient: bool,
+    in_memory: bool = False,
 ) -> dict[str, str]:
     """Return the provenance of a history of this trace, as `History.provenance` has it.
 
-    It has no fingerprint if the trace can be read only once.
+    It has no fingerprint if the trace can be read only once, nor in memory, where the history is
+    never compared with the trace: that would read it twice.
 
     Raises:
         InputError: If the trace cannot be read, or is a history.
@@ -57,7 +62,7 @@ def provenance_of(
             fspath(trace), "this is a finished history; a build needs the original trace"
         )
     provenance = {"source": Path(trace).name}
-    if (digest := fingerprint(trace)) is not None:
+    if not in_memory and (digest := fingerprint(trace)) is not None:
         provenance["fingerprint"] = digest
     if lenient:
         provenance["lenient"] = "yes"

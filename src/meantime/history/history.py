@@ -241,7 +241,7 @@ class History:
 
     @property
     def provenance(self) -> dict[str, str]:
-        """What it was built from: `source`, its `fingerprint`, `provider`; empty if unknown."""
+        """What it was built from: `source`, `provider`, and on disk a `fingerprint`, if known."""
         return self._now().known_metadata().provenance
 
     @property

@@ -259,9 +259,10 @@ def _ordered(rows: Int64s, self_ns: Int64s, keys: Sequence[str | None]) -> list[
     edges = np.flatnonzero(np.diff(self_ns[ordered])) + 1
     edges = np.concatenate([[0], edges, [len(ordered)]])
     result: list[int] = ordered.tolist()
+    texts = [key or "" for key in keys]
     for i in np.flatnonzero(np.diff(edges) > 1).tolist():
         part = slice(int(edges[i]), int(edges[i + 1]))
-        result[part] = sorted(result[part], key=lambda row: keys[row] or "")
+        result[part] = sorted(result[part], key=texts.__getitem__)
     return result
 
 

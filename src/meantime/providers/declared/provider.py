@@ -9,10 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
+import numpy as np
+
 from meantime.attributes import parse_pattern
 from meantime.errors import ProviderError, UsageError
 from meantime.events import Events
 from meantime.history.provider_runner import located
+from meantime.kernels import gather
 from meantime.providers.base import StateProvider
 from meantime.providers.declared.changes import changes, indented
 from meantime.providers.declared.compiling import compiled
@@ -84,8 +87,7 @@ class DeclaredProvider(StateProvider):
 
     def handle_batch(self, columns: Events, state: HistoryBuilder) -> None:
         """Apply to each event the changes that the declaration lists for events of its name."""
-        names = list(map(columns.names.__getitem__, columns.name.tolist()))
-        programs = self._programs_of(names)
+        programs = self._programs_of(columns)
         self._values.bind(state)
         run, fields, texts = self._run
         known: dict[int, str] = {}
@@ -96,7 +98,7 @@ class DeclaredProvider(StateProvider):
             zip(
                 columns.time_ns.tolist(),
                 programs,
-                names,
+                map(columns.names.__getitem__, columns.name.tolist()),
                 *(columns.values_of(field) for field in fields),
                 *(columns.texts_of(field, known, text_of) for field in texts),
                 strict=True,
@@ -104,9 +106,11 @@ class DeclaredProvider(StateProvider):
             partial(located, self.name),
         )
 
-    def _programs_of(self, names: list[str]) -> list[int]:
-        """Return the program of each name, compiling those that are new."""
+    def _programs_of(self, columns: Events) -> list[int]:
+        """Return the program of each event, compiling those that are new."""
         more = False
+        codes = gather.seen(columns.name)
+        names = [columns.names[code] for code in codes.tolist()]
         for name in set(names).difference(self._program_of):
             applied = tuple(
                 number
@@ -123,7 +127,10 @@ class DeclaredProvider(StateProvider):
                 ],
                 self._values,
             )
-        return list(map(self._program_of.__getitem__, names))
+        program_of_code = np.zeros(int(codes.max(initial=0)) + 1, np.int32)
+        program_of_code[codes] = [self._program_of[name] for name in names]
+        found: list[int] = gather.looked_up(program_of_code, columns.name).tolist()
+        return found
 
     def save(self) -> Any:
         """Return the assignments of all pools."""
