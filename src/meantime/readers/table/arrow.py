@@ -193,6 +193,8 @@ def _time_text(value: Any) -> str:
 
 def _of_integers(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_], kind: int) -> TimeColumn:
     # a column of uint64 may have more than fits
+    if not missing.any() and values.max(initial=0) <= _LIMIT:
+        return TimeColumn(values.astype(np.int64), np.full(len(values), kind, np.uint8))
     outside = values > _LIMIT
     kinds = np.where(missing, MISSING, np.where(outside, TimeKind.ODD, kind)).astype(np.uint8)
     return TimeColumn(np.where(missing | outside, 0, values).astype(np.int64), kinds)
