@@ -343,6 +343,7 @@ static __attribute__((noinline, cold)) void put_callback(PyObject *callback, PyO
                                                    uint64_t begin_ns, uint64_t end_ns) {
     PyObject *type, *value, *traceback;
     uint64_t duration = end_ns - begin_ns;
+    slot *cursor = mine.stream ? mine.stream->cursor : NULL;
     PyErr_Fetch(&type, &value, &traceback);
     uint32_t location = location_of_callback(callback, args);
     PyErr_Restore(type, value, traceback);
@@ -351,7 +352,11 @@ static __attribute__((noinline, cold)) void put_callback(PyObject *callback, PyO
         duration = (1u << 31) | (duration < (1u << 31) ? duration : (1u << 31) - 1);
     }
     stream *s = stream_of_thread();
-    if (s) put_at(s, now_ns(), KIND_CALLBACK, location, (uint32_t)duration);
+    /* it ends where it ended, although the thread may have been interrupted since; unless its
+       location was written here, and records are in order of time */
+    if (!s) return;
+    uint64_t time_ns = s->cursor == cursor ? end_ns : now_ns();
+    put_at(s, time_ns, KIND_CALLBACK, location, (uint32_t)duration);
 }
 
 /* What a callback raised, and the handle's own members, which are replaced until that is raised. */
