@@ -702,13 +702,36 @@ static size_t describe_frame(int index, char *text, size_t room) {
     return at;
 }
 
-/* Writes `depth` frames; returns the size, or 0 if they cannot be read. */
+/* Whether a frame, as text, is of an installed package or of the standard library, except for the
+   libraries whose frames show where the event loop begins. */
+static int is_of_library(const char *text) {
+    const char *file = text + strlen(text) + 1;
+    file += strlen(file) + 1;
+    if (strstr(file, "/asyncio/") || strstr(file, "/trio/")) return 0;
+    return strstr(file, "/site-packages/") || strstr(file, "/dist-packages/") ||
+           strstr(file, "/lib/python3") || !strncmp(file, "<frozen", 7);
+}
+
+/* Writes `depth` frames; returns the size, or 0 if they cannot be read. From half of the room on,
+   one frame without a line stands for those of libraries that follow each other: the program's own
+   code may have called many functions of them. */
 static size_t describe_frames(int depth, char *text, size_t room) {
+    static const char left_out[] = "0\0...\0<frozen>"; /* with the last NUL */
     size_t size = 0;
+    int leaves_out = 0;
     for (int i = 0; i < depth; i++) {
-        size_t more = describe_frame(i, text + size, room - size);
+        char *frame = text + size;
+        size_t more = describe_frame(i, frame, room - size);
         if (!more && i == 0) return 0;
         if (!more) break; /* the outer frames, which matter less, have no room */
+        if (2 * size > room && is_of_library(frame)) {
+            more = leaves_out ? 0 : sizeof left_out;
+            if (room - size < more) break;
+            memcpy(frame, left_out, more);
+            leaves_out = 1;
+        } else {
+            leaves_out = 0;
+        }
         size += more;
     }
     return size;
