@@ -12,6 +12,7 @@ import threading
 import time
 import traceback
 import weakref
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ from meantime.readers.recording.live import LiveActivity
 from meantime.readers.recording.whole import Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -276,15 +277,16 @@ def test_handles_are_not_kept_alive_and_raise_as_before(tmp_path: Path) -> None:
     assert type(vars(asyncio.Handle)["_run"]).__name__ == "function"
 
 
-@pytest.mark.skipif(not Path("/proc/thread-self/schedstat").exists(), reason="kernel without it")
-def test_time_in_which_others_had_the_processor_is_not_the_steps_own(tmp_path: Path) -> None:
-    cpu = min(os.sched_getaffinity(0))
+needs_schedstat = pytest.mark.skipif(
+    not Path("/proc/thread-self/schedstat").exists(), reason="kernel without it"
+)
 
-    async def main() -> None:
-        until = time.monotonic() + 0.15
-        while time.monotonic() < until:
-            pass
 
+@contextmanager
+def one_processor_for_three() -> Iterator[None]:
+    """Let this thread share a processor with two other programs."""
+    before = os.sched_getaffinity(0)
+    cpu = min(before)
     others = [os.fork() for _ in range(2)]
     if 0 in others:
         os.sched_setaffinity(0, {cpu})
@@ -292,25 +294,115 @@ def test_time_in_which_others_had_the_processor_is_not_the_steps_own(tmp_path: P
         while time.monotonic() < end and os.getppid() != 1:
             pass
         os._exit(0)
-    before = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, {cpu})
         time.sleep(0.05)
-        with meantime.record(tmp_path / "run.mtr"):
-            asyncio.run(main())
+        yield
     finally:
         os.sched_setaffinity(0, before)
         for other in others:
             os.kill(other, 9)
             os.waitpid(other, 0)
 
+
+def spin(seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        pass
+
+
+@needs_schedstat
+def test_time_in_which_others_had_the_processor_is_not_the_steps_own(tmp_path: Path) -> None:
+    async def main() -> None:
+        spin(0.15)
+
+    with one_processor_for_three(), meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(main())
+
     longest = _activity(tmp_path / "run.mtr").longest
     assert longest is not None
-    # three programs on one processor, of which each has a third
+    # each of the three programs has a third
     assert longest.waited_ns > longest.duration_ns // 4
     assert longest.own_ns == longest.duration_ns - longest.waited_ns
-    waited_ns = _time_in(tmp_path / "run.mtr", "cpu-wait", "Loops")
+    # other threads of this process may have received the GIL meanwhile, which takes a processor
+    states = ("cpu-wait", "gil-wait", "gil-handoff")
+    waited_ns = sum(_time_in(tmp_path / "run.mtr", state, "Loops") for state in states)
     assert waited_ns >= longest.waited_ns
+
+
+@needs_schedstat
+def test_what_a_thread_waited_for_a_processor_is_known_when_it_sleeps(tmp_path: Path) -> None:
+    async def main() -> None:
+        work()
+        spin(0.01)
+
+    def work() -> None:
+        spin(0.12)
+        time.sleep(0.01)
+
+    with one_processor_for_three(), meantime.record(tmp_path / "run.mtr"):
+        # waits of threads are recorded from the first thread on
+        thread = threading.Thread(target=work, name="worker")
+        thread.start()
+        thread.join()
+        asyncio.run(main())
+
+    history = meantime.open(tmp_path / "run.mtr")
+    paths = history.attributes.path
+    workers = [each for each in history.quarks("Threads/*").tolist() if "worker" in paths(each)[1]]
+    for quark in [*history.quarks("Loops/*").tolist(), *workers]:
+        states = [(s.value, s.end_ns - s.start_ns) for s in history.iterate(quark, 0)]
+        asleep = [state for state, _ in states].index("sleeping")
+        # not after that, where nothing but the little that follows can be
+        waited_ns = sum(ns for state, ns in states[:asleep] if state == "cpu-wait")
+        assert waited_ns > 30 * MS
+    assert len(workers) == 1
+
+
+@needs_schedstat
+def test_a_stack_is_taken_when_the_steps_own_time_reaches_the_limit(tmp_path: Path) -> None:
+    async def main() -> None:
+        spin(0.09)
+
+    with one_processor_for_three(), meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(main())
+
+    longest = _activity(tmp_path / "run.mtr").longest
+    assert longest is not None
+    # what the thread has waited is noted a little later than the watcher reads it
+    assert longest.code_ns < 0 or longest.own_ns > 45 * MS
+
+
+def test_a_callback_begins_before_what_it_does(tmp_path: Path) -> None:
+    def callbacks() -> Iterator[Callable[[], None]]:
+        for number in range(20):
+            # each has a location of its own, which takes long to define
+            name = f"callback_{number}"
+            code = f"def {name}():\n began.append(now())\n sleep(0.001)"
+            scope: dict[str, Any] = {"began": began, "now": time.monotonic_ns, "sleep": time.sleep}
+            exec(code, scope)  # noqa: S102 - a function of its own
+            yield scope[name]
+
+    began: list[int] = []
+
+    async def main() -> None:
+        for callback in callbacks():
+            asyncio.get_running_loop().call_soon(callback)
+            await asyncio.sleep(0.005)
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(main())
+
+    origin_ns = Reading(tmp_path / "run.mtr").origin_ns
+    history = meantime.open(tmp_path / "run.mtr")
+    starts = sorted(
+        each.start_ns
+        for quark in history.quarks("Callbacks/*/*").tolist()
+        for each in history.iterate(quark, 0)
+        if each.value and history.attributes.path(quark)[1].startswith("callback_")
+    )
+    assert len(starts) == 20
+    assert all(start <= at - origin_ns for start, at in zip(starts, began, strict=True))
 
 
 FORKING = """\

@@ -84,13 +84,16 @@ cdef extern from "requests.h":
     recording_state rec
     bint recording_on
     uint32_t epoch
+    ctypedef struct cpu_times:
+        uint64_t waited_ns
     ctypedef struct thread_state:
         uint32_t current_task, loop_epoch, served_request
+        cpu_times cpu
     thread_state mine
     uint64_t blocked_limit_ns
     void begin_polls()
     void note_present_wait()
-    uint64_t cpu_waited_ns
+    void note_thread_start()
     void set_handle_type(object, object, object, object, object, int)
     uint32_t (*location_of_callback)(PyObject *, PyObject *) noexcept
     PyObject *call_handle_run(void *, PyObject **, size_t, PyObject *)
@@ -658,7 +661,7 @@ def note_cpu_wait():
     if not recording_on:
         return 0
     note_present_wait()
-    return cpu_waited_ns
+    return mine.cpu.waited_ns
 
 
 def current():
@@ -938,6 +941,7 @@ cdef void _thread_begins(PyObject *pointer) noexcept:
         location = _location_of_callable(target, thread.__dict__.get("_args") or ())
     except Exception:
         location = 0
+    note_thread_start()
     put(KIND_THREAD_BEGIN, 0, location)
 
 

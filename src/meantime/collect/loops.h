@@ -14,6 +14,9 @@ enum {
     /* It is asked again where a step begins if it was not for this long: so less of what the
        thread has waited before a step counts as waited in it, and asking takes 0.2 % of the time. */
     CPU_READ_NS = 500000,
+    /* The same for a thread that runs no loop, which opens the file each time: a descriptor for
+       each of a thousand threads would be missing elsewhere. */
+    OTHER_READ_NS = 5000000,
 };
 
 static uint64_t blocked_limit_ns = 0; /* a longer time without a poll dumps the rings; 0: never */
@@ -31,7 +34,11 @@ static void (*stop_watching)(void) = NULL; /* before a fork, with watch_mutex he
 
 THREAD_LOCAL own_file schedstat_file = {.fd = -1};
 THREAD_LOCAL uint32_t schedstat_epoch = 0; /* the epoch in which the file was last opened */
-THREAD_LOCAL uint64_t cpu_waited_ns = 0;   /* in all, when it was last read */
+THREAD_LOCAL uint32_t cpu_epoch = 0; /* the epoch in which it was last read how long it waited */
+
+static int open_schedstat(own_file *f) {
+    return keep_file(f, open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC));
+}
 
 static int reach_schedstat(void) {
     if (likely(is_ours(&schedstat_file))) return 0;
@@ -39,63 +46,116 @@ static int reach_schedstat(void) {
     if (schedstat_epoch == epoch) return -1;
     schedstat_epoch = epoch;
     schedstat_file = NO_FILE;
-    return keep_file(&schedstat_file, open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC));
+    return open_schedstat(&schedstat_file);
 }
 
-/* Reads for how long the thread has waited for a processor so far; returns -1 if that is unknown.
-   The file has the time on a processor, the time that it waited for one, and a count. */
-static int read_cpu_wait(uint64_t *waited_ns) {
+/* Reads for how long a thread has had a processor, and has waited for one, so far; returns -1 if
+   that is unknown. The file has both times and a count. */
+static int read_schedstat(int fd, uint64_t *ran_ns, uint64_t *waited_ns) {
     char text[64];
-    ssize_t size;
-    if (reach_schedstat() < 0) return -1;
-    size = pread(schedstat_file.fd, text, sizeof text - 1, 0);
+    ssize_t size = pread(fd, text, sizeof text - 1, 0);
     if (size <= 0) return -1;
     text[size] = 0;
     /* takes half of what strchr and strtoull do, and this runs for most requests of a server */
     const char *at = text;
-    while (*at && *at != ' ') at++;
-    if (!*at) return -1;
     uint64_t number = 0;
+    for (; *at >= '0' && *at <= '9'; at++) number = number * 10 + (uint64_t)(*at - '0');
+    if (*at != ' ') return -1;
+    *ran_ns = number;
+    number = 0;
     while (*++at >= '0' && *at <= '9') number = number * 10 + (uint64_t)(*at - '0');
     *waited_ns = number;
     return 0;
 }
 
-static __attribute__((noinline, cold)) void begin_cpu_wait(uint64_t time_ns) {
+static int read_cpu_wait(int keeps_file) {
+    own_file once = NO_FILE;
+    uint64_t ran_ns, waited_ns;
+    if ((keeps_file ? reach_schedstat() : open_schedstat(&once)) < 0) return -1;
+    int result = read_schedstat(keeps_file ? schedstat_file.fd : once.fd, &ran_ns, &waited_ns);
+    if (!keeps_file) close_file(&once);
+    if (result < 0) return -1;
+    __atomic_store_n(&mine.cpu.ran_ns, ran_ns, __ATOMIC_RELAXED);
+    __atomic_store_n(&mine.cpu.waited_ns, waited_ns, __ATOMIC_RELAXED);
+    cpu_epoch = epoch;
+    return 0;
+}
+
+static __attribute__((noinline, cold)) void begin_cpu_wait(uint64_t time_ns, int keeps_file) {
     int error = errno;
-    mine.cpu_read_ns = time_ns;
+    mine.cpu.read_ns = time_ns;
     if (schedstat_file.inode && schedstat_epoch != epoch) close_file(&schedstat_file);
-    read_cpu_wait(&cpu_waited_ns);
+    read_cpu_wait(keeps_file);
     errno = error;
 }
 
-/* Records for how long the thread waited for a processor in the step that ends at `time_ns`. */
-static __attribute__((noinline, cold)) void note_cpu_wait(uint64_t time_ns, uint64_t step_ns) {
+/* Records for how long the thread waited for a processor while it ran, for `ran_ns` until
+   `time_ns`. */
+static __attribute__((noinline, cold)) void note_cpu_wait(uint64_t time_ns, uint64_t ran_ns,
+                                                          int keeps_file) {
     int error = errno;
-    uint64_t before = cpu_waited_ns;
+    uint64_t before = mine.cpu.waited_ns;
     stream *s = stream_of_thread();
-    if (s && schedstat_epoch == epoch && read_cpu_wait(&cpu_waited_ns) == 0) {
-        uint64_t waited_ns = cpu_waited_ns - before;
-        if (waited_ns > step_ns) waited_ns = step_ns;
+    if (s && cpu_epoch == epoch && read_cpu_wait(keeps_file) == 0) {
+        uint64_t waited_ns = mine.cpu.waited_ns - before;
+        if (waited_ns > ran_ns) waited_ns = ran_ns;
         if (waited_ns >= NOTED_WAIT_NS) put_number_at(s, time_ns, KIND_CPU_WAIT, waited_ns);
     }
     errno = error;
 }
 
+/* Returns when the thread last began a step, or went on after it had waited for something else. */
+static inline uint64_t running_since(uint64_t step_since_ns) {
+    return mine.resumed_ns > step_since_ns ? mine.resumed_ns : step_since_ns;
+}
+
 static __attribute__((noinline, cold)) void end_cpu_wait(uint64_t time_ns, uint64_t since) {
     if (time_ns - since < LONG_STEP_NS) {
-        begin_cpu_wait(time_ns);
+        begin_cpu_wait(time_ns, 1);
     } else {
-        note_cpu_wait(time_ns, time_ns - since);
-        mine.cpu_read_ns = time_ns;
+        note_cpu_wait(time_ns, time_ns - running_since(since), 1);
+        mine.cpu.read_ns = time_ns;
     }
+}
+
+/* These two enclose a wait of the thread for something else. What it waited for a processor before
+   is recorded where it ran, and what it waits for one within does not count. */
+
+static __attribute__((noinline, cold)) void note_running(uint64_t time_ns, int keeps_file) {
+    uint64_t since = running_since(mine.step_since_ns);
+    if (since > time_ns || time_ns - since < (keeps_file ? LONG_STEP_NS : OTHER_READ_NS)) return;
+    note_cpu_wait(time_ns, time_ns - since, keeps_file);
+    mine.cpu.read_ns = time_ns;
+}
+
+static inline void end_running(uint64_t time_ns) {
+    int keeps_file = schedstat_file.inode != 0;
+    if (unlikely(time_ns - mine.cpu.read_ns >= (keeps_file ? CPU_READ_NS : OTHER_READ_NS)))
+        note_running(time_ns, keeps_file);
+}
+
+static inline void begin_running(uint64_t time_ns) {
+    int keeps_file = schedstat_file.inode != 0;
+    mine.resumed_ns = time_ns;
+    if (unlikely(time_ns - mine.cpu.read_ns >= (keeps_file ? CPU_READ_NS : OTHER_READ_NS)))
+        begin_cpu_wait(time_ns, keeps_file);
+}
+
+/* Records for how long a thread that begins has waited for a processor since it was created. */
+static void note_thread_start(void) {
+    if (!stream_of_thread()) return;
+    uint64_t time_ns = now_ns();
+    mine.cpu.waited_ns = 0;
+    cpu_epoch = epoch;
+    mine.resumed_ns = mine.cpu.read_ns = time_ns;
+    note_cpu_wait(time_ns, UINT64_MAX, 0);
 }
 
 /* Asks how long the thread has waited, if the step was long or that was not asked for some time. It
    was last asked before the step. */
 static inline void check_step(uint64_t time_ns) {
     uint64_t since = mine.step_since_ns;
-    if (unlikely(since && time_ns - mine.cpu_read_ns >= CPU_READ_NS)) end_cpu_wait(time_ns, since);
+    if (unlikely(since && time_ns - mine.cpu.read_ns >= CPU_READ_NS)) end_cpu_wait(time_ns, since);
 }
 
 /* Notes that a step ends, and perhaps the next begins. Steps inside steps do not count. */
@@ -113,7 +173,7 @@ static inline void begin_outer_step(uint64_t time_ns) {
 
 static void note_present_wait(void) {
     uint64_t time_ns = now_ns(), since = mine.step_since_ns;
-    if (since) note_cpu_wait(time_ns, time_ns - since);
+    if (since) note_cpu_wait(time_ns, time_ns - running_since(since), 1);
 }
 
 /* A loop's states: also kept in variables, for report_thread to repeat them */
@@ -158,7 +218,7 @@ static inline void end_poll(int may_wait, uint32_t ready) {
     if (may_wait) {
         loop_parked = 0;
         if (likely(s)) put_at(s, time_ns, KIND_UNPARK, ready, 0);
-        if (time_ns - mine.cpu_read_ns >= CPU_READ_NS) begin_cpu_wait(time_ns);
+        if (time_ns - mine.cpu.read_ns >= CPU_READ_NS) begin_cpu_wait(time_ns, 1);
     } else {
         end_step(time_ns);
         if (likely(s)) put_at(s, time_ns, KIND_TURN, ready, 0);
@@ -176,7 +236,7 @@ static void begin_polls(void) {
     __atomic_store_n(&mine.step_since_ns, time_ns, __ATOMIC_RELAXED);
     if (blocked_limit_ns) polled_ns = clock_ns(CLOCK_MONOTONIC);
     schedstat_epoch = 0;
-    begin_cpu_wait(time_ns);
+    begin_cpu_wait(time_ns, 1);
     if (watch_pending) start_watching();
 }
 

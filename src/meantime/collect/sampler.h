@@ -537,9 +537,9 @@ static void put_thread_name(sampled_thread *t) {
     if (s->cursor == s->limit) turn(s);
 }
 
-/* Returns whether a thread would run on the CPU that the sampler occupies: its state is R, which
-   includes threads that wait for a CPU, and it last ran on this one. */
-static int is_displaced(uint32_t tid) {
+/* Returns the state of a thread, as a letter: R includes threads that wait for a CPU. The CPU on
+   which it last ran is stored, too. 0 if there is no such thread. */
+static char state_of_task(uint32_t tid, int *cpu) {
     char path[64], text[512];
     snprintf(path, sizeof path, "/proc/self/task/%u/stat", tid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -548,9 +548,17 @@ static int is_displaced(uint32_t tid) {
     close(fd);
     text[got < 0 ? 0 : got] = 0;
     const char *at = strrchr(text, ')'); /* the name before it may contain any character */
-    if (!at || at[1] != ' ' || at[2] != 'R') return 0;
+    if (!at || at[1] != ' ') return 0;
+    char state = at[2];
     for (int field = 2; at && field < STAT_PROCESSOR; field++) at = strchr(at + 1, ' ');
-    return at && atoi(at + 1) == sched_getcpu();
+    *cpu = at ? atoi(at + 1) : -1;
+    return state;
+}
+
+/* Returns whether a thread would run on the CPU that the sampler occupies. */
+static int is_displaced(uint32_t tid) {
+    int cpu;
+    return state_of_task(tid, &cpu) == 'R' && cpu == sched_getcpu();
 }
 
 /* Returns whether a thread is on a CPU: its clock advances between two reads. A thread that ran
@@ -800,10 +808,36 @@ static void record_blocked(uint32_t tid, int waits_for_gil) {
     }
 }
 
+/* Returns how long a step has taken without what its thread waited for a processor since that was
+   last read, in this step or just before it. The kernel counts a wait where it ends, so if the
+   thread may be waiting, that is all of the time in which it did not run. */
+static uint64_t own_time(const stream *s, uint64_t since, uint64_t time_ns) {
+    uint64_t step_ns = time_ns - since, waited_ns, ran_ns, in_all_ns;
+    int cpu;
+    uint64_t read_ns = __atomic_load_n(&s->cpu->read_ns, __ATOMIC_RELAXED);
+    uint64_t ran_before_ns = __atomic_load_n(&s->cpu->ran_ns, __ATOMIC_RELAXED);
+    uint64_t waited_before_ns = __atomic_load_n(&s->cpu->waited_ns, __ATOMIC_RELAXED);
+    if (state_of_task(s->tid, &cpu) == 'R' && cpu_clock(s->tid, &ran_ns) == 0) {
+        waited_ns = time_ns - read_ns - (ran_ns - ran_before_ns);
+    } else {
+        char path[64];
+        snprintf(path, sizeof path, "/proc/self/task/%u/schedstat", s->tid);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0) return step_ns;
+        int known = read_schedstat(fd, &ran_ns, &in_all_ns) == 0;
+        close(fd);
+        if (!known) return step_ns;
+        waited_ns = in_all_ns - waited_before_ns;
+    }
+    /* larger, also where it wraps around: it is not of this step, or nothing was read before */
+    return waited_ns < step_ns ? step_ns - waited_ns : step_ns;
+}
+
 /* Records the stacks of the loops whose step has reached the limit, and again whenever it has taken
    twice as long: the last one is of the second half of the step, however long it takes, and what
-   ran first may be a small part of it. Returns when to look again: a step that begins right now
-   reaches the limit at that time, or a present one is due earlier. */
+   ran first may be a small part of it. What the thread waited for a processor does not count, as it
+   may have waited before it began what takes long. Returns when to look again: a step that begins
+   right now reaches the limit at that time, or a present one is due earlier. */
 static uint64_t watch_loops(uint64_t time_ns) {
     uint64_t next_ns = time_ns + sampler.limit_ns;
     uint32_t reached[16];
@@ -812,16 +846,23 @@ static uint64_t watch_loops(uint64_t time_ns) {
     for (stream *s = rec.streams; s; s = s->next) {
         uint64_t since = s->step_since ? __atomic_load_n(s->step_since, __ATOMIC_RELAXED) : 0;
         if (!since || !s->tid) continue;
-        uint64_t due_ns = since == s->watched_ns ? s->again_ns : since + sampler.limit_ns;
-        if (due_ns > time_ns) {
-            if (due_ns < next_ns) next_ns = due_ns;
-        } else if (count < 16) {
+        if (since != s->watched_ns) {
             s->watched_ns = since;
-            s->again_ns = time_ns + (time_ns - since);
-            /* its last record; 0 where waits of threads are not recorded */
-            waits_for_gil[count] = (uint8_t)s->cursor[-1].w0 == KIND_GIL_WAIT;
-            reached[count++] = s->tid;
+            s->needed_ns = sampler.limit_ns;
+            s->again_ns = since + sampler.limit_ns;
         }
+        if (s->again_ns <= time_ns && count < 16) {
+            uint64_t own_ns = own_time(s, since, time_ns);
+            int is_reached = own_ns >= s->needed_ns;
+            if (is_reached) s->needed_ns = 2 * own_ns;
+            s->again_ns = time_ns + (s->needed_ns - own_ns);
+            if (is_reached) {
+                /* its last record; 0 where waits of threads are not recorded */
+                waits_for_gil[count] = (uint8_t)s->cursor[-1].w0 == KIND_GIL_WAIT;
+                reached[count++] = s->tid;
+            }
+        }
+        if (s->again_ns < next_ns) next_ns = s->again_ns;
     }
     pthread_mutex_unlock(&rec_mutex);
     /* without the mutex, which the first record of this thread acquires */

@@ -72,6 +72,12 @@ _Static_assert(sizeof(slot) == SLOT_BYTES, "a record is a slot");
 _Static_assert(sizeof(tail_header) <= TAIL_HEADER_BYTES, "the tail's header is one page");
 _Static_assert(sizeof(file_header) == HEADER_BYTES, "a segment's header is four slots");
 
+/* For how long a thread has had a processor, and has waited for one, since it began; and when that
+   was read. */
+typedef struct {
+    uint64_t ran_ns, waited_ns, read_ns;
+} cpu_times;
+
 typedef struct stream {
     slot *cursor, *limit;
     uint64_t turned_ns; /* when it last turned: what was about to be recorded then is not earlier */
@@ -88,8 +94,10 @@ typedef struct stream {
     int thread_unreported;
     const uint32_t *task; /* the owner's thread-local current_task, which the sampler reads */
     const uint64_t *step_since; /* the same of step_since_ns */
-    uint64_t watched_ns; /* of the sampler: the begin of the step whose stack it has recorded */
-    uint64_t again_ns; /* when it records the stack of that step again */
+    const cpu_times *cpu;       /* and of cpu */
+    uint64_t watched_ns; /* of the sampler: the begin of the step that it watches */
+    uint64_t needed_ns;  /* how long that takes until its stack is recorded next */
+    uint64_t again_ns;   /* when it may have taken so long */
     char thread_name[MAX_THREAD_NAME];
     uint64_t segment_bytes, in_file;
     uint64_t opened_ns; /* the time of the first record in its segment */
@@ -186,7 +194,8 @@ THREAD_LOCAL struct {
     int hides_timers;
     uint32_t loop_epoch;  /* the epoch in which a loop began to run on the thread */
     uint32_t polls_epoch; /* the epoch in which the thread's loop was seen to poll */
-    uint64_t cpu_read_ns; /* when it was read how long it waited for a CPU, between two steps */
+    cpu_times cpu;       /* read between two steps, and where it begins and ends to wait in one */
+    uint64_t resumed_ns; /* when it last went on after a wait for something else */
     struct _PyInterpreterFrame *loop_frame; /* the frame that runs the loop */
 } mine = {.slept_s = -1};
 
@@ -705,6 +714,7 @@ static __attribute__((noinline, cold)) stream *acquire_stream(void) {
         s->tid = my_tid;
         s->task = &mine.current_task;
         s->step_since = &mine.step_since_ns;
+        s->cpu = &mine.cpu;
         pthread_mutex_unlock(&rec_mutex);
         s->name_length = 0;
         if (own_thread) {
@@ -735,6 +745,7 @@ static void release_stream(void *value) {
     s->tid = 0;
     s->task = NULL;
     s->step_since = NULL;
+    s->cpu = NULL;
     pthread_mutex_unlock(&rec_mutex);
     if (s->cursor == s->limit) turn(s);
     if (own_descriptors) s->file.fd = -1;

@@ -31,8 +31,10 @@ static blocking_call begin_call(uint8_t kind) {
     if (!recording_on || inside_stream) return call;
     stream *s = stream_of_wait();
     if (!s) return call;
+    uint64_t time_ns = now_ns();
+    end_running(time_ns);
     slot *record = s->cursor;
-    put_at(s, now_ns(), kind, 0, 0);
+    put_at(s, time_ns, kind, 0, 0);
     call.recorded = 1;
     /* not if the chunk was full, and turned: another thread may be writing it to the disk */
     if (kind == KIND_IO_WAIT && s->cursor == record + 1) call.record = record;
@@ -49,7 +51,9 @@ static void end_call(blocking_call call) {
         call.record->w0 = 0;
     } else {
         stream *s = stream_of_wait();
-        if (s) put_at(s, now_ns(), KIND_RESUMED, 0, 0);
+        uint64_t time_ns = now_ns();
+        if (s) put_at(s, time_ns, KIND_RESUMED, 0, 0);
+        begin_running(time_ns);
     }
     errno = error;
 }

@@ -72,12 +72,19 @@ static void begin_wait(uint8_t kind) {
         s->cursor->w0 = 0;
         return;
     }
-    if (s) put_at(s, now_ns(), kind, kind == KIND_GIL_WAIT ? holder_of_gil() : 0, 0);
+    if (!s) return;
+    uint64_t time_ns = now_ns();
+    end_running(time_ns);
+    put_at(s, time_ns, kind, kind == KIND_GIL_WAIT ? holder_of_gil() : 0, 0);
 }
 
 static void end_wait(int go_on) {
     stream *s = stream_of_wait();
-    if (s) put_at(s, now_ns(), KIND_RESUMED, 0, 0);
+    if (s) {
+        uint64_t time_ns = now_ns();
+        put_at(s, time_ns, KIND_RESUMED, 0, 0);
+        begin_running(time_ns);
+    }
     resumed_at = NULL;
     /* only if the RESUMED record is in the current chunk, from which it can still be removed */
     if (go_on && s && s == mine.stream && s->cursor > s->chunk[s->tail->seq % rec.chunks] + 1)

@@ -10,11 +10,11 @@ import numpy as np
 
 from meantime.kernels.record_kinds cimport (
     KIND_BLOCKED, KIND_CALLBACK, KIND_CANCELLING, KIND_CHILD_WAIT, KIND_CPU_WAIT, KIND_DUE,
-    KIND_FLUSH, KIND_GIL_WAIT, KIND_ITEM_AWAITED, KIND_ITEM_BEGIN, KIND_ITEM_END, KIND_KNOWN,
-    KIND_LABEL, KIND_LOCK_WAIT, KIND_LOOP_BEGIN, KIND_LOOP_END, KIND_LOOP_KNOWN, KIND_LOST, KIND_PARK,
-    KIND_POLL, KIND_RESUMED, KIND_SLEEP, KIND_SPAWN, KIND_START, KIND_SUBMIT, KIND_THREAD,
-    KIND_THREAD_BEGIN, KIND_THREAD_END, KIND_THROW, KIND_TIMER, KIND_TURN, KIND_UNPARK,
-    KIND_WAIT, KIND_WAKE,
+    KIND_FLUSH, KIND_GIL_HANDOFF, KIND_GIL_WAIT, KIND_ITEM_AWAITED, KIND_ITEM_BEGIN,
+    KIND_ITEM_END, KIND_KNOWN, KIND_LABEL, KIND_LOCK_WAIT, KIND_LOOP_BEGIN, KIND_LOOP_END,
+    KIND_LOOP_KNOWN, KIND_LOST, KIND_PARK, KIND_POLL, KIND_RESUMED, KIND_SLEEP, KIND_SPAWN,
+    KIND_START, KIND_SUBMIT, KIND_THREAD, KIND_THREAD_BEGIN, KIND_THREAD_END, KIND_THROW,
+    KIND_TIMER, KIND_TURN, KIND_UNPARK, KIND_WAIT, KIND_WAKE,
 )
 
 # No state; all other states are numbers from the `state_of` of a `TaskStates`.
@@ -45,6 +45,9 @@ BLOCKED_AFTER_NS = LEAST_BLOCKED_NS
 # The location numbers of stacks; the recorder counts both from 1.
 cdef enum:
     STACK_BIT = 0x80000000
+# How many waits for a processor are remembered for the callback that may follow.
+cdef enum:
+    LATE_WAITS = 8
 # Durations by size, 16 counts for each power of two.
 cdef enum:
     LAG_BUCKETS = 61 * 16
@@ -82,9 +85,13 @@ ctypedef struct Stream:
     int64_t latest_ns
     int64_t free_ns, run_ns
     int64_t poll_ns, polled_ns, polled_before_ns
-    int64_t due_ns, timer_ns, waited_ns
+    int64_t due_ns, timer_ns
+    # For how long the thread waited for a processor: in the present step, in its part since it last
+    # waited for something else, and in all; and the latest of these waits, by when they were noted.
+    int64_t waited_ns, undrawn_ns, waited_ever_ns
+    int64_t late_ns[LATE_WAITS], late_at_ns[LATE_WAITS]
     int64_t gil_since_ns, gil_ns, gil_longest_ns
-    int64_t paused_since_ns, paused_ns
+    int64_t holder_waited_ns, handoff_since_ns
     int32_t code, lag
     int64_t code_ns  # when the stack that gave the code was recorded
     uint32_t gil_tid, gil_holder
@@ -345,18 +352,19 @@ cdef class TaskStates:
         s.free_ns = -1
         s.code = -1
         s.lag = -1
-        s.waited_ns = 0
         s.gil_since_ns = -1
-        s.paused_since_ns = -1
-        self.forget_gil(s)
+        s.handoff_since_ns = -1
+        self.forget_step(s)
         self.forget_polls(s)
         for i in range(4):
             s.entity[i] = -1
             s.state[i] = S_NONE
             s.tag[i] = -1
 
-    cdef inline void forget_gil(self, Stream *s) noexcept nogil:
-        s.paused_ns = 0
+    cdef inline void forget_step(self, Stream *s) noexcept nogil:
+        s.waited_ns = 0
+        s.undrawn_ns = 0
+        memset(s.late_ns, 0, sizeof(s.late_ns))
         s.gil_ns = 0
         s.gil_longest_ns = 0
         s.gil_holder = 0
@@ -395,9 +403,9 @@ cdef class TaskStates:
             time_ns = e.latest_ns
         e.latest_ns = time_ns
         # A loop and its thread run on after each step, also where the step ends because the loop
-        # does or waits.
+        # does or waits; and a thread of a pool after it has waited for a processor.
         c = <Change *>self.changes.data + e.latest
-        if (e.what != E_LOOP and e.what != E_THREAD) or e.latest >= self.changes.used \
+        if not E_LOOP <= e.what <= E_THREAD or e.latest >= self.changes.used \
                 or c.entity != entity or c.time_ns != time_ns:
             e.latest = self.changes.used
             c = <Change *>self.changes.data + e.latest
@@ -461,26 +469,56 @@ cdef class TaskStates:
         self, Stream *s, int64_t begin_ns, int64_t end_ns, Task *t, int32_t paused, int32_t code
     ) noexcept nogil:
         # A step has ended. On its loop's lane it has the code that ran, and at its end the time in
-        # which the thread waited for a processor: when that was is not known. After a sleep, or a
-        # wait for a lock, it was in that state, which is drawn already.
+        # which the thread waited for a processor: when that was is not known.
         cdef int failed = 0
         cdef int64_t waited_ns = min(s.waited_ns, end_ns - begin_ns)
-        cdef int64_t wait_ns = end_ns - waited_ns + s.paused_ns
+        cdef int64_t undrawn_ns = min(s.undrawn_ns, end_ns - begin_ns)
         cdef int32_t loop = s.entity[E_LOOP] if s.state[E_LOOP] == self.running else -1
         if loop >= 0 and s.code < 0 and code >= 0:
             failed |= self.loop_code(begin_ns, s, code)
         if s.code >= 0:
             code = s.code
         if loop >= 0:
-            if waited_ns > 0:
-                failed |= self.cpu_wait(s, wait_ns, end_ns, code)
-            if waited_ns > 0 or code >= 0:
+            if undrawn_ns > 0:
+                failed |= self.cpu_wait(s, end_ns - undrawn_ns, end_ns, code)
+            if undrawn_ns > 0 or code >= 0:
                 failed |= self.change(end_ns, loop, self.running, s.tag[E_LOOP])
-        s.waited_ns = 0
         s.code = -1
         failed |= self.block(s, begin_ns, end_ns, t, paused, waited_ns, code)
-        self.forget_gil(s)
+        self.forget_step(s)
         return failed
+
+    cdef void note_waited(self, int64_t time_ns, Stream *s, int64_t waited_ns) noexcept nogil:
+        # Until now the thread could not run in its step, because another one had the processor.
+        cdef int i
+        if waited_ns <= 0 or (s.task < 0 and s.free_ns < 0):
+            return
+        s.waited_ns = min(s.waited_ns + waited_ns, <int64_t>1 << 60)
+        for i in range(LATE_WAITS - 1, 0, -1):
+            s.late_ns[i] = s.late_ns[i - 1]
+            s.late_at_ns[i] = s.late_at_ns[i - 1]
+        s.late_ns[0] = waited_ns
+        s.late_at_ns[0] = time_ns
+
+    cdef int cpu_wait_record(
+        self, int64_t time_ns, int32_t stream, int64_t waited_ns
+    ) noexcept nogil:
+        cdef Stream *s = &self.streams[stream]
+        # Any number can be in a file.
+        if not 0 < waited_ns < <int64_t>1 << 60:
+            return 0
+        s.waited_ever_ns = min(s.waited_ever_ns + waited_ns, <int64_t>1 << 60)
+        if s.task >= 0 or s.free_ns >= 0:
+            # drawn with the code that runs, which may be known later
+            self.note_waited(time_ns, s, waited_ns)
+            s.undrawn_ns = min(s.undrawn_ns + waited_ns, <int64_t>1 << 60)
+            return 0
+        if s.entity[E_LOOP] < 0 and s.entity[E_WORKER] < 0 and s.entity[E_THREAD] < 0:
+            # a thread that begins has waited since it was created
+            return self.thread_change(
+                stream, E_THREAD, max(time_ns - waited_ns, 0), self.state_of[KIND_CPU_WAIT], -1
+            )
+        return self.cpu_wait(s, time_ns - waited_ns, time_ns, -1)
 
     cdef int cpu_wait(
         self, Stream *s, int64_t since_ns, int64_t until_ns, int32_t code
@@ -512,20 +550,46 @@ cdef class TaskStates:
                 and c.time_ns == e.latest_ns:
             c.tag = code
             return 0
-        return self.change(begin_ns, loop, s.state[E_LOOP], code)
+        # the latest change may have been taken; a second one at its time would replace it
+        return self.change(max(begin_ns, e.latest_ns + 1), loop, s.state[E_LOOP], code)
 
-    cdef void gil_record(self, int64_t time_ns, Stream *s, int kind, uint32_t holder) noexcept nogil:
-        # How long a step waits for the GIL, and who has it in the longest of its waits.
+    cdef void gil_record(
+        self, int64_t time_ns, Stream *s, int kind, uint32_t holder
+    ) noexcept nogil:
+        # How long a step waits for the GIL, and who has it in the longest of its waits. What that
+        # thread waits for a processor meanwhile, the step waits too; and one that is to receive the
+        # GIL needs nothing else.
+        cdef int64_t wait_ns, late_ns
         if kind == KIND_GIL_WAIT:
             s.gil_since_ns = time_ns
             s.gil_tid = holder
+            s.holder_waited_ns = self.waited_ever(s.process, holder)
+            return
+        if kind == KIND_GIL_HANDOFF:
+            s.handoff_since_ns = time_ns
             return
         if s.gil_since_ns >= 0 and (s.task >= 0 or s.free_ns >= 0):
-            s.gil_ns += time_ns - s.gil_since_ns
-            if time_ns - s.gil_since_ns > s.gil_longest_ns:
-                s.gil_longest_ns = time_ns - s.gil_since_ns
+            wait_ns = time_ns - s.gil_since_ns
+            late_ns = self.waited_ever(s.process, s.gil_tid) - s.holder_waited_ns
+            late_ns = min(max(late_ns, 0), wait_ns)
+            self.note_waited(time_ns, s, late_ns)
+            wait_ns -= late_ns
+            s.gil_ns += wait_ns
+            if wait_ns > s.gil_longest_ns:
+                s.gil_longest_ns = wait_ns
                 s.gil_holder = s.gil_tid
+        if s.handoff_since_ns >= 0:
+            self.note_waited(time_ns, s, time_ns - s.handoff_since_ns)
         s.gil_since_ns = -1
+        s.handoff_since_ns = -1
+
+    cdef int64_t waited_ever(self, int32_t process, uint32_t tid) noexcept nogil:
+        # For how long a thread has waited for a processor, as far as that was recorded.
+        cdef Py_ssize_t i
+        for i in range(self.stream_count if tid else 0):
+            if self.streams[i].process == process and self.streams[i].tid == tid:
+                return self.streams[i].waited_ever_ns
+        return 0
 
     cdef int loop_is_free(self, Stream *s, int64_t time_ns, bint free) noexcept nogil:
         # what a loop does between its tasks' steps are callbacks, and its own work
@@ -536,10 +600,10 @@ cdef class TaskStates:
     cdef int callback_record(
         self, int64_t time_ns, Stream *s, uint32_t ident, uint32_t aux
     ) noexcept nogil:
-        cdef int64_t duration_ns = aux, begin_ns
+        cdef int64_t duration_ns = aux, begin_ns, own_ns = 0
         cdef int32_t code, entity
         cdef Stream before
-        cdef int failed = 0
+        cdef int i, failed = 0
         if s.task >= 0 or s.free_ns < 0:
             return 0
         if aux & <uint32_t>0x80000000:
@@ -547,12 +611,20 @@ cdef class TaskStates:
         begin_ns = max(time_ns - duration_ns, s.free_ns)
         if begin_ns > s.free_ns:
             # what precedes it is other work of the loop, shorter than what is asked about
+            for i in range(LATE_WAITS):
+                if s.late_at_ns[i] > begin_ns:
+                    own_ns = min(own_ns + s.late_ns[i], s.waited_ns)
             before = s[0]
-            s.waited_ns = 0
+            s.waited_ns -= own_ns
+            s.undrawn_ns -= min(s.undrawn_ns, own_ns)
             s.code = -1
-            self.forget_gil(s)
+            s.gil_ns = 0
+            s.gil_longest_ns = 0
+            s.gil_holder = 0
             failed = self.end_step(s, s.free_ns, begin_ns, NULL, -1, -1)
             s[0] = before
+            s.undrawn_ns -= min(s.undrawn_ns, s.waited_ns - own_ns)
+            s.waited_ns = own_ns
         s.free_ns = time_ns
         code = self.tag(s.process, ident)
         self.callback_count += 1
@@ -795,8 +867,8 @@ cdef class TaskStates:
                 failed |= self.change(from_ns, s.entity[i], self.lost_state, -1)
         s.task = -1
         s.free_ns = -1
-        s.waited_ns = 0
         s.code = -1
+        self.forget_step(s)
         self.forget_polls(s)
         return failed
 
@@ -950,12 +1022,10 @@ cdef class TaskStates:
         cdef int what, failed = 0
         cdef int32_t tag
         cdef bint is_idle = s.state[E_WORKER] == self.state_of[KIND_ITEM_END]
-        if kind != KIND_RESUMED:
-            s.paused_since_ns = time_ns
-        elif s.paused_since_ns >= 0:
-            if s.task >= 0 or s.free_ns >= 0:
-                s.paused_ns += time_ns - s.paused_since_ns
-            s.paused_since_ns = -1
+        if kind != KIND_RESUMED and s.undrawn_ns > 0:
+            # until now it ran, or waited for a processor
+            failed |= self.cpu_wait(s, time_ns - s.undrawn_ns, time_ns, s.code)
+            s.undrawn_ns = 0
         if s.state[E_LOOP] == self.state_of[KIND_PARK]:
             # the call in which a loop waits for events, which PARK and UNPARK enclose
             if kind == KIND_POLL or kind == KIND_RESUMED:
@@ -1075,9 +1145,7 @@ cdef class TaskStates:
         if kind == KIND_CALLBACK:
             return self.callback_record(time_ns, s, ident, aux)
         if kind == KIND_CPU_WAIT:
-            if number > 0:
-                s.waited_ns = min(s.waited_ns + min(number, <int64_t>1 << 60), <int64_t>1 << 60)
-            return 0
+            return self.cpu_wait_record(time_ns, stream, number)
         if kind == KIND_BLOCKED:
             return self.blocked_record(time_ns, s.process, ident, aux)
         if kind == KIND_PARK or kind == KIND_TURN:
@@ -1109,7 +1177,7 @@ cdef class TaskStates:
             return self.loop_change(time_ns, stream, self.running, tag)
         if KIND_GIL_WAIT <= kind <= KIND_POLL or kind == KIND_RESUMED \
                 or KIND_SLEEP <= kind <= KIND_CHILD_WAIT:
-            if kind == KIND_GIL_WAIT or kind == KIND_RESUMED:
+            if kind == KIND_GIL_WAIT or kind == KIND_GIL_HANDOFF or kind == KIND_RESUMED:
                 self.gil_record(time_ns, s, kind, ident)
             return self.wait_record(time_ns, stream, kind)
         if kind == KIND_THREAD_BEGIN:
