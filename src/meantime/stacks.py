@@ -14,7 +14,14 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s
 
-__all__ = ["NO_STACK", "StackTable", "StackTableBuilder", "is_library", "short_path"]
+__all__ = [
+    "NO_STACK",
+    "StackTable",
+    "StackTableBuilder",
+    "is_installed",
+    "is_library",
+    "short_path",
+]
 
 NO_STACK = -1
 # the recorder's own files are not the program's either, wherever they are installed
@@ -114,6 +121,11 @@ class StackTableBuilder:
 def is_library(file: str) -> bool:
     """Return whether a Python file is of the standard library or of an installed package."""
     return re.search(_LIBRARY, file) is not None
+
+
+def is_installed(file: str) -> bool:
+    """Return whether a Python file is of an installed package."""
+    return re.search(r"[/\\](?:site|dist)-packages[/\\]", file) is not None
 
 
 def short_path(file: str) -> str:

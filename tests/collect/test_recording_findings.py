@@ -146,7 +146,9 @@ def test_what_blocked_the_loop_comes_first(tmp_path: Path, options: tuple[str, .
     assert first.lost_ns >= 1000 * MS
     assert second.lost_ns >= 400 * MS
     # with or without samples: the line that ran when the step had become long
-    assert first.sentence.startswith("render (app.py:4) blocked the event loop for ")
+    assert first.sentence.startswith(
+        "render (app.py:4), called by report (app.py:9), blocked the event loop for "
+    )
     assert second.sentence.startswith("tick (app.py:12) blocked the event loop for ")
     assert "5 tasks were waiting" in first.sentence
     assert first.rows[0].startswith("Loops/MainThread")
@@ -228,7 +230,7 @@ def test_a_long_step_has_the_line_that_took_most_of_it(tmp_path: Path) -> None:
     first, *_ = findings_of(tmp_path, IN_TURN, "--blocked", "10ms")
 
     assert first.kind == "block"
-    assert first.sentence.startswith("render (app.py:7) blocked ")
+    assert first.sentence.startswith("render (app.py:7), called by main (app.py:12), blocked ")
 
 
 POOL_OF_THREADS = """\
@@ -294,7 +296,7 @@ asyncio.run(main())
 def test_each_block_counts_though_no_task_waited(tmp_path: Path) -> None:
     found = [each for each in findings_of(tmp_path, ALONE) if each.kind == "block"]
 
-    assert found[0].sentence.startswith("render (app.py:4) blocked ")
+    assert found[0].sentence.startswith("render (app.py:4), called by main (app.py:9), blocked ")
     # a busy machine can keep the thread that takes stacks from doing so, or for too long: then the
     # callback has the first line of its function
     assert {each.sentence.partition(" (")[0] for each in found} == {"render"}
@@ -312,3 +314,54 @@ def test_an_import_is_what_it_executes() -> None:
 
     assert CodeLocation.parse_stack("\0".join(frames)).code == "<module> (__init__.py:1)"
     assert CodeLocation.parse_stack("\0".join(frames + own)).code == "handle (app.py:12)"
+
+
+def test_a_stack_names_own_code_what_it_called_and_what_called_it() -> None:
+    packages = "/usr/lib/python3.11/site-packages"
+    sleep = ["258", "JSONEncoder.iterencode", "/usr/lib/python3.11/json/encoder.py"]
+    comprehension = ["7", "render.<locals>.<listcomp>.<locals>.<genexpr>", "/srv/app.py"]
+    imports = ["241", "_call_with_frames_removed", "<frozen importlib._bootstrap>"]
+    outer = ["20", "handle", "/srv/app.py"]
+    between = ["9", "route", f"{packages}/web/routing.py"]
+
+    def parsed(*frames: list[str]) -> CodeLocation:
+        return CodeLocation.parse_stack("\0".join(word for frame in frames for word in frame))
+
+    # before Python 3.12, a comprehension is a function
+    found = parsed(sleep, imports, comprehension, outer)
+    assert (found.code, found.caller) == ("render (app.py:7)", "handle (app.py:20)")
+    assert found.calls == "JSONEncoder.iterencode (encoder.py:258)"
+    # what a library calls in between chose where to go on
+    assert parsed(sleep, comprehension, between, outer).caller == ""
+    # a recursion calls itself
+    assert parsed(outer, outer).caller == ""
+    # an installed program is like a library
+    installed = ["31", "serve", f"{packages}/service/api.py"]
+    assert parsed(sleep, installed, between).code == "serve (api.py:31)"
+
+
+DEEP = """\
+import asyncio, sys
+sys.path.insert(0, "lib/site-packages")
+import library
+
+async def main():
+    await asyncio.sleep(0.01)
+    library.descend(60)
+
+asyncio.run(main())
+"""
+
+
+def test_own_code_is_named_below_however_many_calls_of_a_library(tmp_path: Path) -> None:
+    library = tmp_path / "lib" / "site-packages" / "library.py"
+    library.parent.mkdir(parents=True)
+    library.write_text(
+        "import time\n"
+        "def descend_with_a_name_that_is_as_long_as_those_of_some_libraries(more):\n"
+        "    time.sleep(0.2) if not more else descend(more - 1)\n"
+        "descend = descend_with_a_name_that_is_as_long_as_those_of_some_libraries\n"
+    )
+    (found,) = [each for each in findings_of(tmp_path, DEEP) if each.kind == "block"]
+
+    assert found.sentence.startswith("main (app.py:7), in descend_with_a_name")

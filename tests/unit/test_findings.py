@@ -431,7 +431,7 @@ def test_steady_behaviour_is_reported_as_such(
     assert json.loads(run(capsys, "findings", str(path), "--json"))["findings"] == []
 
 
-def _recorded(*rows: tuple[int, int, int, int]) -> History:
+def _recorded(*rows: tuple[int, int, int, int], length_ms: int = 1000) -> History:
     """Return a recording of a loop, two tasks, two threads, and two callbacks.
 
     Each row is a time in ms, an entity, a state and a tag.
@@ -441,18 +441,25 @@ def _recorded(*rows: tuple[int, int, int, int]) -> History:
     trace.paths += [("Threads", "MainThread 7"), ("Threads", "hog 8")]
     trace.paths += [("Callbacks", "slow", "1"), ("Callbacks", "other", "2")]
     trace.values += ["running", "parked", "waiting:sleep", "cpu-wait", "gil-wait", "sleeping"]
+    trace.values += ["gil-handoff", "lock-wait"]
     trace.tags += [
         {"function": "slow", "stack": "slow (a.py:3)"},
         {"function": "outer", "location": "a.py:9"},
         {"function": "slow", "stack": "slow (a.py:4), loads (decoder.py:1)"},
         {"function": "other", "stack": "other (a.py:7)"},
         {"function": "select", "stack": "select (selectors.py:1)", "holder": "hold (a.py:5)"},
+        {
+            "function": "slow",
+            "stack": "slow (a.py:3), dumps (encoder.py:7)",
+            "caller": "one (a.py:1)",
+        },
+        {"function": "slow", "stack": "slow (a.py:3)", "caller": "two (a.py:2)"},
     ]
     trace.lanes += [lane_of(kind) for kind in ("Loops", "Tasks", "Threads", "Callbacks")]
     time_ns, *columns = np.array(rows, np.int64).T
     entity, state, tag = (column.astype(np.int32) for column in columns)
     trace.batches = iter([StateChanges(time_ns * MS, entity, state, tag)])
-    trace.bounds = (0, S)
+    trace.bounds = (0, length_ms * MS)
     return meantime.build(trace)
 
 
@@ -634,3 +641,136 @@ def test_callbacks_that_the_loop_runs_one_after_another_are_blocks_of_their_own(
         "other (a.py:7) blocked the event loop for 70 ms",
         "slow (a.py:3) blocked the event loop for 60 ms",
     ]
+
+
+RUNNING, GIL_WAIT, HANDOFF, LOCK_WAIT, CPU_WAIT = 0, 4, 6, 7, 3
+
+
+@pytest.mark.parametrize(
+    ("waits", "other", "found"),
+    [
+        # it is the other thread that takes long, and it runs
+        (GIL_WAIT, RUNNING, ["slow (a.py:3)"]),
+        (LOCK_WAIT, RUNNING, ["slow (a.py:3)"]),
+        # it has the GIL or the lock, and waits for a processor as this one would
+        (GIL_WAIT, CPU_WAIT, []),
+        (LOCK_WAIT, CPU_WAIT, []),
+        # nobody has the GIL
+        (GIL_WAIT, LOCK_WAIT, []),
+        (HANDOFF, RUNNING, []),
+    ],
+)
+def test_a_step_that_waits_for_a_thread_waits_for_a_processor_if_that_does(
+    waits: int, other: int, found: list[str]
+) -> None:
+    history = _recorded(
+        *((0, 0, 1, -1), (100, 0, 0, 0), (110, 0, waits, 0), (280, 0, 0, 0), (290, 0, 1, -1)),
+        *((900, 0, -1, -1), (0, 1, 2, 1), (100, 1, 0, -1), (290, 1, 2, 1), (900, 1, -1, -1)),
+        *((0, 3, 1, -1), (100, 3, 0, -1), (110, 3, waits, -1), (290, 3, 1, -1), (900, 3, -1, -1)),
+        *((50, 4, 0, -1), (105, 4, other, -1), (285, 4, 0, -1), (900, 4, -1, -1)),
+    )
+
+    blocks = [each.sentence for each in meantime.findings(history) if each.kind == "block"]
+    names = [sentence.partition(" blocked ")[0] for sentence in blocks]
+    if waits == GIL_WAIT and found:
+        found = ["waiting for the GIL, which hog 8 had,"]
+    assert names == found
+
+
+def test_a_block_names_what_called_the_function_directly() -> None:
+    history = _busy_twice((5, 5), (5, 6))
+
+    (block,) = [each for each in meantime.findings(history) if each.kind == "block"]
+    # the longest comes first, and what one of them had called is that of the longest
+    assert block.sentence.startswith(
+        "slow (a.py:3), in dumps (encoder.py:7), called by one (a.py:1) and two (a.py:2), blocked"
+    )
+
+
+def test_what_one_line_had_called_is_not_said_of_another() -> None:
+    history = _busy_twice((0, 5), (0, 2))
+
+    (block,) = [each for each in meantime.findings(history) if each.kind == "block"]
+    assert block.sentence.startswith("slow (a.py:3, also line 4), called by one (a.py:1), blocked")
+
+
+def test_a_block_of_which_the_stack_was_taken_counts_if_it_happened_once() -> None:
+    history = _recorded(
+        *((0, 0, 1, -1), (100, 0, 0, 0), (161, 0, 1, -1), (9000, 0, -1, -1)),
+        *((0, 1, 2, 1), (100, 1, 0, -1), (161, 1, 2, 1), (9000, 1, -1, -1)),
+        length_ms=9000,
+    )
+
+    (block,) = [each for each in meantime.findings(history) if each.kind == "block"]
+    assert block.sentence == "slow (a.py:3) blocked the event loop for 61 ms"
+
+
+def test_a_short_step_of_which_nothing_is_known_is_chance() -> None:
+    rows = [(0, 0, 1, -1), (0, 1, 2, 1), (900, 0, -1, -1), (900, 1, -1, -1)]
+    for begin_ms in range(10, 800, 20):
+        end_ms = begin_ms + (18 if begin_ms == 410 else 1)
+        rows += [(begin_ms, 0, 0, -1), (end_ms + (begin_ms == 410), 0, 1, -1)]
+        rows += [(begin_ms, 1, 0, -1), (end_ms, 1, 2, 1)]
+    rows += [(0, 2, 2, 1), (428, 2, 0, -1), (429, 2, 2, 1), (900, 2, -1, -1)]
+
+    history = _recorded(*sorted(rows, key=lambda row: row[0]))
+    assert [each for each in meantime.findings(history) if each.kind == "block"] == []
+
+
+def test_a_block_has_its_code_if_that_was_seen_in_a_part_of_it() -> None:
+    history = _recorded(
+        *((0, 0, 1, -1), (100, 0, 0, -1), (140, 0, 5, -1), (180, 0, 0, 0)),
+        *((200, 0, 1, -1), (900, 0, -1, -1)),
+        *((0, 1, 2, 1), (100, 1, 0, -1), (200, 1, 2, 1), (900, 1, -1, -1)),
+    )
+
+    (block,) = [each for each in meantime.findings(history) if each.kind == "block"]
+    assert block.sentence.startswith("slow (a.py:3) blocked the event loop for 100 ms")
+
+
+@pytest.mark.parametrize("state", ["lock-wait", "io-wait", "child-wait", "gil-handoff"])
+def test_a_thread_that_waits_longer_than_usual_may_have_nothing_to_do(state: str) -> None:
+    trace = Trace("run.mtr", "recording", iter(()))
+    trace.paths += [("Threads", "worker 8")]
+    trace.values += ["running", state]
+    trace.lanes += [lane_of("Threads")]
+    times = [0]
+    for turn in range(100):
+        times += [times[-1] + 5 * MS, times[-1] + (400 * MS if turn == 50 else 6 * MS)]
+    states = np.tile(np.array([0, 1], np.int32), 101)[: len(times)]
+    none = np.full(len(times), -1, np.int32)
+    changes = StateChanges(np.array(times, np.int64), np.zeros(len(times), np.int32), states, none)
+    trace.batches = iter([changes])
+    trace.bounds = (0, times[-1])
+    assert meantime.findings(meantime.build(trace)) == []
+
+
+@pytest.mark.parametrize(
+    ("waits", "name"), [("waiting:sleep", "work (a.py:4)"), ("waiting:thread", "serve")]
+)
+def test_a_block_of_a_request_is_not_of_a_function_that_a_thread_runs(
+    waits: str, name: str
+) -> None:
+    trace = Trace("run.mtr", "recording", iter(()))
+    trace.paths += [("Loops", "MainThread 7"), ("Tasks", "serve", "1"), ("Tasks", "other", "2")]
+    trace.paths += [("Requests", "GET /work", f"{number}") for number in range(8)]
+    trace.values += ["running", "parked", waits]
+    trace.tags += [{"status": 200, "function": "work", "location": "a.py:4"}]
+    trace.lanes += [lane_of(kind) for kind in ("Loops", "Tasks", "Requests")]
+    rows = [(0, 0, 1, -1), (0, 1, 2, -1), (0, 2, 2, -1)]
+    for number in range(8):
+        begin = 110 * number + 30
+        rows += [(begin, 0, 0, -1), (begin + 61, 0, 1, -1)]
+        rows += [(begin, 1, 0, -1), (begin + 60, 1, 2, -1)]
+        # another task waits for its end
+        rows += [(begin + 60, 2, 0, -1), (begin + 61, 2, 2, -1)]
+        request = 3 + number
+        rows += [(begin - 20, request, 2, 0), (begin, request, 0, 0), (begin + 60, request, -1, -1)]
+    rows += [(1000, entity, -1, -1) for entity in range(3)]
+    time_ns, *columns = np.array(sorted(rows, key=lambda row: row[0]), np.int64).T
+    entity, state, tag = (column.astype(np.int32) for column in columns)
+    trace.batches = iter([StateChanges(time_ns * MS, entity, state, tag)])
+    trace.bounds = (0, S)
+
+    (block,) = [each for each in meantime.findings(meantime.build(trace)) if each.kind == "block"]
+    assert block.sentence.startswith(f"{name}, serving GET /work, blocked the event loop for 60 ms")

@@ -3,10 +3,10 @@
 A block is a step of a task, or of callbacks, during which an event loop runs nothing else for at
 least `BLOCK_NS`: the limit from which asyncio's debug mode reports a slow callback
 (`loop.slow_callback_duration`, 0.1 s). A shorter one counts if it took `WATCHED_NS` without what it
-waited for a processor, which is also how long a step of a recording takes until its stack is taken.
-If a task was waiting, that time counts too, and `_SHORT_NS` is enough for an outlier among the
-steps of all tasks: where one step in a hundred is long, as those of an endpoint of a service, none
-is an outlier.
+waited for a processor, which is also how long a step of a recording takes until its stack is taken:
+what that shows is a finding even if it happened once. If a task was waiting, that time counts too,
+and `_SHORT_NS` is enough for an outlier among the steps of all tasks: where one step in a hundred
+is long, as those of an endpoint of a service, none is an outlier.
 
 A task waited if it was `spawned` or `runnable` when the block ended, or if its wait ended before
 the loop had nothing left to do: what it waited for had happened during the block, but the loop
@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.query.findings.finding import FILE, Finding, several, text_of_ns, times
+from meantime.query.findings.finding import FILE, Finding, listed, several, text_of_ns, times
 from meantime.query.findings.outliers import Usual
 from meantime.query.findings.scope import chosen, joined
 from meantime.query.findings.steps import FRAME, WATCHED_NS, Culprit, culprit, gil_holder, own_files
-from meantime.query.processes import ProcessTree
+from meantime.query.findings.threads import Threads
 from meantime.query.ranges import clipped
 
 if TYPE_CHECKING:
@@ -38,12 +38,12 @@ __all__ = ["BLOCK_NS", "blocking_code", "blocking_steps"]
 
 BLOCK_NS = 10**8
 _SHORT_NS = 10**7
-# Short blocks are a finding if they take up this part of the range together, or `BLOCK_NS`.
+# Other blocks are a finding if they take up this part of the range together, or `BLOCK_NS`.
 _SHORT_SHARE = 100
-_RUNNING, _PARKED, _CPU_WAIT, _GIL_WAIT = "running", "parked", "cpu-wait", "gil-wait"
+_RUNNING, _PARKED = "running", "parked"
 # A step goes on while its thread waits.
-_WAITS = ("lock-wait", "polling", "sleeping", "io-wait", "child-wait")
-_IN_STEP = dict.fromkeys([_CPU_WAIT, _GIL_WAIT, "gil-handoff", *_WAITS], _RUNNING)
+_WAITS = {"lock-wait", "polling", "sleeping", "io-wait", "child-wait"}
+_IN_STEP = dict.fromkeys(["cpu-wait", "gil-wait", "gil-handoff", *_WAITS], _RUNNING)
 _READY = {"spawned", "runnable"}
 # How long after a block a wait may end that the loop could not end earlier, and for how long the
 # loop is parked if it has caught up.
@@ -56,11 +56,12 @@ _MOST_LINES = 3
 
 
 class _Step(NamedTuple):
-    """A block: its loop, and the task that ran, or -1 for callbacks."""
+    """A block: its loop, the task that ran, or -1 for callbacks, and the callback, if known."""
 
     loop: int
     task: int
     range_ns: Range
+    callback: int = -1
 
     @property
     def duration_ns(self) -> int:
@@ -73,7 +74,12 @@ class _Block(NamedTuple):
     step: _Step
     waiting: int
     code: Culprit
-    cpu_wait_ns: int
+    late_ns: int
+
+    @property
+    def own_ns(self) -> int:
+        """Its duration without the time in which it could not go on."""
+        return self.step.duration_ns - self.late_ns
 
 
 def blocking_steps(scope: Scope) -> Iterator[Finding]:
@@ -85,7 +91,7 @@ def blocking_steps(scope: Scope) -> Iterator[Finding]:
 def blocking_code(scope: Scope) -> dict[Range, tuple[int, str]]:
     """Return the loop and the code of each step in these findings, by when it ran."""
     return {
-        block.step.range_ns: (loop, blocks[0].code.name.partition(", serving ")[0].rstrip(","))
+        block.step.range_ns: (loop, blocks[0].code.text)
         for loop, _, blocks, _ in _by_code(scope)
         for block in blocks
     }
@@ -119,19 +125,25 @@ def _by_code(scope: Scope) -> Iterator[tuple[int, str, list[_Block], str]]:
     in_order = _by_time(joined(ran)) if ran else None
     called = frozenset[int]() if handles is None else frozenset(handles.quarks.tolist())
     steps = [
-        step._replace(task=-1) if step.task in called else step
+        step._replace(task=-1, callback=step.task) if step.task in called else step
         for row in range(len(busy.quark))
         for step in _steps(scope, busy, row, in_order)
         if step.duration_ns >= limit_ns
     ]
     groups: dict[tuple[int, str], list[_Block]] = defaultdict(list)
-    for block in _named_alike(list(_blocks(scope, loops, tasks, steps, states))):
+    threads = Threads(scope)
+    for block in _named_alike(list(_blocks(scope, threads, loops, tasks, steps, states))):
         groups[block.step.loop, block.code.key].append(block)
-    for loop, blocks in _of_one_function(scope, groups):
+    for loop, blocks in _of_one_function(threads, groups):
         total_ns = sum(block.step.duration_ns for block in blocks)
         # one that is short, alone and of unknown code is what the system does to any program
-        is_chance = total_ns < BLOCK_NS and len(blocks) == 1 and not blocks[0].code.key
-        if total_ns >= min(BLOCK_NS, scope.length_ns // _SHORT_SHARE) and not is_chance:
+        code = blocks[0].code
+        is_unknown = blocks[0].own_ns < WATCHED_NS or (total_ns < BLOCK_NS and not code.key)
+        is_chance = len(blocks) == 1 and not code.is_seen and is_unknown
+        # one of which the stack was taken counts, however rare it is
+        is_watched = code.is_seen and any(block.own_ns >= WATCHED_NS for block in blocks)
+        is_much = total_ns >= min(BLOCK_NS, scope.length_ns // _SHORT_SHARE)
+        if (is_much or is_watched) and not is_chance:
             where = "the event loop"
             if len(loops.quarks) > 1:
                 where += f" of {_thread(scope, loop)}"
@@ -141,7 +153,7 @@ def _by_code(scope: Scope) -> Iterator[tuple[int, str, list[_Block], str]]:
 
 
 def _of_one_function(
-    scope: Scope, groups: dict[tuple[int, str], list[_Block]]
+    threads: Threads, groups: dict[tuple[int, str], list[_Block]]
 ) -> Iterator[tuple[int, list[_Block]]]:
     """Yield the loop and the blocks of each code, those of one function that computes as one.
 
@@ -151,49 +163,59 @@ def _of_one_function(
     merged: dict[tuple[int, str], list[list[_Block]]] = defaultdict(list)
     for (loop, key), blocks in groups.items():
         frame = re.fullmatch(FRAME, key)
-        waited_ns = sum(_waited_ns(scope, block.step) for block in blocks)
-        waits = 2 * waited_ns > sum(block.step.duration_ns for block in blocks)
+        waited_ns = sum(threads.time_in(loop, _WAITS, block.step.range_ns) for block in blocks)
+        waits = 2 * waited_ns > sum(block.own_ns for block in blocks)
         computes = frame is not None and blocks[0].code.is_seen and not waits
         name = f"{frame[1]} ({frame[2]}) {blocks[0].code.between}" if frame and computes else key
         merged[loop, name].append(blocks)
     for (loop, _), parts in merged.items():
         parts.sort(key=lambda part: -sum(block.step.duration_ns for block in part))
-        code = parts[0][0].code
+        blocks = [block for part in parts for block in part]
+        code = blocks[0].code
         if len(parts) > 1:
-            code = code._replace(lines=tuple(sorted(_line(part[0].code) for part in parts[1:])))
-        yield loop, [block._replace(code=code) for part in parts for block in part]
+            others = sorted({_line(part[0].code) for part in parts[1:]})
+            # what one line had called, another may not have
+            called = {re.sub(r":\d+", "", part[0].code.detail) for part in parts}
+            code = code._replace(
+                code=f"{code.code.removesuffix(')')}, also {_lines(others)})",
+                detail=code.detail if len(called) == 1 else "",
+            )
+        alike = [block.code._replace(code=code.code, detail=code.detail) for block in blocks]
+        yield loop, [block._replace(code=each) for block, each in zip(blocks, alike, strict=True)]
 
 
 def _line(code: Culprit) -> int:
     return int(code.key.rpartition(":")[2].removesuffix(")"))
 
 
-def _waited_ns(scope: Scope, step: _Step) -> int:
-    """Return for how long the thread of a step waited for something other than a processor."""
-    return sum(_time_in(scope, step.loop, state, step.range_ns) for state in _WAITS)
-
-
-def _blocks(
-    scope: Scope, loops: Kind, tasks: Kind | None, steps: list[_Step], states: StateRows | None
+def _blocks(  # noqa: PLR0917 - what the steps are looked up in
+    scope: Scope,
+    threads: Threads,
+    loops: Kind,
+    tasks: Kind | None,
+    steps: list[_Step],
+    states: StateRows | None,
 ) -> Iterator[_Block]:
     """Yield the steps that count as blocks."""
     own = own_files(scope.history)
     for step in steps:
         waiting = _waiting(scope, loops, tasks, step, states)
-        cpu_wait_ns = _time_in(scope, step.loop, _CPU_WAIT, step.range_ns)
-        is_own = step.duration_ns - cpu_wait_ns >= WATCHED_NS
-        if 2 * cpu_wait_ns > step.duration_ns and not is_own:
+        late_ns = threads.late_ns(step.loop, step.range_ns)
+        is_own = step.duration_ns - late_ns >= WATCHED_NS
+        if 2 * late_ns > step.duration_ns and not is_own:
             # the machine was busy with other programs
             continue
         is_long = bool(waiting) or is_own
         if step.duration_ns < BLOCK_NS and (not is_long or _is_unknown(scope, step)):
             continue
-        if 2 * _gil_wait_ns(scope, step) > step.duration_ns:
+        if 2 * threads.gil_wait_ns(step.loop, step.range_ns) > step.duration_ns:
             # whatever the loop's thread was about to do, it could not
-            code = _gil_holder(scope, step)
+            code = _gil_holder(scope, threads, step)
         else:
             code = culprit(scope, step.loop, step.task, step.range_ns, states, own)
-        yield _Block(step, waiting, code, cpu_wait_ns)
+            if step.callback >= 0:
+                code = code._replace(between=scope.history.attributes.path(step.callback)[-2])
+        yield _Block(step, waiting, code, late_ns)
 
 
 def _named_alike(blocks: list[_Block]) -> Iterator[_Block]:
@@ -207,7 +229,8 @@ def _named_alike(blocks: list[_Block]) -> Iterator[_Block]:
         # of several functions it could be any
         functions = {code.key.rpartition(":")[0] or code.key for code in known}
         is_same = not block.code.is_seen and block.code.between != "" and len(functions) == 1
-        yield block._replace(code=known[0]) if is_same else block
+        code = known[0]._replace(serving=block.code.serving) if is_same else block.code
+        yield block._replace(code=code)
 
 
 def _task_states(scope: Scope, tasks: Kind, busy: StateRows) -> StateRows:
@@ -324,44 +347,19 @@ def _waiting(
     return len(waiting)
 
 
-def _time_in(scope: Scope, quark: int, name: str, range_ns: Range) -> int:
-    """Return for how long an entity was in a state in a range."""
-    total_ns = 0
-    for state in scope.history.iterate(quark, range_ns[0]):
-        if state.start_ns >= range_ns[1]:
-            break
-        if state.value == name:
-            total_ns += min(state.end_ns, range_ns[1]) - max(state.start_ns, range_ns[0])
-    return total_ns
-
-
-def _gil_wait_ns(scope: Scope, step: _Step) -> int:
-    """Return for how long the thread of a step waited for the GIL, if that is recorded."""
-    attributes = scope.history.attributes
-    thread = attributes.find("Threads", attributes.path(step.loop)[-1])
-    return 0 if thread is None else _time_in(scope, thread, _GIL_WAIT, step.range_ns)
-
-
-def _gil_holder(scope: Scope, step: _Step) -> Culprit:
+def _gil_holder(scope: Scope, threads: Threads, step: _Step) -> Culprit:
     """Return the code that had the GIL in a step, or the thread that had it for most of it."""
-    threads = scope.history.quarks("Threads/*")
-    owners = ProcessTree(scope.history).owners(np.append(threads, np.int32(step.loop)))
-    own = scope.history.attributes.path(step.loop)[-1]
-    holder = ""
-    for thread in threads[owners[:-1] == owners[-1]].tolist():
-        name = scope.history.attributes.path(thread)[-1]
-        ran_ns = 0 if name == own else _time_in(scope, thread, _RUNNING, step.range_ns)
-        if 2 * ran_ns > step.duration_ns:
-            holder = _thread(scope, thread)
+    thread = threads.gil_holder(step.loop, step.range_ns)
+    holder = _thread(scope, thread) if thread >= 0 else ""
     line = gil_holder(scope, step.loop, step.range_ns)
     # of a step that is too short for a stack, only the thread is known
     between = f"GIL {holder}" if holder else ""
     if line:
-        return Culprit(
-            f"{line}, which had the GIL{f' in {holder}' if holder else ''},", line, between
-        )
-    name = f"waiting for the GIL{f', which {holder} had,' if holder else ''}"
-    return Culprit(name, name, between, is_seen=False)
+        had = f"which had the GIL{f' in {holder}' if holder else ''}"
+        return Culprit(line, line, had, between=between)
+    had = f"which {holder} had" if holder else ""
+    name = "waiting for the GIL"
+    return Culprit(name, f"{name} {holder}", had, between=between, is_seen=False)
 
 
 def _thread(scope: Scope, quark: int) -> str:
@@ -394,7 +392,7 @@ def _caught_up_ns(scope: Scope, loop: int, after_ns: int) -> int:
     return latest_ns
 
 
-def _lines(lines: tuple[int, ...]) -> str:
+def _lines(lines: list[int]) -> str:
     """Return line numbers as a phrase: `line 3`, `lines 3 and 5`, `lines 3, 4 and 2 more`."""
     shown = [str(line) for line in lines[:_MOST_LINES]]
     if len(lines) > _MOST_LINES:
@@ -403,19 +401,29 @@ def _lines(lines: tuple[int, ...]) -> str:
     return f"lines {', '.join(first)} and {last}" if first else f"line {last}"
 
 
+def _phrase(word: str, names: list[str]) -> str:
+    """Return a few names after a word; empty if there are none."""
+    known = list(dict.fromkeys(filter(None, names)))
+    return f"{word} {listed(known)}" if known else ""
+
+
 def _finding(scope: Scope, loop: int, where: str, blocks: list[_Block], part: str) -> Finding:
     steps = [block.step for block in blocks]
     total_ns = sum(step.duration_ns for step in steps)
     code = blocks[0].code
-    name = code.name
-    if code.lines:
-        name = name.replace(code.key, f"{code.key.removesuffix(')')}, also {_lines(code.lines)})")
-    text = f"{name} blocked {where} for {text_of_ns(steps[0].duration_ns)}"
+    phrases = [
+        code.detail,
+        _phrase("called by", [block.code.caller for block in blocks]),
+        _phrase("serving", [block.code.serving for block in blocks]),
+    ]
+    name = "".join(f", {phrase}" for phrase in phrases if phrase)
+    text = f"{code.code}{name}{',' * (name != '')} blocked {where}"
+    text += f" for {text_of_ns(steps[0].duration_ns)}"
     if len(blocks) > 1:
         text += f", {times(len(blocks))} ({text_of_ns(total_ns)} in all)"
-    cpu_wait_ns = sum(block.cpu_wait_ns for block in blocks)
-    if 10 * cpu_wait_ns >= total_ns:
-        text += f", {text_of_ns(cpu_wait_ns)} of it waiting for a CPU"
+    late_ns = sum(block.late_ns for block in blocks)
+    if 10 * late_ns >= total_ns:
+        text += f", {text_of_ns(late_ns)} of it waiting for a CPU"
     waiting = {block.waiting for block in blocks}
     if most := max(waiting):
         upto = "up to " if len(waiting) > 1 else ""

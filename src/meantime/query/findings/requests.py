@@ -15,8 +15,12 @@ if TYPE_CHECKING:
 __all__ = ["Served", "request_of"]
 
 
+# Where a request waits for a thread, that may be what runs the function.
+_IN_THREAD = {"waiting:thread", "waiting:pool"}
+
+
 class Served(NamedTuple):
-    """A request: its method and route, and the function that answered it, if that is known."""
+    """A request: its method and route, and the function that answered it in the loop, if known."""
 
     name: str
     function: str
@@ -39,8 +43,10 @@ def request_of(scope: Scope, range_ns: Range) -> Served | None:
         return None
     quark = int(rows.quark[found[0]])
     name = scope.history.attributes.path(quark)[-2]
-    tags = rows.tag[slice(*first_rows(rows.quark, [quark, quark + 1]).tolist())]
-    for tag in tags.tolist():
+    own = slice(*first_rows(rows.quark, [quark, quark + 1]).tolist())
+    if np.isin(rows.state[own], rows.codes(_IN_THREAD)).any():
+        return Served(name, "")
+    for tag in rows.tag[own].tolist():
         fields = scope.history.tags[tag] if tag >= 0 else {}
         if "status" in fields:
             place = f" ({fields['location']})" if "location" in fields else ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -54,19 +54,28 @@ class Culprit(NamedTuple):
     """The code of a step.
 
     Attributes:
-        name: Its function and location, as far as is known.
+        code: Its function and location, as far as is known.
         key: What is the same for all steps of that code; empty if nothing is known.
-        between: What is the same for all steps of tasks of one kind between the same waits; empty
-            if unknown.
+        detail: What it had called, or what else is known of where it ran, as a phrase.
+        caller: The own code that had called it directly; empty if none had.
+        serving: The request that it served; empty if none.
+        between: What is the same for all steps of tasks of one kind between the same waits, or of
+            callbacks of one function; empty if unknown.
         is_seen: Whether it was seen to run, and not concluded from what was to run.
-        lines: Further lines of the function that were seen in other steps.
     """
 
-    name: str
+    code: str
     key: str
+    detail: str = ""
+    caller: str = ""
+    serving: str = ""
     between: str = ""
     is_seen: bool = True
-    lines: tuple[int, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The code and what else is known of where it ran."""
+        return f"{self.code}, {self.detail}" if self.detail else self.code
 
 
 def culprit(  # noqa: PLR0917 - what is known of a step
@@ -91,18 +100,17 @@ def culprit(  # noqa: PLR0917 - what is known of a step
     found = _measured(scope, loop, range_ns, own)
     if found is None and served is not None and served.function:
         found = Culprit(served.function, served.name, is_seen=False)
-    if found is not None and served is not None:
-        found = found._replace(name=f"{found.name.rstrip(',')}, serving {served.name},")
     if task < 0:
         is_short = range_ns[1] - range_ns[0] < WATCHED_NS
-        name = "a callback, which `record --blocked 10ms` names," if is_short else "a callback"
-        return found or Culprit(name, "", is_seen=False)
+        detail = "which `record --blocked 10ms` names" if is_short else ""
+        return found or Culprit("a callback", "", detail, is_seen=False)
     site = scope.history.attributes.path(task)[-2]
+    serving = "" if served is None else served.name
     if states is None:
-        return found or Culprit(site, site, is_seen=False)
+        return (found or Culprit(site, site, is_seen=False))._replace(serving=serving)
     between = _between(scope, task, range_ns, states)
     alike = between.key if served is None else f"{served.name} {between.key}"
-    return (found or between)._replace(between=alike)
+    return (found or between)._replace(between=alike, serving=serving)
 
 
 def _measured(scope: Scope, loop: int, range_ns: Range, own: frozenset[str]) -> Culprit | None:
@@ -110,32 +118,38 @@ def _measured(scope: Scope, loop: int, range_ns: Range, own: frozenset[str]) -> 
     ran = _recorded(scope, loop, range_ns)
     if "stack" in ran:
         code, *calls = str(ran["stack"]).split(", ")
-        return Culprit(f"{code}, in {calls[-1]}," if calls else code, code)
+        detail = f"in {calls[-1]}" if calls else ""
+        return Culprit(code, code, detail, str(ran.get("caller", "")))
     frames = _common_frames(scope, loop, range_ns)
     inner = _innermost(frames, own) if frames else None
     if inner is not None:
-        return Culprit(inner if frames[-1] == inner else f"{inner}, in {frames[-1]},", inner)
+        return Culprit(inner, inner, "" if frames[-1] == inner else f"in {frames[-1]}")
     if ran:
         code = f"{ran['function']} ({ran['location']})" if "location" in ran else ran["function"]
-        return Culprit(str(code), str(code))
+        return Culprit(str(code), str(code), is_seen=False)
     return None
 
 
 def _recorded(scope: Scope, loop: int, range_ns: Range) -> dict[str, Any]:
     """Return what a recording says of the code that ran for most of a step; empty if nothing."""
-    # a step that waits again and again has many states of the same code
-    sums: Counter[int] = Counter()
+    # a step that waits again and again has many states of the same code, and what that had called
+    # may be another function each time
+    sums: dict[str, Counter[int]] = defaultdict(Counter)
     for state in scope.history.iterate(loop, range_ns[0]):
         if state.start_ns >= range_ns[1]:
             break
-        part_ns = min(state.end_ns, range_ns[1]) - max(state.start_ns, range_ns[0])
-        sums[-1 if state.tag is None else state.tag] += part_ns
-    ((tag, most_ns),) = sums.most_common(1) or [(-1, 0)]
-    found = _tag(scope, tag)
-    # a loop that runs nothing in particular has its own name and runtime
-    if 2 * most_ns < range_ns[1] - range_ns[0] or "function" not in found or "runtime" in found:
+        found = _tag(scope, -1 if state.tag is None else state.tag)
+        # a loop that runs nothing in particular has its own name and runtime
+        if state.tag is not None and "function" in found and "runtime" not in found:
+            part_ns = min(state.end_ns, range_ns[1]) - max(state.start_ns, range_ns[0])
+            sums[f"{found['function']} {found.get('location')}"][state.tag] += part_ns
+    if not sums:
         return {}
-    return found
+    most = max(sums.values(), key=Counter.total)
+    found = _tag(scope, most.most_common(1)[0][0])
+    # a stack is of the step, even if it was taken near its end
+    is_most = 2 * most.total() >= range_ns[1] - range_ns[0]
+    return found if is_most or "stack" in found else {}
 
 
 def gil_holder(scope: Scope, loop: int, range_ns: Range) -> str:
@@ -156,14 +170,14 @@ def _between(scope: Scope, task: int, range_ns: Range, states: StateRows) -> Cul
     first, last = (str(each.get("location", "")) for each in (before, after))
     # where it went on says what ran; where it waited next depends on the rest
     key = f"{site} {first or last}"
-    name = f"{function}, before {last}," if last else site
+    code, detail = (function, f"before {last}") if last else (site, "")
     if first and first == last:
-        name = f"{function} ({first})"
+        code, detail = f"{function} ({first})", ""
     elif first and last:
-        name = f"{function}, between {first} and {last},"
+        code, detail = function, f"between {first} and {last}"
     elif first:
-        name = f"{function}, after {first},"
-    return Culprit(name, key, is_seen=False)
+        code, detail = function, f"after {first}"
+    return Culprit(code, key, detail, is_seen=False)
 
 
 def _neighbours(

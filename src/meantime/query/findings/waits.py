@@ -1,8 +1,9 @@
 """States that lasted much longer than usual.
 
 Which states lose time follows from their names: a state of being idle, asleep or switched off is as
-long as there is nothing to do, and running is work. The tasks and loops of a recording are left to
-`blocks`, `activities` and `queues`, which know more about them.
+long as there is nothing to do, and running is work. The tasks, requests and loops of a recording
+are left to `blocks`, `activities` and `queues`, which know more about them. How long its threads
+wait for locks, files, sockets and processes says nothing: so do those that have nothing to do.
 """
 
 from __future__ import annotations
@@ -28,13 +29,14 @@ if TYPE_CHECKING:
 __all__ = ["long_states"]
 
 _MOST_RANGES = 100
-_RECORDED = {"Task", "Loop"}
+_RECORDED = {"Task", "Loop", "Request"}
+_OF_THREADS = {"Thread", "Worker"}, {"lock-wait", "io-wait", "child-wait", "gil-handoff"}
 # Words of the names of states that last as long as there is nothing to do, or that are work.
 _QUIET = (
     r"(?i)idle|park|stop|poll|sleep|exit|dead|zombie|complete|finish|done|closed|\boff\b|inactive"
     r"|running|\brun\b|on.?cpu|\bcpu\b|\bon\b|busy|active|work|\bnone\b|new\b|spawn|\bup\b|ready\b|unknown|lost"
 )
-_LATE = ("runnable", "gil-wait", "gil-handoff", "lock-wait", "collector-stall")
+_LATE = ("runnable", "gil-wait", "lock-wait", "collector-stall")
 # Of how many entities the own durations are compared.
 _MOST_ENTITIES = 500
 # How many entities, and about how many of their states, show what is usual where there are many.
@@ -52,13 +54,15 @@ def long_states(scope: Scope) -> Iterator[Finding]:
         if rows is not None:
             merged = rows.merged()
             for code, name in enumerate(rows.names):
-                if _is_wait(name):
+                if _is_wait(kind, name):
                     yield from _outliers(scope, kind, merged, code)
         else:
             yield from _of_many(scope, kind)
 
 
-def _is_wait(name: str) -> bool:
+def _is_wait(kind: Kind, name: str) -> bool:
+    if kind.entity_kind in _OF_THREADS[0] and name in _OF_THREADS[1]:
+        return False
     return name in _LATE or name.startswith("waiting:") or re.search(_QUIET, name) is None
 
 
@@ -99,7 +103,7 @@ def _of_many(scope: Scope, kind: Kind) -> Iterator[Finding]:
         return
     for code, name in enumerate(sample.names):
         of_state = sample.duration_ns[sample.state == code]
-        if not _is_wait(name) or not len(of_state):
+        if not _is_wait(kind, name) or not len(of_state):
             continue
         usual = Usual.of(of_state)
         # the number of all is not known, but far below this

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import numpy as np
 from meantime.kernels.record_kinds import LEAVES
 from meantime.kernels.tasks import NO_LOCATION
 from meantime.providers.waits import wait_reason, wait_state
-from meantime.stacks import is_library
+from meantime.stacks import is_installed, is_library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,6 +31,10 @@ _LOOP_FUNCTIONS = {
     *("Handle._run", "BaseEventLoop._run_once", "BaseEventLoop.run_forever"),
     *("BaseEventLoop.run_until_complete", "Runner.run", "unrolled_run"),
 }
+# Modules of the interpreter, such as those that import others; and what the recorder left out.
+_FROZEN = "<frozen"
+# Before Python 3.12 a comprehension is a function of its own, as generators are in all versions.
+_COMPREHENSION = r"(?:\.<locals>\.<(?:listcomp|setcomp|dictcomp|genexpr)>)+$"
 _MAX_DIGITS = 9
 
 
@@ -45,6 +50,7 @@ class CodeLocation:
         subject_file: The file that defines the subject.
         leaf: The kind of object that the innermost coroutine awaits, as numbered by the format.
         calls: Of a long step: what the function had called, the outermost first.
+        caller: Of a long step: the code outside of libraries that had called the function directly.
         holder: Of one that waited for the GIL: the code of the thread that had it.
     """
 
@@ -55,6 +61,7 @@ class CodeLocation:
     subject_file: str = ""
     leaf: int = _LEAF_NONE
     calls: str = ""
+    caller: str = ""
     holder: str = ""
 
     @classmethod
@@ -80,7 +87,7 @@ class CodeLocation:
         """
         words = text.split("\0")
         frames = [
-            cls(_number(line), function, file, leaf=_LEAF_BLOCKED)
+            cls(_number(line), re.sub(_COMPREHENSION, "", function), file, leaf=_LEAF_BLOCKED)
             for line, function, file in zip(words[::3], words[1::3], words[2::3], strict=False)
         ]
         end = (index for index, frame in enumerate(frames) if not (frame.function or frame.file))
@@ -142,6 +149,7 @@ class CodeLocation:
                 "file": self.file,
                 "line": self.line,
                 "stack": self.stack,
+                "caller": self.caller,
                 "holder": self.holder,
             }
         else:
@@ -203,12 +211,15 @@ def _innermost(frames: list[CodeLocation]) -> CodeLocation | None:
     if not frames:
         return None
     own = [index for index, frame in enumerate(frames) if not is_library(frame.file)]
-    if not own:
-        # what an import executes, rather than how
-        own = [i for i, frame in enumerate(frames) if not frame.file.startswith("<frozen import")]
-    index = own[0] if own else 0
-    called = reversed(frames[max(0, index - _MOST_CALLS) : index])
-    return replace(frames[index], calls=", ".join(frame.code for frame in called))
+    # an installed program is like a library, and what an import executes says more than how
+    seen = own or [i for i, frame in enumerate(frames) if is_installed(frame.file)]
+    seen = seen or [i for i, frame in enumerate(frames) if not frame.file.startswith(_FROZEN)]
+    index = seen[0] if seen else 0
+    called = [frame for frame in frames[:index] if not frame.file.startswith(_FROZEN)]
+    called = called[-1 : -_MOST_CALLS - 1 : -1]
+    outer = [frame for frame in frames[index + 1 :] if frame.function != frames[index].function]
+    caller = outer[0].code if own and outer and not is_library(outer[0].file) else ""
+    return replace(frames[index], calls=", ".join(frame.code for frame in called), caller=caller)
 
 
 def parents_of(

@@ -1,0 +1,103 @@
+"""The threads of a recorded program: which could not go on, and which kept others from it.
+
+On a machine that is busy with other programs, whatever a program does takes longer, and nothing in
+it is the cause. A thread waits for a processor itself, or for another that does: one that has the
+GIL, that is to receive it, or that is to release a lock.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.query.findings.scope import chosen
+from meantime.query.processes import ProcessTree
+from meantime.query.ranges import clipped, union
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meantime.columns import Int32s
+    from meantime.query.findings.finding import Range
+    from meantime.query.findings.scope import Scope, StateRows
+
+__all__ = ["Threads"]
+
+_RUNNING, _CPU_WAIT, _GIL_WAIT = "running", "cpu-wait", "gil-wait"
+_GIL_HANDOFF, _LOCK_WAIT = "gil-handoff", "lock-wait"
+# What a thread that is to receive the GIL, or that has it, waits for is a processor.
+_LATE = {_CPU_WAIT, _GIL_HANDOFF}
+
+
+class Threads:
+    """The states of the threads of a recording.
+
+    Args:
+        scope: The history.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._history = scope.history
+        self._quarks = scope.history.quarks("Threads/*")
+        self._tree = ProcessTree(scope.history)
+        self._others: dict[int, Int32s] = {}
+
+    def time_in(self, quark: int, names: set[str], range_ns: Range) -> int:
+        """Return for how long an entity was in any of some states in a range."""
+        return sum(end - start for start, end in self._when(quark, names, range_ns))
+
+    def late_ns(self, loop: int, range_ns: Range) -> int:
+        """Return for how long a loop's thread could not go on because of other programs."""
+        late = [*self._when(loop, _LATE, range_ns)]
+        for wait_ns in self._when(loop, {_GIL_WAIT}, range_ns):
+            # a thread that has the GIL and runs is one that keeps it
+            keeping = self._of_others(loop, {_RUNNING}, wait_ns)
+            free_ns = wait_ns[0]
+            for start_ns, end_ns in [*keeping, (wait_ns[1], wait_ns[1])]:
+                if start_ns > free_ns:
+                    late.append((free_ns, start_ns))
+                free_ns = end_ns
+        for wait_ns in self._when(loop, {_LOCK_WAIT}, range_ns):
+            late += self._of_others(loop, _LATE, wait_ns)
+        return sum(end - start for start, end in union(late))
+
+    def gil_wait_ns(self, loop: int, range_ns: Range) -> int:
+        """Return for how long the thread of a loop waited for the GIL, if that is recorded."""
+        return self.time_in(loop, {_GIL_WAIT}, range_ns)
+
+    def gil_holder(self, loop: int, range_ns: Range) -> int:
+        """Return the thread that ran most while a loop waited for the GIL; -1 if none did."""
+        rows = self._beside(loop, {_RUNNING, *_LATE}, range_ns)
+        if not len(rows.quark):
+            return -1
+        threads, at = np.unique(rows.quark, return_inverse=True)
+        ran_ns = np.zeros(len(threads), np.int64)
+        np.add.at(ran_ns, at, rows.duration_ns)
+        most = int(np.argmax(ran_ns))
+        return int(threads[most]) if 2 * ran_ns[most] > range_ns[1] - range_ns[0] else -1
+
+    def _of_others(self, loop: int, names: set[str], range_ns: Range) -> tuple[Range, ...]:
+        """Return when at least one of the other threads was in one of some states."""
+        rows = self._beside(loop, names, range_ns)
+        return union(zip(rows.start_ns.tolist(), rows.end_ns.tolist(), strict=True))
+
+    def _beside(self, loop: int, names: set[str], range_ns: Range) -> StateRows:
+        """Return when the other threads of a loop's process were in some states."""
+        if loop not in self._others:
+            owners = self._tree.owners(np.append(self._quarks, np.int32(loop)))
+            threads = self._quarks[owners[:-1] == owners[-1]]
+            paths = [self._history.attributes.path(thread) for thread in threads.tolist()]
+            own = self._history.attributes.path(loop)[-1]
+            self._others[loop] = threads[np.array([path[-1] != own for path in paths], np.bool_)]
+        rows = self._scope.between(self._others[loop], range_ns)
+        return chosen(rows, np.isin(rows.state, rows.codes(names)))
+
+    def _when(self, quark: int, names: set[str], range_ns: Range) -> Iterator[Range]:
+        """Yield when an entity was in any of some states in a range, in order of time."""
+        for state in self._history.iterate(quark, range_ns[0]):
+            if state.start_ns >= range_ns[1]:
+                break
+            if state.value in names:
+                yield from clipped([(state.start_ns, state.end_ns)], *range_ns)
