@@ -455,10 +455,13 @@ def test_two_requests_of_one_task_have_the_states_of_their_own_times(
     assert first[0][0] < second[0][0] < first[-1][0] < second[-1][0]
 
 
-def test_a_request_that_waits_for_its_own_child_task_is_in_the_states_of_that(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("yields", [False, True])
+def test_a_request_that_waits_for_its_own_child_task_is_in_the_states_of_that(  # noqa: C901 - an application in two middlewares
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, yields: bool
 ) -> None:
     async def endpoint(_: Any, __: Any, send: Any) -> None:
+        # one that blocks at once does so while the request's task, which yielded, is runnable
+        time.sleep(0.03 * yields)  # noqa: ASYNC251 - what is to be seen
         await asyncio.sleep(0.002)
         time.sleep(0.06)  # noqa: ASYNC251 - what is to be seen
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -471,6 +474,8 @@ def test_a_request_that_waits_for_its_own_child_task_is_in_the_states_of_that(
         async def app(scope: Any, receive: Any, send: Any) -> None:
             messages: asyncio.Queue[Any] = asyncio.Queue()
             child = asyncio.create_task(inner(scope, receive, messages.put))
+            if yields:
+                await asyncio.sleep(0)
             for _ in range(2):
                 await send(await messages.get())
             await child
@@ -511,7 +516,7 @@ def test_a_request_that_waits_for_its_own_child_task_is_in_the_states_of_that(
         for (start_ns, state), (end_ns, _) in pairwise(rows):
             assert start_ns < end_ns
             total[str(state)] += end_ns - start_ns
-        assert total["running"] >= 60_000_000
+        assert total["running"] >= 60_000_000 + 30_000_000 * yields
         assert total["waiting:sleep"] + total["possibly-runnable"] + total["runnable"] >= 4_000_000
         assert total["waiting:sleep"] > 0
         # only for what its child puts after that has woken it, and for the child's end

@@ -3,7 +3,8 @@
 Middleware of web frameworks runs what it wraps in a task of its own: the request's task only waits
 until that task wakes it, or ends. Such a wait is what the other task did meanwhile, until its step
 ends; once it has ended, the request's task is runnable. Of several tasks, such as those of
-`gather`, that is the last one that ended.
+`gather`, that is the last one that ended. A step that one of them runs while the request's task is
+runnable is a step of the request, too.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Children", "Rows"]
 
 _SPAWN, _WAKE = KINDS["SPAWN"], KINDS["WAKE"]
-_RUNNABLE = STATES.index("runnable")
+_RUNNABLE, _RUNNING = STATES.index("runnable"), STATES.index("running")
 _OUTCOMES = [STATES.index(state) for state in ("completed", "failed", "cancelled", "dropped")]
 # by state + 1
 _IS_WAIT = np.array([False, *(state.startswith("waiting") for state in STATES)])
@@ -122,7 +123,34 @@ class Children:
             rows, is_open = _replaced(rows, *of_depth[:3], final=final)
             others = self._wakes[:, self._wakes[3] != depth]
             self._wakes = np.hstack([others, of_depth[:, is_open]])
-        return rows
+        return self._with_steps(rows)
+
+    def _with_steps(self, rows: Rows) -> Rows:
+        """Return rows with the steps of children in place of what requests were runnable then."""
+        children = self.entities()
+        steps = np.flatnonzero((rows.state[:-1] == _RUNNING) & np.isin(rows.entity[:-1], children))
+        steps = steps[rows.entity[steps + 1] == rows.entity[steps]]
+        if not len(steps):
+            return rows
+        roots = {child: self._ancestors(child)[-1] for child in children.tolist()}
+        root = np.array([roots[child] for child in rows.entity[steps].tolist()], np.int64)
+        entities, index = np.unique(rows.entity, return_inverse=True)
+        by_number = index << _NUMBER_BITS | rows.number
+        root_index = np.minimum(np.searchsorted(entities, root), len(entities) - 1)
+        key = root_index << _NUMBER_BITS | rows.number[steps]
+        at = np.searchsorted(by_number, key, "right") - 1
+        following = np.minimum(at + 1, len(rows.entity) - 1)
+        # until the task itself goes on, which is after the step
+        inside = (at >= 0) & (rows.entity[at] == root) & (rows.state[at] == _RUNNABLE)
+        inside &= (following > at) & (rows.entity[following] == root)
+        inside &= rows.number[following] > rows.number[steps + 1]
+        # a child is in the steps of its own children, too
+        _, first = np.unique(key[inside], return_index=True)
+        inside = np.flatnonzero(inside)[first]
+        begins, ends = rows.taken(steps[inside]), rows.taken(steps[inside] + 1)
+        begins.entity[:] = ends.entity[:] = root[inside]
+        ends.state[:], ends.tag[:] = _RUNNABLE, rows.tag[at[inside]]
+        return _in_order(rows, begins, ends)
 
     def hold_back(self, rows: Rows, task: Int64s, first: Int64s, last: Int64s) -> None:
         """Reduce the ends of ranges of rows to those before a wait that a child may end.
@@ -137,7 +165,8 @@ class Children:
             return
         has_child = np.isin(task, np.fromiter(self._parents.values(), np.int64))
         held = np.flatnonzero(has_child & (last > first))
-        is_wait = _IS_WAIT[rows.state[last[held] - 1] + 1]
+        state = rows.state[last[held] - 1]
+        is_wait = _IS_WAIT[state + 1] | (state == _RUNNABLE)
         is_woken = np.isin(task[held], self._wakes[0])
         last[held] -= np.where(is_woken, 2, is_wait)
         np.maximum(last, first, out=last)
@@ -226,5 +255,14 @@ def _replaced(
     kept = np.ones(count, np.bool_)
     kept[wake[replaced] - 1] = False
     remaining = rows._replace(time_ns=times_ns).taken(kept)
-    joined = Rows(*map(np.concatenate, zip(remaining, inserted, strict=True)))
-    return joined.taken(np.lexsort((joined.number, joined.entity))), is_open
+    return _in_order(remaining, inserted), is_open
+
+
+def _in_order(*parts: Rows) -> Rows:
+    """Join rows by entity and number, without those that another follows at once."""
+    rows = Rows(*map(np.concatenate, zip(*parts, strict=True)))
+    rows = rows.taken(np.lexsort((rows.number, rows.entity)))
+    # a child that sleeps is runnable since it was due, which may be before the wait that it ends
+    lasts = np.ones(len(rows.entity), np.bool_)
+    lasts[:-1] = (rows.entity[1:] != rows.entity[:-1]) | (rows.time_ns[1:] != rows.time_ns[:-1])
+    return rows.taken(lasts)
