@@ -454,6 +454,7 @@ def _recorded(*rows: tuple[int, int, int, int], length_ms: int = 1000) -> Histor
             "caller": "one (a.py:1)",
         },
         {"function": "slow", "stack": "slow (a.py:3)", "caller": "two (a.py:2)"},
+        {"function": "<module>", "stack": "<module> (a.py:1)"},
     ]
     trace.lanes += [lane_of(kind) for kind in ("Loops", "Tasks", "Threads", "Callbacks")]
     time_ns, *columns = np.array(rows, np.int64).T
@@ -641,6 +642,45 @@ def test_callbacks_that_the_loop_runs_one_after_another_are_blocks_of_their_own(
         "other (a.py:7) blocked the event loop for 70 ms",
         "slow (a.py:3) blocked the event loop for 60 ms",
     ]
+
+
+@pytest.mark.parametrize("begin_ms", [0, 100])
+def test_what_a_server_imports_before_it_serves_is_not_a_block(begin_ms: int) -> None:
+    # the loop is parked before, if there is time for that
+    rows = [(0, 0, 1, -1), (0, 1, 2, 1), (begin_ms, 0, 0, 7), (begin_ms, 1, 0, -1)]
+    rows += [(400, 0, 1, -1), (400, 1, 2, 1), (900, 0, -1, -1), (900, 1, -1, -1)]
+    history = _recorded(*(rows if begin_ms else rows[2:]))
+
+    blocks = [each.sentence for each in meantime.findings(history) if each.kind == "block"]
+    assert len(blocks) == (begin_ms > 0)
+
+
+def test_a_task_is_not_slow_because_other_programs_had_the_processor() -> None:
+    def found(state: int, length_ms: int) -> list[str]:
+        tasks = [("Tasks", "work", f"{number}") for number in range(30)]
+        trace = Trace("run.mtr", "recording", iter(()))
+        trace.paths += [("Loops", "MainThread 7"), *tasks]
+        trace.values += ["running", "parked", "waiting:sleep", "cpu-wait"]
+        trace.lanes += [lane_of(kind) for kind in ("Loops", "Tasks")]
+        rows = [(0, 0, 1), (500, 0, state), (500 + length_ms - 1, 0, 1), (1000, 0, -1)]
+        for number in range(1, 31):
+            begin, length = (500, length_ms) if number == 1 else (10 * number, 2)
+            rows += [(begin, number, 2), (begin + length, number, -1)]
+        time_ns, *columns = np.array(sorted(rows), np.int64).T
+        entity, states = (column.astype(np.int32) for column in columns)
+        none = np.full(len(entity), -1, np.int32)
+        trace.batches = iter([StateChanges(time_ns * MS, entity, states, none)])
+        trace.bounds = (0, S)
+        history = meantime.build(trace)
+        return [each.sentence for each in meantime.findings(history) if each.kind == "slow"]
+
+    (sentence,) = found(1, 200)
+    assert sentence.startswith(
+        "a task of work took 200 ms, 200 ms of it waiting:sleep; usually 2 ms"
+    )
+    assert found(3, 200) == []
+    # as long as a step of another task may take
+    assert found(1, 11) == []
 
 
 RUNNING, GIL_WAIT, HANDOFF, LOCK_WAIT, CPU_WAIT = 0, 4, 6, 7, 3

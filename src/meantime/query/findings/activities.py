@@ -3,9 +3,9 @@
 Requests are entities of a recording, and their kind is their method and route. In older recordings,
 a request is what states with the same `request` in their tags belong to, and its kind is its method
 and path, of which numbers are left out. Any other task is compared with the tasks that were created
-at the same place. How
-long one took is from its first state to the end of its last one; what is much longer is decided by
-`outliers.Usual`.
+at the same place. How long one took is from its first state to the end of its last one; what is
+much longer is decided by `outliers.Usual`, and is at least `_LEAST_NS`, which is how long a step of
+another may take. What the loop's thread waited for a processor meanwhile does not count.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import distinct, first_rows
+from meantime.columns import distinct, first_rows, named
 from meantime.query.findings.finding import FILE, Finding, text_of_ns, times
 from meantime.query.findings.outliers import FEWEST, Usual
+from meantime.query.findings.threads import LATE, is_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["slow_activities"]
 
 _MOST_RANGES = 100
+_LEAST_NS = 10**7
 _NUMBERS = r"(?<=/)(?:\d+|[0-9a-f]{8}-[0-9a-f-]{27})(?=/|$)"
 
 
@@ -65,11 +67,38 @@ def slow_activities(scope: Scope) -> Iterator[Finding]:
             if len(of_kind) < FEWEST:
                 continue
             usual = Usual.of(duration_ns[of_kind])
-            late = of_kind[duration_ns[of_kind] > usual.limit_ns()]
+            least_ns = max(usual.limit_ns(), usual.median_ns + _LEAST_NS)
+            late = of_kind[duration_ns[of_kind] > least_ns]
+            late = _by_themselves(scope, found, late, least_ns)
             lost_ns = int(duration_ns[late].sum()) - usual.median_ns * len(late)
             if len(late) and lost_ns >= scope.least_ns:
                 late = late[np.argsort(-duration_ns[late], kind="stable")]
                 yield _finding(scope, states, found, name, late, usual, lost_ns)
+
+
+def _by_themselves(scope: Scope, found: _Activities, late: Int64s, least_ns: float) -> Int64s:
+    """Return those that took at least so long without what their loops waited for a processor.
+
+    Of many, only the longest are looked at.
+    """
+    loops = scope.kind("Loop")
+    if loops is None:
+        return late
+    duration_ns = found.end_ns - found.start_ns
+    late = late[np.argsort(-duration_ns[late], kind="stable")]
+    kept = np.ones(len(late), np.bool_)
+    for index, row in enumerate(late[:_MOST_RANGES].tolist()):
+        quark, range_ns = int(found.quark[row]), (int(found.start_ns[row]), int(found.end_ns[row]))
+        own = [loop for loop in loops.quarks.tolist() if is_on(scope, quark, loop)]
+        shares = scope.history.shares(own, *range_ns) if own else None
+        if shares is None:
+            continue
+        states = named(shares.value)
+        is_late = np.array([*(name in LATE for name in states.names), False], np.bool_)
+        is_late = is_late[states.codes]
+        most_ns = max(int(shares.ns[is_late & (shares.quark == loop)].sum()) for loop in own)
+        kept[index] = duration_ns[row] - most_ns > least_ns
+    return late[kept]
 
 
 def _requests(scope: Scope, rows: StateRows) -> tuple[_Activities | None, Int64s]:

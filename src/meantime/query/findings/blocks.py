@@ -25,7 +25,7 @@ from meantime.query.findings.finding import FILE, Finding, listed, several, text
 from meantime.query.findings.outliers import Usual
 from meantime.query.findings.scope import chosen, joined
 from meantime.query.findings.steps import FRAME, WATCHED_NS, Culprit, culprit, gil_holder, own_files
-from meantime.query.findings.threads import Threads
+from meantime.query.findings.threads import Threads, is_on
 from meantime.query.ranges import clipped
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ _SHORT_NS = 10**7
 # Other blocks are a finding if they take up this part of the range together, or `BLOCK_NS`.
 _SHORT_SHARE = 100
 _RUNNING, _PARKED = "running", "parked"
+# What runs when a module is imported.
+_MODULE = "<module> ("
 # A step goes on while its thread waits.
 _WAITS = {"lock-wait", "polling", "sleeping", "io-wait", "child-wait"}
 _IN_STEP = dict.fromkeys(["cpu-wait", "gil-wait", "gil-handoff", *_WAITS], _RUNNING)
@@ -215,7 +217,18 @@ def _blocks(  # noqa: PLR0917 - what the steps are looked up in
             code = culprit(scope, step.loop, step.task, step.range_ns, states, own)
             if step.callback >= 0:
                 code = code._replace(between=scope.history.attributes.path(step.callback)[-2])
-        yield _Block(step, waiting, code, late_ns)
+        if not _is_loading(scope, step, code):
+            yield _Block(step, waiting, code, late_ns)
+
+
+def _is_loading(scope: Scope, step: _Step, code: Culprit) -> bool:
+    """Return whether a loop imports a program before it first waits for events, as servers do."""
+    if not any(each.startswith(_MODULE) for each in (code.key, code.caller)):
+        return False
+    for state in scope.history.iterate(step.loop, scope.history.start_ns):
+        if state.value == _PARKED or state.start_ns >= step.range_ns[0]:
+            return bool(state.value != _PARKED)
+    return True
 
 
 def _named_alike(blocks: list[_Block]) -> Iterator[_Block]:
@@ -253,7 +266,7 @@ def _running(scope: Scope, loops: Kind, states: StateRows) -> StateRows:
     kept = np.ones(len(states.quark), np.bool_)
     for index in np.flatnonzero(is_outer).tolist():
         tasks = states.quark[index : index + 2].tolist()
-        on = [[_is_on(scope, task, loop) for loop in loops.quarks.tolist()] for task in tasks]
+        on = [[is_on(scope, task, loop) for loop in loops.quarks.tolist()] for task in tasks]
         # steps of two loops of a process may be at the same time
         kept[index] = on[0] != on[1] or sum(on[0]) > 1
     return chosen(states, kept)
@@ -291,7 +304,7 @@ def _steps(scope: Scope, busy: StateRows, row: int, steps: StateRows | None) -> 
             begin_ns, finish_ns = int(steps.start_ns[index]), int(steps.end_ns[index])
             if finish_ns - begin_ns < _SHORT_NS or begin_ns < reached:
                 continue
-            if _is_on(scope, task, loop):
+            if is_on(scope, task, loop):
                 yield from _callbacks(steps, low, high, loop, (reached, begin_ns))
                 yield _Step(loop, task, (begin_ns, finish_ns))
                 reached = finish_ns
@@ -322,13 +335,6 @@ def _callbacks(
         yield _Step(loop, -1, (int(ends[gap]), int(begins[gap])))
 
 
-def _is_on(scope: Scope, task: int, loop: int) -> bool:
-    """Return whether a task and a loop are in one process, as far as their names say."""
-    process, dot, _ = scope.history.attributes.path(task)[-1].rpartition(".")
-    names = scope.history.attributes.path(loop)[-1].split(" ")
-    return not dot or process in names
-
-
 def _waiting(
     scope: Scope, loops: Kind, tasks: Kind | None, step: _Step, states: StateRows | None
 ) -> int:
@@ -343,7 +349,7 @@ def _waiting(
     woken = at_end & np.isin(states.state, waits) & (states.end_ns <= until_ns)
     waiting = set(states.quark[ready | woken].tolist()) - {step.task}
     if len(loops.quarks) > 1:
-        waiting = {task for task in waiting if _is_on(scope, task, step.loop)}
+        waiting = {task for task in waiting if is_on(scope, task, step.loop)}
     return len(waiting)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from meantime.columns import distinct
 from meantime.query.findings.finding import FILE, Finding, several, text_of_ns, times
+from meantime.query.processes import ProcessTree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,8 +117,9 @@ def full_pools(scope: Scope) -> Iterator[Finding]:
             full = np.concatenate([_is_busy(rows, busy, flows, own, each) for each in workers])
             own = full[np.argsort(full, kind="stable")]
             waits = flows.from_ns[own], flows.to_ns[own]
-            threads = f"the {several(len(workers), 'thread')} of {pool}"
+            threads = f"the {several(len(workers), 'thread')} of {_called(pool)}"
             yield from _full_pool(scope, threads, waits, worked_ns, workers)
+    processes = ProcessTree(scope.history)
     for queued in scope.history.quarks(f"{_COUNTERS}/{_QUEUED}").tolist():
         _, process, _, name, _ = scope.history.attributes.path(queued)
         pool, count = found.groups() if (found := _POOL.fullmatch(name)) else (name, "")
@@ -125,7 +127,8 @@ def full_pools(scope: Scope) -> Iterator[Finding]:
         # of how many threads another pool can have at most, nothing is recorded
         if running is None or not count or {pool, f"{process} {pool}"} & of_tasks:
             continue
-        threads = f"the {several(int(count), 'thread')} of {pool}"
+        name = _called(f"{process} {pool}") if len(processes) > 1 else pool
+        threads = f"the {several(int(count), 'thread')} of {name}"
         began_ns, ended_ns = _in_order(scope, running)
         worked_ns = int((ended_ns - began_ns).sum())
         waits = _in_order(scope, queued)
@@ -246,6 +249,19 @@ def _pool(scope: Scope, worker: int) -> str:
         words = words[:-1]
     pool, _, index = " ".join(words).rpartition("_")
     return pool if pool and index.isdecimal() else " ".join(words)
+
+
+def _called(pool: str) -> str:
+    """Return the name of a pool for a sentence: `1203 worker 1 of 2, db` has its process first.
+
+    >>> _called("1203 worker 1 of 2, db"), _called("1203 db"), _called("db")
+    ('db of worker 1 of 2 in process 1203', 'db in process 1203', 'db')
+    """
+    process, _, rest = pool.partition(" ")
+    if not (process.isdecimal() and rest):
+        return pool
+    role, _, name = rest.rpartition(", ")
+    return f"{name}{f' of {role}' if role else ''} in process {process}"
 
 
 def _most_at_once(start_ns: Int64s, end_ns: Int64s) -> int:

@@ -22,12 +22,19 @@ if TYPE_CHECKING:
     from meantime.query.findings.finding import Range
     from meantime.query.findings.scope import Scope, StateRows
 
-__all__ = ["Threads"]
+__all__ = ["LATE", "Threads", "is_on"]
 
 _RUNNING, _CPU_WAIT, _GIL_WAIT = "running", "cpu-wait", "gil-wait"
 _GIL_HANDOFF, _LOCK_WAIT = "gil-handoff", "lock-wait"
 # What a thread that is to receive the GIL, or that has it, waits for is a processor.
-_LATE = {_CPU_WAIT, _GIL_HANDOFF}
+LATE = {_CPU_WAIT, _GIL_HANDOFF}
+
+
+def is_on(scope: Scope, task: int, loop: int) -> bool:
+    """Return whether a task or a request, and a loop are in one process, by their names."""
+    process, dot, _ = scope.history.attributes.path(task)[-1].rpartition(".")
+    names = scope.history.attributes.path(loop)[-1].split(" ")
+    return not dot or process in names
 
 
 class Threads:
@@ -50,7 +57,7 @@ class Threads:
 
     def late_ns(self, loop: int, range_ns: Range) -> int:
         """Return for how long a loop's thread could not go on because of other programs."""
-        late = [*self._when(loop, _LATE, range_ns)]
+        late = [*self._when(loop, LATE, range_ns)]
         for wait_ns in self._when(loop, {_GIL_WAIT}, range_ns):
             # a thread that has the GIL and runs is one that keeps it
             keeping = self._of_others(loop, {_RUNNING}, wait_ns)
@@ -60,7 +67,7 @@ class Threads:
                     late.append((free_ns, start_ns))
                 free_ns = end_ns
         for wait_ns in self._when(loop, {_LOCK_WAIT}, range_ns):
-            late += self._of_others(loop, _LATE, wait_ns)
+            late += self._of_others(loop, LATE, wait_ns)
         return sum(end - start for start, end in union(late))
 
     def gil_wait_ns(self, loop: int, range_ns: Range) -> int:
@@ -69,7 +76,7 @@ class Threads:
 
     def gil_holder(self, loop: int, range_ns: Range) -> int:
         """Return the thread that ran most while a loop waited for the GIL; -1 if none did."""
-        rows = self._beside(loop, {_RUNNING, *_LATE}, range_ns)
+        rows = self._beside(loop, {_RUNNING, *LATE}, range_ns)
         if not len(rows.quark):
             return -1
         threads, at = np.unique(rows.quark, return_inverse=True)
