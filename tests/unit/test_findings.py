@@ -566,7 +566,7 @@ def test_a_block_that_waits_for_the_gil_names_the_code_that_had_it() -> None:
 
     (block,) = [each for each in meantime.findings(history) if each.kind == "block"]
     assert block.sentence.startswith(
-        "hold (a.py:5), which had the GIL in hog 8, blocked the event loop for 200 ms, twice"
+        "hold (a.py:5), which had the GIL in hog 8, blocked the event loop for up to 200 ms, twice"
     )
 
 
@@ -578,7 +578,7 @@ def test_blocks_between_the_same_waits_are_of_the_code_that_was_seen_in_one() ->
     )
 
     (block,) = [each for each in meantime.findings(history) if each.kind == "block"]
-    assert block.sentence.startswith("slow (a.py:3) blocked the event loop for 65 ms, twice")
+    assert block.sentence.startswith("slow (a.py:3) blocked the event loop for up to 65 ms, twice")
 
 
 def _busy_twice(first: tuple[int, int], second: tuple[int, int]) -> History:
@@ -594,7 +594,9 @@ def test_blocks_at_several_lines_of_a_function_that_computes_are_one() -> None:
     history = _busy_twice((0, 0), (0, 2))
 
     (block,) = [each for each in meantime.findings(history) if each.kind == "block"]
-    assert block.sentence.startswith("slow (a.py:3, also line 4) blocked the event loop for 60 ms,")
+    assert block.sentence.startswith(
+        "slow (a.py:3, also line 4) blocked the event loop for up to 60 ms,"
+    )
     assert (block.count, block.lost_ns) == (2, 120 * MS)
 
 
@@ -626,7 +628,7 @@ def test_a_short_callback_without_a_name_says_how_to_get_it() -> None:
 
     (block,) = [each for each in meantime.findings(_recorded(*rows)) if each.kind == "block"]
     assert block.sentence.startswith(
-        "a callback, which `record --blocked 10ms` names, blocked the event loop for 15 ms, 4 times"
+        "a callback, which `record --blocked 10ms` names, blocked the event loop for up to 15 ms, 4 times"
     )
 
 
@@ -642,6 +644,32 @@ def test_callbacks_that_the_loop_runs_one_after_another_are_blocks_of_their_own(
         "other (a.py:7) blocked the event loop for 70 ms",
         "slow (a.py:3) blocked the event loop for 60 ms",
     ]
+
+
+def test_workers_that_run_the_same_code_are_one_finding() -> None:
+    trace = Trace("run.mtr", "recording", iter(()))
+    trace.paths += [
+        ("Loops", f"{pid} worker {n} of 2, MainThread {pid}") for n, pid in ((1, 7), (2, 8))
+    ]
+    trace.values += ["running", "parked"]
+    trace.tags += [{"function": "slow", "stack": f"{name} (a.py:3)"} for name in ("slow", "other")]
+    trace.lanes += [lane_of("Loops")]
+    rows = [(0, 0, 1, -1), (0, 1, 1, -1), (100, 0, 0, 0), (160, 0, 1, -1), (300, 1, 0, 0)]
+    rows += [(370, 1, 1, -1), (500, 1, 0, 1), (560, 1, 1, -1), (900, 0, -1, -1), (900, 1, -1, -1)]
+    time_ns, *columns = np.array(rows, np.int64).T
+    entity, state, tag = (column.astype(np.int32) for column in columns)
+    trace.batches = iter([StateChanges(time_ns * MS, entity, state, tag)])
+    trace.bounds = (0, S)
+
+    first, second = meantime.findings(meantime.build(trace))
+    assert (
+        first.sentence
+        == "slow (a.py:3) blocked 2 event loops for up to 70 ms, twice (130 ms in all)"
+    )
+    assert len(first.rows) == 2
+    assert second.sentence.startswith(
+        "other (a.py:3) blocked the event loop of worker 2 of 2 in process 8"
+    )
 
 
 @pytest.mark.parametrize("begin_ms", [0, 100])
@@ -813,4 +841,6 @@ def test_a_block_of_a_request_is_not_of_a_function_that_a_thread_runs(
     trace.bounds = (0, S)
 
     (block,) = [each for each in meantime.findings(meantime.build(trace)) if each.kind == "block"]
-    assert block.sentence.startswith(f"{name}, serving GET /work, blocked the event loop for 60 ms")
+    assert block.sentence.startswith(
+        f"{name}, serving GET /work, blocked the event loop for up to 60 ms"
+    )

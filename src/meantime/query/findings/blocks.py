@@ -86,21 +86,21 @@ class _Block(NamedTuple):
 
 def blocking_steps(scope: Scope) -> Iterator[Finding]:
     """Yield a finding for each place in the code that blocked an event loop."""
-    for loop, where, blocks, part in _by_code(scope):
-        yield _finding(scope, loop, where, blocks, part)
+    for where, blocks, part in _by_code(scope):
+        yield _finding(scope, where, blocks, part)
 
 
 def blocking_code(scope: Scope) -> dict[Range, tuple[int, str]]:
     """Return the loop and the code of each step in these findings, by when it ran."""
     return {
-        block.step.range_ns: (loop, blocks[0].code.text)
-        for loop, _, blocks, _ in _by_code(scope)
+        block.step.range_ns: (block.step.loop, blocks[0].code.text)
+        for _, blocks, _ in _by_code(scope)
         for block in blocks
     }
 
 
-def _by_code(scope: Scope) -> Iterator[tuple[int, str, list[_Block], str]]:
-    """Yield, for each code that blocked a loop, that, its name, the blocks, and a restriction."""
+def _by_code(scope: Scope) -> Iterator[tuple[str, list[_Block], str]]:
+    """Yield, for each code that blocked loops, their name, the blocks, and a restriction."""
     loops, tasks = scope.kind("Loop"), scope.kind("Task")
     if loops is None:
         return
@@ -132,11 +132,12 @@ def _by_code(scope: Scope) -> Iterator[tuple[int, str, list[_Block], str]]:
         for step in _steps(scope, busy, row, in_order)
         if step.duration_ns >= limit_ns
     ]
+    # workers run the same code, but of what is unknown nothing is known to be the same
     groups: dict[tuple[int, str], list[_Block]] = defaultdict(list)
     threads = Threads(scope)
     for block in _named_alike(list(_blocks(scope, threads, loops, tasks, steps, states))):
-        groups[block.step.loop, block.code.key].append(block)
-    for loop, blocks in _of_one_function(threads, groups):
+        groups[-1 if block.code.key else block.step.loop, block.code.key].append(block)
+    for blocks in _of_one_function(threads, groups):
         total_ns = sum(block.step.duration_ns for block in blocks)
         # one that is short, alone and of unknown code is what the system does to any program
         code = blocks[0].code
@@ -146,18 +147,19 @@ def _by_code(scope: Scope) -> Iterator[tuple[int, str, list[_Block], str]]:
         is_watched = code.is_seen and any(block.own_ns >= WATCHED_NS for block in blocks)
         is_much = total_ns >= min(BLOCK_NS, scope.length_ns // _SHORT_SHARE)
         if (is_much or is_watched) and not is_chance:
-            where = "the event loop"
-            if len(loops.quarks) > 1:
-                where += f" of {_thread(scope, loop)}"
+            blocked = {block.step.loop for block in blocks}
+            where = "the event loop" if len(blocked) == 1 else f"{len(blocked):,} event loops"
+            if len(blocked) == 1 < len(loops.quarks):
+                where += f" of {_thread(scope, *blocked)}"
             part = f"; of the {most:,} longest times the loop was busy" if is_part else ""
             blocks.sort(key=lambda block: -block.step.duration_ns)
-            yield loop, where, blocks, part
+            yield where, blocks, part
 
 
 def _of_one_function(
     threads: Threads, groups: dict[tuple[int, str], list[_Block]]
-) -> Iterator[tuple[int, list[_Block]]]:
-    """Yield the loop and the blocks of each code, those of one function that computes as one.
+) -> Iterator[list[_Block]]:
+    """Yield the blocks of each code, those of one function that computes as one.
 
     The stack of a function that computes shows any of the lines that it repeats. One that waits is
     at the line that blocks, so another line is another cause.
@@ -165,12 +167,13 @@ def _of_one_function(
     merged: dict[tuple[int, str], list[list[_Block]]] = defaultdict(list)
     for (loop, key), blocks in groups.items():
         frame = re.fullmatch(FRAME, key)
-        waited_ns = sum(threads.time_in(loop, _WAITS, block.step.range_ns) for block in blocks)
+        steps = [block.step for block in blocks]
+        waited_ns = sum(threads.time_in(step.loop, _WAITS, step.range_ns) for step in steps)
         waits = 2 * waited_ns > sum(block.own_ns for block in blocks)
         computes = frame is not None and blocks[0].code.is_seen and not waits
         name = f"{frame[1]} ({frame[2]}) {blocks[0].code.between}" if frame and computes else key
         merged[loop, name].append(blocks)
-    for (loop, _), parts in merged.items():
+    for parts in merged.values():
         parts.sort(key=lambda part: -sum(block.step.duration_ns for block in part))
         blocks = [block for part in parts for block in part]
         code = blocks[0].code
@@ -183,7 +186,7 @@ def _of_one_function(
                 detail=code.detail if len(called) == 1 else "",
             )
         alike = [block.code._replace(code=code.code, detail=code.detail) for block in blocks]
-        yield loop, [block._replace(code=each) for block, each in zip(blocks, alike, strict=True)]
+        yield [block._replace(code=each) for block, each in zip(blocks, alike, strict=True)]
 
 
 def _line(code: Culprit) -> int:
@@ -413,7 +416,7 @@ def _phrase(word: str, names: list[str]) -> str:
     return f"{word} {listed(known)}" if known else ""
 
 
-def _finding(scope: Scope, loop: int, where: str, blocks: list[_Block], part: str) -> Finding:
+def _finding(scope: Scope, where: str, blocks: list[_Block], part: str) -> Finding:
     steps = [block.step for block in blocks]
     total_ns = sum(step.duration_ns for step in steps)
     code = blocks[0].code
@@ -424,7 +427,7 @@ def _finding(scope: Scope, loop: int, where: str, blocks: list[_Block], part: st
     ]
     name = "".join(f", {phrase}" for phrase in phrases if phrase)
     text = f"{code.code}{name}{',' * (name != '')} blocked {where}"
-    text += f" for {text_of_ns(steps[0].duration_ns)}"
+    text += f" for {'up to ' * (len(blocks) > 1)}{text_of_ns(steps[0].duration_ns)}"
     if len(blocks) > 1:
         text += f", {times(len(blocks))} ({text_of_ns(total_ns)} in all)"
     late_ns = sum(block.late_ns for block in blocks)
@@ -435,7 +438,8 @@ def _finding(scope: Scope, loop: int, where: str, blocks: list[_Block], part: st
         upto = "up to " if len(waiting) > 1 else ""
         text += f"; {upto}{several(most, 'task')} {'was' if most == 1 else 'were'} waiting"
     tasks = dict.fromkeys(step.task for step in steps if step.task >= 0)
-    rows = [scope.path(row) for row in [loop, *tasks]]
+    loops = dict.fromkeys(step.loop for step in steps)
+    rows = [scope.path(row) for row in [*loops, *tasks]]
     return Finding(
         "block",
         text + part,
