@@ -437,6 +437,8 @@ def _finding(scope: Scope, where: str, blocks: list[_Block], part: str) -> Findi
     if most := max(waiting):
         upto = "up to " if len(waiting) > 1 else ""
         text += f"; {upto}{several(most, 'task')} {'was' if most == 1 else 'were'} waiting"
+    if not code.is_seen and steps[0].duration_ns < WATCHED_NS:
+        text += "; `meantime record --blocked 10ms` shows the line"
     tasks = dict.fromkeys(step.task for step in steps if step.task >= 0)
     loops = dict.fromkeys(step.loop for step in steps)
     rows = [scope.path(row) for row in [*loops, *tasks]]

@@ -101,9 +101,7 @@ def culprit(  # noqa: PLR0917 - what is known of a step
     if found is None and served is not None and served.function:
         found = Culprit(served.function, served.name, is_seen=False)
     if task < 0:
-        is_short = range_ns[1] - range_ns[0] < WATCHED_NS
-        detail = "which `record --blocked 10ms` names" if is_short else ""
-        return found or Culprit("a callback", "", detail, is_seen=False)
+        return found or Culprit("a callback", "", is_seen=False)
     site = scope.history.attributes.path(task)[-2]
     serving = "" if served is None else served.name
     if states is None:
@@ -172,7 +170,7 @@ def _between(scope: Scope, task: int, range_ns: Range, states: StateRows) -> Cul
     key = f"{site} {first or last}"
     code, detail = (function, f"before {last}") if last else (site, "")
     if first and first == last:
-        code, detail = f"{function} ({first})", ""
+        code, detail = function, f"between two waits at {first}"
     elif first and last:
         code, detail = function, f"between {first} and {last}"
     elif first:
