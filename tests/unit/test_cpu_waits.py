@@ -88,6 +88,17 @@ def test_what_a_step_waited_before_another_wait_is_drawn_before_it() -> None:
     assert found.blocks[-1] == (10, 100, 75)
 
 
+def test_what_a_step_waited_is_drawn_before_the_states_of_its_thread_begin() -> None:
+    found = replayed(
+        (1, MAIN, "LOOP_BEGIN", 1, 0),
+        (10, MAIN, "START", 1, 0),
+        cpu_wait(80, MAIN, 60),
+        (80, MAIN, "RESUMED", 0, 0),
+        (100, MAIN, "WAIT", 1, 0),
+    )
+    assert found.states[LOOP, MAIN] == [(1, "running"), (20, "cpu-wait"), (80, "running")]
+
+
 def test_a_step_waits_for_a_processor_where_the_thread_that_has_the_gil_does() -> None:
     found = replayed(
         (1, MAIN, "LOOP_BEGIN", 1, 0),

@@ -94,6 +94,7 @@ cdef extern from "requests.h":
     void begin_polls()
     void note_present_wait()
     void note_thread_start()
+    void begin_thread_states()
     void set_handle_type(object, object, object, object, object, int)
     uint32_t (*location_of_callback)(PyObject *, PyObject *) noexcept
     PyObject *call_handle_run(void *, PyObject **, size_t, PyObject *)
@@ -187,7 +188,7 @@ cdef extern from "requests.h":
     int KIND_THREAD_BEGIN, KIND_ITEM_POOL, KIND_ITEM_DROPPED, KIND_POOL
     void begin_loop_run(uint32_t)
     void end_loop_run()
-    int KIND_SUBMIT, KIND_ITEM_BEGIN, KIND_LOCATION, KIND_RESUMED
+    int KIND_SUBMIT, KIND_ITEM_BEGIN, KIND_LOCATION
     int KIND_LABEL, KIND_UNRECOGNISED
     ctypedef struct record_number:
         const char *name
@@ -340,7 +341,7 @@ def watch_threads():
         return False
     # Creates the calling thread's stream, with its name, while the GIL is held: its first record
     # could otherwise be a wait without the GIL, when the name cannot be read.
-    put(KIND_RESUMED, 0, 0)
+    begin_thread_states()
     names_for_streams = watch_thread_waits() > 0
     if names_for_streams:
         watch_interpreter_calls()

@@ -141,6 +141,16 @@ static inline void begin_running(uint64_t time_ns) {
         begin_cpu_wait(time_ns, keeps_file);
 }
 
+/* Records that the thread runs, from where its waits are recorded on. */
+static void begin_thread_states(void) {
+    stream *s = stream_of_thread();
+    if (!s) return;
+    uint64_t time_ns = now_ns();
+    end_running(time_ns);
+    put_at(s, time_ns, KIND_RESUMED, 0, 0);
+    begin_running(time_ns);
+}
+
 /* Records for how long a thread that begins has waited for a processor since it was created. */
 static void note_thread_start(void) {
     if (!stream_of_thread()) return;

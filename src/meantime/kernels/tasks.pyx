@@ -1022,7 +1022,7 @@ cdef class TaskStates:
         cdef int what, failed = 0
         cdef int32_t tag
         cdef bint is_idle = s.state[E_WORKER] == self.state_of[KIND_ITEM_END]
-        if kind != KIND_RESUMED and s.undrawn_ns > 0:
+        if s.undrawn_ns > 0:
             # until now it ran, or waited for a processor
             failed |= self.cpu_wait(s, time_ns - s.undrawn_ns, time_ns, s.code)
             s.undrawn_ns = 0
