@@ -476,12 +476,16 @@ def test_a_block_in_the_first_step_of_an_eager_task_is_that_of_the_task() -> Non
     assert block.sentence.startswith("inner ")
 
 
-@pytest.mark.parametrize(("own_ms", "found"), [(60, ["slow (a.py:3)"]), (20, [])])
+@pytest.mark.parametrize(
+    # the third has no stack, which the recorder would have taken had it taken long by itself
+    ("own_ms", "tag", "found"),
+    [(60, 0, ["slow (a.py:3)"]), (20, 0, []), (60, -1, [])],
+)
 def test_a_block_on_a_busy_machine_counts_if_its_own_time_is_long(
-    own_ms: int, found: list[str]
+    own_ms: int, tag: int, found: list[str]
 ) -> None:
     history = _recorded(
-        *((0, 0, 1, -1), (100, 0, 0, 0), (100 + own_ms, 0, 3, 0), (400, 0, 1, -1)),
+        *((0, 0, 1, -1), (100, 0, 0, tag), (100 + own_ms, 0, 3, tag), (400, 0, 1, -1)),
         *((900, 0, -1, -1), (0, 1, 2, 1), (100, 1, 0, -1), (400, 1, 2, 1), (900, 1, -1, -1)),
     )
 
@@ -842,4 +846,29 @@ def test_a_block_of_a_request_is_not_of_a_function_that_a_thread_runs(
     (block,) = [each for each in meantime.findings(meantime.build(trace)) if each.kind == "block"]
     assert block.sentence.startswith(
         f"{name}, serving GET /work, blocked the event loop for up to 60 ms"
+    )
+
+
+@pytest.mark.parametrize(("other", "found"), [("running", 1), ("cpu-wait", 0)])
+def test_a_thread_waits_for_the_gil_of_one_that_runs(other: str, found: int) -> None:
+    trace = Trace("run.mtr", "recording", iter(()))
+    trace.paths += [("Threads", "7 worker 8"), ("Threads", "7 hog 9")]
+    trace.values += ["running", "gil-wait", other]
+    trace.lanes += [lane_of("Threads")]
+    rows = [(0, 1, 0), (900, 0, -1), (900, 1, -1)]
+    for begin in range(0, 600, 20):
+        rows += [(begin, 0, 1), (begin + (15 if begin == 300 else 1), 0, 0)]
+    rows += [(298, 1, 2), (319, 1, 0)]
+    time_ns, *columns = np.array(sorted(rows, key=lambda row: row[0]), np.int64).T
+    entity, state = (column.astype(np.int32) for column in columns)
+    trace.batches = iter(
+        [StateChanges(time_ns * MS, entity, state, np.full(len(state), -1, np.int32))]
+    )
+    trace.bounds = (0, S)
+
+    sentences = [each.sentence for each in meantime.findings(meantime.build(trace))]
+    assert len(sentences) == found
+    assert all(
+        each.startswith("worker 8 in process 7 was in state 'gil-wait' for 15 ms")
+        for each in sentences
     )

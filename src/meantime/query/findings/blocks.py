@@ -25,7 +25,7 @@ from meantime.query.findings.finding import FILE, Finding, listed, several, text
 from meantime.query.findings.outliers import Usual
 from meantime.query.findings.scope import chosen, joined
 from meantime.query.findings.steps import FRAME, WATCHED_NS, Culprit, culprit, gil_holder, own_files
-from meantime.query.findings.threads import Threads, is_on
+from meantime.query.findings.threads import Threads, is_on, thread_name
 from meantime.query.ranges import clipped
 
 if TYPE_CHECKING:
@@ -136,6 +136,9 @@ def _by_code(scope: Scope) -> Iterator[tuple[str, list[_Block], str]]:
     groups: dict[tuple[int, str], list[_Block]] = defaultdict(list)
     threads = Threads(scope)
     for block in _named_alike(list(_blocks(scope, threads, loops, tasks, steps, states))):
+        if not block.code.is_seen and 2 * block.late_ns > block.step.duration_ns:
+            # had it taken long by itself, its stack would have been taken
+            continue
         groups[-1 if block.code.key else block.step.loop, block.code.key].append(block)
     for blocks in _of_one_function(threads, groups):
         total_ns = sum(block.step.duration_ns for block in blocks)
@@ -150,7 +153,7 @@ def _by_code(scope: Scope) -> Iterator[tuple[str, list[_Block], str]]:
             blocked = {block.step.loop for block in blocks}
             where = "the event loop" if len(blocked) == 1 else f"{len(blocked):,} event loops"
             if len(blocked) == 1 < len(loops.quarks):
-                where += f" of {_thread(scope, *blocked)}"
+                where += f" of {thread_name(scope, *blocked)}"
             part = f"; of the {most:,} longest times the loop was busy" if is_part else ""
             blocks.sort(key=lambda block: -block.step.duration_ns)
             yield where, blocks, part
@@ -359,7 +362,7 @@ def _waiting(
 def _gil_holder(scope: Scope, threads: Threads, step: _Step) -> Culprit:
     """Return the code that had the GIL in a step, or the thread that had it for most of it."""
     thread = threads.gil_holder(step.loop, step.range_ns)
-    holder = _thread(scope, thread) if thread >= 0 else ""
+    holder = thread_name(scope, thread) if thread >= 0 else ""
     line = gil_holder(scope, step.loop, step.range_ns)
     # of a step that is too short for a stack, only the thread is known
     between = f"GIL {holder}" if holder else ""
@@ -369,16 +372,6 @@ def _gil_holder(scope: Scope, threads: Threads, step: _Step) -> Culprit:
     had = f"which {holder} had" if holder else ""
     name = "waiting for the GIL"
     return Culprit(name, f"{name} {holder}", had, between=between, is_seen=False)
-
-
-def _thread(scope: Scope, quark: int) -> str:
-    """Return the name of a thread, from the path of its lane or its loop's, with its process."""
-    process, _, thread = scope.history.attributes.path(quark)[-1].partition(" ")
-    if process.isdecimal() and " " in thread:
-        # the thread that a process begins with has its number
-        role = thread.removesuffix(f"MainThread {process}").rstrip(", ")
-        return f"{role} in process {process}" if role else f"process {process}"
-    return f"{process} {thread}".strip()
 
 
 def _is_unknown(scope: Scope, step: _Step) -> bool:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from meantime.query.findings.finding import Range
     from meantime.query.findings.scope import Scope, StateRows
 
-__all__ = ["LATE", "Threads", "is_on"]
+__all__ = ["LATE", "Threads", "is_on", "thread_name"]
 
 _RUNNING, _CPU_WAIT, _GIL_WAIT = "running", "cpu-wait", "gil-wait"
 _GIL_HANDOFF, _LOCK_WAIT = "gil-handoff", "lock-wait"
@@ -35,6 +35,16 @@ def is_on(scope: Scope, task: int, loop: int) -> bool:
     process, dot, _ = scope.history.attributes.path(task)[-1].rpartition(".")
     names = scope.history.attributes.path(loop)[-1].split(" ")
     return not dot or process in names
+
+
+def thread_name(scope: Scope, quark: int) -> str:
+    """Return the name of a thread, from the path of its lane or its loop's, with its process."""
+    process, _, thread = scope.history.attributes.path(quark)[-1].partition(" ")
+    if process.isdecimal() and " " in thread:
+        # the thread that a process begins with has its number
+        role = thread.removesuffix(f"MainThread {process}").rstrip(", ")
+        return f"{role} in process {process}" if role else f"process {process}"
+    return f"{process} {thread}".strip()
 
 
 class Threads:
@@ -59,8 +69,7 @@ class Threads:
         """Return for how long a loop's thread could not go on because of other programs."""
         late = [*self._when(loop, LATE, range_ns)]
         for wait_ns in self._when(loop, {_GIL_WAIT}, range_ns):
-            # a thread that has the GIL and runs is one that keeps it
-            keeping = self._of_others(loop, {_RUNNING}, wait_ns)
+            keeping = self.when_others_ran(loop, wait_ns)
             free_ns = wait_ns[0]
             for start_ns, end_ns in [*keeping, (wait_ns[1], wait_ns[1])]:
                 if start_ns > free_ns:
@@ -84,6 +93,10 @@ class Threads:
         np.add.at(ran_ns, at, rows.duration_ns)
         most = int(np.argmax(ran_ns))
         return int(threads[most]) if 2 * ran_ns[most] > range_ns[1] - range_ns[0] else -1
+
+    def when_others_ran(self, thread: int, range_ns: Range) -> tuple[Range, ...]:
+        """Return when another thread ran in a range: if one waits for the GIL, that has it."""
+        return self._of_others(thread, {_RUNNING}, range_ns)
 
     def _of_others(self, loop: int, names: set[str], range_ns: Range) -> tuple[Range, ...]:
         """Return when at least one of the other threads was in one of some states."""

@@ -17,6 +17,7 @@ from meantime.columns import distinct
 from meantime.query.findings.finding import FILE, Finding, text_of_ns, times
 from meantime.query.findings.outliers import FEWEST, Usual
 from meantime.query.findings.scope import chosen, joined
+from meantime.query.findings.threads import Threads, thread_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,13 +31,15 @@ __all__ = ["long_states"]
 
 _MOST_RANGES = 100
 _RECORDED = {"Task", "Loop", "Request"}
+_LANES_OF_THREADS = {"Threads", "Workers"}
 _OF_THREADS = {"Thread", "Worker"}, {"lock-wait", "io-wait", "child-wait", "gil-handoff"}
 # Words of the names of states that last as long as there is nothing to do, or that are work.
 _QUIET = (
     r"(?i)idle|park|stop|poll|sleep|exit|dead|zombie|complete|finish|done|closed|\boff\b|inactive"
     r"|running|\brun\b|on.?cpu|\bcpu\b|\bon\b|busy|active|work|\bnone\b|new\b|spawn|\bup\b|ready\b|unknown|lost"
 )
-_LATE = ("runnable", "gil-wait", "lock-wait", "collector-stall")
+_GIL_WAIT = "gil-wait"
+_LATE = ("runnable", _GIL_WAIT, "lock-wait", "collector-stall")
 # Of how many entities the own durations are compared.
 _MOST_ENTITIES = 500
 # How many entities, and about how many of their states, show what is usual where there are many.
@@ -74,8 +77,25 @@ def _outliers(scope: Scope, kind: Kind, rows: StateRows, code: int) -> Iterator[
     usual = Usual.of(duration_ns)
     late = of_state[duration_ns > usual.limit_ns()]
     late = late[_unlike_in_entity(rows, of_state, late)]
+    if rows.names[code] == _GIL_WAIT:
+        late = _kept_waiting(scope, rows, late)
     if len(late):
         yield from _finding(scope, kind, rows, late, usual, len(of_state))
+
+
+def _kept_waiting(scope: Scope, rows: StateRows, late: Int64s) -> Int64s:
+    """Return the waits for the GIL in which another thread ran, not only waited for a processor.
+
+    Of many, only the longest are looked at.
+    """
+    threads = Threads(scope)
+    late = late[np.argsort(-rows.duration_ns[late], kind="stable")]
+    kept = np.ones(len(late), np.bool_)
+    for index, row in enumerate(late[:_MOST_RANGES].tolist()):
+        range_ns = int(rows.start_ns[row]), int(rows.end_ns[row])
+        ran = threads.when_others_ran(int(rows.quark[row]), range_ns)
+        kept[index] = 2 * sum(end - start for start, end in ran) > range_ns[1] - range_ns[0]
+    return late[kept]
 
 
 def _unlike_in_entity(rows: StateRows, of_state: Int64s, late: Int64s) -> npt.NDArray[np.bool_]:
@@ -148,8 +168,11 @@ def _finding(  # noqa: PLR0917 - what is known of the durations of a state
     state = rows.names[int(rows.state[first])]
     quark = int(rows.quark[first])
     worst = int(rows.start_ns[first]), int(rows.end_ns[first])
+    lane, *_, entity = scope.history.attributes.path(quark)
+    is_recorded = lane in _LANES_OF_THREADS and " " in entity
+    name = thread_name(scope, quark) if is_recorded else scope.called(quark, kind)
     text = (
-        f"{scope.called(quark, kind)} was in state {state!r} for {text_of_ns(worst[1] - worst[0])};"
+        f"{name} was in state {state!r} for {text_of_ns(worst[1] - worst[0])};"
         f" usually {text_of_ns(usual.median_ns)}"
     )
     if len(late) > 1:
