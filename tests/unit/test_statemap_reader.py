@@ -143,6 +143,21 @@ def test_names_of_any_length_are_distinguished(size: int) -> None:
     assert trace.paths == [(name,) for name in names]
 
 
+def test_escapes_anywhere_in_a_name_are_read() -> None:
+    # a layout that occurred before is read without parsing: so each kind of line comes several times
+    texts = ["x" * size for size in range(36)]
+    texts += ["x" * size + escape + "y" * 20 for size in range(36) for escape in ('\\"', "\\\\")]
+    lines = [
+        f'{{"time": "{i}", "entity": "{text}", "state": 1, "tag": "{texts[-i % len(texts)]}"}}\n'
+        for i, text in enumerate(texts * 2)
+    ]
+
+    _, rows = read(META + "".join(lines))
+
+    expected = [json.loads(line) for line in lines]
+    assert [(row[1], row[3]) for row in rows] == [(one["entity"], one["tag"]) for one in expected]
+
+
 def test_a_value_may_come_with_a_datum() -> None:
     numbers = [
         "0",

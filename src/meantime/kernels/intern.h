@@ -12,6 +12,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 /* A string and its fingerprint: its first 8 bytes, and its next 8 mixed with all that follow. */
 typedef struct {
@@ -78,52 +81,67 @@ static inline intern_text intern_text_of(const char *at, size_t size)
     return text;
 }
 
+/* Reads the first 16 bytes of a string: sets what the fingerprint has of them, and returns how many
+ * come before a quote or a backslash, 16 if neither is there. */
+static inline int intern_begin_ahead(const char *at, uint64_t *first, uint64_t *second)
+{
+#ifdef __SSE2__
+    static const char all_and_none[32] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+    __m128i text = _mm_loadu_si128((const __m128i *)at);
+    __m128i ends = _mm_or_si128(_mm_cmpeq_epi8(text, _mm_set1_epi8('"')),
+                                _mm_cmpeq_epi8(text, _mm_set1_epi8('\\')));
+    int size = __builtin_ctz((unsigned)_mm_movemask_epi8(ends) | 1U << 16);
+    text = _mm_and_si128(text, _mm_loadu_si128((const __m128i *)(all_and_none + 16 - size)));
+    *first = (uint64_t)_mm_cvtsi128_si64(text);
+    *second = (uint64_t)_mm_cvtsi128_si64(_mm_unpackhi_epi64(text, text));
+    return size;
+#else
+    int size = 0;
+    uint64_t *words[2] = {first, second};
+    *second = 0;
+    for (int i = 0; i < 2; i++, size += 8) {
+        uint64_t word = json_load8(at + size);
+        uint64_t ends = json_bytes_equal(word, '"') | json_bytes_equal(word, '\\');
+        *words[i] = word;
+        if (ends) {
+            int more = json_lowest_byte(ends);
+            *words[i] = word & ((1ULL << 8 * more) - 1);
+            return size + more;
+        }
+    }
+    return size;
+#endif
+}
+
+/* Finds the end of a string of 16 bytes or more; NULL as below. */
+static inline const char *intern_long_ahead(const char *at, const char *end)
+{
+    for (at += 16; end - at >= 8; at += 8) {
+        uint64_t word = json_load8(at);
+        uint64_t ends = json_bytes_equal(word, '"') | json_bytes_equal(word, '\\');
+        if (ends) {
+            at += json_lowest_byte(ends);
+            return *at == '"' ? at : NULL;
+        }
+    }
+    return NULL;
+}
+
 /* Reads a string without escapes, from after its opening quote to its closing one; reads ahead. NULL
  * if it has escapes or does not end before `end`. Its characters are not checked. */
 static inline const char *intern_text_ahead(const char *at, const char *end, intern_text *text)
 {
-    uint64_t word = json_load8(at);
-    uint64_t quote = json_bytes_equal(word, '"'), escape = json_bytes_equal(word, '\\');
+    const char *after = at + intern_begin_ahead(at, &text->first, &text->second);
     text->at = at;
-    if (quote) {
-        if (escape & (quote ^ (quote - 1)))
+    if (UNLIKELY(*after != '"')) {
+        after = after - at < 16 ? NULL : intern_long_ahead(at, end);
+        if (!after)
             return NULL;
-        int size = json_lowest_byte(quote);
-        text->size = (uint32_t)size;
-        text->first = word & ((1ULL << 8 * size) - 1);
-        text->second = 0;
-        return at + size;
+        if (after - at > 16)
+            text->second = intern_mix(text->second, at + 16, (size_t)(after - at - 16));
     }
-    if (escape)
-        return NULL;
-    text->first = word;
-    word = json_load8(at + 8);
-    quote = json_bytes_equal(word, '"');
-    escape = json_bytes_equal(word, '\\');
-    if (quote) {
-        if (escape & (quote ^ (quote - 1)))
-            return NULL;
-        int size = json_lowest_byte(quote);
-        text->size = (uint32_t)(8 + size);
-        text->second = word & ((1ULL << 8 * size) - 1);
-        return at + 8 + size;
-    }
-    text->second = word;
-    for (const char *next = at + 16; !escape && end - next >= 8; next += 8) {
-        word = json_load8(next);
-        quote = json_bytes_equal(word, '"');
-        escape = json_bytes_equal(word, '\\');
-        if (!quote)
-            continue;
-        if (escape & (quote ^ (quote - 1)))
-            return NULL;
-        next += json_lowest_byte(quote);
-        text->size = (uint32_t)(next - at);
-        if (text->size > 16)
-            text->second = intern_mix(text->second, at + 16, text->size - 16);
-        return next;
-    }
-    return NULL;
+    text->size = (uint32_t)(after - at);
+    return after;
 }
 
 static inline uint64_t intern_slot_of(const intern_table *table, const intern_text *text, uint32_t context)
@@ -170,9 +188,10 @@ static inline void intern_place(intern_table *table, const intern_slot *slot)
 /* Doubles the capacity; 0 if there is no memory. */
 static inline int intern_grow(intern_table *table)
 {
-    /* Half of the slots stay empty, so probing ends. */
+    /* Half of the slots stay empty, so probing ends; where they are in a cache anyway, three quarters,
+     * so that it ends at the first one mostly, as the processor expects. */
     int64_t room = table->room ? 2 * (int64_t)table->room : 256;
-    uint64_t slots = 2 * (uint64_t)room;
+    uint64_t slots = (room > 4096 ? 2 : 4) * (uint64_t)room;
     intern_table larger = *table;
     if (room > INT32_MAX)
         return 0;

@@ -401,7 +401,7 @@ static inline uint64_t json_eight_digits(uint64_t word)
 
 /* Reads decimal digits, looking up to 24 bytes ahead; returns how many. Above 19 there may be more,
  * and the number is not to be used. */
-static inline int json_digits_ahead(const char *at, uint64_t *number)
+static inline __attribute__((always_inline)) int json_digits_ahead(const char *at, uint64_t *number)
 {
     static const uint64_t power[8] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000};
     uint64_t word = json_load8(at);
@@ -426,6 +426,38 @@ static inline int json_digits_ahead(const char *at, uint64_t *number)
         value = value * power[more] + json_eight_digits(word << (8 * (8 - more)));
     *number = value;
     return 16 + more;
+}
+
+/* Reads an integer below INT64_MAX as JSON has it, without a sign; with `zeros` it may begin with zeros,
+ * as in a string. NULL if there is none. */
+static inline __attribute__((always_inline)) const char *json_time_ahead(
+    const char *at, int zeros, uint64_t *number)
+{
+    int count = json_digits_ahead(at, number);
+    if (UNLIKELY(count == 0 || count > 19 || *number >= INT64_MAX || (!zeros && *at == '0' && count > 1)))
+        return NULL;
+    return at + count;
+}
+
+/* Reads one of up to 9 digits, which mostly has one. */
+static inline __attribute__((always_inline)) const char *json_small_ahead(const char *at, uint32_t *number)
+{
+    uint32_t value = (uint32_t)(*at - '0');
+    if (UNLIKELY(value > 9))
+        return NULL;
+    at++;
+    if (json_is_digit(*at)) {
+        const char *last = at + 8;
+        if (UNLIKELY(value == 0))
+            return NULL;
+        for (; json_is_digit(*at); at++) {
+            if (UNLIKELY(at == last))
+                return NULL;
+            value = value * 10 + (uint32_t)(*at - '0');
+        }
+    }
+    *number = value;
+    return at;
 }
 
 /* Reads decimal digits and nothing else, up to 64 bits; 0 if there is anything else. */

@@ -1,6 +1,6 @@
 """JSON as bytes, for the scanners: see `json_text.h`."""
 
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 
 
 cdef extern from "json_text.h" nogil:
@@ -30,6 +30,8 @@ cdef extern from "json_text.h" nogil:
     const char *json_value(const char *at, const char *end, int depth, json_fault *fault)
     const char *json_number(const char *at, const char *end, json_fault *fault)
     int json_digits_ahead(const char *at, uint64_t *number)
+    const char *json_time_ahead(const char *at, bint zeros, uint64_t *number)
+    const char *json_small_ahead(const char *at, uint32_t *number)
     bint json_unsigned(const char *at, const char *end, uint64_t *number)
     bint json_exact_double(const char *at, const char *end, double *number)
     uint64_t json_count_lines(const char *at, const char *end)

@@ -31,14 +31,14 @@ from meantime.kernels.json_text cimport (
     LIKELY,
     UNLIKELY,
     json_count_lines,
-    json_digits_ahead,
     json_exact_double,
     json_fault,
     json_fault_text,
-    json_is_digit,
     json_number,
     json_skip_blanks,
+    json_small_ahead,
     json_string,
+    json_time_ahead,
 )
 from meantime.kernels.shapes cimport shape_learn, shape_next, shape_node
 
@@ -157,8 +157,7 @@ cdef inline const char *_match(
     cdef const shape_node *node = scan.parser.shapes.nodes
     cdef json_fault fault
     cdef const char *start
-    cdef int count, reads
-    cdef uint32_t state
+    cdef int reads
     record.tagged = False
     record.weighed = False
     record.targeted = False
@@ -182,29 +181,9 @@ cdef inline const char *_match(
             record.shape = node.meaning
             return at
         elif reads == READ_STATE:
-            # As JSON has it: no leading zeros, and few enough digits for 32 bits.
-            state = <uint32_t> (at[0] - 48)
-            if UNLIKELY(state > 9):
-                return NULL
-            at += 1
-            if json_is_digit(at[0]):
-                if UNLIKELY(state == 0):
-                    return NULL
-                count = 1
-                while json_is_digit(at[0]):
-                    state = state * 10 + (at[0] - 48)
-                    at += 1
-                    count += 1
-                    if UNLIKELY(count > 9):
-                        return NULL
-            record.state = state
+            at = json_small_ahead(at, &record.state)
         elif reads == READ_QUOTED_TIME or reads == READ_TIME:
-            count = json_digits_ahead(at, &record.time_ns)
-            if UNLIKELY(count == 0 or count > 19 or record.time_ns >= <uint64_t> INT64_MAX):
-                return NULL
-            if reads == READ_TIME and at[0] == c'0' and count > 1:
-                return NULL
-            at += count
+            at = json_time_ahead(at, reads == READ_QUOTED_TIME, &record.time_ns)
         elif reads == READ_EVENT:
             at = intern_text_ahead(at, end, &record.event)
         elif reads == READ_TARGET:
@@ -282,26 +261,24 @@ cdef int32_t _find_or_add(
     return code if code >= 0 else intern_add(table, text, context)
 
 
-cdef inline void _put_value(Scan *scan, const Record *record) noexcept nogil:
+cdef void _put_value(Scan *scan, double value) noexcept nogil:
     cdef int64_t row
     if not scan.weighed:
-        if not record.weighed:
-            return
         scan.weighed = True
         for row in range(scan.rows):
             scan.value[row] = NAN
-    scan.value[scan.rows] = record.value if record.weighed else NAN
+    scan.value[scan.rows] = value
 
 
 cdef inline void _put_change(
-    Scan *scan, const Record *record, int32_t entity, int32_t tag
+    Scan *scan, Change change, int32_t entity, double value
 ) noexcept nogil:
-    scan.time_ns[scan.rows] = <int64_t> record.time_ns
+    scan.time_ns[scan.rows] = change.time_ns
     scan.entity[scan.rows] = entity
-    scan.state[scan.rows] = <int32_t> record.state
-    scan.tag[scan.rows] = tag
-    if UNLIKELY(scan.weighed or record.weighed):
-        _put_value(scan, record)
+    scan.state[scan.rows] = change.state
+    scan.tag[scan.rows] = change.tag
+    if UNLIKELY(scan.weighed or value == value):
+        _put_value(scan, value)
     scan.rows += 1
 
 
@@ -309,51 +286,40 @@ cdef inline bint _is_same(const Change *change, const Change *other) noexcept no
     return change.state == other.state and change.tag == other.tag
 
 
-cdef void _put_row(Scan *scan, const Change *change, int32_t entity) noexcept nogil:
-    cdef Record record
-    record.time_ns = <uint64_t> change.time_ns
-    record.state = <uint32_t> change.state
-    record.weighed = False
-    record.value = NAN
-    _put_change(scan, &record, entity, change.tag)
-
-
 cdef void _release(Scan *scan, int32_t entity) noexcept nogil:
     """Make a row of the change that waits."""
     cdef Now *now = &scan.now[entity]
     if now.has_put and _is_same(&now.put, &now.latest):
         # A history would take this row for a repetition: the change between is a row too.
-        _put_row(scan, &now.before, entity)
+        _put_change(scan, now.before, entity, NAN)
         if now.before.time_ns == now.latest.time_ns:
             scan.replaced -= 1
         elif now.before.time_ns < scan.from_ns:
             now.left_before -= 1
         else:
             now.left_after -= 1
-    _put_row(scan, &now.latest, entity)
+    _put_change(scan, now.latest, entity, NAN)
     now.put = now.latest
     now.has_put = True
     now.waits = False
 
 
-cdef void _put_in_range(
-    Scan *scan, const Record *record, int32_t entity, int32_t tag
-) noexcept nogil:
+cdef void _put_in_range(Scan *scan, Change change, int32_t entity, double value) noexcept nogil:
     """Put a change, unless no state that overlaps the range begins or ends with it."""
+    cdef bint weighed = value == value
     cdef Now *now = &scan.now[entity]
-    cdef Change change = Change(<int64_t> record.time_ns, <int32_t> record.state, tag)
     # as in a history, in which equal states are one, and the last change of a time replaces others
     cdef bint same = now.known and _is_same(&now.latest, &change)
     cdef bint waits = False
-    if same and not record.weighed:
+    if same and not weighed:
         return
-    if now.waits and change.time_ns == now.latest.time_ns and not record.weighed:
+    if now.waits and change.time_ns == now.latest.time_ns and not weighed:
         now.before = now.latest
         now.latest = change
         scan.replaced += 1
         return
     # numbers are attributes of their own, so all rows that have one are put
-    if not record.weighed:
+    if not weighed:
         if change.time_ns < scan.from_ns:
             waits = not now.known or change.time_ns > now.latest.time_ns
             if now.waits:
@@ -375,18 +341,17 @@ cdef void _put_in_range(
     if waits:
         now.waits = True
     else:
-        _put_change(scan, record, entity, tag)
+        _put_change(scan, change, entity, value)
         now.put = now.latest
         now.has_put = True
 
 
-cdef inline void _put(
-    Scan *scan, const Record *record, int32_t entity, int32_t tag
-) noexcept nogil:
+cdef inline void _put(Scan *scan, Change change, int32_t entity, double value) noexcept nogil:
+    """Add a change; `value` is NAN if it has none."""
     if UNLIKELY(scan.ranged):
-        _put_in_range(scan, record, entity, tag)
+        _put_in_range(scan, change, entity, value)
     else:
-        _put_change(scan, record, entity, tag)
+        _put_change(scan, change, entity, value)
 
 
 cdef inline bint _begins(const Scan *scan, int64_t time_ns) noexcept nogil:
@@ -396,6 +361,7 @@ cdef inline bint _begins(const Scan *scan, int64_t time_ns) noexcept nogil:
 
 
 cdef int _change(Scan *scan, Record *record) noexcept nogil:
+    cdef Change change
     cdef int32_t entity, state, tag = -1
     cdef int64_t time_ns = <int64_t> record.time_ns
     cdef int stop
@@ -435,7 +401,8 @@ cdef int _change(Scan *scan, Record *record) noexcept nogil:
             return NO_MEMORY
     scan.prior_ns[entity] = time_ns
     scan.last_ns = time_ns
-    _put(scan, record, entity, tag)
+    change = Change(<int64_t> record.time_ns, <int32_t> record.state, tag)
+    _put(scan, change, entity, record.value if record.weighed else NAN)
     return DRAINED
 
 
@@ -532,6 +499,7 @@ cdef inline bint _commit_usual(Scan *scan, Record *record) noexcept nogil:
     cdef int64_t time_ns = <int64_t> record.time_ns
     cdef int64_t prior_ns
     cdef int32_t entity, state, tag = -1
+    cdef Change change
     if UNLIKELY(record.shape != SHAPE_CHANGE):
         return _point_usual(scan, record)
     if UNLIKELY(time_ns > scan.until_ns):
@@ -560,7 +528,8 @@ cdef inline bint _commit_usual(Scan *scan, Record *record) noexcept nogil:
             return False
     scan.prior_ns[entity] = time_ns
     scan.last_ns = time_ns
-    _put(scan, record, entity, tag)
+    change = Change(<int64_t> record.time_ns, <int32_t> record.state, tag)
+    _put(scan, change, entity, record.value if record.weighed else NAN)
     return True
 
 
@@ -575,6 +544,86 @@ cdef bint _point_usual(Scan *scan, Record *record) noexcept nogil:
     return _point(scan, record) == DRAINED
 
 
+cdef const char *_usual_changes(Scan *scan, const char *at, const char *end) noexcept nogil:
+    """Read changes with a time, an entity, a state and maybe a tag in this order, all known names.
+
+    Returns where the first payload is that is another, or has to be looked at again. What is here
+    could also be left to `_match`, which takes twice as long.
+    """
+    cdef const shape_node *root = scan.parser.shapes.nodes
+    cdef const shape_node *node
+    cdef const char *after
+    cdef intern_text text
+    cdef uint64_t time_ns
+    cdef uint32_t state
+    cdef int32_t entity, tag
+    # copies, which the compiler can keep in registers
+    cdef int64_t rows = scan.rows, last_ns = scan.last_ns
+    cdef int64_t records = 0
+    cdef int64_t full = scan.full, until_ns = scan.until_ns
+    cdef int64_t *prior_ns = scan.prior_ns
+    cdef bint ranged = scan.ranged or scan.weighed
+    # Up to the tag at most 128 bytes are looked at, but for a long name; and so after it.
+    while end - at >= 2 * JSON_AHEAD and rows < full:
+        node = shape_next(root, at)
+        if UNLIKELY(node == NULL or node.reads > READ_TIME):
+            break
+        after = json_time_ahead(at + node.size, node.reads == READ_QUOTED_TIME, &time_ns)
+        if UNLIKELY(after == NULL or <int64_t> time_ns > until_ns):
+            break
+        node = shape_next(node, after)
+        if UNLIKELY(node == NULL or node.reads != READ_ENTITY):
+            break
+        after = intern_text_ahead(after + node.size, end, &text)
+        if UNLIKELY(after == NULL or end - after < 2 * JSON_AHEAD):
+            break
+        entity = intern_find(&scan.entities, &text, 0)
+        # the time of a dropped entity is greater than any
+        if UNLIKELY(entity < 0 or <int64_t> time_ns < prior_ns[entity]):
+            break
+        node = shape_next(node, after)
+        if UNLIKELY(node == NULL or node.reads != READ_STATE):
+            break
+        after = json_small_ahead(after + node.size, &state)
+        if UNLIKELY(after == NULL or state >= scan.states):
+            break
+        node = shape_next(node, after)
+        if UNLIKELY(node == NULL):
+            break
+        after += node.size
+        tag = -1
+        if node.reads == READ_TAG:
+            after = intern_text_ahead(after, end, &text)
+            if UNLIKELY(after == NULL or end - after < JSON_AHEAD):
+                break
+            tag = intern_find(&scan.tags, &text, state)
+            node = shape_next(node, after)
+            if UNLIKELY(tag < 0 or node == NULL):
+                break
+            after += node.size
+        if UNLIKELY(node.reads != READ_END):
+            break
+        if UNLIKELY(ranged):
+            if _begins(scan, <int64_t> time_ns):
+                break
+            scan.rows = rows
+            _put(scan, Change(<int64_t> time_ns, <int32_t> state, tag), entity, NAN)
+            rows = scan.rows
+        else:
+            scan.time_ns[rows] = <int64_t> time_ns
+            scan.entity[rows] = entity
+            scan.state[rows] = <int32_t> state
+            scan.tag[rows] = tag
+            rows += 1
+        last_ns = prior_ns[entity] = <int64_t> time_ns
+        records += 1
+        at = after
+    scan.rows = rows
+    scan.last_ns = last_ns
+    scan.records += records
+    return at
+
+
 cdef int _scan(
     Scan *scan, const char *base, const char *at, const char *end
 ) noexcept nogil:
@@ -584,6 +633,7 @@ cdef int _scan(
     cdef int stop
     memset(&record, 0, sizeof(record))
     while True:
+        at = _usual_changes(scan, at, end)
         scan.at = at
         if scan.rows >= scan.full or scan.points == scan.room:
             return FULL
