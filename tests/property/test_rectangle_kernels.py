@@ -7,13 +7,17 @@ from fractions import Fraction
 from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import numpy as np
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from meantime.kernels import coalesce, rectangles
 from meantime.kernels.rectangles import Columns, Tallies, Visible, pixel_error
+from meantime.views.statemap import merging
+from meantime.views.statemap.options import Budget
+from meantime.views.statemap.rectangle_buffer import RectangleBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -267,7 +271,7 @@ def test_an_edge_is_worth_the_most_that_was_lost_until_it_went(held: list[Interv
     window = window_of(held)
     count, columns = packed(held, window, -1)
 
-    worth = coalesce.worth(count, columns, *window)
+    worth = coalesce.worth(0, count, columns, *window)
 
     never = np.iinfo(np.int64).max
     expected = [never] * count
@@ -290,6 +294,43 @@ def test_an_edge_is_worth_the_most_that_was_lost_until_it_went(held: list[Interv
     ours, theirs = (np.array(column)[np.array(worth) < never] for column in (worth, expected))
     assert ((worth < never) == (np.array(expected) < never)).all()
     assert np.allclose(ours.view(np.float64), theirs.view(np.float64), rtol=1e-9, atol=0)
+
+
+@given(intervals(), st.data())
+def test_edges_worth_more_than_a_limit_are_not_told_apart(
+    held: list[Interval], data: st.DataObject
+) -> None:
+    window = window_of(held)
+    count, columns = packed(held, window, -1)
+    worth = coalesce.worth(0, count, columns, *window)
+    limit = data.draw(st.sampled_from([0, *worth.tolist()]))
+
+    limited = coalesce.worth(0, count, columns, *window, limit)
+
+    beyond = (worth > limit) & (worth < coalesce.NEVER)
+    assert (limited == np.where(beyond, coalesce.BEYOND, worth)).all()
+
+
+@given(intervals(), st.data(), st.sampled_from([1, 3, 10]), st.sampled_from([7 / 8, 2]))
+def test_a_sample_makes_no_difference_to_what_is_merged(
+    held: list[Interval], data: st.DataObject, sampled: int, certain: float
+) -> None:
+    # with the second, the limit is too low
+    window = window_of(held)
+    buffer = RectangleBuffer(window, budget=Budget(len(held), 1), tags=TAGS, joins=False)
+    buffer.add(visible(held), states=STATES, done_ratio=1)
+    buffer.add_times()
+    assume(buffer.count > 1)
+    wanted = data.draw(st.integers(1, int(buffer.count / max(1, certain))))
+    with (
+        mock.patch.object(merging, "_CERTAIN", certain),
+        mock.patch.object(merging, "_SAMPLED", sampled),
+        mock.patch.object(merging, "_SAMPLE", min(sampled, 2)),
+    ):
+        limited = merging._worth_up_to(buffer, wanted)
+
+    worth = coalesce.worth(0, buffer.count, buffer.columns, *window)
+    assert (merging._dearest(limited, wanted) == merging._dearest(worth, wanted)).all()
 
 
 @settings(max_examples=60, deadline=None)

@@ -144,7 +144,7 @@ def test_names_of_any_length_are_distinguished(size: int) -> None:
 
 
 def test_escapes_anywhere_in_a_name_are_read() -> None:
-    # a layout that occurred before is read without parsing: so each kind of line comes several times
+    # a layout that occurred before is read without parsing, so each line comes again
     texts = ["x" * size for size in range(36)]
     texts += ["x" * size + escape + "y" * 20 for size in range(36) for escape in ('\\"', "\\\\")]
     lines = [

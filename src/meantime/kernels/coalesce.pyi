@@ -8,7 +8,17 @@ from meantime.kernels.rectangles import Columns
 
 UInt8s: TypeAlias = npt.NDArray[np.uint8]
 
-def worth(count: int, columns: Columns, window_start: int, window_end: int) -> Int64s: ...
+NEVER: int
+BEYOND: int
+
+def worth(
+    begin: int,
+    until: int,
+    columns: Columns,
+    window_start: int,
+    window_end: int,
+    limit: int = ...,
+) -> Int64s: ...
 def merge_shortest(
     row: Int32s,
     start: Int64s,

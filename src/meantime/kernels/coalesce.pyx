@@ -4,7 +4,7 @@
 does while it reads. Rectangles are neighbours if they are of one row and touch.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
@@ -21,6 +21,12 @@ cdef extern from "rows.h":
 
 cdef enum:
     PIXELS = 8620
+
+cdef int64_t _NEVER = INT64_MAX, _BEYOND = INT64_MAX - 1
+
+# What an edge is worth that is never merged, and one beyond the limit: both more than any other.
+NEVER = _NEVER
+BEYOND = _BEYOND
 
 # How much of a difference of shares counts as it is, and the rest by its square. The square is the
 # exact loss where states alternate faster than can be seen, the other where they do not.
@@ -154,9 +160,9 @@ cdef inline void _join(Node* a, const Node* b, Time* times) noexcept nogil:
 
 cdef void _merge(
     Node* nodes, Time* times, Heap* heap, int32_t first, int32_t after, const Grid* grid,
-    double pixel_ns, int64_t* worth
+    double pixel_ns, int64_t limit, int64_t* worth
 ) noexcept nogil:
-    """Merge the nodes from `first` up to `after`, each the next one's neighbour, into one."""
+    """Merge the nodes from `first` up to `after`, each the next one's neighbour, up to `limit`."""
     cdef Entry entry
     cdef Node* node
     cdef Node* gone
@@ -193,6 +199,14 @@ cdef void _merge(
             node.key = entry.key = node.loss
             _sink(heap, 0, entry)
             continue
+        if node.loss > limit:
+            # the rest would lose as much
+            while node.left >= 0:
+                node = &nodes[node.left]
+            while node.right >= 0:
+                worth[first + node.right] = _BEYOND
+                node = &nodes[node.right]
+            return
         gone = &nodes[node.right]
         # A merge can make the next one cheaper, but edges must go in the order of merging: so an
         # edge is worth the most that any merge so far has cost.
@@ -224,19 +238,22 @@ cdef inline void _update(
 
 
 def worth(
-    Py_ssize_t count,
+    Py_ssize_t begin,
+    Py_ssize_t until,
     columns,
     int64_t window_start,
     int64_t window_end,
+    int64_t limit=_NEVER,
 ):
     """Return what the edge between each rectangle and the one before it is worth, int64.
 
-    The rectangles are the first `count` of `rectangles.Columns`.
+    The rectangles are those from `begin` up to `until` of `rectangles.Columns`. Those worth more than
+    `limit` are worth BEYOND instead, which takes less time.
 
     Neighbours are merged, always those two whose merging loses least, of equal ones the first,
     until none is left; an edge is worth the most that was lost at once until it went. To keep the
     edges worth most is to merge the same way over all rows until that many are left. An edge
-    between rectangles that are not neighbours is worth the largest int64.
+    between rectangles that are not neighbours is worth NEVER.
     """
     cdef const int32_t[::1] row = columns.row
     cdef const int64_t[::1] start = columns.start
@@ -244,15 +261,15 @@ def worth(
     cdef const int64_t[::1] state_offsets = columns.state_offsets
     cdef const int32_t[::1] state_index = columns.state_index
     cdef const int64_t[::1] state_ns = columns.state_ns
-    cdef Py_ssize_t i, j, k, first = 0, longest = 0, times_longest = 0
+    cdef Py_ssize_t i, j, k, first = begin, longest = 0, times_longest = 0
     cdef Grid grid = grid_of(window_start, window_end, PIXELS)
     cdef double pixel_ns = (<double>window_end - <double>window_start) / PIXELS
     cdef Heap heap
-    found = np.full(count, np.iinfo(np.int64).max)
+    found = np.full(until - begin, NEVER)
     cdef int64_t[::1] edges = found
     with nogil:
-        for i in range(1, count + 1):
-            if i == count or row[i] != row[i - 1] or start[i] != end[i - 1]:
+        for i in range(begin + 1, until + 1):
+            if i == until or row[i] != row[i - 1] or start[i] != end[i - 1]:
                 longest = max(longest, i - first)
                 times_longest = max(times_longest, state_offsets[i] - state_offsets[first])
                 first = i
@@ -266,10 +283,10 @@ def worth(
         free(times)
         free(heap.entries)
         raise MemoryError
-    first = 0
+    first = begin
     with nogil:
-        for i in range(1, count + 1):
-            if i < count and row[i] == row[i - 1] and start[i] == end[i - 1]:
+        for i in range(begin + 1, until + 1):
+            if i < until and row[i] == row[i - 1] and start[i] == end[i - 1]:
                 continue
             if i - first > 1:
                 for j in range(first, i):
@@ -284,7 +301,8 @@ def worth(
                         )
                     times[state_offsets[j + 1] - state_offsets[first] - 1].next = -1
                 _merge(
-                    nodes, times, &heap, <int32_t>first, <int32_t>i, &grid, pixel_ns, &edges[0]
+                    nodes, times, &heap, <int32_t>(first - begin), <int32_t>(i - begin), &grid,
+                    pixel_ns, limit, &edges[0],
                 )
             first = i
     free(nodes)
