@@ -12,7 +12,7 @@ from meantime.kernels.rectangles import Visible
 from meantime.query.lifetimes import has_state, intervals_between
 from meantime.views.statemap.data import Clipped
 from meantime.views.statemap.merging import merge
-from meantime.views.statemap.rectangle_buffer import RectangleBuffer, empty_columns, part
+from meantime.views.statemap.rectangle_buffer import RectangleBuffer, part
 from meantime.views.statemap.shared_rows import fill_gaps, remove_gaps
 
 if TYPE_CHECKING:
@@ -93,23 +93,19 @@ def draw(source: PanelSource, window: Window, *, budget: Budget, ignore_tags: bo
     # states of two entities are never one rectangle, so each has a number of its own at first
     number_of_quark = np.full(len(history.attributes), -1, np.int32)
     number_of_quark[source.quarks] = np.arange(len(source.quarks), dtype=np.int32)
-    columns = empty_columns(0, tagged=tags > 0)
     gaps, last = 0, (-1, 0)
     for batch in intervals_between(history, source.quarks, window.start_ns, window.end_ns):
-        if len(batch) > len(columns.row):
-            columns = empty_columns(len(batch), tagged=tags > 0)
-        visible = _clip(batch, source, window, number_of_quark, columns, tagged=tags > 0)
+        # batches are in order of rows
+        done_ratio = (int(number_of_quark[batch.quark[-1]]) + 1) / len(source.quarks)
+        space = buffer.space(len(batch), done_ratio=done_ratio)
+        visible = _clip(batch, source, window, number_of_quark, space, tagged=tags > 0)
         if is_shared and len(visible.row):
             visible.row[:] = source.rows[visible.row]
             bare, visible = visible, fill_gaps(visible, last)
             gaps += len(visible.row) - len(bare.row)
             last = int(bare.row[-1]), int(bare.end[-1])
-        buffer.add(
-            visible,
-            states=len(source.table.states) + is_shared,
-            # batches are in order of rows
-            done_ratio=(int(number_of_quark[batch.quark[-1]]) + 1) / len(source.quarks),
-        )
+        states = len(source.table.states) + is_shared
+        buffer.add(visible, states=states, done_ratio=done_ratio)
     if buffer.is_merged or buffer.count - gaps > budget.lossless:
         merge(buffer, budget.merged, appearance=_appearance(source))
     found = buffer.cut()

@@ -111,7 +111,8 @@ class RectangleBuffer:
         self, window_ns: tuple[int, int], *, budget: Budget, tags: int, joins: bool
     ) -> None:
         self.window_ns = window_ns
-        self.unmerged: Visible | None = empty_columns(0, tagged=tags > 0)
+        self._space = empty_columns(0, tagged=tags > 0)
+        self.unmerged: Visible | None = self._space
         self.columns = _no_rectangles()
         self.count = 0
         self.intervals = 0
@@ -129,6 +130,15 @@ class RectangleBuffer:
         """Whether a rectangle may represent more than one interval."""
         return self.level >= 0
 
+    def space(self, rows: int, *, done_ratio: float) -> Visible:
+        """Return columns to write the next intervals to, so that `add` need not copy them."""
+        if self.unmerged is None:
+            if rows > len(self._space.row):
+                self._space = empty_columns(rows, tagged=self._space.tag is not None)
+            return self._space
+        self.unmerged = self._with_rows(self.unmerged, rows, done_ratio)
+        return part(self.unmerged, self.count, self.count + rows)
+
     def add(self, visible: Visible, *, states: int, done_ratio: float) -> None:
         """Add intervals; `done_ratio` is the estimated part of all that were added with these."""
         if self._joins:
@@ -139,7 +149,11 @@ class RectangleBuffer:
                 state_ns=np.zeros(2 * states, np.int64), state_held=np.empty(2 * states, np.int32)
             )
         if self.unmerged is not None:
-            self.unmerged = self._appended(self.unmerged, visible, done_ratio)
+            self.unmerged = self._with_rows(self.unmerged, more, done_ratio)
+            next_row = part(self.unmerged, self.count, self.count + 1)
+            if not np.may_share_memory(visible.start[:1], next_row.start):
+                _copy(visible, self.unmerged, self.count)
+            self.count += more
         else:
             self._make_room(more, done_ratio)
             self.count = kernel.pack(
@@ -192,17 +206,14 @@ class RectangleBuffer:
         unmerged.marks[last] |= visible.marks[0]
         return part(visible, 1, len(visible.row))
 
-    def _appended(self, unmerged: Visible, visible: Visible, done_ratio: float) -> Visible:
-        """Return the columns with more intervals, in more memory if there is no room for them."""
-        count = self.count
-        self.count += len(visible.row)
-        if self.count > len(unmerged.row):
-            room = int(self._growth(len(visible.row), count, done_ratio) * self.count)
-            larger = empty_columns(room, tagged=unmerged.tag is not None)
-            _copy(part(unmerged, 0, count), larger, 0)
-            unmerged = larger
-        _copy(visible, unmerged, count)
-        return unmerged
+    def _with_rows(self, unmerged: Visible, more: int, done_ratio: float) -> Visible:
+        """Return the columns, in more memory if there is no room for this many intervals."""
+        if self.count + more <= len(unmerged.row):
+            return unmerged
+        room = int(self._growth(more, self.count, done_ratio) * (self.count + more))
+        larger = empty_columns(room, tagged=unmerged.tag is not None)
+        _copy(part(unmerged, 0, self.count), larger, 0)
+        return larger
 
     def _growth(self, more: int, count: int, done_ratio: float) -> float:
         """Return how many times as many rows as there are then to make room for."""
@@ -254,10 +265,7 @@ class RectangleBuffer:
     def cut(self) -> Columns | Visible:
         """Return the columns without spare capacity; the buffer must not be used after that."""
         if self.unmerged is not None:
-            for values in self.unmerged:
-                if values is not None:
-                    values.resize(self.count, refcheck=False)
-            return self.unmerged
+            return part(self.unmerged, 0, self.count)
         columns = self.columns
         states, tags = int(columns.state_offsets[self.count]), int(columns.tag_offsets[self.count])
         arrays: tuple[npt.NDArray[Any], ...] = columns
