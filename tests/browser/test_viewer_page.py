@@ -324,6 +324,24 @@ def test_of_a_trace_with_more_lanes_what_was_drawn_stays_until_there_is_more(vie
     )
 
 
+PIXELS = "document.querySelector('.lane-tree canvas[role=application]').toDataURL()"
+
+
+def test_lanes_move_with_the_axis(view: View) -> None:
+    page = view(history_from_spans(SPANS), fragment="#v=200_400")
+    pictures = [page.evaluate(PIXELS)]
+
+    # all tiles are there
+    for key in ("d", "a", "d"):
+        page.keyboard.press(key)
+        pictures.append(page.evaluate(PIXELS))
+
+    assert len(set(pictures)) == 2
+    assert pictures[1] == pictures[3]
+    page.reload()
+    assert at_rest(page).evaluate(PIXELS) == pictures[3]
+
+
 def test_a_range_and_the_view_are_in_the_address(view: View) -> None:
     page = view(history_from_picture("a  xxyy\nb  .xx."), fragment="#r=1_3&tab=stats")
 

@@ -62,6 +62,8 @@ export class Picture {
   /** The pointer's distance from the left edge; null if it is elsewhere. */
   pointerX: number | null = null;
   private readonly small: Scene;
+  /** The view of the last frame. */
+  private seen = "";
   /** What was seen before the lanes were read again, and until when it is shown. */
   private held: { image: OffscreenCanvas; until: number } | null = null;
   private readonly chips: Chip[] = [];
@@ -102,7 +104,9 @@ export class Picture {
     const { view, tree, scene } = session;
     const marks = this.axis.draw(view, tree.widthPx, session.range);
     // lanes ask for tiles when they write their pixels
-    if (session.tiles.isIncomplete) tree.invalidate();
+    const seen = `${view.start} ${view.span}`;
+    if (session.tiles.isIncomplete || seen !== this.seen) tree.invalidate();
+    this.seen = seen;
     scene.begin(view, tree.widthPx);
     tree.draw({ from: 0, to: scene.spanNs }, scene.inks.background, marks.map(({ x }) => x).filter((x) => x >= 0), scene.inks.line);
     const isComplete = scene.isComplete;
