@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext, Page, Response, Route
 
     from meantime.history import History
 
@@ -340,6 +340,39 @@ def test_lanes_move_with_the_axis(view: View) -> None:
     assert pictures[1] == pictures[3]
     page.reload()
     assert at_rest(page).evaluate(PIXELS) == pictures[3]
+
+
+def test_colours_of_states_do_not_depend_on_what_is_answered_first(
+    view: View, online: BrowserContext
+) -> None:
+    builder = HistoryBuilder()
+    quark = builder.quark("a")
+    for time_ns, state in enumerate(("running", "idle", "mend")):
+        builder.modify(time_ns * 1_000, quark, state)
+    builder.close(3_000)
+    history = builder.history
+    expected = view(history).evaluate(PIXELS)
+    tiles: list[Route] = []
+    answered: list[Response] = []
+
+    def hold(route: Route) -> None:
+        route.continue_() if answered else tiles.append(route)
+
+    def release(response: Response) -> None:
+        if "/statistics" not in response.url:
+            return
+        answered.append(response)
+        while tiles:
+            tiles.pop().continue_()
+
+    online.route("**/tile/**", hold)
+    online.on("response", release)
+    try:
+        assert view(history).evaluate(PIXELS) == expected
+    finally:
+        online.remove_listener("response", release)
+        online.unroute("**/tile/**", hold)
+    assert answered
 
 
 def test_a_range_and_the_view_are_in_the_address(view: View) -> None:

@@ -111,9 +111,14 @@ export class StateTable {
     return this.ids.has(name);
   }
 
+  /** The colour of a name, which need not be a state that is drawn: those would have other colours with it. */
   colorOf(name: string): number {
-    const id = this.id(name);
-    return this.pixels[id]!;
+    const id = this.ids.get(name);
+    return id === undefined ? markColor(name, null, this.isDark) : this.pixels[id]!;
+  }
+
+  isQuiet(name: string): boolean {
+    return this.quiet[this.ids.get(name) ?? -1] ?? false;
   }
 
   /** The colours of states, by id. */
