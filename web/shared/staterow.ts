@@ -165,7 +165,7 @@ export class StateRow {
   private column({ pixels, width, height }: Target, top: number, tall: number, x: number): void {
     const { paint, shares, heights } = this;
     const layers = paint.pixels.length;
-    stackHeights(shares.subarray(x * layers, (x + 1) * layers), paint.noticed, tall, heights);
+    stackHeights(shares.subarray(x * layers, (x + 1) * layers), paint.noticed, layers, tall, heights);
     let y = top + tall;
     for (let layer = 0; layer < layers; layer++) {
       const pixel = paint.pixels[layer]!;
@@ -178,18 +178,18 @@ export class StateRow {
 }
 
 /**
- * Divides a column of pixels between shares of 1, the first at the bottom.
+ * Divides a column of pixels between some shares of 1, the first at the bottom.
  *
  * @param noticed Which shares have a line however small they are.
  * @param heights Where the height of each share is written.
  */
-export function stackHeights(shares: ArrayLike<number>, noticed: ArrayLike<unknown>, tall: number, heights: Int32Array): void {
-  const layers = shares.length;
+export function stackHeights(shares: ArrayLike<number>, noticed: ArrayLike<unknown>, layers: number, tall: number, heights: Int32Array): void {
   const least = Math.ceil(tall * LEAST);
   let covered = 0;
   let drawn = 0;
   let largest = 0;
   let lacking = 0;
+  let taken = 0;
   for (let layer = 0; layer < layers; layer++) {
     const share = shares[layer]!;
     if (share <= 0) {
@@ -205,23 +205,26 @@ export function stackHeights(shares: ArrayLike<number>, noticed: ArrayLike<unkno
       size = least;
     }
     heights[layer] = size;
+    taken += size;
     if (size > heights[largest]!) largest = layer;
   }
-  if (lacking) heights[largest] = Math.max(least, heights[largest]! - lacking);
+  if (lacking) {
+    const size = Math.max(least, heights[largest]! - lacking);
+    taken += size - heights[largest]!;
+    heights[largest] = size;
+  }
   // small shares are seen, but not in more lines than are covered: the largest of them
   const most = Math.max(least, Math.ceil(Math.min(1, covered) * tall - ROUNDING));
-  let taken = 0;
-  for (let layer = 0; layer < layers; layer++) taken += heights[layer]!;
   for (; taken > most; taken--) {
-    const smallest = smallestOf(shares, (layer) => heights[layer]! > (noticed[layer] ? 1 : 0));
-    heights[smallest < 0 ? smallestOf(shares, (layer) => heights[layer]! > 0) : smallest]!--;
+    const smallest = smallestOf(shares, layers, (layer) => heights[layer]! > (noticed[layer] ? 1 : 0));
+    heights[smallest < 0 ? smallestOf(shares, layers, (layer) => heights[layer]! > 0) : smallest]!--;
   }
 }
 
 /** The layer with the smallest share of those that pass; -1 if none does. */
-function smallestOf(shares: ArrayLike<number>, passes: (layer: number) => boolean): number {
+function smallestOf(shares: ArrayLike<number>, layers: number, passes: (layer: number) => boolean): number {
   let smallest = -1;
-  for (let layer = 0; layer < shares.length; layer++) {
+  for (let layer = 0; layer < layers; layer++) {
     if (passes(layer) && (smallest < 0 || shares[layer]! < shares[smallest]!)) smallest = layer;
   }
   return smallest;

@@ -6,8 +6,8 @@ import { stackHeights } from "../shared/staterow";
 import { OTHER } from "./model";
 import type { StateTable } from "./model";
 
-/** More states than this of a column are drawn as others. */
-const SLOTS = 16;
+/** More states than this of a lane are drawn as others. */
+const MOST_LAYERS = 256;
 const OTHER_RANK = 8.5 * 65536;
 /** From this share on, a column is drawn as if the state were alone. */
 const ALONE = 0.998;
@@ -25,62 +25,71 @@ export function unlit(pixel: number, background: number): number {
 }
 
 export class ShareColumns {
-  private ids = new Int32Array(0);
+  /** The states in the order in which they came: each has a layer of the shares of all columns. */
+  private readonly states: number[] = [];
+  /** By state, its layer; -1 without one. The first is that of `OTHER`. */
+  private layers = new Int32Array(0);
   private parts = new Float32Array(0);
-  private counts = new Uint8Array(0);
-  private readonly heights = new Int32Array(SLOTS);
-  private readonly noticed = new Array<boolean>(SLOTS);
   private width = 0;
+  /** Of a column: the shares of the states in it, which of these are noticed, and how high they are. */
+  private readonly shares = new Float32Array(MOST_LAYERS);
+  private readonly noticed = new Uint8Array(MOST_LAYERS);
+  private readonly heights = new Int32Array(MOST_LAYERS);
+  private readonly here = new Uint8Array(MOST_LAYERS);
 
   begin(width: number): void {
     this.width = width;
-    if (this.counts.length < width) {
-      this.counts = new Uint8Array(width);
-      this.ids = new Int32Array(width * SLOTS);
-      this.parts = new Float32Array(width * SLOTS);
-    } else this.counts.fill(0, 0, width);
+    for (const state of this.states) this.layers[state - OTHER] = -1;
+    this.states.length = 0;
   }
 
   /** Adds a share of a state to the columns between two places in device pixels. */
   add(from: number, to: number, state: number, share: number): void {
-    let x = Math.max(0, Math.floor(from));
-    const last = Math.min(this.width, Math.ceil(to));
-    for (; x < last; x++) {
-      const part = Math.min(to, x + 1) - Math.max(from, x);
-      if (part > 0) this.put(x, state, part * share);
+    const { width } = this;
+    const left = Math.max(0, from);
+    const right = Math.min(width, to);
+    if (left >= right) return;
+    const known = this.layers[state - OTHER] ?? -1;
+    const base = (known < 0 ? this.layer(state) : known) * width;
+    const { parts } = this;
+    let x = Math.floor(left);
+    if (right <= x + 1) {
+      parts[base + x]! += (right - left) * share;
+      return;
     }
+    parts[base + x]! += (x + 1 - left) * share;
+    for (x++; x + 1 <= right; x++) parts[base + x]! += share;
+    if (x < right) parts[base + x]! += (right - x) * share;
   }
 
-  private put(x: number, state: number, part: number): void {
-    const base = x * SLOTS;
-    const count = this.counts[x]!;
-    for (let at = base; at < base + count; at++) {
-      if (this.ids[at] === state) {
-        this.parts[at]! += part;
-        return;
-      }
+  /** Makes a layer for a state. */
+  private layer(state: number): number {
+    const { states, width } = this;
+    if (state - OTHER >= this.layers.length) {
+      const longer = new Int32Array(2 * (state - OTHER + 1)).fill(-1);
+      longer.set(this.layers);
+      this.layers = longer;
     }
-    if (count < SLOTS) {
-      this.ids[base + count] = state;
-      this.parts[base + count] = part;
-      this.counts[x]!++;
-    } else {
-      this.ids[base + SLOTS - 1] = OTHER;
-      this.parts[base + SLOTS - 1]! += part;
+    if (states.length >= MOST_LAYERS - 1 && state !== OTHER) return this.layers[0]! < 0 ? this.layer(OTHER) : this.layers[0]!;
+    const layer = states.push(state) - 1;
+    this.layers[state - OTHER] = layer;
+    if (this.parts.length < (layer + 1) * width) {
+      const larger = new Float32Array(2 * (layer + 1) * width);
+      larger.set(this.parts);
+      this.parts = larger;
     }
-  }
-
-  /** The share of a state, or of all, in a column. */
-  shareAt(x: number, state: number | null = null): number {
-    let sum = 0;
-    for (let at = x * SLOTS; at < x * SLOTS + this.counts[x]!; at++) if (state === null || this.ids[at] === state) sum += this.parts[at]!;
-    return sum;
+    this.parts.fill(0, layer * width, (layer + 1) * width);
+    return layer;
   }
 
   /** The greatest sum of a column. */
   get most(): number {
     let most = 0;
-    for (let x = 0; x < this.width; x++) most = Math.max(most, this.shareAt(x));
+    for (let x = 0; x < this.width; x++) {
+      let sum = 0;
+      for (let layer = 0; layer < this.states.length; layer++) sum += this.parts[layer * this.width + x]!;
+      most = Math.max(most, sum);
+    }
     return most;
   }
 
@@ -93,66 +102,51 @@ export class ShareColumns {
    * @returns The runs of columns of one state.
    */
   draw(image: LaneImage, top: number, tall: number, states: StateTable, seen: Set<number>, other: number, background: number, scale = 1, lit: ((state: number) => boolean) | null = null): Run[] {
-    const { counts, ids, parts, width } = this;
-    const runs: Run[] = [];
-    let run: Run | null = null;
-    const pixelOf = (state: number) => {
-      const pixel = state === OTHER ? other : states.pixels[state]!;
-      return lit && (state === OTHER || !lit(state)) ? unlit(pixel, background) : pixel;
-    };
+    const { parts, width, shares, noticed, heights, here } = this;
     // below the quiet states, which may fill the rest
     const rank = (state: number) => (state === OTHER ? OTHER_RANK : states.ranks[state]! * 65536 + state);
+    const ordered = [...this.states].sort((one, another) => rank(one) - rank(another));
+    const bases = Int32Array.from(ordered, (state) => this.layers[state - OTHER]! * width);
+    const pixels = Uint32Array.from(ordered, (state) => {
+      const pixel = state === OTHER ? other : states.pixels[state]!;
+      return lit && (state === OTHER || !lit(state)) ? unlit(pixel, background) : pixel;
+    });
+    const isNoticed = Uint8Array.from(ordered, (state) => Number(state !== OTHER && !states.quiet[state]));
+    for (const state of ordered) seen.add(state);
+    const runs: Run[] = [];
+    // the index of the state that is alone in the columns since `from`
+    let run = -1;
+    let from = 0;
+    const end = (x: number) => {
+      if (run < 0) return;
+      image.fill(from, top, x - from, tall, pixels[run]!);
+      runs.push({ state: ordered[run]!, from, to: x });
+    };
     for (let x = 0; x < width; x++) {
-      const count = counts[x]!;
-      const base = x * SLOTS;
-      const isAlone = count === 1 && scale === 1 && parts[base]! >= ALONE;
-      if (run && (!isAlone || ids[base] !== run.state)) {
-        run.to = x;
-        image.fill(run.from, top, x - run.from, tall, pixelOf(run.state));
-        runs.push(run);
-        seen.add(run.state);
-        run = null;
+      let count = 0;
+      for (let at = 0; at < bases.length; at++) {
+        const share = parts[bases[at]! + x]!;
+        if (share === 0) continue;
+        shares[count] = share / scale;
+        noticed[count] = isNoticed[at]!;
+        here[count++] = at;
       }
-      if (!count) continue;
-      if (isAlone) {
-        run ??= { state: ids[base]!, from: x, to: x };
-        continue;
+      const alone = count === 1 && scale === 1 && shares[0]! >= ALONE ? here[0]! : -1;
+      if (alone !== run) {
+        end(x);
+        run = alone;
+        from = x;
       }
-      // a few states: sorted by insertion
-      for (let at = base + 1; at < base + count; at++) {
-        const [id, part] = [ids[at]!, parts[at]!];
-        const place = rank(id);
-        let below = at - 1;
-        while (below >= base && rank(ids[below]!) > place) {
-          ids[below + 1] = ids[below]!;
-          parts[below + 1] = parts[below]!;
-          below--;
-        }
-        ids[below + 1] = id;
-        parts[below + 1] = part;
-      }
+      if (alone >= 0 || !count) continue;
+      stackHeights(shares, noticed, count, tall, heights);
+      let bottom = top + tall;
       for (let slot = 0; slot < count; slot++) {
-        if (scale !== 1) parts[base + slot]! /= scale;
-        const id = ids[base + slot]!;
-        seen.add(id);
-        this.noticed[slot] = id !== OTHER && !states.quiet[id];
-      }
-      stackHeights(parts.subarray(base, base + count), this.noticed, tall, this.heights);
-      let y = top + tall;
-      for (let slot = 0; slot < count; slot++) {
-        const pixel = pixelOf(ids[base + slot]!);
-        for (let left = this.heights[slot]!; left > 0 && y > top; left--) {
-          y--;
-          if (y >= 0 && y < image.height) image.pixels[y * image.width + x] = pixel;
-        }
+        const high = Math.min(heights[slot]!, bottom - top);
+        bottom -= high;
+        image.fill(x, bottom, 1, high, pixels[here[slot]!]!);
       }
     }
-    if (run) {
-      run.to = width;
-      seen.add(run.state);
-      image.fill(run.from, top, width - run.from, tall, pixelOf(run.state));
-      runs.push(run);
-    }
+    end(width);
     return runs;
   }
 }
