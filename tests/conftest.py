@@ -128,17 +128,31 @@ def pytest_report_header() -> str:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """A real browser without a window."""
+def start_browser() -> Iterator[Callable[..., Browser]]:
+    """A function that starts a real browser without a window; its options are on a command line."""
     sync_api = pytest.importorskip("playwright.sync_api")
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
         pytest.skip("no Chromium on this machine: the pages were not driven")
+    running: list[Browser] = []
     with pytest.MonkeyPatch.context() as patch, sync_api.sync_playwright() as playwright:
         _read_at_rest(patch, sync_api)
-        running = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield running
-        running.close()
+
+        def start(*options: str) -> Browser:
+            args = ["--no-sandbox", *options]
+            made: Browser = playwright.chromium.launch(executable_path=program, args=args)
+            running.append(made)
+            return made
+
+        yield start
+        for each in running:
+            each.close()
+
+
+@pytest.fixture(scope="session")
+def browser(start_browser: Callable[..., Browser]) -> Browser:
+    """The browser of most tests."""
+    return start_browser()
 
 
 class OpenPage(Protocol):

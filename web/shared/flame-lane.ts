@@ -122,7 +122,7 @@ export class FlameLane {
     const boxRow = this.first + row;
     const first = boxes.firstVisible(boxRow, view.from);
     if (first >= boxes.rowStart[boxRow + 1]! || boxes.start[first]! >= view.to) return false;
-    image.line.set(image.blank);
+    image.clearLine();
     const grid = boxes.grid(boxRow, (view.to - view.from) / image.width);
     if (grid) this.drawCells(image, row, view, style, grid);
     else this.drawBoxes(image, row, view, style, first);

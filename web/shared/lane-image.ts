@@ -1,4 +1,6 @@
-/** The image of all lanes: lanes write pixels, and each frame is put on the canvas at once. */
+/** The image of all lanes: lanes write pixels, and each frame is put on the canvas at once, or drawn by a GPU. */
+
+import type { LaneQuads } from "./lane-quads";
 
 export interface View {
   /** The range in view. */
@@ -16,16 +18,22 @@ export class LaneImage {
   width = 0;
   height = 0;
   ratio = 1;
-  pixels = new Uint32Array(0);
   /** A row of pixels, for lanes that draw one and repeat it. */
   line = new Uint32Array(0);
-  /** A row of pixels without anything in it: the background, with the lines of the time axis. */
-  blank = new Uint32Array(0);
+  private blank = new Uint32Array(0);
+  private pixels = new Uint32Array(0);
   private image: ImageData | null = null;
+  /** What draws this frame below the canvas; null if the image does. */
+  private quads: LaneQuads | null = null;
+  private isNew = false;
 
-  constructor(canvas: HTMLCanvasElement) {
+  /** @param below If given, draws the pixels where that is possible, and the canvas has only what lies above them. */
+  constructor(
+    canvas: HTMLCanvasElement,
+    private readonly below: LaneQuads | null = null,
+  ) {
     this.canvas = canvas;
-    this.context = canvas.getContext("2d", { alpha: false })!;
+    this.context = canvas.getContext("2d", { alpha: below !== null })!;
   }
 
   /** Begins a frame of a size in CSS pixels, filled with a colour, with vertical lines at `grid`. */
@@ -39,51 +47,93 @@ export class LaneImage {
     this.ratio = devicePixelRatio || 1;
     const width = Math.max(1, Math.round(cssWidth * this.ratio));
     const height = Math.max(1, Math.round(cssHeight * this.ratio));
-    if (width !== this.width || height !== this.height || !this.image) {
+    if (width !== this.width || height !== this.height) {
       this.width = this.canvas.width = width;
       this.height = this.canvas.height = height;
-      this.image = new ImageData(width, height);
-      this.pixels = new Uint32Array(this.image.data.buffer);
       this.line = new Uint32Array(width);
       this.blank = new Uint32Array(width);
+      this.image = null;
     }
     this.blank.fill(background);
     for (const x of grid) this.blank[Math.round(x * this.ratio)] = line;
+    this.isNew = true;
+    this.quads = this.below?.begin(width, height, this.blank) ? this.below : null;
+    if (this.quads) this.image = null;
+    else if (!this.image) {
+      this.image = new ImageData(width, height);
+      this.pixels = new Uint32Array(this.image.data.buffer);
+    }
+  }
+
+  /** Makes `line` a row of pixels without anything in it: the background, with the lines of the time axis. */
+  clearLine(): void {
+    this.line.set(this.blank);
   }
 
   /** Clears the rows of pixels in [top, bottom). */
   clear(top: number, bottom: number): void {
-    const high = Math.min(this.height, bottom);
-    for (let y = Math.max(0, top); y < high; y++) this.pixels.set(this.blank, y * this.width);
+    this.copy(this.blank, top, bottom);
   }
 
   /** Copies `line` to so many rows of pixels, from `top` on. */
   repeat(top: number, rows: number): void {
+    this.copy(this.line, top, top + rows);
+  }
+
+  private copy(row: Uint32Array, top: number, bottom: number): void {
+    const { pixels, width, quads } = this;
     const low = Math.max(0, top);
-    const high = Math.min(this.height, top + rows);
-    for (let y = low; y < high; y++) this.pixels.set(this.line, y * this.width);
+    const high = Math.min(this.height, bottom);
+    if (low >= high) return;
+    if (quads) quads.add(0, low, width, high - low, row === this.blank ? 0 : quads.row(row));
+    else for (let y = low; y < high; y++) pixels.set(row, y * width);
   }
 
   fill(left: number, top: number, width: number, height: number, color: number): void {
     const x0 = Math.max(0, left);
     const x1 = Math.min(this.width, left + width);
-    if (x0 >= x1) return;
+    const low = Math.max(0, top);
+    const high = Math.min(this.height, top + height);
+    if (x0 >= x1 || low >= high) return;
+    if (this.quads) {
+      this.quads.add(x0, low, x1 - x0, high - low, color);
+      return;
+    }
     const { pixels, width: stride } = this;
-    const end = Math.min(this.height, top + height) * stride;
+    const end = high * stride;
     const wide = x1 - x0;
     // a call for each row takes longer than writing a few pixels
     if (wide < FEW_PIXELS) {
-      for (let row = Math.max(0, top) * stride + x0; row < end; row += stride) {
+      for (let row = low * stride + x0; row < end; row += stride) {
         for (let at = row; at < row + wide; at++) pixels[at] = color;
       }
-    } else for (let row = Math.max(0, top) * stride + x0; row < end; row += stride) pixels.fill(color, row, row + wide);
+    } else for (let row = low * stride + x0; row < end; row += stride) pixels.fill(color, row, row + wide);
   }
 
-  /** Puts the pixels on the canvas; what is drawn on the context then lies above them. */
+  /** Shows the pixels; what is drawn on the context then lies above them. */
   put(): void {
-    this.context.setTransform(1, 0, 0, 1, 0, 0);
-    this.context.putImageData(this.image!, 0, 0);
-    this.context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    const { context, quads } = this;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    if (!quads) context.putImageData(this.image!, 0, 0);
+    else {
+      if (this.isNew) quads.draw();
+      context.clearRect(0, 0, this.width, this.height);
+    }
+    this.isNew = false;
+    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+  }
+
+  /** The pixels with what lies above them. */
+  get picture(): HTMLCanvasElement {
+    const { canvas, quads } = this;
+    if (!quads) return canvas;
+    const picture = document.createElement("canvas");
+    [picture.width, picture.height] = [this.width, this.height];
+    const pen = picture.getContext("2d")!;
+    // what was shown is not there any more
+    quads.draw();
+    for (const each of [quads.canvas, canvas]) pen.drawImage(each, 0, 0);
+    return picture;
   }
 }
 

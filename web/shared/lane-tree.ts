@@ -5,6 +5,7 @@ import { LABEL_FONT } from "./box-labels";
 import { icon } from "./icon";
 import { LaneImage } from "./lane-image";
 import type { View } from "./lane-image";
+import { LaneQuads } from "./lane-quads";
 
 export interface Lane {
   readonly title: string;
@@ -62,7 +63,11 @@ export class LaneTree {
   });
   readonly gutter = h("div", { class: "lane-names", attributes: { role: "tree", "aria-label": "Lanes", tabindex: "0" } });
   private readonly spacer = h("div", { class: "lane-space" });
-  private readonly image = new LaneImage(this.canvas);
+  private readonly below = LaneQuads.of(h("canvas", { attributes: { "aria-hidden": "true" } }), () => {
+    this.invalidate();
+    this.changed();
+  });
+  private readonly image = new LaneImage(this.canvas, this.below);
   private lanes: Lane[] = [];
   private shown: Lane[] = [];
   /** The lane that contains each, and those that each contains. */
@@ -93,7 +98,7 @@ export class LaneTree {
   /** @param changed Called when a lane was opened or closed, or the lanes were scrolled. */
   constructor(private readonly changed: () => void) {
     this.element = h("div", { class: "lane-tree" }, this.spacer);
-    this.spacer.append(this.gutter, this.canvas);
+    this.spacer.append(this.gutter, ...this.canvases);
     this.element.addEventListener("scroll", () => this.scrolled(), { passive: true });
     NARROW.addEventListener("change", () => this.arrange());
     this.listenToDrags();
@@ -103,7 +108,7 @@ export class LaneTree {
       this.size = size;
       // what is above and below has the same time at the same place
       document.documentElement.style.setProperty("--scrollbar", `${this.element.offsetWidth - this.element.clientWidth}px`);
-      this.canvas.style.height = `${this.size.height}px`;
+      for (const canvas of this.canvases) canvas.style.height = `${this.size.height}px`;
       // on paper, the lanes are as high as the picture of them
       this.element.style.setProperty("--drawn-height", `${this.size.height}px`);
       // how much may be pinned depends on the height
@@ -112,6 +117,10 @@ export class LaneTree {
     sizes.observe(this.element);
     // the gutter can be wider
     sizes.observe(this.canvas);
+  }
+
+  private get canvases(): HTMLCanvasElement[] {
+    return this.below ? [this.below.canvas, this.canvas] : [this.canvas];
   }
 
   private scrolled(): void {
@@ -392,7 +401,7 @@ export class LaneTree {
     const state = `${view.from} ${view.to} ${top} ${width} ${height} ${devicePixelRatio}`;
     if (state !== this.drawnPixels) {
       this.drawnPixels = state;
-      this.canvas.style.transform = `translateY(${top}px)`;
+      for (const canvas of this.canvases) canvas.style.transform = `translateY(${top}px)`;
       image.prepare(width, height, background, grid, line);
       this.clear(first, last, top);
       for (let index = first; index < last; index++) this.shown[index]!.draw(image, this.tops[index]! - top, view);
@@ -428,6 +437,11 @@ export class LaneTree {
 
   get context(): CanvasRenderingContext2D {
     return this.image.context;
+  }
+
+  /** What is seen of the lanes. */
+  get picture(): HTMLCanvasElement {
+    return this.image.picture;
   }
 
   /** The lane at a height in CSS pixels from the top of the canvas. */

@@ -30,6 +30,7 @@ const ITEM_LABEL_PX = 34;
 const ITEM_MARGIN_PX = 10;
 const EDGE_FROM_PX = 3;
 const BAR_PX = 3;
+const HATCH_PX = 6;
 /** Lower rows have no labels. */
 const LEAST_LABEL_PX = 12;
 
@@ -147,24 +148,21 @@ export abstract class TileLane implements Lane {
       if (!tile.damaged) continue;
       for (const [first, last] of tile.damaged_bins ?? [[0, BINS]]) {
         const [left, right] = [Math.max(from, origin + first * tile.binNs), Math.min(to, origin + last * tile.binNs)];
-        if (left < right) hatch(image, left * scale, right * scale, top, height, this.scene.inks.faint);
+        if (left < right) hatch(image, left * scale, right * scale, top, height, mixed(this.scene.inks.background, this.scene.inks.faint, 0.34));
       }
     }
   }
 }
 
 /** Draws thin lines of 45 degrees over what is not known. */
-export function hatch(image: LaneImage, left: number, right: number, top: number, height: number, color: number, apart = 6): void {
-  const step = Math.round(apart * image.ratio);
+function hatch(image: LaneImage, left: number, right: number, top: number, height: number, pixel: number): void {
+  const step = Math.round(HATCH_PX * image.ratio);
   const y0 = Math.max(0, Math.round(top * image.ratio));
   const y1 = Math.min(image.height, Math.round((top + height) * image.ratio));
   const x0 = Math.max(0, Math.round(left));
   const x1 = Math.min(image.width, Math.max(x0 + 1, Math.round(right)));
   for (let y = y0; y < y1; y++) {
-    for (let x = x0 + ((step - ((x0 + y) % step)) % step); x < x1; x += step) {
-      const at = y * image.width + x;
-      image.pixels[at] = mixed(image.pixels[at]!, color, 0.34);
-    }
+    for (let x = x0 + ((step - ((x0 + y) % step)) % step); x < x1; x += step) image.fill(x, y, 1, 1, pixel);
   }
 }
 
@@ -444,7 +442,7 @@ export class SpanLane extends BoxLane {
       }
     }
     if (this.isEmpty && !this.wides) return false;
-    if (this.isEmpty) image.line.set(image.blank);
+    if (this.isEmpty) image.clearLine();
     else this.drawCovered(image);
     this.drawWide(image, row);
     return true;
@@ -492,9 +490,10 @@ export class SpanLane extends BoxLane {
     return scene.isLit(file, id) ? mixed(background, found, opacity) : mixed(background, file.names.colors[id]!, opacity * FAINTEST);
   }
 
-  private drawCovered({ line, blank, width }: LaneImage): void {
+  private drawCovered(image: LaneImage): void {
     const { weights, longest, cellNames } = this;
-    line.set(blank);
+    const { line, width } = image;
+    image.clearLine();
     for (let x = 0; x < width; x++) {
       if (longest[x]! > 0) line[x] = this.paint(cellNames[x]!, opacityOf(weights[x]! < 1 ? weights[x]! : 1));
     }

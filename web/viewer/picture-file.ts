@@ -36,7 +36,7 @@ interface Drawing {
 
 /** Collects what is on the screen. */
 function drawing(session: Session, title: string, subtitle: string, legend: readonly { name: string; color: string }[]): Drawing {
-  const { canvas } = session.tree;
+  const { canvas, picture } = session.tree;
   const area = canvas.getBoundingClientRect();
   const gutter = Math.max(160, area.left);
   const measure = measureIn(`12px ${FONT}`);
@@ -80,7 +80,7 @@ function drawing(session: Session, title: string, subtitle: string, legend: read
     background: themeColor("--bg"),
     texts,
     lines,
-    image: { x: gutter, y: top, width: area.width, height: area.height, canvas },
+    image: { x: gutter, y: top, width: area.width, height: area.height, canvas: picture },
   };
 }
 

@@ -92,10 +92,10 @@ export class Picture {
 
   /** Keeps showing what is seen until the tiles of lanes with other numbers have come. */
   hold(): void {
-    const { canvas } = this.session.tree;
-    if (!canvas.width || !canvas.height) return;
-    const image = new OffscreenCanvas(canvas.width, canvas.height);
-    image.getContext("2d")!.drawImage(canvas, 0, 0);
+    const { picture } = this.session.tree;
+    if (!picture.width || !picture.height) return;
+    const image = new OffscreenCanvas(picture.width, picture.height);
+    image.getContext("2d")!.drawImage(picture, 0, 0);
     this.held = { image, until: performance.now() + HOLD_MS };
   }
 
