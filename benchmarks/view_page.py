@@ -1,11 +1,15 @@
-"""What the page of `meantime view` costs in Chromium, with and without WebGL2.
+"""What the page of `meantime view` costs in Chromium, drawn by WebGL2 and as an image.
 
 python benchmarks/view_page.py HISTORY...
 
 The first frame is CPU time of the renderer until all that is in view is drawn: of its main thread,
-and of the whole process with painting. A frame is what the page's own code does in it: the median
-of many, and the tenths of them, since other programs interrupt it; putting the image on the canvas
-is a part of it. Memory is what the renderer has for itself after zooming and panning.
+and of the whole process with painting. A frame is what the page's own code does in it, with all
+groups of lanes open: the median of many, and the tenths of them, since other programs interrupt it.
+Drawing is the part of it in which pixels are given to the browser: an image, or rows and quads.
+Memory is what the renderer has for itself after zooming and panning.
+
+Here WebGL2 is emulated, which the page refuses: it is made to believe in a GPU. What the GPU, or
+its emulation, then does is not in these figures.
 """
 
 from __future__ import annotations
@@ -27,45 +31,77 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, CDPSession, Page, Response
 
+EMULATED = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 PAINTING = {
-    "with WebGL2": ["--use-angle=swiftshader", "--enable-unsafe-swiftshader"],
-    "without": ["--disable-gpu", "--disable-3d-apis"],
+    "WebGL2": (EMULATED, True),
+    "an image": (EMULATED, False),
+    "an image, without WebGL2": (["--disable-gpu", "--disable-3d-apis"], False),
 }
-WIDTH, HEIGHT = 1920, 1080
+SCREENS = ((1920, 1080, 1), (2560, 1440, 2))
 OPENINGS, STEPS = 5, 200
 AT_REST = "main[aria-busy=false]"
 
-# Times of the callbacks of frames, and of putting their images on canvases.
+BELIEVE = """
+const parameter = WebGL2RenderingContext.prototype.getParameter;
+WebGL2RenderingContext.prototype.getParameter = function (name) {
+  return typeof parameter.call(this, name) === "string" ? "a GPU" : parameter.call(this, name);
+};
+const context = HTMLCanvasElement.prototype.getContext;
+HTMLCanvasElement.prototype.getContext = function (kind, options) {
+  if (kind === "webgl2") options = {...options, failIfMajorPerformanceCaveat: false};
+  return context.call(this, kind, options);
+};
+"""
+# Times of frames in which lanes are drawn, and of giving their pixels to the browser.
 WATCH = """
-window.watched = {frames: [], puts: []};
+window.watched = {frames: [], drawn: []};
+let [calls, given] = [0, 0];
 const frame = window.requestAnimationFrame;
 window.requestAnimationFrame = (callback) => frame((now) => {
   const began = performance.now();
-  const before = watched.puts.length;
+  [calls, given] = [0, 0];
   callback(now);
-  if (watched.puts.length > before) watched.frames.push(performance.now() - began);
+  if (!calls) return;
+  watched.frames.push(performance.now() - began);
+  watched.drawn.push(given);
 });
-const {prototype} = CanvasRenderingContext2D;
-const put = prototype.putImageData;
-prototype.putImageData = function (...given) {
-  const began = performance.now();
-  put.apply(this, given);
-  if (this.canvas.closest("main")) watched.puts.push(performance.now() - began);
+const watch = ({prototype}, name) => {
+  const call = prototype[name];
+  prototype[name] = function (...values) {
+    const began = performance.now();
+    call.apply(this, values);
+    if (!this.canvas.closest("main")) return;
+    calls++;
+    given += performance.now() - began;
+  };
 };
+watch(CanvasRenderingContext2D, "putImageData");
+if (window.WebGL2RenderingContext) {
+  for (const name of ["texImage2D", "texSubImage2D", "bufferData", "drawArraysInstanced"]) {
+    watch(WebGL2RenderingContext, name);
+  }
+}
 """
+OPEN_ALL = """() => {
+  const menu = document.querySelector("select.lane-menu");
+  menu.value = "open";
+  menu.dispatchEvent(new Event("change"));
+}"""
 MOVE = """async ([steps, deltaY, deltaX]) => {
-  watched.frames.length = watched.puts.length = 0;
-  const canvas = document.querySelector("main canvas");
+  watched.frames.length = watched.drawn.length = 0;
+  const canvas = document.querySelector("main canvas[role=application]");
   const {left, top, width} = canvas.getBoundingClientRect();
   const at = {clientX: left + width * 0.4, clientY: top + 50};
-  for (let step = 0; step < steps; step++) {
+  // emulated, a frame of many quads takes seconds
+  const end = performance.now() + 30_000;
+  for (let step = 0; step < steps && performance.now() < end; step++) {
     const sign = step % 40 < 20 ? 1 : -1;
     const by = {deltaY: -sign * deltaY, deltaX: sign * deltaX, shiftKey: deltaX > 0};
     const wheel = {...by, ...at, bubbles: true, cancelable: true};
     canvas.dispatchEvent(new WheelEvent("wheel", wheel));
     await new Promise(requestAnimationFrame);
   }
-  return [watched.frames, watched.puts];
+  return [watched.frames, watched.drawn];
 }"""
 
 
@@ -110,39 +146,57 @@ def print_page(path: Path) -> None:
                 if (match := re.search(r"http://[\d.:]+/", line))
             )
             with sync_playwright() as playwright:
-                for painting, options in PAINTING.items():
-                    browser = playwright.chromium.launch(
-                        executable_path=program, args=["--no-sandbox", *options]
-                    )
-                    _print_costs(browser, address, painting)
-                    browser.close()
+                for painting, (options, believes) in PAINTING.items():
+                    for screen in SCREENS:
+                        browser = playwright.chromium.launch(
+                            executable_path=program, args=["--no-sandbox", *options]
+                        )
+                        _print_costs(browser, address, painting, screen, believes=believes)
+                        browser.close()
         finally:
             server.terminate()
 
 
-def _print_costs(browser: Browser, address: str, painting: str) -> None:
+def _print_costs(
+    browser: Browser,
+    address: str,
+    painting: str,
+    screen: tuple[int, int, float],
+    *,
+    believes: bool,
+) -> None:
+    width, height, ratio = screen
     opened = []
     for _ in range(OPENINGS):
-        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
+        page = browser.new_page(
+            viewport={"width": width, "height": height}, device_scale_factor=ratio
+        )
+        if believes:
+            page.add_init_script(BELIEVE)
         opened.append(_opened(page, address))
         if len(opened) < OPENINGS:
             page.close()
     boxes = f", {opened[0].boxes:,} boxes" if opened[0].boxes else ""
     print(
-        f"  {painting}: first frame {min(each.main_s for each in opened):.2f} s of the main thread,"
+        f"  {painting}, {width} x {height} @{ratio}: first frame"
+        f" {min(each.main_s for each in opened):.2f} s of the main thread,"
         f" {min(each.renderer_s for each in opened):.2f} s of the renderer{boxes}"
     )
+    page.evaluate(OPEN_ALL)
+    # a menu tells of its choice before it is drawn
+    page.wait_for_timeout(100)
+    page.wait_for_selector(AT_REST, state="attached")
     for what, move in (("zoom", (STEPS, 120, 0)), ("pan", (STEPS, 0, 60))):
         if what == "pan":
             # a view of everything stays where it is
             page.evaluate(MOVE, (10, 120, 0))
             page.wait_for_selector(AT_REST, state="attached")
-        frames, puts = page.evaluate(MOVE, move)
+        frames, drawn = page.evaluate(MOVE, move)
         page.wait_for_selector(AT_REST, state="attached")
         low, *_, high = statistics.quantiles(frames, n=10)
         print(
             f"    {what}: a frame {statistics.median(frames):.1f} ms of script (tenths {low:.1f} to"
-            f" {high:.1f}); putting the image {statistics.median(puts):.1f} of it"
+            f" {high:.1f}); drawing {statistics.median(drawn):.1f} of it"
         )
     print(f"    then {_private_bytes(browser) / 1e6:.0f} MB of the renderer's own")
     page.close()
