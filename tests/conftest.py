@@ -7,9 +7,12 @@ import functools
 import os
 import shutil
 import signal
+import socket
+import threading
 import traceback
 import warnings
 from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,9 +21,12 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from types import ModuleType
 
     from playwright.sync_api import Browser, BrowserContext, Page
+
+    from meantime.server.session import Session
 
 ROOT = Path(__file__).resolve().parent.parent
 # machines are noisy; and a submission is judged by the same examples as the last one, and in the
@@ -153,6 +159,33 @@ def start_browser() -> Iterator[Callable[..., Browser]]:
 def browser(start_browser: Callable[..., Browser]) -> Browser:
     """The browser of most tests."""
     return start_browser()
+
+
+@contextmanager
+def _served(session: Session) -> Iterator[str]:
+    import uvicorn  # noqa: PLC0415 - few tests need it
+
+    from meantime.server.app import application  # noqa: PLC0415 - as above
+
+    session.start()
+    session.wait(60)
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(application(session), log_level="critical", lifespan="off")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+    finally:
+        server.should_exit = True
+        thread.join()
+        session.stop()
+
+
+@pytest.fixture(scope="session")
+def served() -> Callable[[Session], AbstractContextManager[str]]:
+    """A context in which a session is served, at the address that it returns."""
+    return _served
 
 
 class OpenPage(Protocol):

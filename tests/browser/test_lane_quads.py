@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import base64
 import re
-import socket
-import threading
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-import uvicorn
 
 from meantime.columns import Coded
 from meantime.history import HistoryBuilder
 from meantime.history.store import Store
-from meantime.server.app import application
 from meantime.server.demo import demo_session
 from meantime.server.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     import numpy.typing as npt
     from playwright.sync_api import Browser, Page, ViewportSize
+
+    Served = Callable[[Session], AbstractContextManager[str]]
 
 # WebGL2 without a GPU, which the page refuses unless it takes it for one.
 EMULATED = ("--use-angle=swiftshader", "--enable-unsafe-swiftshader")
@@ -103,40 +101,19 @@ def emulated(start_browser: Callable[..., Browser]) -> Browser:
 
 
 @pytest.fixture(scope="module")
-def serve() -> Iterator[Callable[[Session], str]]:
-    """A function that serves a session, and returns where."""
-    with ExitStack() as stack:
-
-        def serving(session: Session) -> str:
-            session.start()
-            session.wait(60)
-            listener = socket.create_server(("127.0.0.1", 0))
-            config = uvicorn.Config(application(session), log_level="critical", lifespan="off")
-            server = uvicorn.Server(config)
-            thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-            thread.start()
-
-            def end() -> None:
-                server.should_exit = True
-                thread.join()
-
-            stack.callback(end)
-            return f"http://127.0.0.1:{listener.getsockname()[1]}/"
-
-        yield serving
-
-
-@pytest.fixture(scope="module")
-def recorded(serve: Callable[[Session], str]) -> str:
+def recorded(served: Served) -> Iterator[str]:
     """Where stacks, tasks, requests, samples, points and states are served."""
-    return serve(Session([file.path for file in demo_session().files]))
+    with served(Session([file.path for file in demo_session().files])) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
-def made(serve: Callable[[Session], str], tmp_path_factory: pytest.TempPathFactory) -> str:
+def made(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where numbers and many states are served, some of them damaged."""
     folder = tmp_path_factory.mktemp("quads")
-    return serve(Session([numbers(folder / "numbers.mth"), damaged(folder / "damaged.mth")]))
+    sources = [numbers(folder / "numbers.mth"), damaged(folder / "damaged.mth")]
+    with served(Session(sources)) as address:
+        yield address
 
 
 def numbers(path: Path) -> Path:
@@ -178,6 +155,9 @@ def opened(browser: Browser, address: str, *, believes: bool, ratio: float = 1) 
     if believes:
         page.add_init_script(BELIEVE)
     page.goto(address)
+    if believes:
+        # the first frames are drawn without
+        page.wait_for_function("drawn.by === 'quads'")
     return page
 
 

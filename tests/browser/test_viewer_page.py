@@ -5,28 +5,25 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import socket
 import subprocess
 import sys
-import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-import uvicorn
 
 import meantime
 from meantime.cli import main
 from meantime.columns import Coded
 from meantime.history import HistoryBuilder
-from meantime.server.app import application
 from meantime.server.demo import demo_session
 from meantime.server.session import Session
 from meantime.testing import history_from_picture, history_from_samples, history_from_spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from playwright.sync_api import Browser, BrowserContext, Page, Response, Route
@@ -34,6 +31,7 @@ if TYPE_CHECKING:
     from meantime.history import History
 
     View = Callable[..., Page]
+    Served = Callable[[Session], AbstractContextManager[str]]
 
 NARROW = "\u202f"
 SPANS = {
@@ -51,7 +49,7 @@ def online(browser: Browser) -> Iterator[BrowserContext]:
 
 
 @pytest.fixture
-def view(online: BrowserContext) -> Iterator[View]:
+def view(online: BrowserContext, served: Served) -> Iterator[View]:
     """A function that serves sources and opens their page, which may not complain of anything."""
     complaints: list[str] = []
     with ExitStack() as stack:
@@ -59,25 +57,11 @@ def view(online: BrowserContext) -> Iterator[View]:
         def open_view(
             *sources: str | History, fragment: str = "", session: Session | None = None
         ) -> Page:
-            session = session or Session(sources)
-            session.start()
-            session.wait(60)
-            listener = socket.create_server(("127.0.0.1", 0))
-            config = uvicorn.Config(application(session), log_level="critical", lifespan="off")
-            server = uvicorn.Server(config)
-            thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-            thread.start()
-
-            def end() -> None:
-                server.should_exit = True
-                thread.join()
-                session.stop()
-
-            stack.callback(end)
+            address = stack.enter_context(served(session or Session(sources)))
             page = online.new_page()
             stack.callback(page.close)
             page.on("pageerror", lambda error: complaints.append(str(error)))
-            page.goto(f"http://127.0.0.1:{listener.getsockname()[1]}/{fragment}")
+            page.goto(address + fragment)
             return at_rest(page)
 
         yield open_view

@@ -23,17 +23,16 @@ export class LaneImage {
   private blank = new Uint32Array(0);
   private pixels = new Uint32Array(0);
   private image: ImageData | null = null;
+  /** If given, draws the pixels where that is possible, and the canvas has only what lies above them. */
+  below: LaneQuads | null = null;
   /** What draws this frame below the canvas; null if the image does. */
   private quads: LaneQuads | null = null;
   private isNew = false;
 
-  /** @param below If given, draws the pixels where that is possible, and the canvas has only what lies above them. */
-  constructor(
-    canvas: HTMLCanvasElement,
-    private readonly below: LaneQuads | null = null,
-  ) {
+  /** @param isAbove Whether something may be below the canvas. */
+  constructor(canvas: HTMLCanvasElement, isAbove = false) {
     this.canvas = canvas;
-    this.context = canvas.getContext("2d", { alpha: below !== null })!;
+    this.context = canvas.getContext("2d", { alpha: isAbove })!;
   }
 
   /** Begins a frame of a size in CSS pixels, filled with a colour, with vertical lines at `grid`. */

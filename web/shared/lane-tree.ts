@@ -63,11 +63,9 @@ export class LaneTree {
   });
   readonly gutter = h("div", { class: "lane-names", attributes: { role: "tree", "aria-label": "Lanes", tabindex: "0" } });
   private readonly spacer = h("div", { class: "lane-space" });
-  private readonly below = LaneQuads.of(h("canvas", { attributes: { "aria-hidden": "true" } }), () => {
-    this.invalidate();
-    this.changed();
-  });
-  private readonly image = new LaneImage(this.canvas, this.below);
+  private readonly image = new LaneImage(this.canvas, true);
+  private readonly canvases = [this.canvas];
+  private isFirst = true;
   private lanes: Lane[] = [];
   private shown: Lane[] = [];
   /** The lane that contains each, and those that each contains. */
@@ -119,8 +117,19 @@ export class LaneTree {
     sizes.observe(this.canvas);
   }
 
-  private get canvases(): HTMLCanvasElement[] {
-    return this.below ? [this.below.canvas, this.canvas] : [this.canvas];
+  /** Lets a GPU draw the pixels, if there is one. */
+  private useQuads(): void {
+    const canvas = h("canvas", { attributes: { "aria-hidden": "true" } });
+    const redraw = () => {
+      this.invalidate();
+      this.changed();
+    };
+    this.image.below = LaneQuads.of(canvas, redraw);
+    if (!this.image.below) return;
+    canvas.style.height = this.canvas.style.height;
+    this.canvases.push(canvas);
+    this.canvas.before(canvas);
+    redraw();
   }
 
   private scrolled(): void {
@@ -408,6 +417,9 @@ export class LaneTree {
       this.drawPinned(view, background, grid, line);
     }
     image.put();
+    // making its context takes as long as a frame or more: not before the first one
+    if (this.isFirst) (globalThis.requestIdleCallback ?? setTimeout)(() => this.useQuads());
+    this.isFirst = false;
     image.context.font = LABEL_FONT;
     image.context.textBaseline = "middle";
     for (let index = 0; index < this.sticky; index++) {

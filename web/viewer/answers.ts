@@ -479,7 +479,7 @@ export class Answers {
     if (findings.length) cards.push(this.findingsCard(file, findings));
     if (by && range.from < range.to) {
       const found = await session.source.ask("statistics", { ...range, by, lanes: undefined }, signal, this.onShare);
-      const isQuiet = (row: StatisticsRow) => by === "state" && file.states.isQuiet(row.key);
+      const isQuiet = (row: StatisticsRow) => by === "state" && file.states.isQuiet(row.key ?? "");
       const rows = found.rows.filter((row) => row.max_ns && !isQuiet(row)).sort((a, b) => Number(b.max_ns) - Number(a.max_ns));
       if (rows.length && !findings.length) cards.push(this.longestCard(rows.slice(0, 12), by));
       const sampled = found.rows.filter((row) => row.self).sort((a, b) => b.self! - a.self!);
