@@ -7,6 +7,7 @@ of colour vision, in light and in dark.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 __all__ = ["CLASSES", "StateClass", "class_of", "is_quiet", "rank"]
@@ -76,6 +77,8 @@ def class_of(name: str) -> StateClass | None:
     return None if index is None else CLASSES[index]
 
 
+# every tile of a page asks for the classes of the same few names
+@lru_cache(maxsize=4096)
 def _index(name: str) -> int | None:
     text = name.lower()
     return next((at for at, each in enumerate(_COMPILED) if each.fullmatch(text)), None)
