@@ -9,12 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from meantime.attribute_paths import thread_path
 from meantime.history import HistoryBuilder
+from meantime.history.ingest import build
 from meantime.server import tiles
 from meantime.server.lanes import LaneTree
 from meantime.server.tiles import BINS, Place, tile
+from meantime.trace import Spans, Trace
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from meantime.history import History
 
 STATES = ("running", "runnable", "waiting", "spawned", "done")
@@ -128,3 +133,67 @@ def test_named_sums_are_those_of_the_rows(
     found = {(names[row], bin_): ns[row, bin_] for row, bin_ in zip(*np.nonzero(ns), strict=True)}
     assert found == expected
     assert len(names) == len(set(names)) == len({name for name, _ in found})
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 900), st.integers(0, 200), st.integers(0, 39)),
+        min_size=1,
+        max_size=60,
+    ),
+    st.integers(0, 4),
+    st.integers(0, 1),
+)
+def test_a_group_of_spans_is_the_exact_time_of_the_outermost_ones(
+    drawn: list[tuple[int, int, int, int]], level: int, index: int
+) -> None:
+    # one after the other in each thread, of which two are in a process
+    rows = []
+    ends: dict[int, int] = {}
+    for thread, start_ns, length_ns, name in sorted(drawn, key=lambda row: row[1]):
+        begin_ns = max(start_ns, ends.get(thread, 0))
+        ends[thread] = begin_ns + length_ns
+        rows.append((begin_ns, ends[thread], thread, name))
+        if length_ns > 2:
+            # inside of another, so it is not counted
+            rows.append((begin_ns + 1, ends[thread] - 1, thread, name))
+    columns = np.array(rows).T.copy()
+    trace = Trace("spans", "list", iter(()))
+    trace.paths = [thread_path(thread, thread // 2) for thread in range(4)]
+    trace.values = [f"name{name}" for name in range(40)]
+    none = np.full(len(rows), -1, np.int32)
+    trace.batches = iter(
+        [
+            Spans(
+                columns[0],
+                columns[1],
+                columns[2].astype(np.int32),
+                columns[3].astype(np.int32),
+                none,
+                none + 1,
+                np.zeros(len(rows), np.uint8),
+            )
+        ]
+    )
+    tree = LaneTree.of(build(trace))
+    place = Place(level, index)
+    edges_ns = place.start_ns + np.arange(BINS + 1) * place.bin_ns
+
+    for group in (number for number, lane in enumerate(tree.lanes) if lane.kind == "group"):
+        found = tile(tree, "group", group, place)
+        threads = {tree.lanes[lane].quark for lane in tree.below([group])}
+        expected: dict[str, npt.NDArray[np.float64]] = {}
+        spans = tree.history.spans()
+        for row in np.flatnonzero(spans.parent < 0):
+            if int(spans.thread[row]) not in threads:
+                continue
+            covered = np.minimum(spans.end_ns[row], edges_ns[1:])
+            covered = np.maximum(covered - np.maximum(spans.start_ns[row], edges_ns[:-1]), 0)
+            name = spans.name.names[spans.name.codes[row]]
+            expected[name] = expected.get(name, np.zeros(BINS)) + covered
+        load = dict(zip(found.members["states"], found.arrays["load"] * place.bin_ns, strict=True))
+        rest = load.pop("", np.zeros(BINS))
+        for name, covered in load.items():
+            assert np.allclose(covered, expected.pop(name), rtol=1e-6)
+        assert np.allclose(rest, sum(expected.values()), rtol=1e-6)

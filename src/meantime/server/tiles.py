@@ -463,17 +463,14 @@ def _group(tree: LaneTree, group: int, place: Place) -> Tile:
             for first in range(0, len(quarks), _AT_ONCE):
                 part = quarks[first : first + _AT_ONCE]
                 names, ns = tree.history.state_load(part, place.start_ns, place.bin_ns, BINS)
-                load.add_sums(names, ns / place.bin_ns)
+                load.add(names, ns / place.bin_ns)
         else:
             entities = np.concatenate([quarks, entities])
         _add_intervals(load, tree.history, entities, (start_ns, end_ns), place)
     for (kind, index), lanes in blocks.items():
-        block = tree.blocks[kind][index]
-        cell, shares, codes, names = _outermost_cells(tree, block, kind, place)
+        names, sums = _outermost_sums(tree, tree.blocks[kind][index], lanes, place)
         spans.update(set(names) - {"", *load.names})
-        which = np.searchsorted(block.row_offsets, cell // BINS, side="right") - 1
-        here = np.isin(np.array(block.lanes)[which], list(lanes))
-        load.add((cell % BINS)[here], shares[here], codes[here], names)
+        load.add(names, sums)
     members = {"entities": tree.lanes[group].entities, **_states(load.names)}
     members["classes"] = [
         each or ("span" if name in spans else None)
@@ -511,28 +508,39 @@ def _add_intervals(
         codes = seen(value.codes)
         table = np.full(len(value.names) + 1, -1, np.int32)
         table[codes] = np.arange(len(codes), dtype=np.int32)
-        partly, whole = np.zeros((len(codes), BINS)), np.zeros((len(codes), BINS + 1), np.int64)
-        state_load(
-            batch.start_ns,
-            batch.end_ns,
-            table[value.codes],
-            *range_ns,
-            place.start_ns,
-            place.level,
-            partly,
-            whole,
-        )
-        sums = partly + np.cumsum(whole, axis=1)[:, :-1]
-        load.add_sums([value.names[code] for code in codes.tolist()], sums)
+        spans = batch.start_ns, batch.end_ns, table[value.codes]
+        sums = _sums(spans, len(codes), range_ns, place)
+        load.add([value.names[code] for code in codes.tolist()], sums)
 
 
-def _outermost_cells(
-    tree: LaneTree, block: SpanBlock, kind: str, place: Place
-) -> tuple[Int64s, npt.NDArray[np.uint8], Int32s, list[str]]:
-    """Return how the outermost spans of lanes divide their cells, the most frequent by name."""
-    found = tree.outermost(block, nested=kind == "stack")
+def _sums(
+    spans: tuple[Int64s, Int64s, Int32s], codes: int, range_ns: tuple[int, int], place: Place
+) -> npt.NDArray[np.float64]:
+    """Return how many intervals with each code there are, on average over each bin.
+
+    Args:
+        spans: When each begins and ends, and its code.
+        codes: How many codes there are.
+        range_ns: What is counted of them, inside the tile.
+        place: Where the tile is.
+    """
+    partly, whole = np.zeros((codes, BINS)), np.zeros((codes, BINS + 1), np.int64)
+    state_load(*spans, *range_ns, place.start_ns, place.level, partly, whole)
+    return partly + np.cumsum(whole, axis=1)[:, :-1]
+
+
+def _outermost_sums(
+    tree: LaneTree, block: SpanBlock, lanes: set[int], place: Place
+) -> tuple[list[str], npt.NDArray[np.float64]]:
+    """Return how many outermost spans there are in lanes of a block, the most frequent by name."""
+    found = tree.outermost(block, nested=tree.lanes[block.lanes[0]].kind == "stack")
     part = found.within(place.start_ns, place.end_ns)
-    codes = found.name[part]
+    start_ns, end_ns, codes = found.start_ns[part], found.end_ns[part], found.name[part]
+    if not lanes.issuperset(block.lanes):
+        row = found.row[part]
+        lane = np.array(block.lanes)[np.searchsorted(block.row_offsets, row, side="right") - 1]
+        here = np.isin(lane, list(lanes))
+        start_ns, end_ns, codes = start_ns[here], end_ns[here], codes[here]
     counts = np.bincount(codes, minlength=1)
     used = np.flatnonzero(counts)
     kept = used[np.argsort(-counts[used], kind="stable")[:_MOST_NAMES]]
@@ -540,55 +548,28 @@ def _outermost_cells(
     code_of[kept] = np.arange(len(kept), dtype=np.int32)
     all_names = block.spans.table.name.names
     names = [*(all_names[each] for each in kept.tolist()), ""]
-    cells = state_cells(
-        found.row[part],
-        found.start_ns[part],
-        found.end_ns[part],
-        looked_up(code_of, codes),
-        place.start_ns,
-        place.level,
-        BINS,
-        len(names),
-    )
-    return *cells, names
+    spans = start_ns, end_ns, looked_up(code_of, codes)
+    return names, _sums(spans, len(names), (place.start_ns, place.end_ns), place)
 
 
 class _Load:
-    """How many entities are in each state in each bin: sums of shares."""
+    """How many entities are in each state in each bin."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self._by_name: dict[str, npt.NDArray[np.float64]] = {}
 
-    def add(
-        self, bins: Any, shares: npt.NDArray[np.uint8], codes: npt.NDArray[Any], names: list[str]
-    ) -> None:
-        """Add cells of a tile of states."""
-        sums = np.zeros(len(names) * BINS)
-        for part in range(3):
-            share = shares[:, part + 1]
-            here = np.flatnonzero(share)
-            cell = codes[here, part].astype(np.int64) * BINS + bins[here]
-            sums += np.bincount(cell, share[here], len(sums))
-        for index, name in enumerate(names):
-            self._add_to(name, sums[index * BINS : (index + 1) * BINS])
-        if shares[:, 4].any():
-            self._add_to("", np.bincount(bins, shares[:, 4], BINS).astype(np.float64))
-
-    def add_sums(self, names: Sequence[str], sums: npt.NDArray[np.float64]) -> None:
-        """Add loads by state and bin."""
+    def add(self, names: Sequence[str], sums: npt.NDArray[np.float64]) -> None:
+        """Add the loads of states by bin."""
         for name, row in zip(names, sums, strict=True):
-            self._add_to(name, row * 255)
-
-    def _add_to(self, name: str, sums: npt.NDArray[Any]) -> None:
-        if name not in self._by_name:
-            self.names.append(name)
-            self._by_name[name] = np.zeros(BINS)
-        self._by_name[name] += sums
+            if name not in self._by_name:
+                self.names.append(name)
+                self._by_name[name] = np.zeros(BINS)
+            self._by_name[name] += row
 
     def columns(self) -> npt.NDArray[np.float32]:
         """Return the load by state and bin."""
-        load = np.array([self._by_name[name] for name in self.names], np.float32) / np.float32(255)
+        load = np.array([self._by_name[name] for name in self.names], np.float32)
         return load.reshape(len(self.names), BINS)
 
 
