@@ -96,7 +96,6 @@ MOVE = """async ([steps, deltaY, deltaX]) => {
   const canvas = document.querySelector("main canvas[role=application]");
   const {left, top, width} = canvas.getBoundingClientRect();
   const at = {clientX: left + width * 0.4, clientY: top + 50};
-  // emulated, a frame of many quads takes seconds
   const end = performance.now() + 30_000;
   for (let step = 0; step < steps && performance.now() < end; step++) {
     const sign = step % 40 < 20 ? 1 : -1;
@@ -175,6 +174,8 @@ def _print_costs(
         page = browser.new_page(
             viewport={"width": width, "height": height}, device_scale_factor=ratio
         )
+        # emulated, a frame of many quads takes seconds
+        page.set_default_timeout(300_000)
         if believes:
             page.add_init_script(BELIEVE)
         opened.append(_opened(page, address))
