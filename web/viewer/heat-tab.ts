@@ -197,7 +197,7 @@ export class HeatTab {
     const { ratio } = image;
     const rows = (from: number, to: number, column: number) => {
       const [left, right] = [columnAt(column), columnAt(column + 1)];
-      if (right > 0 && left < image.width) hatch(image, left, right, rowAt(to) / ratio, (rowAt(from) - rowAt(to)) / ratio, session.scene.inks.faint);
+      if (right > 0 && left < image.width) hatch(image, left, right, rowAt(to) / ratio, (rowAt(from) - rowAt(to)) / ratio, session.scene.inks);
     };
     for (const [start, end] of this.file!.info.lost_ns) {
       const [from, to] = [BigInt(start) - origin, BigInt(end) - origin];

@@ -12,7 +12,7 @@ import { OTHER } from "./model";
 import type { FileModel } from "./model";
 import { BINS } from "./protocol";
 import type { Kind } from "./protocol";
-import type { Scene } from "./scene";
+import type { Inks, Scene } from "./scene";
 import { ShareColumns, unlit } from "./share-columns";
 import type { Run } from "./share-columns";
 import type { Piece, Tile } from "./tile-store";
@@ -148,14 +148,15 @@ export abstract class TileLane implements Lane {
       if (!tile.damaged) continue;
       for (const [first, last] of tile.damaged_bins ?? [[0, BINS]]) {
         const [left, right] = [Math.max(from, origin + first * tile.binNs), Math.min(to, origin + last * tile.binNs)];
-        if (left < right) hatch(image, left * scale, right * scale, top, height, mixed(this.scene.inks.background, this.scene.inks.faint, 0.34));
+        if (left < right) hatch(image, left * scale, right * scale, top, height, this.scene.inks);
       }
     }
   }
 }
 
 /** Draws thin lines of 45 degrees over what is not known. */
-function hatch(image: LaneImage, left: number, right: number, top: number, height: number, pixel: number): void {
+export function hatch(image: LaneImage, left: number, right: number, top: number, height: number, { background, faint }: Inks): void {
+  const pixel = mixed(background, faint, 0.34);
   const step = Math.round(HATCH_PX * image.ratio);
   const y0 = Math.max(0, Math.round(top * image.ratio));
   const y1 = Math.min(image.height, Math.round((top + height) * image.ratio));

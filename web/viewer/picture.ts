@@ -472,7 +472,7 @@ export class Picture {
           const left = Math.max(done, whole.ratio(session.inView(file, BigInt(start))) * image.width);
           const right = whole.ratio(session.inView(file, BigInt(end))) * image.width;
           if (right <= done) continue;
-          hatch(image, left, right, 0, MAP_PX + 4, small.inks.faint);
+          hatch(image, left, right, 0, MAP_PX + 4, small.inks);
           done = Math.ceil(Math.max(right, left + 1));
         }
         for (const { kind, ranges } of file.findings ?? []) {
