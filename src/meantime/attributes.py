@@ -173,9 +173,11 @@ class Attributes:
     def __init__(self) -> None:
         self._tree = AttributeTree()
         self._frozen = False
+        # How many of the tree are of these attributes; None for all.
+        self._count: int | None = None
 
     def __len__(self) -> int:
-        return len(self._tree)
+        return len(self._tree) if self._count is None else self._count
 
     def __iter__(self) -> Iterator[int]:
         return iter(range(len(self)))
@@ -190,7 +192,13 @@ class Attributes:
     def copy(self) -> Attributes:
         """Return a tree of the same attributes, to which others can be added."""
         other = Attributes()
-        other._tree = self._tree.copy()
+        other._tree = self._tree.copy(len(self))
+        return other
+
+    def so_far(self) -> Attributes:
+        """Return the attributes that there are now; those that are added later are not in it."""
+        other = Attributes()
+        other._tree, other._count, other._frozen = self._tree, len(self), True
         return other
 
     def add(self, path: Iterable[str], parent: int | None = None) -> int:
@@ -287,7 +295,7 @@ class Attributes:
             its name: 0 for the next one, otherwise the index of an earlier one plus 1; how many
             bytes each name has; the names as UTF-8.
         """
-        return self._tree.columns(first)
+        return self._tree.columns(first, len(self))
 
     def extend(self, parents: UInt64s, codes: UInt64s, sizes: UInt64s, names: bytes) -> None:
         """Add what `columns` of another tree returned, checked.
@@ -308,7 +316,7 @@ class Attributes:
         try:
             if not self._frozen:
                 return self._tree.add(parent, name)
-            quark = self._tree.child(parent, name)
+            quark = self._child(parent, name)
         except TypeError:
             raise QuarkError(
                 f"{name!r} is not a name: the elements of a path are strings"
@@ -335,9 +343,10 @@ class Attributes:
         if not isinstance(name, str):
             return ROOT
         try:
-            return self._tree.child(parent, name)
+            quark = self._tree.child(parent, name)
         except UnicodeEncodeError:
-            return self._tree.child(parent, unicode_of(name))
+            quark = self._tree.child(parent, unicode_of(name))
+        return quark if quark < len(self) else ROOT
 
     def quark(self, *path: str, parent: int | None = None) -> int:
         """Return the quark of a path below `parent`.
@@ -398,7 +407,8 @@ class Attributes:
         if quark != ROOT:
             self._checked(quark)
         start = np.array([quark], np.int32)
-        return self._tree.below(start, itself=False) if recursive else self._tree.children(start)
+        below = self._tree.below(start, itself=False) if recursive else self._tree.children(start)
+        return self._known(below)
 
     def quarks(self, pattern: Pattern, parent: int | None = None) -> Int32s:
         r"""Return the attributes that match a pattern below `parent`, each once, in tree order.
@@ -418,10 +428,14 @@ class Attributes:
         """
         found = np.array([self._start(parent)], np.int32)
         for element in parse_pattern(pattern) if isinstance(pattern, str) else pattern:
-            found = self._step(found, element)
+            found = self._known(self._step(found, element))
         # The root is not an attribute: it has no states, and queries reject it.
         attributes: Int32s = found[found != ROOT]
         return attributes
+
+    def _known(self, quarks: Int32s) -> Int32s:
+        """Return those that are of these attributes; a child comes after its parent."""
+        return quarks if self._count is None else quarks[quarks < self._count]
 
     def _step(self, quarks: Int32s, element: str | Wildcard) -> Int32s:
         if element is ANY:
@@ -444,7 +458,7 @@ class Attributes:
         return ROOT if parent is None or parent == ROOT else self._checked(parent)
 
     def _checked(self, quark: int) -> int:
-        if not 0 <= quark < len(self._tree):
+        if not 0 <= quark < len(self):
             raise QuarkError(
                 f"{quark} is not the quark of an attribute: this history has {len(self):,}"
             )

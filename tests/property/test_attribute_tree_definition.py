@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meantime.attributes import ANY, ANY_DEPTH, UP, Attributes, Path
+from meantime.errors import HistoryClosedError, QuarkError
 
 if TYPE_CHECKING:
     from meantime.attributes import Wildcard
@@ -86,6 +87,36 @@ def test_a_tree_finds_what_its_definition_says(
             ]
         assert tree.find("no", "such") is None
         tree.check_unique()
+
+
+@given(paths, patterns, st.integers(0, 30))
+def test_the_attributes_so_far_stay_the_same_while_others_are_added(
+    added: list[Path], pattern: list[str | Wildcard], cut: int
+) -> None:
+    quarks = tree_of(added)[1]
+    before = dict([*quarks.items()][:cut])
+    attributes = Attributes()
+    for path in before:
+        attributes.add(path)
+    then = attributes.so_far()
+    for path in quarks:
+        attributes.add(path)
+
+    for tree in (then, then.copy()):
+        assert (len(tree), list(tree)) == (len(before), list(before.values()))
+        assert tree.quarks(pattern).tolist() == matches(before, pattern)
+        assert [part.tolist() for part in tree.columns()[:3]] == [
+            part.tolist() for part in tree_of(list(before))[0].columns()[:3]
+        ]
+        for path, quark in quarks.items():
+            assert tree.find(*path) == before.get(path)
+            if path in before:
+                assert tree.children(quark).tolist() == [before[p] for p in children(before, path)]
+            else:
+                with pytest.raises(QuarkError):
+                    tree.path(quark)
+    with pytest.raises(HistoryClosedError):
+        then.add(("new",))
 
 
 def test_children_named_of_many_are_found_by_hashing() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import meantime
-from meantime.errors import HistoryClosedError, InputError
+from meantime.errors import HistoryClosedError, InputError, QuarkError
 from meantime.history import HistoryBuilder, event_rows, merging
 from meantime.history.directory.check import check, save
 
@@ -269,6 +269,26 @@ def test_a_moment_of_a_history_stays_readable_when_its_files_are_removed(
         assert sorted(spans.arguments(row) or "" for row in range(20)) == sorted(
             f"[{row}]" for row in range(20)
         )
+
+
+def test_a_moment_of_a_history_has_no_attributes_and_tags_that_came_later() -> None:
+    builder = HistoryBuilder()
+    builder.lanes("*/Status")
+    first = builder.quark("a", "Status")
+    builder.modify(0, first, "x", builder.tag({"n": 1}))
+    then = builder.history.snapshot()
+    for name in "abc":
+        builder.modify(5, builder.quark(name, "Status"), "y", builder.tag({"n": name}))
+
+    assert len(then.attributes) == len(then.at(0)) == 2
+    assert then.intervals("*/*").quark.tolist() == then.quarks("*/*").tolist() == [first]
+    assert then.find("b") is None
+    assert then.attributes.children().tolist() == [0]
+    assert [lane.quarks.tolist() for lane in then.lanes] == [[first]]
+    assert list(then.tags) == [{"n": 1}]
+    assert len(builder.history.attributes) == 6
+    with pytest.raises(QuarkError):
+        then.state(2, 0)
 
 
 def test_more_lanes_than_a_byte_can_number_are_merged(

@@ -190,7 +190,7 @@ class Contents:
         catalogue = self.catalogue
         return Snapshot(
             segments,
-            catalogue.attributes,
+            catalogue.attributes.so_far(),
             catalogue.strings.names,
             self.kinds(),
             built,

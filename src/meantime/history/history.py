@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 import numpy as np
@@ -138,7 +139,10 @@ class History:
         (1, 6)
         """
         now = self._now()
-        return self if now.built else History(lambda: now)
+        if now.built:
+            return self
+        then = replace(now, tags=[*now.tags])  # to the list itself, more are added
+        return History(lambda: then)
 
     def without_derived(self) -> History:
         """Return the same history without the attributes derived from spans, `Stack/<depth>`.

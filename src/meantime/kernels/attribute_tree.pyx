@@ -454,15 +454,15 @@ cdef class AttributeTree:
         """Return the parent of an attribute, which must exist."""
         return self.parents[quark]
 
-    def columns(self, Py_ssize_t first):
-        """Return the attributes from one on as columns, for `extend`.
+    def columns(self, Py_ssize_t first, Py_ssize_t end):
+        """Return the attributes from one on to before another as columns, for `extend`.
 
         Returns:
             How to get from an attribute to its parent: 0 for the attribute before it, otherwise the
             parent plus 2; how to get its name: 0 for the next name, otherwise a name's index plus
             1; the sizes of the names in bytes; the names.
         """
-        cdef Py_ssize_t rows = self.count - first, row, count = 0
+        cdef Py_ssize_t rows = end - first, row, count = 0
         cdef int32_t same
         parents_array, codes_array = np.empty(rows, np.uint64), np.empty(rows, np.uint64)
         sizes_array = np.empty(rows, np.uint64)
@@ -474,7 +474,7 @@ cdef class AttributeTree:
         cdef Py_ssize_t size
         cdef uint64_t slot
         # No names are longer than all of them.
-        cdef bytearray names = bytearray(self.offsets[self.count] - self.offsets[first])
+        cdef bytearray names = bytearray(self.offsets[end] - self.offsets[first])
         cdef char* to = names
         cdef Py_ssize_t written = 0
         memset(recent, 255, sizeof(recent))
@@ -563,14 +563,14 @@ cdef class AttributeTree:
             self.offsets[self.count + row + 1] = end
         self.count += rows
 
-    def copy(self):
-        """Return a tree of the same attributes."""
+    def copy(self, Py_ssize_t count):
+        """Return a tree of the first attributes."""
         cdef AttributeTree other = AttributeTree()
-        other.reserve(self.count, self.offsets[self.count])
-        memcpy(other.parents, self.parents, self.count * sizeof(int32_t))
-        memcpy(other.offsets, self.offsets, (self.count + 1) * sizeof(int64_t))
-        memcpy(other.text, self.text, self.offsets[self.count])
-        other.count = self.count
+        other.reserve(count, self.offsets[count])
+        memcpy(other.parents, self.parents, count * sizeof(int32_t))
+        memcpy(other.offsets, self.offsets, (count + 1) * sizeof(int64_t))
+        memcpy(other.text, self.text, self.offsets[count])
+        other.count = count
         return other
 
     def children(self, const int32_t[::1] quarks):
