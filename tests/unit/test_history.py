@@ -303,14 +303,17 @@ def test_floats_average_and_strings_do_not() -> None:
     number, text, odd = builder.quark("f"), builder.quark("s"), builder.quark("odd")
     builder.modify(0, number, 0.1)
     builder.modify(5, number, 0.3)
-    builder.modify(0, text, "x")
+    builder.modify(6, text, "x")
     builder.modify_many([0, 1, 2], [odd] * 3, [float("nan"), 2.0, float("inf")])
     history = builder.close(10)
 
     assert history.average(number, 0, 10) == 0.2
     assert (history.minimum(odd, 0, 9), history.maximum(odd, 0, 9)) == (2.0, float("inf"))
-    with pytest.raises(StateTypeError, match="strings"):
-        history.maximum(text, 0, 5)
+    for query in (history.minimum, history.maximum, history.average):
+        # whether or not there is a string in the range
+        for range_ns in ((0, 5), (3, 3), (5, 10)):
+            with pytest.raises(StateTypeError, match="strings"):
+                query(text, *range_ns)
 
 
 def test_the_top_of_a_stack_is_found_at_any_time() -> None:

@@ -316,6 +316,14 @@ def test_a_bin_too_wide_to_be_summed_up_is_refused() -> None:
     assert history.shares([1], bins=2).ns.tolist() == [2**63 - 1, 2**63 - 1]
 
 
+def history_of(numbers: list[float]) -> History:
+    """Return a history of an attribute that has each of these numbers for a second."""
+    builder = HistoryBuilder()
+    times = [second * 10**9 for second in range(len(numbers))]
+    builder.modify_many(times, [builder.quark("n")] * len(numbers), numbers)
+    return builder.close(len(numbers) * 10**9)
+
+
 def test_averages_exist_where_products_and_ranges_overflow() -> None:
     builder = HistoryBuilder()
     quark = builder.quark("a")
@@ -328,4 +336,9 @@ def test_averages_exist_where_products_and_ranges_overflow() -> None:
 
     assert history.average(quark, 0, 2 * 10**9) == 1.5e300
     assert history.average(endless, 0, 2 * 10**9) == float("inf")
+    # beside a number whose product is infinite as well, with the other sign
+    largest = history_of([1.7e308, float("-inf"), 1.0])
+    assert largest.average(0, 0, 3 * 10**9) == float("-inf")
+    small = history_of([1.0, float("-inf"), 2.0])
+    assert small.counter_tile([0], 0, 3 * 10**9, 1).mean.tolist() == [[float("-inf")]]
     assert whole_range().average(0, LEAST + 1, GREATEST) == 1.0

@@ -11,6 +11,7 @@ import numpy as np
 from meantime.columns import Mixed
 from meantime.errors import StateTypeError
 from meantime.history.numeric_stats import integrate
+from meantime.kernels.tail import INT, STR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from meantime.history.snapshot import Snapshot
 
 __all__ = ["average", "extreme", "iterate", "stack_top"]
-
-_INT = 2
 
 
 class StateQueries(Protocol):
@@ -61,18 +60,19 @@ def _numbers(
     snapshot: Snapshot, quark: int, start_ns: int, end_ns: int
 ) -> tuple[list[int] | list[float], npt.NDArray[np.uint64]]:
     """Return the numbers that an attribute had in a range, and how long in it each lasted."""
-    intervals = snapshot.gather(*snapshot.query([quark], start_ns, end_ns))
+    asked, range_ns = snapshot.query([quark], start_ns, end_ns)
+    if int(snapshot.kinds[quark]) == STR:
+        name = snapshot.attributes.text(quark)
+        raise StateTypeError(f"{name} has strings: only numbers can be compared and averaged")
+    intervals = snapshot.gather(asked, range_ns)
     from_ns = np.maximum(intervals.start_ns, start_ns)
     # The difference of two times needs 64 bits without a sign.
     lasted_ns = np.minimum(intervals.end_ns, end_ns).view(np.uint64) - from_ns.view(np.uint64)
     if not isinstance(intervals.value, Mixed):
-        if (intervals.value.codes >= 0).any():
-            name = snapshot.attributes.text(quark)
-            raise StateTypeError(f"{name} has strings: only numbers can be compared and averaged")
-        return [], lasted_ns[:0]
+        return [], lasted_ns[:0]  # it never had a value
     there = intervals.value.kinds > 0
     words = intervals.value.words[there]
-    if (intervals.value.kinds[there] == _INT).all():
+    if (intervals.value.kinds[there] == INT).all():
         return words.tolist(), lasted_ns[there]
     return words.view(np.float64).tolist(), lasted_ns[there]
 
@@ -102,8 +102,10 @@ def average(snapshot: Snapshot, quark: int, range_ns: tuple[int, int]) -> float:
         return integral.total / (end_ns - start_ns)
     values, lasted_ns = _numbers(snapshot, quark, start_ns, end_ns)
     weighted = list(zip(values, lasted_ns.tolist(), strict=True))
-    if not all(map(math.isfinite, values)):
-        return float(sum(value * ns for value, ns in weighted if ns)) / (end_ns - start_ns)
+    unbounded = [value for value in values if not math.isfinite(value)]
+    if unbounded:
+        # alone, as a product that is too large for a double is infinite as well
+        return float(sum(unbounded))
     products = [value * ns for value, ns in weighted]
     if all(map(math.isfinite, products)):
         with suppress(OverflowError):

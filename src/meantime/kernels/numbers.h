@@ -96,6 +96,8 @@ static inline double numbers_greatest(const numbers_of *of) {
     return of->floats ? numbers_double(of->high) : (double)of->high;
 }
 
+/* Next to an infinite sum there is no rest. */
 static inline double numbers_total(const numbers_of *of) {
-    return of->floats ? of->sum + of->rest : (double)of->total;
+    if (!of->floats) return (double)of->total;
+    return isinf(of->sum) ? of->sum : of->sum + of->rest;
 }
