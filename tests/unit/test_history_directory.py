@@ -419,6 +419,14 @@ def test_a_pyramid_of_an_older_version_is_left_alone(
     assert check(counter) == (1, 20_000)
 
 
+def test_a_pyramid_that_would_be_too_large_now_is_no_damage(
+    counter: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("meantime.history.pyramid._SEGMENT_BYTES", 1000)
+
+    assert check(counter) == (1, 20_000)
+
+
 def test_a_pyramid_with_other_content_is_found(counter: Path) -> None:
     pyramid = counter / "pyramid" / "000000.pyr"
     checksum = int.from_bytes(pyramid.read_bytes()[8:12], "little")

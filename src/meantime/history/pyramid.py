@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from meantime.history.segment import Limits, Segment
     from meantime.kernels.shares import Tally
 
-__all__ = ["PYRAMID_ROWS", "Arrays", "Pyramids", "build_pyramid"]
+__all__ = ["PYRAMID_ROWS", "Arrays", "Pyramids", "build_pyramid", "pyramid_of"]
 
 Arrays: TypeAlias = "dict[str, npt.NDArray[Any]]"
 
@@ -43,12 +43,17 @@ def build_pyramid(segment: Segment, kinds: npt.NDArray[np.uint8]) -> Arrays | No
         segment: The segment.
         kinds: By quark, the type of its values.
     """
+    arrays = pyramid_of(segment, kinds)
+    size_bytes = HEADER_BYTES + sum(aligned(array.nbytes) for array in arrays.values())
+    return arrays if size_bytes * _SEGMENT_BYTES <= segment.head.size_bytes() else None
+
+
+def pyramid_of(segment: Segment, kinds: npt.NDArray[np.uint8]) -> Arrays:
+    """Return a segment's pyramid, however large it is."""
     alone = Segments(searchable=False)
     segment.load()
     segment.add_to(alone)
-    arrays = kernel.build(alone, 0, kinds, segment.head.last_ns)
-    size_bytes = HEADER_BYTES + sum(aligned(array.nbytes) for array in arrays.values())
-    return arrays if size_bytes * _SEGMENT_BYTES <= segment.head.size_bytes() else None
+    return kernel.build(alone, 0, kinds, segment.head.last_ns)
 
 
 class Searched(Protocol):
