@@ -219,3 +219,19 @@ def test_a_pyramid_that_other_threads_may_be_reading_is_not_replaced() -> None:
             sealed.searched.attach(index, **arrays)
 
     assert sealed.searched.size_bytes == size_bytes
+
+
+def test_sums_of_a_range_of_years_at_edges_of_a_nanosecond() -> None:
+    builder = HistoryBuilder()
+    builder.contents.store = Store(builder.contents.refuse, 1000)
+    quark = builder.quark("a")
+    times = np.linspace(1, 2**62, 5000).astype(np.int64)
+    builder.modify_many(times, [quark] * 5000, np.arange(5000) % 3)
+    plain, fast = pair(builder)
+
+    # so many edges are possible that an overview with all would not fit into 64 bits
+    for _ in range(3):
+        for bins in (3, 63):
+            assert rows(fast.shares([quark], 7, 2**62 - 12, bins)) == rows(
+                plain.shares([quark], 7, 2**62 - 12, bins)
+            )

@@ -95,3 +95,23 @@ def test_the_nearest_interval_is_that_of_all(  # noqa: PLR0917 - as drawn
     ]
     assert counts.tolist() == expected
     assert counts.dtype == np.int64
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_many_attributes_do_not_make_the_search_of_a_long_range_long(backwards: bool) -> None:  # noqa: FBT001 - a parameter
+    builder = HistoryBuilder()
+    quarks = [builder.quark(str(number)) for number in range(9)]
+    for quark in quarks:
+        builder.modify(2**60, quark, "on")
+    builder.modify(2**61, quarks[4], "off")
+    history = builder.close(2**62)
+
+    with pytest.MonkeyPatch.context() as patch:
+        # each window has an interval of each attribute
+        patch.setattr(searching, "_FIRST_ROWS", 2)
+        patch.setattr(searching, "_MOST_ROWS", 4)
+        ask = history.preceding if backwards else history.following
+        found = ask(quarks, 2**62 - 1 if backwards else 0, value="off")
+
+    assert found is not None
+    assert (found.quark, found.value) == (quarks[4], "off")

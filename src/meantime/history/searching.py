@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["counts", "nearest"]
 
-# The first window has at most about this many intervals, and none has many more than the last.
+# In the first window at most about so many intervals begin, and in none many more than the last.
+# More may where there are more attributes, as each has an interval in every window.
 _FIRST_ROWS = 2**10
 _MOST_ROWS = 2**19
 _FIRST_PART = 1024
@@ -48,25 +49,28 @@ def nearest(
     if low >= high or not len(quarks):
         return None
     snapshot.check_known(quarks, low)
+    first_rows, most_rows = (max(rows, len(quarks)) for rows in (_FIRST_ROWS, _MOST_ROWS))
     width = max(1, (high - low) // _FIRST_PART)
     while width > 1:
         window = (high - width, high) if backwards else (low, low + width)
-        if _begin_in(snapshot, quarks, window) <= _FIRST_ROWS:
+        if _begin_in(snapshot, quarks, window) <= first_rows:
             break
         width //= 2
     while low < high:
         window = (max(low, high - width), high) if backwards else (low, min(high, low + width))
         found = snapshot.gather(quarks, window)
-        rows = np.flatnonzero(matching.rows(found) & (found.start_ns >= window[0]))
+        begun = found.start_ns >= window[0]
+        rows = np.flatnonzero(matching.rows(found) & begun)
         if len(rows):
             start_ns = found.start_ns[rows]
             # of equal times the first attribute, whose rows come first
             best = start_ns.argmax() if backwards else start_ns.argmin()
             return found[int(rows[best])]
         low, high = (low, window[0]) if backwards else (window[1], high)
-        if len(found) < _MOST_ROWS // 2:
+        begun_rows = np.count_nonzero(begun)
+        if begun_rows <= most_rows // 2:
             width *= 2
-        elif len(found) > _MOST_ROWS:
+        elif begun_rows > most_rows:
             width = max(1, width // 2)
     return None
 

@@ -637,9 +637,8 @@ cdef inline int stride_of(const LaneTotals* totals) noexcept nogil:
 
 cdef inline bint affords(const LaneTotals* totals, int64_t count, bint wide) noexcept nogil:
     """Whether an overview of so many edges takes at most a quarter of the bytes of the rows."""
-    return (
-        count * (stride_of(totals) * (8 if wide else 4) + 4) * 4 <= _ROW_BYTES * totals.rows
-    )
+    # Divided, as the product of a number of edges may exceed 64 bits.
+    return count <= _ROW_BYTES * totals.rows // (4 * (stride_of(totals) * (8 if wide else 4) + 4))
 
 
 cdef inline bint wants(
