@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meantime.errors import InputError
-from meantime.history import HistoryBuilder, overview
+from meantime.history import HistoryBuilder, chain, overview
 from meantime.history.directory import overviews
 from meantime.history.directory import write as directory
 from meantime.history.directory.open import open_history
@@ -161,6 +161,80 @@ def test_a_killed_build_is_resumed_to_the_same_bytes(
         again.close()
 
         assert contents(killed) == contents(whole)
+
+
+@given(
+    changes(quarks=QUARKS, tags=TAGS),
+    st.sampled_from([1, 2, 5, 1000]),
+    st.lists(st.tuples(st.floats(0, 1), st.booleans(), st.floats(0, 1)), min_size=2, max_size=4),
+)
+@settings(max_examples=25, deadline=None)
+def test_a_build_may_be_killed_again_and_again(
+    script: list[Change], segment_changes: int, kills: list[tuple[float, bool, float]]
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        whole, path = Path(name) / "whole.mth", Path(name) / "0.mth"
+        builder = builder_at(whole, segment_changes)
+        for _ in feed(builder, script):
+            pass
+        builder.close()
+        for number, (part, flush, left) in enumerate(kills, 1):
+            builder = builder_at(path, segment_changes, resume=True)
+            first = builder.position or 0
+            last = first + round(part * (len(script) - first))
+            for made in feed(builder, script[:last], first):
+                if made >= last:
+                    break
+            if flush:
+                builder.flush()
+            # As a kill leaves it: the next builder cannot count on anything after the last flush.
+            killed = Path(name) / f"{number}.mth"
+            shutil.copytree(path, killed)
+            builder.leave()
+            for log in killed.glob("tail-*.log"):
+                begun = 0 if log.name == "tail-000000.log" else next(read_blocks(log)).end
+                length = begun + round(left * (log.stat().st_size - begun))
+                log.write_bytes(log.read_bytes()[:length])
+            path = killed
+            answers(open_history(path))
+
+        again = builder_at(path, segment_changes, resume=True)
+        for _ in feed(again, script, again.position or 0):
+            pass
+        again.close()
+
+        assert contents(path) == contents(whole)
+
+
+@given(
+    changes(quarks=QUARKS, tags=TAGS),
+    st.sampled_from([1, 2, 5]),
+    st.sampled_from([0, 16]),
+    st.data(),
+)
+@settings(max_examples=25, deadline=None)
+def test_the_first_state_that_is_asked_for_is_that_of_all_segments(
+    script: list[Change], segment_changes: int, changes_per_full_run: int, data: st.DataObject
+) -> None:
+    with (
+        tempfile.TemporaryDirectory() as name,
+        mock.patch.object(chain, "_CHANGES_PER_FULL_RUN", changes_per_full_run),
+    ):
+        path = Path(name) / "x.mth"
+        builder = builder_at(path, segment_changes)
+        for _ in feed(builder, script):
+            pass
+        history = builder.close()
+        if history.start_ns == history.end_ns:
+            return
+        whole = history.intervals(range(len(history.attributes)))
+        for row in data.draw(st.lists(st.integers(0, len(whole) - 1), min_size=5, max_size=9)):
+            expected = whole[row]
+            times = st.integers(expected.start_ns, expected.end_ns - 1)
+
+            found = open_history(path).state(expected.quark, data.draw(times))
+
+            assert repr(found) == repr(expected)
 
 
 @given(changes(quarks=QUARKS, tags=TAGS), st.data())

@@ -112,11 +112,15 @@ cdef class Segments:
             self._grow(quarks[runs - 1] + 1)
         with nogil:
             for run in range(runs):
+                quark = s.quarks[run]
                 if s.offsets[run + 1] > s.offsets[run]:
-                    quark = s.quarks[run]
                     if self._first[quark] < 0:
                         self._first[quark] = here
                     self._last[quark] = here
+                # Without the segments before, the state there is only carried in.
+                elif self._first[quark] < 0 and s.carry_start != NULL:
+                    if s.carry_start[run] != INT64_MIN:
+                        self._first[quark] = self._last[quark] = here
 
     def attach(
         self,

@@ -172,6 +172,9 @@ class DirectoryWriter:
         self._cursor = loaded.cursors[-1]
         self._logged = self._cursor
         self._late_bytes = loaded.late_bytes
+        # The log that was read may end in a part of an entry, and has names that are new since
+        # `_logged`: nothing can be appended to it.
+        self._contents.store.sealer.needs_new_log = True
         # New lines are appended, so what is behind those that count must go first.
         with self._writing(self.path):
             os.truncate(self.path / "manifest", loaded.ends[-1])
@@ -271,6 +274,7 @@ class DirectoryWriter:
             self._log(sealer, new_log=new_log)
 
     def _log(self, sealer: Sealer, *, new_log: bool) -> None:
+        new_log = new_log or sealer.needs_new_log
         # Late changes first, the entry that counts them last: after a crash in between, the end of
         # late.log is beyond `late_bytes`, and is ignored.
         waiting, late = sealer.waiting(new_log=new_log)
@@ -305,7 +309,7 @@ class DirectoryWriter:
         if self._contents.events.is_full:
             self.seal_events(sealer)
         if time.monotonic() >= self._next_log_s or sealer.needs_new_log:
-            self.log(sealer, new_log=sealer.needs_new_log)
+            self.log(sealer, new_log=False)
 
     @property
     def quiet_ns(self) -> int:
