@@ -149,7 +149,7 @@ def damaged(path: Path) -> Path:
 
 def opened(browser: Browser, address: str, *, believes: bool, ratio: float = 1) -> Page:
     """Open a page that is drawn by WebGL2, if it believes in a GPU."""
-    viewport: ViewportSize = {"width": 800, "height": 700}
+    viewport: ViewportSize = {"width": 500, "height": 480}
     page = browser.new_context(viewport=viewport, device_scale_factor=ratio).new_page()
     page.add_init_script(WATCH)
     if believes:
@@ -157,7 +157,7 @@ def opened(browser: Browser, address: str, *, believes: bool, ratio: float = 1) 
     page.goto(address)
     if believes:
         # the first frames are drawn without
-        page.wait_for_function("drawn.by === 'quads'")
+        page.wait_for_function("() => drawn.by === 'quads'")
     return page
 
 
@@ -211,17 +211,17 @@ def test_nothing_is_missing_without_the_context(emulated: Browser, made: str) ->
     by, before = drawn(page)
     assert by == "quads"
     page.evaluate("window.losing = gl.getExtension('WEBGL_lose_context'); losing.loseContext()")
-    page.wait_for_function("drawn.by === 'image'")
+    page.wait_for_function("() => drawn.by === 'image'")
     assert np.array_equal(drawn(page)[1], before)
     page.keyboard.press("d")
     _, moved = drawn(page)
     assert not np.array_equal(moved, before)
 
     page.evaluate("losing.restoreContext()")
-    page.wait_for_function("drawn.by === 'quads'")
+    page.wait_for_function("() => drawn.by === 'quads'")
     assert np.array_equal(drawn(page)[1], moved)
     # a size that the context before did not have
-    page.set_viewport_size({"width": 900, "height": 650})
+    page.set_viewport_size({"width": 560, "height": 440})
     by, larger = drawn(page)
     assert by == "quads"
     assert larger.shape != moved.shape
@@ -233,6 +233,7 @@ def test_a_saved_picture_has_the_lanes(emulated: Browser, made: str) -> None:
     for believes in (True, False):
         page = opened(emulated, made, believes=believes)
         page.keyboard.press("w")
+        drawn(page)
         with page.expect_download() as download:
             page.keyboard.press("e")
         (href,) = re.findall(r'href="([^"]+)"', download.value.path().read_text())

@@ -10,7 +10,7 @@ void main() {
   gl_Position = vec4(at / size * vec2(2, -2) + vec2(-1, 1), 0, 1);
   source = quad.z;
 }`;
-// a pixel is opaque, so that its highest byte tells it from the number of a row
+// a pixel is opaque, so that its highest byte is that of no row's number
 const FRAGMENT = `#version 300 es
 precision highp float;
 precision highp int;

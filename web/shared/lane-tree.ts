@@ -373,8 +373,8 @@ export class LaneTree {
   private stretchLanes(): void {
     let natural = 0;
     let stretchable = 0;
+    for (const lane of this.shown) if (lane.stretches) lane.stretch = 1;
     for (const lane of this.shown) {
-      if (lane.stretches) lane.stretch = 1;
       const height = lane.height();
       natural += height + GAP_PX + this.above(lane);
       if (lane.stretches) stretchable += height;

@@ -630,7 +630,7 @@ export class Answers {
         if (top > this.session.tree.heightPx || top + lane.height() < 0) continue;
         for (const state of lane.seen) if (state >= 0) seen.add(state);
       }
-      const order = [...seen].sort((a, b) => file.states.ranks[a]! - file.states.ranks[b]! || a - b);
+      const order = file.states.ordered([...seen]);
       // states of one colour look the same in the picture: they are one entry
       const byColor = new Map<string, string[]>();
       for (const state of order) {

@@ -53,6 +53,7 @@ function grown(colors: Uint32Array<ArrayBuffer>): Uint32Array<ArrayBuffer> {
 }
 
 const RANK = 8; // of states without a class: below sleeping
+const OTHER_RANK = 8.5; // below the quiet states, which may fill the rest
 
 /** The states of a file: their names, colours and order of stacking. */
 export class StateTable {
@@ -64,6 +65,8 @@ export class StateTable {
   private readonly ids = new Map<string, number>();
   private readonly given: ({ light: number; dark: number } | null)[] = [];
   private isDark = false;
+  /** How many states there were when they were declared last. */
+  private declared = 0;
 
   declare(table: LaneTable): void {
     for (const state of table.states) {
@@ -75,6 +78,14 @@ export class StateTable {
       this.given[id] = light === null ? null : { light, dark: dark ?? atNight(light) };
       this.classify(id, state.class, state.rank);
     }
+    this.declared = this.names.length;
+  }
+
+  /** Returns states in the order in which they are stacked and listed, whichever came first. */
+  ordered(ids: readonly number[]): number[] {
+    const rank = (id: number) => (id === OTHER ? OTHER_RANK : this.ranks[id]!);
+    const place = (id: number) => Math.min(id, this.declared);
+    return [...ids].sort((a, b) => rank(a) - rank(b) || place(a) - place(b) || (this.names[a]! < this.names[b]! ? -1 : 1));
   }
 
   /** Takes the class and the rank of a state. */

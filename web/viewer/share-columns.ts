@@ -8,7 +8,6 @@ import type { StateTable } from "./model";
 
 /** More states than this of a lane are drawn as others. */
 const MOST_LAYERS = 256;
-const OTHER_RANK = 8.5 * 65536;
 /** From this share on, a column is drawn as if the state were alone. */
 const ALONE = 0.998;
 
@@ -103,9 +102,7 @@ export class ShareColumns {
    */
   draw(image: LaneImage, top: number, tall: number, states: StateTable, seen: Set<number>, other: number, background: number, scale = 1, lit: ((state: number) => boolean) | null = null): Run[] {
     const { parts, width, shares, noticed, heights, here } = this;
-    // below the quiet states, which may fill the rest
-    const rank = (state: number) => (state === OTHER ? OTHER_RANK : states.ranks[state]! * 65536 + state);
-    const ordered = [...this.states].sort((one, another) => rank(one) - rank(another));
+    const ordered = states.ordered(this.states);
     const bases = Int32Array.from(ordered, (state) => this.layers[state - OTHER]! * width);
     const pixels = Uint32Array.from(ordered, (state) => {
       const pixel = state === OTHER ? other : states.pixels[state]!;

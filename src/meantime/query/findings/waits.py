@@ -168,8 +168,8 @@ def _finding(  # noqa: PLR0917 - what is known of the durations of a state
     state = rows.names[int(rows.state[first])]
     quark = int(rows.quark[first])
     worst = int(rows.start_ns[first]), int(rows.end_ns[first])
-    lane, *_, entity = scope.history.attributes.path(quark)
-    is_recorded = lane in _LANES_OF_THREADS and " " in entity
+    path = scope.history.attributes.path(quark)
+    is_recorded = path[0] in _LANES_OF_THREADS and " " in path[-1]
     name = thread_name(scope, quark) if is_recorded else scope.called(quark, kind)
     text = (
         f"{name} was in state {state!r} for {text_of_ns(worst[1] - worst[0])};"
