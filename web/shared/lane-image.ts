@@ -122,6 +122,15 @@ export class LaneImage {
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
   }
 
+  /** Removes what lies above the upper rows of pixels. */
+  uncover(rows: number): void {
+    const { context, quads } = this;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    if (quads) context.clearRect(0, 0, this.width, rows);
+    else context.putImageData(this.image!, 0, 0, 0, 0, this.width, rows);
+    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+  }
+
   /** The pixels with what lies above them. */
   get picture(): HTMLCanvasElement {
     const { canvas, quads } = this;

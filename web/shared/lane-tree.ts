@@ -422,17 +422,14 @@ export class LaneTree {
     this.isFirst = false;
     image.context.font = LABEL_FONT;
     image.context.textBaseline = "middle";
-    for (let index = 0; index < this.sticky; index++) {
-      this.shown[index]!.drawOver?.(image.context, this.tops[index]!, view, width);
-    }
-    image.context.save();
-    image.context.beginPath();
-    image.context.rect(0, this.stickyPx, width, height);
-    image.context.clip();
     for (let index = first; index < last; index++) {
       this.shown[index]!.drawOver?.(image.context, this.tops[index]! - top, view, width);
     }
-    image.context.restore();
+    // not by a clip, which Chromium may also apply to the image that was put before
+    if (this.sticky) image.uncover(Math.round(this.stickyPx * image.ratio));
+    for (let index = 0; index < this.sticky; index++) {
+      this.shown[index]!.drawOver?.(image.context, this.tops[index]!, view, width);
+    }
     this.drawNames(first, last, top);
   }
 

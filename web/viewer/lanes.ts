@@ -30,7 +30,8 @@ const ITEM_LABEL_PX = 34;
 const ITEM_MARGIN_PX = 10;
 const EDGE_FROM_PX = 3;
 const BAR_PX = 3;
-const HATCH_PX = 6;
+/** How far the lines of a hatch are apart. */
+export const HATCH_PX = 6;
 /** Lower rows have no labels. */
 const LEAST_LABEL_PX = 12;
 

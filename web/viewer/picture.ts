@@ -8,7 +8,7 @@ import type { Lane } from "../shared/lane-tree";
 import type { Minimap } from "../shared/minimap";
 import type { TimeAxis } from "../shared/time-axis";
 import { Viewport } from "../shared/viewport";
-import { GroupLane, SpanLane, StateLane, TileLane, hatch } from "./lanes";
+import { GroupLane, HATCH_PX, SpanLane, StateLane, TileLane, hatch } from "./lanes";
 import type { LaneTable, Note } from "./protocol";
 import { Scene } from "./scene";
 import type { Band, Session, ShownFlow, Thing } from "./session";
@@ -496,23 +496,19 @@ function most(lanes: TileLane[]): TileLane | undefined {
   return lanes.reduce<TileLane | undefined>((best, lane) => (best && weight(best) >= weight(lane) ? best : lane), undefined);
 }
 
-/** Hatches parts of the width in bands of the height. */
+/** Hatches parts of the width in bands of the height; without a clip, see `LaneTree.draw`. */
 function hatchOver(context: CanvasRenderingContext2D, parts: readonly [number, number][], bands: readonly [number, number][], color: string): void {
+  const ratio = devicePixelRatio || 1;
+  const step = Math.round(HATCH_PX * ratio);
+  const tile = new OffscreenCanvas(step, step);
+  const pen = tile.getContext("2d")!;
+  pen.fillStyle = color;
+  for (let y = 0; y < step; y++) pen.fillRect(step - 1 - y, y, 1, 1);
+  const pattern = context.createPattern(tile, "repeat")!;
+  pattern.setTransform({ a: 1 / ratio, d: 1 / ratio });
   context.save();
-  context.beginPath();
-  for (const [top, bottom] of bands) for (const [left, right] of parts) context.rect(left, top, right - left, bottom - top);
-  context.clip();
-  context.strokeStyle = color;
   context.globalAlpha = 0.34;
-  context.lineWidth = 1;
-  context.beginPath();
-  const [first, last] = [Math.min(...parts.map(([left]) => left)), Math.max(...parts.map(([, right]) => right))];
-  const [top, bottom] = [Math.min(...bands.map(([above]) => above)), Math.max(...bands.map(([, below]) => below))];
-  const tall = bottom - top;
-  for (let x = first - tall - ((first - tall) % 6); x < last; x += 6) {
-    context.moveTo(x, bottom);
-    context.lineTo(x + tall, top);
-  }
-  context.stroke();
+  context.fillStyle = pattern;
+  for (const [top, bottom] of bands) for (const [left, right] of parts) context.fillRect(left, top, right - left, bottom - top);
   context.restore();
 }
