@@ -126,6 +126,9 @@ def test_a_thread_that_begins_has_waited_since_it_was_created() -> None:
     # longer than the recording, which any number in a file can be
     found = replayed(cpu_wait(50, HOG, 4000), (50, HOG, "THREAD_BEGIN", 0, 0))
     assert found.states[THREAD, HOG] == [(0, "cpu-wait"), (50, "running")]
+    # where threads are not recorded, that one waited begins none
+    found = replayed(cpu_wait(50, HOG, 30), (50, HOG, "SPAWN", 1, 0))
+    assert (THREAD, HOG) not in found.states
 
 
 def test_a_callback_waited_for_what_was_noted_after_its_begin() -> None:

@@ -92,6 +92,7 @@ ctypedef struct Stream:
     int64_t late_ns[LATE_WAITS], late_at_ns[LATE_WAITS]
     int64_t gil_since_ns, gil_ns, gil_longest_ns
     int64_t holder_waited_ns, handoff_since_ns
+    int64_t unbegun_ns  # since when the thread waited for a processor before it did anything
     int32_t code, lag
     int64_t code_ns  # when the stack that gave the code was recorded
     uint32_t gil_tid, gil_holder
@@ -354,6 +355,7 @@ cdef class TaskStates:
         s.lag = -1
         s.gil_since_ns = -1
         s.handoff_since_ns = -1
+        s.unbegun_ns = -1
         self.forget_step(s)
         self.forget_polls(s)
         for i in range(4):
@@ -513,11 +515,7 @@ cdef class TaskStates:
             self.note_waited(time_ns, s, waited_ns)
             s.undrawn_ns = min(s.undrawn_ns + waited_ns, <int64_t>1 << 60)
             return 0
-        if s.entity[E_LOOP] < 0 and s.entity[E_WORKER] < 0 and s.entity[E_THREAD] < 0:
-            # a thread that begins has waited since it was created
-            return self.thread_change(
-                stream, E_THREAD, max(time_ns - waited_ns, 0), self.state_of[KIND_CPU_WAIT], -1
-            )
+        s.unbegun_ns = max(time_ns - waited_ns, 0)
         return self.cpu_wait(s, time_ns - waited_ns, time_ns, -1)
 
     cdef int cpu_wait(
@@ -1129,6 +1127,7 @@ cdef class TaskStates:
     cdef int record(
         self, int64_t time_ns, int32_t stream, int kind, uint32_t ident, uint32_t aux
     ) noexcept nogil:
+        cdef int failed = 0
         cdef int32_t tag, task
         cdef int64_t number = <int64_t>(ident | <uint64_t>aux << 32)
         cdef Stream *s = &self.streams[stream]
@@ -1182,7 +1181,12 @@ cdef class TaskStates:
             return self.wait_record(time_ns, stream, kind)
         if kind == KIND_THREAD_BEGIN:
             tag = self.tag(s.process, aux)
-            return self.thread_change(stream, E_THREAD, time_ns, self.running, tag)
+            if s.unbegun_ns >= 0 and s.entity[E_THREAD] < 0:
+                # it has waited for a processor since it was created
+                failed = self.thread_change(
+                    stream, E_THREAD, s.unbegun_ns, self.state_of[KIND_CPU_WAIT], -1
+                )
+            return failed | self.thread_change(stream, E_THREAD, time_ns, self.running, tag)
         if kind == KIND_ITEM_AWAITED:
             task = self.known_task(s.process, aux)
             if task >= 0:
