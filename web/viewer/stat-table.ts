@@ -138,7 +138,7 @@ export class StatTable {
     const head = h("tr", {}, this.head("key", statistics.by));
     for (const key of columns) {
       head.append(this.head(key, TITLES[key]));
-      if (key === shareAfter) head.append(h("th", { class: "part", title: hasShares && shareAfter === "total" ? "of the time in any state" : "of all time, each moment counted once" }, "share"));
+      if (key === shareAfter) head.append(h("th", { class: "part", title: hasShares && shareAfter === "total" ? "of the time in any state" : "of all time, each moment counted once" }, hasShares || shareAfter === "total" ? "share" : "self share"));
     }
     const hasHistograms = rows.some((row) => row.histogram?.[1].length);
     if (hasHistograms) head.append(h("th", { class: "wide", title: "1 µs to 17 s, logarithmic; the height is the square root of the count" }, "durations"));
