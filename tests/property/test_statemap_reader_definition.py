@@ -317,6 +317,8 @@ class Definition:
         if self.told.last_ns is not None:
             late = [point for point in self.told.points if point[0] >= self.told.last_ns]
             self.anomalies["event_after_end"] += len(late)
+            beyond = [time_ns for time_ns in self.prior.values() if time_ns > self.told.last_ns]
+            self.anomalies["state_after_end"] += len(beyond)
         self.told.anomalies = dict(self.anomalies)
         return self.told
 
