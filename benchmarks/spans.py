@@ -174,7 +174,8 @@ def corner(path: Path, chunks: Iterator[bytes]) -> None:
     with path.open("wb") as file:
         file.writelines(chunks)
     costs = []
-    converted_to = path.with_suffix(".spall")
+    # Chrome JSON also has asynchronous operations
+    converted_to = path.with_suffix(".chrome.json")
     for what, to in (
         (["stats"], []),
         (["info"], []),
