@@ -174,7 +174,7 @@ def drawn(page: Page) -> tuple[str, npt.NDArray[np.uint8]]:
     return by, pixels
 
 
-@pytest.mark.parametrize(("traces", "ratio"), [("recorded", 2), ("made", 1.5)])
+@pytest.mark.parametrize(("traces", "ratio"), [("recorded", 1), ("made", 1.5)])
 def test_webgl2_draws_the_same_pixels(
     request: pytest.FixtureRequest, emulated: Browser, traces: str, ratio: float
 ) -> None:
