@@ -188,7 +188,7 @@ def _print_costs(
         f" {min(each.renderer_s for each in opened):.2f} s of the renderer{boxes}"
     )
     page.evaluate(OPEN_ALL)
-    # a menu tells of its choice before it is drawn
+    # a menu says what was chosen before that is drawn
     page.wait_for_timeout(100)
     page.wait_for_selector(AT_REST, state="attached")
     for what, move in (("zoom", (STEPS, 120, 0)), ("pan", (STEPS, 0, 60))):

@@ -446,21 +446,23 @@ def summary(tree: LaneTree, asked: Asked) -> dict[str, Any]:
         return found
     if len(loops):
         shares = history.shares(loops, *part)
-        names = [None if name is None else class_of(str(name)) for name in shares.value.to_list()]
-        in_state = np.array([name is not None for name in shares.value.to_list()], np.bool_)
-        runs = np.array([name is not None and name.name == "running" for name in names], np.bool_)
-        found["loop_ns"] = int(shares.ns[in_state].sum())
-        found["running_ns"] = int(shares.ns[runs].sum())
+        found["loop_ns"] = found["running_ns"] = 0
+        for state, ns in zip(shares.value.to_list(), shares.ns.tolist(), strict=True):
+            if state is not None:
+                found["loop_ns"] += ns
+                of_class = class_of(str(state))
+                found["running_ns"] += ns if of_class and of_class.name == "running" else 0
     for block in tree.blocks.get("packed", []):
         of_requests = [
             index
             for index, lane in enumerate(block.lanes)
             if history.attributes.path(int(block.of_lane(index)[0]))[0] == REQUESTS
         ]
-        for index in of_requests:
-            first, last = block.row_offsets[index : index + 2]
-            is_own = (block.row >= first) & (block.row < last)
-            is_in = (block.start_ns < end_ns) & (block.end_ns > start_ns) & is_own
+        if of_requests:
+            is_row = np.repeat(
+                np.isin(np.arange(len(block.lanes)), of_requests), np.diff(block.row_offsets)
+            )
+            is_in = (block.start_ns < end_ns) & (block.end_ns > start_ns) & is_row[block.row]
             found["requests"] = (found["requests"] or 0) + int(np.count_nonzero(is_in))
     return found
 
