@@ -84,7 +84,10 @@ def recognises(head: bytes, name: str) -> bool:
         return False
     lines = _lines(head)
     # JSON and XML, unless it is a comm such as `[x]`.
-    if head.startswith((b"{", b"[", b"<")) and not _HEADER.fullmatch(lines[0]):
+    first = lines[0] if lines else b""
+    if first.lstrip().startswith((b"{", b"[", b"<")) and not (
+        _HEADER.fullmatch(first) or _TIMELESS.fullmatch(first)
+    ):
         return False
     return (
         b"# captured on" in head[:4096]

@@ -16,13 +16,16 @@ __all__ = ["SIGNATURES"]
 
 # The time of a sample in perf and ftrace text.
 _PERF_TIME = rb"\d\.\d{6}(?:\d{3})?:"
-_OTLP_KEY = rb'_?(?:[lL]ogs|[sS]pans)"'
+_OTLP_KEYS = (b'logs"', b'Logs"', b'spans"', b'Spans"')
 _FTRACE_TIME = (
     rb"-\d+ (?:[^\n]*\[\d{3,}\] [^\n]*|[ \t]*\d+[^\s\d:][^\s:]{3,11}[ \t]+\d*)\d\.\d{6}(?:\d{3})?:"
 )
 _FTRACE_WORDS = (b"# tracer:", b"TRACE:", b"ystem Trace", b"linuxPerfData", b"trace-data")
 _JSONL_LINES = 8
-_STRACE_LINE = rb"(?m)^[^{\n]{0,120}?(?:[a-z_0-9]\(|<\.\.\. \w+ resumed>|\+\+\+ |--- )"
+# A call, perhaps after an id, a time or an address.
+_STRACE_LINE = (
+    rb"(?m)^(?= *\d|[\[a-z_<+-])[^{\n]{0,120}?(?:[a-z_0-9]\(|<\.\.\. \w+ resumed>|\+\+\+ |--- )"
+)
 # The first line of a table has the name of a time, and something between names.
 _HEADER = (
     rb"(?i)(?=[^\n]*[,;|\t])"
@@ -73,8 +76,13 @@ def _perf(head: bytes, _: str) -> bool:
     # stacks of Go have the form of perf's
     if b"\0" in head[:4096] or head.startswith(b"goroutine "):
         return False
-    # a command's name may begin with a bracket
-    return not head.startswith((b"{", b"[", b"<")) or re.search(_PERF_TIME, head) is not None
+    # a command's name may begin with a bracket: then its line has a time, or a colon as its end
+    first = head.lstrip(b" \r\n").split(b"\n", 1)[0].rstrip()
+    return (
+        not first.startswith((b"{", b"[", b"<"))
+        or first.endswith(b":")
+        or re.search(_PERF_TIME, first) is not None
+    )
 
 
 def _ftrace(head: bytes, _: str) -> bool:
@@ -86,7 +94,7 @@ def _ftrace(head: bytes, _: str) -> bool:
 
 
 def _folded(head: bytes, name: str) -> bool:
-    first = head.lstrip().split(b"\n", 1)[0].rstrip()
+    first = head.lstrip(b" \r\n").split(b"\n", 1)[0].rstrip()
     return (b";" in head and first[-1:].isdigit()) or name.endswith((".folded", ".collapsed"))
 
 
@@ -103,7 +111,7 @@ def _jsonl(head: bytes, name: str) -> bool:
 
 def _otlp(head: bytes, _: str) -> bool:
     # JSON, or a message of protobuf, perhaps behind its length, and then perhaps compressed
-    if re.search(_OTLP_KEY, head) is not None:
+    if any(each in head for each in _OTLP_KEYS):
         return True
     delimited = head[4:5] == b"\n" or head[4:8] == b"\x28\xb5\x2f\xfd"
     return head[:1] == b"\n" or (head[:1] == b"\0" and delimited)
