@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import gc
 import os
-from concurrent.futures import CancelledError, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from itertools import count
-from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from meantime.errors import MeantimeError, MissingExtraError
@@ -175,6 +172,10 @@ def _in_processes(
     jobs: int,
     done: Callable[[int], None] | None,
 ) -> Total[ResultT]:
+    # 26 ms, and most tasks are done in this process
+    from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 - see above
+    from multiprocessing import get_context  # noqa: PLC0415 - see above
+
     waiting: dict[int, Total[ResultT]] = {}
     missing = list(range(len(inputs)))
     first = 0
@@ -207,6 +208,8 @@ def _in_processes(
 
 def _found(future: Future[Total[ResultT]]) -> Total[ResultT] | None:
     """Return a result, or None if the process died."""
+    from concurrent.futures.process import BrokenProcessPool  # noqa: PLC0415 - as above
+
     try:
         return future.result()
     except BrokenProcessPool:
@@ -270,6 +273,8 @@ def _awaited(client: Any, ask: Callable[[], Any]) -> Any:
     Raises:
         MeantimeError: If there are no workers any more, or no scheduler.
     """
+    from concurrent.futures import CancelledError  # noqa: PLC0415 - as above
+
     without = 0
     while True:
         try:

@@ -41,6 +41,19 @@ READING = {
 NOT_READING = {
     *("sql", "view", "attach", "record", "record-system", "top", "pack", "formats", "completion"),
 }
+# What takes 1 to 26 ms to import, and few questions need; and the commands that need some of it.
+SLOW = {
+    *("concurrent.futures", "csv", "decimal", "fractions", "importlib.resources", "logging"),
+    *("multiprocessing", "numpy.ma", "shutil", "string", "subprocess", "tempfile", "zipfile"),
+}
+USED = {
+    # medians of the cells
+    "heatmap": {"numpy.ma"},
+    "findings": {"numpy.ma"},
+    # directories that are deleted, and the cache
+    "build": {"shutil"},
+    "hosts": {"shutil", "tempfile"},
+}
 REPORT = """
 import os, sys
 from meantime.cli import main
@@ -71,7 +84,7 @@ def test_every_command_that_reads_is_tested() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
 @pytest.mark.parametrize("command", READING)
-def test_a_command_has_no_threads_for_linear_algebra(
+def test_a_command_has_no_threads_for_linear_algebra_and_loads_little(
     command: str, root: Path, tmp_path: Path
 ) -> None:
     if command == "check":
@@ -81,9 +94,10 @@ def test_a_command_has_no_threads_for_linear_algebra(
         for word in READING[command]
     ]
 
-    threads, _ = loaded(root, words)
+    threads, modules = loaded(root, words)
 
     assert threads == 1
+    assert modules & SLOW <= USED.get(command, set())
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -115,9 +129,21 @@ def test_recognising_an_input_imports_only_readers_that_may_read_it(root: Path) 
     _, modules = loaded(root, READING["info"])
     _, of_samples = loaded(root, ["info", SAMPLES])
 
-    others = {f"meantime.readers.{name}" for name in ("spall", "speedscope", "table", "chrome")}
-    assert modules.isdisjoint({"meantime.readers.perf", *others})
-    assert of_samples.isdisjoint({"meantime.readers.jsonl", *others})
+    _, of_spans = loaded(root, ["info", SPANS])
+
+    others = {f"meantime.readers.{name}" for name in ("spall", "speedscope", "table", "strace")}
+    chrome = "meantime.readers.chrome"
+    assert modules.isdisjoint({"meantime.readers.perf", chrome, *others})
+    assert of_samples.isdisjoint({"meantime.readers.jsonl", chrome, *others})
+    assert of_spans.isdisjoint({"meantime.readers.perf", "meantime.providers", *others})
+
+
+def test_a_flame_graph_does_not_load_what_folds_time(root: Path, tmp_path: Path) -> None:
+    _, modules = loaded(root, ["flame", SAMPLES, "-o", str(tmp_path / "OUT.svg")])
+
+    assert modules.isdisjoint(
+        {"meantime.cli.build", "meantime.query.offsets.cells", "meantime.query.offsets.gather"}
+    )
 
 
 @pytest.mark.parametrize("command", ["statemap", "info"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from meantime.cli.options import (
 )
 from meantime.errors import InputError, UsageError
 
-__all__ = ["command", "report"]
+__all__ = ["command"]
 
 _HISTORY = "history"
 _RECORDED = ("tasks", "workers")
@@ -61,7 +60,7 @@ def command(
     strict: bool,
 ) -> None:
     """Convert a trace to another format, and report what that format cannot represent."""
-    from meantime.cli.output import write  # noqa: PLC0415 - only once the command line is sound
+    from meantime.cli.output import report_lost, write  # noqa: PLC0415 - only once the command line is sound
     from meantime.views.export import export, nothing_for  # noqa: PLC0415 - as above
 
     target = _target(output, to_format, only)
@@ -72,13 +71,13 @@ def command(
     lost: Counter[str] = Counter()
     if target == _HISTORY:
         keep_history(source, output, provider=provider, lenient=lenient, strict=strict, force=force)
-        report(lost, as_json=as_json)
+        report_lost(lost, as_json=as_json)
         return
     history = load(source, lenient=lenient, strict=strict, provider=provider)
     if reason := nothing_for(history, target):
         raise InputError(source, reason)
     write(output, export(history, target, lost))
-    report(lost, as_json=as_json and output != "-")
+    report_lost(lost, as_json=as_json and output != "-")
 
 
 def _is_same_file(source: str, output: str) -> bool:
@@ -118,13 +117,3 @@ def _chosen(output: str, to: str | None, suffixes: dict[str, str]) -> str | None
     if to is not None:
         return to if to in suffixes else None
     return next((name for name, suffix in suffixes.items() if output.endswith(suffix)), None)
-
-
-def report(lost: Counter[str], *, as_json: bool = False) -> None:
-    """Print what was lost: one line each on standard error, or one JSON object."""
-    if as_json:
-        click.echo(json.dumps({"lost": {what: count for what, count in lost.items() if count}}))
-        return
-    for what, count in lost.items():
-        if count:
-            click.echo(f"not in the result: {count:,} {what}", err=True)

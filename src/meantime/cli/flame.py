@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from meantime.cli.convert import report
 from meantime.cli.inputs import expanded, import_numpy, load_joined, mapped, notify
 from meantime.cli.options import (
     file_argument,
@@ -107,7 +106,7 @@ def command(
     compared_to = None if against is None else compared_with(against)
     offsets = None if band is None else _offsets(band)
     import_numpy()
-    from meantime.cli.output import write  # noqa: PLC0415 - only once the command line is sound
+    from meantime.cli.output import report_lost, write  # noqa: PLC0415 - only once the command line is sound
     from meantime.view_functions.flame import flame  # noqa: PLC0415 - NumPy is not for --help
 
     other: Any = compared_to
@@ -134,7 +133,7 @@ def command(
         click.echo(json.dumps(view.document()))
     if output is not None and form is not None:
         write(output, view.render(form))
-        report(view.lost)
+        report_lost(view.lost)
 
 
 def _form(output: str | None, *, is_chart: bool, is_comparison: bool) -> str:

@@ -7,7 +7,6 @@ import sys
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -209,6 +208,8 @@ def command(
     if form == "findings":
         return
     if form == "terminal":
+        from shutil import get_terminal_size  # noqa: PLC0415 - its archives take 4 ms to import
+
         width, _ = get_terminal_size()
         chunks: Iterable[bytes] = view.terminal(width, color=is_styled(sys.stdout))
     else:

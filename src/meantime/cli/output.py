@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import sys
@@ -9,15 +10,18 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING
 
+import click
+
 from meantime.errors import InputError, MeantimeError, OutputError
 from meantime.files import whole_file
 from meantime.stores import is_there, is_url, put_directory, put_file
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
 
-__all__ = ["replacing", "result_file", "write", "written_locally"]
+__all__ = ["replacing", "report_lost", "result_file", "write", "written_locally"]
 
 
 def write(path: str, chunks: Iterable[bytes]) -> None:
@@ -25,6 +29,16 @@ def write(path: str, chunks: Iterable[bytes]) -> None:
     with result_file(path) as file:
         for chunk in chunks:
             file.write(chunk)
+
+
+def report_lost(lost: Counter[str], *, as_json: bool = False) -> None:
+    """Print what is not in a result: one line each on standard error, or one JSON object."""
+    if as_json:
+        click.echo(json.dumps({"lost": {what: count for what, count in lost.items() if count}}))
+        return
+    for what, count in lost.items():
+        if count:
+            click.echo(f"not in the result: {count:,} {what}", err=True)
 
 
 @contextmanager

@@ -372,9 +372,13 @@ def _interval_columns(
 
     def made() -> Iterator[dict[str, Column]]:
         for batch in batches:
-            columns = {"path": paths.of(batch.quark), **batch.columns()}
-            del columns["quark"]
-            yield {**columns, "tag": Coded(batch.tag, tags)}
+            yield {
+                "path": paths.of(batch.quark),
+                "start_ns": batch.start_ns,
+                "end_ns": batch.end_ns,
+                "value": batch.value,
+                "tag": Coded(batch.tag, tags),
+            }
 
     return ColumnBatches(made, kinds)
 

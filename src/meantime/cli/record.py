@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -129,7 +128,7 @@ def _pack(path: str, packed: str) -> None:
         write(packed, pack(Path(path), Packed()))
     except MeantimeError as error:
         raise OutputError(f"{error}; the recording is in {path}") from None
-    shutil.rmtree(path)
+    _delete(path)
 
 
 def _recorded(words: tuple[str, ...], path: str, options: Options, given: dict[str, Any]) -> int:
@@ -145,10 +144,12 @@ def _recorded(words: tuple[str, ...], path: str, options: Options, given: dict[s
 
     # whatever else has this name is not deleted, and refused below
     if given["force"] and (Path(path) / "recording.json").is_file():
-        if shutil.which(words[0]) is None:
+        from shutil import which  # noqa: PLC0415 - its archives take 4 ms to import
+
+        if which(words[0]) is None:
             # before the recording that is there is lost for nothing
             raise MeantimeError(f"{words[0]}: cannot be run; {path} is unchanged")
-        shutil.rmtree(path)
+        _delete(path)
     try:
         session.create(path, list(words))
     except OSError as error:
@@ -158,8 +159,14 @@ def _recorded(words: tuple[str, ...], path: str, options: Options, given: dict[s
             words, environment(path, options, follow=not given["no_follow"], base=os.environ)
         )
     except OSError as error:
-        shutil.rmtree(path)
+        _delete(path)
         raise MeantimeError(f"{words[0]}: {error.strerror}") from error
+
+
+def _delete(path: str) -> None:
+    from shutil import rmtree  # noqa: PLC0415 - as above
+
+    rmtree(path)
 
 
 def open_page(path: str) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
-from decimal import Decimal
 from itertools import chain, islice
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -163,6 +161,8 @@ def _headed(batches: Rows) -> tuple[dict[str, Any], Iterator[Sequence[Any]]]:
 
 
 def _print_csv(batches: Rows) -> None:
+    import csv  # noqa: PLC0415 - only for this form
+
     first, rows = _headed(batches)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(first)
@@ -197,6 +197,8 @@ def _json(value: object) -> str:
 
 def _plain(value: object) -> int | str:
     """Return an SQL value for JSON: whole decimals become integers, others text."""
+    from decimal import Decimal  # noqa: PLC0415 - few results have one
+
     return int(value) if isinstance(value, Decimal) and value == int(value) else str(value)
 
 

@@ -23,8 +23,8 @@ from meantime.columns import distinct
 from meantime.errors import MeantimeError, UsageError
 from meantime.history.samples import ALL_EVENTS
 from meantime.query.durations import span_statistics
-from meantime.query.offsets.gather import events
 from meantime.query.parts import extent_of
+from meantime.query.sample_units import events
 from meantime.query.threads import thread_quarks
 from meantime.query.trees import amount, by_name
 from meantime.units import format_ns

@@ -7,8 +7,7 @@ import shlex
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from meantime.columns import distinct
 from meantime.query.sampled_states import has_sampled_states
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def _found(history: History, name: str, stem: str) -> Iterator[tuple[str, str]]:
 
 def _pair(points: Points) -> str:
     """Return the events of a log that are a begin and its ends, as --pair has them; or nothing."""
-    codes = np.unique(points.name.codes).tolist()[:_MOST_NAMES]
+    codes = distinct(points.name.codes).tolist()[:_MOST_NAMES]
     names = [points.name.names[code] for code in codes if code >= 0]
     for begin in names:
         match = _BEGINS.fullmatch(begin)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.columns import distinct
 from meantime.kernels.gather import join_parts
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def _windows(
     ends = offsets + lengths
     far = np.flatnonzero(offsets[1:] - np.maximum.accumulate(ends)[:-1] > _GAP_BYTES) + 1
     # texts that were added are behind the source, and are read apart from it
-    borders = np.union1d(far, [np.searchsorted(offsets, text.source_bytes), len(offsets)])
+    added, end = int(np.searchsorted(offsets, text.source_bytes)), len(offsets)
+    borders = distinct(np.append(far, [added, end]))
     first = 0
     for border in borders.tolist():
         while first < border:

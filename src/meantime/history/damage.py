@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.columns import distinct
 from meantime.errors import InputError
 from meantime.history.segment import segment_of_changes
 
@@ -137,7 +138,7 @@ def without(
     if quarks is None:
         # those that never changed before have no state anyway
         before = [_runs(each) for each in segments[:index]]
-        quarks = np.unique(np.concatenate([np.empty(0, np.int32), *before]))
+        quarks = distinct(np.concatenate([np.empty(0, np.int32), *before]))
     unknown = np.setdiff1d(quarks, known[known_ns == start_ns])
     if not len(unknown) and not len(known):
         # a segment has at least one run

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.attribute_paths import VALUE, location_path
-from meantime.columns import ranked
+from meantime.columns import distinct, ranked
 from meantime.errors import InputError, UsageError
 from meantime.history.batches import Border
 from meantime.history.builder import HistoryBuilder
@@ -221,7 +221,7 @@ class _Tables:
         """Return the attributes of these entities' numeric values, creating those missing."""
         more = len(self.quark_of) - len(self._magnitude_of)
         self._magnitude_of = np.append(self._magnitude_of, np.full(more, -1, np.int32))
-        for entity in np.unique(entities[self._magnitude_of[entities] < 0]).tolist():
+        for entity in distinct(entities[self._magnitude_of[entities] < 0]).tolist():
             quark = self._builder.quark(VALUE, parent=int(self.quark_of[entity]))
             self._magnitude_of[entity] = quark
         return self._magnitude_of[entities]

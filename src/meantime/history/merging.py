@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meantime.columns import distinct
 from meantime.history.event_rows import sorted_rows
 from meantime.kernels import gather, nest
 
@@ -185,7 +186,7 @@ class SpanMerge:
         """Return the spans of threads with few spans."""
         parts = []
         where, begins, ends = self._where[pieces], self._first[pieces], self._last[pieces]
-        for index in np.unique(where).tolist():
+        for index in distinct(where).tolist():
             block = self._blocks[index]
             ours = where == index
             begin, end = int(begins[ours].min()), int(ends[ours].max())

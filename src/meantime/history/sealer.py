@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from meantime.columns import distinct
 from meantime.history.chain import SegmentChain
 from meantime.history.changes import Changes, TypedChanges
 from meantime.history.extremes import Extremes
@@ -228,7 +229,7 @@ class Sealer:
         self.needs_new_log = False
         rows = np.arange(0 if new_log else tail.logged_rows, tail.rows)
         if not new_log:
-            rows = np.append(np.unique(tail.redo[: tail.redo_rows]), rows)
+            rows = np.append(distinct(tail.redo[: tail.redo_rows]), rows)
         tail.logged_rows, tail.redo_rows = tail.rows, 0
         new = late.since_logged()
         if self.sink:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from meantime.attribute_paths import CALLBACKS, REQUESTS, TASKS, task_process
-from meantime.columns import named
+from meantime.columns import distinct, named
 from meantime.errors import MeantimeError
 from meantime.history.host_parts import HostPart, host_parts
 from meantime.names import without_addresses
@@ -323,7 +323,7 @@ class _Spent:
     def _codes(self, batch: Intervals, kept: npt.NDArray[np.bool_]) -> Int64s:
         column = named(batch.value)
         code_of = np.full(len(column.names) + 1, -1, np.int64)
-        for code in np.unique(column.codes[kept]).tolist():
+        for code in distinct(column.codes[kept]).tolist():
             name = column.names[code]
             code_of[code] = self._states.of(_RUNNABLE if name in _READY else name)
         return code_of[column.codes[kept]]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from meantime.attributes import format_path, parse_pattern
+from meantime.columns import distinct
 from meantime.errors import AttributeNotFound, UsageError
 from meantime.extent import parse_handle
 from meantime.query.parts import extent_of
@@ -127,7 +128,7 @@ def choose_lanes(history: History, patterns: Sequence[str]) -> Int32s:
         if not len(chosen):
             raise UsageError(f"{pattern} has no lanes of states, spans or samples")
         found.append(chosen)
-    return np.unique(np.concatenate(found)).astype(np.int32)
+    return distinct(np.concatenate(found)).astype(np.int32)
 
 
 def matching_quarks(history: History, pattern: str) -> Int32s:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.attribute_paths import host_and_path
+from meantime.columns import distinct
 from meantime.history.host_parts import host_parts
 from meantime.query.lifetimes import has_state, intervals_between, lifetimes
 
@@ -65,7 +66,7 @@ def idle_ns(
 def _idle_ns(history: History, quarks: Int32s, edges_ns: Int64s, lost: Int64s) -> Int64s:
     """Return how long ascending attributes were idle in each bin, outside of the lost ranges."""
     low, high = int(edges_ns[0]), int(edges_ns[-1])
-    cuts = np.unique(np.concatenate([edges_ns, np.clip(lost.ravel(), low, high)]))
+    cuts = distinct(np.concatenate([edges_ns, np.clip(lost.ravel(), low, high)]))
     before = np.zeros(len(cuts), np.int64)
     lived = lifetimes(history, quarks).within(low, high)
     for batch in intervals_between(history, quarks, low, high):

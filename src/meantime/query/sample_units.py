@@ -1,17 +1,32 @@
-"""What the weights of samples count."""
+"""Which events samples are of, and what their weights count."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from meantime.columns import distinct
+from meantime.history.samples import ALL_EVENTS
 
 if TYPE_CHECKING:
+    from meantime.history.history import History
     from meantime.history.samples import SampleTable
 
-__all__ = ["sample_unit"]
+__all__ = ["events", "sample_unit"]
 
 _IN_TIME = {"wall", "cpu-clock", "task-clock", "on-cpu", "off-cpu"}
+
+
+def events(history: History) -> dict[str, int]:
+    """Return how many samples there are of each event, the most frequent first."""
+    event = history.samples(event=ALL_EVENTS).event
+    codes, counts = np.unique(event.codes, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    return {
+        event.names[code]: int(count)
+        for code, count in zip(codes[order], counts[order], strict=True)
+    }
 
 
 def sample_unit(samples: SampleTable) -> str:

@@ -21,6 +21,7 @@ from meantime.attribute_paths import (
     thread_path,
 )
 from meantime.clocks import Clock
+from meantime.columns import distinct
 from meantime.kernels import linux_records, nest
 from meantime.readers.matching import Begins, Ends, close_spans
 from meantime.readers.switches import thread_paths_of
@@ -115,9 +116,7 @@ def marks_of(
     if not len(rows):
         return
     is_mark = rows["kind"] == linux_records.MARK
-    parsed = {
-        code: _parsed(found.names[code]) for code in np.unique(rows["name"][is_mark]).tolist()
-    }
+    parsed = {code: _parsed(found.names[code]) for code in distinct(rows["name"][is_mark]).tolist()}
     # by code of a text, the letter of its mark
     letter = np.zeros(len(found.names) + 1, np.uint8)
     for code, mark in parsed.items():
@@ -187,7 +186,7 @@ class _Marks:
         """Return the entity of each row's thread."""
         codes = np.full(len(self._found.tids) + 1, -1, np.int32)
         known = thread_paths_of(self._trace)
-        for thread in np.unique(rows["thread"]).tolist():
+        for thread in distinct(rows["thread"]).tolist():
             tid = int(self._found.tids[thread]) if thread >= 0 else 0
             codes[thread] = self._found.paths.code(known.get(str(tid), thread_path(tid)))
         return np.asarray(codes[rows["thread"]], np.int32)
@@ -195,7 +194,7 @@ class _Marks:
     def _names(self, rows: npt.NDArray[np.void]) -> npt.NDArray[np.int32]:
         """Return the code of the name of each row."""
         codes = np.full(len(self._found.names), -1, np.int32)
-        for code in np.unique(rows["name"]).tolist():
+        for code in distinct(rows["name"]).tolist():
             mark = self._parsed.get(code)
             name = self._found.names[code] if mark is None else mark.name
             codes[code] = self._found.values.code(name)
@@ -291,7 +290,7 @@ class _Marks:
         rows = rows[np.argsort(rows["time_ns"], kind="stable")]
         entity = np.full(len(self._found.names), -1, np.int32)
         value = np.zeros(len(self._found.names), np.int64)
-        for code in np.unique(rows["name"]).tolist():
+        for code in distinct(rows["name"]).tolist():
             mark = self._parsed[code]
             entity[code] = self._found.paths.code(counter_path(mark.pid, mark.name, "value"))
             value[code] = int(mark.value)

@@ -7,7 +7,6 @@ People share pages without knowing that these are in them, so readers copy them 
 from __future__ import annotations
 
 import json
-from string import ascii_lowercase, ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,7 +41,8 @@ PRIVATE_NAMES = (
     *("rpc.request.metadata", "rpc.response.metadata", "setcookie", "token"),
 )
 _NAMES = frozenset(PRIVATE_NAMES)
-_PLAIN = str.maketrans(ascii_uppercase, ascii_lowercase, "-_")
+_CAPITALS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_PLAIN = str.maketrans(_CAPITALS, _CAPITALS.lower(), "-_")
 
 
 def is_private(name: str) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from meantime.attribute_paths import STATUS, thread_path
-from meantime.columns import Interner
+from meantime.columns import Interner, distinct
 from meantime.errors import InputError
 from meantime.kernels import varints
 from meantime.readers.contract import lazy_trace
@@ -186,7 +186,7 @@ class _Reading:
 
     def _thread_codes(self, tids: Int64s) -> Int32s:
         trace = self._trace
-        for tid in np.unique(tids).tolist():
+        for tid in distinct(tids).tolist():
             if tid in self._codes:
                 continue
             pid, name = self._threads.get(tid, (None, ""))
@@ -265,7 +265,7 @@ class _Reading:
         paths = Interner(trace.paths)
         thread = self._thread_codes(tid)
         entity = {
-            code: paths.code((*trace.paths[code], STATUS)) for code in np.unique(thread).tolist()
+            code: paths.code((*trace.paths[code], STATUS)) for code in distinct(thread).tolist()
         }
         lane_states = tuple(State(name, row, color) for row, (name, color) in enumerate(_STATES))
         trace.lanes.append(

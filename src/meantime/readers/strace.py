@@ -17,7 +17,7 @@ import numpy as np
 
 from meantime.attribute_paths import STATUS, process_path, thread_path
 from meantime.clocks import Clock
-from meantime.columns import Interner
+from meantime.columns import Interner, distinct
 from meantime.errors import InputError
 from meantime.kernels import strace
 from meantime.readers.contract import MOST_BATCH_ROWS, lazy_trace
@@ -361,7 +361,7 @@ class _Making:
                 )
         states = [_NOT_IN_A_CALL, *(group.name for group in _GROUPS)]
         colors = [_NOT_IN_A_CALL_COLOR, *(group.color for group in _GROUPS)]
-        met = {_OF_CALL.get(self._names[code], _OTHER) for code in np.unique(self._calls["name"])}
+        met = {_OF_CALL.get(self._names[code], _OTHER) for code in distinct(self._calls["name"])}
         legend = tuple(
             State(name, value, color)
             for value, (name, color) in enumerate(zip(states, colors, strict=True))
@@ -385,7 +385,7 @@ class _Making:
         calls = calls[kept] if not kept.all() else calls
         code_of = np.full(len(self._names), -1, np.int32)
         group_of = np.full(len(self._names), -1, np.int32)
-        used = np.unique(calls["name"]).tolist()
+        used = distinct(calls["name"]).tolist()
         for name in used:
             code_of[name] = self._values.code(self._names[name])
             group_of[name] = self._group_of(name)

@@ -11,10 +11,9 @@ import numpy as np
 
 from meantime.errors import InputError, UsageError
 from meantime.query.offsets.band import samples_in_band, samples_of_names
-from meantime.query.offsets.gather import events, grouped
 from meantime.query.parts import extent_of, part_of
 from meantime.query.roots import sample_names, with_roots
-from meantime.query.sample_units import sample_unit
+from meantime.query.sample_units import events, sample_unit
 from meantime.query.stacks import difference, gone, sample_tree
 from meantime.query.threads import thread_quarks
 from meantime.query.trees import call_tree
@@ -269,6 +268,8 @@ class _Counting:
         names = self.isolated or self.excluded
         if not names:
             return samples
+        from meantime.query.offsets.gather import grouped  # noqa: PLC0415 - 10 ms, for few graphs
+
         groups = grouped(history, samples, self.by)
         try:
             return samples_of_names(samples, groups, names, are_left_out=not self.isolated)

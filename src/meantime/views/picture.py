@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from base64 import b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -55,6 +54,8 @@ class Picture:
             raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
     def _repr_html_(self) -> str:
+        from base64 import b64encode  # noqa: PLC0415 - for notebooks only
+
         # a separate document, since a notebook does not run scripts in its output
         file = b64encode(b"".join(self.render("svg"))).decode()
         return (

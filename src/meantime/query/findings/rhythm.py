@@ -16,6 +16,7 @@ import numpy as np
 from meantime.columns import distinct
 from meantime.query.findings.finding import FILE, Finding, text_of_ns, times
 from meantime.query.findings.outliers import FEWEST, Usual
+from meantime.query.sample_units import events
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,7 +112,7 @@ def _activity(scope: Scope) -> _Activity | None:
     if not _FEWEST_EVENTS <= count <= _MOST_SPANS:
         return None
     from meantime.query.offsets.fold import Fold  # noqa: PLC0415 - as above
-    from meantime.query.offsets.gather import Choice, events, offset_map  # noqa: PLC0415 - as above
+    from meantime.query.offsets.gather import Choice, offset_map  # noqa: PLC0415 - as above
     from meantime.query.offsets.sampling_interval import is_tracepoint  # noqa: PLC0415 - as above
 
     if samples:

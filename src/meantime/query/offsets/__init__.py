@@ -1,39 +1,61 @@
-"""Time folded by a period: what happens at which offset of each second, minute or day."""
+"""Time folded by a period: what happens at which offset of each second, minute or day.
 
-from __future__ import annotations
+Each submodule is imported when a name of it is first used: a map needs nothing that finds periods.
+"""
 
-from meantime.query.offsets.band import samples_in_band, samples_of_event
-from meantime.query.offsets.cells import Cells, CellsBuilder, merge_cells
-from meantime.query.offsets.finder import find
-from meantime.query.offsets.finding import Finding
-from meantime.query.offsets.fold import Fold
-from meantime.query.offsets.gather import BY, Choice, events, kind_of, of_event, offset_map
-from meantime.query.offsets.map import Kind, OffsetMap, Source, Value
-from meantime.query.offsets.stack_cells import StackCells
-from meantime.query.offsets.streaming import SampleStream
-from meantime.query.ranges import Range, union
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from meantime.query.offsets.band import samples_in_band
+    from meantime.query.offsets.cells import Cells, CellsBuilder, merge_cells
+    from meantime.query.offsets.finder import find
+    from meantime.query.offsets.finding import Finding
+    from meantime.query.offsets.fold import Fold
+    from meantime.query.offsets.gather import Choice, offset_map
+    from meantime.query.offsets.map import OffsetMap, Source, Value
+    from meantime.query.offsets.stack_cells import StackCells
+    from meantime.query.offsets.streaming import SampleStream
 
 __all__ = [
-    "BY",
     "Cells",
     "CellsBuilder",
     "Choice",
     "Finding",
     "Fold",
-    "Kind",
     "OffsetMap",
-    "Range",
     "SampleStream",
     "Source",
     "StackCells",
     "Value",
-    "events",
     "find",
-    "kind_of",
     "merge_cells",
-    "of_event",
     "offset_map",
     "samples_in_band",
-    "samples_of_event",
-    "union",
 ]
+
+_HOMES = {
+    "Cells": "cells",
+    "CellsBuilder": "cells",
+    "Choice": "gather",
+    "Finding": "finding",
+    "Fold": "fold",
+    "OffsetMap": "map",
+    "SampleStream": "streaming",
+    "Source": "map",
+    "StackCells": "stack_cells",
+    "Value": "map",
+    "find": "finder",
+    "merge_cells": "cells",
+    "offset_map": "gather",
+    "samples_in_band": "band",
+}
+
+
+if not TYPE_CHECKING:
+    # Hidden from type checkers: they would accept any name as an attribute of this module.
+
+    def __getattr__(name: str) -> object:
+        if name in _HOMES:
+            return getattr(import_module(f"meantime.query.offsets.{_HOMES[name]}"), name)
+        raise AttributeError(f"module 'meantime.query.offsets' has no attribute {name!r}")

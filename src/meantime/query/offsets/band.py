@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from meantime.history.samples import SampleTable
     from meantime.query.ranges import Range
 
-__all__ = ["samples_in_band", "samples_of_event", "samples_of_names"]
+__all__ = ["samples_in_band", "samples_of_names"]
 
 
 def samples_in_band(samples: SampleTable, band_ns: Range, period_ns: int) -> SampleTable:
@@ -36,11 +36,6 @@ def samples_in_band(samples: SampleTable, band_ns: Range, period_ns: int) -> Sam
     after, before = offset_ns >= low_ns, offset_ns < high_ns
     inside = after & before if low_ns < high_ns else after | before
     return samples.rows(np.flatnonzero(inside))
-
-
-def samples_of_event(samples: SampleTable, event: str) -> SampleTable:
-    """Return the samples of one event."""
-    return samples.of_event(event)
 
 
 def samples_of_names(

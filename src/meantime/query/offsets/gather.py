@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from meantime.query.offsets.map import Kind, Value
     from meantime.query.ranges import Range
 
-__all__ = ["BY", "Choice", "events", "grouped", "kind_of", "of_event", "offset_map"]
+__all__ = ["BY", "Choice", "grouped", "kind_of", "of_event", "offset_map"]
 
 BY = ("name", "thread", "process", "cpu", "event", "host", "state", "tag:FIELD")
 
@@ -108,17 +108,6 @@ def kind_of(history: History, choice: Choice) -> Kind:
     if len(history.samples()):
         return "samples"
     return "spans" if len(history.spans()) else "states"
-
-
-def events(history: History) -> dict[str, int]:
-    """Return how many samples there are of each event, the most frequent first."""
-    event = history.samples(event=ALL_EVENTS).event
-    codes, counts = np.unique(event.codes, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    return {
-        event.names[code]: int(count)
-        for code, count in zip(codes[order], counts[order], strict=True)
-    }
 
 
 def of_event(samples: SampleTable, event: str) -> npt.NDArray[np.bool_]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.columns import distinct
 from meantime.kernels.heat import middle, strengths
 from meantime.query.offsets.spectrum import FIRST_HARMONICS, HARMONICS, Spectrum
 
@@ -215,7 +216,7 @@ def _multiplied(positions: Float64s, period: float, sight: Sight) -> float | Non
     for times in _STEPS:
         if 4 * times * period <= sight.cells and _are_unlike(positions, period, times):
             # Sampling hits runs of a sample or two in every such cycle or in none.
-            runs = len(np.unique(np.floor(positions / period)))
+            runs = len(distinct(np.floor(positions / period)))
             short = period <= 2 * HARMONICS and len(positions) <= 1.5 * runs
             if short and sight.meets(times * period):
                 continue
@@ -260,7 +261,7 @@ def _is_sound(positions: Float64s, period: float, sight: Sight) -> bool:
 def _is_seen_often(positions: Float64s, period: float, cells: int) -> bool:
     """Return whether there are enough runs: a few long ones always fit some long period."""
     cycle, within = np.divmod(positions - _start(positions, period), period)
-    if len(np.unique(cycle)) < _FEWEST_CYCLES:
+    if len(distinct(cycle)) < _FEWEST_CYCLES:
         return False
     return cells / period > 3 * _FEWEST_CYCLES or float(within.std()) < 0.07 * period
 
@@ -288,7 +289,7 @@ def _fitted(positions: Float64s, period: float) -> tuple[float, float]:
         centred = cycle - cycle.mean()
         slope = float((centred * at).sum() / (centred**2).sum())
         left = at - at.mean() - slope * centred
-        runs = len(np.unique(cycle))
+        runs = len(distinct(cycle))
         # The cells of one cycle are not independent, so the number of cycles counts; the second
         # term is the rounding of times to cells.
         error = float(np.sqrt((left**2).mean() / runs) / centred.std() + 0.5 / np.ptp(cycle))

@@ -10,9 +10,10 @@ from meantime.columns import distinct
 from meantime.errors import InputError, UsageError
 from meantime.extent import Extent
 from meantime.history.samples import ALL_EVENTS
-from meantime.query.offsets.gather import events, kind_of, of_event, offset_map
+from meantime.query.offsets.gather import kind_of, of_event, offset_map
 from meantime.query.offsets.streaming import SampleStream
 from meantime.query.parts import extent_of
+from meantime.query.sample_units import events
 from meantime.service_spans import SERVICE
 
 if TYPE_CHECKING:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.columns import distinct
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -97,7 +99,7 @@ def regular_stops(ranges: Sequence[Range], *, fewest: int = _FEWEST_REGULAR) -> 
     if len(ranges) < fewest:
         return None
     middles = np.array(ranges, np.float64).mean(axis=1)
-    for distance in np.unique(np.quantile(np.diff(middles), [0.25, 0.5], method="nearest")):
+    for distance in distinct(np.quantile(np.diff(middles), [0.25, 0.5], method="nearest")):
         for anchor in middles[:3]:
             found = _regular(ranges, middles, float(distance), float(anchor), fewest)
             if found is not None:
@@ -141,7 +143,7 @@ def _regular(
         left = np.abs(middles - first - cycle * period)
         near = left <= max(_APART_CELLS, _OFF_BEAT * period)
     chosen, cycles = np.flatnonzero(near), cycle[near]
-    present = len(np.unique(cycles))
+    present = len(distinct(cycles))
     if present < len(cycles) or present < _NEARLY_ALL * (np.ptp(cycles) + 1):
         return None
     if len(chosen) < max(fewest, _NEARLY_ALL * len(ranges)):

@@ -9,6 +9,7 @@ import numpy as np
 
 from meantime.attribute_paths import is_idle_task, process_id
 from meantime.attributes import entity_name
+from meantime.columns import distinct
 from meantime.query.offsets.cells import CellsBuilder
 from meantime.query.offsets.map import OffsetMap, Source
 from meantime.query.offsets.sampling_interval import interval_ns
@@ -99,7 +100,7 @@ class SampleStream:
             self._event_at = np.append(self._event_at, more)
         found = self._event_at[event]
         if (found < 0).any():
-            for code in np.unique(event[found < 0]).tolist():
+            for code in distinct(event[found < 0]).tolist():
                 self._event_at[code] = len(self._events)
                 self._events.append(code)
             found = self._event_at[event]

@@ -15,7 +15,6 @@ from meantime.readers.chrome.entities import Entities
 from meantime.readers.chrome.header import read_header
 from meantime.readers.chrome.metadata import read_metadata
 from meantime.readers.chrome.phases import DEFAULT_ID, FAULTS, KINDS, ODDITIES
-from meantime.readers.chrome.profiles import read_profiles
 from meantime.readers.chrome.program import program_of
 from meantime.readers.chrome.records import RecordRows, read_points, read_records
 from meantime.readers.chrome.spans import SpanRows
@@ -164,10 +163,13 @@ class _Reading:
         if program := program_of(trace.facts, trace.names.values()):
             trace.facts.setdefault("program", program)
         yield from read_records(records)
-        samples = read_profiles(records, top, self._text)
-        if samples is not None:
-            self._reach(samples.time_ns)
-            yield samples
+        if len(records.rows("PI")) or any(key == b"samples" for key, _, _ in top):
+            from meantime.readers.chrome.profiles import read_profiles  # noqa: PLC0415 - few have one
+
+            samples = read_profiles(records, top, self._text)
+            if samples is not None:
+                self._reach(samples.time_ns)
+                yield samples
         # metadata may have no time, which is then stored as 0
         self._reach(records.time_ns[~records.is_phase("M")])
         trace.bounds = self._bounds

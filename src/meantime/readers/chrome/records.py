@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from meantime.attribute_paths import GLOBAL
+from meantime.columns import distinct
 from meantime.readers.chrome.asynchronous import read_async
 from meantime.readers.chrome.counters import read_counters
 from meantime.readers.chrome.flows import read_flows
@@ -141,7 +142,7 @@ class RecordRows:
         names, trace = self._tables[0], self._tables[3]
         rows = np.flatnonzero(phase == ord("I"))
         texts = names.map_or_empty(columns["name"][rows])
-        profiles = [code for code in np.unique(texts).tolist() if trace.values[code] in PROFILES]
+        profiles = [code for code in distinct(texts).tolist() if trace.values[code] in PROFILES]
         # what they profile is read at the end too, as from events of the profiles' own phase
         rows = rows[np.isin(texts, profiles)]
         phase[rows] = ord("P")
@@ -194,7 +195,7 @@ def read_points(records: Records) -> Iterator[Batch]:
     whole, process = reach == ord("g"), reach == ord("p")
     if whole.any():
         entity[whole] = records.entities.code((GLOBAL,))
-    for code in np.unique(thread[process]):
+    for code in distinct(thread[process]):
         entity[process & (thread == code)] = records.entities.process(int(code))
     on_thread = ~(whole | process)
     entity[on_thread] = records.entities.threads(thread[on_thread])

@@ -23,7 +23,7 @@ from meantime.attribute_paths import (
     thread_path,
 )
 from meantime.clocks import Clock
-from meantime.columns import Interner
+from meantime.columns import Interner, distinct
 from meantime.errors import InputError
 from meantime.kernels.jfr import Op, StackRows, objects, times
 from meantime.readers.contract import lazy_trace
@@ -650,7 +650,7 @@ class _Reading:
             entities = self._threads(events, thread_at)
             groups = {
                 each: f"{group} of {self._trace.names.get(each, self._trace.paths[each][-1])}"
-                for each in np.unique(entities[entities >= 0]).tolist()
+                for each in distinct(entities[entities >= 0]).tolist()
             }
         for name, _, below in (each.partition(".") for each in wanted):
             values = self._counted(events, name, below)

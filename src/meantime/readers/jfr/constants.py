@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meantime.columns import distinct
 from meantime.kernels.jfr import Op
 from meantime.readers.jfr.chunks import INTEGERS, Type
 
@@ -147,7 +148,7 @@ class Constants:
         if known is None:
             known = self._methods[number] = np.full(len(pool.keys) + 1, _NOT_KNOWN, np.int32)
         rows = pool.rows(keys)
-        new = np.unique(rows[known[rows] == _NOT_KNOWN])
+        new = distinct(rows[known[rows] == _NOT_KNOWN])
         if len(new):
             index = self.type(number).index
             parts = []

@@ -10,6 +10,7 @@ import numpy as np
 
 from meantime.attribute_paths import ASYNC_PATTERN, STATUS, async_path, is_async, process_path
 from meantime.clocks import Clock
+from meantime.columns import distinct
 from meantime.readers.nsys.codes import Codes, launch_key
 from meantime.readers.nsys.database import LAST_NS, MISSING, Tables, columns_of
 from meantime.readers.nsys.streams import KERNELS, TABLES, Streams
@@ -234,7 +235,7 @@ class Reading:
             "SCHED_EVENTS", ["start", "globalTid", "cpu", "isSchedIn"]
         ):
             entity = self._status_codes(tid)
-            for each in np.unique(cpu[is_in > 0]).tolist():
+            for each in distinct(cpu[is_in > 0]).tolist():
                 if each not in tags:
                     tags[each] = len(self._trace.tags)
                     self._trace.tags.append({"cpu": each})
@@ -253,7 +254,7 @@ class Reading:
 
     def _status_codes(self, tids: Int64s) -> Int32s:
         codes = self._codes.thread_codes(tids)
-        for each in np.unique(codes).tolist():
+        for each in distinct(codes).tolist():
             if each not in self._statuses:
                 self._statuses[each] = self._codes.paths.code((*self._trace.paths[each], STATUS))
         return np.array([self._statuses[each] for each in codes.tolist()], np.int32)

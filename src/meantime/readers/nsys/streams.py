@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from meantime.attribute_paths import STATUS
+from meantime.columns import distinct
 from meantime.readers.contract import MOST_BATCH_ROWS
 from meantime.readers.nsys.codes import combinations, launch_key
 from meantime.readers.nsys.database import MISSING
@@ -173,7 +174,7 @@ class Streams:
         names = [name for name, _ in (*_DEVICE_STATES, _IDLE)]
         codes = np.array([*map(self._codes.values.code, names), -1], np.int32)
         statuses = np.zeros(len(self._trace.paths), np.int32)
-        for each in np.unique(of).tolist():
+        for each in distinct(of).tolist():
             statuses[each] = self._codes.paths.code((*self._trace.paths[each], STATUS))
         for first in range(0, len(time_ns), MOST_BATCH_ROWS):
             part = slice(first, first + MOST_BATCH_ROWS)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from meantime.columns import Interner
+from meantime.columns import Interner, distinct
 from meantime.errors import InputError
 from meantime.kernels import linux_records, perfetto
 from meantime.process_roles import fact_name
@@ -324,7 +324,7 @@ class Reading:
             return [], None
         scanner = self._scanner
         # nothing has the trace's clock: the one that all times count is as good
-        is_alone = len(waiting) == len(time_ns) and len(np.unique(waiting["clock"])) == 1
+        is_alone = len(waiting) == len(time_ns) and len(distinct(waiting["clock"])) == 1
         kept = np.ones(len(time_ns), np.bool_)
         for row, clock, _ in waiting.tolist():
             converted_ns = scanner.converted(clock, int(time_ns[row]))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.columns import distinct
 from meantime.kernels.record_kinds import KINDS
 from meantime.providers.tasks import STATES
 
@@ -118,7 +119,7 @@ class Children:
         """
         waiting = self._wakes
         # what a child itself waited for replaces its waits first
-        for depth in np.unique(waiting[3])[::-1].tolist():
+        for depth in distinct(waiting[3])[::-1].tolist():
             of_depth = waiting[:, waiting[3] == depth]
             rows, is_open = _replaced(rows, *of_depth[:3], final=final)
             others = self._wakes[:, self._wakes[3] != depth]

@@ -17,6 +17,7 @@ from meantime.attribute_paths import (
     task_names,
     thread_path,
 )
+from meantime.columns import distinct
 from meantime.kernels.record_kinds import KINDS
 from meantime.kernels.tasks import CALLBACK, COUNTER, PROCESS, REQUEST, SAMPLED, TASK, TEST
 from meantime.providers.tasks import GROUPS, lane_of
@@ -105,7 +106,7 @@ class Entities:
             self._task_names.clear()
 
     def _add_lanes(self, what: Int64s) -> None:
-        new = {GROUPS[kind] for kind in np.unique(what).tolist() if kind in GROUPS} - self._lanes
+        new = {GROUPS[kind] for kind in distinct(what).tolist() if kind in GROUPS} - self._lanes
         if new:
             self._lanes |= new
             groups = [lane_of(each) for each in GROUPS.values() if each in self._lanes]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.anomalies import Anomalies
+from meantime.columns import distinct
 from meantime.kernels.record_kinds import KINDS
 from meantime.kernels.records import count
 from meantime.kernels.tasks import BLOCKED_AFTER_NS, CALLBACK, TASK
@@ -325,7 +326,7 @@ class LiveActivity:
         by_site = (what == TASK) | (what == CALLBACK)
         for kind in (TASK, CALLBACK):
             of_kind = what == kind
-            for tag in np.unique(location[of_kind]).tolist():
+            for tag in distinct(location[of_kind]).tolist():
                 known = self._replay.locations.all[tag] if tag >= 0 else None
                 site = "" if known is None else known.site if kind == TASK else known.code
                 group = self.activity.group((GROUPS[kind], site or "unknown"))

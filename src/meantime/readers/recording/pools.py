@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from meantime.attribute_paths import COUNTER_PATTERN
+from meantime.columns import distinct
 from meantime.kernels.record_kinds import KINDS
 from meantime.trace import Counters, LaneDeclaration
 
@@ -85,7 +86,7 @@ class PoolCounters:
 
         # the records of each item in order of time, after one that represents what it was before
         records = process << 32 | item.ident[rows].astype(np.int64)
-        keys = np.unique(records)
+        keys = distinct(records)
         before = self._known(keys)
         order = np.argsort(np.concatenate([keys, records]), kind="stable")
         ran = np.concatenate([np.zeros(len(keys), np.bool_), kind == _BEGIN])[order]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from meantime.attribute_paths import REQUESTS, recorded_paths
+from meantime.columns import distinct
 from meantime.kernels.record_kinds import KINDS
 from meantime.kernels.records import leading_numbers, request_rows
 from meantime.providers.tasks import OUTCOME_NS, STATES
@@ -221,12 +222,12 @@ class Requests:
         )
         if not len(self._open.key):
             return
-        tasks = np.unique(self._open.task)
+        tasks = distinct(self._open.task)
         is_task = np.zeros(self._replay.states.entity_count(), np.bool_)
         parts = [self._rows]
         if before is not None:
             # a task that serves a new request may have been spawned among the changes before these
-            is_task[np.setdiff1d(tasks, self._tasks)] = True
+            is_task[np.setdiff1d(tasks, self._tasks, assume_unique=True)] = True
             parts.append(Rows.of(before, first - len(before.time_ns), is_task))
         self._children.note(flows, tasks)
         is_task[tasks] = True
@@ -282,7 +283,7 @@ class Requests:
         kept |= self._children.kept(rows, since)
         self._rows = rows.taken(kept)
         self._open = _Open(*(column[goes_on] for column in open_))
-        self._tasks = np.unique(self._open.task)
+        self._tasks = distinct(self._open.task)
 
     def _changes(
         self, rows: Rows, requests: Int64s, found: Int64s, advanced: Int64s

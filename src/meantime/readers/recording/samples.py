@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import Interner
+from meantime.columns import Interner, distinct
 from meantime.kernels.record_kinds import KINDS
 from meantime.stacks import NO_STACK, StackTableBuilder
 from meantime.trace import Samples
@@ -170,7 +170,7 @@ class _Sampler:
     ) -> Int64s:
         """Return the processor time that each sample represents: since the last that ran."""
         on_cpu_ns = np.zeros(len(tid), np.int64)
-        for thread in np.unique(tid).tolist():
+        for thread in distinct(tid).tolist():
             own = np.flatnonzero(tid == thread)
             before = self._unseen.get(thread, _Unseen(0, 0))
             total = np.cumsum(ran_ns[own]) + before.ran_ns
@@ -230,7 +230,7 @@ class Sampling:
         if not kinds.any():
             return
         rows = np.flatnonzero(kinds)
-        for stream in np.unique(item.stream[rows]).tolist():
+        for stream in distinct(item.stream[rows]).tolist():
             own = rows[item.stream[rows] == stream]
             process = self._owners[stream]
             if stream not in self._samplers:
@@ -250,10 +250,7 @@ class Sampling:
     def threads(self) -> set[tuple[int, int]]:
         """Return the threads (process, number) of the samples that `take` will return."""
         return {
-            (seen.process, tid)
-            for seen in self._seen
-            for tid in np.unique(seen.tid).tolist()
-            if tid
+            (seen.process, tid) for seen in self._seen for tid in distinct(seen.tid).tolist() if tid
         }
 
     def take(

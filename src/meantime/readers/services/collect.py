@@ -16,7 +16,7 @@ import numpy as np
 from meantime.anomalies import Anomalies
 from meantime.attribute_paths import COUNTER_PATTERN, counter_path, process_path, thread_path
 from meantime.clocks import Clock
-from meantime.columns import Interner
+from meantime.columns import Interner, distinct
 from meantime.kernels import service_rows
 from meantime.kernels.service_rows import (
     LINK,
@@ -410,7 +410,7 @@ class Collected:
         if not structured.all():
             threads, of = self.rows.threads()
             named = np.full(len(threads), -1, np.int32)
-            for code in np.unique(spans.thread[~structured]).tolist():
+            for code in distinct(spans.thread[~structured]).tolist():
                 named[code] = paths.code(thread_path(_decoded(threads[code]), processes[of[code]]))
             entity[~structured] = named[spans.thread[~structured]]
         in_lanes = [(number, rows) for number, rows in of_services if without[number]]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.columns import Interner
+from meantime.columns import Interner, distinct
 from meantime.history.samples import ALL_EVENTS
 from meantime.kernels.export_rows import frame_events
 from meantime.query.stacks import check_expansion_limit
@@ -145,9 +145,9 @@ def _evented_profile(
 
 def _sampled(history: History, frames: Interner[str]) -> Iterator[dict[str, Any]]:
     samples = history.samples(event=ALL_EVENTS)
-    for quark in np.unique(samples.thread).tolist():
+    for quark in distinct(samples.thread).tolist():
         part = samples.select([quark])
-        for code in np.unique(part.event.codes).tolist():
+        for code in distinct(part.event.codes).tolist():
             rows = np.flatnonzero(part.event.codes == code)
             stacks = [
                 frames.codes(part.stacks.frames_of(int(part.stack[row]))).tolist() for row in rows

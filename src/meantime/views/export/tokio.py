@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.columns import distinct
+
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
@@ -107,7 +109,7 @@ def _runtime(history: History) -> str:
     # older recordings have only the types of their loops
     found = dict.fromkeys(
         str(history.tags[tag].get("function", ""))
-        for tag in np.unique(history.intervals(history.quarks("Loops/*")).tag).tolist()
+        for tag in distinct(history.intervals(history.quarks("Loops/*")).tag).tolist()
         if tag >= 0
     )
     # trio is recorded by its name, others by the class of their loop

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from meantime.query.offsets import Range
     from meantime.query.offsets.map import Kind
+    from meantime.query.ranges import Range
 
 __all__ = ["FlameCommand"]
 

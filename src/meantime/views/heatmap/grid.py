@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.columns import distinct
 from meantime.views.heatmap.color import mix
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Grid:
         """Return a grid of at most `most` columns for a map."""
         first, last = found.columns
         runs = [(first, last - first + 1)]
-        busy = np.unique(found.total.number // found.fold.rows)
+        busy = distinct(found.total.number // found.fold.rows)
         # Breaks hide distances: there are none unless under 2 % of the picture would be busy.
         if len(busy) and last - first + 1 > 50 * (len(busy) + _GAP_COLUMNS):
             cuts = np.flatnonzero(np.diff(busy) > _GAP_COLUMNS)

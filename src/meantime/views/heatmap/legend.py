@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.columns import distinct
 from meantime.units import format_ns
 
 if TYPE_CHECKING:
@@ -65,9 +66,9 @@ def keys(found: OffsetMap, scales: Scales, colors: Palette, drawn: Sequence[Laye
     at = np.array([0.02, 0.2, 0.4, 0.6, 0.8, 1])
     if scale.method == "rank":
         ranks = np.ceil(at * len(scale.values)).astype(np.int64) - 1
-        values = np.unique(np.rint(scale.values[np.maximum(ranks, 0)]))
+        values = distinct(np.rint(scale.values[np.maximum(ranks, 0)]))
     else:
-        values = np.unique(np.maximum(1, np.rint(at * scale.largest)))
+        values = distinct(np.maximum(1, np.rint(at * scale.largest)))
     norm = scale.norm(values)
     light, dark = (colors.colors(norm, layer.index, dark=dark).tolist() for dark in (False, True))
     return [
