@@ -36,6 +36,9 @@ cdef enum:
 cdef struct SortKey:
     int64_t given
     int64_t number
+    # The first bytes of the name as a number: most names differ in them, and reading others of
+    # a million names waits for memory.
+    uint64_t beginning
     const char* name
     int64_t size
     int32_t row
@@ -52,6 +55,8 @@ cdef int compared(const void* left, const void* right) noexcept nogil:
         return -1 if b.last else 1
     if a.number != b.number:
         return -1 if a.number < b.number else 1
+    if a.beginning != b.beginning:
+        return -1 if a.beginning < b.beginning else 1
     # The order of UTF-8 as bytes is that of its characters.
     order = memcmp(a.name, b.name, min(a.size, b.size))
     if order:
@@ -138,16 +143,20 @@ cdef class AttributeTree:
             and memcmp(self.text + self.offsets[quark], name, size) == 0
         )
 
-    cdef int32_t lookup(self, int32_t parent, const char* name, Py_ssize_t size) noexcept nogil:
-        """The child of a name among those that were hashed, or -1."""
+    cdef uint64_t place(self, int32_t parent, const char* name, Py_ssize_t size) noexcept nogil:
+        """The slot of the child of a name among those that were hashed, or where it would be."""
         cdef uint64_t slot = self.slot_of(parent, name, size)
         cdef int32_t quark = self.slots[slot]
         while quark >= 0:
             if self.parents[quark] == parent and self.has_name(quark, name, size):
-                return quark
+                break
             slot = (slot + 1) & self.slot_mask
             quark = self.slots[slot]
-        return -1
+        return slot
+
+    cdef int32_t lookup(self, int32_t parent, const char* name, Py_ssize_t size) noexcept nogil:
+        """The child of a name among those that were hashed, or -1."""
+        return self.slots[self.place(parent, name, size)]
 
     cdef Py_ssize_t hash_all(self, Py_ssize_t more=0) except -2:
         """Hash all attributes; return the first that another one equals, or -1.
@@ -155,7 +164,7 @@ cdef class AttributeTree:
         So many `more` can be added without hashing all again.
         """
         cdef uint64_t slots = self.slot_mask + 1 if self.slots != NULL else LEAST_SLOTS, slot
-        cdef int32_t quark, found
+        cdef int32_t quark
         cdef Py_ssize_t twice = -1
         cdef uint64_t needed = 2 * <uint64_t>(self.count + more) + 2
         if self.hashed == self.count and self.slots != NULL and (not more or slots >= needed):
@@ -172,22 +181,14 @@ cdef class AttributeTree:
             memset(self.slots, 255, slots * sizeof(int32_t))
             self.slot_mask = slots - 1
         for quark in range(<int32_t>self.hashed, <int32_t>self.count):
-            slot = self.slot_of(
+            slot = self.place(
                 self.parents[quark], self.text + self.offsets[quark],
                 self.offsets[quark + 1] - self.offsets[quark],
             )
-            found = self.slots[slot]
-            while found >= 0:
-                if self.parents[found] == self.parents[quark] and self.has_name(
-                    found, self.text + self.offsets[quark],
-                    self.offsets[quark + 1] - self.offsets[quark],
-                ):
-                    twice = quark if twice < 0 else twice
-                    break
-                slot = (slot + 1) & self.slot_mask
-                found = self.slots[slot]
-            if found < 0:
+            if self.slots[slot] < 0:
                 self.slots[slot] = quark
+            elif twice < 0:
+                twice = quark
         self.hashed = self.count
         return twice
 
@@ -256,8 +257,8 @@ cdef class AttributeTree:
         return quark
 
     cdef int32_t child_or_new(self, int32_t parent, const char* name, Py_ssize_t size) except -1:
-        cdef int32_t quark = self.lookup(parent, name, size)
-        cdef uint64_t slot
+        cdef uint64_t slot = self.place(parent, name, size)
+        cdef int32_t quark = self.slots[slot]
         if quark >= 0:
             return quark
         if self.count == INT32_MAX - 1:
@@ -271,9 +272,6 @@ cdef class AttributeTree:
         if 2 * <uint64_t>self.count > self.slot_mask:
             self.hash_all()
             return quark
-        slot = self.slot_of(parent, name, size)
-        while self.slots[slot] >= 0:
-            slot = (slot + 1) & self.slot_mask
         self.slots[slot] = quark
         self.hashed = self.count
         return quark
@@ -405,6 +403,11 @@ cdef class AttributeTree:
                 key.size == first_size and memcmp(key.name, first_name, first_size) == 0
             )
             key.number = 0
+            key.beginning = 0
+            for k in range(8):
+                key.beginning = key.beginning << 8 | (
+                    <uint8_t>key.name[k] if k < key.size else 0
+                )
             begin = key.size and key.name[0] == c"-"
             for k in range(begin, key.size):
                 if <uint8_t>key.name[k] >= 128:

@@ -1,5 +1,6 @@
 """Chrome Trace Event JSON into columns; see `chrome_scan.h`."""
 
+from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 import os
@@ -112,8 +113,8 @@ cdef uint64_t seed():
 cdef class ChromeScanner:
     """Scans a text of `total` bytes block by block; offsets are those in the text.
 
-    The columns are in the order of the text; what was taken once is not returned again. `names`, `categories` and `ids` are the bytes of the
-    JSON strings without decoding their escapes. `kinds` has a kind for each of the 256 possible
+    The columns are in the order of the text; what was taken once is not returned again. `names`, `categories` and `ids` are the
+    JSON strings, decoded if none has an escape, otherwise the bytes of each. `kinds` has a kind for each of the 256 possible
     phases; `default_id` is the pid or tid of events that have none. `private` are names of
     arguments, as in `private_names.h`: the length of arguments in which one occurs, at any depth,
     is negative.
@@ -288,5 +289,26 @@ cdef class ChromeScanner:
 
 
 cdef list texts(const intern_table* table, int32_t first):
+    """The strings from a code on: decoded if none has an escape, otherwise the bytes of each.
+
+    They are bytes too if one is not UTF-8 or may have the character that stands for what is not.
+    """
     cdef int32_t i
+    cdef uint64_t at
+    cdef bint is_plain = True
+    with nogil:
+        for at in range(table.offsets[first], table.offsets[table.count]):
+            is_plain &= table.bytes[at] != c"\\" and <uint8_t>table.bytes[at] != 0xEF
+    if is_plain:
+        try:
+            return [
+                PyUnicode_DecodeUTF8(
+                    table.bytes + table.offsets[i],
+                    <Py_ssize_t>(table.offsets[i + 1] - table.offsets[i]),
+                    NULL,
+                )
+                for i in range(first, table.count)
+            ]
+        except UnicodeDecodeError:
+            pass
     return [table.bytes[table.offsets[i]:table.offsets[i + 1]] for i in range(first, table.count)]

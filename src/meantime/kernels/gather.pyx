@@ -2,11 +2,20 @@
 indices first.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from meantime.kernels.intern cimport intern_fold
+
+import os
+
 import numpy as np
+
+cdef enum:
+    MOST_ENTRIES_A_ROW = 8
+
+# Keys are the codes of a row in one integer.
+cdef int64_t MOST_KEYS = <int64_t>1 << 62
 
 ctypedef fused number:
     int64_t
@@ -133,7 +142,7 @@ def in_rows(const int32_t[::1] row, Py_ssize_t rows):
     return order_array
 
 
-def numbered(const int64_t[::1] key, Py_ssize_t bound):
+def numbered(const int64_t[::1] key, int64_t bound):
     """Number the different keys in the order in which they appear.
 
     Returns:
@@ -143,25 +152,82 @@ def numbered(const int64_t[::1] key, Py_ssize_t bound):
         IndexError: If a key is not one of 0 to `bound` - 1, or there are too many rows.
     """
     cdef Py_ssize_t i, n = key.shape[0]
-    cdef int32_t count = 0
-    cdef bint is_wrong = n > 0x7FFFFFFF
+    cdef int32_t count = 0, found
+    # A table by key is faster than one of hashes, if it has no more than some entries a row.
+    cdef bint is_hashed = bound > MOST_ENTRIES_A_ROW * n
+    cdef bint is_wrong = n > 0x7FFFFFFF or bound < 0
+    cdef uint64_t slot, slots = 64, seed = 0
+    while is_hashed and slots < 2 * <uint64_t>n:
+        slots *= 2
     number_array = np.empty(n, np.int32)
-    first_array = np.empty(min(n, bound), np.int64)
-    cdef int32_t[::1] number = number_array, number_of = np.full(bound, -1, np.int32)
+    first_array = np.empty(min(n, max(bound, 0)), np.int64)
+    cdef int32_t[::1] number = number_array
     cdef int64_t[::1] first = first_array
+    cdef int32_t[::1] number_of = np.full(slots if is_hashed else max(bound, 0), -1, np.int32)
+    if is_hashed:
+        # the keys are untrusted
+        seed = <uint64_t>int.from_bytes(os.urandom(8), "little")
     with nogil:
         for i in range(0 if is_wrong else n):
             if key[i] < 0 or key[i] >= bound:
                 is_wrong = True
                 break
-            if number_of[key[i]] < 0:
-                number_of[key[i]] = count
+            slot = <uint64_t>key[i]
+            if is_hashed:
+                slot = intern_fold(slot ^ seed, <uint64_t>0xD6E8FEB86659FD93) & (slots - 1)
+                while number_of[slot] >= 0 and key[first[number_of[slot]]] != key[i]:
+                    slot = (slot + 1) & (slots - 1)
+            found = number_of[slot]
+            if found < 0:
+                number_of[slot] = found = count
                 first[count] = i
                 count += 1
-            number[i] = number_of[key[i]]
+            number[i] = found
     if is_wrong:
         raise IndexError
     return number_array, first_array[:count]
+
+
+def numbered_rows(*columns):
+    """Number the different rows of columns of codes, -1 or more, in the order in which they appear.
+
+    Returns:
+        int32, the number of each row; int64, the first row of each number.
+
+    Raises:
+        IndexError: If a code is below -1, or there are too many rows.
+    """
+    cdef Py_ssize_t i, n = columns[0].shape[0]
+    cdef int32_t least, most
+    cdef int64_t size
+    cdef const int32_t[::1] codes
+    key_array = np.zeros(n, np.int64)
+    cdef int64_t[::1] key = key_array
+    bound = 1
+    for column in columns:
+        codes = column
+        if codes.shape[0] != n:
+            raise IndexError
+        least = most = -1
+        with nogil:
+            for i in range(n):
+                least = min(least, codes[i])
+                most = max(most, codes[i])
+        if least < -1:
+            raise IndexError
+        if most < 0:
+            continue
+        size = <int64_t>most + 2
+        if bound * size > MOST_KEYS:
+            number, first = numbered(key, bound)
+            # at most 2^31, as are codes
+            key_array[:] = number
+            bound = len(first)
+        bound *= size
+        with nogil:
+            for i in range(n):
+                key[i] = key[i] * size + codes[i] + 1
+    return numbered(key, bound)
 
 
 def join_parts(const uint8_t[::1] text, const int64_t[::1] offset, const int32_t[::1] length):

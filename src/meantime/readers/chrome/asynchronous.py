@@ -21,16 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from meantime.attributes import Path
-    from meantime.columns import Int32s, Int64s
+    from meantime.columns import Int32s
     from meantime.readers.chrome.records import Records, Rows
     from meantime.trace import Batch
 
 __all__ = ["read_async"]
 
-# Keys are the numbers of columns in one integer, below 2^62.
-_MOST_KEYS = 2**62
-# A table by key is faster than sorting if it has at most this many entries a row.
-_TABLE_ROWS = 8
 _MOST_KNOWN = 2**12
 
 
@@ -65,7 +61,7 @@ def _tracks(records: Records, rows: Rows) -> Int32s:
     names: list[str] = []
     process = Interner(names).codes(entities.pid)[records.thread[rows]]
     other = (column[rows] for column in (records.category, records.id, records.scope))
-    number, first = _numbered(process, *other)
+    number, first = gather.numbered_rows(process, *other)
     processes = [*map(names.__getitem__, process[first].tolist())]
     paths, are_different = _track_paths(records, processes, rows[first])
     codes = entities.new_codes(paths) if are_different else entities.codes(paths)
@@ -101,28 +97,6 @@ def _track_paths(records: Records, processes: list[str], rows: Rows) -> tuple[li
     return async_paths(processes, groups, texts), are_different
 
 
-def _numbered(*columns: Int32s) -> tuple[Int32s, Int64s]:
-    """Number the different rows of columns in the order in which they appear.
-
-    Returns:
-        The number of each row, and the first row of each number.
-    """
-    rows = len(columns[0])
-    key, bound = np.zeros(rows, np.int64), 1
-    for column in columns:
-        size = int(column.max(initial=-1)) + 2
-        if bound * size > _MOST_KEYS:
-            # no more than there are rows
-            different, key = np.unique(key, return_inverse=True)
-            bound = len(different)
-        key = key * size + (column + 1)
-        bound *= size
-    if bound > _TABLE_ROWS * rows:
-        different, key = np.unique(key, return_inverse=True)
-        bound, key = len(different), key.reshape(-1)
-    return gather.numbered(key, bound)
-
-
 def _spans(
     records: Records,
     rows: Rows,
@@ -132,7 +106,7 @@ def _spans(
 ) -> Iterator[Batch]:
     """Yield the spans: begins and ends match within their track and name."""
     # the matcher closes the latest begin per thread: a dense number per track and name replaces it
-    key, _ = _numbered(track, records.name[rows])
+    key, _ = gather.numbered_rows(track, records.name[rows])
     begun, ending = rows[begins], rows[ends]
     start_ns = records.time_ns[begun]
     end_ns = start_ns.copy()

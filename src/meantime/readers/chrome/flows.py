@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.kernels import gather
 from meantime.kernels.chrome import FLOW_IN, FLOW_OUT
 from meantime.trace import Flows
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.columns import Int32s
     from meantime.readers.chrome.records import Records, Rows
     from meantime.trace import Batch
 
@@ -31,30 +32,25 @@ def read_flows(records: Records) -> Iterator[Batch]:
     rows = records.rows("stf")
     if len(rows):
         phase = records.phase[rows]
-        key = _key(records.category[rows], records.name[rows], records.id[rows])
+        key, _ = gather.numbered_rows(records.category[rows], records.name[rows], records.id[rows])
         leaves, arrives = phase != ord("f"), phase != ord("s")
         yield from _links(records, rows, key, leaves, arrives)
     rows = records.rows("XB")
     if len(rows):
         leaves = (records.flags[rows] & FLOW_OUT) != 0
         arrives = (records.flags[rows] & FLOW_IN) != 0
-        yield from _links(records, rows, records.id[rows].astype(np.int64), leaves, arrives)
-
-
-def _key(*columns: Int32s) -> Int64s:
-    _, key = np.unique(np.stack(columns), axis=1, return_inverse=True)
-    return key.reshape(-1).astype(np.int64)
+        yield from _links(records, rows, gather.numbered_rows(records.id[rows])[0], leaves, arrives)
 
 
 def _links(
     records: Records,
     rows: Rows,
-    key: Int64s,
+    key: Int32s,
     leaves: npt.NDArray[np.bool_],
     arrives: npt.NDArray[np.bool_],
 ) -> Iterator[Batch]:
     # stable, so that the rows of a flow stay in order of time
-    grouped = np.argsort(key, kind="stable")
+    grouped = gather.in_rows(key, int(key.max(initial=-1)) + 1)
     rows, key, leaves, arrives = rows[grouped], key[grouped], leaves[grouped], arrives[grouped]
     # the latest departure before each row, without its own; the group's key is compared below
     latest = np.maximum.accumulate(np.where(leaves, np.arange(len(rows)), -1))

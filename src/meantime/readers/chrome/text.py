@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from meantime.columns import Interner
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from meantime.columns import Int32s
 
 __all__ = ["Strings", "decode", "decode_all"]
@@ -37,7 +35,7 @@ class Strings:
         self._codes: Int32s | None = None
         self._interner: Interner[str] | None = None
 
-    def add(self, raw: list[bytes]) -> None:
+    def add(self, raw: list[bytes] | list[str]) -> None:
         """Add the next raw strings."""
         if not raw:
             return
@@ -98,19 +96,8 @@ def decode(raw: bytes) -> str:
     return text
 
 
-def decode_all(raw: Sequence[bytes]) -> tuple[list[str], bool]:
+def decode_all(raw: list[bytes] | list[str]) -> tuple[list[str], bool]:
     """Return the decoded strings of a scanner's table, and whether none needed to be decoded."""
-    plain = _decoded_plain(raw)
-    return ([decode(text) for text in raw], False) if plain is None else (plain, True)
-
-
-def _decoded_plain(raw: Sequence[bytes]) -> list[str] | None:
-    """Return different strings decoded at once; None unless all are plain UTF-8 in one line."""
-    joined = b"\n".join(raw)
-    if b"\\" in joined or joined.count(b"\n") != len(raw) - 1:
-        return None
-    try:
-        text = joined.decode()
-    except UnicodeDecodeError:
-        return None
-    return None if "\ufffd" in text else text.split("\n")
+    if isinstance(raw[0], str):
+        return cast("list[str]", raw), True
+    return [decode(text) for text in cast("list[bytes]", raw)], False
