@@ -404,6 +404,9 @@ def span_table(
         # what a column was in is where the next one goes: memory costs most when it is first used
         spare: Columns = {}
         for name, column in columns.items():
+            # of no memory yet, if they were added as zeros
+            if not column[0] and not column.any():
+                continue
             taken = spare.pop(column.dtype.char, None)
             if taken is None:
                 taken = np.empty_like(column)

@@ -4,7 +4,7 @@ from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.exc cimport PyErr_SetFromErrno
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy, memset
 from posix.mman cimport MAP_FAILED, MAP_SHARED, PROT_READ, mmap, munmap
 
 import numpy as np
@@ -84,7 +84,10 @@ cdef object column(void** data, Py_ssize_t rows, object dtype):
 
 
 cdef class GrowingColumn:
-    """A column that grows at its end. Rows are copied once, since large memory grows in place."""
+    """A column that grows at its end. Rows are copied once, since large memory grows in place.
+
+    While all rows are 0, as are the arguments of spans that have none, no memory is used for them.
+    """
 
     cdef void* data
     cdef object dtype
@@ -106,11 +109,16 @@ cdef class GrowingColumn:
         cdef int64_t added = more.shape[0], capacity = self.capacity
         if not added:
             return
+        if self.data == NULL and not more[0] and not memcmp(&more[0], &more[0] + 1, added - 1):
+            self.size += added
+            return
         while capacity < self.size + added:
             capacity = capacity_ahead(capacity, 1)
         if capacity > self.capacity:
             if not column_grow(&self.data, capacity, 1):
                 raise MemoryError
+            if not self.capacity:
+                memset(self.data, 0, <size_t>self.size)
             self.capacity = capacity
         with nogil:
             memcpy(<char*>self.data + self.size, &more[0], <size_t>added)
@@ -118,6 +126,10 @@ cdef class GrowingColumn:
 
     def take(self):
         """Return all rows as an array, and begin again with none."""
-        rows = column(&self.data, self.size // <int64_t>self.dtype.itemsize, self.dtype)
+        count = self.size // <int64_t>self.dtype.itemsize
+        if self.data == NULL:
+            rows = np.zeros(count, self.dtype)  # which are made when they are first read
+        else:
+            rows = column(&self.data, count, self.dtype)
         self.size = self.capacity = 0
         return rows
