@@ -150,6 +150,8 @@ class _Reading:
         ]
         read_header(top, self._text, trace)
         threads = self._take()
+        # its tables of strings may be as large as all that follows
+        del self._scanner, scanner
         tables = (self._names, self._categories, self._entities)
         trace.anomalies.add("undecodable_text", sum(table.undecodable for table in tables))
         for spans in self._spans.rest(threads):

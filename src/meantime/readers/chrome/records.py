@@ -154,8 +154,11 @@ class RecordRows:
         """Return the records that waited."""
         parts, self._parts = self._parts, []
         columns = {
-            name: parts[0][name] if len(parts) == 1 else np.concatenate([p[name] for p in parts])
-            for name in parts[0]
+            # removed as they are joined, so that not all are in memory twice
+            name: np.concatenate([part.pop(name) for part in parts])
+            if len(parts) > 1
+            else parts[0][name]
+            for name in [*parts[0]]
         }
         return Records(columns, *self._tables)
 
