@@ -210,6 +210,22 @@ def test_a_long_step_has_the_line_that_was_executed(
     assert longest.code in [block.code for block in reading.blocks]
 
 
+def test_a_step_that_is_over_before_the_limit_has_its_line(tmp_path: Path) -> None:
+    async def main() -> None:
+        inner()
+
+    # on a busy machine a stack that was only read at the limit would come too late
+    for number in range(5):
+        with meantime.record(tmp_path / f"{number}.mtr", blocked_ns=240 * MS):
+            asyncio.run(main())
+        longest = _activity(tmp_path / f"{number}.mtr").longest
+        if longest is not None and longest.code:
+            break
+
+    assert longest is not None
+    assert longest.code == f"inner (test_loop_lag.py:{BLOCKING_LINE})"
+
+
 def test_a_long_step_without_a_limit_has_its_task(tmp_path: Path) -> None:
     async def main() -> None:
         inner()
@@ -364,7 +380,9 @@ def test_what_a_thread_waited_for_a_processor_is_known_when_it_sleeps(tmp_path: 
 
 
 @needs_schedstat
-def test_a_stack_is_taken_when_the_steps_own_time_reaches_the_limit(tmp_path: Path) -> None:
+def test_a_stack_is_taken_when_the_steps_own_time_reaches_half_of_the_limit(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         spin(0.09)
 
@@ -374,7 +392,7 @@ def test_a_stack_is_taken_when_the_steps_own_time_reaches_the_limit(tmp_path: Pa
     longest = _activity(tmp_path / "run.mtr").longest
     assert longest is not None
     # what the thread has waited is noted a little later than the watcher reads it
-    assert longest.code_ns < 0 or longest.own_ns > 45 * MS
+    assert longest.code_ns < 0 or longest.own_ns > 20 * MS
 
 
 def test_a_callback_begins_before_what_it_does(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ enum {
     LINE_TABLE = 1 << 16, /* how much of a code object's line table is read */
     BLOCKED_STACKS = 1 << 10, /* stacks of long steps that are recognised when they occur again */
     STACK_BYTES = 1 << 20, /* of the thread's own stack */
+    LEAST_LIMIT_NS = 1000000, /* of a step until its stack is read */
     NO_STACK = 0,
     TORN_STACK = 0xFFFFFFFF, /* could not be read consistently */
 };
@@ -66,7 +67,7 @@ static struct {
     pthread_mutex_t mutex;
     pthread_cond_t wake;
     uint64_t period_ns; /* between samples; 0 if none are taken */
-    uint64_t limit_ns;  /* of a step; 0 if none is watched */
+    uint64_t limit_ns;  /* of a step until its stack is first read; 0 if none is watched */
     PyInterpreterState *interpreter;
     pid_t pid;
     own_file memory; /* /proc/self/mem, where process_vm_readv is refused */
@@ -1024,12 +1025,14 @@ static void end_watcher(void) {
     watch_pending = 1;
 }
 
-/* Watches steps from now on; -1 if this interpreter's frames cannot be read. */
+/* Watches steps from now on; -1 if this interpreter's frames cannot be read. On a busy machine the
+   thread that watches may be late, so it first reads a stack after half of the limit: otherwise a
+   step that takes a little longer than the limit could be over by then. */
 static int watch_steps(uint64_t limit_ns) {
     sampler.interpreter = PyInterpreterState_Get();
     sampler.period_ns = 0;
     if (prove_layout() < 0) return -1;
-    sampler.limit_ns = limit_ns;
+    sampler.limit_ns = limit_ns / 2 < LEAST_LIMIT_NS ? LEAST_LIMIT_NS : limit_ns / 2;
     memset(sampler.blocked_number, 0, sizeof sampler.blocked_number);
     sampler.next_blocked = 0;
     start_watching = start_watcher;

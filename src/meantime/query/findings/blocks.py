@@ -142,10 +142,10 @@ def _by_code(scope: Scope) -> Iterator[tuple[str, list[_Block], str]]:
         groups[-1 if block.code.key else block.step.loop, block.code.key].append(block)
     for blocks in _of_one_function(threads, groups):
         total_ns = sum(block.step.duration_ns for block in blocks)
-        # one that is short, alone and of unknown code is what the system does to any program
+        # one that is short and alone, or of unknown code, is what the system does to any program
         code = blocks[0].code
-        is_unknown = blocks[0].own_ns < WATCHED_NS or (total_ns < BLOCK_NS and not code.key)
-        is_chance = len(blocks) == 1 and not code.is_seen and is_unknown
+        is_unknown = not code.is_seen and total_ns < BLOCK_NS and not code.key
+        is_chance = len(blocks) == 1 and (blocks[0].own_ns < WATCHED_NS or is_unknown)
         # one of which the stack was taken counts, however rare it is
         is_watched = code.is_seen and any(block.own_ns >= WATCHED_NS for block in blocks)
         is_much = total_ns >= min(BLOCK_NS, scope.length_ns // _SHORT_SHARE)
