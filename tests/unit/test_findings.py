@@ -849,6 +849,23 @@ def test_a_block_of_a_request_is_not_of_a_function_that_a_thread_runs(
     )
 
 
+@pytest.mark.parametrize(("hog", "found"), [(0, 1), (3, 0)])
+def test_a_loop_that_often_waits_for_the_gil_is_found(hog: int, found: int) -> None:
+    turns = [
+        change
+        for begin in range(0, 880, 20)
+        for change in ((begin, 0, 4, -1), (begin + 5, 0, 0, -1), (begin + 6, 0, 1, -1))
+    ]
+    history = _recorded(*turns, (0, 4, hog, -1), (900, 0, -1, -1), (900, 4, -1, -1))
+
+    sentences = [each.sentence for each in meantime.findings(history) if each.kind == "contention"]
+    sentence = (
+        "the event loop waited 220 ms for the GIL while other threads ran, and ran for 44 ms;"
+        " the longest of 44 waits took 5 ms; hog 8 had it most"
+    )
+    assert sentences == [sentence] * found
+
+
 @pytest.mark.parametrize(("other", "found"), [("running", 1), ("cpu-wait", 0)])
 def test_a_thread_waits_for_the_gil_of_one_that_runs(other: str, found: int) -> None:
     trace = Trace("run.mtr", "recording", iter(()))

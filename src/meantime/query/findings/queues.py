@@ -1,10 +1,15 @@
-"""Queues: waits of many tasks for one lock or semaphore, and of work for a thread of a pool.
+"""Queues: for a lock or a semaphore, for a thread of a pool, and of an event loop for the GIL.
 
 What these have in common is that the waiting ones could go on if something were free. So work waits
 for a thread of a pool only while all are busy: otherwise it is the machine that lets none begin.
 Two or more wait at once, and waiting takes at least `_SHARE` of the time of the tasks that wait, or
 of the work from its submission to its end. The time lost is the sum of the waits, divided by how
 many wait at most at once: the time for which the queue would have had its full length.
+
+An event loop that waits for the GIL for a short time, whenever it has something to do, is blocked
+by no single step. It is a finding if the waits are `_SHARE` of the time that they and the steps of
+the loop take together. Of a wait, only the time counts in which another thread ran: otherwise the
+machine is busy with other programs.
 """
 
 from __future__ import annotations
@@ -16,7 +21,11 @@ import numpy as np
 
 from meantime.columns import distinct
 from meantime.query.findings.finding import FILE, Finding, several, text_of_ns, times
+from meantime.query.findings.scope import chosen
+from meantime.query.findings.steps import WATCHED_NS
+from meantime.query.findings.threads import Threads, thread_name
 from meantime.query.processes import ProcessTree
+from meantime.query.ranges import union
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +36,7 @@ if TYPE_CHECKING:
     from meantime.history.results import Flows
     from meantime.query.findings.scope import Scope, StateRows
 
-__all__ = ["contention", "full_pools"]
+__all__ = ["contention", "full_pools", "gil_contention"]
 
 _MOST_RANGES = 100
 # What a task waits for that another one has, and how that is called.
@@ -42,6 +51,7 @@ _LEAST_WAIT_NS = 10**6
 # The counters of a recording's pools, for work that no task submitted.
 _COUNTERS, _QUEUED, _RUNNING = "Processes/*/Counters/*", "queued", "running"
 _POOL = re.compile(r"(.*) \((\d{1,9}) threads\)")
+_GIL_WAIT, _RUNNING = "gil-wait", "running"
 # No finding is made of more: a single value of a counter can be any number.
 _MOST_ITEMS = 1 << 20
 
@@ -136,6 +146,56 @@ def full_pools(scope: Scope) -> Iterator[Finding]:
         waited = 2 * full >= waits[1] - waits[0]
         waits = waits[0][waited], waits[1][waited]
         yield from _full_pool(scope, threads, waits, worked_ns, [queued])
+
+
+def gil_contention(scope: Scope) -> Iterator[Finding]:
+    """Yield a finding for each event loop that often waits for the GIL while other threads run."""
+    loops, lanes = scope.kind("Loop"), scope.kind("Thread")
+    rows = None if loops is None else scope.rows(loops)
+    if loops is None or rows is None or lanes is None or scope.rows(lanes) is None:
+        return
+    threads = Threads(scope)
+    for loop in loops.quarks.tolist():
+        of_loop = rows.quark == loop
+        runs = of_loop & np.isin(rows.state, rows.codes({_RUNNING}))
+        waits = chosen(rows, of_loop & np.isin(rows.state, rows.codes({_GIL_WAIT})))
+        ran = threads.running_beside(loop, (scope.start_ns, scope.end_ns))
+        kept_ns = _in_any_ns(ran, waits)
+        # a longer one is a block of its own
+        short = (kept_ns > 0) & (kept_ns < WATCHED_NS)
+        waits, kept_ns = chosen(waits, short), kept_ns[short]
+        total_ns, ran_ns = int(kept_ns.sum()), int(rows.duration_ns[runs].sum())
+        least_ns = max(_SHARE * (total_ns + ran_ns), scope.length_ns / 100, WATCHED_NS)
+        if total_ns < least_ns:
+            continue
+        others = distinct(ran.quark).tolist()
+        by_thread = [
+            int(_in_any_ns(chosen(ran, ran.quark == other), waits).sum()) for other in others
+        ]
+        most = int(np.argmax(by_thread))
+        holder = thread_name(scope, others[most])
+        had = f"; {holder} had it most" if 2 * by_thread[most] > total_ns else ""
+        whose = f" of {thread_name(scope, loop)}" if len(loops.quarks) > 1 else ""
+        order = np.argsort(-waits.duration_ns, kind="stable")[:_MOST_RANGES]
+        worst = int(waits.start_ns[order[0]]), int(waits.end_ns[order[0]])
+        yield Finding(
+            "contention",
+            f"the event loop{whose} waited {text_of_ns(total_ns)} for the GIL while other threads"
+            f" ran, and ran for {text_of_ns(ran_ns)}; the longest of"
+            f" {several(len(waits.quark), 'wait')} took {text_of_ns(worst[1] - worst[0])}{had}",
+            total_ns,
+            tuple(zip(waits.start_ns[order].tolist(), waits.end_ns[order].tolist(), strict=True)),
+            len(waits.quark),
+            (scope.path(loop), *([scope.path(others[most])] if had else [])),
+            arguments=("statemap", FILE, *scope.options(worst), "-o", "gil.svg"),
+        )
+
+
+def _in_any_ns(ran: StateRows, waits: StateRows) -> Int64s:
+    """Return how much of each wait at least one of some threads ran."""
+    ranges = union(zip(ran.start_ns.tolist(), ran.end_ns.tolist(), strict=True))
+    start_ns, end_ns = np.array(ranges, np.int64).reshape(-1, 2).T
+    return _overlap_ns(start_ns, end_ns, waits.start_ns, waits.end_ns)
 
 
 def _is_busy(

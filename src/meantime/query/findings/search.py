@@ -12,7 +12,7 @@ from meantime.query.findings.blocks import blocking_steps
 from meantime.query.findings.calls import slow_calls
 from meantime.query.findings.care import caveats
 from meantime.query.findings.entities import unlike_entities
-from meantime.query.findings.queues import contention, full_pools
+from meantime.query.findings.queues import contention, full_pools, gil_contention
 from meantime.query.findings.ranking import in_order, ranked
 from meantime.query.findings.rhythm import stops
 from meantime.query.findings.scope import Scope
@@ -37,6 +37,7 @@ _DETECTORS = (
     long_states,
     contention,
     full_pools,
+    gil_contention,
     stops,
     unlike_entities,
     caveats,

@@ -98,6 +98,10 @@ class Threads:
         """Return when another thread ran in a range: if one waits for the GIL, that has it."""
         return self._of_others(thread, {_RUNNING}, range_ns)
 
+    def running_beside(self, loop: int, range_ns: Range) -> StateRows:
+        """Return when the other threads of a loop's process ran in a range."""
+        return self._beside(loop, {_RUNNING}, range_ns)
+
     def _of_others(self, loop: int, names: set[str], range_ns: Range) -> tuple[Range, ...]:
         """Return when at least one of the other threads was in one of some states."""
         rows = self._beside(loop, names, range_ns)
