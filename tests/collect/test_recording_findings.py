@@ -365,3 +365,39 @@ def test_own_code_is_named_below_however_many_calls_of_a_library(tmp_path: Path)
     (found,) = [each for each in findings_of(tmp_path, DEEP) if each.kind == "block"]
 
     assert found.sentence.startswith("main (app.py:7), in descend_with_a_name")
+
+
+CLASS = """\
+import asyncio, sys, time
+sys.path.insert(0, "lib/site-packages")
+import library
+
+def connect(seconds):
+    return library.Client(seconds)
+
+async def main():
+    for _ in range(100):
+        connect(0)
+    await asyncio.sleep(0.01)
+    connect(0.2)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--samples", "199")])
+def test_own_code_that_calls_a_class_is_named(tmp_path: Path, options: tuple[str, ...]) -> None:
+    library = tmp_path / "lib" / "site-packages" / "library.py"
+    library.parent.mkdir(parents=True)
+    library.write_text(
+        "import time\n"
+        "class Client:\n"
+        "    def __init__(self, seconds):\n"
+        "        time.sleep(seconds)\n"
+    )
+    # from Python 3.12 on, a frame of the interpreter's own is between the call and the method
+    (found,) = [each for each in findings_of(tmp_path, CLASS, *options) if each.kind == "block"]
+
+    assert found.sentence.startswith("connect (app.py:6), in Client.__init__ (library.py:4), ")
+    frames = meantime.open(tmp_path / "run.mtr").samples().stacks.frames
+    assert not [frame for frame in frames if frame.startswith("__init__ (")]

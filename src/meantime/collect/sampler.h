@@ -36,6 +36,7 @@ enum {
     LEAST_LIMIT_NS = 1000000, /* of a step until its stack is read */
     NO_STACK = 0,
     TORN_STACK = 0xFFFFFFFF, /* could not be read consistently */
+    SHIM = 0xFFFFFFFF, /* a frame that is left out of stacks */
 };
 
 typedef struct {
@@ -291,6 +292,10 @@ static uint32_t frame_id(const PyCodeObject *code, const PyCodeObject *head,
     return known->id;
 }
 
+/* Whether a code object is the interpreter's own, which calls a class's __init__ (3.12 and later):
+   tracebacks do not show its frames. Its one name is also that of its file. */
+static int is_shim(const PyCodeObject *head) { return head->co_filename == head->co_qualname; }
+
 /* Reads the names of `count` code objects that have not been compared in this tick. */
 static int name_batch(const int *index, int count) {
     struct iovec to[2 * BATCH], from[2 * BATCH];
@@ -312,7 +317,8 @@ static int name_batch(const int *index, int count) {
     for (int i = 0; i < count; i++) {
         const PyASCIIObject *file = &sampler.text_head[2 * i], *name = file + 1;
         if (Py_TYPE(file) != &PyUnicode_Type || Py_TYPE(name) != &PyUnicode_Type) return -1;
-        uint32_t id = frame_id(sampler.code[index[i]], &sampler.code_head[i], file, name);
+        const PyCodeObject *head = &sampler.code_head[i];
+        uint32_t id = is_shim(head) ? SHIM : frame_id(sampler.code[index[i]], head, file, name);
         if (!id) return -1;
         sampler.frame_of[index[i]] = id;
     }
@@ -392,7 +398,8 @@ static uint32_t stack_id(int depth, int deeper) {
         if (!sampler.deeper_frame) sampler.deeper_frame = define_frame(0, "(deeper)", 8, "", 0);
         stack = push(stack, sampler.deeper_frame);
     }
-    while (depth--) stack = push(stack, sampler.frame_of[depth]);
+    while (depth--)
+        if (sampler.frame_of[depth] != SHIM) stack = push(stack, sampler.frame_of[depth]);
     return stack;
 }
 
@@ -686,8 +693,9 @@ static int line_at(const PyCodeObject *code, const PyCodeObject *head, uintptr_t
     return head->co_firstlineno;
 }
 
-/* Writes line, function and file of the frame; returns the size, or 0 if it cannot be read. */
-static size_t describe_frame(int index, char *text, size_t room) {
+/* Writes line, function and file of the frame; returns the size, which is 0 for a shim, or -1 if it
+   cannot be read. */
+static ssize_t describe_frame(int index, char *text, size_t room) {
     char part[MAX_NAME + 4];
     PyCodeObject head;
     PyASCIIObject name, file;
@@ -697,18 +705,19 @@ static size_t describe_frame(int index, char *text, size_t room) {
         read_memory(&name, head.co_qualname, sizeof name) < 0 ||
         read_memory(&file, head.co_filename, sizeof file) < 0 ||
         Py_TYPE(&name) != &PyUnicode_Type || Py_TYPE(&file) != &PyUnicode_Type)
-        return 0;
+        return -1;
+    if (is_shim(&head)) return 0;
     int line = line_at(sampler.code[index], &head, sampler.instruction[index]);
     size_t at = (size_t)snprintf(text, room, "%d", line) + 1;
     for (int i = 0; i < 2; i++) {
         ssize_t size = i ? read_text(part, (const char *)head.co_filename, &file)
                          : read_text(part, (const char *)head.co_qualname, &name);
-        if (size < 0 || at + (size_t)size + 1 > room) return 0;
+        if (size < 0 || at + (size_t)size + 1 > room) return -1;
         memcpy(text + at, part, (size_t)size);
         at += (size_t)size;
         text[at++] = 0;
     }
-    return at;
+    return (ssize_t)at;
 }
 
 /* Whether a frame, as text, is of an installed package or of the standard library, except for the
@@ -730,9 +739,11 @@ static size_t describe_frames(int depth, char *text, size_t room) {
     int leaves_out = 0;
     for (int i = 0; i < depth; i++) {
         char *frame = text + size;
-        size_t more = describe_frame(i, frame, room - size);
-        if (!more && i == 0) return 0;
-        if (!more) break; /* the outer frames, which matter less, have no room */
+        ssize_t described = describe_frame(i, frame, room - size);
+        if (described < 0 && !size) return 0;
+        if (described < 0) break; /* the outer frames, which matter less, have no room */
+        size_t more = (size_t)described;
+        if (!more) continue;
         if (2 * size > room && is_of_library(frame)) {
             more = leaves_out ? 0 : sizeof left_out;
             if (room - size < more) break;
