@@ -514,3 +514,40 @@ def test_threads_of_another_interpreter_do_no_harm(tmp_path: Path) -> None:
 
     assert printed.stdout == "ended\n"
     assert read(tmp_path / "run.mtr").trace.anomalies["records_lost"] == 0
+
+
+def test_a_recording_can_begin_while_a_loop_polls_beside_another_interpreter(
+    tmp_path: Path,
+) -> None:
+    # the poll, in which a thread does not hold the GIL, ends with the thread's first record
+    code = """
+        import asyncio, sys, threading, time, meantime
+        try:
+            import _interpreters as interpreters
+        except ImportError:
+            import _xxsubinterpreters as interpreters
+        number = interpreters.create()
+        may_end = threading.Event()
+
+        async def poll():
+            while not may_end.is_set():
+                await asyncio.sleep(0.02)
+
+        thread = threading.Thread(target=asyncio.run, args=(poll(),))
+        thread.start()
+        for number in range(20):
+            with meantime.record(f"{sys.argv[1]}/{number}.mtr"):
+                time.sleep(0.03)
+        may_end.set()
+        thread.join()
+        print("ended")
+    """
+
+    done = subprocess.run(
+        [sys.executable, "-c", dedent(code), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (0, "ended\n")

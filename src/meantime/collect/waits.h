@@ -132,23 +132,30 @@ static inline int is_loop_polling(void) {
     return mine.loop_epoch == epoch && recording_on && !inside_stream;
 }
 
-/* What `end_poll` calls keeps errno. */
+static inline void poll_begins(int timeout_ms) {
+    without_gil = 1;
+    begin_poll(timeout_ms != 0);
+}
+
+/* What `end_poll` calls keeps errno. If a recording has begun since the poll did, its record is the
+   thread's first. */
 static inline int poll_ended(int timeout_ms, int ready) {
     end_poll(timeout_ms != 0, ready > 0 ? (uint32_t)ready : 0);
+    without_gil = 0;
     return ready;
 }
 
 /* With a timeout of 0, epoll only polls and the loop does not park. */
 static int wait_for_events(int fd, struct epoll_event *events, int most, int timeout_ms) {
     if (!is_loop_polling()) return real_epoll_wait(fd, events, most, timeout_ms);
-    begin_poll(timeout_ms != 0);
+    poll_begins(timeout_ms);
     return poll_ended(timeout_ms, real_epoll_wait(fd, events, most, timeout_ms));
 }
 
 static int wait_for_events_masked(int fd, struct epoll_event *events, int most, int timeout_ms,
                                   const sigset_t *mask) {
     if (!is_loop_polling()) return real_epoll_pwait(fd, events, most, timeout_ms, mask);
-    begin_poll(timeout_ms != 0);
+    poll_begins(timeout_ms);
     return poll_ended(timeout_ms, real_epoll_pwait(fd, events, most, timeout_ms, mask));
 }
 
