@@ -193,6 +193,7 @@ def corners(count: int) -> dict[str, Iterator[bytes]]:
     """Return traces of which one number is large, by name."""
     span = b'{"ph":"X","pid":1,"tid":%d,"ts":%d,"dur":%d,"name":"f%d"},\n'
     step = b'{"ph":"%c","pid":1,"tid":1,"ts":%d,"id":%d,"cat":"c","name":"f%d"},\n'
+    hex_step = b'{"ph":"%c","pid":1,"tid":%d,"ts":%d,"id":"%#x","cat":"c","name":"f%d"},\n'
     return {
         "threads.json": listed(span % (i, i, 1, i % 100) for i in range(count)),
         "overlaps.json": listed(span % (1, i, count + 5, i % 100) for i in range(count)),
@@ -201,6 +202,12 @@ def corners(count: int) -> dict[str, Iterator[bytes]]:
             step % (b"be"[i % 2], i, i // 2 % 5000, i // 2 % 100) for i in range(count)
         ),
         "ids.json": listed(step % (b"be"[i % 2], i, i // 2, i // 2 % 100) for i in range(count)),
+        # each second operation is in another one of its id, and each ends on another thread
+        "nested.json": listed(
+            hex_step % (b"bbee"[i % 4], i % 7, i, i // 4, (i % 4 in {1, 2}) + i // 4 % 50 * 2)
+            for i in range(count)
+        ),
+        "flows.json": listed(step % (b"sf"[i % 2], i, i // 2, i // 2 % 100) for i in range(count)),
     }
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meantime.kernels.memory import GrowingColumn
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _PARTS = st.lists(
     st.tuples(st.integers(0, 3000), st.lists(st.integers(0, 2), max_size=3)), max_size=8
@@ -22,7 +27,9 @@ def test_a_column_is_what_was_appended(
 ) -> None:
     column = GrowingColumn(dtype)
     for each in (parts, more):  # again after it was taken
-        arrays = [np.array([0] * zeros + rows, dtype) for zeros, rows in each]
+        arrays: list[npt.NDArray[Any]] = [
+            np.array([0] * zeros + rows, dtype) for zeros, rows in each
+        ]
         for array in arrays:
             column.append(array)
 

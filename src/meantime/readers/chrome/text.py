@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -99,5 +99,5 @@ def decode(raw: bytes) -> str:
 def decode_all(raw: list[bytes] | list[str]) -> tuple[list[str], bool]:
     """Return the decoded strings of a scanner's table, and whether none needed to be decoded."""
     if isinstance(raw[0], str):
-        return cast("list[str]", raw), True
-    return [decode(text) for text in cast("list[bytes]", raw)], False
+        return raw, True
+    return [decode(text) for text in raw], False
