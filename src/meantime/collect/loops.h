@@ -12,7 +12,8 @@ enum {
     LONG_STEP_NS = 1000000,
     NOTED_WAIT_NS = 1000,
     /* It is asked again where a step begins if it was not for this long: so less of what the
-       thread has waited before a step counts as waited in it, and asking takes 0.2 % of the time. */
+       thread has waited before a step counts as waited in it, and asking takes 0.3 to 0.7 % of the
+       time. */
     CPU_READ_NS = 500000,
     /* The same for a thread that runs no loop, which opens the file each time: a descriptor for
        each of a thousand threads would be missing elsewhere. */

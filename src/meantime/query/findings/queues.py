@@ -51,7 +51,7 @@ _LEAST_WAIT_NS = 10**6
 # The counters of a recording's pools, for work that no task submitted.
 _COUNTERS, _QUEUED, _RUNNING = "Processes/*/Counters/*", "queued", "running"
 _POOL = re.compile(r"(.*) \((\d{1,9}) threads\)")
-_GIL_WAIT, _RUNNING = "gil-wait", "running"
+_GIL_WAIT = "gil-wait"
 # No finding is made of more: a single value of a counter can be any number.
 _MOST_ITEMS = 1 << 20
 
