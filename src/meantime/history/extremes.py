@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -41,6 +42,8 @@ class Extremes:
         self.low: Int64s = np.empty(0, np.int64)
         self.high: Int64s = np.empty(0, np.int64)
         self._segments = list(segments)
+        # Two threads that ask at once must not both remove the last segment.
+        self._resolving = Lock()
 
     def copy(self) -> Extremes:
         """Return extremes that do not change with these."""
@@ -66,8 +69,9 @@ class Extremes:
         Raises:
             InputError: If a segment is damaged.
         """
-        self.reserve(len(kinds))
-        while self._segments:
-            self.widen(*self._segments[-1].integers(kinds))
-            self._segments.pop()
+        with self._resolving:
+            self.reserve(len(kinds))
+            while self._segments:
+                self.widen(*self._segments[-1].integers(kinds))
+                self._segments.pop()
         return self

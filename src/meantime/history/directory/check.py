@@ -36,6 +36,8 @@ def check(path: Path) -> tuple[int, int]:
         loaded.catalogue.attributes.check_unique()
     except ValueError as error:
         raise InputError(str(path / "manifest"), f"is invalid: {error}; {SALVAGE}") from None
+    if loaded.extremes is not None:
+        loaded.extremes.resolve(loaded.kinds)
     for segment in loaded.segments:
         segment.load()
         segment.check_pyramid(loaded.limits)

@@ -23,7 +23,6 @@ from meantime.history.directory.packed import (
     pack_signed,
     signed_in,
 )
-from meantime.history.extremes import Extremes
 from meantime.history.lanes import lane_of
 from meantime.history.numbers import AFTER_ALL, BEFORE_ALL
 from meantime.kernels.tail import FLOAT
@@ -34,9 +33,19 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from meantime.attributes import Attributes
+    from meantime.columns import Int32s, Int64s
     from meantime.history.catalogue import Catalogue
+    from meantime.history.extremes import Extremes
 
-__all__ = ["Cursor", "apply_delta", "extremes_in", "metadata_delta", "packed_extremes"]
+__all__ = [
+    "Cursor",
+    "add_attributes",
+    "apply_delta",
+    "integers_in",
+    "metadata_delta",
+    "packed_extremes",
+]
 
 
 _MOST_QUARKS = 2**31 - 1
@@ -102,7 +111,7 @@ def apply_delta(
         ValueError: If the record is malformed.
     """
     if "attributes" in record:
-        _add_attributes(catalogue, record["attributes"])
+        add_attributes(catalogue.attributes, record["attributes"])
     catalogue.strings.recall(items_in(record, "strings", str))
     for definition in items_in(record, "tags", list):
         tag, fields, key = definition
@@ -137,26 +146,28 @@ def packed_extremes(extremes: Extremes) -> dict[str, Any]:
     }
 
 
-def extremes_in(record: Any, quarks: int) -> Extremes:
-    """Return the extremes of so many attributes that `packed_extremes` wrote.
+def integers_in(record: Any, quarks: int) -> tuple[Int32s, Int64s, Int64s]:
+    """Return what `packed_extremes` wrote: which of so many attributes, the least, the greatest.
 
     Raises:
         ValueError: If they are malformed.
     """
-    extremes = Extremes()
-    extremes.reserve(quarks)
     changed = _columns(record, "extremes")
     where, low = ascending_in(changed, "quarks", quarks), signed_in(changed, "low")
     high = (low.view(np.uint64) + numbers_in(changed, "above")).view(np.int64)
     if (high < low).any():
         raise ValueError("the greatest value of an attribute is less than its least")
-    extremes.low[where], extremes.high[where] = low, high
-    return extremes
+    return where, low, high
 
 
-def _add_attributes(catalogue: Catalogue, record: Any) -> None:
+def add_attributes(attributes: Attributes, record: Any) -> None:
+    """Add the next attributes, as `metadata_delta` wrote them.
+
+    Raises:
+        ValueError: If they are malformed.
+    """
     columns = _columns(record, "attributes")
-    catalogue.attributes.extend(
+    attributes.extend(
         numbers_in(columns, "parents"),
         numbers_in(columns, "codes"),
         decoded(bytes_in(columns, "sizes"), number_in(columns, "different", most=_MOST_QUARKS)),

@@ -7,6 +7,7 @@ import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from meantime.errors import HistoryError, InputError
+from meantime.kernels.checksum import crc32
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,32 +70,35 @@ def read_lines(path: Path, *, salvage: bool = False) -> Lines:
         InputError: If a finished line is damaged.
     """
     lines = Lines([], [])
+    data = path.read_bytes()
     position = 0
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            text = line[_CRC_DIGITS + 1 : -1]
-            whole = line[: _CRC_DIGITS + 1] == b"%08x " % zlib.crc32(text)
-            finished = line.endswith(b"\n")
-            if not finished and not whole:
+    while position < len(data):
+        end = data.find(b"\n", position) + 1
+        finished = end > 0
+        line = memoryview(data)[position : end if finished else len(data)]
+        text = line[_CRC_DIGITS + 1 : -1]
+        whole = line[: _CRC_DIGITS + 1] == b"%08x " % crc32(text)
+        if not finished and not whole:
+            break
+        number = len(lines.records) + 1
+        if not finished or not whole:  # a whole line that ends in another byte is damaged too
+            if salvage:
                 break
-            if not finished or not whole:  # a whole line that ends in another byte is damaged too
-                if salvage:
-                    break
-                raise InputError(
-                    str(path),
-                    f"line {number} is damaged: its checksum does not match;"
-                    " `meantime check --salvage` recovers what is before it",
-                    offset=position,
-                )
-            try:
-                record = parsed(text)
-            except ValueError as error:
-                if salvage:
-                    break
-                raise InputError(str(path), f"line {number}: {error}", offset=position) from None
-            position += len(line)
-            lines.records.append(record)
-            lines.ends.append(position)
+            raise InputError(
+                str(path),
+                f"line {number} is damaged: its checksum does not match;"
+                " `meantime check --salvage` recovers what is before it",
+                offset=position,
+            )
+        try:
+            record = parsed(bytes(text))
+        except ValueError as error:
+            if salvage:
+                break
+            raise InputError(str(path), f"line {number}: {error}", offset=position) from None
+        position = end
+        lines.records.append(record)
+        lines.ends.append(position)
     return lines
 
 

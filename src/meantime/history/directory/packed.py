@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.history.directory.manifest import number_in
-from meantime.kernels.varints import decoded, encoded
+from meantime.kernels.varints import decoded, encoded, running
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -97,10 +97,7 @@ def ascending_in(record: dict[str, Any], name: str, below: int) -> Int32s:
     Raises:
         ValueError: If it is not there, damaged, or reaches the limit.
     """
-    skipped = numbers_in(record, name)
-    if len(skipped) and int(skipped.max()) >= below:
-        raise ValueError(f"{name} has {skipped.max()}, and should be below {below}")
-    numbers = np.cumsum(skipped.view(np.int64) + 1) - 1
+    numbers = running(bytes_in(record, name), count_in(record), 0, 1).view(np.int32)
     if len(numbers) and int(numbers[-1]) >= below:
         raise ValueError(f"{name} has {numbers[-1]}, and should be below {below}")
-    return numbers.astype(np.int32)
+    return numbers

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from meantime.clocks import Clock
 from meantime.errors import InputError
 from meantime.history.catalogue import Catalogue
-from meantime.history.directory.delta import Cursor, apply_delta, extremes_in
+from meantime.history.directory.delta import Cursor, apply_delta
 from meantime.history.directory.loaded import SALVAGE, VERSION, WRONG, LoadedHistory, reason_of
 from meantime.history.directory.manifest import (
     file_state,
@@ -19,11 +20,13 @@ from meantime.history.directory.manifest import (
     to_json,
 )
 from meantime.history.directory.segments import MissingSegment, open_segment
+from meantime.history.directory.unread import UnreadAttributes, UnreadIntegers
 from meantime.history.directory.upgrade import missing_step, upgraded
+from meantime.history.extremes import Extremes
 from meantime.history.numbers import AFTER_ALL, BEFORE_ALL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from meantime.history.directory.event_files import StoredBlock
@@ -34,6 +37,8 @@ __all__ = ["FORMAT", "fingerprint", "read_directory"]
 FORMAT = "meantime history"
 # Bins of an overview are at most 2 to the power of this wide.
 _MOST_LEVEL = 62
+# A finished history with more bytes of names and types reads them when they are first needed.
+_READ_AT_ONCE = 2**17
 _SEGMENT_NAME = re.compile(r"\d{6,}(-late)?\.seg")
 
 
@@ -84,24 +89,20 @@ def _load(
     before = file_state(manifest)
     lines = read_lines(manifest, salvage=salvage)
     loaded.version = version = _version(manifest, lines.records)
+    if lines.ends[-1] > _READ_AT_ONCE and "closed" in lines.records[-1] and not salvage:
+        loaded.catalogue.attributes = UnreadAttributes()
     loaded.ends, loaded.cursors = lines.ends[:1], [Cursor()]
     for number, (record, end) in enumerate(zip(lines.records[1:], lines.ends[1:], strict=True), 1):
+        wrong = partial(_wrong, manifest, number + 1, lines.ends[number - 1])
         try:
-            _add(loaded, upgraded(record, version, VERSION), opened, salvage=salvage)
+            try:
+                _add(loaded, upgraded(record, version, VERSION), opened, wrong, salvage=salvage)
+            except WRONG as error:
+                raise wrong(error) from None
         except InputError as error:
             if not salvage:
                 raise
             loaded.missing.append(str(error))
-            break
-        except WRONG as error:
-            wrong = InputError(
-                str(manifest),
-                f"line {number + 1} is invalid: {reason_of(error)}; {SALVAGE}",
-                offset=lines.ends[number - 1],
-            )
-            if not salvage:
-                raise wrong from None
-            loaded.missing.append(str(wrong))
             break
         loaded.ends.append(end)
     else:
@@ -114,10 +115,16 @@ def _load(
     loaded.set_limits()
 
 
+def _wrong(manifest: Path, line: int, offset: int, error: Exception) -> InputError:
+    reason = f"line {line} is invalid: {reason_of(error)}; {SALVAGE}"
+    return InputError(str(manifest), reason, offset=offset)
+
+
 def _add(
     loaded: LoadedHistory,
     record: dict[str, Any],
     opened: Mapping[int, StoredSegment],
+    wrong: Callable[[Exception], InputError],
     *,
     salvage: bool,
 ) -> None:
@@ -129,38 +136,20 @@ def _add(
     """
     if loaded.closed is not None:
         raise ValueError("it comes after the history was closed")
+    attributes = loaded.catalogue.attributes
+    if isinstance(attributes, UnreadAttributes) and "attributes" in record:
+        attributes.defer(record.pop("attributes"), wrong)
     kinds = apply_delta(loaded.catalogue, record, loaded.kinds)
     if "segment" in record:
-        name = record["segment"]
-        if not isinstance(name, str) or not _SEGMENT_NAME.fullmatch(name):
-            raise ValueError(f"segment is {name!r}")
-        segment_path = loaded.path / "segments" / name
-        checksum = number_in(record, "checksum", most=2**32 - 1)
-        boundary_ns = number_in(record, "boundary_ns", BEFORE_ALL, AFTER_ALL)
-        replaced = number_in(record, "replaced")
-        try:
-            segment = _open(segment_path, checksum, loaded, opened.get(checksum))
-        except InputError as error:
-            if not loaded.lenient:
-                raise
-            segment = _missing(loaded, segment_path, error)
-        if salvage:
-            segment.check_index()
-        # Kernels search segments by bisection, so they must be in order and not overlap.
-        if loaded.segments and segment.head.base_ns <= loaded.segments[-1].head.last_ns:
-            raise InputError(
-                str(segment_path), f"begins before the segment before it ends; {SALVAGE}"
-            )
-        # A logged change at the time of a sealed one would replace it in the tail, which lacks it.
-        if boundary_ns <= segment.head.last_ns:
-            raise ValueError(f"boundary_ns is {boundary_ns}, before the segment ends")
-        loaded.segments.append(segment)
-        loaded.boundary_ns, loaded.replaced = boundary_ns, replaced
+        _add_segment(loaded, record, opened, salvage=salvage)
     else:
         loaded.closed = _closing(loaded, record.get("closed"))
         # Version 1 does not have them.
         if "extremes" in loaded.closed:
-            loaded.extremes = extremes_in(loaded.closed["extremes"], len(kinds))
+            integers = UnreadIntegers(loaded.closed["extremes"], len(kinds), wrong)
+            loaded.extremes = Extremes([integers])
+            if not isinstance(attributes, UnreadAttributes):
+                loaded.extremes.resolve(kinds)
         loaded.replaced = loaded.closed["replaced"]
     loaded.kinds = kinds
     catalogue = loaded.catalogue
@@ -174,6 +163,38 @@ def _add(
             facts,
         )
     )
+
+
+def _add_segment(
+    loaded: LoadedHistory,
+    record: dict[str, Any],
+    opened: Mapping[int, StoredSegment],
+    *,
+    salvage: bool,
+) -> None:
+    name = record["segment"]
+    if not isinstance(name, str) or not _SEGMENT_NAME.fullmatch(name):
+        raise ValueError(f"segment is {name!r}")
+    segment_path = loaded.path / "segments" / name
+    checksum = number_in(record, "checksum", most=2**32 - 1)
+    boundary_ns = number_in(record, "boundary_ns", BEFORE_ALL, AFTER_ALL)
+    replaced = number_in(record, "replaced")
+    try:
+        segment = _open(segment_path, checksum, loaded, opened.get(checksum))
+    except InputError as error:
+        if not loaded.lenient:
+            raise
+        segment = _missing(loaded, segment_path, error)
+    if salvage:
+        segment.check_index()
+    # Kernels search segments by bisection, so they must be in order and not overlap.
+    if loaded.segments and segment.head.base_ns <= loaded.segments[-1].head.last_ns:
+        raise InputError(str(segment_path), f"begins before the segment before it ends; {SALVAGE}")
+    # A logged change at the time of a sealed one would replace it in the tail, which lacks it.
+    if boundary_ns <= segment.head.last_ns:
+        raise ValueError(f"boundary_ns is {boundary_ns}, before the segment ends")
+    loaded.segments.append(segment)
+    loaded.boundary_ns, loaded.replaced = boundary_ns, replaced
 
 
 def _missing(loaded: LoadedHistory, path: Path, error: InputError) -> MissingSegment:
