@@ -249,3 +249,34 @@ def test_shares_of_many_values_are_in_their_order(different: int, kind: type) ->
 
     rows = zip(shares.bin.tolist(), shares.value.to_list(), strict=True)
     assert list(zip(rows, shares.ns.tolist(), strict=True)) == sorted((+expected).items())
+
+
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([3, 50, 1000]),
+    st.sampled_from([str, int]),
+    st.integers(1, 3000),
+    st.tuples(st.integers(0, 999), st.integers(1, 1000)),
+)
+@settings(max_examples=50, deadline=None)
+def test_a_resolution_leaves_out_what_no_instant_is_in(
+    seed: int, segment_changes: int, kind: type, resolution_ns: int, part: tuple[int, int]
+) -> None:
+    random = Random(seed)  # noqa: S311 - the same example each time
+    builder = HistoryBuilder()
+    builder.contents.store = Store(builder.contents.refuse, segment_changes)
+    quarks = [builder.quark(name) for name in "abc"]
+    for time_ns in sorted(random.randrange(5000) for _ in range(600)):
+        value = kind(random.randrange(4)) if random.randrange(9) else None
+        # the first attribute changes in few segments
+        quark = quarks[0 if time_ns % 500 < 20 else random.randrange(1, 3)]
+        builder.modify(time_ns, quark, value)
+    history = builder.close(5000)
+    start_ns = part[0] * 5
+    end_ns = min(5000, start_ns + part[1] * 5)
+
+    found = history.intervals(quarks, start_ns, end_ns, resolution_ns)
+
+    every = history.intervals(quarks, start_ns, end_ns)
+    expected = [i for i in every if is_sampled(i, start_ns, end_ns, resolution_ns)]
+    assert shown(found) == shown(expected)

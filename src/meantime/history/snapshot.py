@@ -269,6 +269,10 @@ class Snapshot(Present):
         if counts is None:
             counts = np.empty(len(quarks), np.int64)
             self.segments.count(quarks, *range_ns, counts)
+        if resolution_ns is not None:
+            # each contains one of these instants, or the last one
+            instants = (range_ns[1] - range_ns[0] - 1) // resolution_ns + 2
+            counts = np.minimum(counts, min(instants, np.iinfo(np.int64).max))
         room = int(counts.sum())
         quark, tag = np.empty(room, np.int32), np.empty(room, np.int32)
         start_ns, end_ns = np.empty(room, np.int64), np.empty(room, np.int64)
@@ -287,7 +291,7 @@ class Snapshot(Present):
             assert meta is not None
             null = (meta[:rows] & 1) != 0
             value = self.column(quark[:rows], word[:rows], null, text=False)
-            tag = (meta >> 1).astype(np.int32) - 1
+            tag = (meta[:rows] >> 1).astype(np.int32) - 1
         return Intervals(
             quark[:rows],
             start_ns[:rows],

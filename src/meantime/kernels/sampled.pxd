@@ -13,3 +13,13 @@ cdef inline bint sampled(
     into = <uint64_t>start - <uint64_t>start_ns
     into = (step - into % step) % step
     return into < <uint64_t>end - <uint64_t>start
+
+
+cdef inline int64_t next_sampled(
+    int64_t time, int64_t start_ns, int64_t end_ns, int64_t resolution_ns
+) noexcept nogil:
+    """The first of these instants that is not before a time in the range."""
+    cdef uint64_t step = <uint64_t>resolution_ns
+    cdef uint64_t ahead = (<uint64_t>time - <uint64_t>start_ns) % step
+    ahead = (step - ahead) % step
+    return <int64_t>(<uint64_t>time + min(ahead, <uint64_t>end_ns - 1 - <uint64_t>time))

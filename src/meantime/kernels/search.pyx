@@ -6,7 +6,11 @@ from libc.stdlib cimport calloc, free, realloc
 
 import numpy as np
 
-from meantime.kernels.sampled cimport sampled
+from meantime.kernels.sampled cimport next_sampled, sampled
+
+cdef enum:
+    # After so many intervals that a resolution leaves out, the next one is searched for.
+    _LEFT_OUT = 8
 
 
 @final
@@ -611,14 +615,15 @@ cdef class Segments:
         Either `out_code` is given (strings; -1 is null) or `out_word` and `out_meta`; `out_tag`
         goes with `out_code` and may be None. With a resolution above 0, only the intervals that
         contain start_ns plus a multiple of it, or the last instant. The arrays must have the
-        length that `count` returns.
+        length that `count` returns; with a resolution, one for each of these instants is enough.
 
         Returns:
             How many were written.
         """
         cdef Py_ssize_t i, n = 0, row, last
         cdef int32_t quark
-        cdef int64_t time, bounded
+        cdef int left_out
+        cdef int64_t time
         cdef uint64_t packed, payload, field
         cdef State state
         cdef Cursor cursor
@@ -630,6 +635,7 @@ cdef class Segments:
             for i in range(quarks.shape[0]):
                 quark = quarks[i]
                 self.locate(quark, start_ns, &state, &cursor)
+                left_out = 0
                 while True:
                     found = self.next_change(quark, &cursor, &time)
                     if (
@@ -687,8 +693,16 @@ cdef class Segments:
                                 out_word[n] = state.word
                                 out_meta[n] = state.meta
                             n += 1
+                            left_out = 0
+                        else:
+                            left_out += 1
                     if not found or time >= end_ns:
                         break
+                    if left_out == _LEFT_OUT:
+                        left_out = 0
+                        time = next_sampled(time, start_ns, end_ns, resolution_ns)
+                        self.locate(quark, time, &state, &cursor)
+                        continue
                     row_state(
                         &self._segments[cursor.segment], cursor.run, cursor.row, &state
                     )
