@@ -48,6 +48,8 @@ cdef enum:
     _ROWS_AHEAD = 4
     # The block of an edge is mostly so near to where even changes would have it.
     _NEARBY = 6
+    # Of so many runs it is seen whether they have durations.
+    _SEEN = 4
     # So many rows of a cell of an overview are read faster than a block is found.
     _NEAR_CELL = 64
 
@@ -348,22 +350,31 @@ cdef bint open_stops(
     return True
 
 
-cdef bint worth_sums(const Work* w, const LaneTotals* totals, Py_ssize_t first) noexcept nogil:
+cdef bint worth_sums(
+    const Work* w, Segments segments, const LaneTotals* totals, int32_t quark, Py_ssize_t first
+) noexcept nogil:
     """Whether sums at the edges of bins are found faster than the rows are read."""
     # In ns, about: either way the answer is the same, only the time it takes differs.
     cdef Py_ssize_t low = w.stop_segment[0] - first, high = w.stop_segment[w.stop_count - 1] - first
-    cdef double segments = <double>(high - low + 1), edge = 45.0, rows
+    cdef double count = <double>(high - low + 1), edge = 45.0, rows
+    cdef const Segment* s
+    cdef Py_ssize_t run, i
+    cdef int untimed = 0
     low >>= totals.shift
     high = min((high >> totals.shift) + 1, totals.groups)
     if high <= low:
         return False
     rows = <double>(totals.changes[high] - totals.changes[low])
     rows /= <double>((high - low) << totals.shift)
-    if rows <= 64:
-        edge += 3.0 * rows
+    # Edges in runs without durations read the rows before them: of some it is seen how many have any.
+    for i in range(_SEEN):
+        s = &segments._segments[w.stop_segment[(2 * i + 1) * w.stop_count // (2 * _SEEN)]]
+        run = find_run(s, quark, 0)
+        untimed += run < 0 or timed_entry(s, run) < 0
+    edge += 3.0 * rows * untimed / _SEEN
     if totals.shift:
         edge += (100.0 + rows) * <double>(<Py_ssize_t>1 << (totals.shift - 1))
-    return segments * (rows + 150.0) > edge * w.bins
+    return count * (rows + 150.0) > edge * w.bins
 
 
 cdef inline uint64_t stop_time(const Stop* stop, Py_ssize_t block) noexcept nogil:
@@ -553,7 +564,7 @@ cdef bint by_sums(
     cdef State state
     cdef int32_t[64] slots
     cdef int64_t counted, most
-    if not worth_sums(w, totals, first):
+    if not worth_sums(w, segments, totals, quark, first):
         return False
     if not open_stops(w, segments, totals, quark, first, 0, w.bins):
         return False
