@@ -131,7 +131,8 @@ class ContainerFile:
 
     def __init__(self, path: Path, advice: str = "") -> None:
         self._path = path
-        self._absolute = path.absolute()
+        # a text: making one of a path for each use takes longer than opening the file
+        self._absolute = str(path if path.is_absolute() else path.absolute())
         self._advice = advice
         # reentrant, as a file may be collected, and closed, while another is opened
         self._lock = threading.RLock()
@@ -263,7 +264,7 @@ class ContainerFile:
             InputError: If it was cut, or cannot be checked.
         """
         try:
-            now = self._absolute.stat()
+            now = os.stat(self._absolute)  # noqa: PTH116 - it is a text
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:

@@ -119,8 +119,11 @@ def apply_delta(
         if type(tag) is not int or not 0 <= tag <= ahead or type(fields) is not dict:
             raise ValueError(f"a tag is {tag!r}")
         catalogue.recall_tag(tag, fields, key)
-    known = np.zeros(len(catalogue.attributes), np.uint8)
-    known[: len(kinds)] = kinds
+    known = kinds
+    if "kinds" in record or len(kinds) < len(catalogue.attributes):
+        # a copy, since a cursor has those before
+        known = np.zeros(len(catalogue.attributes), np.uint8)
+        known[: len(kinds)] = kinds
     if "kinds" in record:
         changed = _columns(record["kinds"], "kinds")
         values = bytes_in(changed, "kinds")

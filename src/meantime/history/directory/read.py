@@ -175,7 +175,7 @@ def _add_segment(
     name = record["segment"]
     if not isinstance(name, str) or not _SEGMENT_NAME.fullmatch(name):
         raise ValueError(f"segment is {name!r}")
-    segment_path = loaded.path / "segments" / name
+    segment_path = loaded.path.joinpath("segments", name)
     checksum = number_in(record, "checksum", most=2**32 - 1)
     boundary_ns = number_in(record, "boundary_ns", BEFORE_ALL, AFTER_ALL)
     replaced = number_in(record, "replaced")
