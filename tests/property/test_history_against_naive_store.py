@@ -1,17 +1,22 @@
 from __future__ import annotations
 
 import math
+import tempfile
 from collections import Counter
 from itertools import accumulate, pairwise
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from version_1 import as_version_1
 
 from meantime.columns import Coded
 from meantime.history import HistoryBuilder, Interval
+from meantime.history.directory.open import open_history
 from meantime.history.store import Store
 from meantime.testing.strategies import changes
 from meantime.units import bin_edge
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
 
 QUARKS = 5
 TAGS = 3
+NUMBERS_OF: dict[type, tuple[type, ...]] = {int: (float,), float: (int,)}
 
 
 class Naive:
@@ -64,8 +70,11 @@ def same(one: Value, other: Value) -> bool:
 
 
 def shown(intervals: object) -> list[str]:
-    """NaN is unequal to itself, and 0.0 equals -0.0: compare what is written."""
-    return [repr(tuple(interval)) for interval in intervals]  # type: ignore[attr-defined]
+    """NaN is unequal to itself, and 0.0 equals -0.0: compare what is written.
+
+    Whether an interval is ongoing is left out: so are those of a history that grows.
+    """
+    return [repr(tuple(interval)[:5]) for interval in intervals]  # type: ignore[attr-defined]
 
 
 class Pair(NamedTuple):
@@ -73,12 +82,36 @@ class Pair(NamedTuple):
     naive: Naive
 
 
+KEPT = ["memory", "growing", "disk", "growing on disk", "version 1"]
+
+
+def kept_as(kept: str, builder: HistoryBuilder, end_ns: int | None, folder: Path) -> History:
+    """Return the history of a builder; one that grows ends with its last change."""
+    if kept == "growing":
+        return builder.history.snapshot()
+    if kept == "growing on disk":
+        builder.flush()
+        return open_history(folder / "x.mth")
+    history = builder.close(end_ns)
+    if kept == "disk":
+        return open_history(folder / "x.mth")
+    if kept == "version 1":
+        return open_history(as_version_1(folder / "x.mth", folder / "1.mth"))
+    return history
+
+
 @st.composite
-def pairs(draw: st.DrawFn) -> Pair:
+def pairs(draw: st.DrawFn, folder: Path | None = None) -> Pair:
     script = draw(changes(quarks=QUARKS, tags=draw(st.sampled_from([0, TAGS]))))
-    builder = HistoryBuilder(start_ns=draw(st.sampled_from([0, 5, -100])))
+    kept = draw(st.sampled_from(KEPT)) if folder is not None else "memory"
+    assert folder is not None or kept == "memory"
+    on_disk = kept not in {"memory", "growing"}
     segment_changes = draw(st.sampled_from([1, 2, 3, 8, 1000]))
-    builder.contents.store = Store(builder.contents.refuse, segment_changes)
+    with mock.patch.object(Store.__init__, "__defaults__", (segment_changes,)):
+        builder = HistoryBuilder(
+            folder / "x.mth" if folder is not None and on_disk else None,
+            start_ns=draw(st.sampled_from([0, 5, -100])),
+        )
     naive = Naive()
     for quark in range(QUARKS):
         builder.quark(str(quark))
@@ -91,7 +124,8 @@ def pairs(draw: st.DrawFn) -> Pair:
             naive.modify(change)
         put(builder, batch)
     end_ns = draw(st.one_of(st.none(), st.integers(-200, 200)))
-    return Pair(builder.close(end_ns), naive)
+    history = builder.close(end_ns) if folder is None else kept_as(kept, builder, end_ns, folder)
+    return Pair(history, naive)
 
 
 def put(builder: HistoryBuilder, batch: list[Change]) -> None:
@@ -122,9 +156,14 @@ def test_the_intervals_are_those_of_the_definition(pair: Pair) -> None:
     assert history.anomalies["zero_length_state"] == naive.replaced
 
 
-@given(pairs(), st.data())
+@given(st.data())
 @settings(max_examples=150, deadline=None)
-def test_every_query_answers_what_the_intervals_say(pair: Pair, data: st.DataObject) -> None:
+def test_every_query_answers_what_the_intervals_say(data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder, mock.patch("os.fsync"):
+        check_queries(data.draw(pairs(Path(folder))), data)
+
+
+def check_queries(pair: Pair, data: st.DataObject) -> None:
     history, naive = pair
     if history.start_ns == history.end_ns:
         return
@@ -151,6 +190,7 @@ def test_every_query_answers_what_the_intervals_say(pair: Pair, data: st.DataObj
     edges = [bin_edge(start_ns, end_ns, bins, index) for index in range(bins + 1)]
     check_shares(history, quarks, edges, met)
     check_operations(history, quarks, (start_ns, end_ns), whole)
+    check_searches(history, quarks, (start_ns, end_ns), whole)
 
 
 def check_operations(
@@ -183,6 +223,42 @@ def check_operations(
             assert history.maximum(quark, start_ns, end_ns) == max(values)
             assert history.minimum(quark, start_ns, end_ns) == min(values)
             assert history.average(quark, start_ns, end_ns) == total / (end_ns - start_ns)
+
+
+def check_searches(
+    history: History,
+    quarks: list[int],
+    range_ns: tuple[int, int],
+    whole: dict[int, list[Interval]],
+) -> None:
+    start_ns, end_ns = range_ns
+    met = {q: [i for i in whole[q] if i.start_ns < end_ns and i.end_ns > start_ns] for q in quarks}
+    for quark in quarks:
+        some = any(each.value is not None for each in whole[quark])
+        assert history.has_values([quark])[0] or not some
+    assert (history.count_at_most(quarks, *range_ns) >= [len(met[q]) for q in quarks]).all()
+    every = [i for q in quarks for i in whole[q]]
+    values: list[Any] = [..., None, "a", 1, -2.0, 2**62, "never", 99]
+    for value in values:
+
+        def matches(interval: Interval, value: Any = value) -> bool:
+            if value is ...:
+                return interval.value is not None
+            return type(interval.value) in {type(value), *NUMBERS_OF.get(type(value), ())} and (
+                interval.value == value
+            )
+
+        expected = [sum(map(matches, met[quark])) for quark in quarks]
+        assert history.count(quarks, *range_ns, value=value).tolist() == expected
+        later = [i for i in every if i.start_ns > start_ns and matches(i)]
+        earlier = [i for i in every if i.start_ns < start_ns and matches(i)]
+        nearest = min(later, key=lambda i: i.start_ns, default=None)
+        latest = max(earlier, key=lambda i: i.start_ns, default=None)
+        for found, wanted in (
+            (history.following(quarks, start_ns, value=value), nearest),
+            (history.preceding(quarks, start_ns, value=value), latest),
+        ):
+            assert shown([found] if found else []) == shown([wanted] if wanted else [])
 
 
 def is_sampled(interval: Interval, start_ns: int, end_ns: int, resolution_ns: int) -> bool:

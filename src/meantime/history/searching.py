@@ -49,6 +49,9 @@ def nearest(
     if low >= high or not len(quarks):
         return None
     snapshot.check_known(quarks, low)
+    quarks = quarks[matching.possible(quarks, (low, high))]
+    if not len(quarks):
+        return None
     first_rows, most_rows = (max(rows, len(quarks)) for rows in (_FIRST_ROWS, _MOST_ROWS))
     width = max(1, (high - low) // _FIRST_PART)
     while width > 1:
@@ -97,6 +100,7 @@ def counts(
         return total
     of_quark = np.zeros(len(snapshot.kinds), np.int64)
     different = distinct(quarks)
+    different = different[matching.possible(different, range_ns)]
     for first, last, _ in snapshot.groups(different, range_ns, _MOST_ROWS):
         found = snapshot.gather(different[first:last], range_ns)
         rows = matching.rows(found)
@@ -108,6 +112,7 @@ class _Matching:
     """Whether intervals have a value and a tag."""
 
     def __init__(self, snapshot: Snapshot, value: Value | EllipsisType, tag: int | None) -> None:
+        self._snapshot = snapshot
         self._tag = tag
         self._any = value is ...
         self._null = value is None
@@ -126,6 +131,21 @@ class _Matching:
                 self._words[FLOAT] = word_of(float(word), Strings())[0]
             elif kind == FLOAT and float(value).is_integer() and -(2**63) <= value < 2**63:
                 self._words[INT] = int(value)
+
+    def possible(self, quarks: Int32s, range_ns: tuple[int, int]) -> npt.NDArray[np.bool_]:
+        """Return for each attribute whether it may have the value, by its type and its limits."""
+        if self._any or self._null:
+            return np.ones(len(quarks), np.bool_)
+        kinds = self._snapshot.kinds[quarks]
+        found: npt.NDArray[np.bool_] = (kinds == STR) & (self._code >= 0)
+        if FLOAT in self._words:
+            found |= kinds == FLOAT
+        if INT in self._words and (kinds == INT).any():
+            low, high, changes = np.empty((3, len(quarks)), np.int64)
+            self._snapshot.segments.bounds(quarks, *range_ns, low, high, changes)
+            word = self._words[INT]
+            found |= (kinds == INT) & (low <= word) & (word <= high)
+        return found
 
     def rows(self, found: Intervals) -> npt.NDArray[np.bool_]:
         """Return for each interval whether it matches."""
