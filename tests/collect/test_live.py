@@ -18,7 +18,7 @@ import meantime
 from meantime.collect import _recorder
 from meantime.kernels.records import count
 from meantime.readers.recording import live as module
-from meantime.readers.recording import streams
+from meantime.readers.recording import streams, tails
 from meantime.readers.recording.listing import open_recording
 from meantime.readers.recording.live import LiveActivity
 from meantime.readers.recording.tails import read_tail, whole_records
@@ -165,6 +165,30 @@ def test_a_copy_of_a_chunk_in_any_order_has_no_records_from_before_it_was_reused
     read = words[: count(words, len(words))[2]]
 
     assert read.tolist() == chunk[: len(read)].tolist()
+
+
+def test_chunks_of_a_ring_that_are_reused_while_it_is_read_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with meantime.record(tmp_path / "run.mtr", policy="ring", ring_bytes=1 << 18):
+        _recorder.emit_many(50, 30_000)
+        (path,) = (tmp_path / "run.mtr").glob("*.0.tail")
+        whole = read_tail(path)
+        before = tails._seq_now(path)
+        monkeypatch.setattr(tails, "_seq_now", lambda _: before + 2)
+        part = read_tail(path)
+        monkeypatch.setattr(tails, "_seq_now", lambda _: before + 9)
+        nothing = read_tail(path)
+
+    # what was overwritten before is one more piece
+    assert whole is not None
+    assert part is not None
+    assert nothing is not None
+    assert len(whole.chunks) == 1 + 4
+    assert [words.tolist() for words in part.chunks[1:]] == [
+        words.tolist() for words in whole.chunks[3:]
+    ]
+    assert len(nothing.chunks) == 1
 
 
 def test_tasks_that_have_ended_are_forgotten(

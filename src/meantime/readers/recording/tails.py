@@ -25,7 +25,7 @@ UNWRITTEN = 2**63
 _TAIL = struct.Struct("<8s4Iq2I9Q")
 _TAIL_HEADER_BYTES, _MAX_CHUNKS = SIZES["TAIL_HEADER_BYTES"], SIZES["MAX_CHUNKS"]
 _WRITTEN_BYTES = 128
-_SEQ_BYTES, _FLUSHED_BYTES = 40, 48
+_SEQ_BYTES, _FLUSHED_BYTES, _OVERWRITTEN_BYTES = 40, 48, 64
 _RING = POLICIES["RING"]
 _LOST = KINDS["LOST"]
 _ATTEMPTS = 8
@@ -73,8 +73,14 @@ def read_tail(path: Path) -> Tail | None:
         ring = policy == _RING
         first = max(0, seq + 1 - chunks, dumped_seq) if ring else flushed
         # copy again if the writer has reused one of these chunks meanwhile
-        if _seq_now(path) - first < chunks:
+        newest = _seq_now(path)
+        if newest - first < chunks:
             break
+    else:
+        # the writer of a large ring is faster: what it reused is not what the header describes
+        if ring:
+            first = min(newest + 1 - chunks, seq + 1)
+            passed = _number_at(path, _OVERWRITTEN_BYTES)
     # -1: the last chunk was flushed before the next one began
     if not -1 <= seq - first < chunks or max(lost, passed, reported) > MAX_TIME_NS:
         return None
@@ -89,9 +95,8 @@ def read_tail(path: Path) -> Tail | None:
         pieces.append(words[skip : count(words, len(words))[2]])
     if ring and passed > reported:
         pieces.insert(0, _gap(pieces, passed - reported, min(dumped_ns, MAX_TIME_NS)))
-    written = UNWRITTEN
-    if not ring:
-        (written,) = struct.unpack_from("<Q", data, _WRITTEN_BYTES + flushed % chunks * 8)
+    counted = struct.unpack_from("<Q", data, _WRITTEN_BYTES + flushed % chunks * 8)
+    written = UNWRITTEN if ring else counted[0]
     is_cut = len(data) < _TAIL_HEADER_BYTES + chunks * chunk_bytes
     return Tail(pieces, base_ns, flushed, written, lost, ring, is_cut)
 
