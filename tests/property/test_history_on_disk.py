@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from meantime.errors import InputError
@@ -163,11 +163,38 @@ def test_a_killed_build_is_resumed_to_the_same_bytes(
         assert contents(killed) == contents(whole)
 
 
+# Late changes: bins of the overview had been wider before them than what was left needs.
+LATE = [
+    Change(2**33 * time, quark, value, tag)
+    for time, quark, value, tag in (
+        (0, 1, None, 0),
+        (8, 3, "a", 2),
+        (37, 0, None, None),
+        (16, 1, None, 0),
+        (12, 3, None, None),
+        (1, 4, -2183, 1),
+        (17, 3, None, 0),
+        (17, 4, None, None),
+        (24, 1, None, None),
+        (5, 2, None, 2),
+        (20, 4, 2282004, None),
+        (27, 1, "a", None),
+        (37, 3, None, None),
+        (33, 1, None, 2),
+        (38, 3, "b", 0),
+        (39, 1, "", None),
+        (40, 1, None, None),
+        (35, 4, 10863, 2),
+    )
+]
+
+
 @given(
     changes(quarks=QUARKS, tags=TAGS),
     st.sampled_from([1, 2, 5, 1000]),
     st.lists(st.tuples(st.floats(0, 1), st.booleans(), st.floats(0, 1)), min_size=2, max_size=4),
 )
+@example(LATE, 2, [(0.95, False, 0.0), (0.5, True, 0.75)])
 @settings(max_examples=25, deadline=None)
 def test_a_build_may_be_killed_again_and_again(
     script: list[Change], segment_changes: int, kills: list[tuple[float, bool, float]]

@@ -183,6 +183,8 @@ class OverviewBuilder:
         self._level = 0
         self._parts: list[_Part] = []
         self._impossible = False
+        # Whether bins may be wider than the segments that there are need.
+        self._is_rewound = False
         self._memory = RowMemory()
 
     def copy(self) -> OverviewBuilder:
@@ -214,6 +216,7 @@ class OverviewBuilder:
         """Forget the segments from this one on."""
         while self._covered > segments:
             self._parts.pop()
+            self._is_rewound = True
 
     def overview(self, segments: Sequence[Segment]) -> Overview | None:
         """Return the overview of these segments, which has the latest ones as they are."""
@@ -232,6 +235,10 @@ class OverviewBuilder:
         Returns:
             None if it is not worth storing. The segment is valid until the builder is used again.
         """
+        if self._is_rewound:
+            # a resumed build, which begins with these segments, would have other bins
+            self._parts, self._level = [], 0
+            self._impossible = self._is_rewound = False
         if len(segments) >= _LEAST_SEGMENTS:
             self._complete(segments, kinds)
         made = _made(self._parts)
