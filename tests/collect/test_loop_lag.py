@@ -307,18 +307,25 @@ def one_processor_for_three() -> Iterator[None]:
     """Let this thread share a processor with two other programs."""
     before = os.sched_getaffinity(0)
     cpu = min(before)
+    begun, begins = os.pipe()
     others = [os.fork() for _ in range(2)]
     if 0 in others:
         os.sched_setaffinity(0, {cpu})
+        os.write(begins, b"x")
         end = time.monotonic() + 20
         while time.monotonic() < end and os.getppid() != 1:
             pass
         os._exit(0)
     try:
+        # on a busy machine they may begin late
+        for _ in others:
+            os.read(begun, 1)
         os.sched_setaffinity(0, {cpu})
         time.sleep(0.05)
         yield
     finally:
+        os.close(begun)
+        os.close(begins)
         os.sched_setaffinity(0, before)
         for other in others:
             os.kill(other, 9)
