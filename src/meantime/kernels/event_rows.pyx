@@ -956,7 +956,8 @@ cdef class EventRows:
                     first_line, first_offset = row.line, row.offset
                 rest[i] = row[0]
                 rest[i].first = k
-                memcpy(&rest_of[k], &self.cells[row.first], <size_t>row.cells * sizeof(Cell))
+                if row.cells:
+                    memcpy(&rest_of[k], &self.cells[row.first], <size_t>row.cells * sizeof(Cell))
                 k += row.cells
             free(self.rows)
             free(self.cells)

@@ -394,6 +394,11 @@ def gather(
     cdef int64_t[::1] tag_tally = tallies.tag_ns
     cdef int32_t[::1] tag_held = tallies.tag_held
     cdef Py_ssize_t n, i, j, k, state_at = 0, tag_at = 0, runs = first.shape[0]
+    # There may be neither states nor tags.
+    cdef int32_t* state_to = &state_index[0] if state_index.shape[0] else NULL
+    cdef int64_t* state_ns_to = &state_ns[0] if state_ns.shape[0] else NULL
+    cdef int32_t* tag_to = &tag_index[0] if tag_index.shape[0] else NULL
+    cdef int64_t* tag_ns_to = &tag_ns[0] if tag_ns.shape[0] else NULL
     cdef Tally states, tags
     states.ns = &state_tally[0]
     states.held = &state_held[0]
@@ -420,8 +425,8 @@ def gather(
             start[n] = start[i]
             end[n] = end[j - 1]
             marks[n] = marks[i] if j == i + 1 else marks[j - 1] | _MERGED
-            state_at = _take(&states, &state_index[0], &state_ns[0], state_at)
-            tag_at = _take(&tags, &tag_index[0], &tag_ns[0], tag_at)
+            state_at = _take(&states, state_to, state_ns_to, state_at)
+            tag_at = _take(&tags, tag_to, tag_ns_to, tag_at)
             state_offsets[n + 1] = state_at
             tag_offsets[n + 1] = tag_at
     return runs

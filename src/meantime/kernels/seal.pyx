@@ -393,7 +393,7 @@ def segment_rows(
             # The combinations that occur; a check that is not needed is harmless, so four suffice.
             if wide:
                 good = right(
-                    &limit, &rows[first * width], &payload[first], count, most_code[run], lasts_ns,
+                    &limit, &rows[first * width], &payload[0] + first, count, most_code[run], lasts_ns,
                     True, True, True,
                 )
             elif long_times:
