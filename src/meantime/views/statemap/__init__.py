@@ -4,8 +4,9 @@ Each submodule is imported when a name of it is first used: the order of rows ne
 draws.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from meantime.lazy_names import imported_on_use
 
 if TYPE_CHECKING:
     from meantime.views.statemap.assembly import HistoryProblem, build, check_states, count
@@ -36,8 +37,4 @@ _HOMES = {
 
 if not TYPE_CHECKING:
     # Hidden from type checkers: they would accept any name as an attribute of this module.
-
-    def __getattr__(name: str) -> object:
-        if name in _HOMES:
-            return getattr(import_module(f"meantime.views.statemap.{_HOMES[name]}"), name)
-        raise AttributeError(f"module 'meantime.views.statemap' has no attribute {name!r}")
+    __getattr__ = imported_on_use(__name__, _HOMES)
