@@ -159,14 +159,17 @@ def gil_contention(scope: Scope) -> Iterator[Finding]:
         of_loop = rows.quark == loop
         runs = of_loop & np.isin(rows.state, rows.codes({_RUNNING}))
         waits = chosen(rows, of_loop & np.isin(rows.state, rows.codes({_GIL_WAIT})))
+        # most loops wait so little that nothing of other threads needs to be read
+        least_ns = max(scope.length_ns / 100, WATCHED_NS)
+        if waits.duration_ns.sum() < least_ns:
+            continue
         ran = threads.running_beside(loop, (scope.start_ns, scope.end_ns))
         kept_ns = _in_any_ns(ran, waits)
         # a longer one is a block of its own
         short = (kept_ns > 0) & (kept_ns < WATCHED_NS)
         waits, kept_ns = chosen(waits, short), kept_ns[short]
         total_ns, ran_ns = int(kept_ns.sum()), int(rows.duration_ns[runs].sum())
-        least_ns = max(_SHARE * (total_ns + ran_ns), scope.length_ns / 100, WATCHED_NS)
-        if total_ns < least_ns:
+        if total_ns < max(_SHARE * (total_ns + ran_ns), least_ns):
             continue
         others = distinct(ran.quark).tolist()
         by_thread = [
