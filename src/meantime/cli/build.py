@@ -112,7 +112,7 @@ def keep_history(
             if strict:
                 history.anomalies.refuse(trace)
         except InputError:
-            from shutil import rmtree  # noqa: PLC0415 - its archives take 4 ms to import
+            from shutil import rmtree  # noqa: PLC0415 - imports archive formats, 4 ms
 
             rmtree(path)
             raise

@@ -144,7 +144,7 @@ def _recorded(words: tuple[str, ...], path: str, options: Options, given: dict[s
 
     # whatever else has this name is not deleted, and refused below
     if given["force"] and (Path(path) / "recording.json").is_file():
-        from shutil import which  # noqa: PLC0415 - its archives take 4 ms to import
+        from shutil import which  # noqa: PLC0415 - imports archive formats, 4 ms
 
         if which(words[0]) is None:
             # before the recording that is there is lost for nothing
