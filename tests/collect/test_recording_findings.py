@@ -340,6 +340,12 @@ def test_a_stack_names_own_code_what_it_called_and_what_called_it() -> None:
     assert parsed(sleep, installed, between).code == "serve (api.py:31)"
 
 
+def write_library(folder: Path, code: str) -> None:
+    library = folder / "lib" / "site-packages" / "library.py"
+    library.parent.mkdir(parents=True)
+    library.write_text(code)
+
+
 DEEP = """\
 import asyncio, sys
 sys.path.insert(0, "lib/site-packages")
@@ -354,13 +360,12 @@ asyncio.run(main())
 
 
 def test_own_code_is_named_below_however_many_calls_of_a_library(tmp_path: Path) -> None:
-    library = tmp_path / "lib" / "site-packages" / "library.py"
-    library.parent.mkdir(parents=True)
-    library.write_text(
+    write_library(
+        tmp_path,
         "import time\n"
         "def descend_with_a_name_that_is_as_long_as_those_of_some_libraries(more):\n"
         "    time.sleep(0.2) if not more else descend(more - 1)\n"
-        "descend = descend_with_a_name_that_is_as_long_as_those_of_some_libraries\n"
+        "descend = descend_with_a_name_that_is_as_long_as_those_of_some_libraries\n",
     )
     (found,) = [each for each in findings_of(tmp_path, DEEP) if each.kind == "block"]
 
@@ -387,13 +392,12 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("options", [(), ("--samples", "199")])
 def test_own_code_that_calls_a_class_is_named(tmp_path: Path, options: tuple[str, ...]) -> None:
-    library = tmp_path / "lib" / "site-packages" / "library.py"
-    library.parent.mkdir(parents=True)
-    library.write_text(
+    write_library(
+        tmp_path,
         "import time\n"
         "class Client:\n"
         "    def __init__(self, seconds):\n"
-        "        time.sleep(seconds)\n"
+        "        time.sleep(seconds)\n",
     )
     # from Python 3.12 on, a frame of the interpreter's own is between the call and the method
     (found,) = [each for each in findings_of(tmp_path, CLASS, *options) if each.kind == "block"]

@@ -193,6 +193,10 @@ def check_queries(pair: Pair, data: st.DataObject) -> None:
     check_searches(history, quarks, (start_ns, end_ns), whole)
 
 
+def overlapping(intervals: list[Interval], range_ns: tuple[int, int]) -> list[Interval]:
+    return [i for i in intervals if i.start_ns < range_ns[1] and i.end_ns > range_ns[0]]
+
+
 def check_operations(
     history: History,
     quarks: list[int],
@@ -212,7 +216,7 @@ def check_operations(
         before = [i for i in whole[quark] if i.start_ns <= start_ns][::-1]
         assert shown(history.iterate(quark, start_ns)) == shown(after)
         assert shown(history.iterate(quark, start_ns, backwards=True)) == shown(before)
-        met = [i for i in whole[quark] if i.start_ns < end_ns and i.end_ns > start_ns]
+        met = overlapping(whole[quark], range_ns)
         numbers = [i for i in met if isinstance(i.value, int)]
         if numbers and len(numbers) == sum(i.value is not None for i in met):
             values = [i.value for i in numbers if isinstance(i.value, int)]
@@ -231,8 +235,8 @@ def check_searches(
     range_ns: tuple[int, int],
     whole: dict[int, list[Interval]],
 ) -> None:
-    start_ns, end_ns = range_ns
-    met = {q: [i for i in whole[q] if i.start_ns < end_ns and i.end_ns > start_ns] for q in quarks}
+    start_ns = range_ns[0]
+    met = {quark: overlapping(whole[quark], range_ns) for quark in quarks}
     for quark in quarks:
         some = any(each.value is not None for each in whole[quark])
         assert history.has_values([quark])[0] or not some
