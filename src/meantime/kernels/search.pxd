@@ -11,11 +11,20 @@ cdef extern from "rows.h":
     Py_ssize_t published_count(const Py_ssize_t*) noexcept nogil
 
 
+cdef enum:
+    # Not more rows than these are searched by halves alone.
+    _FEW_ROWS = 64
+    # The first step from where a row probably is: about a line of the cache.
+    _NEAR_ROWS = 16
+
+
 # The sections of a segment as pointers, which `Segments._kept` keeps valid. Nothing is checked
 # here: `head_fault` and `index_fault` check a segment from a file when it is opened, `rows_fault`
 # before its rows are used, and `pyramid_fault` its pyramid (history/validation.py).
 cdef struct Segment:
     int64_t base_ns
+    # How long until the next one begins; 0 for the last.
+    uint64_t span_ns
     Py_ssize_t runs
     int width
     int code_bits
@@ -174,6 +183,10 @@ cdef class Segments:
     cdef void locate_near(
         self, int32_t quark, int64_t time, State* state, Cursor* cursor, Py_ssize_t* near
     ) noexcept nogil
+    cdef void locate_in(
+        self, Py_ssize_t here, int32_t quark, int64_t time, State* state, Cursor* cursor,
+        Py_ssize_t* near,
+    ) noexcept nogil
     cdef bint next_near(
         self, int32_t quark, Cursor* cursor, int64_t* time, Py_ssize_t* near
     ) noexcept nogil
@@ -196,3 +209,38 @@ cdef inline Py_ssize_t entry_of(
         else:
             length = half
     return low if low < count and runs[low] == run else -1
+
+
+cdef inline Py_ssize_t first_after_any(
+    const Segment* s, Py_ssize_t low, Py_ssize_t high, int64_t time
+) noexcept nogil:
+    """The same for the rows of a run, of which none was read just before.
+
+    Each row that is read is a cache miss then, so the search begins where the row probably is.
+    """
+    cdef uint64_t relative = <uint64_t>time - <uint64_t>s.base_ns
+    cdef Py_ssize_t near, step = _NEAR_ROWS
+    if high - low <= _FEW_ROWS or relative >= s.span_ns:
+        return first_after(s, low, high, time)
+    # where it is if changes are spread evenly
+    near = low + <Py_ssize_t>(<double>relative / <double>s.span_ns * <double>(high - low))
+    near = min(near, high - 1)
+    if (load_row(s.rows, near, s.width, s.row_mask) >> s.payload_bits) <= relative:
+        low = near + 1
+        while low + step < high:
+            near = low + step
+            if (load_row(s.rows, near, s.width, s.row_mask) >> s.payload_bits) > relative:
+                high = near
+                break
+            low = near + 1
+            step *= 2
+    else:
+        high = near
+        while high - step > low:
+            near = high - step
+            if (load_row(s.rows, near, s.width, s.row_mask) >> s.payload_bits) <= relative:
+                low = near + 1
+                break
+            high = near
+            step *= 2
+    return first_after(s, low, high, time)

@@ -84,7 +84,10 @@ cdef class Segments:
             self._segments = s
             self._room = room
         s = &self._segments[self._count]
+        if self._count:
+            s[-1].span_ns = <uint64_t>base_ns - <uint64_t>s[-1].base_ns
         s.base_ns = base_ns
+        s.span_ns = 0
         s.runs = runs
         s.width = width
         s.code_bits = code_bits
@@ -216,12 +219,18 @@ cdef class Segments:
 
         With ascending quarks that saves the search in each segment.
         """
-        cdef Py_ssize_t here, back, run, row
+        self.locate_in(self.segment_at(time), quark, time, state, cursor, near)
+
+    cdef void locate_in(
+        self, Py_ssize_t here, int32_t quark, int64_t time, State* state, Cursor* cursor,
+        Py_ssize_t* near,
+    ) noexcept nogil:
+        """The same for a time that is in a segment."""
+        cdef Py_ssize_t back, run, row
         cdef Segment* s
         state.start = self.start_ns
         state.word = 0
         state.meta = 1
-        here = self.segment_at(time)
         cursor.segment = here
         cursor.run = -1
         cursor.row = 0
@@ -243,7 +252,7 @@ cdef class Segments:
             if run >= 0:
                 if near != NULL:
                     near[back] = run
-                row = first_after(s, s.offsets[run], s.offsets[run + 1], time)
+                row = first_after_any(s, s.offsets[run], s.offsets[run + 1], time)
                 if back == here:
                     cursor.run = run
                     cursor.row = row
@@ -381,7 +390,8 @@ cdef class Segments:
 
         The word of a value that is null is 0.
         """
-        cdef Py_ssize_t i, j, last, count = times.shape[0], k, run, row, low, high, step
+        cdef Py_ssize_t i, j, last, count = times.shape[0], run, row, low, high, step
+        cdef Py_ssize_t group, groups = 0
         cdef int64_t following, value
         cdef uint8_t none
         cdef int64_t* to_word
@@ -391,28 +401,30 @@ cdef class Segments:
         cdef Segment* s
         if not count:
             return
-        behind_array = np.empty(count, np.intp)
-        cdef Py_ssize_t[::1] behind = behind_array
+        # The first times in each segment, and one behind the last; and these segments.
+        cdef Py_ssize_t[::1] first = np.empty(count + 1, np.intp)
+        cdef Py_ssize_t[::1] segment = np.empty(count, np.intp)
         with nogil:
-            # For each time, the index of the first time that belongs to a later segment.
             j = 0
             while j < count:
-                k = self.segment_at(times[j])
-                last = count
-                if k + 1 < self._count:
-                    last = j + 1
-                    while last < count and times[last] < self._segments[k + 1].base_ns:
-                        last += 1
-                for row in range(j, last):
-                    behind[row] = last
-                j = last
+                first[groups] = j
+                segment[groups] = self.segment_at(times[j])
+                j += 1
+                if segment[groups] + 1 < self._count:
+                    following = self._segments[segment[groups] + 1].base_ns
+                    while j < count and times[j] < following:
+                        j += 1
+                else:
+                    j = count
+                groups += 1
+            first[groups] = count
             for i in range(quarks.shape[0]):
                 to_word = &word[i * count]
                 to_null = &null[i * count]
-                j = 0
-                while j < count:
-                    last = behind[j]
-                    self.locate(quarks[i], times[j], &state, &cursor)
+                for group in range(groups):
+                    j = first[group]
+                    last = first[group + 1]
+                    self.locate_in(segment[group], quarks[i], times[j], &state, &cursor, NULL)
                     run = cursor.run
                     row = cursor.row
                     s = &self._segments[cursor.segment]
