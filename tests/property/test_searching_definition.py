@@ -9,10 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import meantime
+from meantime.columns import Coded
 from meantime.history import HistoryBuilder, searching
+from meantime.history.matching import wanted
+from meantime.history.store import Store
+from meantime.kernels.matching import count_matching, nearest_matching
+from meantime.kernels.pyramid import build
+from meantime.kernels.search import Segments
+from meantime.kernels.tail import STR
 
 if TYPE_CHECKING:
-    from meantime.columns import Value
+    from pathlib import Path
+    from types import EllipsisType
+
+    from meantime.columns import Int64s, Value
     from meantime.history.history import History
     from meantime.history.results import Interval
 
@@ -57,7 +68,7 @@ def matches(interval: Interval, value: Any, tag: int | None) -> bool:
     return bool(interval.value == value)
 
 
-@pytest.mark.parametrize("rows", [(2**10, 2**19), (1, 1)])
+@pytest.mark.parametrize("rows", [(2**10, 2**19), (1, 0)])
 @given(
     steps=STEPS,
     time=st.integers(0, 100),
@@ -80,7 +91,7 @@ def test_the_nearest_interval_is_that_of_all(  # noqa: PLR0917 - as drawn
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(searching, "_FIRST_ROWS", rows[0])
-        patch.setattr(searching, "_MOST_ROWS", rows[1])
+        patch.setattr(searching, "_MANY_ROWS", rows[1])
         after = history.following(chosen, time, value=value, tag=tag)
         before = history.preceding(chosen, time, value=value, tag=tag)
         counts = history.count(chosen, time, value=value, tag=tag)
@@ -109,9 +120,167 @@ def test_many_attributes_do_not_make_the_search_of_a_long_range_long(backwards: 
     with pytest.MonkeyPatch.context() as patch:
         # each window has an interval of each attribute
         patch.setattr(searching, "_FIRST_ROWS", 2)
-        patch.setattr(searching, "_MOST_ROWS", 4)
         ask = history.preceding if backwards else history.following
         found = ask(quarks, 2**62 - 1 if backwards else 0, value="off")
 
     assert found is not None
     assert (found.quark, found.value) == (quarks[4], "off")
+
+
+NAMES = ["a", "b", "c"]
+
+
+def run_of(time_ns: Int64s, codes: Int64s) -> Segments:
+    """One segment with these rows of one attribute, whose codes are those of `NAMES` plus one."""
+    none, nothing = np.zeros(0, np.int64), np.zeros(0, np.uint8)
+    rows = np.concatenate([(time_ns << 2 | codes).astype(np.uint32), np.zeros(2, np.uint32)])
+    quarks, offsets = np.zeros(1, np.int32), np.array([0, len(time_ns)], np.uint32)
+    carry = none, none, np.zeros(0, np.uint32)
+    payload = np.zeros(0, np.uint64)
+    segments = Segments()
+    segments.append(
+        0,
+        4,
+        2,
+        2,
+        False,
+        quarks,
+        offsets,
+        *carry,
+        nothing,
+        none,
+        rows.view(np.uint8),
+        payload,
+        none,
+    )
+    segments.start_ns, segments.end_ns = 0, int(time_ns[-1]) + 3
+    return segments
+
+
+def check_run(segments: Segments, value: Value | EllipsisType, begins_ns: list[int]) -> None:
+    asked, quarks, kinds = (
+        wanted(value, None, NAMES),
+        np.zeros(1, np.int32),
+        np.array([STR], np.uint8),
+    )
+    counts = np.zeros(1, np.int64)
+    end_ns = segments.end_ns
+    count_matching(segments, quarks, 0, end_ns, kinds, *asked, counts)
+    first = nearest_matching(segments, quarks, 0, end_ns, kinds, *asked, backwards=False)
+    last = nearest_matching(segments, quarks, 0, end_ns, kinds, *asked, backwards=True)
+
+    assert counts.tolist() == [len(begins_ns)]
+    assert first == ((0, begins_ns[0]) if begins_ns else None)
+    assert last == ((0, begins_ns[-1]) if begins_ns else None)
+
+
+def test_states_that_were_replaced_at_once_are_not_found() -> None:
+    """Older versions wrote segments with such rows."""
+    segments = run_of(np.array([1, 5, 5, 7, 7]), np.array([2, 2, 1, 2, 3]))
+
+    check_run(segments, "a", [5])
+    check_run(segments, "b", [1])
+    check_run(segments, "c", [7])
+    check_run(segments, ..., [1, 5, 7])
+    check_run(segments, None, [0])
+
+
+@pytest.mark.parametrize("last", [0, 3])
+def test_the_last_row_of_a_run_is_found_which_is_in_no_pyramid(last: int) -> None:
+    time_ns = np.arange(5, 1005)
+    codes = np.resize([1, 2], 1000)
+    codes[-1] = last
+    segments = run_of(time_ns, codes)
+    segments.attach(0, **build(segments, 0, np.array([STR], np.uint8), 1004))
+
+    check_run(segments, "a", time_ns[codes == 1].tolist())
+    check_run(segments, "c", [1004] if last else [])
+    check_run(segments, ..., time_ns[codes > 0].tolist())
+    check_run(segments, None, [0] if last else [0, 1004])
+
+
+ROWS = 4_000
+
+
+def column(random: np.random.Generator, kind: str) -> Any:
+    """Values that segments keep in each of their forms, among them some that are rare."""
+    small = random.integers(0, 5, ROWS)
+    small[random.integers(0, ROWS, 2)] = 6
+    if kind == "strings":
+        return Coded((small - 1).astype(np.int32), [f"s{code}" for code in range(6)])
+    if kind == "strings without null":
+        return Coded(small.astype(np.int32), [f"s{code}" for code in range(7)])
+    if kind == "integers":
+        return small + 2**40
+    if kind == "long integers":
+        return small * 2**59
+    if kind == "doubles of integers":
+        return small * 2.0**56
+    return small / 3
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "strings",
+        "strings without null",
+        "integers",
+        "long integers",
+        "doubles of integers",
+        "doubles",
+    ],
+)
+@pytest.mark.parametrize("tagged", [False, True])
+@pytest.mark.parametrize("wide", [False, True])
+def test_long_runs_in_all_forms_are_searched_as_their_intervals_are(
+    kind: str,
+    tagged: bool,  # noqa: FBT001 - a parameter
+    wide: bool,  # noqa: FBT001 - a parameter
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Store.__init__, "__defaults__", (1_000,))
+    random = np.random.default_rng(len(kind))
+    builder = HistoryBuilder(tmp_path / "history.mth")
+    quarks = [builder.quark(str(number)) for number in range(3)]
+    tags = [builder.tag({"n": n}) for n in range(3)]
+    # With tags, some changes of an attribute are at one time, of which the last one counts. Runs
+    # with such changes have no durations, so the pyramids do not say what is in them.
+    steps_ns = random.integers(0 if tagged else 1, 3, ROWS) * (2**48 if wide else 1)
+    time_ns = np.cumsum(steps_ns)
+    which = np.array(quarks, np.int32)[random.choice(3, ROWS, p=[0.9, 0.09, 0.01])]
+    values = column(random, kind)
+    tag_of = random.choice([-1, *tags], ROWS).astype(np.int32) if tagged else None
+    builder.modify_many(time_ns, which, values, tag_of)
+    builder.close(int(time_ns[-1]) + 9)
+    history = meantime.open(tmp_path / "history.mth")
+    every = [*history.intervals("*")]
+    different = {repr(each.value): each.value for each in every}
+
+    for sums in (False, True):
+        if sums:
+            monkeypatch.setattr(searching, "_MANY_ROWS", 0)
+        for value in (..., None, "never", 2**60 + 1, 2.0**60, 0.1, *different.values()):
+            for tag in (None, tags[1]) if tagged else (None, 99):
+                check(history, random, every, value, tag)
+
+
+def check(
+    history: History,
+    random: np.random.Generator,
+    every: list[Interval],
+    value: Any,
+    tag: int | None,
+) -> None:
+    found = [each for each in every if matches(each, value, tag)]
+    start_ns, end_ns = np.sort(random.integers(history.start_ns, history.end_ns, 2)).tolist()
+    for from_ns, to_ns in ((start_ns, end_ns + 1), (history.start_ns, history.end_ns)):
+        met = [each for each in found if each.start_ns < to_ns and each.end_ns > from_ns]
+        counts = history.count("*", from_ns, to_ns, value=value, tag=tag)
+        assert counts.tolist() == [sum(each.quark == quark for each in met) for quark in range(3)]
+    later = [each for each in found if each.start_ns > start_ns]
+    earlier = [each for each in found if each.start_ns < start_ns]
+    after = history.following("*", start_ns, value=value, tag=tag)
+    before = history.preceding("*", start_ns, value=value, tag=tag)
+    assert repr(after) == repr(min(later, key=lambda each: each.start_ns, default=None))
+    assert repr(before) == repr(max(earlier, key=lambda each: each.start_ns, default=None))

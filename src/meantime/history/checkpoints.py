@@ -276,6 +276,30 @@ class _CheckpointSegments:
         """See `SegmentSource.gather`."""
         return self._of(start_ns, end_ns).gather(quarks, start_ns, end_ns, *columns)
 
+    def count_matching(
+        self,
+        quarks: Int32s,
+        kinds: npt.NDArray[np.uint8],
+        start_ns: int,
+        end_ns: int,
+        *rest: Any,
+    ) -> None:
+        """See `SegmentSource.count_matching`."""
+        made = self._of(start_ns, end_ns)
+        made.count_matching(quarks, kinds, start_ns, end_ns, *rest)
+
+    def nearest_matching(
+        self,
+        quarks: Int32s,
+        kinds: npt.NDArray[np.uint8],
+        start_ns: int,
+        end_ns: int,
+        *rest: Any,
+    ) -> tuple[int, int] | None:
+        """See `SegmentSource.nearest_matching`."""
+        made = self._of(start_ns, end_ns)
+        return made.nearest_matching(quarks, kinds, start_ns, end_ns, *rest)
+
     def bounds(self, quarks: Int32s, start_ns: int, end_ns: int, *columns: Any) -> None:
         """See `SegmentSource.bounds`."""
         self._of(start_ns, end_ns).bounds(quarks, start_ns, end_ns, *columns)

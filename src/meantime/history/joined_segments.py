@@ -9,6 +9,7 @@ import numpy as np
 
 from meantime.columns import distinct
 from meantime.history.extremes import Extremes
+from meantime.history.matching import nearer
 from meantime.kernels.tail import STR
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
+    from meantime.history.matching import Wanted
     from meantime.history.segment_source import Measured, SegmentSource
     from meantime.kernels.shares import Tally
 
@@ -265,6 +267,51 @@ class JoinedSegments:
                 _translate_gathered(part, [None if each is None else each[:count] for each in rest])
             first += count
         return first
+
+    def count_matching(  # noqa: PLR0917 - as the segments' own
+        self,
+        quarks: Int32s,
+        kinds: npt.NDArray[np.uint8],
+        start_ns: int,
+        end_ns: int,
+        wanted: Wanted,
+        counts: Int64s,
+    ) -> None:
+        """Write how many intervals of each attribute overlap a range and are wanted."""
+        for rows, part, own in self._runs(quarks):
+            part.source.count_matching(
+                own,
+                kinds[rows],
+                start_ns - part.offset_ns,
+                end_ns - part.offset_ns,
+                wanted.translated(part.codes, part.tags),
+                counts[rows],
+            )
+
+    def nearest_matching(  # noqa: PLR0917 - as the segments' own
+        self,
+        quarks: Int32s,
+        kinds: npt.NDArray[np.uint8],
+        start_ns: int,
+        end_ns: int,
+        wanted: Wanted,
+        backwards: bool,  # noqa: FBT001 - as the segments' own
+    ) -> tuple[int, int] | None:
+        """Return the first wanted interval that begins in a range, or the last."""
+        nearest = None
+        for rows, part, own in self._runs(quarks):
+            found = part.source.nearest_matching(
+                own,
+                kinds[rows],
+                start_ns - part.offset_ns,
+                end_ns - part.offset_ns,
+                wanted.translated(part.codes, part.tags),
+                backwards,
+            )
+            if found is not None:
+                begin_ns = found[1] + part.offset_ns
+                nearest = nearer(nearest, (rows.start + found[0], begin_ns), backwards=backwards)
+        return nearest
 
     def bounds(  # noqa: PLR0917 - as the segments' own
         self,

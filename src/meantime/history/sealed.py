@@ -11,7 +11,7 @@ import numpy as np
 from meantime.errors import InputError
 from meantime.history.extremes import Extremes
 from meantime.history.segment import segment_of_changes
-from meantime.kernels import pyramid
+from meantime.kernels import matching, pyramid
 from meantime.kernels.search import Segments
 from meantime.kernels.tail import STR
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s, Int64s
     from meantime.history.damage import DamageLog, LostSegment
+    from meantime.history.matching import Wanted
     from meantime.history.overview import Overview
     from meantime.history.pyramid import Pyramids
     from meantime.history.segment import Segment
@@ -333,6 +334,36 @@ class SealedSegments:
             out_word,
             out_meta,
             out_tag,
+        )
+
+    def count_matching(  # noqa: PLR0917 - as the kernel's
+        self,
+        quarks: Int32s,
+        kinds: npt.NDArray[np.uint8],
+        start_ns: int,
+        end_ns: int,
+        wanted: Wanted,
+        counts: Int64s,
+    ) -> None:
+        """Write how many intervals of each attribute overlap a range and are wanted."""
+        if self._unloaded or self._lost:
+            self._load(quarks, start_ns, end_ns)
+        matching.count_matching(self.searched, quarks, start_ns, end_ns, kinds, *wanted, counts)
+
+    def nearest_matching(  # noqa: PLR0917 - as the kernel's
+        self,
+        quarks: Int32s,
+        kinds: npt.NDArray[np.uint8],
+        start_ns: int,
+        end_ns: int,
+        wanted: Wanted,
+        backwards: bool,  # noqa: FBT001 - as the kernel's
+    ) -> tuple[int, int] | None:
+        """Return the first wanted interval that begins in a range, or the last."""
+        if self._unloaded or self._lost:
+            self._load(quarks, start_ns, end_ns)
+        return matching.nearest_matching(
+            self.searched, quarks, start_ns, end_ns, kinds, *wanted, backwards
         )
 
     def bounds(  # noqa: PLR0917 - as the kernel's

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s, Int64s
     from meantime.history.extremes import Extremes
+    from meantime.history.matching import Wanted
     from meantime.kernels.shares import Tally
 
 __all__ = ["Measured", "SegmentSource", "StateSource", "cut_groups"]
@@ -86,6 +87,36 @@ class SegmentSource(StateSource, Protocol):
         /,
     ) -> int:
         """Write the intervals that overlap a range, quark by quark; return how many."""
+
+    def count_matching(  # noqa: PLR0917 - as the kernel's
+        self,
+        quarks: Int32s,
+        kinds: npt.NDArray[np.uint8],
+        start_ns: int,
+        end_ns: int,
+        wanted: Wanted,
+        counts: Int64s,
+        /,
+    ) -> None:
+        """Write how many intervals of each attribute overlap a range and are wanted.
+
+        `kinds` has the types of the attributes' values.
+        """
+
+    def nearest_matching(  # noqa: PLR0917 - as the kernel's
+        self,
+        quarks: Int32s,
+        kinds: npt.NDArray[np.uint8],
+        start_ns: int,
+        end_ns: int,
+        wanted: Wanted,
+        backwards: bool,  # noqa: FBT001 - as the kernel's
+        /,
+    ) -> tuple[int, int] | None:
+        """Return the first wanted interval that begins in a range, or the last; None if none does.
+
+        It is the index of the attribute, the first of those that begin at one time, and the time.
+        """
 
     def bounds(  # noqa: PLR0917 - as the kernel's
         self,

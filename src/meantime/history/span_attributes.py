@@ -15,17 +15,21 @@ import numpy as np
 
 from meantime.attribute_paths import PROCESSES, STACK, STACK_PATTERN, THREADS
 from meantime.attributes import ANY, ROOT
+from meantime.history.matching import nearer
 from meantime.history.segment_source import cut_groups
 from meantime.kernels.span_search import StackIntervals, extents
 from meantime.kernels.tail import STR, UNTYPED
 from meantime.trace import LaneDeclaration
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy.typing as npt
 
     from meantime.attributes import Attributes
     from meantime.columns import Int32s, Int64s
     from meantime.history.extremes import Extremes
+    from meantime.history.matching import Wanted
     from meantime.history.segment_source import Measured, SegmentSource
     from meantime.history.snapshot import Snapshot
     from meantime.history.spans import SpanTable
@@ -299,6 +303,57 @@ class SpanAttributes:
                 rows += self._stored.gather(asked, start_ns, end_ns, resolution_ns, *rest)
         return rows
 
+    def count_matching(  # noqa: PLR0917 - as the segments' own
+        self,
+        quarks: Int32s,
+        kinds: npt.NDArray[np.uint8],
+        start_ns: int,
+        end_ns: int,
+        wanted: Wanted,
+        counts: Int64s,
+    ) -> None:
+        """Write how many intervals of each attribute overlap a range and are wanted."""
+        for first, last, ours in self._runs(quarks):
+            run = quarks[first:last]
+            if ours:
+                found = np.zeros(last - first, np.int64)
+                for index, _, _, code in self._of_spans(run, start_ns, end_ns):
+                    rows = index[wanted.matches(code)]
+                    found += np.bincount(rows, minlength=last - first)
+                counts[first:last] = found
+            else:
+                self._stored.count_matching(
+                    run, kinds[first:last], start_ns, end_ns, wanted, counts[first:last]
+                )
+
+    def nearest_matching(  # noqa: PLR0917 - as the segments' own
+        self,
+        quarks: Int32s,
+        kinds: npt.NDArray[np.uint8],
+        start_ns: int,
+        end_ns: int,
+        wanted: Wanted,
+        backwards: bool,  # noqa: FBT001 - as the segments' own
+    ) -> tuple[int, int] | None:
+        """Return the first wanted interval that begins in a range, or the last."""
+        nearest = None
+        for first, last, ours in self._runs(quarks):
+            run, found = quarks[first:last], None
+            if ours:
+                for index, begin, _, code in self._of_spans(run, start_ns, end_ns):
+                    rows = np.flatnonzero(wanted.matches(code) & (begin >= start_ns))
+                    if len(rows):
+                        best = rows[begin[rows].argmax() if backwards else begin[rows].argmin()]
+                        row = int(index[best]), int(begin[best])
+                        found = nearer(found, row, backwards=backwards)
+            else:
+                found = self._stored.nearest_matching(
+                    run, kinds[first:last], start_ns, end_ns, wanted, backwards
+                )
+            if found is not None:
+                nearest = nearer(nearest, (first + found[0], found[1]), backwards=backwards)
+        return nearest
+
     def bounds(  # noqa: PLR0917 - as the segments' own
         self,
         quarks: Int32s,
@@ -353,25 +408,33 @@ class SpanAttributes:
         for first, last, ours in self._runs(quarks):
             run = quarks[first:last]
             if ours:
-                self._tally_spans(tally, run, start_ns, end_ns)
+                for index, start, end, code in self._of_spans(run, start_ns, end_ns):
+                    tally.take_intervals(self.start_ns, index, start, end, code)
             else:
                 self._stored.tally(tally, run, kinds[first:last], start_ns, end_ns)
 
-    def _tally_spans(self, tally: Tally, quarks: Int32s, start_ns: int, end_ns: int) -> None:
+    def _of_spans(
+        self, quarks: Int32s, start_ns: int, end_ns: int
+    ) -> Iterator[tuple[Int32s, Int64s, Int64s, Int32s]]:
+        """Yield columns of intervals that overlap a range: attribute's index, times, code of name.
+
+        Those of an attribute are in one batch.
+        """
         intervals, numbers = self._intervals(), self._numbers(quarks)
+        indices = np.arange(len(quarks), dtype=np.int32)
         counts = np.empty(len(quarks), np.int64)
         intervals.count(numbers, start_ns, end_ns, counts)
         for first, last in cut_groups(counts, _GROUP_ROWS):
             room = int(counts[first:last].sum())
-            quark, code = (np.empty(room, np.int32) for _ in range(2))
+            index, code = (np.empty(room, np.int32) for _ in range(2))
             start, end = (np.empty(room, np.int64) for _ in range(2))
             rows = intervals.gather(
                 numbers[first:last],
-                quarks[first:last],
+                indices[first:last],
                 start_ns,
                 end_ns,
                 0,
-                quark,
+                index,
                 start,
                 end,
                 code,
@@ -379,7 +442,7 @@ class SpanAttributes:
                 None,
                 None,
             )
-            tally.take_intervals(self.start_ns, quark[:rows], start[:rows], end[:rows], code[:rows])
+            yield index[:rows], start[:rows], end[:rows], code[:rows]
 
     def measure_bins(  # noqa: PLR0917 - as the segments' own
         self,

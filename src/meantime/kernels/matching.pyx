@@ -1,0 +1,323 @@
+"""Intervals with a value or a tag, counted and found in the rows of sealed segments."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from meantime.kernels.search cimport (
+    Cursor,
+    Segment,
+    Segments,
+    State,
+    bits_double,
+    double_bits,
+    entry_of,
+    find_run,
+    first_after,
+    load_row,
+    published_count,
+    row_payload,
+    row_time,
+)
+
+NEVER, SOME, NONE, EQUAL = range(4)
+
+cdef enum:
+    # What a value is to be: none is asked for, any but null, null, or equal to a word.
+    _NEVER
+    _SOME
+    _NONE
+    _EQUAL
+    # The forms of a run whose codes are not words; see `set_value`.
+    _INTEGERS = 1
+    _DOUBLES = 2
+    _STORED = 3
+
+# All integers of 64 bits are from minus this to below it.
+cdef double _INTEGERS_END = 9223372036854775808.0
+
+
+# What rows of a run have if they match.
+cdef struct Target:
+    const Segment* s
+    bint never
+    # whether any code but 0 matches
+    bint some
+    # these bits of a payload are these
+    uint64_t mask
+    uint64_t bits
+    # what to subtract from a row to have that of its number, and the number; NULL for codes
+    const int64_t* numbers
+    int64_t word
+
+
+cdef inline bint has(const State* state, uint8_t mode, int64_t word, int64_t tag) noexcept nogil:
+    """Whether a state is one of those that are wanted."""
+    cdef bint null = state.meta & 1
+    if mode == _NEVER or (tag >= 0 and <int64_t>(state.meta >> 1) != tag + 1):
+        return False
+    if mode == _EQUAL:
+        return not null and state.word == word
+    return null == (mode == _NONE)
+
+
+cdef void aim(
+    const Segment* s, Py_ssize_t run, uint8_t mode, int64_t word, int64_t tag, Target* target
+) noexcept nogil:
+    """Find what the rows of a run have whose states are those that are wanted."""
+    cdef uint64_t tag_bits
+    cdef uint8_t form = 0 if s.form == NULL else s.form[run]
+    cdef uint64_t field = 0
+    cdef double value
+    target.s = s
+    target.never = mode == _NEVER
+    target.some = mode == _SOME
+    target.mask = 0 if target.some else s.code_mask
+    target.bits = 0
+    target.numbers = NULL
+    target.word = word
+    if mode == _EQUAL:
+        if form == _STORED:
+            target.some = True
+            target.mask = 0
+            target.numbers = s.numbers + s.origin[run]
+        else:
+            if form == 0:
+                field = <uint64_t>word + 1
+            elif form == _INTEGERS:
+                field = <uint64_t>word - <uint64_t>s.origin[run] + 1
+            else:
+                value = bits_double(word)
+                if not -_INTEGERS_END <= value < _INTEGERS_END:
+                    target.never = True
+                    return
+                field = <uint64_t><int64_t>value - <uint64_t>s.origin[run] + 1
+                if double_bits(<double><int64_t>value) != word:
+                    target.never = True
+            # no code stands for null, and none is longer than the mask
+            if field == 0 or field > s.code_mask:
+                target.never = True
+            target.bits = field
+    if tag >= 0:
+        tag_bits = (<uint64_t>tag + 1) << s.code_bits
+        if tag_bits >> s.code_bits != <uint64_t>tag + 1:
+            target.never = True
+        if s.payload == NULL and tag_bits & ~s.payload_mask:
+            target.never = True
+        target.mask |= ~s.code_mask
+        target.bits |= tag_bits
+
+
+cdef inline bint hits(const Target* target, Py_ssize_t row, uint64_t payload) noexcept nogil:
+    if payload & target.mask != target.bits or (target.some and not payload & target.s.code_mask):
+        return False
+    return target.numbers == NULL or target.numbers[row] == target.word
+
+
+cdef inline bint lasts(const Segment* s, Py_ssize_t row, Py_ssize_t end) noexcept nogil:
+    """Whether the next row of a run that ends there does not replace one at the same time."""
+    return row + 1 == end or (
+        load_row(s.rows, row, s.width, s.row_mask) >> s.payload_bits
+        != load_row(s.rows, row + 1, s.width, s.row_mask) >> s.payload_bits
+    )
+
+
+cdef bint is_absent(const Segment* s, Py_ssize_t run, uint64_t field) noexcept nogil:
+    """Whether the pyramid says that no row of a run but the last has this code, and all last."""
+    cdef Py_ssize_t i, entry, timed = published_count(&s.timed)
+    if not timed:
+        return False
+    entry = entry_of(s.timed_run, timed, run)
+    if entry < 0:
+        return False
+    for i in range(s.value_offset[entry], s.value_offset[entry + 1]):
+        if s.values[i] == field:
+            return False
+    return True
+
+
+cdef inline Py_ssize_t first_possible(
+    const Target* target, Py_ssize_t run, Py_ssize_t low
+) noexcept nogil:
+    """The first row from one on that may match."""
+    cdef const Segment* s = target.s
+    if target.some or not is_absent(s, run, target.bits & s.code_mask):
+        return low
+    return max(low, <Py_ssize_t>s.offsets[run + 1] - 1)
+
+
+cdef int64_t count_rows(
+    const Target* target, Py_ssize_t low, Py_ssize_t high, Py_ssize_t end
+) noexcept nogil:
+    """How many rows in [low, high) match, of a run that ends there."""
+    cdef const Segment* s = target.s
+    cdef Py_ssize_t row
+    cdef int64_t found = 0
+    cdef uint64_t packed, following
+    if low >= high:
+        return 0
+    if s.payload != NULL or target.numbers != NULL:
+        for row in range(low, high):
+            found += hits(target, row, row_payload(s, row)) and lasts(s, row, end)
+        return found
+    # the same without a branch, as whether a row matches cannot be predicted
+    packed = load_row(s.rows, low, s.width, s.row_mask)
+    for row in range(low, min(high, end - 1)):
+        following = load_row(s.rows, row + 1, s.width, s.row_mask)
+        found += (
+            <int64_t>((packed & s.payload_mask & target.mask) == target.bits)
+            & <int64_t>((packed & s.code_mask) >= <uint64_t>target.some)
+            & <int64_t>(packed >> s.payload_bits != following >> s.payload_bits)
+        )
+        packed = following
+    if high == end:
+        found += hits(target, end - 1, packed & s.payload_mask)
+    return found
+
+
+def count_matching(
+    Segments segments,
+    const int32_t[::1] quarks,
+    int64_t start_ns,
+    int64_t end_ns,
+    const uint8_t[::1] kinds,
+    const uint8_t[::1] modes,
+    const int64_t[::1] words,
+    int64_t tag,
+    int64_t[::1] counts,
+):
+    """Write how many intervals of each quark meet [start_ns, end_ns) and are wanted.
+
+    `kinds` has the type of each quark's values; `modes` and `words` are by type: what is wanted of
+    its values, and for EQUAL the word. A tag below 0 is any.
+    """
+    cdef Py_ssize_t i, k, last, run, near, low, high, end
+    cdef uint8_t kind
+    cdef State state
+    cdef Cursor cursor
+    cdef Target target
+    cdef const Segment* s
+    with nogil:
+        last = segments.segment_at(end_ns - 1)
+        for i in range(quarks.shape[0]):
+            kind = kinds[i]
+            counts[i] = 0
+            if modes[kind] == _NEVER:
+                continue
+            segments.locate(quarks[i], start_ns, &state, &cursor)
+            counts[i] = has(&state, modes[kind], words[kind], tag)
+            k = cursor.segment
+            near = run = cursor.run
+            low = cursor.row
+            if run < 0:
+                k += 1
+            while k < segments._count and k <= last and k <= segments._last[quarks[i]]:
+                s = &segments._segments[k]
+                if run < 0:
+                    run = find_run(s, quarks[i], max(near, 0))
+                    if run >= 0:
+                        low = s.offsets[run]
+                if run >= 0:
+                    near = run
+                    high = end = s.offsets[run + 1]
+                    if k == last:
+                        high = first_after(s, low, high, end_ns - 1)
+                    aim(s, run, modes[kind], words[kind], tag, &target)
+                    if not target.never:
+                        low = first_possible(&target, run, low)
+                        if target.some and not target.mask and is_absent(s, run, 0):
+                            # all match: numbers beside rows have no durations
+                            counts[i] += max(min(high, end - 1) - low, 0)
+                            low = max(low, end - 1)
+                        counts[i] += count_rows(&target, low, high, end)
+                run = -1
+                k += 1
+
+
+cdef Py_ssize_t nearest_row(
+    const Target* target, Py_ssize_t low, Py_ssize_t high, Py_ssize_t end, bint backwards
+) noexcept nogil:
+    """The first row in [low, high) that matches, or the last; -1 if there is none."""
+    cdef Py_ssize_t step, row
+    for step in range(high - low):
+        row = high - 1 - step if backwards else low + step
+        if hits(target, row, row_payload(target.s, row)) and lasts(target.s, row, end):
+            return row
+    return -1
+
+
+def nearest_matching(
+    Segments segments,
+    const int32_t[::1] quarks,
+    int64_t start_ns,
+    int64_t end_ns,
+    const uint8_t[::1] kinds,
+    const uint8_t[::1] modes,
+    const int64_t[::1] words,
+    int64_t tag,
+    bint backwards,
+):
+    """Find the first wanted interval that begins in [start_ns, end_ns), or the last.
+
+    The arguments are those of `count_matching`. Of several at one time, it is that of the first
+    quark.
+
+    Returns:
+        The row of `quarks`, and when it begins; None if there is none.
+    """
+    cdef Py_ssize_t i, k, run, row, low, high, first, last, near, best = -1
+    cdef int64_t from_ns = start_ns, to_ns = end_ns
+    cdef int32_t quark
+    cdef uint8_t kind
+    cdef State state
+    cdef Cursor cursor
+    cdef Target target
+    cdef const Segment* s
+    with nogil:
+        for i in range(quarks.shape[0]):
+            quark = quarks[i]
+            kind = kinds[i]
+            if modes[kind] == _NEVER:
+                continue
+            # What begins at the start of the range may be no row: nothing, before the first one.
+            if from_ns == start_ns and not (backwards and best >= 0):
+                segments.locate(quark, start_ns, &state, &cursor)
+                if state.start == start_ns and has(&state, modes[kind], words[kind], tag):
+                    best = i
+                    if not backwards:
+                        to_ns = start_ns
+                        break
+            if quark >= segments._first.shape[0] or segments._first[quark] < 0:
+                continue
+            # Of the rest, those after the best so far if it is the last, otherwise before it.
+            first = max(segments.segment_at(from_ns), <Py_ssize_t>segments._first[quark])
+            last = min(segments.segment_at(to_ns - 1), <Py_ssize_t>segments._last[quark])
+            near = 0
+            for row in range(last - first + 1):
+                k = last - row if backwards else first + row
+                s = &segments._segments[k]
+                run = find_run(s, quark, near)
+                if run < 0:
+                    continue
+                near = run
+                low, high = s.offsets[run], s.offsets[run + 1]
+                if low == high:
+                    continue
+                aim(s, run, modes[kind], words[kind], tag, &target)
+                if target.never:
+                    continue
+                if from_ns >= s.base_ns:
+                    low = first_after(s, low, high, from_ns)
+                if k + 1 >= segments._count or to_ns <= segments._segments[k + 1].base_ns:
+                    high = first_after(s, low, high, to_ns - 1)
+                low = first_possible(&target, run, low)
+                run = nearest_row(&target, low, high, s.offsets[run + 1], backwards)
+                if run < 0:
+                    continue
+                best = i
+                if backwards:
+                    from_ns = row_time(s, run)
+                else:
+                    to_ns = row_time(s, run)
+                break
+    if best < 0:
+        return None
+    return best, from_ns if backwards else to_ns
