@@ -371,7 +371,7 @@ cdef class Tail:
         o.forgetful = self.forgetful
         return o
 
-    cdef void keep(self, const Open* o) noexcept nogil:
+    cdef void keep(self, Open o) noexcept nogil:
         # `newest` is missing: `open` reads it from the last row, which `sort` and `drop` may
         # change.
         self.rows = o.rows
@@ -456,7 +456,7 @@ cdef class Tail:
         """Put one change; return its status."""
         cdef Open o = self.open()
         cdef Status status = put(&o, time, quark, word, meta, kind)
-        self.keep(&o)
+        self.keep(o)
         return <int>status
 
     def amend(self, int32_t quark, int64_t word, uint32_t meta, uint8_t kind):
@@ -469,7 +469,7 @@ cdef class Tail:
             return <int>S_NO_QUARK
         status = put(&o, o.now[quark].start, quark, word, meta, kind)
         o.replaced = replaced
-        self.keep(&o)
+        self.keep(o)
         return <int>status
 
     def put_codes(self, times, quarks, codes, codes_of, tags, Py_ssize_t first):
@@ -508,7 +508,7 @@ cdef class Tail:
                 if status != S_DONE:
                     break
                 i += 1
-            self.keep(&o)
+            self.keep(o)
         return i, <int>status
 
     def put_words(self, times, quarks, words, metas, kinds, Py_ssize_t first):
@@ -530,7 +530,7 @@ cdef class Tail:
                 if status != S_DONE:
                     break
                 i += 1
-            self.keep(&o)
+            self.keep(o)
         return i, <int>status
 
     def sort(self):
@@ -695,6 +695,6 @@ cdef class Direct:
             return False
         o = self.tail.open()
         status = put(&o, at, <int32_t>where, word, meta, kind)
-        self.tail.keep(&o)
+        self.tail.keep(o)
         self.operations += status == S_DONE
         return status == S_DONE
