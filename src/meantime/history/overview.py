@@ -30,7 +30,7 @@ __all__ = ["Overview", "OverviewBuilder", "RowMemory", "coarse_segment"]
 # An overview has at most a 16th of the bytes of the rows, and so many. A view of 2,560 pixels has
 # bins of at least half a pixel.
 _PART = 16
-_MOST_BYTES = 2**26
+_MOST_BYTES = 2**27
 _MOST_BINS = 2**12
 # Fewer bins are not worth reading: the widest tile has 256 to 512.
 _FEWEST_BINS = 2**6
