@@ -216,7 +216,7 @@ def _aligned(history: History, lanes: Int32s) -> tuple[Int32s, int, int, int]:
 
 def _limits(history: History, lanes: int, shares: int) -> Questions:
     """Return what reads and writes as much memory as answers do, and nothing else."""
-    changes = sum(history.count_at_most("*").tolist())
+    changes = history.count_about("*")
     # A line of sums, and one and a half of rows, in ascending order: 5 bytes a change.
     lines = np.ones((max(1, changes * 5 // 64), 8), np.int64)
     edges = np.sort(np.random.default_rng(1).integers(0, len(lines), lanes * 2_000 * 5 // 2))

@@ -16,7 +16,7 @@ from meantime.history.numbers import quarks_of, time_of
 from meantime.history.results import IntervalBatches, TextPaths
 from meantime.history.samples import ALL_EVENTS
 from meantime.history.selecting import many, one
-from meantime.history.shares import grouped_in_range, shares
+from meantime.history.shares import Slots, grouped_in_range, shares
 from meantime.history.span_attributes import with_span_attributes
 
 if TYPE_CHECKING:
@@ -688,16 +688,16 @@ class History:
         asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
         return searching.counts(now, asked, range_ns, value, tag)
 
-    def count_at_most(
+    def count_about(
         self, quarks: Many, start_ns: int | None = None, end_ns: int | None = None
-    ) -> Int64s:
-        """Return for each attribute a bound of how many intervals `intervals` returns, as int64.
+    ) -> int:
+        """Return about how many intervals of attributes overlap [start_ns, end_ns).
 
-        It is known without looking at the intervals: changes that took no time count, too.
+        No interval is read: it is as if changes were spread evenly over the history.
 
         >>> from meantime.testing import history_from_picture
-        >>> history_from_picture("disk0  aab.a").count_at_most([0], end_ns=4).tolist()
-        [3]
+        >>> history_from_picture("disk0  aab.").count_about("*", end_ns=2)
+        2
 
         Raises:
             QuarkError: If the attribute does not exist.
@@ -705,9 +705,7 @@ class History:
         """
         now = self._asked()
         asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
-        counts = np.empty(len(asked), np.int64)
-        now.segments.count(asked, *range_ns, counts)
-        return counts
+        return len(asked) + Slots.of(now, asked, range_ns).rows_about(now, range_ns)
 
     def maximum(self, quark: One, start_ns: int, end_ns: int) -> int | float | None:
         """Return the greatest number an attribute had in [start_ns, end_ns); None if none.

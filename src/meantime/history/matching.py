@@ -55,7 +55,7 @@ class Wanted(NamedTuple):
         return Wanted(modes, words, tag)
 
     def matches(self, codes: Int32s) -> npt.NDArray[np.bool_]:
-        """Return which strings without tags match; -1 is no state."""
+        """Return which strings without tags match; the code of null is -1."""
         mode = NEVER if self.tag >= 0 else self.modes[STR]
         if mode == SOME:
             return np.greater_equal(codes, 0)

@@ -285,12 +285,16 @@ class Slots(NamedTuple):
         self, snapshot: Snapshot, quarks: Int32s, range_ns: tuple[int, int], bins: int
     ) -> None:
         """Prepare the segments for reading the rows of a range, unless there are few in a bin."""
-        # About: the number of changes may be that of the whole history.
+        rows = self.rows_about(snapshot, range_ns)
+        if rows > _ROWS_OF_A_BLOCK * len(self.changes) * bins:
+            snapshot.segments.expect_rows(rows, quarks)
+
+    def rows_about(self, snapshot: Snapshot, range_ns: tuple[int, int]) -> int:
+        """Return about how many changes there are in a range, without reading any."""
+        # the number of changes may be that of the whole history
         segments = snapshot.segments
         part = (range_ns[1] - range_ns[0]) / (segments.end_ns - segments.start_ns)
-        rows = int(int(self.changes.sum()) * part)
-        if rows > _ROWS_OF_A_BLOCK * len(self.changes) * bins:
-            segments.expect_rows(rows, quarks)
+        return int(int(self.changes.sum()) * part)
 
     def rows(self, bins: int) -> int:
         """Return how many rows the cells have at most."""

@@ -495,8 +495,7 @@ def _are_summed(history: History, quarks: Int32s, range_ns: tuple[int, int], pla
     if history.has_sums(quarks, place.start_ns, place.bin_ns, BINS):
         return True
     # a bin costs about as much as some intervals
-    intervals = int(history.count_at_most(quarks, *range_ns).sum())
-    return intervals > _INTERVALS_OF_A_BIN * len(quarks) * BINS
+    return history.count_about(quarks, *range_ns) > _INTERVALS_OF_A_BIN * len(quarks) * BINS
 
 
 def _add_intervals(
