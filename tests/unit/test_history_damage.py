@@ -10,6 +10,7 @@ import pytest
 
 import meantime
 from meantime.cli import main
+from meantime.columns import Coded
 from meantime.errors import InputError
 from meantime.history import HistoryBuilder
 from meantime.history.ingest import ingest
@@ -106,6 +107,37 @@ def test_all_but_a_damaged_segment_is_as_before(
             assert history.state(quark, time_ns).value == found[time_ns - history.start_ns]
     assert history.damage[0].file == str(file)
     assert history.anomalies["segment_damaged"] == 1
+
+
+def test_what_is_known_of_a_segment_has_room_though_it_has_more_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What changed once in it has no state first, and then the state that the next one says."""
+    attributes, rows, names = 400, 2_000, [f"s{number}" for number in range(200)]
+    monkeypatch.setattr(Store.__init__, "__defaults__", (rows,))
+    path = tmp_path / "damaged.mth"
+    builder = HistoryBuilder(path)
+    builder.attributes.add_many(map(str, range(attributes)))
+    # The first one has each value in each bin, and so no fewer rows for all its changes.
+    quark = np.concatenate([np.arange(1, attributes), np.zeros(rows - attributes + 1)])
+    for number in range(8):
+        code = np.concatenate(
+            [np.full(attributes - 1, 3 * number), np.arange(rows - attributes + 1) % len(names)]
+        )
+        first_ns = 5 + number * rows
+        builder.modify_many(
+            np.arange(first_ns, first_ns + rows),
+            quark.astype(np.int32),
+            Coded(code.astype(np.int32), names),
+        )
+    builder.close(5 + 8 * rows)
+    flipped(segment_of(path, 3))
+
+    history = meantime.open(path, lenient=True)
+    shares = history.shares("*", bins=8)
+
+    assert history.anomalies["segment_damaged"] == 1
+    assert int(shares.ns.sum()) == attributes * (history.end_ns - history.start_ns)
 
 
 def test_the_next_segment_has_what_is_known_of_a_damaged_one(paths: tuple[Path, Path]) -> None:

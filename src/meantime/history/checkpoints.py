@@ -268,6 +268,10 @@ class _CheckpointSegments:
         """See `SegmentSource.sample`."""
         self._of_times(times_ns).sample(quarks, times_ns, *columns)
 
+    def load(self, quarks: Int32s, start_ns: int, end_ns: int) -> None:
+        """See `SegmentSource.load`."""
+        self._of(start_ns, end_ns).load(quarks, start_ns, end_ns)
+
     def count(self, quarks: Int32s, start_ns: int, end_ns: int, counts: Int64s) -> None:
         """See `SegmentSource.count`."""
         self._of(start_ns, end_ns).count(quarks, start_ns, end_ns, counts)

@@ -234,6 +234,11 @@ class JoinedSegments:
         if self._translates:
             self._translate(quarks, word, null, times)
 
+    def load(self, quarks: Int32s, start_ns: int, end_ns: int) -> None:
+        """Read what answers about a range depend on."""
+        for _, part, own in self._runs(quarks):
+            part.source.load(own, start_ns - part.offset_ns, end_ns - part.offset_ns)
+
     def count(self, quarks: Int32s, start_ns: int, end_ns: int, counts: Int64s) -> None:
         """Write an upper bound of how many intervals of each attribute overlap a range."""
         for rows, part, own in self._runs(quarks):

@@ -153,13 +153,13 @@ class SealedSegments:
                 self.pyramids = self.pyramids.rebuilt()
             self._damage.add(lost.damage())
 
-    def _load(self, quarks: Int32s, start_ns: int, end_ns: int) -> None:
-        """Load what answers about a range depend on.
+    def load(self, quarks: Int32s, start_ns: int, end_ns: int) -> None:
+        """Load what answers about a range depend on, and do without what is damaged.
 
         Raises:
             InputError: If it is damaged, unless the intact rest is to be used.
         """
-        if len(quarks):
+        if len(quarks) and (self._unloaded or self._lost):
             self._load_around(quarks, start_ns, end_ns)
             self._refuse(quarks, start_ns, end_ns)
 
@@ -240,7 +240,7 @@ class SealedSegments:
             if found is not None:
                 return found
         if self._unloaded or self._lost:
-            self._load(np.array([quark], np.int32), time_ns, time_ns + 1)
+            self.load(np.array([quark], np.int32), time_ns, time_ns + 1)
         return self.searched.point(quark, time_ns)
 
     def _point_nearby(self, quark: int, time_ns: int) -> tuple[int, int, int, int] | None:
@@ -301,8 +301,7 @@ class SealedSegments:
 
     def count(self, quarks: Int32s, start_ns: int, end_ns: int, counts: Int64s) -> None:
         """Write how many intervals of each attribute overlap a range."""
-        if self._unloaded or self._lost:
-            self._load(quarks, start_ns, end_ns)
+        self.load(quarks, start_ns, end_ns)
         self.searched.count(quarks, start_ns, end_ns, counts)
 
     def gather(  # noqa: PLR0917 - as the kernel's
@@ -320,8 +319,7 @@ class SealedSegments:
         out_tag: Int32s | None,
     ) -> int:
         """Write the intervals that overlap a range, quark by quark; return how many."""
-        if self._unloaded or self._lost:
-            self._load(quarks, start_ns, end_ns)
+        self.load(quarks, start_ns, end_ns)
         return self.searched.gather(
             quarks,
             start_ns,
@@ -346,8 +344,7 @@ class SealedSegments:
         counts: Int64s,
     ) -> None:
         """Write how many intervals of each attribute overlap a range and are wanted."""
-        if self._unloaded or self._lost:
-            self._load(quarks, start_ns, end_ns)
+        self.load(quarks, start_ns, end_ns)
         matching.count_matching(self.searched, quarks, start_ns, end_ns, kinds, *wanted, counts)
 
     def nearest_matching(  # noqa: PLR0917 - as the kernel's
@@ -360,8 +357,7 @@ class SealedSegments:
         backwards: bool,  # noqa: FBT001 - as the kernel's
     ) -> tuple[int, int] | None:
         """Return the first wanted interval that begins in a range, or the last."""
-        if self._unloaded or self._lost:
-            self._load(quarks, start_ns, end_ns)
+        self.load(quarks, start_ns, end_ns)
         return matching.nearest_matching(
             self.searched, quarks, start_ns, end_ns, kinds, *wanted, backwards
         )
@@ -397,8 +393,7 @@ class SealedSegments:
         end_ns: int,
     ) -> None:
         """Add how long each value of attributes of these types lasted in a range."""
-        if self._unloaded or self._lost:
-            self._load(quarks, start_ns, end_ns)
+        self.load(quarks, start_ns, end_ns)
         totals = None
         first = max(0, bisect_right(self._bases_ns, start_ns) - 1)
         last = bisect_right(self._bases_ns, end_ns - 1) - 1
@@ -426,7 +421,7 @@ class SealedSegments:
                 if self._coarse is None:
                     self._coarse = SealedSegments(overview.segments, self.start_ns, self.end_ns)
             range_ns = int(edges_ns[0]), int(edges_ns[-1])
-            self._coarse._load(quarks, *range_ns)  # noqa: SLF001 - of this class
+            self._coarse.load(quarks, *range_ns)
         except InputError as error:
             import logging  # noqa: PLC0415 - 2 ms, for damaged files only
 
@@ -445,8 +440,7 @@ class SealedSegments:
         mean: npt.NDArray[np.float64],
     ) -> None:
         """Write extremes and means of the numbers of attributes in each bin."""
-        if self._unloaded or self._lost:
-            self._load(quarks, int(edges_ns[0]), int(edges_ns[-1]))
+        self.load(quarks, int(edges_ns[0]), int(edges_ns[-1]))
         if self.pyramids is not None:
             self.pyramids.use()
         read = pyramid.measure_bins(self.searched, quarks, kinds, edges_ns, least, greatest, mean)
@@ -455,8 +449,7 @@ class SealedSegments:
 
     def measure(self, quark: int, kind: int, start_ns: int, end_ns: int) -> Measured:
         """Return the extremes and the integral of the numbers of an attribute in a range."""
-        if self._unloaded or self._lost:
-            self._load(np.array([quark], np.int32), start_ns, end_ns)
+        self.load(np.array([quark], np.int32), start_ns, end_ns)
         if self.pyramids is not None:
             self.pyramids.use()
         measured = pyramid.measure(self.searched, quark, kind, start_ns, end_ns)

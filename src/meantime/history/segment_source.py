@@ -68,6 +68,12 @@ class SegmentSource(StateSource, Protocol):
         A value that is null has the word 0.
         """
 
+    def load(self, quarks: Int32s, start_ns: int, end_ns: int, /) -> None:
+        """Read what answers about a range depend on, and replace what is damaged.
+
+        Every query does; one that makes room for its answer does it before that.
+        """
+
     def count(self, quarks: Int32s, start_ns: int, end_ns: int, counts: Int64s, /) -> None:
         """Write an upper bound of how many intervals of each attribute overlap a range."""
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from meantime.history.snapshot import Snapshot
     from meantime.tabular import Column
 
-__all__ = ["Shares", "Slots", "grouped_in_range", "shares"]
+__all__ = ["Shares", "Slots", "count_about", "grouped_in_range", "shares"]
 
 # Each cell has as few bytes as possible: a query spends most of its time on pages of new memory.
 _SLOTS_OF_A_BYTE = 2**8
@@ -266,7 +266,9 @@ class Slots(NamedTuple):
 
     @classmethod
     def of(cls, snapshot: Snapshot, quarks: Int32s, range_ns: tuple[int, int]) -> Slots:
-        """Return the slots of attributes for a query of a range."""
+        """Return the slots of attributes for a query of a range, of which all is loaded then."""
+        # In place of a damaged segment there may be more changes than it has.
+        snapshot.segments.load(quarks, *range_ns)
         low, high, changes = (np.empty(len(quarks), np.int64) for _ in range(3))
         snapshot.segments.bounds(quarks, *range_ns, low, high, changes)
         kinds = snapshot.kinds[quarks]
@@ -285,16 +287,9 @@ class Slots(NamedTuple):
         self, snapshot: Snapshot, quarks: Int32s, range_ns: tuple[int, int], bins: int
     ) -> None:
         """Prepare the segments for reading the rows of a range, unless there are few in a bin."""
-        rows = self.rows_about(snapshot, range_ns)
+        rows = _rows_about(snapshot, self.changes, range_ns)
         if rows > _ROWS_OF_A_BLOCK * len(self.changes) * bins:
             snapshot.segments.expect_rows(rows, quarks)
-
-    def rows_about(self, snapshot: Snapshot, range_ns: tuple[int, int]) -> int:
-        """Return about how many changes there are in a range, without reading any."""
-        # the number of changes may be that of the whole history
-        segments = snapshot.segments
-        part = (range_ns[1] - range_ns[0]) / (segments.end_ns - segments.start_ns)
-        return int(int(self.changes.sum()) * part)
 
     def rows(self, bins: int) -> int:
         """Return how many rows the cells have at most."""
@@ -302,6 +297,20 @@ class Slots(NamedTuple):
         changed = bins + self.changes
         valued = np.where(self.counts > 0, self.counts.astype(np.int64) * bins, changed)
         return int(np.minimum(changed, valued).sum())
+
+
+def _rows_about(snapshot: Snapshot, changes: Int64s, range_ns: tuple[int, int]) -> int:
+    """Return about how many of these changes, which may be of the whole history, are in a range."""
+    segments = snapshot.segments
+    part = (range_ns[1] - range_ns[0]) / (segments.end_ns - segments.start_ns)
+    return int(int(changes.sum()) * part)
+
+
+def count_about(snapshot: Snapshot, quarks: Int32s, range_ns: tuple[int, int]) -> int:
+    """Return about how many intervals overlap a range, without reading any."""
+    low, high, changes = np.empty((3, len(quarks)), np.int64)
+    snapshot.segments.bounds(quarks, *range_ns, low, high, changes)
+    return len(quarks) + _rows_about(snapshot, changes, range_ns)
 
 
 def _is_short(snapshot: Snapshot, range_ns: tuple[int, int]) -> bool:

@@ -266,6 +266,10 @@ class SpanAttributes:
             else:
                 self._stored.sample(quarks[first:last], times_ns, word[part], null[part])
 
+    def load(self, quarks: Int32s, start_ns: int, end_ns: int) -> None:
+        """Read what answers about a range depend on."""
+        self._stored.load(quarks[quarks < self._stacks.stored], start_ns, end_ns)
+
     def count(self, quarks: Int32s, start_ns: int, end_ns: int, counts: Int64s) -> None:
         """Write an upper bound of how many intervals of each attribute overlap a range."""
         for first, last, ours in self._runs(quarks):
