@@ -13,6 +13,7 @@ from meantime.cli import main
 from meantime.columns import Coded
 from meantime.errors import InputError
 from meantime.history import HistoryBuilder
+from meantime.history.history import moment
 from meantime.history.ingest import ingest
 from meantime.history.store import Store
 from meantime.readers import open_trace
@@ -107,6 +108,23 @@ def test_all_but_a_damaged_segment_is_as_before(
             assert history.state(quark, time_ns).value == found[time_ns - history.start_ns]
     assert history.damage[0].file == str(file)
     assert history.anomalies["segment_damaged"] == 1
+
+
+@pytest.mark.parametrize("kind", [str, int])
+@pytest.mark.parametrize("resolution_ns", [None, 3])
+def test_intervals_that_were_counted_before_a_segment_was_cut_are_counted_again(
+    kind: type, resolution_ns: int | None
+) -> None:
+    builder = HistoryBuilder()
+    quarks = np.array([builder.quark("a"), builder.quark("b")], np.int32)
+    for time_ns in range(20):
+        builder.modify(time_ns, int(quarks[time_ns % 2]), kind(time_ns))
+    snapshot = moment(builder.close(20), derived=True)
+
+    few = np.array([3, 2], np.int64)
+    found = snapshot.gather(quarks, (0, 20), resolution_ns=resolution_ns, counts=few)
+
+    assert [*found] == [*snapshot.gather(quarks, (0, 20), resolution_ns=resolution_ns)]
 
 
 def test_what_is_known_of_a_segment_has_room_though_it_has_more_changes(

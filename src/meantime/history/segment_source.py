@@ -92,7 +92,11 @@ class SegmentSource(StateSource, Protocol):
         out_tag: Int32s | None,
         /,
     ) -> int:
-        """Write the intervals that overlap a range, quark by quark; return how many."""
+        """Write the intervals that overlap a range, quark by quark; return how many.
+
+        Raises:
+            IndexError: If there are more than there is room for.
+        """
 
     def count_matching(  # noqa: PLR0917 - as the kernel's
         self,

@@ -280,9 +280,12 @@ class Snapshot(Present):
         code = np.empty(room, np.int32) if text else None
         word = None if text else np.empty(room, np.int64)
         meta = None if text else np.empty(room, np.uint32)
-        rows = self.segments.gather(
-            quarks, *range_ns, resolution_ns or 0, quark, start_ns, end_ns, code, word, meta, tag
-        )
+        columns = quark, start_ns, end_ns, code, word, meta, tag
+        try:
+            rows = self.segments.gather(quarks, *range_ns, resolution_ns or 0, *columns)
+        except IndexError:
+            # What is known of a segment that was cut meanwhile can have more than were counted.
+            return self.gather(quarks, range_ns, resolution_ns=resolution_ns)
         value: Values
         if code is not None:
             value = Coded(code[:rows], self.strings)

@@ -631,8 +631,11 @@ cdef class Segments:
 
         Returns:
             How many were written.
+
+        Raises:
+            IndexError: If there are more: segments were replaced since they were counted.
         """
-        cdef Py_ssize_t i, n = 0, row, last
+        cdef Py_ssize_t i, n = 0, row, last, room = out_quark.shape[0]
         cdef int32_t quark
         cdef int left_out
         cdef int64_t time
@@ -642,7 +645,7 @@ cdef class Segments:
         cdef Segment* s
         cdef bint coded = out_code is not None
         cdef bint tagged = out_tag is not None
-        cdef bint found
+        cdef bint found, full = False
         with nogil:
             for i in range(quarks.shape[0]):
                 quark = quarks[i]
@@ -665,6 +668,9 @@ cdef class Segments:
                                 <uint64_t>s.base_ns + (packed >> s.payload_bits)
                             )
                             if state.start < time:
+                                if n == room:
+                                    full = True
+                                    break
                                 out_quark[n] = quark
                                 out_start[n] = state.start
                                 out_end[n] = time
@@ -694,6 +700,9 @@ cdef class Segments:
                         if resolution_ns == 0 or sampled(
                             state.start, time, start_ns, end_ns, resolution_ns
                         ):
+                            if n == room:
+                                full = True
+                                break
                             out_quark[n] = quark
                             out_start[n] = state.start
                             out_end[n] = time
@@ -719,4 +728,8 @@ cdef class Segments:
                         &self._segments[cursor.segment], cursor.run, cursor.row, &state
                     )
                     cursor.row += 1
+                if full:
+                    break
+        if full:
+            raise IndexError
         return n
