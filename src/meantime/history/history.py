@@ -16,7 +16,7 @@ from meantime.history.numbers import quarks_of, time_of
 from meantime.history.results import IntervalBatches, TextPaths
 from meantime.history.samples import ALL_EVENTS
 from meantime.history.selecting import many, one
-from meantime.history.shares import count_about, grouped_in_range, shares
+from meantime.history.shares import grouped_in_range, rows_about, shares
 from meantime.history.span_attributes import with_span_attributes
 
 if TYPE_CHECKING:
@@ -705,7 +705,7 @@ class History:
         """
         now = self._asked()
         asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
-        return count_about(now, asked, range_ns)
+        return len(asked) + rows_about(now, asked, range_ns)
 
     def maximum(self, quark: One, start_ns: int, end_ns: int) -> int | float | None:
         """Return the greatest number an attribute had in [start_ns, end_ns); None if none.

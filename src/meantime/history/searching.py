@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.history.matching import wanted
+from meantime.history.shares import rows_about
 from meantime.kernels.matching import EQUAL, NEVER
 from meantime.kernels.tail import INT
 
@@ -25,10 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["counts", "nearest"]
 
-# In the first window at most about so many intervals begin. More may where there are more
-# attributes, as each has an interval in every window.
+# In the first window about so many intervals begin.
 _FIRST_ROWS = 2**10
-_FIRST_PART = 1024
 # Of a range with so many, the pyramids say where a value is.
 _MANY_ROWS = 2**19
 
@@ -55,16 +54,15 @@ def nearest(
     if not len(quarks):
         return None
     kinds = snapshot.kinds[quarks]
-    width = max(1, (high - low) // _FIRST_PART)
-    while width > 1:
-        window = (high - width, high) if backwards else (low, low + width)
-        if _begin_in(snapshot, quarks, window) <= max(_FIRST_ROWS, len(quarks)):
-            break
-        width //= 2
+    rows, span_ns = rows_about(snapshot, quarks, (low, high)), high - low
+    # a window takes some time for each attribute
+    first_rows = max(_FIRST_ROWS, len(quarks))
+    width = max(1, span_ns * first_rows // max(rows, first_rows))
     while low < high:
         window = (max(low, high - width), high) if backwards else (low, min(high, low + width))
-        if _begin_in(snapshot, quarks, window) > _MANY_ROWS:
-            segments.expect_rows(_MANY_ROWS, quarks)
+        window_rows = rows * (window[1] - window[0]) // span_ns
+        if window_rows > _MANY_ROWS:
+            segments.expect_rows(window_rows, quarks)
         found = segments.nearest_matching(quarks, kinds, *window, asked, backwards)
         if found is not None:
             index, begin_ns = found
@@ -72,14 +70,6 @@ def nearest(
         low, high = (low, window[0]) if backwards else (window[1], high)
         width *= 2
     return None
-
-
-def _begin_in(snapshot: Snapshot, quarks: Int32s, window: tuple[int, int]) -> int:
-    """Return about how many intervals begin in a window."""
-    counts_of = np.empty(len(quarks), np.int64)
-    snapshot.segments.count(quarks, *window, counts_of)
-    # each attribute has one that began before
-    return int(counts_of.sum()) - len(quarks)
 
 
 def counts(
@@ -96,8 +86,9 @@ def counts(
     if len(rows):
         quarks = quarks[rows]
         found = np.empty(len(rows), np.int64)
-        if _begin_in(snapshot, quarks, range_ns) > _MANY_ROWS:
-            snapshot.segments.expect_rows(_MANY_ROWS, quarks)
+        about = rows_about(snapshot, quarks, range_ns)
+        if about > _MANY_ROWS:
+            snapshot.segments.expect_rows(about, quarks)
         snapshot.segments.count_matching(quarks, snapshot.kinds[quarks], *range_ns, asked, found)
         total[rows] = found
     return total

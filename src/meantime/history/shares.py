@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from meantime.history.snapshot import Snapshot
     from meantime.tabular import Column
 
-__all__ = ["Shares", "Slots", "count_about", "grouped_in_range", "shares"]
+__all__ = ["Shares", "Slots", "grouped_in_range", "rows_about", "shares"]
 
 # Each cell has as few bytes as possible: a query spends most of its time on pages of new memory.
 _SLOTS_OF_A_BYTE = 2**8
@@ -306,11 +306,11 @@ def _rows_about(snapshot: Snapshot, changes: Int64s, range_ns: tuple[int, int]) 
     return int(int(changes.sum()) * part)
 
 
-def count_about(snapshot: Snapshot, quarks: Int32s, range_ns: tuple[int, int]) -> int:
-    """Return about how many intervals overlap a range, without reading any."""
+def rows_about(snapshot: Snapshot, quarks: Int32s, range_ns: tuple[int, int]) -> int:
+    """Return about how many intervals begin in a range, without reading any."""
     low, high, changes = np.empty((3, len(quarks)), np.int64)
     snapshot.segments.bounds(quarks, *range_ns, low, high, changes)
-    return len(quarks) + _rows_about(snapshot, changes, range_ns)
+    return _rows_about(snapshot, changes, range_ns)
 
 
 def _is_short(snapshot: Snapshot, range_ns: tuple[int, int]) -> bool:

@@ -264,7 +264,8 @@ def nearest_matching(
         The row of `quarks`, and when it begins; None if there is none.
     """
     cdef Py_ssize_t i, k, run, row, low, high, first, last, near, best = -1
-    cdef int64_t from_ns = start_ns, to_ns = end_ns
+    # what is nearer than the best so far begins after the one and before the other
+    cdef int64_t after_ns = start_ns - 1, before_ns = end_ns
     cdef int32_t quark
     cdef uint8_t kind
     cdef State state
@@ -277,19 +278,19 @@ def nearest_matching(
             kind = kinds[i]
             if modes[kind] == _NEVER:
                 continue
-            # What begins at the start of the range may be no row: nothing, before the first one.
-            if from_ns == start_ns and not (backwards and best >= 0):
+            # No row begins the null that the history begins with.
+            if start_ns == segments.start_ns and after_ns < start_ns < before_ns:
                 segments.locate(quark, start_ns, &state, &cursor)
-                if state.start == start_ns and has(&state, modes[kind], words[kind], tag):
+                if has(&state, modes[kind], words[kind], tag):
                     best = i
                     if not backwards:
-                        to_ns = start_ns
+                        before_ns = start_ns
                         break
+                    after_ns = start_ns
             if quark >= segments._first.shape[0] or segments._first[quark] < 0:
                 continue
-            # Of the rest, those after the best so far if it is the last, otherwise before it.
-            first = max(segments.segment_at(from_ns), <Py_ssize_t>segments._first[quark])
-            last = min(segments.segment_at(to_ns - 1), <Py_ssize_t>segments._last[quark])
+            first = max(segments.segment_at(after_ns), <Py_ssize_t>segments._first[quark])
+            last = min(segments.segment_at(before_ns - 1), <Py_ssize_t>segments._last[quark])
             near = 0
             for row in range(last - first + 1):
                 k = last - row if backwards else first + row
@@ -304,20 +305,20 @@ def nearest_matching(
                 aim(s, run, modes[kind], words[kind], tag, &target)
                 if target.never:
                     continue
-                if from_ns >= s.base_ns:
-                    low = first_after(s, low, high, from_ns)
-                if k + 1 >= segments._count or to_ns <= segments._segments[k + 1].base_ns:
-                    high = first_after(s, low, high, to_ns - 1)
+                if after_ns >= s.base_ns:
+                    low = first_after(s, low, high, after_ns)
+                if k + 1 >= segments._count or before_ns <= segments._segments[k + 1].base_ns:
+                    high = first_after(s, low, high, before_ns - 1)
                 low = first_possible(&target, run, low)
                 run = nearest_row(&target, low, high, s.offsets[run + 1], backwards)
                 if run < 0:
                     continue
                 best = i
                 if backwards:
-                    from_ns = row_time(s, run)
+                    after_ns = row_time(s, run)
                 else:
-                    to_ns = row_time(s, run)
+                    before_ns = row_time(s, run)
                 break
     if best < 0:
         return None
-    return best, from_ns if backwards else to_ns
+    return best, after_ns if backwards else before_ns
