@@ -175,7 +175,7 @@ class SealedSegments:
         begin = range(first, bisect_right(self._bases_ns, end_ns - 1))
         while True:
             needed = set(begin)
-            if self._unloaded - needed:
+            if not self._unloaded <= needed:
                 used = np.zeros(len(self.segments), np.uint8)
                 self.searched.sources(quarks, start_ns, end_ns, used)
                 needed.update(np.flatnonzero(used).tolist())
