@@ -6,18 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import meantime
+from meantime.clocks import Clock
 from meantime.columns import Coded
 from meantime.history import HistoryBuilder, searching
+from meantime.history.joined import JoinedPart, join_parts
 from meantime.history.matching import wanted
 from meantime.history.store import Store
 from meantime.kernels.matching import count_matching, nearest_matching
 from meantime.kernels.pyramid import build
 from meantime.kernels.search import Segments
 from meantime.kernels.tail import STR
+from meantime.testing import history_from_spans
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,6 +109,52 @@ def test_the_nearest_interval_is_that_of_all(  # noqa: PLR0917 - as drawn
     ]
     assert counts.tolist() == expected
     assert counts.dtype == np.int64
+
+
+@settings(max_examples=60)
+@given(
+    steps=st.lists(STEPS, min_size=2, max_size=2),
+    offsets_ns=st.lists(st.integers(-9, 9), min_size=3, max_size=3),
+    time=st.integers(0, 100),
+    value=ASKED | st.sampled_from(["inner", "outer"]),
+    chosen=st.permutations(range(20)),
+    tag_of=st.integers(0, 9),
+)
+def test_what_is_found_in_joined_histories_is_in_their_intervals(  # noqa: PLR0917 - as drawn
+    steps: list[list[tuple[str, int, int, int]]],
+    offsets_ns: list[int],
+    time: int,
+    value: Any,
+    chosen: list[int],
+    tag_of: int,
+) -> None:
+    spans = history_from_spans({"main": [("outer", 2, 30), ("inner", 5, 6), ("inner", 8, 20)]})
+    parts = [
+        JoinedPart(name, history, offset_ns, aligned=True)
+        for name, history, offset_ns in zip(
+            "abc", [built(steps[0]), spans, built(steps[1])], offsets_ns, strict=True
+        )
+    ]
+    history = join_parts(parts, clock=Clock())
+    # each part has strings and tags of its own, and some attributes are depths of spans
+    quarks = [quark for quark in chosen if quark < len(history.attributes)]
+    every = [*history.intervals(quarks)]
+    tags = sorted({each.tag for each in every if each.tag is not None})
+    tag = tags[tag_of] if tag_of < len(tags) else None
+    found = [each for each in every if matches(each, value, tag)]
+    time_ns = history.start_ns + time % (history.end_ns - history.start_ns)
+
+    after = history.following(quarks, time_ns, value=value, tag=tag)
+    before = history.preceding(quarks, time_ns, value=value, tag=tag)
+    counts = history.count(quarks, time_ns, value=value, tag=tag)
+
+    later = [each for each in found if each.start_ns > time_ns]
+    earlier = [each for each in found if each.start_ns < time_ns]
+    assert repr(after) == repr(min(later, key=lambda each: each.start_ns, default=None))
+    assert repr(before) == repr(max(earlier, key=lambda each: each.start_ns, default=None))
+    assert counts.tolist() == [
+        sum(each.quark == quark and each.end_ns > time_ns for each in found) for quark in quarks
+    ]
 
 
 @pytest.mark.parametrize("backwards", [False, True])
