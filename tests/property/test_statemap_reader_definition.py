@@ -735,3 +735,87 @@ def test_the_reader_agrees_when_any_byte_is_another() -> None:
     for at in range(len(SAMPLE)):
         for byte in b'"\\{ 0\xff\n':
             check(SAMPLE[:at] + bytes([byte]) + SAMPLE[at + 1 :], lenient=at % 2 == 0)
+
+
+# Lines that are alike, of which the scanner expects that the next one is written like the last
+
+TWELVE_STATES = json.dumps(
+    {"start": [3, 7], "states": {f"s{value}": {"value": value} for value in range(12)}}
+)
+LIKE_LINES = [
+    '{"time": "TIME", "entity": "NAME", "state": STATE }\n',
+    '{"time": "TIME", "entity": "NAME", "state": STATE}',
+    '{"time": "TIME", "entity": "NAME", "state": STATE, "tag": null}\r\n',
+    '{"time": "TIME", "entity": "NAME", "state": STATE, "tag": "NAME"}\n',
+    '{"time": "TIME", "tag": null, "entity": "NAME", "state": STATE }\n',
+    '{"time": "TIME", "tag": null, "entity": "NAME", "state": STATE, "tag": null}\r\n',
+    '{"time": TIME, "entity": "NAME", "state": STATE }\n',
+    '{"time": TIME, "entity": "NAME", "state": STATE, "value": 3}\n',
+    '{"time": "0TIME", "entity": "NAME", "state": STATE }\n',
+    '{"time": "TIME", "entity": "NAME", "event": "NAME"}\n',
+    '{"time": "TIME", "entity": "NAME", "state": "sSTATE"}\n',
+    '{"time":"TIME","stray":0,"entity":"NAME","state":STATE}\n',
+    '{"time": "TIME"' + " " * 30 + ', "entity": "NAME", "state": STATE }\n',
+]
+
+
+def line_like(pattern: str, time: int, name: str, state: int) -> str:
+    written = json.dumps(name)[1:-1]
+    return pattern.replace("TIME", str(time)).replace("NAME", written).replace("STATE", str(state))
+
+
+@st.composite
+def files_of_like_lines(draw: st.DrawFn) -> bytes:
+    """A file of lines in one to three formats that begin or end alike, maybe with a byte changed."""
+    patterns = draw(st.lists(st.sampled_from(LIKE_LINES), min_size=1, max_size=3))
+    names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3))
+    time = draw(st.sampled_from([0, 10**7, 10**8 - 3, 10**9, 10**11 - 2, 10**16 - 3, 2**63 - 30]))
+    lines = []
+    for _ in range(draw(st.integers(1, 30))):
+        time += draw(st.sampled_from([0, 1, 3, 999, 10**8]))
+        state = draw(st.integers(0, 12 if draw(st.integers(0, 20)) == 0 else 11))
+        lines.append(
+            line_like(draw(st.sampled_from(patterns)), time, draw(st.sampled_from(names)), state)
+        )
+    data = bytearray("".join(lines).encode())
+    if draw(st.booleans()):
+        data[draw(st.integers(0, len(data) - 1))] = draw(st.sampled_from(TELLING_BYTES))
+    return TWELVE_STATES.encode() + b"\n" + data + b" " * draw(st.sampled_from([0, 300]))
+
+
+@settings(max_examples=300, deadline=None)
+@given(files_of_like_lines(), options)
+def test_the_reader_agrees_on_lines_that_are_alike(data: bytes, how: dict[str, Any]) -> None:
+    told = check(data, **how)
+
+    event(told.refused[1] if told.refused else "read")
+
+
+def test_a_line_may_end_like_the_last_one_only_if_it_begins_like_it() -> None:
+    late_tag, early_tag, two_tags = LIKE_LINES[2], LIKE_LINES[4], LIKE_LINES[5]
+    sequence = [(late_tag, 3), (late_tag, 3), (early_tag, 3), (late_tag, 3), (early_tag, 11)]
+    lines = [
+        line_like(pattern, 10**10 + n, "a", state)
+        for n, (pattern, state) in enumerate([*sequence, (early_tag, 11), (two_tags, 3)])
+    ]
+
+    told = check(f"{TWELVE_STATES}\n{''.join(lines)}".encode() + b" " * 300)
+
+    assert told.refused == (8, "record")
+
+
+def test_the_reader_agrees_when_any_byte_differs_from_the_line_before() -> None:
+    lines = [line_like(LIKE_LINES[0], 10**10 + 7 * n, f"thread-{n % 2}", n) for n in range(6)]
+    begin = len(TWELVE_STATES) + 1 + sum(map(len, lines[:3]))
+    data = f"{TWELVE_STATES}\n{''.join(lines)}".encode() + b" " * 300
+    for at in range(begin, begin + len(lines[3])):
+        for byte in b'"\\} 0:\xff\n\x00':
+            check(data[:at] + bytes([byte]) + data[at + 1 :], lenient=at % 2 == 0)
+
+
+def test_no_time_like_the_last_one_is_too_large() -> None:
+    lines = [line_like(LIKE_LINES[0], 2**63 - 5 + n, "a", n) for n in range(6)]
+
+    told = check(f"{TWELVE_STATES}\n{''.join(lines)}".encode() + b" " * 300)
+
+    assert told.refused == (5 + 1, "time")

@@ -114,7 +114,7 @@ static inline int intern_begin_ahead(const char *at, uint64_t *first, uint64_t *
 }
 
 /* Finds the end of a string of 16 bytes or more; NULL as below. */
-static inline const char *intern_long_ahead(const char *at, const char *end)
+static __attribute__((noinline)) const char *intern_long_ahead(const char *at, const char *end)
 {
     for (at += 16; end - at >= 8; at += 8) {
         uint64_t word = json_load8(at);
@@ -129,7 +129,8 @@ static inline const char *intern_long_ahead(const char *at, const char *end)
 
 /* Reads a string without escapes, from after its opening quote to its closing one; reads ahead. NULL
  * if it has escapes or does not end before `end`. Its characters are not checked. */
-static inline const char *intern_text_ahead(const char *at, const char *end, intern_text *text)
+static inline __attribute__((always_inline)) const char *intern_text_ahead(
+    const char *at, const char *end, intern_text *text)
 {
     const char *after = at + intern_begin_ahead(at, &text->first, &text->second);
     text->at = at;

@@ -29,6 +29,8 @@ cdef extern from "json_text.h" nogil:
     size_t json_unescape(const char *at, size_t size, char *out)
     const char *json_value(const char *at, const char *end, int depth, json_fault *fault)
     const char *json_number(const char *at, const char *end, json_fault *fault)
+    int json_digit_count(uint64_t word)
+    uint64_t json_eight_digits(uint64_t word)
     int json_digits_ahead(const char *at, uint64_t *number)
     const char *json_time_ahead(const char *at, bint zeros, uint64_t *number)
     const char *json_small_ahead(const char *at, uint32_t *number)

@@ -31,16 +31,26 @@ from meantime.kernels.json_text cimport (
     LIKELY,
     UNLIKELY,
     json_count_lines,
+    json_digit_count,
+    json_eight_digits,
     json_exact_double,
     json_fault,
     json_fault_text,
+    json_load8,
     json_number,
     json_skip_blanks,
     json_small_ahead,
     json_string,
     json_time_ahead,
 )
-from meantime.kernels.shapes cimport shape_learn, shape_next, shape_node
+from meantime.kernels.shapes cimport (
+    shape_guess,
+    shape_guess_fits,
+    shape_guess_learn,
+    shape_learn,
+    shape_next,
+    shape_node,
+)
 
 include "statemap_payload.pxi"
 
@@ -66,6 +76,7 @@ cdef extern from "Python.h":
 
 
 cdef enum:
+    LAST_EIGHT = 100_000_000  # what the last eight digits of a number can be
     MAX_USED = 4  # batches whose columns may be reused
     DEFINITION_NOTE = 0
     DESCRIPTION_NOTE
@@ -123,6 +134,11 @@ cdef struct Scan:
     bint *dropped
     Now *now
     int64_t prior_room
+    # how the last change was written: up to its entity, and from there on
+    shape_guess beginning
+    shape_guess ending
+    uint64_t begin_ns  # its time, but for the last eight digits
+    const shape_node *begin_node  # what follows its entity is below this one
     int64_t replaced  # how many states of no length became no row
     int32_t released  # the entities whose waiting changes became rows
     # the batch
@@ -544,19 +560,32 @@ cdef bint _point_usual(Scan *scan, Record *record) noexcept nogil:
     return _point(scan, record) == DRAINED
 
 
+cdef inline void _expect_like(
+    Scan *scan, const char *at, const char *digits, const char *digits_end, const char *entity,
+    uint64_t time_ns, const shape_node *node
+) noexcept nogil:
+    """Expect changes written like this one up to the entity, but for the time's last eight digits."""
+    shape_guess_learn(&scan.beginning, at, digits_end - 8, 8, entity)
+    scan.begin_ns = time_ns - time_ns % LAST_EIGHT
+    scan.begin_node = node
+
+
 cdef const char *_usual_changes(Scan *scan, const char *at, const char *end) noexcept nogil:
     """Read changes with a time, an entity, a state and maybe a tag in this order, all known names.
 
     Returns where the first payload is that is another, or has to be looked at again. What is here
-    could also be left to `_match`, which takes twice as long.
+    could also be left to `_match`, which takes three times as long.
     """
     cdef const shape_node *root = scan.parser.shapes.nodes
     cdef const shape_node *node
     cdef const char *after
+    cdef const char *digits
+    cdef const char *literal
     cdef intern_text text
-    cdef uint64_t time_ns
+    cdef uint64_t time_ns, word
     cdef uint32_t state
     cdef int32_t entity, tag
+    cdef bint guessed
     # copies, which the compiler can keep in registers
     cdef int64_t rows = scan.rows, last_ns = scan.last_ns
     cdef int64_t records = 0
@@ -565,44 +594,75 @@ cdef const char *_usual_changes(Scan *scan, const char *at, const char *end) noe
     cdef bint ranged = scan.ranged or scan.weighed
     # Up to the tag at most 128 bytes are looked at, but for a long name; and so after it.
     while end - at >= 2 * JSON_AHEAD and rows < full:
-        node = shape_next(root, at)
-        if UNLIKELY(node == NULL or node.reads > READ_TIME):
+        guessed = shape_guess_fits(&scan.beginning, at)
+        if LIKELY(guessed):
+            word = json_load8(at + scan.beginning.digits)
+            guessed = json_digit_count(word) == 8
+            time_ns = scan.begin_ns + json_eight_digits(word)
+            node = scan.begin_node
+            after = at + scan.beginning.size
+        if UNLIKELY(not guessed):
+            node = shape_next(root, at)
+            if UNLIKELY(node == NULL or node.reads > READ_TIME):
+                break
+            digits = at + node.size
+            literal = json_time_ahead(digits, node.reads == READ_QUOTED_TIME, &time_ns)
+            if UNLIKELY(literal == NULL):
+                break
+            node = shape_next(node, literal)
+            if UNLIKELY(node == NULL or node.reads != READ_ENTITY):
+                break
+            after = literal + node.size
+            # an ending of another format could make a payload of what is none
+            scan.beginning.size = scan.ending.size = 0
+            # not in sparse data, whose times begin with other digits, nor where a time can be too large
+            if (
+                literal - digits > 8
+                and <int64_t> time_ns - last_ns < LAST_EIGHT
+                and time_ns < INT64_MAX - LAST_EIGHT
+            ):
+                _expect_like(scan, at, digits, literal, after, time_ns, node)
+        if UNLIKELY(<int64_t> time_ns > until_ns):
             break
-        after = json_time_ahead(at + node.size, node.reads == READ_QUOTED_TIME, &time_ns)
-        if UNLIKELY(after == NULL or <int64_t> time_ns > until_ns):
-            break
-        node = shape_next(node, after)
-        if UNLIKELY(node == NULL or node.reads != READ_ENTITY):
-            break
-        after = intern_text_ahead(after + node.size, end, &text)
+        after = intern_text_ahead(after, end, &text)
         if UNLIKELY(after == NULL or end - after < 2 * JSON_AHEAD):
             break
         entity = intern_find(&scan.entities, &text, 0)
         # the time of a dropped entity is greater than any
         if UNLIKELY(entity < 0 or <int64_t> time_ns < prior_ns[entity]):
             break
-        node = shape_next(node, after)
-        if UNLIKELY(node == NULL or node.reads != READ_STATE):
-            break
-        after = json_small_ahead(after + node.size, &state)
-        if UNLIKELY(after == NULL or state >= scan.states):
-            break
-        node = shape_next(node, after)
-        if UNLIKELY(node == NULL):
-            break
-        after += node.size
         tag = -1
-        if node.reads == READ_TAG:
-            after = intern_text_ahead(after, end, &text)
-            if UNLIKELY(after == NULL or end - after < JSON_AHEAD):
+        if LIKELY(shape_guess_fits(&scan.ending, after)):
+            state = <uint32_t> (after[scan.ending.digits] - c'0')
+            after += scan.ending.size
+            if UNLIKELY(state > 9 or state >= scan.states):
                 break
-            tag = intern_find(&scan.tags, &text, state)
+        else:
+            literal = after
+            node = shape_next(node, literal)
+            if UNLIKELY(node == NULL or node.reads != READ_STATE):
+                break
+            digits = literal + node.size
+            after = json_small_ahead(digits, &state)
+            if UNLIKELY(after == NULL or state >= scan.states):
+                break
             node = shape_next(node, after)
-            if UNLIKELY(tag < 0 or node == NULL):
+            if UNLIKELY(node == NULL):
                 break
             after += node.size
-        if UNLIKELY(node.reads != READ_END):
-            break
+            if node.reads == READ_TAG:
+                after = intern_text_ahead(after, end, &text)
+                if UNLIKELY(after == NULL or end - after < JSON_AHEAD):
+                    break
+                tag = intern_find(&scan.tags, &text, state)
+                node = shape_next(node, after)
+                if UNLIKELY(tag < 0 or node == NULL):
+                    break
+                after += node.size
+            if UNLIKELY(node.reads != READ_END):
+                break
+            if scan.beginning.size and tag < 0 and state <= 9:
+                shape_guess_learn(&scan.ending, literal, digits, 1, after)
         if UNLIKELY(ranged):
             if _begins(scan, <int64_t> time_ns):
                 break

@@ -11,6 +11,9 @@
 
 #include <stdint.h>
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 /* Limits, so that input without a common format costs little: a full trie learns nothing more, and
  * records that do not fit into it are parsed. */
@@ -26,7 +29,8 @@ typedef struct {
 } shape_step;
 
 typedef struct shape_node {
-    uint64_t literal[SHAPE_LITERAL_BYTES / 8], mask[SHAPE_LITERAL_BYTES / 8];
+    char literal[SHAPE_LITERAL_BYTES];
+    char beyond[SHAPE_LITERAL_BYTES]; /* all ones behind the literal */
     int size;
     int reads; /* how to read what follows the literal, in the scanner's own words */
     int meaning; /* the kind of record, as the scanner numbers it; all of a format's nodes have it */
@@ -40,14 +44,24 @@ typedef struct {
     int step_count; /* negative: it is not to be learned */
 } shape_trie;
 
+/* Whether 16 bytes are those of a literal, except where `beyond` is all ones. */
+static inline int shape_is_like(const char *at, const char *literal, const char *beyond)
+{
+#ifdef __SSE2__
+    __m128i equal = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)at),
+                                   _mm_loadu_si128((const __m128i *)literal));
+    equal = _mm_or_si128(equal, _mm_loadu_si128((const __m128i *)beyond));
+    return _mm_movemask_epi8(equal) == 0xFFFF;
+#else
+    uint64_t differs = (json_load8(at) ^ json_load8(literal)) & ~json_load8(beyond);
+    return !(differs | ((json_load8(at + 8) ^ json_load8(literal + 8)) & ~json_load8(beyond + 8)));
+#endif
+}
+
 static inline int shape_fits(const shape_node *node, const char *at)
 {
-    uint64_t differs = ((json_load8(at) ^ node->literal[0]) & node->mask[0])
-                       | ((json_load8(at + 8) ^ node->literal[1]) & node->mask[1]);
-    if (node->size > 16)
-        differs |= ((json_load8(at + 16) ^ node->literal[2]) & node->mask[2])
-                   | ((json_load8(at + 24) ^ node->literal[3]) & node->mask[3]);
-    return differs == 0;
+    return shape_is_like(at, node->literal, node->beyond)
+           && (node->size <= 16 || shape_is_like(at + 16, node->literal + 16, node->beyond + 16));
 }
 
 /* The node below `node` whose literal is at `at`, or NULL; reads ahead. */
@@ -90,13 +104,9 @@ static inline shape_node *shape_add_node(
     if (children == SHAPE_CHILDREN || trie->count == SHAPE_NODES)
         return NULL;
     shape_node *node = &trie->nodes[trie->count++];
-    char mask[SHAPE_LITERAL_BYTES] = {0};
-    memset(mask, 0xFF, (size_t)step->size);
     memset(node, 0, sizeof *node);
-    for (int word = 0; word < SHAPE_LITERAL_BYTES / 8; word++) {
-        node->literal[word] = json_load8(literal + 8 * word);
-        node->mask[word] = json_load8(mask + 8 * word);
-    }
+    memcpy(node->literal, literal, SHAPE_LITERAL_BYTES);
+    memset(node->beyond + step->size, 0xFF, (size_t)(SHAPE_LITERAL_BYTES - step->size));
     node->size = step->size;
     node->reads = step->reads;
     node->meaning = meaning;
@@ -123,6 +133,43 @@ static inline void shape_learn(shape_trie *trie, int meaning)
         }
         node = found ? found : shape_add_node(trie, node, step, literal, meaning);
     }
+}
+
+/* A part of a record as it was last time. Records of one program come in few formats, and the next one
+ * mostly differs in some digits only: so one comparison finds where everything is. */
+#define SHAPE_GUESS_BYTES 48
+
+typedef struct {
+    char literal[SHAPE_GUESS_BYTES];
+    char beyond[SHAPE_GUESS_BYTES]; /* all ones for the digits, and behind the part */
+    int size; /* 0: nothing fits */
+    int digits; /* where the digits begin */
+} shape_guess;
+
+/* Whether the part at `at` is the same, but for the digits, which are not checked; reads ahead. */
+static inline int shape_guess_fits(const shape_guess *guess, const char *at)
+{
+    int byte = 0;
+    for (; byte < guess->size; byte += 16)
+        if (!shape_is_like(at + byte, guess->literal + byte, guess->beyond + byte))
+            return 0;
+    return byte > 0;
+}
+
+/* Learns the part [at, end), in which `count` digits may differ; one that is too long fits nothing. */
+static inline void shape_guess_learn(
+    shape_guess *guess, const char *at, const char *digits, int count, const char *end)
+{
+    size_t size = (size_t)(end - at);
+    guess->size = 0;
+    if (size > SHAPE_GUESS_BYTES)
+        return;
+    memcpy(guess->literal, at, size);
+    memset(guess->beyond, 0, size);
+    memset(guess->beyond + size, 0xFF, SHAPE_GUESS_BYTES - size);
+    memset(guess->beyond + (digits - at), 0xFF, (size_t)count);
+    guess->digits = (int)(digits - at);
+    guess->size = (int)size;
 }
 
 #endif

@@ -15,3 +15,10 @@ cdef extern from "shapes.h" nogil:
         shape_trie *trie, const char *at, const char *end, int reads, int onward
     )
     void shape_learn(shape_trie *trie, int meaning)
+    ctypedef struct shape_guess:
+        int size
+        int digits
+    bint shape_guess_fits(const shape_guess *guess, const char *at)
+    void shape_guess_learn(
+        shape_guess *guess, const char *at, const char *digits, int count, const char *end
+    )
