@@ -14,6 +14,7 @@ import numpy as np
 from meantime.columns import Coded, Interner
 from meantime.kernels.event_cells import Cells, Kind
 from meantime.kernels.event_rows import EventRows
+from meantime.structs import struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -96,7 +97,7 @@ class Event:
         return self.get(name, ABSENT) is not ABSENT
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@struct
 class EventFields:
     """The fields of the events of one name in a batch.
 
@@ -110,7 +111,7 @@ class EventFields:
     columns: Mapping[str, FieldColumn]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@struct
 class NamedEvents:
     """The events of one name in a batch, as columns.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from meantime.errors import InputError, UsageError
+from meantime.structs import struct
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -45,7 +46,7 @@ _BESIDE = ".columns.toml"
 NO_PROVIDER = "none"
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class InputPath:
     """A path, and what is given about reading it.
 

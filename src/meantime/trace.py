@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from meantime.events import Events
 from meantime.metadata import LaneDeclaration, LaneKind, State, TraceMetadata
+from meantime.structs import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,7 @@ class _Input(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@struct
 class StateChanges:
     """From `time_ns` on, this entity is in this state. Codes index the trace's tables.
 
@@ -63,7 +64,7 @@ class StateChanges:
     magnitude: npt.NDArray[np.float64] | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@struct
 class Points:
     """Something happened at `time_ns`. Codes index the trace's tables.
 
@@ -82,7 +83,7 @@ class Points:
     arguments: Arguments | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@struct
 class Arguments:
     """The arguments of events, as offsets into the trace's `text`.
 
@@ -155,7 +156,7 @@ class SpanFlag(IntFlag):
     STRUCTURED = 2
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@struct
 class Spans:
     """Calls, tasks, slices: a name from `start_ns` until `end_ns`, in any order.
 
@@ -180,7 +181,7 @@ class Spans:
     arguments: Arguments | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@struct
 class Samples:
     """A stack was sampled at `time_ns`; it represents `weight`.
 
@@ -204,7 +205,7 @@ class Samples:
     cpu: Int32s | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@struct
 class Flows:
     """Something on one entity caused something on another, later.
 
@@ -223,7 +224,7 @@ class Flows:
     name: Int32s
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@struct
 class Counters:
     """From `time_ns` on, the entity itself has this numeric value.
 

@@ -766,7 +766,7 @@ def line_like(pattern: str, time: int, name: str, state: int) -> str:
 
 @st.composite
 def files_of_like_lines(draw: st.DrawFn) -> bytes:
-    """A file of lines in one to three formats that begin or end alike, maybe with a byte changed."""
+    """A file of lines in a few formats that begin or end alike, maybe with a byte changed."""
     patterns = draw(st.lists(st.sampled_from(LIKE_LINES), min_size=1, max_size=3))
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3))
     time = draw(st.sampled_from([0, 10**7, 10**8 - 3, 10**9, 10**11 - 2, 10**16 - 3, 2**63 - 30]))

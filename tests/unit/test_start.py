@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -54,6 +54,29 @@ USED = {
     "build": {"shutil"},
     "hosts": {"shutil", "tempfile"},
 }
+# A dataclass takes half a millisecond more to import if it is frozen at run time, and as much again
+# with `==`: these are what programs compare, print or keep in sets. Others are `structs.struct`.
+FROZEN = {
+    *("meantime.clocks.Clock", "meantime.metadata.State", "meantime.metadata.LaneDeclaration"),
+    # without slots, for an index that is computed when it is used
+    "meantime.history.results.Flows",
+}
+RESULTS = {
+    *("meantime.query.durations.SpanStatistics", "meantime.query.statistics.StateStatistics"),
+    *("meantime.query.statistics.StatisticsRow", "meantime.query.stacks.CallTree"),
+    *("meantime.query.stacks.Difference", "meantime.query.findings.finding.Finding"),
+    *("meantime.query.offsets.map.Source", "meantime.shards.Total", "meantime.shards._Leaf"),
+}
+# The most modules of ours that a command may load: each takes 0.15 to 0.5 ms.
+MOST_MODULES = {
+    "statemap": 146,
+    "heatmap": 168,
+    "flame": 140,
+    "chart": 154,
+    "info": 137,
+    "stats": 132,
+    "query": 110,
+}
 REPORT = """
 import os, sys
 from meantime.cli import main
@@ -61,12 +84,28 @@ try:
     main(sys.argv[1:])
 except SystemExit as stopped:
     assert not stopped.code
+frozen = {
+    f"{each.__module__}.{each.__qualname__}"
+    for name, module in sys.modules.items() if name.startswith("meantime.")
+    for each in vars(module).values()
+    if isinstance(each, type) and getattr(each, "__dataclass_params__", None)
+    and each.__dataclass_params__.frozen
+}
+print("frozen:", *sorted(frozen), file=sys.stderr)
 print(len(os.listdir("/proc/self/task")), *sorted(sys.modules), file=sys.stderr)
 """
 
 
-def loaded(root: Path, words: list[str]) -> tuple[int, set[str]]:
-    """Run a command; return how many threads it leaves, and the modules it has loaded."""
+class Loaded(NamedTuple):
+    """What a command leaves: its threads, modules, and dataclasses that are frozen at run time."""
+
+    threads: int
+    modules: set[str]
+    frozen: set[str]
+
+
+def loaded(root: Path, words: list[str]) -> Loaded:
+    """Run a command in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-c", REPORT, *words],
         capture_output=True,
@@ -74,8 +113,8 @@ def loaded(root: Path, words: list[str]) -> tuple[int, set[str]]:
         check=True,
         cwd=root,
     )
-    threads, *modules = done.stderr.splitlines()[-1].split()
-    return int(threads), set(modules)
+    (_, *frozen), (threads, *modules) = map(str.split, done.stderr.splitlines()[-2:])
+    return Loaded(int(threads), set(modules), set(frozen))
 
 
 def test_every_command_that_reads_is_tested() -> None:
@@ -94,21 +133,25 @@ def test_a_command_has_no_threads_for_linear_algebra_and_loads_little(
         for word in READING[command]
     ]
 
-    threads, modules = loaded(root, words)
+    found = loaded(root, words)
 
-    assert threads == 1
-    assert modules & SLOW <= USED.get(command, set())
+    assert found.threads == 1
+    assert found.modules & SLOW <= USED.get(command, set())
+    if command in MOST_MODULES:
+        ours = {name for name in found.modules if name.split(".")[0] == "meantime"}
+        assert len(ours) <= MOST_MODULES[command]
+        assert found.frozen <= FROZEN | RESULTS
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_needs_no_numpy(command: str, root: Path) -> None:
-    _, modules = loaded(root, [command, "--help"])
+    modules = loaded(root, [command, "--help"]).modules
 
     assert modules.isdisjoint({"numpy", "meantime.history", "meantime.readers"})
 
 
 def test_what_only_histories_on_disk_need_is_not_loaded_for_a_trace(root: Path) -> None:
-    _, modules = loaded(root, READING["info"])
+    modules = loaded(root, READING["info"]).modules
 
     assert "meantime.history.directory" in modules
     assert modules.isdisjoint(
@@ -126,10 +169,10 @@ def test_what_only_histories_on_disk_need_is_not_loaded_for_a_trace(root: Path) 
 
 
 def test_recognising_an_input_imports_only_readers_that_may_read_it(root: Path) -> None:
-    _, modules = loaded(root, READING["info"])
-    _, of_samples = loaded(root, ["info", SAMPLES])
+    modules = loaded(root, READING["info"]).modules
+    of_samples = loaded(root, ["info", SAMPLES]).modules
 
-    _, of_spans = loaded(root, ["info", SPANS])
+    of_spans = loaded(root, ["info", SPANS]).modules
 
     others = {f"meantime.readers.{name}" for name in ("spall", "speedscope", "table", "strace")}
     chrome = "meantime.readers.chrome"
@@ -139,7 +182,7 @@ def test_recognising_an_input_imports_only_readers_that_may_read_it(root: Path) 
 
 
 def test_a_flame_graph_does_not_load_what_folds_time(root: Path, tmp_path: Path) -> None:
-    _, modules = loaded(root, ["flame", SAMPLES, "-o", str(tmp_path / "OUT.svg")])
+    modules = loaded(root, ["flame", SAMPLES, "-o", str(tmp_path / "OUT.svg")]).modules
 
     assert modules.isdisjoint(
         {"meantime.cli.build", "meantime.query.offsets.cells", "meantime.query.offsets.gather"}
@@ -151,6 +194,6 @@ def test_states_need_neither_masked_arrays_nor_the_fold_of_heat_maps(
     command: str, root: Path, tmp_path: Path
 ) -> None:
     words = [str(tmp_path / word) if "OUT" in word else word for word in READING[command]]
-    _, modules = loaded(root, words)
+    modules = loaded(root, words).modules
 
     assert modules.isdisjoint({"numpy.ma", "zipfile", "logging", "meantime.query.offsets"})

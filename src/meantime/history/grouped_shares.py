@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
@@ -14,6 +14,7 @@ from meantime.errors import TimeRangeError, UsageError
 from meantime.history.results import listed, shown
 from meantime.kernels.shares import bin_edges
 from meantime.kernels.tail import FLOAT, INT, STR
+from meantime.structs import struct
 from meantime.tabular import Tabular
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _ORDER = {0: 0, INT: 1, FLOAT: 2, STR: 3}
 _MOST = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@struct
 class GroupedShares(Tabular):
     """How long the attributes of each group had each value in each bin, all together.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from meantime.columns import Coded, Mixed, distinct, part_of
 from meantime.kernels.span_search import TimeIndex
+from meantime.structs import struct
 from meantime.tabular import ColumnBatches, Tabular
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Interval(NamedTuple):
     ongoing: bool = False
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
+@struct
 class Intervals(Tabular):
     """Intervals as columns: quark by quark, in order of time.
 
@@ -215,7 +216,7 @@ class IntervalBatches(Tabular):
         return ColumnBatches(self._columns_and_paths, self.kinds).arrow_batches()
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
+@struct
 class Sample(Tabular):
     """The values of attributes at times, attribute after attribute.
 
@@ -248,7 +249,7 @@ class Sample(Tabular):
         return [values[row * times : (row + 1) * times] for row in range(len(self.quark))]
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
+@struct
 class Points(Tabular):
     """Instants on attributes, in order of time.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from meantime.history.results import Interval, Intervals, Sample
 from meantime.history.segment_source import cut_groups
 from meantime.history.values import value_of
 from meantime.kernels.tail import STR
+from meantime.structs import struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Present", "Snapshot"]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@struct
 class Present:
     """What the states of attributes at a time are found in.
 
@@ -168,7 +169,7 @@ class Present:
         return Mixed(kinds, np.where(null, 0, words), self.strings)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@struct
 class Snapshot(Present):
     """A moment of a history; it does not change.
 

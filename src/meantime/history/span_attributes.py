@@ -7,7 +7,7 @@ stored twice: the rows are sorted by attribute when one of them is first queried
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from meantime.history.matching import nearer
 from meantime.history.segment_source import cut_groups
 from meantime.kernels.span_search import StackIntervals, extents
 from meantime.kernels.tail import STR, UNTYPED
+from meantime.structs import struct
 from meantime.trace import LaneDeclaration
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def are_in_threads(attributes: Attributes, quarks: Int32s) -> npt.NDArray[np.boo
     return found | np.isin(third, threads)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@struct
 class _Stacks:
     """The depths of all lanes, numbered.
 

@@ -15,6 +15,7 @@ import numpy as np
 from meantime.columns import ranked
 from meantime.errors import MeantimeError, UsageError
 from meantime.query.state_durations import PERCENTS, bucket_edges, nearest_rank
+from meantime.structs import struct
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -37,7 +38,7 @@ _WAITING_ROWS = 1 << 20
 _Key = TypeVar("_Key", bound="Hashable")
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@struct
 class DurationSums(Generic[_Key]):
     """The durations of groups: all of them, or how many are in which cell.
 

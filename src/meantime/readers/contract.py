@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from meantime.errors import UsageError
 from meantime.kernels.memory import keep_freed
+from meantime.structs import struct
 from meantime.trace import Trace
 from meantime.units import MAX_NS
 
@@ -26,7 +26,7 @@ __all__ = ["MOST_BATCH_ROWS", "ReadOptions", "Reader", "lazy_trace"]
 MOST_BATCH_ROWS: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class ReadOptions:
     """Options for a reader; the docstring of each reader names those that it ignores.
 

@@ -7,12 +7,12 @@ many.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from meantime.kernels import nest
+from meantime.structs import struct
 from meantime.trace import SpanFlag
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ __all__ = ["Begins", "Ends", "close_ended", "close_spans"]
 _ODDITIES = ("end_without_begin", "unfinished_span", "negative_duration", "end_of_another_name")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@struct
 class Begins:
     """Spans in the order of the file, some of which are still open.
 
@@ -45,7 +45,7 @@ class Begins:
     flags: npt.NDArray[np.uint8]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@struct
 class Ends:
     """The ends of open spans, in the order of the file.
 

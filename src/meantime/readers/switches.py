@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +18,7 @@ from meantime.attribute_paths import (
 )
 from meantime.kernels import gather, linux_records
 from meantime.providers.sched import CPU_STATES, NO_NAME, THREAD_STATES, scheduling_of, state_name
+from meantime.structs import struct
 from meantime.trace import Flows, LaneDeclaration, SpanFlag, Spans, State, StateChanges
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _THREAD_COLORS = {"preempted": "#e58a5b"}
 _REQUESTS = {"R": "read", "W": "write", "D": "discard"}
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Records:
     """The records of a text, and what their codes are.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from meantime.structs import struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +44,7 @@ class LaneRow(NamedTuple):
 _BLOCK = LaneRow._fields.index("block")
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Block:
     """Lanes that a tile has together.
 
@@ -56,7 +57,7 @@ class Block:
     quarks: Int32s
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class SpanRows:
     """A table of spans, and the row of each in its block.
 
@@ -78,7 +79,7 @@ class SpanRows:
         return None if self.numbered is None else self.numbered.rows
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class SpanBlock:
     """Lanes of spans.
 
@@ -102,7 +103,7 @@ class SpanBlock:
         return self.lanes[index], row - self.row_offsets[index]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class PackedBlock:
     """Lanes of entities that share rows.
 

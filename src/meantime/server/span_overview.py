@@ -7,7 +7,6 @@ again: in a row there are at most as many as narrow bins.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from meantime.kernels.gather import rows_with, take
 from meantime.kernels.pixel_columns import span_cells
+from meantime.structs import struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +62,7 @@ def _taken(column: npt.NDArray[_T], rows: Int32s) -> npt.NDArray[_T]:
     return out
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class SpanOverview:
     """Spans in narrow bins.
 
@@ -215,7 +215,7 @@ class SpanOverview:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Outermost:
     """The outermost spans of a block, which summarise it: by row, and there in order of time.
 

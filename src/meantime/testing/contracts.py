@@ -28,7 +28,7 @@ from meantime.readers import readers
 from meantime.readers.contract import MOST_BATCH_ROWS, ReadOptions
 from meantime.readers.source import HEAD_BYTES, Source
 from meantime.stacks import StackTable
-from meantime.trace import Samples, Spans
+from meantime.trace import Events, Samples, Spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -292,7 +292,7 @@ def _rows(batch: Any) -> int:
 
 def _check(trace: Trace, batch: Batch) -> None:
     """Check that a batch's columns are as `meantime.trace` documents them."""
-    if not is_dataclass(batch):
+    if isinstance(batch, Events):
         assert batch.time_ns.dtype == np.int64
         return
     rows = _rows(batch)
@@ -319,11 +319,11 @@ def _trace_contents(trace: Trace, batches: list[Batch]) -> tuple[Any, ...]:
     """Return the contents of a trace, to be compared."""
     contents: list[Any] = []
     for batch in batches:
-        if is_dataclass(batch):
+        if isinstance(batch, Events):
+            contents.append([repr(event) for event in batch])
+        else:
             columns = [(name, column.tolist()) for name, column in _columns(batch)]
             contents.append((type(batch).__name__, repr(columns)))
-        else:
-            contents.append([repr(event) for event in batch])
     stacks = trace.stacks or StackTable(np.empty(0, np.int32), np.empty(0, np.int32), [])
     metadata = {each.name: getattr(trace, each.name) for each in fields(TraceMetadata)}
     return (

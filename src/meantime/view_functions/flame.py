@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +17,7 @@ from meantime.query.sample_units import events, sample_unit
 from meantime.query.stacks import difference, gone, sample_tree
 from meantime.query.threads import thread_quarks
 from meantime.query.trees import call_tree
+from meantime.structs import struct
 from meantime.units import duration_ns, format_ns
 from meantime.view_functions.sources import Reading, history_of, label_of, silent, texts, title_of
 from meantime.views.flame.view import FlameView
@@ -168,7 +169,7 @@ def flame(
     return FlameView(both, title=title, unit=unit, chosen=chosen, command=command)
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Counting:
     """What of a part is counted, and how.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
@@ -25,6 +25,7 @@ from meantime.query.offsets.combine import (
 from meantime.query.offsets.sources import HistorySource, SampleSource
 from meantime.readers import open_trace, open_without_stacks
 from meantime.shards import Failure, total
+from meantime.structs import struct
 from meantime.units import duration_ns
 from meantime.view_functions.sources import (
     Reading,
@@ -231,7 +232,7 @@ def heatmap(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Task:
     """An input and how to map it; it is sent to the process that reads the file."""
 
@@ -308,7 +309,7 @@ class _Task:
             yield HistorySource(build(trace), path)
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Further:
     """Maps inputs in the times of the first; it is sent to the processes that read them."""
 

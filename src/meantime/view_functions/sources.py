@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from meantime.anomalies import check_strictness
 from meantime.errors import UsageError
 from meantime.stores import store_url
+from meantime.structs import struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ def silent(path: str) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Reading:
     """How the paths among sources are read.
 

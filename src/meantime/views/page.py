@@ -6,11 +6,12 @@ script reads the data and replaces the picture with a page.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meantime.kernels.text import base64
+from meantime.structs import struct
 from meantime.views.svg import element, escape, json_text, px
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ _DARK = {
 PIECE_BYTES = 768 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Page:
     """A picture, and the data that its script needs to make it interactive.
 

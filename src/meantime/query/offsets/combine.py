@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,6 +11,7 @@ from meantime.errors import InputError, TimeRangeError, UsageError
 from meantime.extent import Extent
 from meantime.query.aligning import align
 from meantime.query.offsets.fold import Fold
+from meantime.structs import struct
 from meantime.units import parse_instant
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ _MINUTE_NS = 60 * 10**9
 _ROWS = {_MINUTE_NS: 60, 60 * _MINUTE_NS: 60, 1440 * _MINUTE_NS: 96, 10080 * _MINUTE_NS: 168}
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class MapQuery:
     """The part of the sources to map, and the cells to map it to.
 
@@ -125,7 +126,7 @@ class Mapped(NamedTuple):
     map: OffsetMap
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Reference:
     """The settings that the first source determines for the others.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from meantime.structs import struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +16,7 @@ _MOST_ALIKE = 8
 _LISTED = 3
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Finding:
     """A finding in a map.
 

@@ -6,13 +6,13 @@ second, and the offset within the second from bottom to top.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from meantime.errors import UsageError
+from meantime.structs import struct
 
 if TYPE_CHECKING:
     from meantime.columns import Int64s
@@ -23,7 +23,7 @@ MAX_ROWS = 2**20
 MAX_PERIOD_NS = 2**61
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Fold:
     """Divides time into columns of `period_ns`, and each column into `rows` cells.
 

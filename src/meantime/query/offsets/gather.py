@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,6 +30,7 @@ from meantime.query.roots import sample_names, with_roots
 from meantime.query.statistics import state_quarks
 from meantime.query.threads import choose_rows, on_host, thread_quarks
 from meantime.stacks import NO_STACK, StackTableBuilder
+from meantime.structs import struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -55,7 +56,7 @@ _VALUES: dict[Kind, tuple[Value, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Choice:
     """What of a history is mapped, and how it is grouped.
 

@@ -12,6 +12,7 @@ from meantime.anomalies import Anomalies
 from meantime.errors import UsageError
 from meantime.query.offsets.cells import Cells, CellsBuilder, merge_cells
 from meantime.query.ranges import union
+from meantime.structs import struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +53,7 @@ class Source:
     is_cut: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class OffsetMap:
     """The values of the cells of a fold. Maps of one fold add up, cell by cell.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import numpy as np
 from meantime.kernels import calls
 from meantime.query.offsets.fold import edges_ns
 from meantime.stacks import NO_STACK, StackTable, StackTableBuilder
+from meantime.structs import struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["StackCells"]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class StackCells:
     """How much each cell has of each stack of each name, by cell, name and stack.
 

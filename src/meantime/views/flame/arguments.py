@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from meantime.structs import struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +23,7 @@ MOST_READ_BYTES = 1 << 26
 MOST_KEPT_BYTES = 1 << 23
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class BoxArguments:
     """Arguments by code.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.structs import struct
 from meantime.views.flame.arguments import BoxArguments
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Chart", "ChartPanel", "Counter", "Flows"]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class ChartPanel:
     """A lane of a chart: boxes [first, last), in `rows` rows.
 
@@ -42,7 +43,7 @@ class ChartPanel:
     quarks: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Counter:
     """A number over time.
 
@@ -59,7 +60,7 @@ class Counter:
     value: npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Flows:
     """Arrows from one panel at one time to another, in order of where they begin.
 
@@ -80,7 +81,7 @@ class Flows:
     names: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Chart:
     """Boxes by panel, row and time.
 

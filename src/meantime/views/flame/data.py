@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from meantime.query.stacks import CallTree, left_heavy
+from meantime.structs import struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,7 @@ __all__ = ["MOST_BOXES", "Flame", "compared", "graph"]
 MOST_BOXES = 100_000
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Flame:
     """Boxes; each comes after the box above it.
 

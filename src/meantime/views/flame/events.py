@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from meantime.columns import Mixed
 from meantime.kernels.tail import FLOAT, INT
 from meantime.query.threads import process_title, thread_of, thread_title
+from meantime.structs import struct
 from meantime.views.flame.chart import ChartPanel, Counter, Flows
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Instants", "counters", "flows", "instants", "with_instants"]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Instants:
     """Instants by attribute, each attribute in a panel of its own.
 

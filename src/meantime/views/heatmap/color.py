@@ -6,11 +6,12 @@ together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from meantime.structs import struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +26,7 @@ Method: TypeAlias = Literal["rank", "linear"]
 Ties: TypeAlias = Literal["middle", "upper"]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Scale:
     """The scale from values of the cells drawn together to strengths of colour.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from meantime.structs import struct
 
 if TYPE_CHECKING:
     from meantime.query.offsets.map import Kind
@@ -15,7 +16,7 @@ __all__ = ["FlameCommand"]
 _DEFAULT_BY = "name"
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class FlameCommand:
     """The parts of `meantime flame` or `meantime stats` that do not depend on the selection.
 

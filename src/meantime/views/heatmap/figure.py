@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.structs import struct
 from meantime.units import format_ns
 from meantime.views.axis import Tick, ticks, wall_ticks
 from meantime.views.heatmap.grid import Grid, paint
@@ -36,7 +36,7 @@ _MOST_ROWS_PX = 2000
 _LETTER_PX = 7
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Figure:
     """The content and the layout of a picture.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from meantime.columns import distinct
+from meantime.structs import struct
 from meantime.views.heatmap.color import mix
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _GAP_COLUMNS = 60
 _BREAK_COLUMNS = 3
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Grid:
     """The columns of a map side by side, adjacent ones added up if there are too many.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.structs import struct
 from meantime.views.heatmap.color import Scale
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Scales(NamedTuple):
         return self.rest if layer.name is None else self.selected
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Look:
     """How a map is coloured.
 

@@ -7,13 +7,13 @@ from dark violet to pale yellow; of several maps each has its own hue.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
 from meantime.errors import UsageError
+from meantime.structs import struct
 from meantime.views.heatmap.color import cloud_colors, cloud_hue
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Palette(Protocol):
         """Return the colours of a map's cells, uint8, one dimension more than `norm`."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Ramps:
     """A palette of ramps; further maps reuse them from the second on."""
 
@@ -107,7 +107,7 @@ class _Ramps:
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Cloud:
     """Cloud Analytics' palette: white, and one hue for each map."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from meantime.errors import UsageError
 from meantime.query.offsets import Cells, merge_cells
+from meantime.structs import struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Layer", "Selection", "check", "chosen", "layers", "numbered"]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Selection:
     """Selected names and their use: at most one of `isolate`, `exclude` and `decompose`.
 
@@ -35,7 +36,7 @@ class Selection:
     hidden: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Layer:
     """A map that is drawn with others.
 

@@ -6,10 +6,12 @@ draws or writes it needs no history.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+
+from meantime.structs import struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +55,7 @@ class StateRow(NamedTuple):
     dark: str | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@struct
 class Rectangles:
     """The rectangles of a panel, row after row, in order of time; none is without a state.
 
@@ -99,7 +101,7 @@ class Rectangles:
         return self
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@struct
 class UnmergedRectangles:
     """Rectangles of which each is one interval, in half the memory that `Rectangles` takes.
 
@@ -149,7 +151,7 @@ class UnmergedRectangles:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@struct
 class Events:
     """Instants on rows, in order of time; with a target, an arrow to another row.
 
@@ -171,7 +173,7 @@ class Events:
         return len(self.time_ns)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@struct
 class SharedRows:
     """The entities of rows that several share, one after the other.
 
@@ -201,7 +203,7 @@ class Clipped(NamedTuple):
     filtered: int
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@struct
 class StatemapPanel:
     """One of the stacked maps.
 
@@ -279,7 +281,7 @@ class Commands(NamedTuple):
     figures: str | None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@struct
 class Statemap:
     """Panels from top to bottom, one above the other on one time axis, and how rows are sorted.
 

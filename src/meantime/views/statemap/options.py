@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 from meantime.errors import UsageError
 from meantime.query.filtering import matching
+from meantime.structs import struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +32,7 @@ class Budget(NamedTuple):
     merged: int
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class StatemapOptions:
     """The content of a statemap and how it is drawn.
 
