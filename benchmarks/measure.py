@@ -6,6 +6,7 @@ of one run only; the calibration (how fast `memchr` walks memory) says what mach
 
 from __future__ import annotations
 
+import compileall
 import os
 import platform
 import resource
@@ -15,6 +16,8 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+import meantime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -75,6 +78,8 @@ def memchr_gb_s() -> float:
 
 def header(what: str) -> str:
     """Return a line that says what was measured, where and when."""
+    # without bytecode each start would compile all modules, if Python may not write it
+    compileall.compile_dir(Path(meantime.__file__).parent, quiet=1)
     return (
         f"{what}: {_processor()}, {os.cpu_count()} CPUs, Python {platform.python_version()},"
         f" {datetime.now(UTC):%Y-%m-%d}; memchr {memchr_gb_s():.1f} GB/s"
