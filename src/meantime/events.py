@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from meantime.columns import Coded, Interner
-from meantime.kernels.event_cells import Cells, Kind
-from meantime.kernels.event_rows import EventRows
 from meantime.structs import struct
 
 if TYPE_CHECKING:
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
+    from meantime.kernels.event_cells import Cells
 
 __all__ = [
     "ABSENT",
@@ -167,6 +166,8 @@ class Events:
     @classmethod
     def of_columns(cls, columns: tuple[Any, ...], names: list[str], position: Any) -> Events:
         """Return events from the columns of `EventRows.take`, as a reader makes them."""
+        from meantime.kernels.event_cells import Cells  # noqa: PLC0415 - most traces have no events
+
         events = cls((), names, position)
         events._events = None
         # these are what the cached properties of the same names would be
@@ -206,6 +207,9 @@ class Events:
 
     @cached_property
     def _cells(self) -> Cells:
+        from meantime.kernels.event_cells import Cells  # noqa: PLC0415 - as above
+        from meantime.kernels.event_rows import EventRows  # noqa: PLC0415 - as above
+
         rows = EventRows(max(len(self), 1))
         for row, event in enumerate(self._objects):
             # by the row, as no two events of one time may change places
@@ -329,6 +333,8 @@ class _Columns(Mapping[str, FieldColumn]):
         return len(self._keys)
 
     def _column(self, kind: npt.NDArray[np.uint8], word: Int64s) -> FieldColumn:
+        from meantime.kernels.event_cells import Kind  # noqa: PLC0415 - as above
+
         kinds = {Kind(kind) for kind in np.flatnonzero(np.bincount(kind)).tolist()}
         if kinds == {Kind.INT}:
             return word

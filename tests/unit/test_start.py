@@ -69,13 +69,13 @@ RESULTS = {
 }
 # The most modules of ours that a command may load: each takes 0.15 to 0.5 ms.
 MOST_MODULES = {
-    "statemap": 146,
-    "heatmap": 168,
-    "flame": 140,
-    "chart": 154,
-    "info": 137,
-    "stats": 132,
-    "query": 110,
+    "statemap": 138,
+    "heatmap": 161,
+    "flame": 133,
+    "chart": 146,
+    "info": 135,
+    "stats": 124,
+    "query": 102,
 }
 REPORT = """
 import os, sys
@@ -197,3 +197,16 @@ def test_states_need_neither_masked_arrays_nor_the_fold_of_heat_maps(
     modules = loaded(root, words).modules
 
     assert modules.isdisjoint({"numpy.ma", "zipfile", "logging", "meantime.query.offsets"})
+
+
+def test_what_shares_and_events_need_is_loaded_when_they_are_used(root: Path) -> None:
+    modules = loaded(root, READING["query"]).modules
+
+    assert modules.isdisjoint(
+        {
+            "meantime.history.shares",
+            "meantime.kernels.event_cells",
+            "meantime.kernels.event_rows",
+            "meantime.kernels.shares_totals",
+        }
+    )

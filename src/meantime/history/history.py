@@ -16,7 +16,6 @@ from meantime.history.numbers import quarks_of, time_of
 from meantime.history.results import IntervalBatches, TextPaths
 from meantime.history.samples import ALL_EVENTS
 from meantime.history.selecting import many, one
-from meantime.history.shares import grouped_in_range, rows_about, shares
 from meantime.history.span_attributes import with_span_attributes
 
 if TYPE_CHECKING:
@@ -451,6 +450,8 @@ class History:
                 ns or wider.
             ValueError: If there is not at least one bin.
         """
+        from meantime.history.shares import shares  # noqa: PLC0415 - for few questions
+
         now = self._asked()
         asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
         return shares(now, asked, range_ns, bins, longest=False)
@@ -478,6 +479,8 @@ class History:
             TimeRangeError: If the range is empty, or a bin is too wide for 64 bits.
             ValueError: If there is not at least one bin.
         """
+        from meantime.history.shares import grouped_in_range  # noqa: PLC0415 - for few questions
+
         now = self._asked()
         asked = now.checked_quarks(many(now.attributes, quarks))
         return grouped_in_range(now, asked, (time_of(start_ns), time_of(end_ns)), bins, key)
@@ -502,6 +505,8 @@ class History:
             TimeRangeError: If the range is empty or starts outside the history.
             ValueError: If there is not at least one bin.
         """
+        from meantime.history.shares import shares  # noqa: PLC0415 - for few questions
+
         now = self._asked()
         asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
         return shares(now, asked, range_ns, bins, longest=True)
@@ -705,7 +710,7 @@ class History:
         """
         now = self._asked()
         asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
-        return len(asked) + rows_about(now, asked, range_ns)
+        return len(asked) + now.rows_about(asked, range_ns)
 
     def maximum(self, quark: One, start_ns: int, end_ns: int) -> int | float | None:
         """Return the greatest number an attribute had in [start_ns, end_ns); None if none.

@@ -13,7 +13,6 @@ from meantime.errors import InputError
 from meantime.history.directory.container import HEADER_BYTES, aligned
 from meantime.kernels import pyramid as kernel
 from meantime.kernels.search import Segments
-from meantime.kernels.shares_totals import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s
     from meantime.history.segment import Limits, Segment
     from meantime.kernels.shares import Tally
+    from meantime.kernels.shares_totals import Totals
 
 __all__ = ["PYRAMID_ROWS", "Arrays", "Pyramids", "build_pyramid", "pyramid_of"]
 
@@ -149,6 +149,8 @@ class Pyramids:
         """
         if self._growing or not self._are_attached or self._without:
             return None
+        from meantime.kernels.shares_totals import Totals  # noqa: PLC0415 - for few questions
+
         with self._lock:
             totals = self._totals
             if totals is None or first < totals.first or totals.last < last:

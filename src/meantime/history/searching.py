@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.history.matching import wanted
-from meantime.history.shares import rows_about
 from meantime.kernels.matching import EQUAL, NEVER
 from meantime.kernels.tail import INT
 
@@ -54,7 +53,7 @@ def nearest(
     if not len(quarks):
         return None
     kinds = snapshot.kinds[quarks]
-    rows, span_ns = rows_about(snapshot, quarks, (low, high)), high - low
+    rows, span_ns = snapshot.rows_about(quarks, (low, high)), high - low
     # a window takes some time for each attribute
     first_rows = max(_FIRST_ROWS, len(quarks))
     width = max(1, span_ns * first_rows // max(rows, first_rows))
@@ -86,7 +85,7 @@ def counts(
     if len(rows):
         quarks = quarks[rows]
         found = np.empty(len(rows), np.int64)
-        about = rows_about(snapshot, quarks, range_ns)
+        about = snapshot.rows_about(quarks, range_ns)
         if about > _MANY_ROWS:
             snapshot.segments.expect_rows(about, quarks)
         snapshot.segments.count_matching(quarks, snapshot.kinds[quarks], *range_ns, asked, found)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from meantime.history.snapshot import Snapshot
     from meantime.tabular import Column
 
-__all__ = ["Shares", "Slots", "grouped_in_range", "rows_about", "shares"]
+__all__ = ["Shares", "Slots", "grouped_in_range", "shares"]
 
 # Each cell has as few bytes as possible: a query spends most of its time on pages of new memory.
 _SLOTS_OF_A_BYTE = 2**8
@@ -287,7 +287,7 @@ class Slots(NamedTuple):
         self, snapshot: Snapshot, quarks: Int32s, range_ns: tuple[int, int], bins: int
     ) -> None:
         """Prepare the segments for reading the rows of a range, unless there are few in a bin."""
-        rows = _rows_about(snapshot, self.changes, range_ns)
+        rows = snapshot.changes_about(self.changes, range_ns)
         if rows > _ROWS_OF_A_BLOCK * len(self.changes) * bins:
             snapshot.segments.expect_rows(rows, quarks)
 
@@ -297,20 +297,6 @@ class Slots(NamedTuple):
         changed = bins + self.changes
         valued = np.where(self.counts > 0, self.counts.astype(np.int64) * bins, changed)
         return int(np.minimum(changed, valued).sum())
-
-
-def _rows_about(snapshot: Snapshot, changes: Int64s, range_ns: tuple[int, int]) -> int:
-    """Return about how many of these changes, which may be of the whole history, are in a range."""
-    segments = snapshot.segments
-    part = (range_ns[1] - range_ns[0]) / (segments.end_ns - segments.start_ns)
-    return int(int(changes.sum()) * part)
-
-
-def rows_about(snapshot: Snapshot, quarks: Int32s, range_ns: tuple[int, int]) -> int:
-    """Return about how many intervals begin in a range, without reading any."""
-    low, high, changes = np.empty((3, len(quarks)), np.int64)
-    snapshot.segments.bounds(quarks, *range_ns, low, high, changes)
-    return _rows_about(snapshot, changes, range_ns)
 
 
 def _is_short(snapshot: Snapshot, range_ns: tuple[int, int]) -> bool:
