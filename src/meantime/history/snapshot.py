@@ -292,9 +292,11 @@ class Snapshot(Present):
         code = np.empty(room, np.int32) if text else None
         word = None if text else np.empty(room, np.int64)
         meta = None if text else np.empty(room, np.uint32)
-        columns = quark, start_ns, end_ns, code, word, meta, tag
+        step_ns = resolution_ns or 0
         try:
-            rows = self.segments.gather(quarks, *range_ns, resolution_ns or 0, *columns)
+            rows = self.segments.gather(
+                quarks, *range_ns, step_ns, quark, start_ns, end_ns, code, word, meta, tag
+            )
         except IndexError:
             # What is known of a segment that was cut meanwhile can have more than were counted.
             return self.gather(quarks, range_ns, resolution_ns=resolution_ns)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from meantime.errors import UsageError
 from meantime.query.filtering import matching
-from meantime.structs import struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +31,7 @@ class Budget(NamedTuple):
     merged: int
 
 
-@struct
+@dataclass(frozen=True, slots=True)
 class StatemapOptions:
     """The content of a statemap and how it is drawn.
 
