@@ -62,6 +62,7 @@ FROZEN = {
     "meantime.history.results.Flows",
 }
 RESULTS = {
+    "meantime.views.statemap.options.StatemapOptions",
     *("meantime.query.durations.SpanStatistics", "meantime.query.statistics.StateStatistics"),
     *("meantime.query.statistics.StatisticsRow", "meantime.query.stacks.CallTree"),
     *("meantime.query.stacks.Difference", "meantime.query.findings.finding.Finding"),

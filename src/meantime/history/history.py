@@ -10,7 +10,7 @@ import numpy as np
 
 from meantime.attributes import format_path
 from meantime.errors import AttributeNotFound, HistoryClosedError, HistoryError
-from meantime.history import attribute_queries, searching
+from meantime.history import attribute_queries
 from meantime.history.lanes import drawable_lanes
 from meantime.history.numbers import quarks_of, time_of
 from meantime.history.results import IntervalBatches, TextPaths
@@ -643,6 +643,8 @@ class History:
             QuarkError: If the attribute does not exist.
             TimeRangeError: If the time lies outside the history.
         """
+        from meantime.history import searching  # noqa: PLC0415 - for few questions
+
         now = self._asked()
         asked = now.checked_quarks(many(now.attributes, quarks))
         return searching.nearest(now, asked, time_of(time_ns), value, tag, backwards=False)
@@ -664,6 +666,8 @@ class History:
         >>> history.preceding("*", 3, value="x")
         Interval(quark=0, start_ns=0, end_ns=2, value='x', tag=None, ongoing=False)
         """
+        from meantime.history import searching  # noqa: PLC0415 - for few questions
+
         now = self._asked()
         asked = now.checked_quarks(many(now.attributes, quarks))
         return searching.nearest(now, asked, time_of(time_ns), value, tag, backwards=True)
@@ -689,6 +693,8 @@ class History:
             QuarkError: If the attribute does not exist.
             TimeRangeError: If the range is empty or starts outside the history.
         """
+        from meantime.history import searching  # noqa: PLC0415 - for few questions
+
         now = self._asked()
         asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
         return searching.counts(now, asked, range_ns, value, tag)

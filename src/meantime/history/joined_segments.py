@@ -9,7 +9,7 @@ import numpy as np
 
 from meantime.columns import distinct
 from meantime.history.extremes import Extremes
-from meantime.history.matching import nearer
+from meantime.history.segment_source import nearer
 from meantime.kernels.tail import STR
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s, Int64s, Value
 
-__all__ = ["Wanted", "nearer", "wanted"]
+__all__ = ["Wanted", "wanted"]
 
 
 class Wanted(NamedTuple):
@@ -83,12 +83,3 @@ def wanted(value: Value | EllipsisType, tag: int | None, strings: Sequence[str])
         elif kind == FLOAT and float(value).is_integer() and -(2**63) <= value < 2**63:
             modes[INT], words[INT] = EQUAL, int(value)
     return Wanted(modes, words, -1 if tag is None else tag)
-
-
-def nearer(
-    nearest: tuple[int, int] | None, found: tuple[int, int], *, backwards: bool
-) -> tuple[int, int]:
-    """Return the earlier of two attributes and times, or the later; the first if they are equal."""
-    if nearest is None:
-        return found
-    return found if (found[1] > nearest[1] if backwards else found[1] < nearest[1]) else nearest

@@ -11,7 +11,7 @@ import numpy as np
 from meantime.errors import InputError
 from meantime.history.extremes import Extremes
 from meantime.history.segment import segment_of_changes
-from meantime.kernels import matching, pyramid
+from meantime.kernels import pyramid
 from meantime.kernels.search import Segments
 from meantime.kernels.tail import STR
 
@@ -344,6 +344,8 @@ class SealedSegments:
         counts: Int64s,
     ) -> None:
         """Write how many intervals of each attribute overlap a range and are wanted."""
+        from meantime.kernels import matching  # noqa: PLC0415 - for few questions
+
         self.load(quarks, start_ns, end_ns)
         matching.count_matching(self.searched, quarks, start_ns, end_ns, kinds, *wanted, counts)
 
@@ -357,6 +359,8 @@ class SealedSegments:
         backwards: bool,  # noqa: FBT001 - as the kernel's
     ) -> tuple[int, int] | None:
         """Return the first wanted interval that begins in a range, or the last."""
+        from meantime.kernels import matching  # noqa: PLC0415 - for few questions
+
         self.load(quarks, start_ns, end_ns)
         return matching.nearest_matching(
             self.searched, quarks, start_ns, end_ns, kinds, *wanted, backwards

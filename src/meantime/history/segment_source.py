@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from meantime.history.matching import Wanted
     from meantime.kernels.shares import Tally
 
-__all__ = ["Measured", "SegmentSource", "StateSource", "cut_groups"]
+__all__ = ["Measured", "SegmentSource", "StateSource", "cut_groups", "nearer"]
 
 # Whether there are numbers, the words of the least and the greatest, the two parts of the integral,
 # the sum of its parts without their signs, and how many rows were read.
@@ -206,3 +206,12 @@ def cut_groups(counts: Int64s, rows: int) -> Iterator[tuple[int, int]]:
         last = max(first + 1, int(np.searchsorted(ends, before + rows, side="right")))
         yield first, last
         first = last
+
+
+def nearer(
+    nearest: tuple[int, int] | None, found: tuple[int, int], *, backwards: bool
+) -> tuple[int, int]:
+    """Return the earlier of two attributes and times, or the later; the first if they are equal."""
+    if nearest is None:
+        return found
+    return found if (found[1] > nearest[1] if backwards else found[1] < nearest[1]) else nearest

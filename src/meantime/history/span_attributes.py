@@ -15,8 +15,7 @@ import numpy as np
 
 from meantime.attribute_paths import PROCESSES, STACK, STACK_PATTERN, THREADS
 from meantime.attributes import ANY, ROOT
-from meantime.history.matching import nearer
-from meantime.history.segment_source import cut_groups
+from meantime.history.segment_source import cut_groups, nearer
 from meantime.kernels.span_search import StackIntervals, extents
 from meantime.kernels.tail import STR, UNTYPED
 from meantime.structs import struct
