@@ -175,7 +175,7 @@ def _from_file(path: Path, trace: Path) -> None:
 def _store_spans(random: np.random.Generator, count: int, path: Path) -> None:
     """Store nested calls: each has some that it called, one after the other."""
     trace = Trace("made", "made", iter(()))
-    trace.paths = [thread_path(number, 1) for number in range(THREADS)]
+    trace.paths.extend(thread_path(number, 1) for number in range(THREADS))
     trace.values = [f"function{number}" for number in range(NAMES)]
     trace.batches = (_nested(random, count, number) for number in range(THREADS))
     build(trace, path)

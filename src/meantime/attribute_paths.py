@@ -33,7 +33,6 @@ __all__ = [
     "VALUE",
     "WAKES",
     "async_path",
-    "async_paths",
     "counter_path",
     "cpu_path",
     "host_and_path",
@@ -48,7 +47,6 @@ __all__ = [
     "task_names",
     "task_process",
     "thread_path",
-    "thread_paths",
 ]
 
 HOSTS: Final = "Hosts"
@@ -96,15 +94,6 @@ def thread_path(tid: int | str, pid: int | str | None = None) -> Path:
     """
     own = (THREADS, str(tid))
     return own if pid is None else (*process_path(pid), *own)
-
-
-def thread_paths(pids: Iterable[str], tids: Iterable[str]) -> list[Path]:
-    """Return the paths of many threads of processes, faster than one by one.
-
-    >>> thread_paths(["1", "1"], ["7", "8"]) == [thread_path(7, 1), thread_path(8, 1)]
-    True
-    """
-    return [*zip(repeat(PROCESSES), pids, repeat(THREADS), tids, strict=False)]
 
 
 def cpu_path(cpu: int) -> Path:
@@ -156,15 +145,6 @@ def counter_path(pid: int | str, name: str, series: str) -> Path:
 def async_path(pid: int | str, group: str, id_: str) -> Path:
     """Return the path of the asynchronous operations of a process that share an id."""
     return (*process_path(pid), ASYNC, group, id_)
-
-
-def async_paths(pids: Iterable[str], groups: Iterable[str], ids: Iterable[str]) -> list[Path]:
-    """Return the paths of many asynchronous operations, faster than one by one.
-
-    >>> async_paths(["1"], ["net"], ["0x1"]) == [async_path(1, "net", "0x1")]
-    True
-    """
-    return [*zip(repeat(PROCESSES), pids, repeat(ASYNC), groups, ids, strict=False)]
 
 
 def object_path(pid: int | str, name: str, id_: str) -> Path:

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, overload
 
 import numpy as np
 
 from meantime.errors import AttributeNotFound, HistoryClosedError, QuarkError, UsageError
-from meantime.kernels.attribute_tree import AttributeTree
+from meantime.kernels.attribute_tree import AttributeTree, PathCodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
+    from typing import Self
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.columns import Int32s, Int64s, Texts
 
     UInt64s: TypeAlias = npt.NDArray[np.uint64]
 
@@ -32,6 +34,7 @@ __all__ = [
     "UP",
     "Attributes",
     "Path",
+    "PathTable",
     "Pattern",
     "entity_name",
     "format_path",
@@ -239,6 +242,24 @@ class Attributes:
             except (TypeError, UnicodeEncodeError):
                 pass  # of a name that `add` replaces or rejects; what was added stays
         return np.array([self.add(path) for path in paths], np.int32)
+
+    def add_columns(self, texts: Texts, levels: tuple[str | Int32s, ...]) -> Int32s:
+        """Return the quark of each row's path, whose names are in columns, creating those missing.
+
+        Args:
+            texts: Names by code.
+            levels: From the top down, a name that all rows have, or a column of codes.
+        """
+        return self._tree.add_columns(*texts.columns(), levels)
+
+    def add_tree(self, other: Attributes, known: Int32s) -> Int32s:
+        """Return the quark here of each attribute of another tree, creating those missing.
+
+        Args:
+            other: The other tree, which may have grown since the last call.
+            known: What the last call returned; empty at first.
+        """
+        return np.append(known, self._tree.add_tree(other._tree, known))
 
     def add_numbered(
         self, parents: Int32s, counts: Int64s, *, name: str, below: npt.NDArray[np.bool_]
@@ -463,3 +484,75 @@ class Attributes:
                 f"{quark} is not the quark of an attribute: this history has {len(self):,}"
             )
         return quark
+
+
+class PathTable(Sequence[Path]):
+    """Paths by code, in columns, so that a million paths need no Python objects.
+
+    A path that is asked for gets the next code if it has none; a path that is appended always gets
+    the next one.
+
+    Attributes:
+        attributes: The paths and all that they are below.
+
+    >>> paths = PathTable([("CPUs", "0")])
+    >>> paths.code(("CPUs", "1")), paths.code(("CPUs", "0")), [*paths]
+    (1, 0, [('CPUs', '0'), ('CPUs', '1')])
+    """
+
+    def __init__(self, paths: Iterable[Path] = ()) -> None:
+        self.attributes = Attributes()
+        self._codes = PathCodes()
+        self.extend(paths)
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    @overload
+    def __getitem__(self, index: int) -> Path: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Path]: ...
+    def __getitem__(self, index: int | slice) -> Path | list[Path]:
+        codes = range(len(self))[index]
+        return self._path(codes) if isinstance(codes, int) else [*map(self._path, codes)]
+
+    def __iter__(self) -> Iterator[Path]:
+        return map(self._path, range(len(self)))
+
+    def __iadd__(self, paths: Iterable[Path]) -> Self:
+        self.extend(paths)
+        return self
+
+    def __repr__(self) -> str:
+        return f"PathTable({len(self):,} paths)"
+
+    def _path(self, code: int) -> Path:
+        return self.attributes.path(self._codes.attribute(code))
+
+    def code(self, path: Path) -> int:
+        """Return the code of a path.
+
+        Raises:
+            QuarkError: If it is empty, or a name is not a string.
+        """
+        return self._codes.code(self.attributes.add(path))
+
+    def codes(self, paths: Iterable[Path]) -> Int32s:
+        """Return the codes of many paths, faster than one by one; see `code`."""
+        return self._codes.codes_of(self.attributes.add_paths([*paths]))
+
+    def codes_in_columns(self, texts: Texts, levels: tuple[str | Int32s, ...]) -> Int32s:
+        """Return the codes of paths in columns; see `Attributes.add_columns`."""
+        return self._codes.codes_of(self.attributes.add_columns(texts, levels))
+
+    def append(self, path: Path) -> None:
+        """Give a path the next code."""
+        self.extend([path])
+
+    def extend(self, paths: Iterable[Path]) -> None:
+        """Give paths the next codes."""
+        self._codes.append(self.attributes.add_paths([*paths]))
+
+    def attributes_from(self, code: int) -> Int32s:
+        """Return the quarks in `attributes` of the paths from a code on."""
+        return self._codes.attributes_from(code)

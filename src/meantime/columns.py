@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     import numpy.typing as npt
 
@@ -20,6 +21,7 @@ __all__ = [
     "Int64s",
     "Interner",
     "Mixed",
+    "Texts",
     "Value",
     "Values",
     "add_codes",
@@ -74,12 +76,6 @@ class _Codes(dict[_T, int]):
         codes = add_codes(self, self._names, values)
         self._hashed = len(self._names)
         return codes
-
-    def append(self, values: list[_T]) -> Int32s:
-        """Give values the next codes without looking at them."""
-        first = len(self._names)
-        self._names += values
-        return np.arange(first, first + len(values), dtype=np.int32)
 
 
 def add_codes(known: dict[_T, int], names: list[_T], values: list[_T]) -> Int32s:
@@ -140,13 +136,6 @@ class Interner(Generic[_T]):
             return self._codes.add_all(values)
         return np.fromiter(map(self._codes.__getitem__, values), np.int32)
 
-    def append(self, values: list[_T]) -> Int32s:
-        """Append different values that are not in the table; return their codes.
-
-        They are hashed when a code is asked for that is not known yet.
-        """
-        return self._codes.append(values)
-
 
 class Coded:
     """A column of strings: a code per row and the strings by code; -1 is None.
@@ -185,6 +174,80 @@ class Coded:
 
     def __repr__(self) -> str:
         return f"Coded({len(self.codes):,} rows of {len(self.names):,} strings)"
+
+
+class Texts(Sequence[str]):
+    """Strings by code, as UTF-8 in one text: a million of them need no Python objects.
+
+    >>> texts = Texts(["on", "off"])
+    >>> texts.extend(["idle"])
+    >>> texts[2], len(texts)
+    ('idle', 3)
+    """
+
+    __slots__ = ("_offsets", "_text")
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self._text = bytearray()
+        self._offsets = array("q", [0])
+        self.extend(texts)
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        codes = range(len(self))[index]
+        if isinstance(codes, range):
+            return [self[code] for code in codes]
+        return self._text[self._offsets[codes] : self._offsets[codes + 1]].decode()
+
+    def copy(self) -> Texts:
+        """Return the same strings, to which others can be appended."""
+        other = Texts()
+        other._text, other._offsets = self._text[:], self._offsets[:]
+        return other
+
+    def extend(self, texts: Iterable[str]) -> None:
+        """Append strings."""
+        encoded = [text.encode() for text in texts]
+        self.add(b"".join(encoded), np.cumsum([*map(len, encoded)], dtype=np.int64))
+
+    def add(self, text: bytes, ends: Int64s) -> None:
+        """Append strings that are joined, as UTF-8, each with its end there."""
+        self._offsets.frombytes((ends + len(self._text)).tobytes())
+        self._text += text
+
+    def columns(self) -> tuple[npt.NDArray[np.uint8], Int64s]:
+        """Return all strings joined, and where each begins and the last one ends.
+
+        Nothing can be appended as long as one of these is in use.
+        """
+        return np.frombuffer(self._text, np.uint8), np.frombuffer(self._offsets, np.int64)
+
+    def lengths(self) -> Int64s:
+        """Return how many bytes each string has.
+
+        >>> Texts(["on", ""]).lengths().tolist()
+        [2, 0]
+        """
+        return np.diff(self.columns()[1])
+
+    def beginning_with(self, character: str) -> npt.NDArray[np.bool_]:
+        """Return which strings begin with a character of ASCII.
+
+        >>> Texts(["{1}", "", "{"]).beginning_with("{").tolist()
+        [True, False, True]
+        """
+        text, offsets = self.columns()
+        is_there = np.append(text == ord(character), False)[offsets[:-1]]
+        return is_there & (np.diff(offsets) > 0)
+
+    def __repr__(self) -> str:
+        return f"Texts({len(self):,})"
 
 
 class Mixed:

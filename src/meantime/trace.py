@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntFlag
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from meantime.attributes import PathTable
 from meantime.events import Events
 from meantime.metadata import LaneDeclaration, LaneKind, State, TraceMetadata
 from meantime.structs import struct
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from meantime.attributes import Path
     from meantime.columns import Int32s, Int64s
     from meantime.stacks import StackTable
 
@@ -264,7 +264,7 @@ class Trace(TraceMetadata):
     """
 
     batches: Iterator[Batch] = field(default_factory=lambda: iter(()))
-    paths: list[Path] = field(default_factory=list)
+    paths: PathTable = field(default_factory=PathTable)
     values: list[str] = field(default_factory=list)
     tags: list[dict[str, Any]] = field(default_factory=list)
     categories: list[str] = field(default_factory=list)

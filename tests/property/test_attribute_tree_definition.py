@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.attributes import ANY, ANY_DEPTH, UP, Attributes, Path
+from meantime.attributes import ANY, ANY_DEPTH, UP, Attributes, Path, PathTable
+from meantime.columns import Texts
 from meantime.errors import HistoryClosedError, QuarkError
 
 if TYPE_CHECKING:
@@ -143,6 +144,94 @@ def test_many_paths_are_added_as_one_by_one(added: list[Path]) -> None:
 
     assert attributes.add_paths(added).tolist() == [tree.add(path) for path in added]
     assert len(attributes) == len(quarks)
+
+
+@given(
+    st.lists(names.filter(lambda name: name != "\ud800"), min_size=1, max_size=6),
+    st.lists(st.none() | names.filter(lambda name: name != "\ud800"), min_size=1, max_size=4),
+    st.lists(st.tuples(*[st.integers(0, 5)] * 4), max_size=30),
+    paths,
+)
+def test_paths_in_columns_are_added_as_one_by_one(
+    found: list[str], shared: list[str | None], rows: list[tuple[int, ...]], added: list[Path]
+) -> None:
+    """A name is shared by all rows, or the one that each row has a code of."""
+    expected, _ = tree_of(added)
+    attributes = expected.copy()
+    codes = np.array(rows, np.int32).reshape(-1, 4).T.copy() % np.int32(len(found))
+    # the last level is a column always
+    levels = [name if name is not None else codes[i] for i, name in enumerate(shared[:-1])]
+
+    quarks = attributes.add_columns(Texts(found), (*levels, codes[3]))
+
+    whole = [
+        (
+            *(found[codes[i][row]] if each is None else each for i, each in enumerate(shared[:-1])),
+            found[codes[3][row]],
+        )
+        for row in range(len(rows))
+    ]
+    assert quarks.tolist() == [expected.add(path) for path in whole]
+    assert [*map(attributes.path, attributes)] == [*map(expected.path, expected)]
+
+
+def test_columns_that_are_not_of_the_texts_are_rejected() -> None:
+    texts, codes = Texts(["a", ""]), np.array([0, 1], np.int32)
+    for levels in ((codes, codes[:1]), (codes + 1,), (codes - 1,)):
+        with pytest.raises(IndexError):
+            Attributes().add_columns(texts, levels)
+    with pytest.raises(ValueError, match="too many names"):
+        Attributes().add_columns(texts, (codes,) * 9)
+
+
+@given(paths, st.lists(paths, max_size=3))
+def test_a_tree_is_added_as_its_paths(there: list[Path], parts: list[list[Path]]) -> None:
+    """In parts, as while a trace is read, to attributes that are there already."""
+    expected, _ = tree_of(there)
+    attributes, other = expected.copy(), Attributes()
+    quarks = np.empty(0, np.int32)
+    for part in parts:
+        other.add_paths(part)
+        quarks = attributes.add_tree(other, quarks)
+        assert quarks.tolist() == [expected.add(other.path(quark)) for quark in other]
+
+    assert [*map(attributes.path, attributes)] == [*map(expected.path, expected)]
+    assert all(attributes.find(*expected.path(quark)) == quark for quark in expected)
+    attributes.check_unique()
+
+
+@given(paths, st.lists(st.tuples(st.sampled_from(["code", "codes", "append"]), paths)))
+def test_paths_have_the_codes_of_a_list(before: list[Path], steps: list[tuple[str, Any]]) -> None:
+    table = PathTable(before)
+    listed = [tuple(name.replace("\ud800", "\ufffd") for name in path) for path in before]
+    for how, added in steps:
+        part = [tuple(name.replace("\ud800", "\ufffd") for name in path) for path in added]
+        if how == "append":
+            table += added
+            listed += part
+            continue
+        for path in part:
+            if path not in listed:
+                listed.append(path)
+        found = [*map(table.code, added)] if how == "code" else table.codes(added).tolist()
+        assert found == [*map(listed.index, part)]
+
+    assert [*table] == listed == table[:]
+    assert len(table) == len(listed)
+    for code, path in enumerate(listed):
+        assert table[code] == path == table[code - len(listed)]
+    with pytest.raises(IndexError):
+        table[len(listed)]
+
+
+def test_what_is_no_path_gets_no_code() -> None:
+    table = PathTable()
+    for path in ((), ("a", 1)):
+        with pytest.raises(QuarkError):
+            table.code(path)  # type: ignore[arg-type]  # readers of other packages may do so
+        with pytest.raises(QuarkError):
+            table.append(path)  # type: ignore[arg-type]  # as above
+    assert not table
 
 
 @given(paths.filter(bool), st.lists(st.integers(0, 3), min_size=30, max_size=30))

@@ -160,7 +160,7 @@ def test_a_group_of_spans_is_the_exact_time_of_the_outermost_ones(
             rows.append((begin_ns + 1, ends[thread] - 1, thread, name))
     columns = np.array(rows).T.copy()
     trace = Trace("spans", "list", iter(()))
-    trace.paths = [thread_path(thread, thread // 2) for thread in range(4)]
+    trace.paths.extend(thread_path(thread, thread // 2) for thread in range(4))
     trace.values = [f"name{name}" for name in range(40)]
     none = np.full(len(rows), -1, np.int32)
     trace.batches = iter(

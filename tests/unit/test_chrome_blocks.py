@@ -47,9 +47,10 @@ def _scanned(text: bytes, size: int, *, lenient: bool) -> Any:
     except ValueError as error:
         return error.args
     columns = (scanner.spans(), scanner.marks(), scanner.records(), scanner.threads())
+    ids, ends = scanner.ids(0)
     return (
         [{key: column.tolist() for key, column in table.items()} for table in columns],
-        (scanner.names(0), scanner.categories(0), scanner.ids(0)),
+        (scanner.names(0), scanner.categories(0), ids, ends.tolist()),
         (scanner.top(), scanner.oddities(), scanner.events, scanner.saw_events),
     )
 

@@ -59,7 +59,7 @@ def spans_of(threads: Sequence[tuple[Numbers, Numbers, Numbers]], names: list[st
         flags=np.zeros(len(name), np.uint8),
     )
     trace = Trace("spans", "arrays", iter([batch]))
-    trace.paths = [thread_path(number, 1) for number in range(len(threads))]
+    trace.paths.extend(thread_path(number, 1) for number in range(len(threads)))
     trace.values = names
     return build(trace)
 

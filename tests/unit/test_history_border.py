@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from meantime.attributes import PathTable
 from meantime.cli import main
 from meantime.columns import Coded
 from meantime.errors import InputError, QuarkError, TimeRangeError
@@ -37,7 +38,7 @@ def trace(*batches: Batch, **facts: Any) -> Trace:
         "x.trace",
         "test",
         iter(batches),
-        paths=[("a",), ("b",)],
+        paths=PathTable([("a",), ("b",)]),
         values=["x", "y"],
         **facts,
     )

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from meantime.attributes import PathTable
 from meantime.cli import main
 from meantime.errors import InputError, MeantimeError
 from meantime.history import HistoryBuilder
@@ -86,7 +87,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 Points(np.array([3, 5, 9]), int32s(0, 0, 0), int32s(0, 1, 1), int32s(-1, -1, 0)),
             ]
         ),
-        paths=[("main",)],
+        paths=PathTable([("main",)]),
         values=["x", "y"],
     )
     stacks = StackTableBuilder()

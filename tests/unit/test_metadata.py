@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import meantime
+from meantime.attributes import PathTable
 from meantime.clocks import Clock
 from meantime.history import HistoryBuilder
 from meantime.history.directory.open import open_history
@@ -32,7 +33,7 @@ FACTS: dict[str, Any] = {
 
 
 def trace() -> Trace:
-    made = Trace("x.log", "log", iter(()), paths=[("b", "c"), ("a",)], **FACTS)
+    made = Trace("x.log", "log", iter(()), paths=PathTable([("b", "c"), ("a",)]), **FACTS)
     made.anomalies.add("truncated", 2)
     return made
 

@@ -43,7 +43,7 @@ def sampled(rows: Sequence[Row], event: str) -> History:
         event=np.zeros(len(rows), np.int32),
     )
     trace = Trace("samples", "list", iter([batch]))
-    trace.paths = [thread_path(thread) for thread in paths]
+    trace.paths.extend(thread_path(thread) for thread in paths)
     trace.values = [event]
     trace.stacks = stacks.build()
     return build(trace)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from meantime.attributes import PathTable
 from meantime.history.ingest import build
 from meantime.query.durations import span_statistics
 from meantime.query.stacks import span_tree
@@ -93,7 +94,7 @@ def test_an_empty_span_at_the_end_of_its_parent_is_selected_without_it() -> None
         level=np.arange(3, dtype=np.int32),
         flags=structured,
     )
-    trace = Trace("x", "list", iter([batch]), paths=[("t",)], values=["a", "b", "c"])
+    trace = Trace("x", "list", iter([batch]), paths=PathTable([("t",)]), values=["a", "b", "c"])
     history = build(trace)
 
     spans = history.spans(start_ns=10)
@@ -149,7 +150,8 @@ def test_arguments_are_read_from_the_file() -> None:
         flags=np.zeros(2, np.uint8),
         arguments=Arguments(np.array([3, 0]), np.array([7, 0], np.int32)),
     )
-    trace = Trace("x", "list", iter([batch]), paths=[("t",)], values=["a"], categories=["cat"])
+    paths = PathTable([("t",)])
+    trace = Trace("x", "list", iter([batch]), paths=paths, values=["a"], categories=["cat"])
     trace.text = ArgumentText(b'...{"a":1}')
 
     spans = build(trace).spans()

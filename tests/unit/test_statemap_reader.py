@@ -70,7 +70,7 @@ def test_data_become_columns_and_tables() -> None:
     )
 
     assert rows == [(5, "a", "on", "t"), (6, "b", "off", None), (9, "a", "off", "t")]
-    assert trace.paths == [("a",), ("b",)]
+    assert [*trace.paths] == [("a",), ("b",)]
     assert trace.tags == [{"state": 1, "tag": "t"}, {"state": 0, "tag": "t"}]
     assert trace.bounds == (0, 9)
     assert trace.records == 3
@@ -140,7 +140,7 @@ def test_names_of_any_length_are_distinguished(size: int) -> None:
 
     assert [row[1] for row in rows] == [names[i % 4] for i in range(40)]
     assert [row[3] for row in rows] == [names[-i % 4] for i in range(40)]
-    assert trace.paths == [(name,) for name in names]
+    assert [*trace.paths] == [(name,) for name in names]
 
 
 def test_escapes_anywhere_in_a_name_are_read() -> None:
@@ -525,7 +525,7 @@ def test_data_after_the_window_are_skipped_unchecked_but_set_the_end() -> None:
     )
 
     assert rows == [(5, "a", "on", "t"), (10, "a", "off", None)]
-    assert trace.paths == [("a",)]
+    assert [*trace.paths] == [("a",)]
     assert [tag["tag"] for tag in trace.tags] == ["t"]
     assert trace.bounds == (0, 12)
 
@@ -558,7 +558,7 @@ def test_an_entity_is_kept_or_left_out_by_name() -> None:
     )
 
     assert rows == [(2, "b", "on", None)] * 2
-    assert trace.paths == [("b",), ("d",)]
+    assert [*trace.paths] == [("b",), ("d",)]
     assert trace.descriptions == {1: "D"}
     assert trace.bounds == (0, 9)
     assert sorted(asked) == ["a", "b", "c", "d", "e"]

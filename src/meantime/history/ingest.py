@@ -13,6 +13,7 @@ from meantime.errors import InputError, UsageError
 from meantime.history.batches import Border
 from meantime.history.builder import HistoryBuilder
 from meantime.history.provider_runner import ProviderRunner
+from meantime.kernels import gather
 from meantime.trace import Arguments, Counters, Events, Flows, Points, Samples, Spans, StateChanges
 
 if TYPE_CHECKING:
@@ -120,6 +121,8 @@ class _Tables:
         self._runner = runner
         self._border = Border(trace)
         self.quark_of: Int32s = np.empty(0, np.int32)
+        # also of what the paths are below
+        self._attributes: Int32s = np.empty(0, np.int32)
         self._is_identity = True
         self._magnitude_of: Int32s = np.empty(0, np.int32)
         self._code_of: Int32s = np.empty(0, np.int32)
@@ -195,10 +198,11 @@ class _Tables:
     def grow(self) -> None:
         catalogue, trace = self._contents.catalogue, self._trace
         if len(trace.paths) > len(self.quark_of):
-            new = trace.paths[len(self.quark_of) :]
-            quarks = catalogue.attributes.add_paths(new)
-            self._is_identity &= bool((quarks == np.arange(len(new)) + len(self.quark_of)).all())
+            paths = trace.paths
+            self._attributes = catalogue.attributes.add_tree(paths.attributes, self._attributes)
+            quarks = self._attributes[paths.attributes_from(len(self.quark_of))]
             self.quark_of = np.append(self.quark_of, quarks)
+            self._is_identity = gather.is_counting(self.quark_of)
         if len(trace.values) > len(self._code_of):
             codes = catalogue.strings.codes(trace.values[len(self._code_of) :])
             self._code_of = np.append(self._code_of, codes)

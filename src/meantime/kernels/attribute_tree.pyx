@@ -311,6 +311,103 @@ cdef class AttributeTree:
             i += 1
         return found_array
 
+    def add_columns(
+        self, const uint8_t[::1] text, const int64_t[::1] offsets, tuple levels
+    ):
+        """Return the attribute of the path of each row, new ones where needed.
+
+        A level is a name, or a column of int32: the code of each row's name in the texts, which
+        `offsets` separate. At least one is a column.
+
+        Raises:
+            ValueError: If there are more than 8 levels.
+            IndexError: If a column has another length than the others, or a code is not in the
+                texts.
+        """
+        cdef Py_ssize_t depth = len(levels), rows = -1, level, row
+        cdef const char* begin = b""
+        cdef const int32_t* columns[SAME_NAMES]
+        cdef const char* names[SAME_NAMES]
+        cdef Py_ssize_t sizes[SAME_NAMES]
+        cdef int32_t above[SAME_NAMES]
+        cdef const int32_t[::1] codes
+        cdef int32_t quark, code
+        cdef bint same
+        if depth > SAME_NAMES:
+            raise ValueError("a path has too many names")
+        if text.shape[0]:
+            begin = <const char*>&text[0]
+        for level in range(depth):
+            if isinstance(levels[level], str):
+                columns[level] = NULL
+                names[level] = PyUnicode_AsUTF8AndSize(levels[level], &sizes[level])
+                continue
+            codes = levels[level]
+            if rows >= 0 and codes.shape[0] != rows:
+                raise IndexError
+            rows = codes.shape[0]
+            for row in range(rows):
+                if not 0 <= codes[row] < offsets.shape[0] - 1:
+                    raise IndexError
+            columns[level] = &codes[0] if rows else NULL
+        found_array = np.empty(max(rows, 0), np.int32)
+        cdef int32_t[::1] found = found_array
+        self.hash_all(found.shape[0])
+        for row in range(found.shape[0]):
+            quark = -1
+            # what is the same as in the row before is not looked up
+            same = row > 0
+            for level in range(depth):
+                if columns[level] != NULL:
+                    code = columns[level][row]
+                    same = same and code == columns[level][row - 1]
+                    if not same:
+                        names[level] = begin + offsets[code]
+                        sizes[level] = offsets[code + 1] - offsets[code]
+                if not same:
+                    above[level] = self.child_or_new(quark, names[level], sizes[level])
+                quark = above[level]
+            found[row] = quark
+        return found_array
+
+    def add_tree(self, AttributeTree other, const int32_t[::1] known):
+        """Return the attribute of each one of another tree, new ones where needed.
+
+        Of its first attributes `known` has what earlier calls returned; the result has the others.
+        """
+        cdef Py_ssize_t first = known.shape[0], row
+        cdef int32_t before = <int32_t>self.count, parent, quark
+        cdef int64_t begin, size
+        found_array = np.empty(other.count - first, np.int32)
+        cdef int32_t[::1] found = found_array
+        if other.count - first > INT32_MAX - 1 - self.count:
+            raise OverflowError("a history has at most 2^31 - 2 attributes")
+        if before:
+            self.hash_all()
+        self.reserve(
+            self.count + found.shape[0],
+            self.offsets[self.count] + other.offsets[other.count] - other.offsets[first],
+        )
+        for row in range(found.shape[0]):
+            parent = other.parents[first + row]
+            if parent >= 0:
+                parent = known[parent] if parent < first else found[parent - first]
+            begin = other.offsets[first + row]
+            size = other.offsets[first + row + 1] - begin
+            # Below a new one there is nothing yet, and names there are different in the other tree:
+            # these are hashed only when something is looked up.
+            quark = -1
+            if before and parent < before:
+                quark = self.lookup(parent, other.text + begin, size)
+            if quark < 0:
+                quark = <int32_t>self.count
+                self.parents[quark] = parent
+                memcpy(self.text + self.offsets[quark], other.text + begin, size)
+                self.offsets[quark + 1] = self.offsets[quark] + size
+                self.count += 1
+            found[row] = quark
+        return found_array
+
     def add_numbered(
         self,
         const int32_t[::1] parents,
@@ -668,3 +765,87 @@ cdef class AttributeTree:
                 quark = self.sibling[quark + 1] if quark != top else -1
         free(seen)
         return found_array[:n].copy()
+
+
+@final
+cdef class PathCodes:
+    """Codes for some attributes of a tree, in order of first use."""
+
+    cdef Py_ssize_t count, room, known
+    # The attribute of each code; of each attribute its first code, or -1.
+    cdef int32_t* attributes
+    cdef int32_t* codes
+
+    def __dealloc__(self):
+        free(self.attributes)
+        free(self.codes)
+
+    def __len__(self):
+        return self.count
+
+    cdef int reserve(self, Py_ssize_t more, Py_ssize_t attributes) except -1:
+        """Make room for so many more codes, and for so many attributes in all."""
+        cdef Py_ssize_t row
+        if self.count + more > INT32_MAX - 1:
+            raise OverflowError("a trace has at most 2^31 - 2 paths")
+        if self.count + more > self.room:
+            more = max(self.count + more, 2 * self.room)
+            self.attributes = grown(self.attributes, more)
+            self.room = more
+        if attributes > self.known:
+            attributes = max(attributes, 2 * self.known)
+            self.codes = grown(self.codes, attributes)
+            for row in range(self.known, attributes):
+                self.codes[row] = -1
+            self.known = attributes
+        return 0
+
+    cdef int32_t next_code(self, int32_t attribute) noexcept nogil:
+        cdef int32_t code = <int32_t>self.count
+        self.attributes[code] = attribute
+        if self.codes[attribute] < 0:
+            self.codes[attribute] = code
+        self.count += 1
+        return code
+
+    def code(self, int32_t attribute):
+        """Return the code of an attribute, the next one if it has none."""
+        self.reserve(1, attribute + 1)
+        return self.codes[attribute] if self.codes[attribute] >= 0 else self.next_code(attribute)
+
+    def codes_of(self, const int32_t[::1] attributes):
+        """Return the codes of many attributes, the next ones for those that have none."""
+        cdef Py_ssize_t row
+        cdef int32_t last = -1
+        found_array = np.empty(attributes.shape[0], np.int32)
+        cdef int32_t[::1] found = found_array
+        for row in range(attributes.shape[0]):
+            last = max(last, attributes[row])
+        self.reserve(attributes.shape[0], last + 1)
+        for row in range(attributes.shape[0]):
+            found[row] = self.codes[attributes[row]]
+            if found[row] < 0:
+                found[row] = self.next_code(attributes[row])
+        return found_array
+
+    def append(self, const int32_t[::1] attributes):
+        """Give attributes the next codes, also those that have one."""
+        cdef Py_ssize_t row
+        cdef int32_t last = -1
+        for row in range(attributes.shape[0]):
+            last = max(last, attributes[row])
+        self.reserve(attributes.shape[0], last + 1)
+        for row in range(attributes.shape[0]):
+            self.next_code(attributes[row])
+
+    def attribute(self, Py_ssize_t code):
+        """Return the attribute of a code, which must exist."""
+        return self.attributes[code]
+
+    def attributes_from(self, Py_ssize_t first):
+        """Return the attributes of the codes from one on."""
+        found_array = np.empty(self.count - first, np.int32)
+        cdef int32_t[::1] found = found_array
+        if found.shape[0]:
+            memcpy(&found[0], self.attributes + first, found.shape[0] * sizeof(int32_t))
+        return found_array

@@ -113,8 +113,8 @@ cdef uint64_t seed():
 cdef class ChromeScanner:
     """Scans a text of `total` bytes block by block; offsets are those in the text.
 
-    The columns are in the order of the text; what was taken once is not returned again. `names`, `categories` and `ids` are the
-    JSON strings, decoded if none has an escape, otherwise the bytes of each. `kinds` has a kind for each of the 256 possible
+    The columns are in the order of the text; what was taken once is not returned again. `names` and `categories` are the
+    JSON strings, decoded if none has an escape, otherwise the bytes of each; `ids` are their bytes. `kinds` has a kind for each of the 256 possible
     phases; `default_id` is the pid or tid of events that have none. `private` are names of
     arguments, as in `private_names.h`: the length of arguments in which one occurs, at any depth,
     is negative.
@@ -284,8 +284,13 @@ cdef class ChromeScanner:
         return texts(&self.scan.categories, first)
 
     def ids(self, int32_t first):
-        """Return the texts of pid, tid, id and scope from a code on."""
-        return texts(&self.scan.ids, first)
+        """Return the texts of pid, tid, id and scope from a code on: joined, and the end of each."""
+        cdef const intern_table* table = &self.scan.ids
+        cdef int32_t i
+        cdef int64_t[::1] ends = np.empty(table.count - first, np.int64)
+        for i in range(first, table.count):
+            ends[i - first] = <int64_t>(table.offsets[i + 1] - table.offsets[first])
+        return table.bytes[table.offsets[first]:table.offsets[table.count]], np.asarray(ends)
 
 
 cdef list texts(const intern_table* table, int32_t first):

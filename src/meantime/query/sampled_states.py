@@ -202,7 +202,7 @@ def _history_of(history: History, found: Stretches) -> History:
     known = history.metadata
     trace = Trace(known.source, known.format, clock=known.clock, title=known.title)
     quarks = distinct(found.thread)
-    trace.paths = [history.attributes.path(quark) for quark in quarks.tolist()]
+    trace.paths.extend(map(history.attributes.path, quarks.tolist()))
     entity = {quark: code for code, quark in enumerate(quarks.tolist())}
     trace.names = {entity[quark]: name for quark, name in known.names.items() if quark in entity}
     begin_ns, end_ns = history.bounds

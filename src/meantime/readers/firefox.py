@@ -228,7 +228,7 @@ class _Reading:
         self._names: list[str] = []
         self._frame = Interner(self._names)
         self._rows = 0
-        self._paths = Interner(trace.paths)
+        self._paths = trace.paths
         self._values = Interner(trace.values)
         self._categories = Interner(trace.categories)
         self._taken: set[Path] = set()

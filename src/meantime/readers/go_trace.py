@@ -283,7 +283,7 @@ class _Reading:
         self._parsed = parsed
         self._events = parsed.ordered()
         trace.records = len(self._events)
-        self._paths, self._values = Interner(trace.paths), Interner(trace.values)
+        self._paths, self._values = trace.paths, Interner(trace.values)
         self._spans = SpanRows(trace)
         self._samples = SampleRows(trace.values)
         self._stacks = StackTableBuilder()

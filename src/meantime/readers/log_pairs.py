@@ -336,7 +336,7 @@ class _Pairs:
         row_of = np.empty(len(order), np.int64)
         row_of[order] = np.arange(len(order))
         thread, level = np.zeros(len(order), np.int32), np.zeros(len(order), np.int32)
-        paths = Interner(self._trace.paths)
+        paths = self._trace.paths
         title = self._entity[-1] if self._entity else "log"
         start, end = start[order], end[order]
         sorted_of, sorted_parent = of[order], parent[order]

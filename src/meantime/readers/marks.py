@@ -188,7 +188,7 @@ class _Marks:
         known = thread_paths_of(self._trace)
         for thread in distinct(rows["thread"]).tolist():
             tid = int(self._found.tids[thread]) if thread >= 0 else 0
-            codes[thread] = self._found.paths.code(known.get(str(tid), thread_path(tid)))
+            codes[thread] = self._trace.paths.code(known.get(str(tid), thread_path(tid)))
         return np.asarray(codes[rows["thread"]], np.int32)
 
     def _names(self, rows: npt.NDArray[np.void]) -> npt.NDArray[np.int32]:
@@ -283,7 +283,7 @@ class _Marks:
         )
 
     def _track(self, key: tuple[str, str, str], name: str) -> tuple[int, int]:
-        return self._found.paths.code(async_path(*key)), self._found.values.code(name)
+        return self._trace.paths.code(async_path(*key)), self._found.values.code(name)
 
     def counters(self, chosen: npt.NDArray[np.bool_]) -> Iterator[Batch]:
         rows = self._rows[chosen]
@@ -292,7 +292,7 @@ class _Marks:
         value = np.zeros(len(self._found.names), np.int64)
         for code in distinct(rows["name"]).tolist():
             mark = self._parsed[code]
-            entity[code] = self._found.paths.code(counter_path(mark.pid, mark.name, "value"))
+            entity[code] = self._trace.paths.code(counter_path(mark.pid, mark.name, "value"))
             value[code] = int(mark.value)
         self._lane(LaneDeclaration(COUNTER_PATTERN, kind="counter", label="Counters"))
         yield Counters(rows["time_ns"].copy(), entity[rows["name"]], value[rows["name"]])

@@ -132,7 +132,6 @@ class Reading:
         self._with_scheduling = options.scheduling
         self._first_ns = -1
         self._events: Events | None = None
-        self.paths = Interner(trace.paths)
         self.values = Interner(trace.values)
         # By the kernel's code of a thread: its path, its name, and whether it is kept.
         self._path_of = np.zeros(0, np.int32)
@@ -285,7 +284,6 @@ class Reading:
             cpus,
             [text_of(name) for name in text.names_so_far()],
             self._called,
-            self.paths,
             self.values,
             last_ns + 1,
         )
@@ -319,7 +317,7 @@ class Reading:
         paths, names, kept = [], [], []
         for comm, ids in text.threads_from(len(self._path_of)):
             name = text_of(comm)
-            path = self.paths.code(self.path_of(name, ids))
+            path = self.trace.paths.code(self.path_of(name, ids))
             self.trace.names[path] = name
             paths.append(path)
             names.append(self.values.code(name))

@@ -262,7 +262,7 @@ class _Reading:
         trace = self._trace
         values = Interner(trace.values)
         states = values.codes([name for name, _ in _STATES])
-        paths = Interner(trace.paths)
+        paths = trace.paths
         thread = self._thread_codes(tid)
         entity = {
             code: paths.code((*trace.paths[code], STATUS)) for code in distinct(thread).tolist()

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.attribute_paths import process_path, thread_path
-from meantime.columns import Interner
 from meantime.errors import InputError
 from meantime.kernels import gather, spall
 from meantime.readers.contract import MOST_BATCH_ROWS, lazy_trace
@@ -183,7 +182,7 @@ class _Tables:
         self._scanner = scanner
         self._text = text
         self._trace = trace
-        self._paths = Interner(trace.paths)
+        self._paths = trace.paths
         self._processes = 0
         # by the scanner's thread, its entity
         self._entities: Int32s = np.empty(0, np.int32)

@@ -33,7 +33,7 @@ class SpanRows:
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self._paths = Interner(trace.paths)
+        self._paths = trace.paths
         self._values = Interner(trace.values)
         self._categories = Interner(trace.categories)
         self._spans: list[tuple[int, int, int, int, int, int, int, int]] = []

@@ -256,7 +256,7 @@ class _Making:
         self._threads = text.threads()
         self._last_ns = text.bounds[1]
         self._is_coarse = text.decimals < _MICROSECONDS
-        self._paths, self._values = Interner(trace.paths), Interner(trace.values)
+        self._paths, self._values = trace.paths, Interner(trace.values)
         if options.until_ns is not None:
             self._calls = self._calls[self._calls["begin_ns"] <= options.until_ns]
             self._events = self._events[self._events["time_ns"] <= options.until_ns]

@@ -54,7 +54,6 @@ class Records:
         cpus: The numbers of CPUs.
         names: All names.
         called: By id of a thread, its name in the lines themselves.
-        paths: The codes of paths in the trace.
         values: The codes of values in the trace.
         end_ns: The end of the trace.
     """
@@ -64,7 +63,6 @@ class Records:
     cpus: Int32s
     names: Sequence[str]
     called: dict[int, str]
-    paths: Interner[Any]
     values: Interner[str]
     end_ns: int
 
@@ -127,18 +125,18 @@ class _Making:
 
     def _enter(self, threads: Int32s, *, status: bool) -> None:
         """Add the paths of threads, and of their states."""
-        trace, codes = self._trace, self._found.paths
+        trace, paths = self._trace, self._trace.paths
         new = threads[(self._status if status else self._thread)[threads] < 0]
         known = thread_paths_of(trace) if len(new) else {}
         for thread in new.tolist():
             tid = int(self._found.tids[thread])
             path = known.get(str(tid), thread_path(tid))
-            self._thread[thread] = entity = codes.code(path)
+            self._thread[thread] = entity = paths.code(path)
             name = self._name[thread]
             if name not in {NO_NAME, str(tid)}:
                 trace.names[entity] = name
             if status:
-                self._status[thread] = own = codes.code((*path, STATUS))
+                self._status[thread] = own = paths.code((*path, STATUS))
                 if entity in trace.names:
                     trace.names[own] = trace.names[entity]
 
@@ -189,7 +187,7 @@ class _Making:
         status, lane = (
             np.array(
                 [
-                    found.paths.code((*cpu_path(cpu), name)) if keeps else -1
+                    self._trace.paths.code((*cpu_path(cpu), name)) if keeps else -1
                     for cpu, keeps in zip(found.cpus.tolist(), is_kept, strict=True)
                 ],
                 np.int32,
@@ -260,7 +258,7 @@ class _Making:
             values = [f"syscall {name}" if name.isdecimal() else name for name in found.names]
             yield self._spans(calls, self._thread, values, _CALL_GROUP)
         if len(irqs.start_ns):
-            path = [found.paths.code(cpu_path(cpu)) for cpu in found.cpus.tolist()]
+            path = [self._trace.paths.code(cpu_path(cpu)) for cpu in found.cpus.tolist()]
             trace.lanes.append(
                 LaneDeclaration(
                     "CPUs/*/Stack", kind="stack", entity_kind="Depth", label="Interrupts"
@@ -342,7 +340,7 @@ class _Making:
             entity = entities.get((device, slot), -1)
             if entity < 0:
                 path = ("Disks", found.names[device], str(slot))
-                entity = entities[device, slot] = found.paths.code(path)
+                entity = entities[device, slot] = self._trace.paths.code(path)
             if how not in kinds:
                 letter = found.names[how].lstrip("F")[:1]
                 kinds[how] = found.values.code(_REQUESTS.get(letter, "flush"))

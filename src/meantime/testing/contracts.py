@@ -329,7 +329,7 @@ def _trace_contents(trace: Trace, batches: list[Batch]) -> tuple[Any, ...]:
     return (
         contents,
         [stacks.frames_of(row) for row in range(len(stacks))],
-        (trace.paths, trace.values, trace.tags, trace.categories, trace.ends),
+        ([*trace.paths], trace.values, trace.tags, trace.categories, trace.ends),
         {**metadata, "anomalies": dict(trace.anomalies)},
     )
 

@@ -42,7 +42,7 @@ def history_from_spans(threads: Mapping[str, Sequence[tuple[str, int, int]]]) ->
         flags=np.zeros(len(rows), np.uint8),
     )
     trace = Trace("spans", "list", iter([batch]))
-    trace.paths = [thread_path(thread, 1) for thread in threads]
+    trace.paths.extend(thread_path(thread, 1) for thread in threads)
     trace.values = names
     return build(trace)
 
@@ -63,7 +63,7 @@ def history_from_samples(samples: Sequence[tuple[int, str, Sequence[str], int]])
         event=np.zeros(len(samples), np.int32),
     )
     trace = Trace("samples", "list", iter([batch]))
-    trace.paths = [thread_path(thread, 1) for thread in threads]
+    trace.paths.extend(thread_path(thread, 1) for thread in threads)
     trace.values = ["samples"]
     trace.stacks = stacks.build()
     return build(trace)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_paths import ASYNC_PATTERN, async_paths
-from meantime.columns import Interner
+from meantime.attribute_paths import ASYNC, ASYNC_PATTERN, PROCESSES
+from meantime.columns import Interner, distinct
 from meantime.kernels import gather, nest
 from meantime.readers.chrome.spans import add_end_arguments
 from meantime.readers.matching import Begins, Ends, close_spans
@@ -20,7 +20,6 @@ from meantime.trace import LaneDeclaration, Points, Spans
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.attributes import Path
     from meantime.columns import Int32s
     from meantime.readers.chrome.records import Records, Rows
     from meantime.trace import Batch
@@ -56,45 +55,36 @@ def read_async(records: Records) -> Iterator[Batch]:
 
 def _tracks(records: Records, rows: Rows) -> Int32s:
     """Return the entity of each row's track."""
-    entities = records.entities
     # threads of one process share its tracks
-    names: list[str] = []
-    process = Interner(names).codes(entities.pid)[records.thread[rows]]
+    process = records.entities.pid[records.thread[rows]]
     other = (column[rows] for column in (records.category, records.id, records.scope))
     number, first = gather.numbered_rows(process, *other)
-    processes = [*map(names.__getitem__, process[first].tolist())]
-    paths, are_different = _track_paths(records, processes, rows[first])
-    codes = entities.new_codes(paths) if are_different else entities.codes(paths)
-    return gather.looked_up(codes, number)
+    return gather.looked_up(_entities(records, process[first], rows[first]), number)
 
 
-def _track_paths(records: Records, processes: list[str], rows: Rows) -> tuple[list[Path], bool]:
-    """Return the path of the track of each row, and whether these are known to be different."""
-    category, id_, scope = records.category[rows], records.id[rows], records.scope[rows]
-    # -1, for none, is the last one
-    ids, categories = [*records.entities.ids, ""], [*records.trace.categories, ""]
-    texts = [*map(ids.__getitem__, id_.tolist())]
+def _entities(records: Records, process: Int32s, rows: Rows) -> Int32s:
+    """Return the entity of the track of each row, whose process is a code of `ids`."""
+    texts = records.entities.ids.copy()
+    none, everything = len(texts), len(texts) + 1
+    texts.extend(["", "global", *records.trace.categories])
+    id_, scope = records.id[rows], records.scope[rows]
+    id_ = np.where(id_ < 0, none, id_)
     # the format makes ids unique within their scope or, without one, their category
-    groups = [*map(categories.__getitem__, category.tolist())]
-    scoped = np.flatnonzero(scope >= 0).tolist()
-    for row in scoped:
-        groups[row] = ids[scope[row]] or groups[row]
+    group = records.category[rows] + np.int32(everything + 1)
+    group[group == everything] = none
+    scoped = (scope >= 0) & (texts.lengths()[scope] > 0)
+    group[scoped] = scope[scoped]
     # a braced id is an `id2`: {"local": id} or {"global": id}; in most traces there is none
-    is_braced = "{" in "".join(texts)
-    braced = [row for row, text in enumerate(texts) if text[:1] == "{"] if is_braced else []
-    for row in braced:
-        if '"global"' in texts[row]:
-            processes[row] = "global"
-        texts[row] = texts[row].rstrip("} ").rpartition(":")[2].strip(' "')
-    # different codes are different texts, but for -1, whose text may have a code too
-    are_different = bool(
-        not scoped
-        and not braced
-        and records.entities.are_plain
-        and (id_.min() >= 0 or "" not in records.entities.ids)
-        and (category.min() >= 0 or "" not in records.trace.categories)
+    is_braced = texts.beginning_with("{")
+    is_global, inner = np.zeros(len(texts), np.bool_), np.arange(len(texts), dtype=np.int32)
+    for code in distinct(id_[is_braced[id_]]).tolist():
+        text = texts[code]
+        is_global[code], inner[code] = '"global"' in text, len(texts)
+        texts.extend([text.rstrip("} ").rpartition(":")[2].strip(' "')])
+    process = np.where(is_global[id_], np.int32(everything), process)
+    return records.trace.paths.codes_in_columns(
+        texts, (PROCESSES, process, ASYNC, group, inner[id_])
     )
-    return async_paths(processes, groups, texts), are_different
 
 
 def _spans(

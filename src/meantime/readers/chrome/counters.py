@@ -33,7 +33,7 @@ def read_counters(records: Records) -> Iterator[Batch]:
         if records.id[row] >= 0:
             # the format defines one counter per id
             name = f"{name}[{records.entities.ids[records.id[row]]}]"
-        process = records.entities.pid[records.thread[row]]
+        process = records.entities.process_id(records.thread[row])
         for key, raw in arguments.items():
             if (value := _number(raw)) is None:
                 records.trace.anomalies.add("bad_counter")

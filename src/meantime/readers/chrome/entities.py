@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_paths import process_path, thread_path, thread_paths
-from meantime.columns import Interner
+from meantime.attribute_paths import PROCESSES, THREADS, process_path, thread_path
+from meantime.columns import Texts
 from meantime.kernels import gather
-from meantime.readers.chrome.text import decode_all
+from meantime.readers.chrome.text import decode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from meantime.attributes import Path
     from meantime.columns import Int32s
     from meantime.kernels.chrome import ChromeScanner
@@ -27,66 +25,58 @@ class Entities:
 
     Attributes:
         ids: The texts of pid, tid, id and scope by the scanner's codes.
-        pid: Per thread of the scanner, the text of its pid.
-        tid: Per thread of the scanner, the text of its tid.
+        pid: Per thread of the scanner, the code of its pid.
+        tid: Per thread of the scanner, the code of its tid.
         undecodable: How many of the texts are not UTF-8.
-        are_plain: Whether none needed to be decoded, so that all of `ids` are different.
     """
 
     def __init__(self, trace: Trace) -> None:
-        self.ids: list[str] = []
-        self.pid: list[str] = []
-        self.tid: list[str] = []
+        self.ids = Texts()
+        self.pid: Int32s = np.empty(0, np.int32)
+        self.tid: Int32s = np.empty(0, np.int32)
         self.undecodable = 0
-        self.are_plain = True
-        self._paths = Interner(trace.paths)
+        self._paths = trace.paths
         # by the scanner's threads; -1 where none was assigned
         self._codes: Int32s = np.empty(0, np.int32)
 
     def update(self, scanner: ChromeScanner, threads: dict[str, Any]) -> None:
         """Add the ids and threads that are new."""
-        if raw := scanner.ids(len(self.ids)):
-            texts, are_plain = decode_all(raw)
-            self.undecodable += 0 if are_plain else sum("\ufffd" in text for text in texts)
-            self.are_plain &= are_plain
-            self.ids += texts
-        first = len(self.pid)
-        text = self.ids.__getitem__
-        self.pid += map(text, threads["pid"][first:].tolist())
-        self.tid += map(text, threads["tid"][first:].tolist())
-        new = np.full(len(self.pid) - first, -1, np.int32)
+        text, ends = scanner.ids(len(self.ids))
+        if text.isascii() and b"\\" not in text:
+            self.ids.add(text, ends)
+        else:
+            begins = [0, *ends[:-1].tolist()]
+            texts = [decode(text[a:b]) for a, b in zip(begins, ends.tolist(), strict=True)]
+            self.undecodable += sum("\ufffd" in each for each in texts)
+            self.ids.extend(texts)
+        self.pid, self.tid = threads["pid"], threads["tid"]
+        new = np.full(len(self.pid) - len(self._codes), -1, np.int32)
         self._codes = np.concatenate([self._codes, new])
+
+    def process_id(self, thread: int) -> str:
+        """Return the pid of one of the scanner's threads."""
+        return self.ids[int(self.pid[thread])]
 
     def code(self, path: Path) -> int:
         """Return the code of a path, assigning a new one if necessary."""
         return self._paths.code(path)
 
-    def codes(self, paths: Iterable[Path]) -> Int32s:
-        """Return the codes of many paths, assigning new ones where necessary."""
-        return self._paths.codes(paths)
-
-    def new_codes(self, paths: list[Path]) -> Int32s:
-        """Return the codes of different paths that have none yet, faster than of any."""
-        return self._paths.append(paths)
-
     def thread(self, thread: int) -> int:
         """Return the code of one of the scanner's threads."""
         if self._codes[thread] < 0:
-            self._codes[thread] = self.code(thread_path(self.tid[thread], self.pid[thread]))
+            path = thread_path(self.ids[int(self.tid[thread])], self.process_id(thread))
+            self._codes[thread] = self.code(path)
         return int(self._codes[thread])
 
     def process(self, thread: int) -> int:
         """Return the code of the process of one of the scanner's threads."""
-        return self.code(process_path(self.pid[thread]))
+        return self.code(process_path(self.process_id(thread)))
 
     def threads(self, column: Int32s) -> Int32s:
         """Convert a column of the scanner's threads to entity codes."""
         found = gather.seen(column)
         found = found[self._codes[found] < 0]
         if len(found):
-            threads = found.tolist()
-            pids, tids = (map(ids.__getitem__, threads) for ids in (self.pid, self.tid))
-            paths = thread_paths(pids, tids)
-            # different ids are different texts then, and no thread was asked for otherwise
-            self._codes[found] = self.new_codes(paths) if self.are_plain else self.codes(paths)
+            levels = (PROCESSES, self.pid[found], THREADS, self.tid[found])
+            self._codes[found] = self._paths.codes_in_columns(self.ids, levels)
         return gather.looked_up(self._codes, column)

@@ -44,7 +44,7 @@ def _keep_fact(records: Records, thread: int, name: str, arguments: dict[str, An
     value = next(iter(arguments.values())) if len(arguments) == 1 else arguments
     text = str(value) if isinstance(value, str | int | float) else json.dumps(value)
     if records.trace.facts.setdefault(name, text) != text:
-        records.trace.facts[f"{name} of {records.entities.pid[thread]}"] = text
+        records.trace.facts[f"{name} of {records.entities.process_id(thread)}"] = text
 
 
 def _integer(value: object) -> int | None:

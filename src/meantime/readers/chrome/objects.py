@@ -31,7 +31,7 @@ def read_objects(records: Records) -> Iterator[Batch]:
         [
             records.entities.code(
                 object_path(
-                    records.entities.pid[records.thread[row]],
+                    records.entities.process_id(records.thread[row]),
                     records.name_of(row),
                     ids[records.id[row]] if records.id[row] >= 0 else "",
                 )

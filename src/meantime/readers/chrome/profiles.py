@@ -51,7 +51,7 @@ def _read_v8(records: Records, stacks: StackTableBuilder, samples: SampleRows) -
         thread = int(records.thread[row])
         id_ = records.entities.ids[records.id[row]] if records.id[row] >= 0 else ""
         tree, nodes, deltas, owner = profiles.setdefault(
-            (records.entities.pid[thread], id_), (NodeTree(stacks), [], [], [])
+            (records.entities.process_id(thread), id_), (NodeTree(stacks), [], [], [])
         )
         try:
             _chunk(data, tree, nodes, deltas)
@@ -106,7 +106,11 @@ def _read_legacy(
         return
     # samples of this kind have a tid but usually no pid
     known: dict[str, int] = {}
-    owners = dict(zip(records.entities.tid, records.entities.pid, strict=True))
+    entities = records.entities
+    owners = {
+        entities.ids[tid]: entities.ids[pid]
+        for tid, pid in zip(entities.tid.tolist(), entities.pid.tolist(), strict=True)
+    }
     for sample in values if isinstance(values, list) else []:
         try:
             tid = str(sample["tid"])

@@ -12,7 +12,7 @@ from meantime.columns import Interner
 if TYPE_CHECKING:
     from meantime.columns import Int32s
 
-__all__ = ["Strings", "decode", "decode_all"]
+__all__ = ["Strings", "decode"]
 
 
 class Strings:
@@ -41,7 +41,7 @@ class Strings:
             return
         first = self.size
         self.size += len(raw)
-        texts, are_plain = decode_all(raw)
+        texts, are_plain = _decode_all(raw)
         if are_plain and self._interner is None:
             self.texts += texts
         else:
@@ -96,7 +96,7 @@ def decode(raw: bytes) -> str:
     return text
 
 
-def decode_all(raw: list[bytes] | list[str]) -> tuple[list[str], bool]:
+def _decode_all(raw: list[bytes] | list[str]) -> tuple[list[str], bool]:
     """Return the decoded strings of a scanner's table, and whether none needed to be decoded."""
     if isinstance(raw[0], str):
         return raw, True

@@ -378,7 +378,7 @@ class _Reading:
         self._keep = options.keep
         self._left_out = set() if options.private else _PRIVATE
         self._with_private = options.private
-        self._paths, self._values = Interner(trace.paths), Interner(trace.values)
+        self._paths, self._values = trace.paths, Interner(trace.values)
         self._categories = Interner(trace.categories)
         self._tags: Interner[str] = Interner([])
         self._stacks = StackRows()

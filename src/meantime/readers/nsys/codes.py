@@ -39,7 +39,7 @@ class Codes:
     def __init__(self, trace: Trace, tables: Tables) -> None:
         self.trace = trace
         self.tables = tables
-        self.paths, self.values = Interner(trace.paths), Interner(trace.values)
+        self.paths, self.values = trace.paths, Interner(trace.values)
         self._categories = Interner(trace.categories)
         self._strings: dict[int, int] = {}
         self.threads: dict[int, int] = {}

@@ -105,7 +105,6 @@ class TrackEvents:
         trace: Trace,
         scanned: Scanned,
         tracks: Tracks,
-        paths: Interner[Any],
         values: Interner[str],
     ) -> None:
         tables = scanned.tables
@@ -113,7 +112,6 @@ class TrackEvents:
         self._names = scanned.names
         self._texts, self._offsets = scanned.texts, scanned.offsets
         self._tracks = tracks
-        self._paths = paths
         self._values = values
         self._events = tables["events"]
         self._ends = tables["ends"]
@@ -320,7 +318,7 @@ class TrackEvents:
             else:
                 name = int(events["name"][first[code]])
                 path = self._tracks.path(key, self._names[name] if name >= 0 else "")
-            codes[code] = self._paths.code(path)
+            codes[code] = self._trace.paths.code(path)
         return codes
 
     def _read_legacy(self, entity: Int32s) -> None:
@@ -348,7 +346,7 @@ class TrackEvents:
                 if id_kind == _LOCAL_ID and pid < 0:
                     owner = self._tracks.owner(int(self._tracks_rows["key"][track]))[0]
                     process = str(owner) if owner >= 0 else _GLOBAL_PROCESS
-                entity[event] = self._paths.code(async_path(process, group, f"{id_:#x}"))
+                entity[event] = self._trace.paths.code(async_path(process, group, f"{id_:#x}"))
         self._trace.anomalies.add("phase_not_shown", left_out)
         if len(self._legacy):
             self._kinds = np.bincount(self._kind, minlength=_FLOW + 1).tolist()
@@ -419,7 +417,7 @@ class TrackEvents:
         # by track
         entities = np.full(len(keys), -1, np.int32)
         entities[used] = [
-            self._paths.code(self._tracks.counter_path(int(keys[code]))) for code in used
+            self._trace.paths.code(self._tracks.counter_path(int(keys[code]))) for code in used
         ]
         scale, is_incremental = np.ones(len(keys), np.int64), np.zeros(len(keys), np.bool_)
         scale[used] = [each.multiplier for each in described]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from meantime.trace import Counters, LaneDeclaration, Points
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.columns import Int32s, Interner
+    from meantime.columns import Interner
     from meantime.readers.perfetto.scanned import Scanned
     from meantime.readers.perfetto.tracks import Tracks
     from meantime.trace import Batch, Trace
@@ -127,12 +127,12 @@ class KernelEvents:
                 process_of[tid] = int(found[1])
                 process_of.setdefault(int(found[1]), int(found[1]))
 
-    def batches(self, paths: Interner[Any], values: Interner[str]) -> Iterator[Batch]:
+    def batches(self, values: Interner[str]) -> Iterator[Batch]:
         """Yield the states of threads and CPUs, marks, counters and points."""
         trace, tracks = self._trace, self._tracks
         if len(self._records):
             for tid in self._tids.tolist():
-                paths.code(tracks.thread_path(tid))
+                trace.paths.code(tracks.thread_path(tid))
             end_ns = trace.bounds[1] if trace.bounds else 0
             found = Records(
                 self._records,
@@ -140,7 +140,6 @@ class KernelEvents:
                 self._cpus,
                 self._names,
                 tracks.called,
-                paths,
                 values,
                 end_ns,
             )
@@ -148,27 +147,25 @@ class KernelEvents:
                 yield from batches_of(trace, found, None)
             yield from marks_of(trace, found, ClockSync(), None)
         if len(self._counts):
-            yield self._counters(paths)
+            yield self._counters()
         if len(self._points):
-            yield self._other(paths, values)
+            yield self._other(values)
 
-    def _counters(self, paths: Interner[Any]) -> Counters:
+    def _counters(self) -> Counters:
         counts = self._counts[np.argsort(self._counts["time_ns"], kind="stable")]
         key = counts["kind"].astype(np.int64) << 32 | counts["cpu"].astype(np.int64) & 0xFFFFFFFF
         used, which = np.unique(key, return_inverse=True)
-        codes: Int32s = np.array([paths.code(_path(int(each))) for each in used], np.int32)
+        codes = self._trace.paths.codes(_path(each) for each in used.tolist())
         lane = LaneDeclaration(COUNTER_PATTERN, kind="counter", label="Counters")
         if lane not in self._trace.lanes:
             self._trace.lanes.append(lane)
         return Counters(counts["time_ns"].copy(), codes[which], counts["value"].copy())
 
-    def _other(self, paths: Interner[Any], values: Interner[str]) -> Points:
+    def _other(self, values: Interner[str]) -> Points:
         points = self._points
         names = name_of(KERNEL_EVENTS)
         tids, which = np.unique(points["tid"], return_inverse=True)
-        entity = np.array(
-            [paths.code(self._tracks.thread_path(tid)) for tid in tids.tolist()], np.int32
-        )
+        entity = self._trace.paths.codes(map(self._tracks.thread_path, tids.tolist()))
         kinds, kind = np.unique(points["kind"], return_inverse=True)
         name = np.array(
             [values.code(names.get(each, f"ftrace {each}")) for each in kinds.tolist()], np.int32

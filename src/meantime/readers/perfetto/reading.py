@@ -218,7 +218,7 @@ class Reading:
         is_count = waiting["is_count"] != 0
         converted = self._convert_events(tables, waiting[~is_count])
         converted += self._convert_counts(counts, waiting[is_count])
-        paths, values = Interner(trace.paths), Interner(trace.values)
+        values = Interner(trace.values)
         kernel = KernelEvents(
             trace,
             scanned,
@@ -232,20 +232,20 @@ class Reading:
         )
         if ends := [(int(each.min()), int(each.max())) for each in times if len(each)]:
             trace.bounds = min(first for first, _ in ends), max(last for _, last in ends) + 1
-        self._name(paths)
-        yield from TrackEvents(trace, scanned, self._tracks, paths, values).batches()
-        yield from kernel.batches(paths, values)
-        yield from self._samples.batches(trace, self._tracks, paths, values)
-        self._name(paths)
+        self._name()
+        yield from TrackEvents(trace, scanned, self._tracks, values).batches()
+        yield from kernel.batches(values)
+        yield from self._samples.batches(trace, self._tracks, values)
+        self._name()
 
-    def _name(self, paths: Interner[Any]) -> None:
+    def _name(self) -> None:
         """Name the processes and threads."""
         trace = self._trace
         known = {path: code for code, path in enumerate(trace.paths)}
         for path, name in self._tracks.named().items():
             code = known.get(path)
             if code is None and len(path) == 2 and known:
-                code = paths.code(path)
+                code = trace.paths.code(path)
             if code is not None:
                 trace.names[code] = name
 

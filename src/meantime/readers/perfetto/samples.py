@@ -180,9 +180,7 @@ class PerfSamples:
         file = path.rpartition("/")[2]
         return f"[{file}]" if file else f"{address:#x}"
 
-    def batches(
-        self, trace: Trace, tracks: Tracks, paths: Interner[Any], values: Interner[str]
-    ) -> Iterator[Batch]:
+    def batches(self, trace: Trace, tracks: Tracks, values: Interner[str]) -> Iterator[Batch]:
         """Yield the samples in order of time."""
         trace.anomalies.add("sample_without_thread", self._unknown)
         if not self._rows:
@@ -191,7 +189,7 @@ class PerfSamples:
         rows = sorted(self._rows, key=lambda row: row[0])
         for _, pid, tid, *_ in rows:
             tracks.process_of.setdefault(tid, pid)
-        thread = paths.codes([tracks.thread_path(row[2]) for row in rows])
+        thread = trace.paths.codes([tracks.thread_path(row[2]) for row in rows])
         yield Samples(
             time_ns=np.array([row[0] for row in rows], np.int64),
             thread=thread,

@@ -400,7 +400,7 @@ class Collected:
         of_services: Sequence[tuple[int, Int64s]],
     ) -> tuple[Int32s, Int32s, npt.NDArray[np.bool_]]:
         """Return the thread or lane of each span, its level there, and if that is known."""
-        paths = Interner(self._trace.paths)
+        paths = self._trace.paths
         count = len(spans.start)
         entity, level = np.zeros(count, np.int32), np.zeros(count, np.int32)
         # lanes show whole requests, but a service that names all its threads is drawn by these
@@ -487,7 +487,7 @@ class Collected:
         self, entity: Int32s, of_logs: Int64s, processes: Sequence[str]
     ) -> npt.NDArray[np.int64]:
         """Return the time, entity, name, offset and length of each log that has a time."""
-        paths = Interner(self._trace.paths)
+        paths = self._trace.paths
         found = []
         for (number, _, record), row in zip(self._logs, of_logs.tolist(), strict=True):
             code = int(entity[row]) if row >= 0 else paths.code(process_path(processes[number]))
@@ -590,7 +590,7 @@ class Collected:
         trace = self._trace
         start, end = spans.start, spans.end
         entering = _is_of(ENTERING)[spans.kind]
-        paths = Interner(trace.paths)
+        paths = trace.paths
         serving = [_IDLE, *map(_serving, range(_MOST_DOUBLINGS))]
         colors = (None, *_COLORS)
         codes = np.array([self._values.code(name) for name in serving], np.int32)

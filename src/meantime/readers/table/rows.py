@@ -100,7 +100,7 @@ class _Table:
         self._until_ns = _LIMIT if options.until_ns is None else options.until_ns
         self._keep = options.keep
         self._values = Interner(trace.values)
-        self._paths = Interner(trace.paths)
+        self._paths = trace.paths
         self._times: dict[str, list[TimeColumn]] = {}
         self._texts: dict[str, _Texts] = {}
 
