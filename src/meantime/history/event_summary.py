@@ -8,6 +8,7 @@ import numpy as np
 
 from meantime.attribute_paths import THREADS, is_async
 from meantime.attributes import ROOT
+from meantime.columns import ranked
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -48,15 +49,15 @@ def _ranks_in_columns(catalogue: Catalogue, quarks: Int32s) -> Int32s | None:
     ranks = []
     # the attributes of one depth are in one column; a shorter path comes first
     for column in _from_the_top(attributes, quarks):
-        different, index = np.unique(column, return_inverse=True)
+        if len(column) and column.min() == column.max():
+            continue
+        different, index = ranked(column)
         missing = int(ROOT in different[:1])
-        ranked = attributes.ranks(
-            different[missing:], sort_keys[different[missing:]], first=THREADS
-        )
-        if ranked is None:
+        found = different[missing:].astype(np.int32)
+        own = attributes.ranks(found, sort_keys[found], first=THREADS)
+        if own is None:
             return None
-        if len(different) > 1:
-            ranks.append(np.append(np.full(missing, -1, np.int32), ranked)[index.reshape(-1)])
+        ranks.append(np.append(np.full(missing, -1, np.int32), own)[index])
     order = np.lexsort(ranks[::-1]) if ranks else np.arange(len(quarks))
     result = np.empty(len(quarks), np.int32)
     result[order] = np.arange(len(quarks), dtype=np.int32)
@@ -68,6 +69,8 @@ def _from_the_top(attributes: Attributes, quarks: Int32s) -> list[Int32s]:
     up = [quarks]
     while (above := attributes.parents(up[-1])).max(initial=ROOT) > ROOT:
         up.append(above)
+    if up[-1].min(initial=0) > ROOT:
+        return up[::-1]
     depths = np.sum([level != ROOT for level in up], axis=0)
     rows = np.arange(len(quarks))
     levels = np.stack([*up, np.full(len(quarks), ROOT, np.int32)])

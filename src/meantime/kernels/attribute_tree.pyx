@@ -12,6 +12,9 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 from libc.string cimport memcmp, memcpy, memset
 
+cdef extern from "rows.h" nogil:
+    void prefetch(const void*)
+
 from meantime.kernels.intern cimport intern_fold, intern_text, intern_text_of
 
 import os
@@ -31,6 +34,8 @@ cdef enum:
     LONGEST_REPEATED = 64
     # A number with more digits may not fit into 64 bits.
     MOST_DIGITS = 18
+    # How many rows before it is looked up a slot is fetched.
+    AHEAD = 16
 
 
 cdef struct SortKey:
@@ -357,6 +362,13 @@ cdef class AttributeTree:
             quark = -1
             # what is the same as in the row before is not looked up
             same = row > 0
+            if row and row + AHEAD < found.shape[0] and columns[depth - 1] != NULL:
+                # in most rows only the last name is another one
+                code = columns[depth - 1][row + AHEAD]
+                prefetch(&self.slots[self.slot_of(
+                    above[depth - 2] if depth > 1 else -1,
+                    begin + offsets[code], offsets[code + 1] - offsets[code],
+                )])
             for level in range(depth):
                 if columns[level] != NULL:
                     code = columns[level][row]
@@ -517,7 +529,11 @@ cdef class AttributeTree:
             if begin:
                 key.number = -key.number
         if reads:
-            qsort(keys, n, sizeof(SortKey), compared)
+            # Ids mostly come in order, and sorting needs as much memory again.
+            for i in range(1, n):
+                if compared(&keys[i - 1], &keys[i]) > 0:
+                    qsort(keys, n, sizeof(SortKey), compared)
+                    break
             for i in range(n):
                 # Equal ones get the same rank: attributes of one name below different parents.
                 if i == 0 or compared(&keys[i - 1], &keys[i]):
