@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +47,18 @@ def _scanned(text: bytes, size: int, *, lenient: bool) -> Any:
                 wanted *= 2
     except ValueError as error:
         return error.args
-    columns = (scanner.spans(), scanner.marks(), scanner.records(), scanner.threads())
-    ids, ends = scanner.ids(0)
+    text_of_ids, ends = scanner.ids(0)
+    begins = [0, *ends.tolist()]
+    ids = [text_of_ids[begin:end] for begin, end in pairwise(begins)]
+    columns = [scanner.spans(), scanner.marks(), scanner.records(), scanner.threads()]
+    listed = [{key: column.tolist() for key, column in table.items()} for table in columns]
+    # the codes of ids differ: those of records wait for what comes after them in the same block
+    for table in listed:
+        for key in table.keys() & {"id", "scope", "pid", "tid"}:
+            table[key] = [ids[code] if code >= 0 else None for code in table[key]]
     return (
-        [{key: column.tolist() for key, column in table.items()} for table in columns],
-        (scanner.names(0), scanner.categories(0), ids, ends.tolist()),
+        listed,
+        (scanner.names(0), scanner.categories(0), sorted(ids)),
         (scanner.top(), scanner.oddities(), scanner.events, scanner.saw_events),
     )
 

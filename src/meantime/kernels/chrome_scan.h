@@ -368,6 +368,8 @@ typedef struct {
   uint8_t *record_phase, *record_flags, *record_reach;
   int64_t records, records_capacity, records_taken;
   intern_table names, categories, ids;
+  intern_text waiting; /* the last id, which begins nowhere once it has its code */
+  int64_t waiting_row; /* its record; -1 for none */
   /* threads */
   ChromeThread *threads;
   int32_t *thread_slots;
@@ -553,10 +555,10 @@ static inline int plain_integer(const char *p, const char *end) {
 typedef struct {
   Decimal time, duration;
   const char *args, *args_end;
-  int32_t name, category, pid, tid, id, bind, scope;
+  int32_t name, category, pid, tid, bind, scope;
   int time_state, duration_state; /* -1 if absent, otherwise NUMBER_* */
   uint8_t phase, reach, flags;
-  int has_phase;
+  int has_phase, has_id;
 } ChromeEvent;
 
 enum { EVENT_OK, EVENT_CUT, EVENT_ERROR, EVENT_MEMORY };
@@ -587,15 +589,36 @@ static int64_t plain_text(const char *text, int64_t length, char *out) {
   return n;
 }
 
+/* Gives the last id its code, and its record too; returns the code, -2 if there is no memory. */
+static int32_t id_end(Chrome *s) {
+  int32_t code;
+  if (!s->waiting.at) return -1;
+  code = intern_code(&s->ids, &s->waiting);
+  if (s->waiting_row >= 0) s->record_id[s->waiting_row] = code;
+  s->waiting.at = NULL;
+  return code;
+}
+
+/* Takes an id, whose code is looked up at the next one: there may be many, and the slot of one is
+ * fetched meanwhile. */
+static int32_t id_begin(Chrome *s, ChromeEvent *e, const char *text, const char *text_end) {
+  int32_t before = id_end(s);
+  s->waiting = intern_key(text, (uint32_t)(text_end - text), s->end);
+  s->waiting_row = -1;
+  __builtin_prefetch(&s->ids.slots[intern_slot_of(&s->ids, &s->waiting, 0)]);
+  e->has_id = 1;
+  return before;
+}
+
 /* Reads one event; *at is moved from its '{' to behind its '}'. */
 static int event_read(Chrome *s, const char **at, ChromeEvent *e) {
   const char *p = *at + 1, *end = s->end;
-  e->name = e->category = e->pid = e->tid = e->id = e->bind = e->scope = -1;
+  e->name = e->category = e->pid = e->tid = e->bind = e->scope = -1;
   e->time.ns = e->time.billionths = 0;
   e->time_state = e->duration_state = -1;
   e->args = e->args_end = NULL;
   e->phase = e->reach = e->flags = 0;
-  e->has_phase = 0;
+  e->has_phase = e->has_id = 0;
   for (;;) {
     const char *key, *value, *value_stop, *text, *text_end;
     char unescaped[MOST_KEY];
@@ -665,7 +688,7 @@ static int event_read(Chrome *s, const char **at, ChromeEvent *e) {
             if (plain_text(text, 6, plain) == 1) e->phase = (uint8_t)plain[0];
           }
         } else if (key[0] == 'i' && key[1] == 'd') {
-          code = e->id = intern(&s->ids, text, (uint32_t)(text_end - text), end);
+          code = id_begin(s, e, text, text_end);
         }
         break;
       case 3:
@@ -689,7 +712,7 @@ static int event_read(Chrome *s, const char **at, ChromeEvent *e) {
           if (kind == 's')
             code = e->category = intern(&s->categories, text, (uint32_t)(text_end - text), end);
         } else if (key[0] == 'i' && key[1] == 'd' && key[2] == '2') {
-          code = e->id = intern(&s->ids, text, (uint32_t)(text_end - text), end);
+          code = id_begin(s, e, text, text_end);
         }
         break;
       case 4:
@@ -887,7 +910,9 @@ static int event_keep(Chrome *s, const ChromeEvent *e) {
     return 1;
   }
   if (kind == KIND_THREAD_RECORD) touch(thread, time_ns);
-  return record_keep(s, e, code, e->id);
+  if (!record_keep(s, e, code, -1)) return 0;
+  if (e->has_id) s->waiting_row = s->records - 1;
+  return 1;
 }
 
 /* Events from s->p until the block or the array ends. */
@@ -1085,6 +1110,7 @@ static int chrome_scan(Chrome *s, const char *block, int64_t origin, int64_t siz
   s->origin = origin;
   s->last = origin + size >= s->total;
   result = block_scan(s);
+  if (id_end(s) == -2) return SCAN_MEMORY;
   if (result == SCAN_REWIND) return SCAN_MORE;
   s->position = offset_of(s, s->p);
   return result;

@@ -55,11 +55,9 @@ static inline int strings_init(intern_table *table, uint64_t seed) {
   return intern_grow(table);
 }
 
-/* The code of a string, -2 if there is no memory; memory may be read up to `end`. */
-static inline int32_t intern(intern_table *table, const char *text, uint32_t length,
-                             const char *end) {
+/* A string with its fingerprint; memory may be read up to `end`. */
+static inline intern_text intern_key(const char *text, uint32_t length, const char *end) {
   intern_text key = {text, length, 0, 0};
-  int32_t code;
   uint32_t i;
   if (length <= 16) {
     if (LIKELY(end - text >= 16)) {
@@ -83,10 +81,21 @@ static inline int32_t intern(intern_table *table, const char *text, uint32_t len
       key.second = mix(key.second ^ load8(text + i), 0xE7037ED1A0B428DBULL);
     if (i < length) key.second = mix(key.second ^ load8(text + length - 8), 0xE7037ED1A0B428DBULL);
   }
-  code = intern_find(table, &key, 0);
+  return key;
+}
+
+/* The code of a string, -2 if there is no memory. */
+static inline int32_t intern_code(intern_table *table, const intern_text *key) {
+  int32_t code = intern_find(table, key, 0);
   if (LIKELY(code >= 0)) return code;
-  code = intern_add(table, &key, 0);
+  code = intern_add(table, key, 0);
   return code < 0 ? -2 : code;
+}
+
+static inline int32_t intern(intern_table *table, const char *text, uint32_t length,
+                             const char *end) {
+  intern_text key = intern_key(text, length, end);
+  return intern_code(table, &key);
 }
 
 #endif
