@@ -173,7 +173,8 @@ class _Reading:
                 self._reach(samples.time_ns)
                 yield samples
         # metadata may have no time, which is then stored as 0
-        self._reach(records.time_ns[~records.is_phase("M")])
+        is_metadata = records.is_phase("M")
+        self._reach(records.time_ns[~is_metadata] if is_metadata.any() else records.time_ns)
         trace.bounds = self._bounds
 
     def _take(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from meantime.trace import LaneDeclaration, Points, Spans
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.columns import Int32s
+    from meantime.columns import Int32s, Int64s
     from meantime.readers.chrome.records import Records, Rows
     from meantime.trace import Batch
 
@@ -31,38 +31,39 @@ _MOST_KNOWN = 2**12
 
 def read_async(records: Records) -> Iterator[Batch]:
     """Yield the async spans and the points on their tracks."""
-    rows = records.rows("bneSTpF")
-    if not len(rows):
+    records = records.of("bneSTpF")
+    if not len(records.time_ns):
         return
     records.trace.lanes.append(
         LaneDeclaration(ASYNC_PATTERN, kind="async", label="Async", entity_kind="Id")
     )
-    track = _tracks(records, rows)
-    begins, ends = records.is_phase("bS")[rows], records.is_phase("eF")[rows]
-    if begins.any() or ends.any():
-        yield from _spans(records, rows, track, begins, ends)
-    points = ~(begins | ends)
-    if points.any():
-        chosen = rows[points]
+    # threads of one process share its tracks
+    process = gather.looked_up(records.entities.pid, records.thread)
+    number, first = gather.numbered_rows(
+        process, records.category, records.id, records.scope, records.name
+    )
+    track_of = _tracks(records, process[first], first)
+    track = gather.looked_up(track_of, number)
+    points = np.flatnonzero(~records.is_phase("bSeF"))
+    if len(points) < len(track):
+        # records are in order of time, so what is written last is the latest
+        last_ns = np.empty(len(records.trace.paths), np.int64)
+        last_ns[track] = records.time_ns
+        # the same track may have been named in several ways
+        key_of, named = gather.numbered_rows(track_of, records.name[first])
+        key = gather.looked_up(key_of, number)
+        yield from _spans(records, track, key, last_ns[track_of[named]])
+    if len(points):
         yield Points(
-            time_ns=records.time_ns[chosen],
+            time_ns=records.time_ns[points],
             entity=track[points],
-            name=_point_names(records, chosen),
-            target=np.full(len(chosen), -1, np.int32),
-            arguments=records.arguments_at(chosen),
+            name=_point_names(records, points),
+            target=np.full(len(points), -1, np.int32),
+            arguments=records.arguments_at(points),
         )
 
 
-def _tracks(records: Records, rows: Rows) -> Int32s:
-    """Return the entity of each row's track."""
-    # threads of one process share its tracks
-    process = records.entities.pid[records.thread[rows]]
-    other = (column[rows] for column in (records.category, records.id, records.scope))
-    number, first = gather.numbered_rows(process, *other)
-    return gather.looked_up(_entities(records, process[first], rows[first]), number)
-
-
-def _entities(records: Records, process: Int32s, rows: Rows) -> Int32s:
+def _tracks(records: Records, process: Int32s, rows: Rows) -> Int32s:
     """Return the entity of the track of each row, whose process is a code of `ids`."""
     texts = records.entities.ids.copy()
     none, everything = len(texts), len(texts) + 1
@@ -75,48 +76,45 @@ def _entities(records: Records, process: Int32s, rows: Rows) -> Int32s:
     scoped = (scope >= 0) & (texts.lengths()[scope] > 0)
     group[scoped] = scope[scoped]
     # a braced id is an `id2`: {"local": id} or {"global": id}; in most traces there is none
-    is_braced = texts.beginning_with("{")
+    braced = distinct(id_[texts.beginning_with("{")[id_]])
+    found = [texts[code] for code in braced.tolist()]
     is_global, inner = np.zeros(len(texts), np.bool_), np.arange(len(texts), dtype=np.int32)
-    for code in distinct(id_[is_braced[id_]]).tolist():
-        text = texts[code]
-        is_global[code], inner[code] = '"global"' in text, len(texts)
-        texts.extend([text.rstrip("} ").rpartition(":")[2].strip(' "')])
+    is_global[braced] = ['"global"' in text for text in found]
+    inner[braced] = np.arange(len(texts), len(texts) + len(found))
+    texts.extend(text.rstrip("} ").rpartition(":")[2].strip(' "') for text in found)
     process = np.where(is_global[id_], np.int32(everything), process)
     return records.trace.paths.codes_in_columns(
         texts, (PROCESSES, process, ASYNC, group, inner[id_])
     )
 
 
-def _spans(
-    records: Records,
-    rows: Rows,
-    track: Int32s,
-    begins: np.ndarray[tuple[int], np.dtype[np.bool_]],
-    ends: np.ndarray[tuple[int], np.dtype[np.bool_]],
-) -> Iterator[Batch]:
-    """Yield the spans: begins and ends match within their track and name."""
-    # the matcher closes the latest begin per thread: a dense number per track and name replaces it
-    key, _ = gather.numbered_rows(track, records.name[rows])
-    begun, ending = rows[begins], rows[ends]
+def _spans(records: Records, track: Int32s, key: Int32s, last_ns: Int64s) -> Iterator[Batch]:
+    """Yield the spans: begins and ends match within their key, one for each track and name.
+
+    Args:
+        records: All records of tracks.
+        track: The track of each.
+        key: The key of each, which replaces the thread, per which the matcher closes the latest
+            begin.
+        last_ns: The latest time of each key's track.
+    """
+    begins = records.is_phase("bS")
+    begun, ending = np.flatnonzero(begins), np.flatnonzero(records.is_phase("eF"))
     start_ns = records.time_ns[begun]
     end_ns = start_ns.copy()
     flags = np.full(len(begun), nest.OPEN, np.uint8)
-    last_ns = np.full(len(records.trace.paths), np.iinfo(np.int64).min)
-    np.maximum.at(last_ns, track, records.time_ns[rows])
-    last_of_key = np.empty(int(key.max()) + 1, np.int64)
-    last_of_key[key] = last_ns[track]
     closed = close_spans(
-        Begins(start_ns, end_ns, key[begins], records.name[begun], flags),
+        Begins(start_ns, end_ns, key[begun], records.name[begun], flags),
         np.zeros(len(begun), np.int32),
         Ends(
             records.time_ns[ending],
-            key[ends],
+            key[ending],
             records.name[ending],
-            np.cumsum(begins, dtype=np.int32)[ends],
+            np.cumsum(begins, dtype=np.int32)[ending],
         ),
-        last_ns=last_of_key,
+        last_ns=last_ns,
         # unlike spans of threads, records are sorted by time already
-        backwards=np.zeros(len(last_of_key), np.bool_),
+        backwards=np.zeros(len(last_ns), np.bool_),
         anomalies=records.trace.anomalies,
     )
     if len(begun):
@@ -125,7 +123,7 @@ def _spans(
         yield Spans(
             start_ns=start_ns,
             end_ns=end_ns,
-            thread=track[begins],
+            thread=track[begun],
             name=records.name[begun],
             category=records.category[begun],
             level=np.zeros(len(begun), np.int32),
@@ -137,7 +135,7 @@ def _spans(
 
 def _point_names(records: Records, rows: Rows) -> Int32s:
     """Return the name of each point: its step if it has one, otherwise its event's name."""
-    names = records.name[rows].copy()
+    names = records.name[rows]
     steps = np.flatnonzero(records.is_phase("Tp")[rows])
     if not len(steps):
         return names

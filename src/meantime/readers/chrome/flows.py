@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s
-    from meantime.readers.chrome.records import Records, Rows
+    from meantime.readers.chrome.records import Records
     from meantime.trace import Batch
 
 __all__ = ["read_flows"]
@@ -29,29 +29,26 @@ __all__ = ["read_flows"]
 
 def read_flows(records: Records) -> Iterator[Batch]:
     """Yield the links of both versions."""
-    rows = records.rows("stf")
-    if len(rows):
-        phase = records.phase[rows]
-        key, _ = gather.numbered_rows(records.category[rows], records.name[rows], records.id[rows])
-        leaves, arrives = phase != ord("f"), phase != ord("s")
-        yield from _links(records, rows, key, leaves, arrives)
-    rows = records.rows("XB")
-    if len(rows):
-        leaves = (records.flags[rows] & FLOW_OUT) != 0
-        arrives = (records.flags[rows] & FLOW_IN) != 0
-        yield from _links(records, rows, gather.numbered_rows(records.id[rows])[0], leaves, arrives)
+    steps = records.of("stf")
+    if len(steps.time_ns):
+        key, _ = gather.numbered_rows(steps.category, steps.name, steps.id)
+        yield from _links(steps, key, steps.phase != ord("f"), steps.phase != ord("s"))
+    bound = records.of("XB")
+    if len(bound.time_ns):
+        leaves = (bound.flags & FLOW_OUT) != 0
+        arrives = (bound.flags & FLOW_IN) != 0
+        yield from _links(bound, gather.numbered_rows(bound.id)[0], leaves, arrives)
 
 
 def _links(
     records: Records,
-    rows: Rows,
     key: Int32s,
     leaves: npt.NDArray[np.bool_],
     arrives: npt.NDArray[np.bool_],
 ) -> Iterator[Batch]:
     # stable, so that the rows of a flow stay in order of time
-    grouped = gather.in_rows(key, int(key.max(initial=-1)) + 1)
-    rows, key, leaves, arrives = rows[grouped], key[grouped], leaves[grouped], arrives[grouped]
+    rows = gather.in_rows(key, int(key.max(initial=-1)) + 1)
+    key, leaves, arrives = key[rows], leaves[rows], arrives[rows]
     # the latest departure before each row, without its own; the group's key is compared below
     latest = np.maximum.accumulate(np.where(leaves, np.arange(len(rows)), -1))
     before = np.concatenate([[-1], latest[:-1]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -90,6 +91,18 @@ class Records:
         """Return a mask of the records with one of these phases."""
         return _is_phase(self.phase, letters)
 
+    def of(self, letters: str) -> Records:
+        """Return the records with one of these phases: these themselves if all have one."""
+        chosen = self.is_phase(letters)
+        if chosen.all():
+            return self
+        other = copy.copy(self)
+        for name, column in vars(self).items():
+            if isinstance(column, np.ndarray):
+                setattr(other, name, column[chosen])
+        other.arguments = Arguments(self.arguments.offset[chosen], self.arguments.length[chosen])
+        return other
+
     def name_of(self, row: int) -> str:
         """Return a record's name."""
         name: str = self.trace.values[self.name[row]]
@@ -164,6 +177,9 @@ class RecordRows:
 
 
 def _is_phase(phase: npt.NDArray[np.uint8], letters: str) -> npt.NDArray[np.bool_]:
+    text = phase.tobytes()
+    if not any(letter in text for letter in letters.encode()):
+        return np.zeros(len(phase), np.bool_)
     is_one = np.zeros(256, np.bool_)
     is_one[np.frombuffer(letters.encode(), np.uint8)] = True
     return is_one[phase]
