@@ -394,7 +394,9 @@ cdef class AttributeTree:
         cdef int32_t[::1] found = found_array
         if other.count - first > INT32_MAX - 1 - self.count:
             raise OverflowError("a history has at most 2^31 - 2 attributes")
-        if before:
+        # All that is here may be from the other tree, where names below one are different: then
+        # nothing is looked up, and hashing waits until something is.
+        if before > first:
             self.hash_all()
         self.reserve(
             self.count + found.shape[0],
@@ -406,10 +408,9 @@ cdef class AttributeTree:
                 parent = known[parent] if parent < first else found[parent - first]
             begin = other.offsets[first + row]
             size = other.offsets[first + row + 1] - begin
-            # Below a new one there is nothing yet, and names there are different in the other tree:
-            # these are hashed only when something is looked up.
             quark = -1
-            if before and parent < before:
+            # Below a new one there is nothing else either.
+            if before > first and parent < before:
                 quark = self.lookup(parent, other.text + begin, size)
             if quark < 0:
                 quark = <int32_t>self.count
