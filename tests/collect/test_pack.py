@@ -51,7 +51,7 @@ def everything(trace: Trace) -> list[Any]:
     stacks = trace.stacks
     return [
         batches,
-        trace.paths,
+        [*trace.paths],
         trace.values,
         trace.tags,
         trace.names,
