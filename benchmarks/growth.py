@@ -196,10 +196,10 @@ def _searches(history: History) -> Questions:
 
 def _value(history: History) -> str | int:
     """Return a value that is frequent."""
-    middle_ns = (history.start_ns + history.end_ns) // 2
-    value = history.state(0, middle_ns).value
-    assert isinstance(value, str | int)
-    return value
+    found = history.following("*", history.start_ns)
+    assert found is not None
+    assert isinstance(found.value, str | int)
+    return found.value
 
 
 def _spread_ns(history: History) -> Int64s:

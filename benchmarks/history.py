@@ -61,8 +61,9 @@ def main() -> None:
         else batches(arguments.changes, attributes, arguments.states, zipf=arguments.zipf)
     )
     path = None if arguments.disk is None else arguments.disk / "history.mth"
-    print(measure.header("history"))
+    # first, as measuring the machine takes memory
     _build(changes, names, attributes, path)
+    print(measure.header("history"))
     _single(None)
     if path is not None:
         _single(path.with_name("single.mth"))
