@@ -14,12 +14,12 @@ from meantime.clocks import Clock
 from meantime.columns import Coded
 from meantime.history import HistoryBuilder, searching
 from meantime.history.joined import JoinedPart, join_parts
-from meantime.history.matching import wanted
 from meantime.history.store import Store
-from meantime.kernels.matching import count_matching, nearest_matching
+from meantime.history.wanted import wanted_of
 from meantime.kernels.pyramid import build
 from meantime.kernels.search import Segments
 from meantime.kernels.tail import STR
+from meantime.kernels.wanted import count_matching, nearest_matching
 from meantime.testing import history_from_spans
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def run_of(time_ns: Int64s, codes: Int64s) -> Segments:
 
 def check_run(segments: Segments, value: Value | EllipsisType, begins_ns: list[int]) -> None:
     asked, quarks, kinds = (
-        wanted(value, None, NAMES),
+        wanted_of(value, None, NAMES),
         np.zeros(1, np.int32),
         np.array([STR], np.uint8),
     )

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
-    from meantime.history.matching import Wanted
     from meantime.history.segment_source import Measured, SegmentSource
+    from meantime.history.wanted import Wanted
     from meantime.kernels.shares import Tally
 
 __all__ = ["JoinedSegments", "SegmentsOfPart"]

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s, Int64s
     from meantime.history.damage import DamageLog, LostSegment
-    from meantime.history.matching import Wanted
     from meantime.history.overview import Overview
     from meantime.history.pyramid import Pyramids
     from meantime.history.segment import Segment
     from meantime.history.segment_source import Measured
+    from meantime.history.wanted import Wanted
     from meantime.kernels.shares import Tally
 
 __all__ = ["SealedSegments", "search_all"]
@@ -344,10 +344,10 @@ class SealedSegments:
         counts: Int64s,
     ) -> None:
         """Write how many intervals of each attribute overlap a range and are wanted."""
-        from meantime.kernels import matching  # noqa: PLC0415 - for few questions
+        from meantime.kernels import wanted as kernel  # noqa: PLC0415 - for few questions
 
         self.load(quarks, start_ns, end_ns)
-        matching.count_matching(self.searched, quarks, start_ns, end_ns, kinds, *wanted, counts)
+        kernel.count_matching(self.searched, quarks, start_ns, end_ns, kinds, *wanted, counts)
 
     def nearest_matching(  # noqa: PLR0917 - as the kernel's
         self,
@@ -359,10 +359,10 @@ class SealedSegments:
         backwards: bool,  # noqa: FBT001 - as the kernel's
     ) -> tuple[int, int] | None:
         """Return the first wanted interval that begins in a range, or the last."""
-        from meantime.kernels import matching  # noqa: PLC0415 - for few questions
+        from meantime.kernels import wanted as kernel  # noqa: PLC0415 - for few questions
 
         self.load(quarks, start_ns, end_ns)
-        return matching.nearest_matching(
+        return kernel.nearest_matching(
             self.searched, quarks, start_ns, end_ns, kinds, *wanted, backwards
         )
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.history.matching import wanted
-from meantime.kernels.matching import EQUAL, NEVER
+from meantime.history.wanted import wanted_of
 from meantime.kernels.tail import INT
+from meantime.kernels.wanted import EQUAL, NEVER
 
 if TYPE_CHECKING:
     from types import EllipsisType
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s, Value
-    from meantime.history.matching import Wanted
     from meantime.history.results import Interval
     from meantime.history.snapshot import Snapshot
+    from meantime.history.wanted import Wanted
 
 __all__ = ["counts", "nearest"]
 
@@ -43,7 +43,7 @@ def nearest(
     """Return the first matching interval that begins after a time, or the last before it."""
     snapshot.check_time(time_ns)
     segments = snapshot.segments
-    asked = wanted(value, tag, snapshot.strings)
+    asked = wanted_of(value, tag, snapshot.strings)
     # the window [low, high) has the beginnings to be searched next
     low, high = (segments.start_ns, time_ns) if backwards else (time_ns + 1, segments.end_ns)
     if low >= high or not len(quarks):
@@ -79,7 +79,7 @@ def counts(
     tag: int | None,
 ) -> Int64s:
     """Return how many matching intervals of each attribute overlap a range."""
-    asked = wanted(value, tag, snapshot.strings)
+    asked = wanted_of(value, tag, snapshot.strings)
     total = np.zeros(len(quarks), np.int64)
     rows = np.flatnonzero(_possible(snapshot, quarks, range_ns, asked))
     if len(rows):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s, Int64s
     from meantime.history.extremes import Extremes
-    from meantime.history.matching import Wanted
+    from meantime.history.wanted import Wanted
     from meantime.kernels.shares import Tally
 
 __all__ = ["Measured", "SegmentSource", "StateSource", "cut_groups", "nearer"]

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from meantime.attributes import Attributes
     from meantime.columns import Int32s, Int64s
     from meantime.history.extremes import Extremes
-    from meantime.history.matching import Wanted
     from meantime.history.segment_source import Measured, SegmentSource
     from meantime.history.snapshot import Snapshot
     from meantime.history.spans import SpanTable
+    from meantime.history.wanted import Wanted
     from meantime.kernels.shares import Tally
 
 __all__ = ["SpanAttributes", "are_in_threads", "with_span_attributes"]

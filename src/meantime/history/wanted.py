@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from meantime.history.values import KIND_NAMES, Strings, word_of
-from meantime.kernels.matching import EQUAL, NEVER, NONE, SOME
 from meantime.kernels.tail import FLOAT, INT, STR
+from meantime.kernels.wanted import EQUAL, NEVER, NONE, SOME
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s, Int64s, Value
 
-__all__ = ["Wanted", "wanted"]
+__all__ = ["Wanted", "wanted_of"]
 
 
 class Wanted(NamedTuple):
@@ -64,7 +64,7 @@ class Wanted(NamedTuple):
         return np.equal(codes, -1 if mode == NONE else self.words[STR])
 
 
-def wanted(value: Value | EllipsisType, tag: int | None, strings: Sequence[str]) -> Wanted:
+def wanted_of(value: Value | EllipsisType, tag: int | None, strings: Sequence[str]) -> Wanted:
     """Return what intervals are to have that have a value, or any, and a tag, or any or none."""
     modes, words = np.full(len(KIND_NAMES), NEVER, np.uint8), np.zeros(len(KIND_NAMES), np.int64)
     if isinstance(value, EllipsisType):
