@@ -44,7 +44,7 @@ cdef struct Target:
     # these bits of a payload are these
     uint64_t mask
     uint64_t bits
-    # what to subtract from a row to have that of its number, and the number; NULL for codes
+    # the number of each row, and which one it is; NULL where codes say what a state is
     const int64_t* numbers
     int64_t word
 
