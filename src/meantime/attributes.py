@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s, Texts
+    from meantime.columns import Int32s, Int64s, TextTable
 
     UInt64s: TypeAlias = npt.NDArray[np.uint64]
 
@@ -243,7 +243,7 @@ class Attributes:
                 pass  # of a name that `add` replaces or rejects; what was added stays
         return np.array([self.add(path) for path in paths], np.int32)
 
-    def add_columns(self, texts: Texts, levels: tuple[str | Int32s, ...]) -> Int32s:
+    def add_columns(self, texts: TextTable, levels: tuple[str | Int32s, ...]) -> Int32s:
         """Return the quark of each row's path, whose names are in columns, creating those missing.
 
         Args:
@@ -541,7 +541,7 @@ class PathTable(Sequence[Path]):
         """Return the codes of many paths, faster than one by one; see `code`."""
         return self._codes.codes_of(self.attributes.add_paths([*paths]))
 
-    def codes_in_columns(self, texts: Texts, levels: tuple[str | Int32s, ...]) -> Int32s:
+    def codes_in_columns(self, texts: TextTable, levels: tuple[str | Int32s, ...]) -> Int32s:
         """Return the codes of paths in columns; see `Attributes.add_columns`."""
         return self._codes.codes_of(self.attributes.add_columns(texts, levels))
 

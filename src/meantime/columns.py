@@ -21,7 +21,7 @@ __all__ = [
     "Int64s",
     "Interner",
     "Mixed",
-    "Texts",
+    "TextTable",
     "Value",
     "Values",
     "add_codes",
@@ -176,10 +176,10 @@ class Coded:
         return f"Coded({len(self.codes):,} rows of {len(self.names):,} strings)"
 
 
-class Texts(Sequence[str]):
+class TextTable(Sequence[str]):
     """Strings by code, as UTF-8 in one text: a million of them need no Python objects.
 
-    >>> texts = Texts(["on", "off"])
+    >>> texts = TextTable(["on", "off"])
     >>> texts.extend(["idle"])
     >>> texts[2], len(texts)
     ('idle', 3)
@@ -205,9 +205,9 @@ class Texts(Sequence[str]):
             return [self[code] for code in codes]
         return self._text[self._offsets[codes] : self._offsets[codes + 1]].decode()
 
-    def copy(self) -> Texts:
+    def copy(self) -> TextTable:
         """Return the same strings, to which others can be appended."""
-        other = Texts()
+        other = TextTable()
         other._text, other._offsets = self._text[:], self._offsets[:]
         return other
 
@@ -231,7 +231,7 @@ class Texts(Sequence[str]):
     def lengths(self) -> Int64s:
         """Return how many bytes each string has.
 
-        >>> Texts(["on", ""]).lengths().tolist()
+        >>> TextTable(["on", ""]).lengths().tolist()
         [2, 0]
         """
         return np.diff(self.columns()[1])
@@ -239,7 +239,7 @@ class Texts(Sequence[str]):
     def beginning_with(self, character: str) -> npt.NDArray[np.bool_]:
         """Return which strings begin with a character of ASCII.
 
-        >>> Texts(["{1}", "", "{"]).beginning_with("{").tolist()
+        >>> TextTable(["{1}", "", "{"]).beginning_with("{").tolist()
         [True, False, True]
         """
         text, offsets = self.columns()
@@ -247,7 +247,7 @@ class Texts(Sequence[str]):
         return is_there & (np.diff(offsets) > 0)
 
     def __repr__(self) -> str:
-        return f"Texts({len(self):,})"
+        return f"TextTable({len(self):,})"
 
 
 class Mixed:

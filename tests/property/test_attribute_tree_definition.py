@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meantime.attributes import ANY, ANY_DEPTH, UP, Attributes, Path, PathTable
-from meantime.columns import Texts
+from meantime.columns import TextTable
 from meantime.errors import HistoryClosedError, QuarkError
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def test_paths_in_columns_are_added_as_one_by_one(
     # the last level is a column always
     levels = [name if name is not None else codes[i] for i, name in enumerate(shared[:-1])]
 
-    quarks = attributes.add_columns(Texts(found), (*levels, codes[3]))
+    quarks = attributes.add_columns(TextTable(found), (*levels, codes[3]))
 
     whole = [
         (
@@ -176,7 +176,7 @@ def test_paths_in_columns_are_added_as_one_by_one(
 
 
 def test_columns_that_are_not_of_the_texts_are_rejected() -> None:
-    texts, codes = Texts(["a", ""]), np.array([0, 1], np.int32)
+    texts, codes = TextTable(["a", ""]), np.array([0, 1], np.int32)
     for levels in ((codes, codes[:1]), (codes + 1,), (codes - 1,)):
         with pytest.raises(IndexError):
             Attributes().add_columns(texts, levels)

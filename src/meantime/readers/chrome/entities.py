@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.attribute_paths import PROCESSES, THREADS, process_path, thread_path
-from meantime.columns import Texts
+from meantime.columns import TextTable
 from meantime.kernels import gather
 from meantime.readers.chrome.text import decode
 
@@ -31,7 +31,7 @@ class Entities:
     """
 
     def __init__(self, trace: Trace) -> None:
-        self.ids = Texts()
+        self.ids = TextTable()
         self.pid: Int32s = np.empty(0, np.int32)
         self.tid: Int32s = np.empty(0, np.int32)
         self.undecodable = 0
