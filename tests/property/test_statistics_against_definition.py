@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from meantime import HistoryBuilder
 from meantime.query.state_durations import PERCENTS, StateDurations
-from meantime.query.statistics import state_statistics
+from meantime.query.statistics import state_statistics, state_totals
 from meantime.testing import history_from_picture
 
 ROWS = st.lists(st.text("abc.", min_size=12, max_size=12), min_size=1, max_size=4)
@@ -91,6 +91,31 @@ def test_kinds_are_apart_and_a_short_lived_entity_exists_while_it_has_a_state(
     assert [row.kind for row in found.rows] == sorted(row.kind for row in found.rows)
     loops = "".join(row[start_ns:end_ns] for row in rows).replace(".", "")
     assert {row.key: row.total_ns for row in found.rows if row.kind == "Loops"} == Counter(loops)
+    whole = state_statistics(builder.history).rows
+    assert state_totals(builder.history) == {
+        (row.kind, row.key): (row.total_ns, row.share) for row in whole
+    }
+
+
+@given(
+    rows=st.lists(st.text("abc.", min_size=6, max_size=6), min_size=1, max_size=4),
+    unit_ns=st.sampled_from([1, 2**40, 2**60]),
+    kind=st.sampled_from([str, int, float]),
+)
+def test_totals_of_any_length_and_of_numbers_are_those_of_the_statistics(
+    rows: list[str], unit_ns: int, kind: type
+) -> None:
+    builder = HistoryBuilder(start_ns=-3 * unit_ns)
+    for number, row in enumerate(rows):
+        quark = builder.quark(str(number))
+        for place, letter in enumerate(row):
+            value = None if letter == "." else letter if kind is str else kind(ord(letter))
+            builder.modify((place - 3) * unit_ns, quark, value)
+    history = builder.close(3 * unit_ns)
+
+    assert state_totals(history) == {
+        (row.kind, row.key): (row.total_ns, row.share) for row in state_statistics(history).rows
+    }
 
 
 LENGTHS = st.integers(0, 50).flatmap(lambda bits: st.integers(1, 2**bits))

@@ -8,7 +8,7 @@ import numpy as np
 
 from meantime.attribute_paths import PROCESSES
 from meantime.history.span_attributes import are_in_threads
-from meantime.query.statistics import state_quarks, state_statistics
+from meantime.query.statistics import state_quarks, state_totals
 from meantime.query.threads import threads_of
 
 if TYPE_CHECKING:
@@ -41,9 +41,8 @@ def summary(
     """
     # no number is of them
     history = history.without_derived()
-    statistics = state_statistics(history)
-    spent = {(row.kind, row.key): row for row in statistics.rows}
     lanes = [lane.declaration for lane in history.lanes]
+    totals = state_totals(history) if any(lane.states for lane in lanes) else {}
     spans = spans or len(history.spans()) > 0 or len(history.samples()) > 0
     return {
         "title": history.title,
@@ -62,14 +61,14 @@ def summary(
                 "name": state.name,
                 "value": state.value,
                 "color": state.color,
-                "total_ns": row.total_ns if row else 0,
-                "share": row.share if row else 0.0,
+                "total_ns": total_ns,
+                "share": share,
             }
             # threads with and without a process are one kind, in two lanes
             for kind, state in dict.fromkeys(
                 (lane.name, state) for lane in lanes for state in lane.states
             )
-            for row in [spent.get((kind, state.name))]
+            for total_ns, share in [totals.get((kind, state.name), (0, 0.0))]
         ],
         "tags": len(history.tags),
         "events": len(history.points()) + len(history.flows()),
