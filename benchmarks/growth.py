@@ -59,8 +59,10 @@ def main() -> None:
         return
     if arguments.disk is None:
         parser.error("--disk says where the histories are kept")
-    print(measure.header("growth"))
     sizes = [10**power for power in range(6, 12) if 10**power <= arguments.most]
+    if not sizes:
+        parser.error("--most is at least 1000000")
+    print(measure.header("growth"))
     costs: dict[str, list[float]] = {}
     for changes in sizes:
         path = arguments.disk / "growth.mth"
@@ -216,7 +218,7 @@ def _aligned(history: History, lanes: Int32s) -> tuple[Int32s, int, int, int]:
 
 def _limits(history: History, lanes: int, shares: int) -> Questions:
     """Return what reads and writes as much memory as answers do, and nothing else."""
-    changes = history.count_about("*")
+    changes = history.estimate_count("*")
     # A line of sums, and one and a half of rows, in ascending order: 5 bytes a change.
     lines = np.ones((max(1, changes * 5 // 64), 8), np.int64)
     edges = np.sort(np.random.default_rng(1).integers(0, len(lines), lanes * 2_000 * 5 // 2))
