@@ -255,7 +255,7 @@ def are_states(value: Pairs) -> bool:
 
 
 @dataclass
-class Told:
+class Outcome:
     """All that a trace holds, with names instead of codes."""
 
     changes: list[tuple[Any, ...]] = field(default_factory=list)
@@ -270,7 +270,7 @@ class Told:
     refused: tuple[int | None, str] | None = None
 
 
-def payloads(text: str, told: Counter[str]) -> Iterator[tuple[int, Any]]:
+def payloads(text: str, outcome: Counter[str]) -> Iterator[tuple[int, Any]]:
     """The values in a text with where they begin; a `BadError` instead of broken JSON."""
     at = 1 if text.startswith("\ufeff") else 0
     while True:
@@ -283,7 +283,7 @@ def payloads(text: str, told: Counter[str]) -> Iterator[tuple[int, Any]]:
             yield at, json.loads(text[at:end], object_pairs_hook=Pairs)
             at = end
         except CutError:
-            told["truncated"] += 1
+            outcome["truncated"] += 1
             return
         except BadError as error:
             yield at, error
@@ -291,7 +291,7 @@ def payloads(text: str, told: Counter[str]) -> Iterator[tuple[int, Any]]:
             pattern = re.compile(inside if text[at] in "{[" else r"[{\[]")
             match = pattern.search(text, at + 1)
             begin, at = at, match.end() - 1 if match else len(text)
-            told["skipped_bytes"] += len(text[begin:at].encode(errors="surrogateescape"))
+            outcome["skipped_bytes"] += len(text[begin:at].encode(errors="surrogateescape"))
 
 
 class Definition:
@@ -301,35 +301,35 @@ class Definition:
         self, text: str, *, lenient: bool, until_ns: int, keep: Callable[[str], bool]
     ) -> None:
         self.text, self.lenient, self.until_ns, self.keep = text, lenient, until_ns, keep
-        self.told = Told()
+        self.outcome = Outcome()
         self.anomalies: Counter[str] = Counter()
         self.metadata: dict[str, Any] = {}
         self.prior: dict[str, int] = {}
         self.tag_ids: dict[tuple[int, str], int] = {}
 
-    def read(self) -> Told:
+    def read(self) -> Outcome:
         """Read twice, as states may be used before they are defined."""
         states = self._find_states()
-        if self.told.refused is None:
+        if self.outcome.refused is None:
             self._run(states)
-        if self.told.refused is None and not {"states", "start"} <= self.metadata.keys():
-            self.told.refused = None, "missing"
-        if self.told.last_ns is not None:
-            late = [point for point in self.told.points if point[0] >= self.told.last_ns]
+        if self.outcome.refused is None and not {"states", "start"} <= self.metadata.keys():
+            self.outcome.refused = None, "missing"
+        if self.outcome.last_ns is not None:
+            late = [point for point in self.outcome.points if point[0] >= self.outcome.last_ns]
             self.anomalies["event_after_end"] += len(late)
-            beyond = [time_ns for time_ns in self.prior.values() if time_ns > self.told.last_ns]
+            beyond = [time_ns for time_ns in self.prior.values() if time_ns > self.outcome.last_ns]
             self.anomalies["state_after_end"] += len(beyond)
-        self.told.anomalies = dict(self.anomalies)
-        return self.told
+        self.outcome.anomalies = dict(self.anomalies)
+        return self.outcome
 
     def _find_states(self) -> dict[str, int] | None:
         ahead = Definition(self.text, lenient=self.lenient, until_ns=self.until_ns, keep=self.keep)
         ahead._run(None)
         if "states" not in ahead.metadata:
-            self.told.refused = ahead.told.refused or (None, "missing")
+            self.outcome.refused = ahead.outcome.refused or (None, "missing")
             return None
         states = ahead.metadata["states"]
-        self.told.states = sorted(states, key=lambda name: int(states[name]["value"]))
+        self.outcome.states = sorted(states, key=lambda name: int(states[name]["value"]))
         return {name: said["value"] for name, said in states.items()}
 
     def _run(self, states: dict[str, int] | None) -> None:
@@ -340,7 +340,7 @@ class Definition:
                 self._take(record, states)
             except BadError as error:
                 if not self.lenient:
-                    self.told.refused = 1 + self.text.count("\n", 0, at), error.args[0]
+                    self.outcome.refused = 1 + self.text.count("\n", 0, at), error.args[0]
                     return
                 self.anomalies["bad_record"] += 1
             if states is None and "states" in self.metadata:
@@ -355,9 +355,9 @@ class Definition:
                 self._take_event(fields)
             case "description":
                 if self._has(fields["entity"]):
-                    self.told.descriptions[fields["entity"]] = fields["description"]
+                    self.outcome.descriptions[fields["entity"]] = fields["description"]
             case "definition":
-                self.told.tags[self._tag(fields["state"], fields["tag"])] = fields
+                self.outcome.tags[self._tag(fields["state"], fields["tag"])] = fields
                 if {"time", "entity"} <= fields.keys():
                     self.anomalies["definition_with_time"] += 1
             case "metadata":
@@ -365,7 +365,7 @@ class Definition:
                 return
             case _:
                 raise BadError("record")
-        self.told.records += 1
+        self.outcome.records += 1
 
     def _take_datum(self, datum: dict[str, Any], states: dict[str, int] | None) -> None:
         time, entity, state = time_of(datum["time"]), datum["entity"], datum["state"]
@@ -373,7 +373,7 @@ class Definition:
         if time > MAX_NS:
             raise BadError("time")
         if time > self.until_ns or not self.keep(entity):
-            self.told.last_ns = time
+            self.outcome.last_ns = time
             return
         if states is not None:
             state = states.get(state, -1) if isinstance(state, str) else state
@@ -382,13 +382,13 @@ class Definition:
         if time < self.prior.get(entity, 0):
             raise BadError("order")
         self._has(entity)
-        self.prior[entity] = self.told.last_ns = time
+        self.prior[entity] = self.outcome.last_ns = time
         tag = datum.get("tag")
         if states is not None:
             if tag is not None:
                 self._tag(state, tag)
             value = datum.get("value")
-            self.told.changes.append(
+            self.outcome.changes.append(
                 (time, entity, state, tag, None if value is None else float(value))
             )
 
@@ -398,7 +398,7 @@ class Definition:
             self.anomalies["event_without_time"] += 1
         elif time <= self.until_ns and self._has(said["entity"]):
             target = said.get("target")
-            self.told.points.append(
+            self.outcome.points.append(
                 (
                     time,
                     said["entity"],
@@ -410,14 +410,14 @@ class Definition:
     def _has(self, entity: str) -> bool:
         if not self.keep(entity):
             return False
-        if entity not in self.told.entities:
-            self.told.entities.append(entity)
+        if entity not in self.outcome.entities:
+            self.outcome.entities.append(entity)
         return True
 
     def _tag(self, state: int, tag: str) -> int:
         if (state, tag) not in self.tag_ids:
             self.tag_ids[state, tag] = len(self.tag_ids)
-            self.told.tags.append({"state": state, "tag": tag})
+            self.outcome.tags.append({"state": state, "tag": tag})
         return self.tag_ids[state, tag]
 
 
@@ -436,17 +436,17 @@ def reason_of(error: InputError) -> str:
     return next(sort for sort, text in REASONS.items() if re.match(text, error.reason))
 
 
-def told_by_reader(data: bytes, **options: Any) -> Told:
+def told_by_reader(data: bytes, **options: Any) -> Outcome:
     trace = statemap.read(
         Source("x", io.BytesIO(data), stored_bytes=len(data)),
         ReadOptions(**options),
     )
-    told = Told()
+    outcome = Outcome()
     try:
         batches = list(trace.batches)
     except InputError as error:
-        told.refused = error.line, reason_of(error)
-        return told
+        outcome.refused = error.line, reason_of(error)
+        return outcome
 
     def path(code: int) -> str | None:
         return trace.paths[code][0] if code >= 0 else None
@@ -457,24 +457,24 @@ def told_by_reader(data: bytes, **options: Any) -> Told:
             for i in range(len(batch.time_ns)):
                 tag = trace.tags[batch.tag[i]]["tag"] if batch.tag[i] >= 0 else None
                 value = None if values is None or np.isnan(values[i]) else float(values[i])
-                told.changes.append(
+                outcome.changes.append(
                     (int(batch.time_ns[i]), path(batch.entity[i]), int(batch.state[i]), tag, value)
                 )
         elif isinstance(batch, Points):
-            told.points += [
+            outcome.points += [
                 (int(time), path(entity), trace.values[name], path(target))
                 for time, entity, name, target in zip(
                     batch.time_ns, batch.entity, batch.name, batch.target, strict=True
                 )
             ]
-    told.entities = [path[0] for path in trace.paths]
-    told.tags = trace.tags
-    told.descriptions = {trace.paths[code][0]: text for code, text in trace.descriptions.items()}
-    told.anomalies = {name: trace.anomalies[name] for name in trace.anomalies}
-    told.states = [state.name for state in trace.lanes[0].states]
-    told.last_ns = trace.bounds[1] if trace.bounds else None
-    told.records = trace.records
-    return told
+    outcome.entities = [path[0] for path in trace.paths]
+    outcome.tags = trace.tags
+    outcome.descriptions = {trace.paths[code][0]: text for code, text in trace.descriptions.items()}
+    outcome.anomalies = {name: trace.anomalies[name] for name in trace.anomalies}
+    outcome.states = [state.name for state in trace.lanes[0].states]
+    outcome.last_ns = trace.bounds[1] if trace.bounds else None
+    outcome.records = trace.records
+    return outcome
 
 
 def settled(changes: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -495,7 +495,7 @@ def check(
     block_bytes: int = 1 << 20,
     rows: int = 1 << 10,
     **options: Any,
-) -> Told:
+) -> Outcome:
     """Read with the reader and by definition; both must tell the same."""
     text = data.decode(errors="surrogateescape")
     keep = options.get("keep") or (lambda _: True)
@@ -512,14 +512,14 @@ def check(
         mock.patch.object(reader, "BLOCK_BYTES", block_bytes),
         mock.patch.object(reader, "BATCH_ROWS", rows),
     ):
-        told = told_by_reader(data, **options)
+        outcome = told_by_reader(data, **options)
 
     if expected.refused:
-        assert told.refused == expected.refused
+        assert outcome.refused == expected.refused
     else:
-        told.changes, expected.changes = settled(told.changes), settled(expected.changes)
-        assert told == expected
-    return told
+        outcome.changes, expected.changes = settled(outcome.changes), settled(expected.changes)
+        assert outcome == expected
+    return outcome
 
 
 # Files to try it with
@@ -660,9 +660,9 @@ options = st.fixed_dictionaries(
 @settings(max_examples=150, deadline=None)
 @given(files(), options)
 def test_the_reader_agrees_with_the_definition(data: bytes, how: dict[str, Any]) -> None:
-    told = check(data, **how)
+    outcome = check(data, **how)
 
-    event(told.refused[1] if told.refused else "read")
+    event(outcome.refused[1] if outcome.refused else "read")
 
 
 TELLING_BYTES = b'{}[]",:\\ \n0123456789.eE+-tfn\x00\x1f\x7f\x80\xc0\xe2\xed\xf4\xff'
@@ -694,9 +694,9 @@ def mutated(draw: st.DrawFn) -> bytes:
 def test_the_reader_agrees_on_files_with_a_few_bytes_changed(
     data: bytes, how: dict[str, Any]
 ) -> None:
-    told = check(data, **how)
+    outcome = check(data, **how)
 
-    event(told.refused[1] if told.refused else "read")
+    event(outcome.refused[1] if outcome.refused else "read")
 
 
 rubbish = st.builds(
@@ -725,10 +725,10 @@ SAMPLE = (
 
 def test_the_reader_agrees_on_a_file_cut_at_every_byte() -> None:
     for end in range(len(SAMPLE) + 1):
-        told = check(SAMPLE[:end], block_bytes=[4, 100][end % 2])
+        outcome = check(SAMPLE[:end], block_bytes=[4, 100][end % 2])
 
         if end >= len(METADATA):
-            assert told.refused is None
+            assert outcome.refused is None
 
 
 def test_the_reader_agrees_when_any_byte_is_another() -> None:
@@ -786,9 +786,9 @@ def files_of_like_lines(draw: st.DrawFn) -> bytes:
 @settings(max_examples=300, deadline=None)
 @given(files_of_like_lines(), options)
 def test_the_reader_agrees_on_lines_that_are_alike(data: bytes, how: dict[str, Any]) -> None:
-    told = check(data, **how)
+    outcome = check(data, **how)
 
-    event(told.refused[1] if told.refused else "read")
+    event(outcome.refused[1] if outcome.refused else "read")
 
 
 def test_a_line_may_end_like_the_last_one_only_if_it_begins_like_it() -> None:
@@ -799,9 +799,9 @@ def test_a_line_may_end_like_the_last_one_only_if_it_begins_like_it() -> None:
         for n, (pattern, state) in enumerate([*sequence, (early_tag, 11), (two_tags, 3)])
     ]
 
-    told = check(f"{TWELVE_STATES}\n{''.join(lines)}".encode() + b" " * 300)
+    outcome = check(f"{TWELVE_STATES}\n{''.join(lines)}".encode() + b" " * 300)
 
-    assert told.refused == (8, "record")
+    assert outcome.refused == (8, "record")
 
 
 def test_the_reader_agrees_when_any_byte_differs_from_the_line_before() -> None:
@@ -816,6 +816,6 @@ def test_the_reader_agrees_when_any_byte_differs_from_the_line_before() -> None:
 def test_no_time_like_the_last_one_is_too_large() -> None:
     lines = [line_like(LIKE_LINES[0], 2**63 - 5 + n, "a", n) for n in range(6)]
 
-    told = check(f"{TWELVE_STATES}\n{''.join(lines)}".encode() + b" " * 300)
+    outcome = check(f"{TWELVE_STATES}\n{''.join(lines)}".encode() + b" " * 300)
 
-    assert told.refused == (5 + 1, "time")
+    assert outcome.refused == (5 + 1, "time")
