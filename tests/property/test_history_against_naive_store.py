@@ -240,7 +240,7 @@ def check_searches(
     for quark in quarks:
         some = any(each.value is not None for each in whole[quark])
         assert history.has_values([quark])[0] or not some
-    assert history.count_about(quarks, *range_ns) >= len(quarks)
+    assert history.estimate_count(quarks, *range_ns) >= len(quarks)
     every = [i for q in quarks for i in whole[q]]
     values: list[Any] = [..., None, "a", 1, -2.0, 2**62, "never", 99]
     for value in values:

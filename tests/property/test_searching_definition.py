@@ -13,13 +13,13 @@ import meantime
 from meantime.clocks import Clock
 from meantime.columns import Coded
 from meantime.history import HistoryBuilder, searching
+from meantime.history.interval_filter import interval_filter
 from meantime.history.joined import JoinedPart, join_parts
 from meantime.history.store import Store
-from meantime.history.wanted import wanted_of
+from meantime.kernels.interval_filter import count_matching, nearest_matching
 from meantime.kernels.pyramid import build
 from meantime.kernels.search import Segments
 from meantime.kernels.tail import STR
-from meantime.kernels.wanted import count_matching, nearest_matching
 from meantime.testing import history_from_spans
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def run_of(time_ns: Int64s, codes: Int64s) -> Segments:
 
 def check_run(segments: Segments, value: Value | EllipsisType, begins_ns: list[int]) -> None:
     asked, quarks, kinds = (
-        wanted_of(value, None, NAMES),
+        interval_filter(value, None, NAMES),
         np.zeros(1, np.int32),
         np.array([STR], np.uint8),
     )
@@ -310,7 +310,7 @@ def test_long_runs_in_all_forms_are_searched_as_their_intervals_are(
         if sums:
             monkeypatch.setattr(searching, "_MANY_ROWS", 0)
         for value in (..., None, "never", 2**60 + 1, 2.0**60, 0.1, *different.values()):
-            for tag in (None, tags[1]) if tagged else (None, 99):
+            for tag in (None, tags[1], -1, 2**70) if tagged else (None, 99):
                 check(history, random, every, value, tag)
 
 

@@ -167,7 +167,7 @@ def _findings(facts: dict[str, Any], history: History) -> list[str]:
 
     rows = max(facts["records"], facts.get("spans", 0), facts.get("samples", 0))
     if history.start_ns < history.end_ns:
-        rows = max(rows, history.count_about(state_quarks(history)))
+        rows = max(rows, history.estimate_count(state_quarks(history)))
     if rows > _MOST_SEARCHED:
         return [f"meantime findings {shlex.quote(facts['source'])} searches for what stands out"]
     from meantime.cli.findings import headlines  # noqa: PLC0415 - NumPy is not for --help

@@ -699,7 +699,7 @@ class History:
         asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
         return searching.counts(now, asked, range_ns, value, tag)
 
-    def count_about(
+    def estimate_count(
         self, quarks: Many, start_ns: int | None = None, end_ns: int | None = None
     ) -> int:
         """Return about how many intervals of attributes overlap [start_ns, end_ns).
@@ -707,7 +707,7 @@ class History:
         No interval is read: it is as if changes were spread evenly over the history.
 
         >>> from meantime.testing import history_from_picture
-        >>> history_from_picture("disk0  aab.").count_about("*", end_ns=2)
+        >>> history_from_picture("disk0  aab.").estimate_count("*", end_ns=2)
         2
 
         Raises:
@@ -716,7 +716,7 @@ class History:
         """
         now = self._asked()
         asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
-        return len(asked) + now.rows_about(asked, range_ns)
+        return len(asked) + now.estimate_rows(asked, range_ns)
 
     def maximum(self, quark: One, start_ns: int, end_ns: int) -> int | float | None:
         """Return the greatest number an attribute had in [start_ns, end_ns); None if none.

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
+    from meantime.history.interval_filter import IntervalFilter
     from meantime.history.segment_source import Measured, SegmentSource
-    from meantime.history.wanted import Wanted
     from meantime.kernels.shares import Tally
 
 __all__ = ["JoinedSegments", "SegmentsOfPart"]
@@ -279,17 +279,17 @@ class JoinedSegments:
         kinds: npt.NDArray[np.uint8],
         start_ns: int,
         end_ns: int,
-        wanted: Wanted,
+        criteria: IntervalFilter,
         counts: Int64s,
     ) -> None:
-        """Write how many intervals of each attribute overlap a range and are wanted."""
+        """Write how many intervals of each attribute overlap a range and are criteria."""
         for rows, part, own in self._runs(quarks):
             part.source.count_matching(
                 own,
                 kinds[rows],
                 start_ns - part.offset_ns,
                 end_ns - part.offset_ns,
-                wanted.translated(part.codes, part.tags),
+                criteria.translated(part.codes, part.tags),
                 counts[rows],
             )
 
@@ -299,10 +299,10 @@ class JoinedSegments:
         kinds: npt.NDArray[np.uint8],
         start_ns: int,
         end_ns: int,
-        wanted: Wanted,
+        criteria: IntervalFilter,
         backwards: bool,  # noqa: FBT001 - as the segments' own
     ) -> tuple[int, int] | None:
-        """Return the first wanted interval that begins in a range, or the last."""
+        """Return the first matching interval that begins in a range, or the last."""
         nearest = None
         for rows, part, own in self._runs(quarks):
             found = part.source.nearest_matching(
@@ -310,7 +310,7 @@ class JoinedSegments:
                 kinds[rows],
                 start_ns - part.offset_ns,
                 end_ns - part.offset_ns,
-                wanted.translated(part.codes, part.tags),
+                criteria.translated(part.codes, part.tags),
                 backwards,
             )
             if found is not None:

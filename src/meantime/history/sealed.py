@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s, Int64s
     from meantime.history.damage import DamageLog, LostSegment
+    from meantime.history.interval_filter import IntervalFilter
     from meantime.history.overview import Overview
     from meantime.history.pyramid import Pyramids
     from meantime.history.segment import Segment
     from meantime.history.segment_source import Measured
-    from meantime.history.wanted import Wanted
     from meantime.kernels.shares import Tally
 
 __all__ = ["SealedSegments", "search_all"]
@@ -340,14 +340,14 @@ class SealedSegments:
         kinds: npt.NDArray[np.uint8],
         start_ns: int,
         end_ns: int,
-        wanted: Wanted,
+        criteria: IntervalFilter,
         counts: Int64s,
     ) -> None:
-        """Write how many intervals of each attribute overlap a range and are wanted."""
-        from meantime.kernels import wanted as kernel  # noqa: PLC0415 - for few questions
+        """Write how many intervals of each attribute overlap a range and are criteria."""
+        from meantime.kernels import interval_filter as kernel  # noqa: PLC0415 - for few questions
 
         self.load(quarks, start_ns, end_ns)
-        kernel.count_matching(self.searched, quarks, start_ns, end_ns, kinds, *wanted, counts)
+        kernel.count_matching(self.searched, quarks, start_ns, end_ns, kinds, *criteria, counts)
 
     def nearest_matching(  # noqa: PLR0917 - as the kernel's
         self,
@@ -355,15 +355,15 @@ class SealedSegments:
         kinds: npt.NDArray[np.uint8],
         start_ns: int,
         end_ns: int,
-        wanted: Wanted,
+        criteria: IntervalFilter,
         backwards: bool,  # noqa: FBT001 - as the kernel's
     ) -> tuple[int, int] | None:
-        """Return the first wanted interval that begins in a range, or the last."""
-        from meantime.kernels import wanted as kernel  # noqa: PLC0415 - for few questions
+        """Return the first matching interval that begins in a range, or the last."""
+        from meantime.kernels import interval_filter as kernel  # noqa: PLC0415 - for few questions
 
         self.load(quarks, start_ns, end_ns)
         return kernel.nearest_matching(
-            self.searched, quarks, start_ns, end_ns, kinds, *wanted, backwards
+            self.searched, quarks, start_ns, end_ns, kinds, *criteria, backwards
         )
 
     def bounds(  # noqa: PLR0917 - as the kernel's

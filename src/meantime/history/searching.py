@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.history.wanted import wanted_of
+from meantime.history.interval_filter import interval_filter
+from meantime.kernels.interval_filter import EQUAL, NEVER
 from meantime.kernels.tail import INT
-from meantime.kernels.wanted import EQUAL, NEVER
 
 if TYPE_CHECKING:
     from types import EllipsisType
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s, Value
+    from meantime.history.interval_filter import IntervalFilter
     from meantime.history.results import Interval
     from meantime.history.snapshot import Snapshot
-    from meantime.history.wanted import Wanted
 
 __all__ = ["counts", "nearest"]
 
@@ -43,17 +43,17 @@ def nearest(
     """Return the first matching interval that begins after a time, or the last before it."""
     snapshot.check_time(time_ns)
     segments = snapshot.segments
-    asked = wanted_of(value, tag, snapshot.strings)
+    criteria = interval_filter(value, tag, snapshot.strings)
     # the window [low, high) has the beginnings to be searched next
     low, high = (segments.start_ns, time_ns) if backwards else (time_ns + 1, segments.end_ns)
     if low >= high or not len(quarks):
         return None
     snapshot.check_known(quarks, low)
-    quarks = quarks[_possible(snapshot, quarks, (low, high), asked)]
+    quarks = quarks[_possible(snapshot, quarks, (low, high), criteria)]
     if not len(quarks):
         return None
     kinds = snapshot.kinds[quarks]
-    rows, span_ns = snapshot.rows_about(quarks, (low, high)), high - low
+    rows, span_ns = snapshot.estimate_rows(quarks, (low, high)), high - low
     # a window takes some time for each attribute
     first_rows = max(_FIRST_ROWS, len(quarks))
     width = max(1, span_ns * first_rows // max(rows, first_rows))
@@ -62,7 +62,7 @@ def nearest(
         window_rows = rows * (window[1] - window[0]) // span_ns
         if window_rows > _MANY_ROWS:
             segments.expect_rows(window_rows, quarks)
-        found = segments.nearest_matching(quarks, kinds, *window, asked, backwards)
+        found = segments.nearest_matching(quarks, kinds, *window, criteria, backwards)
         if found is not None:
             index, begin_ns = found
             return snapshot.gather(quarks[index : index + 1], (begin_ns, begin_ns + 1))[0]
@@ -79,29 +79,29 @@ def counts(
     tag: int | None,
 ) -> Int64s:
     """Return how many matching intervals of each attribute overlap a range."""
-    asked = wanted_of(value, tag, snapshot.strings)
+    criteria = interval_filter(value, tag, snapshot.strings)
     total = np.zeros(len(quarks), np.int64)
-    rows = np.flatnonzero(_possible(snapshot, quarks, range_ns, asked))
+    rows = np.flatnonzero(_possible(snapshot, quarks, range_ns, criteria))
     if len(rows):
         quarks = quarks[rows]
         found = np.empty(len(rows), np.int64)
-        about = snapshot.rows_about(quarks, range_ns)
+        about = snapshot.estimate_rows(quarks, range_ns)
         if about > _MANY_ROWS:
             snapshot.segments.expect_rows(about, quarks)
-        snapshot.segments.count_matching(quarks, snapshot.kinds[quarks], *range_ns, asked, found)
+        snapshot.segments.count_matching(quarks, snapshot.kinds[quarks], *range_ns, criteria, found)
         total[rows] = found
     return total
 
 
 def _possible(
-    snapshot: Snapshot, quarks: Int32s, range_ns: tuple[int, int], asked: Wanted
+    snapshot: Snapshot, quarks: Int32s, range_ns: tuple[int, int], criteria: IntervalFilter
 ) -> npt.NDArray[np.bool_]:
     """Return for each attribute whether it may have the value, by its type and its limits."""
     kinds = snapshot.kinds[quarks]
-    found: npt.NDArray[np.bool_] = asked.modes[kinds] != NEVER
-    if asked.modes[INT] == EQUAL and (kinds == INT).any():
+    found: npt.NDArray[np.bool_] = criteria.modes[kinds] != NEVER
+    if criteria.modes[INT] == EQUAL and (kinds == INT).any():
         low, high, changes = np.empty((3, len(quarks)), np.int64)
         snapshot.segments.bounds(quarks, *range_ns, low, high, changes)
-        word = asked.words[INT]
+        word = criteria.words[INT]
         found &= (kinds != INT) | ((low <= word) & (word <= high))
     return found

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s, Int64s
     from meantime.history.extremes import Extremes
-    from meantime.history.wanted import Wanted
+    from meantime.history.interval_filter import IntervalFilter
     from meantime.kernels.shares import Tally
 
 __all__ = ["Measured", "SegmentSource", "StateSource", "cut_groups", "nearer"]
@@ -95,7 +95,7 @@ class SegmentSource(StateSource, Protocol):
         """Write the intervals that overlap a range, quark by quark; return how many.
 
         Raises:
-            IndexError: If there are more than there is room for.
+            BufferError: If there are more than there is room for.
         """
 
     def count_matching(  # noqa: PLR0917 - as the kernel's
@@ -104,11 +104,11 @@ class SegmentSource(StateSource, Protocol):
         kinds: npt.NDArray[np.uint8],
         start_ns: int,
         end_ns: int,
-        wanted: Wanted,
+        criteria: IntervalFilter,
         counts: Int64s,
         /,
     ) -> None:
-        """Write how many intervals of each attribute overlap a range and are wanted.
+        """Write how many intervals of each attribute overlap a range and are criteria.
 
         `kinds` has the types of the attributes' values.
         """
@@ -119,13 +119,15 @@ class SegmentSource(StateSource, Protocol):
         kinds: npt.NDArray[np.uint8],
         start_ns: int,
         end_ns: int,
-        wanted: Wanted,
+        criteria: IntervalFilter,
         backwards: bool,  # noqa: FBT001 - as the kernel's
         /,
     ) -> tuple[int, int] | None:
-        """Return the first wanted interval that begins in a range, or the last; None if none does.
+        """Return the first matching interval that begins in a range, or the last.
 
-        It is the index of the attribute, the first of those that begin at one time, and the time.
+        Returns:
+            The index of the attribute, the first of those that begin at one time, and the time;
+            None if no interval matches.
         """
 
     def bounds(  # noqa: PLR0917 - as the kernel's

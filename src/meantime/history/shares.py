@@ -287,7 +287,7 @@ class Slots(NamedTuple):
         self, snapshot: Snapshot, quarks: Int32s, range_ns: tuple[int, int], bins: int
     ) -> None:
         """Prepare the segments for reading the rows of a range, unless there are few in a bin."""
-        rows = snapshot.changes_about(self.changes, range_ns)
+        rows = snapshot.estimate_changes(self.changes, range_ns)
         if rows > _ROWS_OF_A_BLOCK * len(self.changes) * bins:
             snapshot.segments.expect_rows(rows, quarks)
 

@@ -247,13 +247,13 @@ class Snapshot(Present):
         self.check_known(asked, start_ns)
         return asked, (start_ns, min(end_ns, self.segments.end_ns))
 
-    def rows_about(self, quarks: Int32s, range_ns: tuple[int, int]) -> int:
+    def estimate_rows(self, quarks: Int32s, range_ns: tuple[int, int]) -> int:
         """Return about how many intervals of attributes begin in a range, without reading any."""
         low, high, changes = np.empty((3, len(quarks)), np.int64)
         self.segments.bounds(quarks, *range_ns, low, high, changes)
-        return self.changes_about(changes, range_ns)
+        return self.estimate_changes(changes, range_ns)
 
-    def changes_about(self, changes: Int64s, range_ns: tuple[int, int]) -> int:
+    def estimate_changes(self, changes: Int64s, range_ns: tuple[int, int]) -> int:
         """Return about how many of these changes, which may be of the whole history, are in it."""
         part = (range_ns[1] - range_ns[0]) / (self.segments.end_ns - self.segments.start_ns)
         return int(int(changes.sum()) * part)
@@ -297,7 +297,7 @@ class Snapshot(Present):
             rows = self.segments.gather(
                 quarks, *range_ns, step_ns, quark, start_ns, end_ns, code, word, meta, tag
             )
-        except IndexError:
+        except BufferError:
             # What is known of a segment that was cut meanwhile can have more than were counted.
             return self.gather(quarks, range_ns, resolution_ns=resolution_ns)
         value: Values

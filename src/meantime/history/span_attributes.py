@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from meantime.attributes import Attributes
     from meantime.columns import Int32s, Int64s
     from meantime.history.extremes import Extremes
+    from meantime.history.interval_filter import IntervalFilter
     from meantime.history.segment_source import Measured, SegmentSource
     from meantime.history.snapshot import Snapshot
     from meantime.history.spans import SpanTable
-    from meantime.history.wanted import Wanted
     from meantime.kernels.shares import Tally
 
 __all__ = ["SpanAttributes", "are_in_threads", "with_span_attributes"]
@@ -313,21 +313,21 @@ class SpanAttributes:
         kinds: npt.NDArray[np.uint8],
         start_ns: int,
         end_ns: int,
-        wanted: Wanted,
+        criteria: IntervalFilter,
         counts: Int64s,
     ) -> None:
-        """Write how many intervals of each attribute overlap a range and are wanted."""
+        """Write how many intervals of each attribute overlap a range and are criteria."""
         for first, last, ours in self._runs(quarks):
             run = quarks[first:last]
             if ours:
                 found = np.zeros(last - first, np.int64)
                 for index, _, _, code in self._of_spans(run, start_ns, end_ns):
-                    rows = index[wanted.matches(code)]
+                    rows = index[criteria.matches(code)]
                     found += np.bincount(rows, minlength=last - first)
                 counts[first:last] = found
             else:
                 self._stored.count_matching(
-                    run, kinds[first:last], start_ns, end_ns, wanted, counts[first:last]
+                    run, kinds[first:last], start_ns, end_ns, criteria, counts[first:last]
                 )
 
     def nearest_matching(  # noqa: PLR0917 - as the segments' own
@@ -336,23 +336,23 @@ class SpanAttributes:
         kinds: npt.NDArray[np.uint8],
         start_ns: int,
         end_ns: int,
-        wanted: Wanted,
+        criteria: IntervalFilter,
         backwards: bool,  # noqa: FBT001 - as the segments' own
     ) -> tuple[int, int] | None:
-        """Return the first wanted interval that begins in a range, or the last."""
+        """Return the first matching interval that begins in a range, or the last."""
         nearest = None
         for first, last, ours in self._runs(quarks):
             run, found = quarks[first:last], None
             if ours:
                 for index, begin, _, code in self._of_spans(run, start_ns, end_ns):
-                    rows = np.flatnonzero(wanted.matches(code) & (begin >= start_ns))
+                    rows = np.flatnonzero(criteria.matches(code) & (begin >= start_ns))
                     if len(rows):
                         best = rows[begin[rows].argmax() if backwards else begin[rows].argmin()]
                         row = int(index[best]), int(begin[best])
                         found = nearer(found, row, backwards=backwards)
             else:
                 found = self._stored.nearest_matching(
-                    run, kinds[first:last], start_ns, end_ns, wanted, backwards
+                    run, kinds[first:last], start_ns, end_ns, criteria, backwards
                 )
             if found is not None:
                 nearest = nearer(nearest, (first + found[0], found[1]), backwards=backwards)

@@ -211,12 +211,12 @@ cdef inline Py_ssize_t entry_of(
     return low if low < count and runs[low] == run else -1
 
 
-cdef inline Py_ssize_t first_after_any(
+cdef inline Py_ssize_t first_after_interpolated(
     const Segment* s, Py_ssize_t low, Py_ssize_t high, int64_t time
 ) noexcept nogil:
-    """The same for the rows of a run, of which none was read just before.
+    """The same by interpolation, for the rows of a run that are probably not cached.
 
-    Each row that is read is a cache miss then, so the search begins where the row probably is.
+    Each row that is read is a cache miss then, of which a search by halves takes more.
     """
     cdef uint64_t relative = <uint64_t>time - <uint64_t>s.base_ns
     cdef Py_ssize_t near, step = _NEAR_ROWS

@@ -252,7 +252,7 @@ cdef class Segments:
             if run >= 0:
                 if near != NULL:
                     near[back] = run
-                row = first_after_any(s, s.offsets[run], s.offsets[run + 1], time)
+                row = first_after_interpolated(s, s.offsets[run], s.offsets[run + 1], time)
                 if back == here:
                     cursor.run = run
                     cursor.row = row
@@ -633,7 +633,7 @@ cdef class Segments:
             How many were written.
 
         Raises:
-            IndexError: If there are more: segments were replaced since they were counted.
+            BufferError: If there are more: segments were replaced since they were counted.
         """
         cdef Py_ssize_t i, n = 0, row, last, room = out_quark.shape[0]
         cdef int32_t quark
@@ -731,5 +731,5 @@ cdef class Segments:
                 if full:
                     break
         if full:
-            raise IndexError
+            raise BufferError("more intervals than were counted")
         return n

@@ -495,7 +495,7 @@ def _are_summed(history: History, quarks: Int32s, range_ns: tuple[int, int], pla
     if history.has_sums(quarks, place.start_ns, place.bin_ns, BINS):
         return True
     # a bin costs about as much as some intervals
-    return history.count_about(quarks, *range_ns) > _INTERVALS_OF_A_BIN * len(quarks) * BINS
+    return history.estimate_count(quarks, *range_ns) > _INTERVALS_OF_A_BIN * len(quarks) * BINS
 
 
 def _add_intervals(

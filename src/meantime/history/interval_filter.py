@@ -1,4 +1,4 @@
-"""Which intervals a search is for: those with a value, a tag, or both."""
+"""Filters of intervals by value, by tag, or by both."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from meantime.history.values import KIND_NAMES, Strings, word_of
+from meantime.kernels.interval_filter import EQUAL, NEVER, NONE, SOME
 from meantime.kernels.tail import FLOAT, INT, STR
-from meantime.kernels.wanted import EQUAL, NEVER, NONE, SOME
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s, Int64s, Value
 
-__all__ = ["Wanted", "wanted_of"]
+__all__ = ["IntervalFilter", "interval_filter"]
+
+_LAST_TAG = np.iinfo(np.int32).max
 
 
-class Wanted(NamedTuple):
-    """What intervals are to have.
+class IntervalFilter(NamedTuple):
+    """The value and the tag that intervals must have to match.
 
     Attributes:
         modes: By type of values: NEVER for no interval, SOME for any value, NONE for no state,
@@ -35,7 +37,7 @@ class Wanted(NamedTuple):
     words: Int64s
     tag: int
 
-    def translated(self, codes: Int32s | None, tags: Int32s | None) -> Wanted:
+    def translated(self, codes: Int32s | None, tags: Int32s | None) -> IntervalFilter:
         """Return the same for a history with codes and tags of its own.
 
         Args:
@@ -52,7 +54,7 @@ class Wanted(NamedTuple):
                 tag = int(own[0]) - 1
             else:
                 modes[:] = NEVER
-        return Wanted(modes, words, tag)
+        return IntervalFilter(modes, words, tag)
 
     def matches(self, codes: Int32s) -> npt.NDArray[np.bool_]:
         """Return which strings without tags match; the code of null is -1."""
@@ -64,8 +66,10 @@ class Wanted(NamedTuple):
         return np.equal(codes, -1 if mode == NONE else self.words[STR])
 
 
-def wanted_of(value: Value | EllipsisType, tag: int | None, strings: Sequence[str]) -> Wanted:
-    """Return what intervals are to have that have a value, or any, and a tag, or any or none."""
+def interval_filter(
+    value: Value | EllipsisType, tag: int | None, strings: Sequence[str]
+) -> IntervalFilter:
+    """Return a filter: any value is Ellipsis, no state is None, and any tag is None."""
     modes, words = np.full(len(KIND_NAMES), NEVER, np.uint8), np.zeros(len(KIND_NAMES), np.int64)
     if isinstance(value, EllipsisType):
         modes[:] = SOME
@@ -82,4 +86,7 @@ def wanted_of(value: Value | EllipsisType, tag: int | None, strings: Sequence[st
             modes[FLOAT], words[FLOAT] = EQUAL, word_of(float(word), Strings())[0]
         elif kind == FLOAT and float(value).is_integer() and -(2**63) <= value < 2**63:
             modes[INT], words[INT] = EQUAL, int(value)
-    return Wanted(modes, words, -1 if tag is None else tag)
+    if tag is not None and not 0 <= tag <= _LAST_TAG:
+        # no interval has it
+        modes[:], tag = NEVER, None
+    return IntervalFilter(modes, words, -1 if tag is None else tag)

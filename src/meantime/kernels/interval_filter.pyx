@@ -21,7 +21,7 @@ from meantime.kernels.search cimport (
 NEVER, SOME, NONE, EQUAL = range(4)
 
 cdef enum:
-    # What a value is to be: none is asked for, any but null, null, or equal to a word.
+    # Which values match: none, any but null, null, or one that is equal to a word.
     _NEVER
     _SOME
     _NONE
@@ -35,8 +35,8 @@ cdef enum:
 cdef double _INTEGERS_END = 9223372036854775808.0
 
 
-# What rows of a run have if they match.
-cdef struct Target:
+# How the rows of a run are stored whose states match.
+cdef struct RowFilter:
     const Segment* s
     bint never
     # whether any code but 0 matches
@@ -49,8 +49,9 @@ cdef struct Target:
     int64_t word
 
 
-cdef inline bint has(const State* state, uint8_t mode, int64_t word, int64_t tag) noexcept nogil:
-    """Whether a state is one of those that are wanted."""
+cdef inline bint matches_state(
+    const State* state, uint8_t mode, int64_t word, int64_t tag
+) noexcept nogil:
     cdef bint null = state.meta & 1
     if mode == _NEVER or (tag >= 0 and <int64_t>(state.meta >> 1) != tag + 1):
         return False
@@ -59,26 +60,26 @@ cdef inline bint has(const State* state, uint8_t mode, int64_t word, int64_t tag
     return null == (mode == _NONE)
 
 
-cdef void aim(
-    const Segment* s, Py_ssize_t run, uint8_t mode, int64_t word, int64_t tag, Target* target
+cdef void compile_filter(
+    const Segment* s, Py_ssize_t run, uint8_t mode, int64_t word, int64_t tag, RowFilter* filter
 ) noexcept nogil:
-    """Find what the rows of a run have whose states are those that are wanted."""
+    """Make the filter of the rows of a run."""
     cdef uint64_t tag_bits
     cdef uint8_t form = 0 if s.form == NULL else s.form[run]
     cdef uint64_t field = 0
     cdef double value
-    target.s = s
-    target.never = mode == _NEVER
-    target.some = mode == _SOME
-    target.mask = 0 if target.some else s.code_mask
-    target.bits = 0
-    target.numbers = NULL
-    target.word = word
+    filter.s = s
+    filter.never = mode == _NEVER
+    filter.some = mode == _SOME
+    filter.mask = 0 if filter.some else s.code_mask
+    filter.bits = 0
+    filter.numbers = NULL
+    filter.word = word
     if mode == _EQUAL:
         if form == _STORED:
-            target.some = True
-            target.mask = 0
-            target.numbers = s.numbers + s.origin[run]
+            filter.some = True
+            filter.mask = 0
+            filter.numbers = s.numbers + s.origin[run]
         else:
             if form == 0:
                 field = <uint64_t>word + 1
@@ -87,32 +88,34 @@ cdef void aim(
             else:
                 value = bits_double(word)
                 if not -_INTEGERS_END <= value < _INTEGERS_END:
-                    target.never = True
+                    filter.never = True
                     return
                 field = <uint64_t><int64_t>value - <uint64_t>s.origin[run] + 1
                 if double_bits(<double><int64_t>value) != word:
-                    target.never = True
+                    filter.never = True
             # no code stands for null, and none is longer than the mask
             if field == 0 or field > s.code_mask:
-                target.never = True
-            target.bits = field
+                filter.never = True
+            filter.bits = field
     if tag >= 0:
         tag_bits = (<uint64_t>tag + 1) << s.code_bits
         if tag_bits >> s.code_bits != <uint64_t>tag + 1:
-            target.never = True
+            filter.never = True
         if s.payload == NULL and tag_bits & ~s.payload_mask:
-            target.never = True
-        target.mask |= ~s.code_mask
-        target.bits |= tag_bits
+            filter.never = True
+        filter.mask |= ~s.code_mask
+        filter.bits |= tag_bits
 
 
-cdef inline bint hits(const Target* target, Py_ssize_t row, uint64_t payload) noexcept nogil:
-    if payload & target.mask != target.bits or (target.some and not payload & target.s.code_mask):
+cdef inline bint matches_row(
+    const RowFilter* filter, Py_ssize_t row, uint64_t payload
+) noexcept nogil:
+    if payload & filter.mask != filter.bits or (filter.some and not payload & filter.s.code_mask):
         return False
-    return target.numbers == NULL or target.numbers[row] == target.word
+    return filter.numbers == NULL or filter.numbers[row] == filter.word
 
 
-cdef inline bint lasts(const Segment* s, Py_ssize_t row, Py_ssize_t end) noexcept nogil:
+cdef inline bint has_length(const Segment* s, Py_ssize_t row, Py_ssize_t end) noexcept nogil:
     """Whether the next row of a run that ends there does not replace one at the same time."""
     return row + 1 == end or (
         load_row(s.rows, row, s.width, s.row_mask) >> s.payload_bits
@@ -120,7 +123,7 @@ cdef inline bint lasts(const Segment* s, Py_ssize_t row, Py_ssize_t end) noexcep
     )
 
 
-cdef bint is_absent(const Segment* s, Py_ssize_t run, uint64_t field) noexcept nogil:
+cdef bint pyramid_excludes(const Segment* s, Py_ssize_t run, uint64_t field) noexcept nogil:
     """Whether the pyramid says that no row of a run but the last has this code, and all last."""
     cdef Py_ssize_t i, entry, timed = published_count(&s.timed)
     if not timed:
@@ -134,42 +137,42 @@ cdef bint is_absent(const Segment* s, Py_ssize_t run, uint64_t field) noexcept n
     return True
 
 
-cdef inline Py_ssize_t first_possible(
-    const Target* target, Py_ssize_t run, Py_ssize_t low
+cdef inline Py_ssize_t first_candidate(
+    const RowFilter* filter, Py_ssize_t run, Py_ssize_t low
 ) noexcept nogil:
-    """The first row from one on that may match."""
-    cdef const Segment* s = target.s
-    if target.some or not is_absent(s, run, target.bits & s.code_mask):
+    """The first row from `low` on that can match."""
+    cdef const Segment* s = filter.s
+    if filter.some or not pyramid_excludes(s, run, filter.bits & s.code_mask):
         return low
     return max(low, <Py_ssize_t>s.offsets[run + 1] - 1)
 
 
 cdef int64_t count_rows(
-    const Target* target, Py_ssize_t low, Py_ssize_t high, Py_ssize_t end
+    const RowFilter* filter, Py_ssize_t low, Py_ssize_t high, Py_ssize_t end
 ) noexcept nogil:
     """How many rows in [low, high) match, of a run that ends there."""
-    cdef const Segment* s = target.s
+    cdef const Segment* s = filter.s
     cdef Py_ssize_t row
     cdef int64_t found = 0
     cdef uint64_t packed, following
     if low >= high:
         return 0
-    if s.payload != NULL or target.numbers != NULL:
+    if s.payload != NULL or filter.numbers != NULL:
         for row in range(low, high):
-            found += hits(target, row, row_payload(s, row)) and lasts(s, row, end)
+            found += matches_row(filter, row, row_payload(s, row)) and has_length(s, row, end)
         return found
     # the same without a branch, as whether a row matches cannot be predicted
     packed = load_row(s.rows, low, s.width, s.row_mask)
     for row in range(low, min(high, end - 1)):
         following = load_row(s.rows, row + 1, s.width, s.row_mask)
         found += (
-            <int64_t>((packed & s.payload_mask & target.mask) == target.bits)
-            & <int64_t>((packed & s.code_mask) >= <uint64_t>target.some)
+            <int64_t>((packed & s.payload_mask & filter.mask) == filter.bits)
+            & <int64_t>((packed & s.code_mask) >= <uint64_t>filter.some)
             & <int64_t>(packed >> s.payload_bits != following >> s.payload_bits)
         )
         packed = following
     if high == end:
-        found += hits(target, end - 1, packed & s.payload_mask)
+        found += matches_row(filter, end - 1, packed & s.payload_mask)
     return found
 
 
@@ -184,16 +187,16 @@ def count_matching(
     int64_t tag,
     int64_t[::1] counts,
 ):
-    """Write how many intervals of each quark meet [start_ns, end_ns) and are wanted.
+    """Write how many intervals of each quark overlap [start_ns, end_ns) and match.
 
-    `kinds` has the type of each quark's values; `modes` and `words` are by type: what is wanted of
-    its values, and for EQUAL the word. A tag below 0 is any.
+    `kinds` has the type of each quark's values; `modes` and `words` are by type: which
+    values match, and for EQUAL the word. A tag below 0 is any.
     """
     cdef Py_ssize_t i, k, last, run, near, low, high, end
     cdef uint8_t kind
     cdef State state
     cdef Cursor cursor
-    cdef Target target
+    cdef RowFilter filter
     cdef const Segment* s
     with nogil:
         last = segments.segment_at(end_ns - 1)
@@ -203,7 +206,7 @@ def count_matching(
             if modes[kind] == _NEVER:
                 continue
             segments.locate(quarks[i], start_ns, &state, &cursor)
-            counts[i] = has(&state, modes[kind], words[kind], tag)
+            counts[i] = matches_state(&state, modes[kind], words[kind], tag)
             k = cursor.segment
             near = run = cursor.run
             low = cursor.row
@@ -220,26 +223,26 @@ def count_matching(
                     high = end = s.offsets[run + 1]
                     if k == last:
                         high = first_after(s, low, high, end_ns - 1)
-                    aim(s, run, modes[kind], words[kind], tag, &target)
-                    if not target.never:
-                        low = first_possible(&target, run, low)
-                        if target.some and not target.mask and is_absent(s, run, 0):
+                    compile_filter(s, run, modes[kind], words[kind], tag, &filter)
+                    if not filter.never:
+                        low = first_candidate(&filter, run, low)
+                        if filter.some and not filter.mask and pyramid_excludes(s, run, 0):
                             # all match: numbers beside rows have no durations
                             counts[i] += max(min(high, end - 1) - low, 0)
                             low = max(low, end - 1)
-                        counts[i] += count_rows(&target, low, high, end)
+                        counts[i] += count_rows(&filter, low, high, end)
                 run = -1
                 k += 1
 
 
 cdef Py_ssize_t nearest_row(
-    const Target* target, Py_ssize_t low, Py_ssize_t high, Py_ssize_t end, bint backwards
+    const RowFilter* filter, Py_ssize_t low, Py_ssize_t high, Py_ssize_t end, bint backwards
 ) noexcept nogil:
     """The first row in [low, high) that matches, or the last; -1 if there is none."""
     cdef Py_ssize_t step, row
     for step in range(high - low):
         row = high - 1 - step if backwards else low + step
-        if hits(target, row, row_payload(target.s, row)) and lasts(target.s, row, end):
+        if matches_row(filter, row, row_payload(filter.s, row)) and has_length(filter.s, row, end):
             return row
     return -1
 
@@ -255,7 +258,7 @@ def nearest_matching(
     int64_t tag,
     bint backwards,
 ):
-    """Find the first wanted interval that begins in [start_ns, end_ns), or the last.
+    """Find the first matching interval that begins in [start_ns, end_ns), or the last.
 
     The arguments are those of `count_matching`. Of several at one time, it is that of the first
     quark.
@@ -270,7 +273,7 @@ def nearest_matching(
     cdef uint8_t kind
     cdef State state
     cdef Cursor cursor
-    cdef Target target
+    cdef RowFilter filter
     cdef const Segment* s
     with nogil:
         for i in range(quarks.shape[0]):
@@ -281,7 +284,7 @@ def nearest_matching(
             # No row begins the null that the history begins with.
             if start_ns == segments.start_ns and after_ns < start_ns < before_ns:
                 segments.locate(quark, start_ns, &state, &cursor)
-                if has(&state, modes[kind], words[kind], tag):
+                if matches_state(&state, modes[kind], words[kind], tag):
                     best = i
                     if not backwards:
                         before_ns = start_ns
@@ -302,15 +305,15 @@ def nearest_matching(
                 low, high = s.offsets[run], s.offsets[run + 1]
                 if low == high:
                     continue
-                aim(s, run, modes[kind], words[kind], tag, &target)
-                if target.never:
+                compile_filter(s, run, modes[kind], words[kind], tag, &filter)
+                if filter.never:
                     continue
                 if after_ns >= s.base_ns:
                     low = first_after(s, low, high, after_ns)
                 if k + 1 >= segments._count or before_ns <= segments._segments[k + 1].base_ns:
                     high = first_after(s, low, high, before_ns - 1)
-                low = first_possible(&target, run, low)
-                run = nearest_row(&target, low, high, s.offsets[run + 1], backwards)
+                low = first_candidate(&filter, run, low)
+                run = nearest_row(&filter, low, high, s.offsets[run + 1], backwards)
                 if run < 0:
                     continue
                 best = i
