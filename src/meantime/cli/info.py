@@ -166,8 +166,10 @@ def _findings(facts: dict[str, Any], history: History) -> list[str]:
     from meantime.query.statistics import state_quarks  # noqa: PLC0415 - NumPy is not for --help
 
     rows = max(facts["records"], facts.get("spans", 0), facts.get("samples", 0))
-    if history.start_ns < history.end_ns:
-        rows = max(rows, history.estimate_count(state_quarks(history)))
+    # spans are counted already, and deriving their attributes takes time
+    states = history.without_derived()
+    if rows <= _MOST_SEARCHED and states.start_ns < states.end_ns:
+        rows = states.estimate_count(state_quarks(states))
     if rows > _MOST_SEARCHED:
         return [f"meantime findings {shlex.quote(facts['source'])} searches for what stands out"]
     from meantime.cli.findings import headlines  # noqa: PLC0415 - NumPy is not for --help
