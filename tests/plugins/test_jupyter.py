@@ -101,6 +101,7 @@ def test_a_cell_that_fails_is_shown_too(notebook: _Notebook) -> None:
     assert session.recording_path() is None
 
 
+@pytest.mark.in_child_process
 def test_a_cell_without_tasks_is_reported(
     notebook: _Notebook, capsys: pytest.CaptureFixture[str]
 ) -> None:
