@@ -69,8 +69,8 @@ export class Tour {
     this.session.tree.reveal(lane, box.top, box.height);
   }
 
+  /** Leaves what the last step shows, and is yet to select. */
   private end(): void {
-    this.request?.abort();
     this.step = -1;
     const hadFocus = this.element.contains(document.activeElement);
     this.element.hidden = true;
@@ -132,7 +132,10 @@ export class Tour {
     const { signal } = (this.request = new AbortController());
     void session.source
       .ask("at", { file: file.index, layout: file.table.layout, lane: lane.index, row: step.row, time: step.time_ns, width: 1 }, signal)
-      .then((at) => signal.aborted || session.select(this.thingAt(lane, step.row, at)))
+      .then((at) => {
+        // the user may have selected something else
+        if (!signal.aborted && !session.thing) session.select(this.thingAt(lane, step.row, at));
+      })
       .catch(() => {
         // the place is shown all the same
       });
