@@ -386,7 +386,7 @@ def ranked(column: Int32s | Int64s) -> tuple[Int64s, Int64s]:
     return np.flatnonzero(occurs) + low, (np.cumsum(occurs) - 1)[place]
 
 
-def exact_sum(column: Int64s) -> int:
+def exact_sum(column: npt.NDArray[np.int64 | np.uint64]) -> int:
     """Return the sum of a column exactly, even if it exceeds 64 bits.
 
     >>> exact_sum(np.array([2**62, 2**62, -1]))

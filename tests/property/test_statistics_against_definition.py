@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from fractions import Fraction
 from itertools import chain
+from typing import Literal
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meantime import HistoryBuilder
+from meantime.errors import TimeRangeError
 from meantime.query.state_durations import PERCENTS, StateDurations
 from meantime.query.statistics import state_statistics, state_totals
 from meantime.testing import history_from_picture
@@ -116,6 +119,34 @@ def test_totals_of_any_length_and_of_numbers_are_those_of_the_statistics(
     assert state_totals(history) == {
         (row.kind, row.key): (row.total_ns, row.share) for row in state_statistics(history).rows
     }
+
+
+@pytest.mark.parametrize("by", ["state", "entity"])
+@pytest.mark.parametrize("keep", [None, "exact", "sketch"])
+def test_states_of_a_range_longer_than_a_duration_can_be(
+    by: Literal["state", "entity"], keep: Literal["exact", "sketch"] | None
+) -> None:
+    builder = HistoryBuilder(start_ns=-(2**62))
+    quark = builder.quark("a")
+    for time_ns, value in ((-(2**62), "x"), (0, "y"), (2**62, "x"), (2**62 + 2, "y")):
+        builder.modify(time_ns, quark, value)
+    history = builder.close(2**62 + 2**61)
+    whole_ns = 2**63 + 2**61
+
+    rows = state_statistics(history, by=by, keep=keep).rows
+    assert [(row.key, row.total_ns, row.max_ns, row.share) for row in rows] == [
+        ("y", 2**62 + 2**61 - 2, 2**62, (2**62 + 2**61 - 2) / whole_ns),
+        ("x", 2**62 + 2, 2**62, (2**62 + 2) / whole_ns),
+    ]
+
+    builder = HistoryBuilder(start_ns=-(2**62))
+    builder.modify(-(2**62), builder.quark("a"), "x")
+    history = builder.close(2**62)
+    with pytest.raises(TimeRangeError, match=r"^a state of a lasts from -4611686018427387904 to"):
+        state_statistics(history, by=by, keep=keep)
+    assert state_totals(history) == {("", "x"): (2**63, 1.0)}
+    part = state_statistics(history, by=by, keep=keep, start_ns=-(2**62) + 1)
+    assert [row.total_ns for row in part.rows] == [2**63 - 1]
 
 
 LENGTHS = st.integers(0, 50).flatmap(lambda bits: st.integers(1, 2**bits))

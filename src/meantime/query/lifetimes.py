@@ -39,6 +39,11 @@ class Lifetimes(NamedTuple):
         start = np.clip(self.start_ns, start_ns, end_ns)
         return Lifetimes(start, np.maximum(start, np.clip(self.end_ns, start_ns, end_ns)))
 
+    @property
+    def lasted_ns(self) -> npt.NDArray[np.uint64]:
+        """How long they existed, which may be up to 2^64 ns."""
+        return (self.end_ns - self.start_ns).view(np.uint64)
+
 
 def has_state(batch: Intervals) -> npt.NDArray[np.bool_]:
     """Return which intervals have a state."""

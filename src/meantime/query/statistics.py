@@ -15,16 +15,19 @@ import numpy as np
 
 from meantime.attributes import entity_name
 from meantime.columns import Coded, Interner, distinct, exact_sum, named, ranked
-from meantime.errors import MeantimeError, UsageError
+from meantime.errors import MeantimeError, TimeRangeError, UsageError
 from meantime.kernels import calls
 from meantime.query.duration_sums import DurationsBuilder, DurationSums
-from meantime.query.lifetimes import lifetimes
+from meantime.query.lifetimes import has_state, lifetimes
 from meantime.query.state_durations import PERCENTS, StateDurations
 from meantime.query.threads import choose_rows, host_of
 from meantime.tabular import Tabular
+from meantime.units import MAX_NS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
     # the kind, the state and the entity, which is None for all of them
     _Group: TypeAlias = tuple[str, str, str | None]
+    _Times: TypeAlias = npt.NDArray[np.uint64]
 
 __all__ = [
     "StateStatistics",
@@ -322,7 +326,8 @@ def state_statistics(
 
     Raises:
         MeantimeError: If the pattern matches no entity.
-        TimeRangeError: If the range is empty or starts outside the history.
+        TimeRangeError: If the range is empty or starts outside the history, or if a state lasts
+            2^63 ns or more in it.
     """
     kinds = _kinds(history)
     if pattern is not None:
@@ -369,7 +374,7 @@ def state_totals(history: History) -> dict[tuple[str, str], tuple[int, float]]:
         whole_ns = spent.total()
         if not kind.short_lived:
             lived = lifetimes(history, kind.quarks).within(*range_ns)
-            whole_ns = exact_sum(lived.end_ns - lived.start_ns)
+            whole_ns = exact_sum(lived.lasted_ns)
         found.update({(kind.name, name): (ns, ns / whole_ns) for name, ns in spent.items()})
     return found
 
@@ -439,13 +444,14 @@ def _of_kind(  # noqa: PLR0917 - the arguments of `state_statistics`
     kept = None if keep is None else _Kept(history, name, by, keep, range_ns)
     users = [each for each in (counted, of_entities, kept) if each is not None]
     for batch in batches():
+        if range_ns[1] - range_ns[0] > MAX_NS:
+            _check_lengths(history, batch, range_ns)
         for user in users:
             user.add(batch)
     if kind.short_lived:
-        existed = counted.lived_ns[entities]
+        existed = counted.lived_ns[entities].view(np.uint64)
     else:
-        lived = lifetimes(history, entities).within(*range_ns)
-        existed = lived.end_ns - lived.start_ns
+        existed = lifetimes(history, entities).within(*range_ns).lasted_ns
     if of_entities is not None:
         rows = of_entities.rows(history, name, entities, existed)
     else:
@@ -462,6 +468,20 @@ def _of_kind(  # noqa: PLR0917 - the arguments of `state_statistics`
         {} if kept is None else kept.existed_ns(entities, existed),
         None if kept is None else kept.durations(),
     )
+
+
+def _check_lengths(history: History, batch: Intervals, range_ns: tuple[int, int]) -> None:
+    """Refuse states whose duration has no place in a column."""
+    start_ns = np.maximum(batch.start_ns, range_ns[0])
+    end_ns = np.minimum(batch.end_ns, range_ns[1])
+    too_long = np.flatnonzero(has_state(batch) & ((end_ns - start_ns).view(np.uint64) > MAX_NS))
+    if len(too_long):
+        row = too_long[0]
+        name = entity_name(history.attributes.path(int(batch.quark[row])))
+        raise TimeRangeError(
+            f"a state of {name} lasts from {start_ns[row]} to {end_ns[row]} ns: durations of 2^63"
+            " ns and more cannot be added up; ask for a shorter range"
+        )
 
 
 def _together(
@@ -564,7 +584,7 @@ class _Entities:
         self._parts.append((quarks, [column.names[each] for each in codes.tolist()], figures))
 
     def rows(
-        self, history: History, kind: str, quarks: Int32s, existed_ns: Int64s
+        self, history: History, kind: str, quarks: Int32s, existed_ns: _Times
     ) -> list[StatisticsRow]:
         """Return the rows, most time first."""
         made = []
@@ -626,7 +646,7 @@ class _Kept:
         """Return the durations by kind, state and entity."""
         return self._builder.build(self._keys)
 
-    def existed_ns(self, quarks: Int32s, existed: Int64s) -> dict[tuple[str, str | None], int]:
+    def existed_ns(self, quarks: Int32s, existed: _Times) -> dict[tuple[str, str | None], int]:
         """Return how long the entities existed, or all of them together."""
         if self._by == "state":
             return {(self._kind, None): exact_sum(existed)}
@@ -640,7 +660,7 @@ def _of_states(
     found: StateDurations,
     kind: str,
     batches: Callable[[], Iterable[Intervals]] | None,
-    existed_ns: Int64s,
+    existed_ns: _Times,
 ) -> list[StatisticsRow]:
     """Return a row for each state, most time first; without batches quantiles are 0."""
     all_ns = exact_sum(existed_ns)
