@@ -292,7 +292,29 @@ AT_REST = """
       return Math.max(Math.abs(across), Math.abs(down)) < 1;
     };
 
+    // so are events of scrolling sent
+    const scrolled = new Map();
+    for (const name of ["scrollTop", "scrollLeft"]) {
+      const property = Object.getOwnPropertyDescriptor(Element.prototype, name);
+      Object.defineProperty(Element.prototype, name, {
+        ...property,
+        set(value) {
+          if (!scrolled.has(this)) scrolled.set(this, `${this.scrollTop} ${this.scrollLeft}`);
+          property.set.call(this, value);
+        },
+      });
+    }
+    const waitForScrolling = () => {
+      for (const [element, before] of scrolled) {
+        const { scrollTop, scrollLeft } = element;
+        if (before === `${scrollTop} ${scrollLeft}`) continue;
+        scrolled.set(element, `${scrollTop} ${scrollLeft}`);
+        window.requestAnimationFrame(() => {});
+      }
+    };
+
     window.atRest = () => {
+      waitForScrolling();
       for (const [id, { run }] of [...timers].sort(([, a], [, b]) => a.dueMs - b.dueMs)) {
         if (!timers.has(id)) continue;
         stop(id);

@@ -502,8 +502,8 @@ def test_a_recorded_program_imports_little_for_it(tmp_path: Path) -> None:
 
     extra = set(recorded.stdout.split()) - set(by_itself.stdout.split())
     public = {name for name in extra if not name.startswith(("_", "meantime", "cython"))}
-    # `types` and `gc` are built in or nothing but names
-    assert public == {"atexit", "gc", "sitecustomize", "types"}
+    # `types` and `gc` are built in or nothing but names; some interpreters have a `sitecustomize`
+    assert public | {"sitecustomize"} == {"atexit", "gc", "sitecustomize", "types"}
     assert len(extra) <= 20
 
 
