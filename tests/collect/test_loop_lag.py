@@ -485,6 +485,32 @@ def test_no_thread_is_left_when_the_program_forks(tmp_path: Path) -> None:
     assert "block (forking.py:8)" in [block.code for block in reading.blocks]
 
 
+def test_the_kernel_counts_no_thread_of_the_recorder_where_the_program_forks(
+    tmp_path: Path,
+) -> None:
+    code = """
+import asyncio, os, sys
+import meantime
+
+async def main():
+    counts = []
+    for _ in range(60):
+        # the watcher is there again
+        await asyncio.sleep(0.001)
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        counts.append(len(os.listdir("/proc/self/task")))
+        os.waitpid(child, 0)
+    print(max(counts))
+
+with meantime.record(sys.argv[1]):
+    asyncio.run(main())
+"""
+    command = [sys.executable, "-c", code, tmp_path / "run.mtr"]
+    assert subprocess.run(command, capture_output=True, check=True).stdout == b"1\n"
+
+
 def test_times_of_the_counter_are_those_of_the_clock(tmp_path: Path) -> None:
     with meantime.record(tmp_path / "run.mtr"):
         pairs = []

@@ -65,6 +65,7 @@ typedef struct {
 static struct {
     int running, stop;
     pthread_t thread;
+    pid_t tid; /* of the thread itself */
     pthread_mutex_t mutex;
     pthread_cond_t wake;
     uint64_t period_ns; /* between samples; 0 if none are taken */
@@ -914,6 +915,7 @@ static uint64_t tick_at(uint64_t due_ns, uint64_t time_ns, uint64_t before_ns) {
 static void *sample_always(void *unused) {
     uint64_t before_ns = now_ns(), watch_ns = UINT64_MAX, due_ns = UINT64_MAX;
     (void)unused;
+    sampler.tid = (pid_t)syscall(SYS_gettid);
     own_thread = sampler.period_ns ? "meantime sampler" : "meantime watcher";
     /* the file of the memory is in the program's table, if it is needed */
     own_descriptors = !sampler.memory.inode && leave_descriptors() == 0;
@@ -1007,6 +1009,15 @@ static int start_sampler(uint64_t period_ns) {
     return create_sampler();
 }
 
+/* Waits until the kernel no longer counts a thread that was joined, which may be a little later. */
+static void await_end(pid_t tid) {
+    int error = errno;
+    struct timespec moment = {0, 50000};
+    for (int i = 0; i < 1000 && syscall(SYS_tgkill, getpid(), tid, 0) == 0; i++)
+        nanosleep(&moment, NULL);
+    errno = error;
+}
+
 /* Ends the thread. It never waits for the GIL, so the caller may join it while holding the GIL. */
 static void join_sampler(void) {
     pthread_mutex_lock(&sampler.mutex);
@@ -1014,6 +1025,7 @@ static void join_sampler(void) {
     pthread_cond_signal(&sampler.wake);
     pthread_mutex_unlock(&sampler.mutex);
     pthread_join(sampler.thread, NULL);
+    await_end(sampler.tid);
     sampler.running = 0;
 }
 
