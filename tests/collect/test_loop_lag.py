@@ -507,7 +507,7 @@ async def main():
 with meantime.record(sys.argv[1]):
     asyncio.run(main())
 """
-    command = [sys.executable, "-c", code, tmp_path / "run.mtr"]
+    command = [sys.executable, "-c", code, str(tmp_path / "run.mtr")]
     assert subprocess.run(command, capture_output=True, check=True).stdout == b"1\n"
 
 
