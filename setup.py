@@ -2,29 +2,47 @@
 
 With MEANTIME_SANITIZE set, for example to `address,undefined`, the core is compiled to stop at the
 first bad access instead of to be fast: see "Fuzz the readers" in CONTRIBUTING.md.
+
+With MEANTIME_PYTHONS set, to interpreters as in PATH, one wheel is built for all of them: see
+docs/release.md.
 """
 
 import gc
+import multiprocessing
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from copy import copy
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
-from setuptools.errors import BaseError, CCompilerError
+from setuptools.errors import BaseError, CCompilerError, CompileError
+from setuptools.modified import newer_group
 
 SOURCE = Path("src")
 # What makes a Python that is started with MEANTIME=1 wait for `meantime attach`.
 AT_START = "meantime_enable.pth"
 # It reads the interpreter's own structures, which differ from version to version: it is optional.
 RECORDER = "meantime.collect._recorder"
-RECORDED_VERSIONS = ((3, 11), (3, 13))
-# What the recorder writes, and these kernels read.
-READ_RECORDS = {"record_kinds", "records", "tasks"}
-RECORD_KINDS = SOURCE / "meantime" / "collect" / "record_kinds.h"
+RECORDED_VERSIONS = ((3, 11), (3, 15))
+NO_COMPILER = (
+    "meantime's core is written in C, and {program} cannot be run: install a C compiler "
+    "(apt-get install build-essential, or xcode-select --install), or a wheel, which needs none"
+)
+NO_HEADERS = (
+    "{program} does not find Python.h: install the headers of Python {version} "
+    "(apt-get install python{version}-dev), or a wheel, which needs none"
+)
+# How a source names the files that it is compiled with.
+INCLUDED = re.compile(r'^\s*(?:#\s*include|cdef extern from|include)\s+"([^"]+)"', re.MULTILINE)
+CIMPORTED = re.compile(r"^\s*from meantime\.kernels\.(\w+) cimport", re.MULTILINE)
+TRANSLATED = {".pyx", ".pxd", ".pxi"}
 # Cython's support for typed memoryviews is larger than most kernels. It is compiled once, into a
 # module that the kernels import; otherwise every kernel would carry a copy of it.
 SHARED = "meantime.kernels._shared"
@@ -51,6 +69,7 @@ FASTER_WITH_O2 = {
     "csv_rows",
     "ctf",
     "ctf_packets",
+    "dithered_rows",
     "export_rows",
     "jfr",
     "linux_records",
@@ -85,7 +104,26 @@ AFTER = GCC_ONLY.format("#pragma GCC pop_options")
 # How many objects Cython makes before those without references are looked for. Nearly all of them
 # stay until their module is translated: with Python's own number, a third of the time goes into it.
 COLLECT_AFTER = 1_000_000
-PROCESSORS = len(os.sched_getaffinity(0))
+PROCESSORS = (
+    len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+)
+# For one wheel that several Pythons install, kernels are compiled for the part of Python's
+# interface that never changes, as it was in the oldest of them: small calls take up to a third
+# longer. The recorder needs the other part, so there is one for each of these Pythons, and an
+# import takes the one whose name fits.
+PYTHONS = [each for each in os.environ.get("MEANTIME_PYTHONS", "").split(os.pathsep) if each]
+LIMITED = {
+    "define_macros": [("Py_LIMITED_API", "0x030b0000")],
+    "py_limited_api": True,
+}
+LIMITED_OPTIONS = {
+    "bdist_wheel": {"py_limited_api": "cp311"},
+    # not where modules for one Python are: a wheel would have both
+    "build": {"build_base": "build/limited"},
+}
+PLACES = "import sysconfig as s; print(s.get_path('include'), s.get_config_var('EXT_SUFFIX'))"
+# processes that are not forked would run this script again, which begins another build
+CAN_FORK = sys.platform == "linux"
 SANITIZE = os.environ.get("MEANTIME_SANITIZE", "")
 DIRECTIVES = {
     # Arrays that share one allocation, as those of a segment do, are out of sight of the address
@@ -138,12 +176,14 @@ def unsupported() -> str | None:
     return None
 
 
+def report(line: str) -> None:
+    # written as one, since several modules are compiled at once
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
 def report_no_recorder(reason: str) -> None:
-    print(
-        f"meantime is installed without its recorder, so all but recording works: {reason}",
-        file=sys.stderr,
-        flush=True,
-    )
+    report(f"meantime is installed without its recorder, so all but recording works: {reason}")
 
 
 def sources() -> list[Path]:
@@ -159,6 +199,24 @@ def module_name(path: Path) -> str:
     return ".".join(path.relative_to(SOURCE).with_suffix("").parts)
 
 
+def included(path: Path) -> set[Path]:
+    """Return the project's files that a source is compiled with, directly or through others."""
+    found: set[Path] = set()
+    waiting = [path]
+    while waiting:
+        source = waiting.pop()
+        text = source.read_text(encoding="utf-8")
+        named = [source.parent / name for name in INCLUDED.findall(text)]
+        named += [
+            SOURCE / "meantime" / "kernels" / f"{name}.pxd" for name in CIMPORTED.findall(text)
+        ]
+        own = [Path(os.path.normpath(file)) for file in (*named, source.with_suffix(".pxd"))]
+        new = {file for file in own if file.exists()} - found
+        found |= new
+        waiting += new
+    return found
+
+
 def extension(path: Path) -> Extension:
     return Extension(
         module_name(path),
@@ -166,12 +224,29 @@ def extension(path: Path) -> Extension:
         include_dirs=[str(path.parent)],
         extra_compile_args=compile_flags(path.stem),
         extra_link_args=[f"-fsanitize={SANITIZE}"] if SANITIZE else [],
-        depends=[
-            *map(str, path.parent.glob("*.h")),
-            *([str(RECORD_KINDS)] if path.stem in READ_RECORDS else []),
-        ],
-        optional=module_name(path) == RECORDER,
+        depends=sorted(map(str, included(path))),
+        # a wheel that is published must have all
+        optional=module_name(path) == RECORDER and not PYTHONS,
+        **(LIMITED if PYTHONS and module_name(path) != RECORDER else {}),
     )
+
+
+def check_compiler(compiler: Any) -> None:
+    """Compile nothing but Python's headers, before half a minute goes into translating the core.
+
+    Raises:
+        CompileError: If there is no compiler, or it does not find the headers; what to do.
+    """
+    program = next(iter(getattr(compiler, "compiler_so", None) or ["the C compiler"]))
+    version = "{}.{}".format(*sys.version_info)
+    with TemporaryDirectory() as folder:
+        source = Path(folder, "headers.c")
+        for text, lacking in (("int here;", NO_COMPILER), ("#include <Python.h>", NO_HEADERS)):
+            source.write_text(f"{text}\n", encoding="utf-8")
+            try:
+                compiler.compile([str(source)], folder)
+            except (BaseError, CCompilerError, OSError):
+                raise CompileError(lacking.format(program=program, version=version)) from None
 
 
 def leave_unoptimized(source: Path, *, called_often: bool) -> None:
@@ -187,27 +262,80 @@ def leave_unoptimized(source: Path, *, called_often: bool) -> None:
     source.write_text(text, encoding="utf-8")
 
 
-def is_newer(translated: list[Path]) -> bool:
-    """Return whether all of a translation is newer than any of its sources.
+def is_translated(source: Path, translation: Path) -> bool:
+    """Return whether a translation is newer than all that it was made of.
 
-    Cython also compares it with its own files, which pip installs again for each build.
+    Cython also compares it with its own files, which pip installs again for each build. Headers
+    are not part of it: only the compiler reads them.
     """
-    if not all(path.exists() for path in translated):
+    if not translation.exists():
         return False
-    read = [path for path in SOURCE.rglob("*") if path.suffix in {".pyx", ".pxd", ".pxi", ".h"}]
-    newest = max(path.stat().st_mtime_ns for path in [*read, Path(__file__)])
-    return min(path.stat().st_mtime_ns for path in translated) > newest
+    read = [source, *(path for path in included(source) if path.suffix in TRANSLATED)]
+    newest = max(path.stat().st_mtime_ns for path in (*read, Path(__file__)))
+    return translation.stat().st_mtime_ns > newest
+
+
+def generate_shared(path: str) -> None:
+    subprocess.run([sys.executable, "-m", "cython", f"--generate-shared={path}"], check=True)
+
+
+def translate(extensions: list[Extension], generated: Path, shared: str | None) -> None:
+    from Cython.Build import cythonize
+
+    translated = cythonize(
+        extensions,
+        force=True,
+        nthreads=PROCESSORS if CAN_FORK and len(extensions) > 1 else 0,
+        build_dir=str(generated),
+        emit_linenums=bool(SANITIZE),  # reports name lines of the .pyx, not of the C
+        language_level=3,
+        # The recorder's functions become methods of other classes.
+        compiler_directives=DIRECTIVES if shared else DIRECTIVES | {"binding": True},
+        shared_utility_qualified_name=shared,
+    )
+    if not SANITIZE:
+        for each in translated:
+            called_often = each.name.rpartition(".")[2] in CALLED_OFTEN
+            leave_unoptimized(Path(*each.sources), called_often=called_often)
+
+
+class Beside:
+    """A call in a process of its own, or at once where processes cannot be forked."""
+
+    def __init__(self, function: Callable[..., None], *args: object) -> None:
+        self._process = multiprocessing.Process(target=function, args=args) if CAN_FORK else None
+        if self._process is None:
+            function(*args)
+        else:
+            self._process.start()
+
+    def wait(self) -> None:
+        if self._process is not None:
+            self._process.join()
+            if self._process.exitcode:
+                raise CompileError("a module cannot be translated; Cython's message is above")
 
 
 class BuildCore(build_ext):
     """Translate and compile the core, printing each step: this is most of an installation."""
 
-    def run(self) -> None:
+    def build_extensions(self) -> None:
         self._translate()
-        super().run()
+        super().build_extensions()
+
+    def is_stale(self, ext: Extension) -> bool:
+        """Return whether a module must be compiled: any of its files is newer than it is."""
+        read = [*ext.sources, *ext.depends]
+        return bool(self.force or newer_group(read, self.get_ext_fullpath(ext.name), "newer"))
 
     def build_extension(self, ext: Extension) -> None:
-        print(f"compiling {ext.name}", file=sys.stderr, flush=True)
+        if PYTHONS and ext.name == RECORDER:
+            self._compile_for_others(ext)
+        if self.editable_mode:
+            self._keep_module_in_place(ext)
+        if not self.is_stale(ext):
+            return
+        report(f"compiling {ext.name}")
         try:
             super().build_extension(ext)
         except (BaseError, CCompilerError):
@@ -215,44 +343,76 @@ class BuildCore(build_ext):
                 raise
             report_no_recorder("it cannot be compiled; the compiler's message is above")
 
+    def _compile_for_others(self, ext: Extension) -> None:
+        path, compiler = Path(self.get_ext_fullpath(ext.name)), copy(self.compiler)
+        compiler.include_dirs = []  # the headers of this Python
+        for python in PYTHONS:
+            found = subprocess.run(
+                [python, "-c", PLACES], check=True, capture_output=True, text=True
+            )
+            include, suffix = found.stdout.split()
+            module = path.with_name(path.name.partition(".")[0] + suffix)
+            if module == path or not newer_group(
+                [*ext.sources, *ext.depends], str(module), "newer"
+            ):
+                continue
+            report(f"compiling {ext.name} for {python}")
+            objects = compiler.compile(
+                ext.sources,
+                output_dir=str(Path(self.build_temp, module.stem)),
+                include_dirs=[*ext.include_dirs, include],
+                extra_postargs=ext.extra_compile_args,
+            )
+            compiler.link_shared_object(objects, str(module), extra_postargs=ext.extra_link_args)
+
     def _translate(self) -> None:
         # Imported here, so that making a source distribution translates nothing.
         import Cython
-        from Cython.Build import cythonize
 
         gc.set_threshold(COLLECT_AFTER)  # the processes of cythonize have it too
+        if CAN_FORK:
+            multiprocessing.set_start_method("fork", force=True)
         variant = "-sanitized" if SANITIZE else ""
         generated = Path("build") / f"cython-{Cython.__version__}{variant}"
-        by_name = {each.name: each for each in self.extensions}
-        shared = by_name.pop(SHARED)
-        recorders = [by_name.pop(name) for name in (RECORDER,) if name in by_name]
-        shared.sources = [str(generated / "_shared.c")]
-        if not Path(shared.sources[0]).exists():
-            generated.mkdir(parents=True, exist_ok=True)
-            command = [sys.executable, "-m", "cython", f"--generate-shared={shared.sources[0]}"]
-            subprocess.run(command, check=True)
-        # The recorder is loaded into other programs, so it imports nothing of the kernels.
-        for extensions, name in (([*by_name.values()], SHARED), (recorders, None)):
-            results = [generated / Path(*each.sources).with_suffix(".c") for each in extensions]
-            if is_newer(results):
-                for each, result in zip(extensions, results, strict=True):
-                    each.sources = [str(result)]
-                continue
-            translated = cythonize(
-                extensions,
-                nthreads=PROCESSORS,
-                build_dir=str(generated),
-                emit_linenums=bool(SANITIZE),  # reports name lines of the .pyx, not of the C
-                language_level=3,
-                # The recorder's functions become methods of other classes.
-                compiler_directives=DIRECTIVES if name else DIRECTIVES | {"binding": True},
-                shared_utility_qualified_name=name,
-            )
-            for each, result in zip(extensions, translated, strict=True):
-                each.sources = result.sources
-                if not SANITIZE:
-                    called_often = each.name.rpartition(".")[2] in CALLED_OFTEN
-                    leave_unoptimized(Path(*each.sources), called_often=called_often)
+        generated.mkdir(parents=True, exist_ok=True)
+        shared = generated / "_shared.c"
+        own = [each for each in self.extensions if each.name != SHARED]
+        translations = {
+            each.name: generated / Path(*each.sources).with_suffix(".c") for each in own
+        }
+        stale = [
+            each for each in own if not is_translated(Path(*each.sources), translations[each.name])
+        ]
+        recorders = [each for each in stale if each.name == RECORDER]
+        kernels = [each for each in stale if each.name != RECORDER]
+        beside = []
+        if stale:
+            check_compiler(self.compiler)
+        if not shared.exists():
+            beside.append(Beside(generate_shared, str(shared)))
+        # The recorder is loaded into other programs, so it imports nothing of the kernels. One
+        # module occupies one processor: its translation goes on beside those of the kernels.
+        if recorders:
+            beside.append(Beside(translate, recorders, generated, None))
+        if kernels:
+            translate(kernels, generated, SHARED)
+        for process in beside:
+            process.wait()
+        for each in self.extensions:
+            each.sources = [str(translations.get(each.name, shared))]
+        # What takes long begins first, or one processor would wait at the end.
+        self.extensions.sort(key=lambda each: -Path(*each.sources).stat().st_size)
+        # Cython copies headers beside its translations, where the compiler would find them first
+        # and not see that theirs were edited since.
+        for copied in generated.rglob("*.h"):
+            copied.unlink()
+
+    def _keep_module_in_place(self, ext: Extension) -> None:
+        """Use what `build_ext --inplace` compiled: an editable installation starts without."""
+        place, built = SOURCE / self.get_ext_filename(ext.name), self.get_ext_fullpath(ext.name)
+        if place.exists() and not newer_group([*ext.sources, *ext.depends], str(place), "newer"):
+            self.mkpath(str(Path(built).parent))
+            self.copy_file(str(place), built)
 
 
 class BuildModules(build_py):
@@ -268,9 +428,9 @@ class BuildModules(build_py):
 
 setup(
     ext_modules=[
-        Extension(SHARED, [], extra_compile_args=["-O1", "-g0"]),
+        Extension(SHARED, [], extra_compile_args=["-O1", "-g0"], **(LIMITED if PYTHONS else {})),
         *map(extension, sources()),
     ],
     cmdclass={"build_ext": BuildCore, "build_py": BuildModules},
-    options={"build_ext": {"parallel": PROCESSORS}},
+    options={"build_ext": {"parallel": PROCESSORS}, **(LIMITED_OPTIONS if PYTHONS else {})},
 )
