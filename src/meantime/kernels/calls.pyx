@@ -1,6 +1,6 @@
 """Aggregates of spans: stacks from parents and names; durations by group, and of states."""
 
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
 
 import numpy as np
@@ -318,3 +318,41 @@ def narrow_states(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const 
                     out[targets[t, 3]] = <int64_t>lasted
                     targets[t, 3] += 1
                 break
+
+
+def outermost(const int32_t[::1] parent, const int32_t[::1] frame, int64_t frames):
+    """Return which stacks have none of the same frame among their callers, as uint8.
+
+    The total of a function is that of its outermost stacks, however deep it calls itself. Parents
+    are before their children.
+    """
+    cdef int64_t rows = parent.shape[0], row, below
+    cdef int64_t top = -1
+    found = np.zeros(rows, np.uint8)
+    cdef uint8_t[::1] is_outermost = found
+    # the children of each row as a linked list, and how often each frame is open
+    cdef int32_t[::1] child = np.full(rows + 1, -1, np.int32)
+    cdef int32_t[::1] sibling = np.full(rows, -1, np.int32)
+    cdef int64_t[::1] open_count = np.zeros(frames, np.int64)
+    if frame.shape[0] != rows:
+        raise ValueError("each stack has a frame")
+    for row in range(rows):
+        if not (-1 <= parent[row] < row and 0 <= frame[row] < frames):
+            raise ValueError("a stack comes after its caller")
+    with nogil:
+        for row in range(rows - 1, -1, -1):
+            below = parent[row] if parent[row] >= 0 else rows
+            sibling[row] = child[below]
+            child[below] = <int32_t>row
+        row = child[rows]
+        while row >= 0 or top >= 0:
+            if row >= 0:
+                is_outermost[row] = open_count[frame[row]] == 0
+                open_count[frame[row]] += 1
+                top = row
+                row = child[row]
+            else:
+                open_count[frame[top]] -= 1
+                row = sibling[top]
+                top = parent[top]
+    return found

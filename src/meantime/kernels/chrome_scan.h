@@ -1056,7 +1056,6 @@ static int top_read(Chrome *s) {
 static int block_scan(Chrome *s) {
   int result;
   if (s->state == STATE_BEFORE) {
-    if (!s->origin && s->end - s->p >= 3 && memcmp(s->p, "\xef\xbb\xbf", 3) == 0) s->p += 3;
     while (s->p < s->end && is_space(*s->p)) s->p++;
     if (s->p >= s->end) return s->last ? fail(s, s->p, FAULT_EMPTY) : SCAN_MORE;
     s->first = offset_of(s, s->p);

@@ -296,6 +296,7 @@ static int ctf_write(
     const struct ctf_field *comm = ctf_find(fields, contexts, "procname");
     if (!comm) comm = ctf_find(fields, contexts, "_procname");
     /* the name and the id of the thread, as the kernel prints them before the time */
+    int is_guess = tid < 0;
     if (tid < 0) tid = state->tid[cpu];
     if (ctf_has_text(comm)) ctf_value(out, comm);
     else if (tid >= 0 && tid == state->tid[cpu]) ctf_word(out, state->comm[cpu]);
@@ -304,7 +305,8 @@ static int ctf_write(
     ctf_integer(out, tid < 0 ? 0 : tid);
     ctf_word(out, " [");
     ctf_digits(out, cpu, 3);
-    ctf_word(out, "] ");
+    /* the thread of the last switch is a guess, which proves nothing */
+    ctf_word(out, is_guess ? "] ?... " : "] ");
     if (found->time.size) {
         ctf_put(out, found->time.at, found->time.size);
     } else {

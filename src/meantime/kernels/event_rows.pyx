@@ -7,7 +7,7 @@ A line or a field that the scanners cannot read is left to the caller, who reads
 passes the result to `put`: both are either exact or do not answer.
 """
 
-from cpython.float cimport PyFloat_AS_DOUBLE
+from cpython.float cimport PyFloat_AsDouble
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memchr, memcmp, memcpy, memset
@@ -856,7 +856,7 @@ cdef class EventRows:
             elif kind is int and INT64_MIN <= value <= INT64_MAX:
                 cell.kind, cell.word = INT, value
             elif kind is float:
-                number = PyFloat_AS_DOUBLE(value)
+                number = PyFloat_AsDouble(value)
                 cell.kind = FLOAT
                 memcpy(&cell.word, &number, 8)
             else:

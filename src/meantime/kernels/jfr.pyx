@@ -4,7 +4,7 @@ How the values of a type are written is a program: rows of an operation, the col
 goes to (-1 for none), and for an array how many of the rows that follow are its elements'.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize, PyBytes_Size
 from cpython.mem cimport PyMem_Free
 from libc.stdint cimport (
     INT32_MAX,
@@ -843,13 +843,13 @@ def objects(Py_ssize_t rows, list names, list kinds, list values, list tables):
                     if not 0 <= value < len(table):
                         raise ValueError("a text is not in its table")
                     text = table[value]
-                    if not PyBytes_GET_SIZE(text):
+                    if not PyBytes_Size(text):
                         continue
                 put(&out, b"{" if is_first else b", ", 1 if is_first else 2)
                 is_first = False
-                put(&out, PyBytes_AS_STRING(<bytes>prefixes[i]), PyBytes_GET_SIZE(prefixes[i]))
+                put(&out, PyBytes_AsString(<bytes>prefixes[i]), PyBytes_Size(prefixes[i]))
                 if kind == OP_TEXT:
-                    put(&out, PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
+                    put(&out, PyBytes_AsString(text), PyBytes_Size(text))
                 elif kind == OP_BOOLEAN:
                     put(&out, b"true" if value else b"false", 4 if value else 5)
                 elif kind == OP_FLOAT or kind == OP_DOUBLE:

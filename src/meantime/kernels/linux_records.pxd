@@ -15,6 +15,8 @@ cdef extern from "tracepoint_text.h" nogil:
         TRACE_LEAF
         TRACE_ISSUE
         TRACE_COMPLETE
+        TRACE_SENT
+        TRACE_RECEIVED
         TRACE_CALL
         TRACE_IRQ
         TRACE_SOFTIRQ
@@ -22,6 +24,7 @@ cdef extern from "tracepoint_text.h" nogil:
         TRACE_IRQ_END
         TRACE_SOFTIRQ_END
         TRACE_OTHER
+        TRACE_RAN
     ctypedef struct trace_record:
         int64_t time_ns
         int64_t value
@@ -33,3 +36,17 @@ cdef extern from "tracepoint_text.h" nogil:
         int32_t prio
         int32_t other_prio
         int32_t kind
+    ctypedef struct trace_presence:
+        int64_t last_ns
+        int32_t thread
+        int64_t switch_ns
+    trace_presence trace_nobody
+    bint trace_proves(const trace_presence *here)
+    trace_record trace_ran(const trace_presence *here, int32_t cpu)
+    bint trace_named(
+        trace_presence *here, int32_t cpu, int32_t thread, int64_t time_ns, trace_record *ran
+    )
+    bint trace_switched(
+        trace_presence *here, int32_t cpu, int32_t leaving, int32_t coming, int64_t time_ns,
+        trace_record *ran,
+    )

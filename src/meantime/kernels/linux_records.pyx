@@ -3,7 +3,7 @@
 The scanners of all formats of its traces make the records; see tracepoint_text.h.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 import os
@@ -57,9 +57,20 @@ cdef extern from "thread_states.h" nogil:
         const trace_record *records, int64_t count, const uint8_t *has_name, int64_t names,
         int64_t threads, int32_t *name, uint8_t *calls,
     )
+    ctypedef struct states_range:
+        int64_t begin_ns
+        int64_t end_ns
+        int64_t read_from_ns
+        int64_t read_to_ns
+        int32_t before
+    enum:
+        STATE_NONE
+        CPU_UNKNOWN
+        NO_PRIORITY
     int thread_states_of(
         const trace_record *records, const int64_t *order, int64_t count,
-        const uint8_t *role, int64_t threads, int64_t cpus, thread_states *out,
+        const uint8_t *role, int64_t threads, int64_t cpus, const states_range *range,
+        int64_t ran_count, thread_states *out,
     )
     int64_t states_merge(
         const thread_change *threads, int64_t thread_count, const cpu_change *cpus,
@@ -76,7 +87,10 @@ cdef extern from "arrays.h":
 SWITCH, WAKE, NEW, LOST = TRACE_SWITCH, TRACE_WAKE, TRACE_NEW, TRACE_LOST
 MARK, BEGIN, END, LEAF = TRACE_MARK, TRACE_BEGIN, TRACE_END, TRACE_LEAF
 ISSUE, COMPLETE, CALL = TRACE_ISSUE, TRACE_COMPLETE, TRACE_CALL
-IRQ, SOFTIRQ = TRACE_IRQ, TRACE_SOFTIRQ
+SENT, RECEIVED = TRACE_SENT, TRACE_RECEIVED
+IRQ, SOFTIRQ, RAN = TRACE_IRQ, TRACE_SOFTIRQ, TRACE_RAN
+# The priority in the tag of a thread that no switch brought to its CPU.
+UNKNOWN_PRIORITY = NO_PRIORITY
 
 # A thread, a name and a CPU are codes; see tracepoint_text.h.
 RECORD_TYPE = np.dtype([
@@ -134,6 +148,28 @@ def names_of_threads(records, has_name, Py_ssize_t threads):
     return name, calls, in_order
 
 
+def ids_used_again(records, Py_ssize_t threads):
+    """Return which threads come to a CPU, or are new, after they have exited: uint8, by thread."""
+    cdef Py_ssize_t count, i
+    cdef const trace_record *rows = records_in(records, &count)
+    cdef int32_t letter
+    found, gone = np.zeros(threads, np.uint8), np.zeros(threads, np.uint8)
+    cdef uint8_t *again = <uint8_t*>UINT8_ITEMS(found, NULL)
+    cdef uint8_t *has_exited = <uint8_t*>UINT8_ITEMS(gone, NULL)
+    with nogil:
+        for i in range(count):
+            if rows[i].kind != TRACE_SWITCH and rows[i].kind != TRACE_NEW:
+                continue
+            if 0 <= rows[i].other < threads and has_exited[rows[i].other]:
+                again[rows[i].other] = 1
+            letter = rows[i].number
+            if rows[i].kind == TRACE_SWITCH and 0 <= rows[i].thread < threads and (
+                letter == c"X" or letter == c"Z" or letter == c"x"
+            ):
+                has_exited[rows[i].thread] = 1
+    return found
+
+
 def columns_of_records(records, int first, int last):
     """Return the times, values, threads, CPUs and names of the records of these kinds, in order."""
     cdef Py_ssize_t count, i, n = 0
@@ -157,7 +193,7 @@ def columns_of_records(records, int first, int last):
     return tuple(columns)
 
 
-def thread_states_of_records(records, order, role, Py_ssize_t cpus):
+def thread_states_of_records(records, order, role, Py_ssize_t cpus, trace_range, read_range):
     """Return the states of threads and CPUs, as the arrays of `Scheduling`.
 
     Args:
@@ -165,10 +201,14 @@ def thread_states_of_records(records, order, role, Py_ssize_t cpus):
         order: int64, the rows in order of time; None if they are.
         role: uint8, by thread: 0 for an idle task, 1 for a thread of a program, 2 of the kernel.
         cpus: How many CPUs there are.
+        trace_range: [begin, end) of the trace, in ns.
+        read_range: From when and until when the records have all that happened on each CPU; None
+            for what is not known.
 
     Returns:
         Changes of threads, changes of CPUs, lost stretches, the rows of the wake-ups that count,
         the tags: by tag the CPU, the priority, the name and the thread that woke it; -1 is none;
+        a name of -2 or less is -2 less the code of a thread whose name is meant;
         and the pairs of a thread and its name that changes of CPUs refer to.
     """
     cdef Py_ssize_t n, ordered, threads
@@ -184,12 +224,20 @@ def thread_states_of_records(records, order, role, Py_ssize_t cpus):
             raise ValueError("the order must have a row for each record")
         if n and (order.min() < 0 or order.max() >= n):
             raise ValueError("a row of the order does not exist")
-    kinds = np.bincount(records["kind"], minlength=TRACE_OTHER + 1)
+    cdef states_range given
+    given.begin_ns, given.end_ns = trace_range
+    given.read_from_ns = INT64_MAX if read_range[0] is None else read_range[0]
+    given.read_to_ns = -1 if read_range[1] is None else read_range[1]
+    kinds = np.bincount(records["kind"], minlength=TRACE_RAN + 1)
     cdef int64_t switches = kinds[TRACE_SWITCH], wakes = kinds[TRACE_WAKE] + kinds[TRACE_NEW]
     cdef int64_t lost = kinds[TRACE_LOST], irqs = kinds[TRACE_IRQ] + kinds[TRACE_SOFTIRQ]
-    thread_rows = np.empty((5 * switches + wakes + 2 * lost + cpus + 1) * 24, np.uint8)
-    cpu_rows = np.empty((switches + 2 * irqs + lost + 1) * 32, np.uint8)
-    lost_rows = np.empty((switches + lost + cpus + 1) * 24, np.uint8)
+    # without switches nothing is known of what a CPU does between two lines of it
+    cdef int64_t ran = kinds[TRACE_RAN] if switches else 0
+    given.before = CPU_UNKNOWN if switches else STATE_NONE
+    # the most that one record of a kind adds
+    thread_rows = np.empty((9 * switches + wakes + 2 * lost + 5 * ran + 2 * cpus + 1) * 24, np.uint8)
+    cpu_rows = np.empty((6 * switches + 2 * irqs + 2 * lost + 3 * ran + 2 * cpus + 1) * 32, np.uint8)
+    lost_rows = np.empty((switches + lost + ran + cpus + 1) * 24, np.uint8)
     wake_rows = np.empty(wakes + 1, np.int32)
     out.threads = <thread_change*>UINT8_ITEMS(thread_rows, NULL)
     out.cpus = <cpu_change*>UINT8_ITEMS(cpu_rows, NULL)
@@ -205,7 +253,9 @@ def thread_states_of_records(records, order, role, Py_ssize_t cpus):
                 raise MemoryError
         if n:
             with nogil:
-                failed = thread_states_of(rows, row_order, n, roles, threads, cpus, &out)
+                failed = thread_states_of(
+                    rows, row_order, n, roles, threads, cpus, &given, ran, &out
+                )
         if failed:
             raise MemoryError
         tags, pairs = copy_of(&tables[0], 4), copy_of(&tables[1], 2)
@@ -282,8 +332,8 @@ def merged_changes(threads, cpus, codes, int32_t first_tag):
     given.cpu_state = <const int32_t*>INT32_ITEMS(of_cpu_states, &states_of_cpus)
     given.threads, given.cpus, given.pairs = known_threads, known_cpus, pairs
     given.first_tag = first_tag
-    if cpu_threads != known_cpus or states_of_threads != 257 or states_of_cpus != 5:
-        raise ValueError("there must be codes of 257 states of threads and of 5 of CPUs")
+    if cpu_threads != known_cpus or states_of_threads != 257 or states_of_cpus != 6:
+        raise ValueError("there must be codes of 257 states of threads and of 6 of CPUs")
     most = thread_count + 2 * cpu_count
     time_ns, entity, state, tag = (
         np.empty(most, np.int64), np.empty(most, np.int32), np.empty(most, np.int32),

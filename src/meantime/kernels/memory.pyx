@@ -5,9 +5,12 @@ from cpython.exc cimport PyErr_SetFromErrno
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp, memcpy, memset
-from posix.mman cimport MAP_FAILED, MAP_SHARED, PROT_READ, mmap, munmap
 
 import numpy as np
+
+cdef extern from "file_access.h" nogil:
+    void* file_map(int descriptor, size_t size)
+    void file_unmap(void* data, size_t size)
 
 cdef extern from "growing.h":
     int column_grow(void** data, int64_t capacity, size_t width) nogil
@@ -52,15 +55,15 @@ cdef class Mapping:
     cdef Py_ssize_t size
 
     def __cinit__(self, int descriptor, Py_ssize_t size):
-        cdef void* data = mmap(NULL, size, PROT_READ, MAP_SHARED, descriptor, 0)
-        if data == MAP_FAILED:
+        cdef void* data = file_map(descriptor, size)
+        if data == NULL:
             PyErr_SetFromErrno(OSError)
         self.data = data
         self.size = size
 
     def __dealloc__(self):
         if self.data != NULL:
-            munmap(self.data, self.size)
+            file_unmap(self.data, self.size)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         PyBuffer_FillInfo(view, self, self.data, self.size, 1, flags)

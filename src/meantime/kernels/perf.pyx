@@ -24,11 +24,19 @@ from meantime.kernels.linux_records cimport (
     TRACE_MARK,
     TRACE_NEW,
     TRACE_OTHER,
+    TRACE_RECEIVED,
+    TRACE_SENT,
     TRACE_SOFTIRQ,
     TRACE_SOFTIRQ_END,
     TRACE_SWITCH,
     TRACE_WAKE,
+    trace_named,
+    trace_nobody,
+    trace_presence,
+    trace_proves,
+    trace_ran,
     trace_record,
+    trace_switched,
 )
 
 cdef extern from "intern.h" nogil:
@@ -63,6 +71,7 @@ cdef extern from "tracepoint_text.h" nogil:
         int32_t cpu
         int64_t tid
         char context
+        char is_guess
         const char *rest
     enum:
         PERF_HEADER
@@ -89,6 +98,9 @@ cdef extern from "tracepoint_text.h" nogil:
     )
     perf_counted perf_read_counted(const char *rest, const char *end)
     int perf_read_frame(const char *line, const char *end, perf_frame *frame)
+    const char *perf_frame_behind(
+        const char *event, uint32_t event_bytes, const char *tail, const char *end
+    )
     const char *perf_line(const char *line, const char *end, bint last, const char **line_end)
     const char *perf_skip(const char *at, const char *end)
     const char *perf_back(const char *begin, const char *at)
@@ -107,11 +119,16 @@ cdef extern from "tracepoint_text.h" nogil:
         uint32_t kind_bytes
         int64_t sector
         int64_t sectors
+    ctypedef struct trace_packet:
+        uint32_t seq
+        uint32_t ack
+        uint32_t flags
     int trace_kind(const char *at, uint32_t size, bint is_ftrace, const char **bare)
     int trace_read_header(const char *line, const char *end, perf_header *header)
     perf_counted trace_read_event(const char *rest, const char *end)
     int trace_read_wake(const char *at, const char *end, trace_wake *found)
     int trace_read_request(const char *at, const char *end, trace_request *found)
+    int trace_read_packet(const char *at, const char *end, trace_packet *found)
     const char *trace_after(const char *at, const char *end, const char *before)
     const char *trace_number(const char *at, const char *end, int64_t *number)
 
@@ -149,6 +166,7 @@ cdef enum:
 
 cdef enum:
     UNKNOWN_KIND = 255
+    NOT_NEEDED = -2
 
 
 cdef struct cpu_place:
@@ -159,6 +177,7 @@ cdef struct cpu_place:
     int64_t lost
     int64_t irq
     int64_t softirq
+    trace_presence here
 
 
 cdef struct Columns:
@@ -195,13 +214,18 @@ cdef class PerfText:
     cdef const char *open_tail
     cdef const char *open_end
     cdef int32_t open_event
-    # by code of an event: what it is, and the name of its system call
+    # by code of an event: what it is, and the name of its system call, that of the event of a
+    # packet, or whether it is a wake-up that puts its thread on a queue
     cdef int32_t *kind_of
     cdef int32_t *call_of
     cdef int32_t event_room
     # by code of a thread or CPU: the index of the record that has not ended, or -1
     cdef int64_t *open_calls
     cdef int32_t thread_room
+    # by code of a comm with ids: the code of its thread, -1 if it has none, -2 until that is needed
+    cdef int32_t *thread_of
+    cdef int32_t named_room, open_thread
+    cdef bint has_switches
     cdef cpu_place *places
     cdef int32_t place_room
     cdef bint in_record, is_over
@@ -232,6 +256,7 @@ cdef class PerfText:
         free(self.kind_of)
         free(self.call_of)
         free(self.open_calls)
+        free(self.thread_of)
         free(self.places)
 
     def scan(
@@ -279,6 +304,8 @@ cdef class PerfText:
             # of these CPUs nothing follows
             for code in range(self.tables[IDS_OF_CPUS].count):
                 if done >= 0 and self.places[code].lost and not self.put_lost(code, self.last_ns):
+                    done = -1
+                if done >= 0 and not self.put_ran(code):
                     done = -1
         if done < 0:
             raise MemoryError
@@ -334,6 +361,10 @@ cdef class PerfText:
                         tail = counted.event + counted.event_bytes + 1
                     if not self.begin(&header, &counted, tail, line_end, out):
                         return -1
+                    if self.with_stacks and tail < line_end:
+                        tail = perf_frame_behind(counted.event, counted.event_bytes, tail, line_end)
+                        if tail != NULL and not self.add_only_frame(tail, line_end):
+                            return -1
             elif kind == PERF_OTHER_FIELDS and line[0] != b"#":
                 if open == SAMPLE:
                     self.open_unread += 1
@@ -490,7 +521,7 @@ cdef class PerfText:
                 return -1
             self.places = <cpu_place*>grown
             while self.place_room < room:
-                self.places[self.place_room] = cpu_place(-1, -1, -1, -1, 0, -1, -1)
+                self.places[self.place_room] = cpu_place(-1, -1, -1, -1, 0, -1, -1, trace_nobody)
                 self.place_room += 1
         return code
 
@@ -537,6 +568,7 @@ cdef class PerfText:
         self.after_frames = False
         self.open_header = header[0]
         self.open_event = event
+        self.open_thread = thread
         self.open_tail = min(tail, end)
         self.open_end = end
         return thread >= 0 and (counted.event == NULL or event >= 0)
@@ -569,7 +601,12 @@ cdef class PerfText:
             size = <uint32_t>(events.offsets[event + 1] - events.offsets[event])
             self.kind_of[event] = trace_kind(begin, size, self.layout & PERF_FTRACE, &bare)
             self.call_of[event] = -1
+            if self.kind_of[event] == TRACE_WAKE:
+                # sched_wakeup, not sched_waking
+                self.call_of[event] = bare[11] == b"p"
             size -= <uint32_t>(bare - begin)
+            if self.kind_of[event] in (TRACE_SENT, TRACE_RECEIVED):
+                self.call_of[event] = intern(&self.tables[NAMES], bare, size, 0)
             prefix = 10 if self.kind_of[event] == TRACE_CALL else 9
             if self.kind_of[event] in (TRACE_CALL, TRACE_CALL_END) and size > prefix:
                 self.call_of[event] = intern(
@@ -605,7 +642,71 @@ cdef class PerfText:
             record[0] = trace_record(from_ns, to_ns, -1, -1, -1, cpu, 0, 0, 0, TRACE_LOST)
         place.lost = 0
         place.irq = place.softirq = -1
+        if not self.put_ran(cpu):
+            return False
+        place.here = trace_nobody
+        place.here.switch_ns = place.switch_ns
         return True
+
+    cdef bint put_ran(self, int32_t cpu) noexcept nogil:
+        """Add a record of the thread that the last lines of a CPU name, which nothing follows."""
+        cdef trace_presence *here = &self.places[cpu].here
+        cdef trace_record *record
+        if not self.has_switches or not trace_proves(here):
+            return True
+        record = self.new_record()
+        if record == NULL:
+            return False
+        record[0] = trace_ran(here, cpu)
+        here.thread = -1
+        return True
+
+    cdef bint add_named(self, cpu_place *place, int32_t cpu) noexcept nogil:
+        """Add that the open sample names the thread that its CPU runs."""
+        cdef perf_header *header = &self.open_header
+        cdef int32_t thread
+        cdef int32_t room
+        cdef void *grown
+        cdef trace_record ran
+        cdef trace_record *record
+        if header.is_guess:
+            return True
+        if self.open_thread >= self.named_room:
+            room = 2 * self.open_thread + 256
+            grown = realloc(self.thread_of, <size_t>room * sizeof(int32_t))
+            if grown == NULL:
+                return False
+            self.thread_of = <int32_t*>grown
+            while self.named_room < room:
+                self.thread_of[self.named_room] = NOT_NEEDED
+                self.named_room += 1
+        thread = self.thread_of[self.open_thread]
+        if thread == NOT_NEEDED:
+            self.find_thread()
+            thread = -1
+            # ftrace names the idle task, unless it is not known who ran
+            if header.tid >= 0 and not (
+                header.tid == 0 and header.comm_bytes == 5 and memcmp(header.begin, b"<...>", 5) == 0
+            ):
+                thread = self.thread_code(header.tid)
+                if thread < 0:
+                    return False
+            self.thread_of[self.open_thread] = thread
+        if thread >= 0 and trace_named(&place.here, cpu, thread, header.time_ns, &ran):
+            record = self.new_record()
+            if record == NULL:
+                return False
+            record[0] = ran
+        return True
+
+    cdef void find_thread(self) noexcept nogil:
+        """Read the id of the open sample's thread, which ftrace lines have been read with."""
+        cdef perf_header *header = &self.open_header
+        cdef const char *last = header.begin + header.bytes
+        if not self.layout & PERF_FTRACE:
+            header.tid = -1
+            if header.bytes > header.comm_bytes:
+                trace_number(perf_back_digits(header.begin, last), last, &header.tid)
 
     cdef bint is_since_switch(self, int64_t row, const cpu_place *place) noexcept nogil:
         """Return whether an interrupt that is open began after the last switch of its CPU.
@@ -626,7 +727,8 @@ cdef class PerfText:
         cdef perf_switch switched
         cdef trace_wake wake
         cdef trace_request request
-        cdef trace_record made
+        cdef trace_packet packet
+        cdef trace_record made, ran
         cdef trace_record *record
         cdef int64_t *opened = NULL
         cdef int64_t number = 0
@@ -641,16 +743,14 @@ cdef class PerfText:
             if place.first_ns < 0:
                 place.first_ns = header.time_ns
             place.last_ns = max(place.last_ns, header.time_ns)
+            if not self.add_named(place, cpu):
+                return False
         kind = TRACE_OTHER if self.open_event < 0 else self.find_kind(self.open_event)
         if kind < 0:
             return False
         if kind == TRACE_OTHER:
             return True
-        if not self.layout & PERF_FTRACE:
-            found = perf_back_digits(header.begin, header.begin + header.bytes)
-            header.tid = -1
-            if header.bytes > header.comm_bytes:
-                trace_number(found, header.begin + header.bytes, &header.tid)
+        self.find_thread()
         made = trace_record(header.time_ns, -1, -1, -1, -1, cpu, 0, 0, 0, kind)
         at = perf_skip(at, end)
         if kind == TRACE_SWITCH:
@@ -667,6 +767,14 @@ cdef class PerfText:
             if made.thread < 0 or made.other < 0 or made.name < 0:
                 return False
             place.switch_ns = header.time_ns
+            self.has_switches = True
+            if trace_switched(
+                &place.here, cpu, made.thread, made.other, header.time_ns, &ran
+            ):
+                record = self.new_record()
+                if record == NULL:
+                    return False
+                record[0] = ran
         else:
             if header.tid >= 0:
                 made.thread = self.thread_code(header.tid)
@@ -681,6 +789,8 @@ cdef class PerfText:
                 made.other = self.thread_code(wake.tid)
                 made.name = intern(&self.tables[NAMES], wake.comm, wake.bytes, 0)
                 made.number, made.other_prio = <int32_t>wake.cpu, <int32_t>wake.prio
+                if kind == TRACE_WAKE:
+                    made.value = self.call_of[self.open_event]
                 # threads do not wake others in an interrupt, which runs while they are current
                 if header.context or self.is_since_switch(place.irq, place) or (
                     self.is_since_switch(place.softirq, place)
@@ -708,6 +818,15 @@ cdef class PerfText:
                 made.other = intern(&self.tables[NAMES], request.kind, request.kind_bytes, 0)
                 made.value, made.number = request.sector, <int32_t>min(request.sectors, INT32_MAX)
                 if made.name < 0 or made.other < 0:
+                    return False
+            elif kind == TRACE_SENT or kind == TRACE_RECEIVED:
+                # only LTTng says which packet it is
+                if not trace_read_packet(at, end, &packet):
+                    return True
+                made.value = <int64_t>(<uint64_t>packet.seq << 32 | packet.ack)
+                made.number = <int32_t>packet.flags
+                made.name = self.call_of[self.open_event]
+                if made.name < 0:
                     return False
             else:
                 if kind == TRACE_CALL or kind == TRACE_CALL_END:
@@ -811,6 +930,13 @@ cdef class PerfText:
         self.open_count += 1
         return self.open_frames[self.open_count - 1] >= 0
 
+    cdef bint add_only_frame(self, const char *at, const char *end) noexcept nogil:
+        """Add the frame on the line of the event itself."""
+        cdef perf_frame frame
+        return not perf_read_frame(at, end, &frame) or self.push_frame(
+            frame.name, frame.bytes, frame.is_file
+        )
+
     cdef bint add_frame(self, const char *line, const char *end) noexcept nogil:
         """Add a line that belongs to the open sample."""
         cdef perf_frame frame
@@ -822,6 +948,9 @@ cdef class PerfText:
             # Other lines among frames belong to them: source lines, registers.
             self.open_unknown += not (indented or self.after_frames)
             return True
+        if not self.after_frames:
+            # the stack has the frame of the event's line, too
+            self.open_count = 0
         self.after_frames = True
         if not self.with_stacks:
             return True

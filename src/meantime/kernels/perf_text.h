@@ -37,6 +37,7 @@ typedef struct {
     int is_nanos;    /* its time has nine decimals */
     int64_t tid;     /* -1 if there is none */
     char context;    /* h or s in a hardware or software interrupt, if the flags say so; else 0 */
+    char is_guess;   /* whether the thread follows from the last switch, not from the event itself */
     const char *rest;
 } perf_header;
 
@@ -188,7 +189,7 @@ static inline int perf_read_header(const char *line, const char *end, int layout
                                    perf_header *header)
 {
     const char *begin = perf_skip(line, end), *dot = begin;
-    perf_header found = {begin, 0, 0, 0, -1, 0, -1, 0, NULL};
+    perf_header found = {begin, 0, 0, 0, -1, 0, -1, 0, 0, NULL};
     int64_t nearest = -1;
     int fits = 0, kind = 0;
     while ((dot = memchr(dot, '.', (size_t)(end - dot)))) {
@@ -465,6 +466,32 @@ static inline int perf_read_frame(const char *line, const char *end, perf_frame 
         }
     }
     return 1;
+}
+
+/* Where a frame begins in what follows an event on its own line, as without call graphs; NULL if
+ * there is none. Behind the fields of a tracepoint its address has at least eight digits. */
+static inline const char *perf_frame_behind(const char *event, uint32_t event_bytes,
+                                            const char *tail, const char *end)
+{
+    const char *at = perf_skip(tail, end), *colon, *found = NULL;
+    end = perf_back(at, end);
+    int has_file = end > at && end[-1] == ')';
+    colon = event ? memchr(event, ':', event_bytes) : NULL;
+    int is_tracepoint = colon && event + event_bytes - colon > 4;
+    for (const char *digits = at; digits < end; digits = perf_skip(digits, end)) {
+        const char *last = digits;
+        while (last < end && perf_hex(*last))
+            last++;
+        int is_address = last - digits >= (is_tracepoint ? 8 : 4) && (last == end || perf_blank(*last));
+        if (is_address && (has_file || !is_tracepoint))
+            found = digits;
+        if (!is_tracepoint)
+            break;
+        while (last < end && !perf_blank(*last))
+            last++;
+        digits = last;
+    }
+    return found;
 }
 
 #endif

@@ -55,6 +55,7 @@ cdef extern from "perfetto_scan.h" nogil:
         int32_t stop_number, stop_sequence, root_clock, no_memory, lenient
     int pf_init(pf_scan *s, uint64_t seed)
     void pf_free(pf_scan *s)
+    void pf_end_cpus(pf_scan *s)
     int pf_scan_block(pf_scan *s, const uint8_t *block, int64_t size, int is_last)
     int32_t pf_clock_of(pf_scan *s, int32_t sequence, uint64_t id)
     int pf_clock_segment(pf_scan *s, int32_t clock, int64_t from_ns, int64_t offset_ns)
@@ -233,6 +234,9 @@ cdef class PerfettoScanner:
     def tables(self, record_type):
         """Return all other rows, once: `record_type` is that of the scheduler's records."""
         cdef pf_scan *s = &self.scan
+        pf_end_cpus(s)
+        if s.no_memory:
+            raise MemoryError
         return {
             "events": taken(&s.events, EVENT),
             "ends": taken(&s.ends, END),

@@ -2,6 +2,8 @@
 #ifndef MEANTIME_PERFETTO_EVENTS_H
 #define MEANTIME_PERFETTO_EVENTS_H
 
+#include <stdio.h>
+
 #include "perfetto_state.h"
 
 /* Interned data, defaults, and threads of sequences */

@@ -48,6 +48,33 @@ static trace_record *pf_record(pf_scan *s, int64_t time_ns, int kind, int32_t cp
     return row;
 }
 
+static void pf_put_record(pf_scan *s, const trace_record *made)
+{
+    trace_record *row = PF_ADD(s, &s->records, trace_record);
+    if (row)
+        *row = *made;
+}
+
+/* Adds that a CPU switches. */
+static void pf_switched(pf_scan *s, int32_t cpu, int32_t leaving, int32_t coming, int64_t time_ns)
+{
+    trace_record ran;
+    if (trace_switched(&PF_AT(&s->cpus, pf_cpu, cpu)->here, cpu, leaving, coming, time_ns, &ran))
+        pf_put_record(s, &ran);
+}
+
+/* Adds what the last events of all CPUs prove. */
+static void pf_end_cpus(pf_scan *s)
+{
+    for (int32_t cpu = 0; cpu < s->cpus.count; cpu++) {
+        trace_presence *here = &PF_AT(&s->cpus, pf_cpu, cpu)->here;
+        trace_record ran = trace_ran(here, cpu);
+        if (trace_proves(here))
+            pf_put_record(s, &ran);
+        here->thread = -1;
+    }
+}
+
 static void pf_end_record(pf_scan *s, int64_t *row, int64_t time_ns)
 {
     if (*row >= 0) {
@@ -122,6 +149,9 @@ static int pf_kernel_event(pf_scan *s, int32_t sequence, uint64_t clock_id, int6
         return 1;
     if (!pf_read_small(&small, body.data ? body.data : at, body.data ? body.data + body.value : at))
         return 0;
+    trace_record ran;
+    if (trace_named(&PF_AT(&s->cpus, pf_cpu, cpu)->here, cpu, thread, time_ns, &ran))
+        pf_put_record(s, &ran);
     switch (body.number) {
     case 3: { /* print */
         const pf_field *text = &small.fields[2];
@@ -141,6 +171,7 @@ static int pf_kernel_event(pf_scan *s, int32_t sequence, uint64_t clock_id, int6
         int32_t name = pf_small_name(s, &small, 5);
         place->last = coming;
         place->last_prio = pf_small_int32(&small, 7);
+        pf_switched(s, cpu, leaving, coming, time_ns);
         if ((row = pf_record(s, time_ns, TRACE_SWITCH, cpu))) {
             row->thread = leaving;
             row->other = coming;
@@ -155,6 +186,7 @@ static int pf_kernel_event(pf_scan *s, int32_t sequence, uint64_t clock_id, int6
     case 17: case 20: case 114: { /* sched_wakeup, sched_waking, sched_wakeup_new */
         int32_t woken = pf_tid(s, pf_small_int32(&small, 2)), name = pf_small_name(s, &small, 1);
         if ((row = pf_record(s, time_ns, body.number == 114 ? TRACE_NEW : TRACE_WAKE, cpu))) {
+            row->value = body.number == 114 ? -1 : body.number == 17;
             row->thread = thread;
             row->other = woken;
             row->name = name;
@@ -266,6 +298,7 @@ static int pf_compact(pf_scan *s, int32_t sequence, uint64_t clock_id, int64_t s
             trace_record *row;
             if (is_wake) {
                 if ((row = pf_record(s, time_ns, TRACE_WAKE, cpu))) {
+                    row->value = 0; /* only sched_waking is written so */
                     row->other = other;
                     row->name = name;
                     row->number = (int32_t)columns[9].items[i];
@@ -274,6 +307,7 @@ static int pf_compact(pf_scan *s, int32_t sequence, uint64_t clock_id, int64_t s
                 continue;
             }
             pf_cpu *place = PF_AT(&s->cpus, pf_cpu, cpu);
+            pf_switched(s, cpu, place->last, other, time_ns);
             if (place->last >= 0 && (row = pf_record(s, time_ns, TRACE_SWITCH, cpu))) {
                 row->thread = place->last;
                 row->other = other;

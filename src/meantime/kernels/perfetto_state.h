@@ -138,6 +138,7 @@ typedef struct {
     int64_t irq_row, softirq_row;
     int32_t last, last_prio; /* what ran last, of compact switches */
     int32_t cpu, seen;
+    trace_presence here;
 } pf_cpu;
 
 typedef struct {
@@ -559,7 +560,7 @@ static inline int32_t pf_cpu_of(pf_scan *s, uint64_t number)
     pf_cpu *row = PF_ADD(s, &s->cpus, pf_cpu);
     if (!row)
         return -1;
-    pf_cpu fresh = {-1, -1, -1, -1, 0, (int32_t)number, 0};
+    pf_cpu fresh = {-1, -1, -1, -1, 0, (int32_t)number, 0, trace_nobody};
     *row = fresh;
     pf_set(s, pf_space(-1, PF_CPU), number, code, 0);
     return code;

@@ -67,15 +67,6 @@ def cells(
     count: int, columns: Columns, window_start: int, window_end: int, level: int, first: Int64s
 ) -> int: ...
 def gather(first: Int64s, tallies: Tallies, count: int, columns: Columns) -> int: ...
-def blend(
-    start: Int64s,
-    end: Int64s,
-    state_offsets: Int64s,
-    state_index: Int32s,
-    state_ns: Int64s,
-    colors: npt.NDArray[np.float64],
-    fill: UInt8s,
-) -> None: ...
 def pixel_error(
     start: Int64s,
     end: Int64s,

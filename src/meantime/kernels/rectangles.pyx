@@ -432,46 +432,6 @@ def gather(
     return runs
 
 
-def blend(
-    const int64_t[::1] start,
-    const int64_t[::1] end,
-    const int64_t[::1] state_offsets,
-    const int32_t[::1] state_index,
-    const int64_t[::1] state_ns,
-    const double[:, ::1] colors,
-    uint8_t[:, ::1] fill,
-):
-    """Write the colour of each rectangle, red, green and blue from 0 to 255.
-
-    With one state it is the state's. Otherwise it begins as that of the longest state (of equals,
-    the last), and each other state, in ascending order, mixes in its own by its share of the
-    rectangle's length. `colors` are red, green and blue of each state from 0 to 1, encoded as sRGB.
-    """
-    cdef Py_ssize_t i, k, channel, longest
-    cdef double mixed[3]
-    cdef double share
-    cdef int level
-    with nogil:
-        for i in range(start.shape[0]):
-            longest = state_offsets[i]
-            for k in range(state_offsets[i], state_offsets[i + 1]):
-                if state_ns[k] >= state_ns[longest]:
-                    longest = k
-            for channel in range(3):
-                mixed[channel] = colors[state_index[longest], channel]
-            for k in range(state_offsets[i], state_offsets[i + 1]):
-                if k != longest:
-                    share = <double>state_ns[k] / <double>(end[i] - start[i])
-                    for channel in range(3):
-                        mixed[channel] = (
-                            mixed[channel] * (1 - share)
-                            + colors[state_index[k], channel] * share
-                        )
-            for channel in range(3):
-                level = <int>(256 * mixed[channel])
-                fill[i, channel] = 255 if level > 255 else level
-
-
 def pixel_error(
     const int64_t[::1] start,
     const int64_t[::1] end,

@@ -29,6 +29,7 @@ class Scanner:
         room: int,
         until_ns: int | None = None,
         asks: bool = False,
+        late: bool = False,
         range_ns: tuple[int, int] | None = None,
     ) -> None: ...
     @property
@@ -45,6 +46,8 @@ class Scanner:
     def last_ns(self) -> int | None: ...
     @property
     def records(self) -> int: ...
+    @property
+    def late(self) -> tuple[int, int]: ...
     @property
     def untimed(self) -> int: ...
     @property

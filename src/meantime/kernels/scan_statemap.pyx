@@ -139,6 +139,9 @@ cdef struct Scan:
     shape_guess ending
     uint64_t begin_ns  # its time, but for the last eight digits
     const shape_node *begin_node  # what follows its entity is below this one
+    bint takes_late  # whether data of an entity may be out of order
+    int64_t late
+    int64_t most_late_ns
     int64_t replaced  # how many states of no length became no row
     int32_t released  # the entities whose waiting changes became rows
     # the batch
@@ -408,15 +411,18 @@ cdef int _change(Scan *scan, Record *record) noexcept nogil:
         if stop:
             return stop
     elif time_ns < scan.prior_ns[entity]:
-        return BAD_ORDER
+        if not scan.takes_late:
+            return BAD_ORDER
+        scan.late += 1
+        scan.most_late_ns = max(scan.most_late_ns, scan.prior_ns[entity] - time_ns)
     if _begins(scan, time_ns):
         return RANGE_BEGINS
     if record.tagged:
         tag = _find_or_add(&scan.tags, &record.tag, record.state)
         if tag < 0:
             return NO_MEMORY
-    scan.prior_ns[entity] = time_ns
-    scan.last_ns = time_ns
+    if time_ns >= scan.prior_ns[entity]:
+        scan.prior_ns[entity] = scan.last_ns = time_ns
     change = Change(<int64_t> record.time_ns, <int32_t> record.state, tag)
     _put(scan, change, entity, record.value if record.weighed else NAN)
     return DRAINED
@@ -729,6 +735,7 @@ cdef class Scanner:
         room: How many changes, and how many points, a batch has room for.
         until_ns: Data and events after this time are left out, unchecked.
         asks: Whether to stop at each new entity until `admit` is called.
+        late: Whether data may be out of order; their rows are, too. Not together with a range.
         range_ns: Of changes outside this range, only those become rows that begin or end a state
             in it, and the last one of each entity; `left_out` counts the others.
 
@@ -744,7 +751,7 @@ cdef class Scanner:
     cdef tuple _points
     cdef list _used
 
-    def __cinit__(self, *, room, until_ns=None, asks=False, range_ns=None):
+    def __cinit__(self, *, room, until_ns=None, asks=False, late=False, range_ns=None):
         memset(&self.scan_, 0, sizeof(Scan))
         self.scan_.parser.shapes.count = 1
         _begin(&self.scan_.entities)
@@ -753,6 +760,8 @@ cdef class Scanner:
         _begin(&self.scan_.state_names)
         self.scan_.until_ns = INT64_MAX if until_ns is None else max(-1, min(until_ns, INT64_MAX))
         self.scan_.asks = asks
+        self.scan_.takes_late = late
+        assert not (late and range_ns)
         self.scan_.ranged = range_ns is not None
         if range_ns is not None:
             self.scan_.from_ns, self.scan_.to_ns = range_ns
@@ -919,6 +928,11 @@ cdef class Scanner:
     def records(self):
         """How many payloads were read."""
         return self.scan_.records
+
+    @property
+    def late(self):
+        """How many data came after later ones of their entity, and how late they were at most."""
+        return self.scan_.late, self.scan_.most_late_ns
 
     @property
     def untimed(self):

@@ -8,7 +8,6 @@ with SQLite after the last row.
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
-from posix.unistd cimport pread
 
 import os
 from enum import IntEnum
@@ -27,6 +26,9 @@ from meantime.kernels.intern cimport (
 )
 from meantime.kernels.json_text cimport UNLIKELY
 from meantime.kernels.time_text cimport TIME_INTEGER, TIME_ODD, time_parse
+
+cdef extern from "file_access.h" nogil:
+    int64_t file_read_at(int descriptor, void *to, size_t size, int64_t offset)
 
 cdef extern from "decimal.h" nogil:
     char* signed_decimal_before(char* end, int64_t number)
@@ -279,7 +281,7 @@ cdef class TableRows:
         self.visited += 1
         if self.visited > self.pages:
             return DAMAGED
-        if pread(
+        if file_read_at(
             self.descriptor, page, <size_t>self.page_bytes, (<int64_t>number - 1) * self.page_bytes
         ) != self.page_bytes:
             return ODD

@@ -19,7 +19,7 @@ COUNTER: int
 CALLBACK: int
 NO_LOCATION: int
 BLOCKED_AFTER_NS: int
-_Figures: TypeAlias = tuple[int, int, int, int]
+_Counted: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]
 
 class TaskStates:
     undefined_locations: int
@@ -70,6 +70,7 @@ class TaskStates:
         _Int64s,
         _Int64s,
         _Int64s,
+        _Int64s,
         _Int32s,
         _Int32s,
         _Int32s,
@@ -78,7 +79,7 @@ class TaskStates:
         _Int32s,
     ]: ...
     def take_lags(self) -> tuple[_Int64s, _Int32s, _Int64s]: ...
-    def lag_figures(self) -> list[tuple[int, _Figures, _Figures]]: ...
+    def lags_counted(self) -> list[tuple[int, _Counted, _Counted]]: ...
     def take_labels(self) -> _Int32s | None: ...
     def forget_ended(self) -> npt.NDArray[np.int64]: ...
     def take_changes(self) -> tuple[_Int64s, _Int32s, _Int32s, _Int32s]: ...

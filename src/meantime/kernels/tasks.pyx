@@ -9,12 +9,12 @@ from libc.string cimport memset
 import numpy as np
 
 from meantime.kernels.record_kinds cimport (
-    KIND_BLOCKED, KIND_CALLBACK, KIND_CANCELLING, KIND_CHILD_WAIT, KIND_CPU_WAIT, KIND_DUE,
-    KIND_FLUSH, KIND_GIL_HANDOFF, KIND_GIL_WAIT, KIND_ITEM_AWAITED, KIND_ITEM_BEGIN,
-    KIND_ITEM_END, KIND_KNOWN, KIND_LABEL, KIND_LOCK_WAIT, KIND_LOOP_BEGIN, KIND_LOOP_END,
-    KIND_LOOP_KNOWN, KIND_LOST, KIND_PARK, KIND_POLL, KIND_RESUMED, KIND_SLEEP, KIND_SPAWN,
-    KIND_START, KIND_SUBMIT, KIND_THREAD, KIND_THREAD_BEGIN, KIND_THREAD_END, KIND_THROW,
-    KIND_TIMER, KIND_TURN, KIND_UNPARK, KIND_WAIT, KIND_WAKE,
+    KIND_ASLEEP, KIND_ASLEEP_OR_LATE, KIND_BLOCKED, KIND_CALLBACK, KIND_CANCELLING, KIND_CHILD_WAIT,
+    KIND_CPU_WAIT, KIND_DUE, KIND_FLUSH, KIND_GIL_HANDOFF, KIND_GIL_WAIT, KIND_ITEM_AWAITED,
+    KIND_ITEM_BEGIN, KIND_ITEM_END, KIND_KNOWN, KIND_LABEL, KIND_LOCK_WAIT, KIND_LOOP_BEGIN,
+    KIND_LOOP_END, KIND_LOOP_KNOWN, KIND_LOST, KIND_OFF_CPU, KIND_PARK, KIND_POLL, KIND_RESUMED,
+    KIND_SLEEP, KIND_SPAWN, KIND_START, KIND_SUBMIT, KIND_THREAD, KIND_THREAD_BEGIN,
+    KIND_THREAD_END, KIND_THROW, KIND_TIMER, KIND_TURN, KIND_UNPARK, KIND_WAIT, KIND_WAKE,
 )
 
 # No state; all other states are numbers from the `state_of` of a `TaskStates`.
@@ -89,6 +89,10 @@ ctypedef struct Stream:
     # For how long the thread waited for a processor: in the present step, in its part since it last
     # waited for something else, and in all; and the latest of these waits, by when they were noted.
     int64_t waited_ns, undrawn_ns, waited_ever_ns
+    # For how long it was neither on a processor nor in a wait that is recorded: in the part of the
+    # step since it last was, and of the whole step that of which the reason is not known.
+    int64_t asleep_ns, off_cpu_ns
+    int8_t asleep_as
     int64_t late_ns[LATE_WAITS], late_at_ns[LATE_WAITS]
     int64_t gil_since_ns, gil_ns, gil_longest_ns
     int64_t holder_waited_ns, handoff_since_ns
@@ -111,7 +115,7 @@ ctypedef struct Flow:
     int32_t from_entity, to_entity, kind
 
 ctypedef struct Block:
-    int64_t begin_ns, end_ns, waited_ns, gil_ns, code_ns
+    int64_t begin_ns, end_ns, waited_ns, gil_ns, code_ns, off_cpu_ns
     int32_t loop, entity, resumed, paused, code
     uint32_t gil_holder
 
@@ -366,6 +370,8 @@ cdef class TaskStates:
     cdef inline void forget_step(self, Stream *s) noexcept nogil:
         s.waited_ns = 0
         s.undrawn_ns = 0
+        s.asleep_ns = 0
+        s.off_cpu_ns = 0
         memset(s.late_ns, 0, sizeof(s.late_ns))
         s.gil_ns = 0
         s.gil_longest_ns = 0
@@ -464,6 +470,7 @@ cdef class TaskStates:
         b.code_ns = s.code_ns if s.code >= 0 else -1
         b.gil_ns = min(s.gil_ns, end_ns - begin_ns)
         b.gil_holder = s.gil_holder
+        b.off_cpu_ns = min(s.off_cpu_ns, end_ns - begin_ns)
         self.blocks.used += 1
         return 0
 
@@ -471,20 +478,20 @@ cdef class TaskStates:
         self, Stream *s, int64_t begin_ns, int64_t end_ns, Task *t, int32_t paused, int32_t code
     ) noexcept nogil:
         # A step has ended. On its loop's lane it has the code that ran, and at its end the time in
-        # which the thread waited for a processor: when that was is not known.
+        # which the thread slept, or waited for a processor: when that was is not known.
         cdef int failed = 0
         cdef int64_t waited_ns = min(s.waited_ns, end_ns - begin_ns)
-        cdef int64_t undrawn_ns = min(s.undrawn_ns, end_ns - begin_ns)
+        cdef int64_t undrawn_ns
         cdef int32_t loop = s.entity[E_LOOP] if s.state[E_LOOP] == self.running else -1
         if loop >= 0 and s.code < 0 and code >= 0:
             failed |= self.loop_code(begin_ns, s, code)
         if s.code >= 0:
             code = s.code
-        if loop >= 0:
-            if undrawn_ns > 0:
-                failed |= self.cpu_wait(s, end_ns - undrawn_ns, end_ns, code)
-            if undrawn_ns > 0 or code >= 0:
-                failed |= self.change(end_ns, loop, self.running, s.tag[E_LOOP])
+        undrawn_ns = s.asleep_ns + s.undrawn_ns
+        s.undrawn_ns = min(s.undrawn_ns, end_ns - begin_ns)
+        failed |= self.draw_waits(s, end_ns, code)
+        if loop >= 0 and (undrawn_ns > 0 or code >= 0):
+            failed |= self.change(end_ns, loop, self.running, s.tag[E_LOOP])
         s.code = -1
         failed |= self.block(s, begin_ns, end_ns, t, paused, waited_ns, code)
         self.forget_step(s)
@@ -516,25 +523,57 @@ cdef class TaskStates:
             s.undrawn_ns = min(s.undrawn_ns + waited_ns, <int64_t>1 << 60)
             return 0
         s.unbegun_ns = max(time_ns - waited_ns, 0)
-        return self.cpu_wait(s, time_ns - waited_ns, time_ns, -1)
+        return self.draw(s, time_ns - waited_ns, time_ns - waited_ns, time_ns, S_NONE, -1)
 
-    cdef int cpu_wait(
-        self, Stream *s, int64_t since_ns, int64_t until_ns, int32_t code
+    cdef int sleep_record(
+        self, int64_t time_ns, int32_t stream, int kind, int64_t asleep_ns
     ) noexcept nogil:
-        # The thread of a loop waited for a processor: on the lanes of both.
+        cdef Stream *s = &self.streams[stream]
+        # Any number can be in a file.
+        if not 0 < asleep_ns < <int64_t>1 << 60:
+            return 0
+        if s.task < 0 and s.free_ns < 0:
+            return self.draw(s, time_ns - asleep_ns, time_ns, time_ns, self.state_of[kind], -1)
+        s.asleep_ns = min(s.asleep_ns + asleep_ns, <int64_t>1 << 60)
+        s.asleep_as = self.state_of[kind]
+        if kind == KIND_OFF_CPU:
+            s.off_cpu_ns = min(s.off_cpu_ns + asleep_ns, <int64_t>1 << 60)
+        return 0
+
+    cdef int draw_waits(self, Stream *s, int64_t until_ns, int32_t code) noexcept nogil:
+        # What a thread that sleeps waits for next is a processor.
+        cdef int64_t wait_ns = until_ns - s.undrawn_ns
+        cdef int64_t sleep_ns = wait_ns - s.asleep_ns
+        s.asleep_ns = 0
+        s.undrawn_ns = 0
+        return self.draw(s, sleep_ns, wait_ns, until_ns, s.asleep_as, code)
+
+    cdef int draw(
+        self, Stream *s, int64_t sleep_ns, int64_t wait_ns, int64_t until_ns, int8_t asleep_as,
+        int32_t code,
+    ) noexcept nogil:
+        # The thread of a loop slept, then waited for a processor: on the lanes of both.
         cdef int what, failed = 0
+        if sleep_ns >= until_ns:
+            return 0
         for what in range(E_LOOP, E_THREAD + 1):
             if s.entity[what] >= 0 and s.state[what] == self.running:
                 # the latest change lasts for a while, at the same time on both lanes
-                since_ns = max(
-                    since_ns, (<Entity *>self.entities.data)[s.entity[what]].latest_ns + 1
+                sleep_ns = max(
+                    sleep_ns, (<Entity *>self.entities.data)[s.entity[what]].latest_ns + 1
                 )
+        wait_ns = max(wait_ns, sleep_ns)
         for what in range(E_LOOP, E_THREAD + 1):
-            if since_ns < until_ns and s.entity[what] >= 0 and s.state[what] == self.running:
-                failed |= self.change(
-                    since_ns, s.entity[what], self.state_of[KIND_CPU_WAIT],
-                    code if what == E_LOOP else s.tag[what],
-                )
+            if sleep_ns < until_ns and s.entity[what] >= 0 and s.state[what] == self.running:
+                if sleep_ns < wait_ns:
+                    failed |= self.change(
+                        sleep_ns, s.entity[what], asleep_as, code if what == E_LOOP else s.tag[what]
+                    )
+                if wait_ns < until_ns:
+                    failed |= self.change(
+                        wait_ns, s.entity[what], self.state_of[KIND_CPU_WAIT],
+                        code if what == E_LOOP else s.tag[what],
+                    )
                 failed |= self.change(until_ns, s.entity[what], self.running, s.tag[what])
         return failed
 
@@ -613,6 +652,8 @@ cdef class TaskStates:
                 if s.late_at_ns[i] > begin_ns:
                     own_ns = min(own_ns + s.late_ns[i], s.waited_ns)
             before = s[0]
+            s.asleep_ns = 0
+            s.off_cpu_ns = 0
             s.waited_ns -= own_ns
             s.undrawn_ns -= min(s.undrawn_ns, own_ns)
             s.code = -1
@@ -1020,10 +1061,8 @@ cdef class TaskStates:
         cdef int what, failed = 0
         cdef int32_t tag
         cdef bint is_idle = s.state[E_WORKER] == self.state_of[KIND_ITEM_END]
-        if s.undrawn_ns > 0:
-            # until now it ran, or waited for a processor
-            failed |= self.cpu_wait(s, time_ns - s.undrawn_ns, time_ns, s.code)
-            s.undrawn_ns = 0
+        # until now it ran, slept, or waited for a processor
+        failed |= self.draw_waits(s, time_ns, s.code)
         if s.state[E_LOOP] == self.state_of[KIND_PARK]:
             # the call in which a loop waits for events, which PARK and UNPARK enclose
             if kind == KIND_POLL or kind == KIND_RESUMED:
@@ -1145,6 +1184,8 @@ cdef class TaskStates:
             return self.callback_record(time_ns, s, ident, aux)
         if kind == KIND_CPU_WAIT:
             return self.cpu_wait_record(time_ns, stream, number)
+        if kind == KIND_ASLEEP or kind == KIND_ASLEEP_OR_LATE or kind == KIND_OFF_CPU:
+            return self.sleep_record(time_ns, stream, kind, number)
         if kind == KIND_BLOCKED:
             return self.blocked_record(time_ns, s.process, ident, aux)
         if kind == KIND_PARK or kind == KIND_TURN:
@@ -1345,18 +1386,19 @@ cdef class TaskStates:
     def take_blocks(self):
         """Return columns of those, and forget them.
 
-        They are begin_ns, end_ns, waited_ns, gil_ns, code_ns, loop, task, resumed, paused, code,
-        holder.
+        They are begin_ns, end_ns, waited_ns, gil_ns, code_ns, off_cpu_ns, loop, task, resumed,
+        paused, code, holder.
 
         Loops and tasks are entities; -1 is a loop that is not recorded, or time outside of tasks.
         `waited_ns` is how long the thread waited for a processor. `resumed` and `paused` are the
         tags of the locations where the task had waited, and waited next, or -1. `code` is the tag
         of what ran, if that is known: the stack at `code_ns`, or if that is -1 what the loop called.
         `gil_ns` is how long the thread waited for the GIL, if that is recorded, and `holder` the id
-        of the thread that had it in the longest wait, or 0.
+        of the thread that had it in the longest wait, or 0. `off_cpu_ns` is how long the thread did
+        not run for a reason that is not recorded.
         """
         cdef Py_ssize_t i, rows = self.blocks.used
-        times = np.empty((5, rows), np.int64)
+        times = np.empty((6, rows), np.int64)
         codes = np.empty((6, rows), np.int32)
         cdef int64_t[:, ::1] time_ns = times
         cdef int32_t[:, ::1] code = codes
@@ -1372,6 +1414,7 @@ cdef class TaskStates:
             code[4, i] = b[i].code
             time_ns[3, i] = b[i].gil_ns
             time_ns[4, i] = b[i].code_ns
+            time_ns[5, i] = b[i].off_cpu_ns
             code[5, i] = <int32_t>b[i].gil_holder
         self.blocks.used = 0
         return (*times, *codes)
@@ -1394,31 +1437,28 @@ cdef class TaskStates:
         self.lags.used = 0
         return times[0], entities, times[1]
 
-    def lag_figures(self):
+    def lags_counted(self):
         """Return (entity, late, turns) of each loop: the times since timers were due, and of turns.
 
-        Each is (count, p50, p99, most) in nanoseconds. Percentiles are within 4 %.
+        Each is (durations, counts, most): nanoseconds within 4 %, ascending, how many there are of
+        each, and the longest.
         """
         cdef Py_ssize_t i
         cdef LagCounts *counts = <LagCounts *>self.lag_counts.data
         return [
-            (counts[i].entity, self.figures(&counts[i], 0), self.figures(&counts[i], 1))
+            (counts[i].entity, self.counted(&counts[i], 0), self.counted(&counts[i], 1))
             for i in range(self.lag_counts.used)
         ]
 
-    cdef figures(self, LagCounts *counts, int which):
+    cdef counted(self, LagCounts *counts, int which):
         cdef Py_ssize_t bucket
-        cdef int64_t total = 0, reached = 0, middle = -1, high = -1
-        for bucket in range(LAG_BUCKETS):
-            total += counts.counts[which][bucket]
-        for bucket in range(LAG_BUCKETS):
-            reached += counts.counts[which][bucket]
-            if middle < 0 and 2 * reached >= total:
-                middle = middle_of(bucket)
-            if high < 0 and 100 * reached >= 99 * total:
-                high = middle_of(bucket)
-        most = counts.most[which]
-        return (total, min(middle, most), min(high, most), most)
+        used = [
+            (min(middle_of(bucket), counts.most[which]), counts.counts[which][bucket])
+            for bucket in range(LAG_BUCKETS)
+            if counts.counts[which][bucket]
+        ]
+        columns = np.array(used, np.int64).reshape(-1, 2)
+        return columns[:, 0], columns[:, 1], counts.most[which]
 
     def take_labels(self):
         """Return the label of each change so far, or None if there never was one."""

@@ -12,22 +12,13 @@ def strokes(
     row_offsets: Int64s,
     start_ns: Int64s,
     end_ns: Int64s,
-    fill: npt.NDArray[np.uint8],
+    state_index: Int32s,
+    colors: npt.NDArray[np.uint32],
     window_start_ns: int,
     window_end_ns: int,
     units: int,
     most_paths: int,
 ) -> list[bytes] | None: ...
-def pixels(
-    row_offsets: Int64s,
-    start_ns: Int64s,
-    end_ns: Int64s,
-    fill: npt.NDArray[np.uint8],
-    window_start_ns: int,
-    window_end_ns: int,
-    units: int,
-    width: int,
-) -> bytes: ...
 
 class Records:
     def __init__(
@@ -41,7 +32,6 @@ class Records:
         tag_offsets: Int64s | None,
         tag_index: Int32s | None,
         tag_ns: Int64s | None,
-        fill: npt.NDArray[np.uint8],
         window_start_ns: int,
         piece_bytes: int,
     ) -> None: ...

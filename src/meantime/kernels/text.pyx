@@ -4,11 +4,10 @@ A row is drawn as horizontal strokes, one path for each fill: `M12 0h3m4 0h1` co
 [19, 20). Coordinates are whole units of the strip (a thousand to a pixel), so nothing here is a
 float. The paths are drawn in order: the fill that covers most of the row is at the bottom, and each
 extends up to a pixel below its neighbours that are drawn later, so that no background shines
-through an edge in the middle of a pixel. A renderer then mixes two colours in a pixel correctly,
-but not three; so a pixel with more is one rectangle of their average.
+through an edge in the middle of a pixel.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort, realloc
 from libc.string cimport memcpy, memmove, memset
@@ -23,8 +22,6 @@ UNITS_PER_PX = 1000
 
 cdef enum:
     PIXEL = 1000
-    THIN = 500  # a lone rectangle is drawn half a pixel wide, or it could not be seen
-    ROOM = 4000  # but only next to something this wide, or a crowd would look like more than it is
     PATH_BYTES = 64  # <path stroke="#rrggbb" d="M1234567 0h1234567"/>
 
 cdef const char* _DIGITS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -49,7 +46,7 @@ def base64(const uint8_t[::1] data):
     """Return bytes in base64, with padding, in a fifth of the time of the standard library."""
     cdef Py_ssize_t size = data.shape[0], rest = size % 3, i = 0
     text = PyBytes_FromStringAndSize(NULL, (size + 2) // 3 * 4)
-    cdef char* out = PyBytes_AS_STRING(text)
+    cdef char* out = PyBytes_AsString(text)
     cdef uint32_t bits
     with nogil:
         while i < size - rest:
@@ -100,8 +97,8 @@ cdef void place(
     const int64_t* start, const int64_t* end, int64_t count, int64_t start_ns, int64_t width_ns,
     int64_t units, int64_t* left, int64_t* right,
 ) noexcept nogil:
-    """Turn times to units; widen a thin rectangle by what its wide neighbours can spare."""
-    cdef int64_t i, width, grow, before, after
+    """Turn times to units."""
+    cdef int64_t i, width
     cdef int shift = 0
     while (width_ns >> shift) >> 42:
         shift += 1
@@ -109,34 +106,6 @@ cdef void place(
     for i in range(count):
         left[i] = (((start[i] - start_ns) >> shift) * units + width // 2) // width
         right[i] = (((end[i] - start_ns) >> shift) * units + width // 2) // width
-    # What is widened moves its neighbours' edges, so the edges as they were are carried along.
-    cdef int64_t last_left = 0, last_right = 0, own_left, own_right, next_left, next_right
-    next_left = left[0]
-    for i in range(count):
-        own_left = next_left
-        own_right = right[i]
-        next_left = left[i + 1] if i + 1 < count else units
-        next_right = right[i + 1] if i + 1 < count else units
-        grow = THIN - (own_right - own_left)
-        if grow > 0:
-            before = own_left - last_right if own_left > last_right else last_right - last_left
-            after = next_left - own_right if next_left > own_right else next_right - next_left
-            if before >= ROOM and after >= ROOM:
-                before = grow // 2
-                after = grow - before
-            else:
-                before = grow if before >= ROOM else 0
-                after = grow if after >= ROOM else 0
-            if before:
-                if i and last_right == own_left:
-                    right[i - 1] = own_left - before
-                left[i] = own_left - before
-            if after:
-                if i + 1 < count and next_left == own_right:
-                    left[i + 1] = own_right + after
-                right[i] = own_right + after
-        last_left = own_left
-        last_right = own_right
 
 
 cdef inline char* put_run(
@@ -153,79 +122,6 @@ cdef inline char* put_run(
         out = put_number(out, left - pen)
     out = put_text(out, b" 0h", 3)
     return put_number(out, right - left)
-
-
-cdef int64_t average(
-    const uint8_t* fill, int64_t count, const int64_t* left, const int64_t* right,
-    int64_t* from_, int64_t* to, uint32_t* colors,
-) noexcept nogil:
-    """Give the rectangles that are drawn: pixels of three or more, wholly covered, are one."""
-    cdef int64_t i = 0, first, last, pixel, covered, weight, shown, pieces = 0
-    cdef int64_t red, green, blue, a, b
-    cdef int64_t done = 0  # everything before this is given
-    while i < count:
-        a = max(left[i], done)
-        b = right[i]
-        if a >= b:
-            i += 1
-            continue
-        pixel = a // PIXEL * PIXEL
-        if a == pixel and b >= pixel + PIXEL:
-            b = b // PIXEL * PIXEL  # whole pixels of one rectangle
-            pieces = give(from_, to, colors, pieces, a, b, color_of(fill + 3 * i))
-            done = b
-            continue
-        covered = 0
-        shown = 0
-        red = 0
-        green = 0
-        blue = 0
-        first = i
-        last = i
-        while last < count and left[last] < pixel + PIXEL:
-            weight = min(right[last], pixel + PIXEL) - max(left[last], max(done, pixel))
-            if weight > 0:
-                covered += weight
-                shown += 1
-                red += fill[3 * last] * weight
-                green += fill[3 * last + 1] * weight
-                blue += fill[3 * last + 2] * weight
-            last += 1
-        if shown > 2 and covered == PIXEL:
-            red = (red + PIXEL // 2) // PIXEL
-            green = (green + PIXEL // 2) // PIXEL
-            blue = (blue + PIXEL // 2) // PIXEL
-            pieces = give(
-                from_, to, colors, pieces, pixel, pixel + PIXEL,
-                <uint32_t> (red << 16 | green << 8 | blue),
-            )
-        else:
-            for i in range(first, last):
-                a = max(left[i], done)
-                b = min(right[i], pixel + PIXEL)
-                if a < b:
-                    pieces = give(from_, to, colors, pieces, a, b, color_of(fill + 3 * i))
-        done = pixel + PIXEL
-        i = last - 1 if right[last - 1] > done else last
-    return pieces
-
-
-cdef inline uint32_t color_of(const uint8_t* fill) noexcept nogil:
-    return (<uint32_t> fill[0] << 16) | (<uint32_t> fill[1] << 8) | fill[2]
-
-
-cdef inline int64_t give(
-    int64_t* from_, int64_t* to, uint32_t* colors, int64_t pieces, int64_t a, int64_t b,
-    uint32_t color,
-) noexcept nogil:
-    """Add a piece, or make the last one longer if it touches and looks the same."""
-    if pieces and to[pieces - 1] == a and colors[pieces - 1] == color:
-        to[pieces - 1] = b
-        return pieces
-    from_[pieces] = a
-    to[pieces] = b
-    colors[pieces] = color
-    return pieces + 1
 
 
 cdef char* draw(
@@ -291,32 +187,31 @@ cdef char* draw(
 
 def strokes(
     const int64_t[::1] row_offsets, const int64_t[::1] start_ns, const int64_t[::1] end_ns,
-    const uint8_t[:, ::1] fill, int64_t window_start_ns, int64_t window_end_ns, int64_t units,
-    int64_t most_paths,
+    const int32_t[::1] state_index, const uint32_t[::1] colors, int64_t window_start_ns,
+    int64_t window_end_ns, int64_t units, int64_t most_paths,
 ):
     """Return the paths of each row, as `list[bytes]`, in a strip that is `units` wide.
 
-    None if there are more paths than `most_paths`.
+    Each rectangle has the colour, 0xrrggbb, of its state. None if there are more paths than
+    `most_paths`.
     """
     cdef int64_t rows = row_offsets.shape[0] - 1
-    cdef int64_t row, first, count, most, longest = 0, slots = 4, paths = 0
+    cdef int64_t row, first, count, i, longest = 0, slots = 4, paths = 0
     cdef char* text
     cdef char* end
-    cdef int64_t* left
-    cdef int64_t* right
     for row in range(rows):
         longest = max(longest, row_offsets[row + 1] - row_offsets[row])
-    most = 3 * longest + 1  # a rectangle is given in three pieces at most
-    while slots < 2 * most:
+    while slots < 2 * longest:
         slots *= 2
-    text = <char*> malloc(most * PATH_BYTES)
-    cdef int64_t* edges = <int64_t*> malloc((2 * longest + 2 * most) * sizeof(int64_t))
-    cdef Fill* fills = <Fill*> malloc(most * sizeof(Fill))
-    cdef int32_t* groups = <int32_t*> malloc((3 * most + slots) * sizeof(int32_t))
-    cdef uint32_t* colors = <uint32_t*> malloc(most * sizeof(uint32_t))
+    text = <char*> malloc((longest + 1) * PATH_BYTES)
+    cdef int64_t* left = <int64_t*> malloc((2 * longest + 1) * sizeof(int64_t))
+    cdef int64_t* right = left + longest
+    cdef Fill* fills = <Fill*> malloc((longest + 1) * sizeof(Fill))
+    cdef int32_t* groups = <int32_t*> malloc((3 * longest + slots) * sizeof(int32_t))
+    cdef uint32_t* color = <uint32_t*> malloc((longest + 1) * sizeof(uint32_t))
     result = []
     try:
-        if not (text and edges and fills and groups and colors):
+        if not (text and left and fills and groups and color):
             raise MemoryError
         for row in range(rows):
             first = row_offsets[row]
@@ -325,111 +220,29 @@ def strokes(
                 result.append(b"")
                 continue
             with nogil:
-                left = edges
-                right = left + longest
                 place(
                     &start_ns[first], &end_ns[first], count, window_start_ns,
                     window_end_ns - window_start_ns, units, left, right,
                 )
-                count = average(
-                    &fill[first, 0], count, left, right, right + longest,
-                    right + longest + most, colors,
-                )
-                left = right + longest
-                right = left + most
+                for i in range(count):
+                    color[i] = colors[state_index[first + i]]
                 slots = 4
                 while slots < 2 * count:
                     slots *= 2
                 end = draw(
-                    colors, count, left, right, fills, groups, groups + most, groups + 2 * most,
-                    groups + 3 * most, slots, &paths, text,
+                    color, count, left, right, fills, groups, groups + longest,
+                    groups + 2 * longest, groups + 3 * longest, slots, &paths, text,
                 )
             if paths > most_paths:
                 return None
             result.append(text[:end - text])
     finally:
         free(text)
-        free(edges)
+        free(left)
         free(fills)
         free(groups)
-        free(colors)
+        free(color)
     return result
-
-
-cdef void mix(
-    const uint8_t* fill, int64_t count, const int64_t* left, const int64_t* right,
-    int64_t pixel_units, int64_t width, uint8_t* line,
-) noexcept nogil:
-    """Average a row into pixels of red, green, blue and how much is covered."""
-    cdef int64_t i, a, b, pixel, last, part, at = -1, covered = 0
-    cdef int64_t red = 0, green = 0, blue = 0
-    memset(line, 0, 4 * width)
-    for i in range(count):
-        a = left[i]
-        b = right[i]
-        while a < b:
-            pixel = a // pixel_units
-            if pixel != at:
-                if covered:
-                    put_pixel(line + 4 * at, red, green, blue, covered, pixel_units)
-                at = pixel
-                covered = 0
-                red = 0
-                green = 0
-                blue = 0
-            part = min(b, (pixel + 1) * pixel_units) - a
-            covered += part
-            red += fill[3 * i] * part
-            green += fill[3 * i + 1] * part
-            blue += fill[3 * i + 2] * part
-            a += part
-    if covered:
-        put_pixel(line + 4 * at, red, green, blue, covered, pixel_units)
-
-
-cdef inline void put_pixel(
-    uint8_t* pixel, int64_t red, int64_t green, int64_t blue, int64_t covered, int64_t whole
-) noexcept nogil:
-    pixel[0] = <uint8_t> ((red + covered // 2) // covered)
-    pixel[1] = <uint8_t> ((green + covered // 2) // covered)
-    pixel[2] = <uint8_t> ((blue + covered // 2) // covered)
-    pixel[3] = <uint8_t> ((255 * covered + whole // 2) // whole)
-
-
-def pixels(
-    const int64_t[::1] row_offsets, const int64_t[::1] start_ns, const int64_t[::1] end_ns,
-    const uint8_t[:, ::1] fill, int64_t window_start_ns, int64_t window_end_ns,
-    int64_t units, int64_t width,
-):
-    """Return what `strokes` draws as `width` pixels a row: `bytes` of rows x width x RGBA.
-
-    `units` is a multiple of `width`. A pixel is the average of what covers it, and its alpha is how
-    much of it is covered.
-    """
-    cdef int64_t rows = row_offsets.shape[0] - 1
-    cdef int64_t row, first, count, longest = 0
-    for row in range(rows):
-        longest = max(longest, row_offsets[row + 1] - row_offsets[row])
-    image = bytearray(rows * width * 4)
-    cdef uint8_t[::1] lines = image
-    cdef int64_t* left = <int64_t*> malloc((2 * longest + 1) * sizeof(int64_t))
-    if not left:
-        raise MemoryError
-    with nogil:
-        for row in range(rows):
-            first = row_offsets[row]
-            count = row_offsets[row + 1] - first
-            if count:
-                place(
-                    &start_ns[first], &end_ns[first], count, window_start_ns,
-                    window_end_ns - window_start_ns, units, left, left + longest,
-                )
-                mix(
-                    &fill[first, 0], count, left, left + longest, units // width, width,
-                    &lines[4 * row * width],
-                )
-    free(left)
-    return bytes(image)
 
 
 cdef class Records:
@@ -439,9 +252,8 @@ cdef class Records:
 
     Each row is its number of rectangles, then the rectangles. A rectangle is the gap since the one
     before it (or the window's start); its length; its states; its tags. States are `2 * state`
-    if it has one state, otherwise `2 * count + 1`, then a state and a time for each, then three
-    bytes of colour. Tags are 0 for none, 1 and a tag if one fills it, otherwise `count + 1`, then
-    a tag and a time for each.
+    if it has one state, otherwise `2 * count + 1`, then a state and a time for each. Tags are 0 for
+    none, 1 and a tag if one fills it, otherwise `count + 1`, then a tag and a time for each.
 
     Without `state_offsets`, `state_ns`, `tag_offsets` and `tag_ns` (all None), rectangle i is in one
     state, `state_index[i]`, and has the tag `tag_index[i]`; -1 is none, and so is None for all.
@@ -456,7 +268,6 @@ cdef class Records:
     cdef const int64_t[::1] tag_offsets
     cdef const int32_t[::1] tag_index
     cdef const int64_t[::1] tag_ns
-    cdef const uint8_t[:, ::1] fill
     cdef int64_t window_start_ns, before, row, next
     cdef Py_ssize_t piece_bytes, used, room
     cdef char* text
@@ -472,7 +283,6 @@ cdef class Records:
         const int64_t[::1] tag_offsets,
         const int32_t[::1] tag_index,
         const int64_t[::1] tag_ns,
-        const uint8_t[:, ::1] fill,
         int64_t window_start_ns,
         Py_ssize_t piece_bytes,
     ):
@@ -485,7 +295,6 @@ cdef class Records:
         self.tag_offsets = tag_offsets
         self.tag_index = tag_index
         self.tag_ns = tag_ns
-        self.fill = fill
         self.window_start_ns = window_start_ns
         self.piece_bytes = piece_bytes
         self.row = -1  # rows begun, less one
@@ -579,8 +388,6 @@ cdef class Records:
                 for j in range(j, j + count):
                     out = put_varint(out, state_index[j])
                     out = put_varint(out, state_ns[j])
-                memcpy(out, &self.fill[i, 0], 3)
-                out += 3
             j = tag_offsets[i]
             count = tag_offsets[i + 1] - j
             if count == 1 and tag_ns[j] == length:

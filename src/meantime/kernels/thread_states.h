@@ -1,8 +1,8 @@
 /* The states of threads and CPUs, from records in order of time.
  *
- * Which thread came to a CPU is believed when the next switch there leaves it. So a thread's change
- * to running is written at the next switch of its CPU, and nothing else is written for it in between:
- * the changes of one thread are in order, those of several are not.
+ * Which thread came to a CPU is believed when the next switch there leaves it, and until the last line
+ * of that CPU that names it. So a thread's change to running is written when that is known, and
+ * changes are not in order of time.
  */
 #ifndef MEANTIME_THREAD_STATES_H
 #define MEANTIME_THREAD_STATES_H
@@ -10,13 +10,20 @@
 #include "growing.h"
 #include "tracepoint_text.h"
 
+#include <stdint.h>
+
 enum {
     STATE_NONE = -1,
     STATE_RUNNING = 256, /* the others are the letters of perf */
     STATE_DEAD = 257,
+    STATE_UNKNOWN = '?',
     CPU_IRQ = 3, /* before these come the roles of threads */
     CPU_SOFTIRQ = 4,
+    CPU_UNKNOWN = 5,
+    CPU_STATES = 6,
     SAME_THREAD = -2,
+    NO_THREAD = -1,
+    NO_PRIORITY = INT32_MIN,
 };
 
 typedef struct {
@@ -47,15 +54,27 @@ typedef struct {
 
 typedef struct {
     int64_t since_ns; /* the last switch, or where events were lost after it; -1 if there is none */
+    int64_t proven_ns; /* the last line since then that names its thread; -1 if there is none */
     int64_t irq_ns, softirq_ns, told_to_ns; /* when these end, INT64_MAX if that is unknown; -1 if none */
     int64_t row;
+    int64_t assumed; /* its last row if that follows from what is not there: one at that time replaces it */
     int32_t current, prio, name, base;
 } states_cpu;
 
 typedef struct {
     int64_t last_ns, row; /* of its last change */
+    int64_t wake; /* the record of a wake-up that may count from when it leaves its CPU, or -1 */
     int32_t state, cpu; /* the CPU that it is on, or -1 */
+    int32_t letter; /* the state in which it left a CPU after that wake-up, or 0 */
+    int32_t unused;
 } states_thread;
+
+/* The range of a trace. All that happened on its CPUs from `read_from_ns` on is in it, until
+ * `read_to_ns`; if that is not known, INT64_MAX and -1. */
+typedef struct {
+    int64_t begin_ns, end_ns, read_from_ns, read_to_ns;
+    int32_t before; /* the state of CPUs before anything is known: none in a trace without switches */
+} states_range;
 
 static inline int32_t states_tag(thread_states *out, int32_t cpu, int32_t prio, int32_t name,
                                  int32_t waker)
@@ -78,8 +97,10 @@ static inline void states_put(thread_states *out, states_thread *threads, int32_
                               int64_t time_ns, int32_t state, int32_t tag)
 {
     thread_change row = {time_ns, thread, state == STATE_DEAD ? STATE_NONE : state, tag, 0};
-    threads[thread].row = out->thread_count;
-    out->threads[out->thread_count++] = row;
+    /* an unknown time that has no length does not exist */
+    if (threads[thread].last_ns != time_ns || threads[thread].state != STATE_UNKNOWN)
+        threads[thread].row = out->thread_count++;
+    out->threads[threads[thread].row] = row;
     threads[thread].last_ns = time_ns;
     threads[thread].state = state;
 }
@@ -87,9 +108,21 @@ static inline void states_put(thread_states *out, states_thread *threads, int32_
 static inline void states_cpu_row(thread_states *out, states_cpu *place, int32_t cpu,
                                   int64_t time_ns, int32_t state, int32_t thread, int32_t pair)
 {
-    cpu_change row = {time_ns, cpu, state, thread, pair, place->row};
-    place->row = out->cpu_count;
-    out->cpus[out->cpu_count++] = row;
+    if (place->assumed >= 0 && out->cpus[place->assumed].time_ns == time_ns) {
+        cpu_change *last = &out->cpus[place->assumed];
+        last->state = state;
+        if (thread != SAME_THREAD) {
+            last->thread = thread;
+            last->pair = pair;
+        }
+        last->before = place->row == place->assumed ? last->before : place->row;
+        place->row = place->assumed;
+    } else {
+        cpu_change row = {time_ns, cpu, state, thread, pair, place->row};
+        place->row = out->cpu_count;
+        out->cpus[out->cpu_count++] = row;
+    }
+    place->assumed = -1;
 }
 
 /* Writes the ends of interrupts until a time. */
@@ -111,38 +144,133 @@ static inline void states_flush(thread_states *out, states_cpu *place, int32_t c
     }
 }
 
-/* What ran since the last switch of this CPU is unknown: takes back what was written of it. */
-static inline void states_unknown(thread_states *out, states_cpu *place, states_thread *threads,
-                                  const uint8_t *role, int32_t cpu)
+typedef struct {
+    states_cpu *places;
+    states_thread *of;
+    const trace_record **ran; /* in order of time */
+    int64_t ran_count, next_ran;
+    const uint8_t *role;
+    const states_range *range;
+} states_working;
+
+/* What ran on this CPU is known until the last line that names it, and unknown from then on until a
+ * time: takes back what was written of it. Returns from when on it is unknown; a negative number if
+ * there is no memory. */
+static inline int64_t states_unknown(thread_states *out, states_working *work, int32_t cpu,
+                                     int64_t until_ns)
 {
+    states_cpu *place = &work->places[cpu];
+    states_thread *threads = work->of;
     int32_t thread = place->current;
-    for (int64_t row = place->row; row >= 0; row = out->cpus[row].before) {
+    int64_t from_ns = thread >= 0 && place->proven_ns > place->since_ns ? place->proven_ns : place->since_ns;
+    if (from_ns > until_ns)
+        from_ns = until_ns;
+    int64_t row = place->row, last = -1; /* the last row until then */
+    for (; row >= 0 && out->cpus[row].time_ns >= from_ns; row = out->cpus[row].before) {
         if (out->cpus[row].state < CPU_IRQ)
-            out->cpus[row].state = STATE_NONE;
+            out->cpus[row].state = CPU_UNKNOWN;
         if (out->cpus[row].thread >= 0)
-            out->cpus[row].thread = -1;
+            out->cpus[row].thread = NO_THREAD;
+        if (last < 0 && out->cpus[row].time_ns == from_ns)
+            last = row;
     }
-    place->base = STATE_NONE;
-    place->current = -1;
-    if (thread >= 0 && role[thread] && threads[thread].cpu == cpu) {
+    if (row >= 0) {
+        int32_t state = out->cpus[last < 0 ? row : last].state;
+        states_cpu_row(out, place, cpu, from_ns, state < CPU_IRQ ? CPU_UNKNOWN : state, NO_THREAD, -1);
+        place->assumed = place->row;
+    }
+    place->row = -1;
+    place->base = CPU_UNKNOWN;
+    place->current = NO_THREAD;
+    if (thread >= 0 && work->role[thread] && threads[thread].cpu == cpu) {
         threads[thread].cpu = -1;
-        states_put(out, threads, thread, place->since_ns, STATE_NONE, -1);
+        if (from_ns > place->since_ns) {
+            int32_t tag = states_tag(out, cpu, place->prio, place->name, -2);
+            if (tag < 0)
+                return -1;
+            states_put(out, threads, thread, place->since_ns, STATE_RUNNING, tag);
+        }
+        states_put(out, threads, thread, from_ns, STATE_UNKNOWN, -1);
     }
+    return from_ns;
 }
 
 /* A thread came to a CPU unseen, not before a time: from then on what it did is unknown. */
-static inline void states_forget(thread_states *out, states_thread *threads, const uint8_t *role,
-                                 int32_t thread, int64_t from_ns)
+static inline void states_forget(thread_states *out, states_working *work, int32_t thread,
+                                 int64_t from_ns)
 {
-    if (!role[thread] || threads[thread].state == STATE_NONE || threads[thread].state == STATE_DEAD)
+    states_thread *of = &work->of[thread];
+    of->wake = -1;
+    of->letter = 0;
+    if (!work->role[thread] || of->state == STATE_NONE || of->state == STATE_DEAD)
         return;
-    if (threads[thread].last_ns < from_ns) {
-        states_put(out, threads, thread, from_ns, STATE_NONE, -1);
+    if (of->last_ns < from_ns) {
+        states_put(out, work->of, thread, from_ns, STATE_UNKNOWN, -1);
     } else {
-        thread_change *last = &out->threads[threads[thread].row];
-        last->state = threads[thread].state = STATE_NONE;
+        thread_change *last = &out->threads[of->row];
+        last->state = of->state = STATE_UNKNOWN;
         last->tag = -1;
     }
+}
+
+/* A thread is on a CPU to which no switch has brought it, from the beginning on if it is the first
+ * there and all that the CPU did is known. Returns 0 without memory. */
+static inline int states_seen(thread_states *out, states_working *work, int32_t cpu, int32_t thread,
+                              int64_t now, int is_first)
+{
+    states_cpu *place = &work->places[cpu];
+    states_thread *of = &work->of[thread];
+    const uint8_t *role = work->role;
+    int64_t from_ns = INT64_MIN, since_ns = now;
+    states_flush(out, place, cpu, now);
+    if (place->since_ns >= 0) {
+        if ((from_ns = states_unknown(out, work, cpu, now)) < 0)
+            return 0;
+        lost_stretch stretch = {from_ns, now, cpu, place->told_to_ns >= 0};
+        out->lost[out->lost_count++] = stretch;
+    } else if (is_first && work->range->read_from_ns < now && of->state == STATE_NONE) {
+        /* its buffer begins with nothing but this thread */
+        since_ns = work->range->read_from_ns;
+        for (int64_t row = place->row; row >= 0; row = out->cpus[row].before)
+            if (out->cpus[row].state < CPU_IRQ || out->cpus[row].state == CPU_UNKNOWN)
+                out->cpus[row].state = role[thread];
+    }
+    if (role[thread] && of->cpu >= 0 && of->cpu != cpu && states_unknown(out, work, of->cpu, now) < 0)
+        return 0;
+    /* it came before the first switch there if there was none */
+    states_forget(out, work, thread, from_ns);
+    if (role[thread])
+        of->cpu = cpu;
+    place->since_ns = since_ns;
+    place->proven_ns = place->told_to_ns = -1;
+    place->current = thread;
+    place->prio = NO_PRIORITY;
+    place->name = -2 - thread;
+    place->base = role[thread];
+    if (since_ns == now)
+        place->row = -1;
+    int32_t pair = states_pair(out, thread, place->name);
+    int32_t state = place->irq_ns >= 0 ? CPU_IRQ : place->softirq_ns >= 0 ? CPU_SOFTIRQ : place->base;
+    states_cpu_row(out, place, cpu, since_ns, since_ns < now ? place->base : state, thread, pair);
+    place->assumed = place->row;
+    return pair >= 0;
+}
+
+/* Adds what the lines of a CPU prove. Returns 0 without memory. */
+static inline int states_ran(thread_states *out, states_working *work, const trace_record *ran)
+{
+    states_cpu *place = &work->places[ran->cpu];
+    int is_current = place->since_ns >= 0 && place->current == ran->thread;
+    if (ran->value < ran->time_ns)
+        return 1;
+    /* a switch that brought another thread at that time is the later one of two */
+    if (!is_current && ran->number)
+        return 1;
+    if (!is_current && !states_seen(out, work, ran->cpu, ran->thread, ran->time_ns, !ran->prio))
+        return 0;
+    if (place->proven_ns < ran->value)
+        place->proven_ns = ran->value;
+    return 1;
 }
 
 /* Finds the last name of each thread in the order of the text, and the threads that call the system;
@@ -155,6 +283,8 @@ static inline int states_prepare(const trace_record *records, int64_t count,
     int in_order = 1;
     for (int64_t i = 0; i < count; i++) {
         const trace_record *record = &records[i];
+        if (record->kind == TRACE_RAN)
+            continue;
         in_order &= record->time_ns >= before;
         before = record->time_ns;
         if (record->kind <= TRACE_NEW) {
@@ -168,156 +298,263 @@ static inline int states_prepare(const trace_record *records, int64_t count,
     return in_order;
 }
 
-/* Without an order the records are in order of time. */
+/* By which of their ends records of presence follow: one that a switch began after that switch. */
+static int states_ran_compare(const void *one, const void *other)
+{
+    const trace_record *a = *(const trace_record *const *)one, *b = *(const trace_record *const *)other;
+    if (a->time_ns != b->time_ns)
+        return a->time_ns < b->time_ns ? -1 : 1;
+    if (a->number != b->number)
+        return a->number < b->number ? -1 : 1;
+    return a < b ? -1 : a > b;
+}
+
+/* Adds what lines prove until a record. Returns 0 without memory. */
+static inline int states_catch_up(thread_states *out, states_working *work, int64_t now)
+{
+    for (; work->next_ran < work->ran_count; work->next_ran++) {
+        const trace_record *ran = work->ran[work->next_ran];
+        if (ran->time_ns > now || (ran->time_ns == now && ran->number))
+            return 1;
+        if (!states_ran(out, work, ran))
+            return 0;
+    }
+    return 1;
+}
+
+/* Adds a wake-up, or the first one of a thread. Returns 0 without memory. */
+static inline int states_wake(thread_states *out, states_thread *of, const trace_record *records,
+                              int64_t row, int32_t thread)
+{
+    const trace_record *record = &records[row];
+    int32_t tag = states_tag(out, record->number, record->other_prio, record->name, record->thread);
+    if (tag < 0)
+        return 0;
+    states_put(out, of, thread, record->time_ns, 'R', tag);
+    out->wakes[out->wake_count++] = (int32_t)row;
+    return 1;
+}
+
+/* A thread that was woken before it left its CPU went to sleep there all the same. */
+static inline void states_sleep(thread_states *out, states_thread *thread)
+{
+    thread_change *last = &out->threads[thread->row];
+    last->state = thread->state = thread->letter;
+    last->tag = -1;
+    thread->letter = 0;
+    thread->wake = -1;
+}
+
+static inline int states_switch(thread_states *out, states_working *work,
+                                const trace_record *records, int64_t row)
+{
+    const uint8_t *role = work->role;
+    const trace_record *record = &records[row];
+    int32_t leaving = record->thread, coming = record->other, cpu = record->cpu, tag;
+    int64_t now = record->time_ns;
+    states_cpu *place = &work->places[cpu];
+    states_thread *of = work->of;
+    if ((place->since_ns < 0 || place->current != leaving)
+        && !states_seen(out, work, cpu, leaving, now, 1))
+        return 0;
+    states_flush(out, place, cpu, now);
+    place->irq_ns = place->softirq_ns = -1;
+    if (role[leaving]) {
+        int letter = record->number;
+        int is_dead = letter == 'X' || letter == 'Z' || letter == 'x';
+        if (place->since_ns < now) {
+            if ((tag = states_tag(out, cpu, place->prio, place->name, -2)) < 0)
+                return 0;
+            states_put(out, of, leaving, place->since_ns, STATE_RUNNING, tag);
+        }
+        of[leaving].cpu = -1;
+        if (is_dead || letter == 'R' || letter == '+')
+            of[leaving].wake = -1;
+        if (of[leaving].wake >= 0) {
+            /* it waits for a CPU, unless another wake-up says that it did sleep */
+            const trace_record *wake = &records[of[leaving].wake];
+            tag = states_tag(out, wake->number, wake->other_prio, wake->name, wake->thread);
+            if (tag < 0)
+                return 0;
+            states_put(out, of, leaving, now, 'R', tag);
+            of[leaving].letter = letter;
+        } else {
+            states_put(out, of, leaving, now, is_dead ? STATE_DEAD : letter, -1);
+        }
+    }
+    if (role[coming]) {
+        int32_t elsewhere = of[coming].cpu;
+        if (elsewhere >= 0 && elsewhere != cpu && states_unknown(out, work, elsewhere, now) < 0)
+            return 0;
+        if (of[coming].letter) /* it has not been woken again: that wake-up was for this wait */
+            out->wakes[out->wake_count++] = (int32_t)of[coming].wake;
+        of[coming].letter = 0;
+        of[coming].wake = -1;
+        of[coming].cpu = cpu;
+    }
+    place->since_ns = now;
+    place->proven_ns = place->told_to_ns = -1;
+    place->current = coming;
+    place->prio = record->other_prio;
+    place->name = record->name;
+    place->base = role[coming];
+    place->row = -1;
+    int32_t pair = states_pair(out, coming, record->name);
+    states_cpu_row(out, place, cpu, now, place->base, coming, pair);
+    return pair >= 0;
+}
+
+static inline int states_lost(thread_states *out, states_working *work, const trace_record *record)
+{
+    int64_t now = record->time_ns;
+    int32_t cpu = record->cpu;
+    states_cpu *place = &work->places[cpu];
+    states_flush(out, place, cpu, now);
+    place->irq_ns = place->softirq_ns = -1;
+    if (place->current >= 0) {
+        /* nothing was lost before */
+        place->proven_ns = now;
+        if (states_unknown(out, work, cpu, now) < 0)
+            return 0;
+        place->since_ns = now;
+    } else {
+        if (place->since_ns < 0)
+            place->since_ns = now;
+        place->row = -1;
+        states_cpu_row(out, place, cpu, now, CPU_UNKNOWN, NO_THREAD, -1);
+    }
+    if (place->told_to_ns < record->value)
+        place->told_to_ns = record->value;
+    return 1;
+}
+
+/* Adds one record. Returns 0 without memory. */
+static inline int states_add(thread_states *out, states_working *work, const trace_record *records,
+                             int64_t row, int64_t threads)
+{
+    const trace_record *record = &records[row];
+    int64_t now = record->time_ns;
+    states_cpu *place = &work->places[record->cpu];
+    switch (record->kind) {
+    case TRACE_SWITCH:
+        if (record->thread < 0 || record->other < 0 || record->thread >= threads
+            || record->other >= threads)
+            return 1;
+        return states_switch(out, work, records, row);
+    case TRACE_LOST:
+        return states_lost(out, work, record);
+    case TRACE_WAKE:
+    case TRACE_NEW: {
+        int32_t thread = record->other;
+        if (thread < 0 || thread >= threads || !work->role[thread])
+            return 1;
+        states_thread *woken = &work->of[thread];
+        if (woken->cpu >= 0) {
+            /* one that is put on a queue while it runs has not slept */
+            woken->wake = record->kind == TRACE_WAKE && record->value == 0 ? row : -1;
+            return 1;
+        }
+        if (woken->letter && record->value == 0) {
+            /* it goes on sleeping until now: the wake-up before was for a wait that did not begin */
+            states_sleep(out, woken);
+        }
+        if (woken->state == 'R' || woken->state == '+'
+            || (woken->state == STATE_DEAD && record->kind == TRACE_WAKE))
+            return 1;
+        return states_wake(out, work->of, records, row, thread);
+    }
+    case TRACE_IRQ:
+    case TRACE_SOFTIRQ: {
+        int64_t until_ns = record->value < 0 ? INT64_MAX : record->value;
+        states_flush(out, place, record->cpu, now);
+        if (record->kind == TRACE_IRQ) {
+            place->irq_ns = until_ns;
+            states_cpu_row(out, place, record->cpu, now, CPU_IRQ, SAME_THREAD, -1);
+        } else {
+            place->softirq_ns = until_ns;
+            if (place->irq_ns < 0)
+                states_cpu_row(out, place, record->cpu, now, CPU_SOFTIRQ, SAME_THREAD, -1);
+        }
+        return 1;
+    }
+    default:
+        return 1;
+    }
+}
+
+/* Ends a CPU where the trace ends, or where what is known of it does. Returns 0 without memory. */
+static inline int states_end(thread_states *out, states_working *work, int32_t cpu)
+{
+    const states_range *range = work->range;
+    states_cpu *place = &work->places[cpu];
+    states_flush(out, place, cpu, range->end_ns - 1);
+    if (place->told_to_ns >= 0) {
+        lost_stretch stretch = {place->since_ns, place->told_to_ns, cpu, 1};
+        out->lost[out->lost_count++] = stretch;
+    }
+    if (place->current < 0)
+        return 1;
+    if (place->proven_ns < range->read_to_ns)
+        place->proven_ns = range->read_to_ns;
+    /* the last moment of the trace is that of a line */
+    if (place->proven_ns >= range->end_ns - 1 || place->since_ns >= range->end_ns - 1) {
+        int32_t thread = place->current, tag;
+        if (work->role[thread] && work->of[thread].cpu == cpu) {
+            if ((tag = states_tag(out, cpu, place->prio, place->name, -2)) < 0)
+                return 0;
+            states_put(out, work->of, thread, place->since_ns, STATE_RUNNING, tag);
+        }
+        return 1;
+    }
+    return states_unknown(out, work, cpu, range->end_ns) >= 0;
+}
+
+/* Without an order the records are in order of time, except for those of presence. */
 static inline int thread_states_of(const trace_record *records, const int64_t *order, int64_t count,
                                    const uint8_t *role, int64_t threads, int64_t cpus,
-                                   thread_states *out)
+                                   const states_range *range, int64_t ran_count, thread_states *out)
 {
-    states_cpu *places = calloc((size_t)cpus + 1, sizeof *places);
-    states_thread *of = calloc((size_t)threads + 1, sizeof *of);
-    if (!places || !of) {
-        free(places);
-        free(of);
-        return -1;
+    states_working work = {
+        calloc((size_t)cpus + 1, sizeof *work.places), calloc((size_t)threads + 1, sizeof *work.of),
+        calloc((size_t)ran_count + 1, sizeof *work.ran), 0, 0, role, range,
+    };
+    int has_memory = work.places && work.of && work.ran;
+    for (int64_t i = 0; has_memory && ran_count && i < count; i++) {
+        const trace_record *record = &records[i];
+        if (record->kind == TRACE_RAN && record->cpu >= 0 && record->cpu < cpus && record->thread >= 0
+            && record->thread < threads && work.ran_count < ran_count)
+            work.ran[work.ran_count++] = record;
     }
-    for (int64_t i = 0; i < cpus; i++)
-        places[i] = (states_cpu){-1, -1, -1, -1, -1, -1, 0, -1, STATE_NONE};
-    for (int64_t i = 0; i < threads; i++)
-        of[i] = (states_thread){INT64_MIN, -1, STATE_NONE, -1};
-    for (int64_t i = 0; i < count; i++) {
+    if (has_memory)
+        qsort(work.ran, (size_t)work.ran_count, sizeof *work.ran, states_ran_compare);
+    for (int64_t i = 0; has_memory && i < cpus; i++) {
+        states_cpu *place = &work.places[i];
+        *place = (states_cpu){-1, -1, -1, -1, -1, -1, -1, -1, 0, -1, range->before};
+        /* until something is known of the CPU; whatever begins at the same time replaces it */
+        if (range->before == CPU_UNKNOWN)
+            states_cpu_row(out, place, (int32_t)i, range->begin_ns, CPU_UNKNOWN, NO_THREAD, -1);
+        place->assumed = place->row;
+    }
+    for (int64_t i = 0; has_memory && i < threads; i++)
+        work.of[i] = (states_thread){INT64_MIN, -1, -1, STATE_NONE, -1, 0, 0};
+    for (int64_t i = 0; has_memory && i < count; i++) {
         int64_t row = order ? order[i] : i;
         const trace_record *record = &records[row];
-        int64_t now = record->time_ns;
-        int32_t cpu = record->cpu;
-        if (cpu < 0 || cpu >= cpus)
+        if (record->cpu < 0 || record->cpu >= cpus || record->kind == TRACE_RAN)
             continue;
-        states_cpu *place = &places[cpu];
-        int tag = 0;
-        switch (record->kind) {
-        case TRACE_SWITCH: {
-            int32_t leaving = record->thread, coming = record->other;
-            if (leaving < 0 || coming < 0 || leaving >= threads || coming >= threads)
-                break;
-            states_flush(out, place, cpu, now);
-            place->irq_ns = place->softirq_ns = -1;
-            if (place->since_ns >= 0 && place->current == leaving) {
-                if (role[leaving]) {
-                    tag = states_tag(out, cpu, place->prio, place->name, -2);
-                    states_put(out, of, leaving, place->since_ns, STATE_RUNNING, tag);
-                }
-            } else if (place->since_ns >= 0) {
-                int32_t elsewhere = of[leaving].cpu;
-                lost_stretch stretch = {place->since_ns, now, cpu, place->told_to_ns >= 0};
-                out->lost[out->lost_count++] = stretch;
-                states_unknown(out, place, of, role, cpu);
-                if (role[leaving] && elsewhere >= 0 && elsewhere != cpu)
-                    states_unknown(out, &places[elsewhere], of, role, elsewhere);
-                states_forget(out, of, role, leaving, place->since_ns);
-            } else if (role[leaving]) {
-                int32_t elsewhere = of[leaving].cpu;
-                if (elsewhere >= 0)
-                    states_unknown(out, &places[elsewhere], of, role, elsewhere);
-                /* it came to this CPU before the first switch there */
-                states_forget(out, of, role, leaving, INT64_MIN);
-            }
-            if (role[leaving]) {
-                int letter = record->number;
-                int is_dead = letter == 'X' || letter == 'Z' || letter == 'x';
-                of[leaving].cpu = -1;
-                states_put(out, of, leaving, now, is_dead ? STATE_DEAD : letter, -1);
-            }
-            if (role[coming]) {
-                if (of[coming].cpu >= 0)
-                    states_unknown(out, &places[of[coming].cpu], of, role, of[coming].cpu);
-                of[coming].cpu = cpu;
-            }
-            place->since_ns = now;
-            place->told_to_ns = -1;
-            place->current = coming;
-            place->prio = record->other_prio;
-            place->name = record->name;
-            place->base = role[coming];
-            place->row = -1;
-            int32_t pair = states_pair(out, coming, record->name);
-            if (pair < 0)
-                tag = -1;
-            states_cpu_row(out, place, cpu, now, place->base, coming, pair);
-            break;
-        }
-        case TRACE_LOST:
-            states_flush(out, place, cpu, now);
-            place->irq_ns = place->softirq_ns = -1;
-            if (place->current >= 0 && role[place->current]) {
-                if (now > place->since_ns) {
-                    tag = states_tag(out, cpu, place->prio, place->name, -2);
-                    states_put(out, of, place->current, place->since_ns, STATE_RUNNING, tag);
-                }
-                states_put(out, of, place->current, now, STATE_NONE, -1);
-                of[place->current].cpu = -1;
-            }
-            if (place->since_ns < 0 || place->current >= 0)
-                place->since_ns = now;
-            if (place->told_to_ns < record->value)
-                place->told_to_ns = record->value;
-            place->current = -1;
-            place->base = STATE_NONE;
-            if (place->row >= 0 && out->cpus[place->row].time_ns == now
-                && out->cpus[place->row].thread >= 0) {
-                out->cpus[place->row].state = STATE_NONE;
-                out->cpus[place->row].thread = -1;
-                place->row = -1;
-            } else {
-                place->row = -1;
-                states_cpu_row(out, place, cpu, now, STATE_NONE, -1, -1);
-            }
-            break;
-        case TRACE_WAKE:
-        case TRACE_NEW: {
-            int32_t woken = record->other;
-            if (woken < 0 || woken >= threads || !role[woken] || of[woken].cpu >= 0)
-                break;
-            int32_t state = of[woken].state;
-            if (state == 'R' || state == '+' || (state == STATE_DEAD && record->kind == TRACE_WAKE))
-                break;
-            tag = states_tag(out, record->number, record->other_prio, record->name, record->thread);
-            states_put(out, of, woken, now, 'R', tag);
-            out->wakes[out->wake_count++] = (int32_t)row;
-            break;
-        }
-        case TRACE_IRQ:
-        case TRACE_SOFTIRQ: {
-            int64_t until_ns = record->value < 0 ? INT64_MAX : record->value;
-            states_flush(out, place, cpu, now);
-            if (record->kind == TRACE_IRQ) {
-                place->irq_ns = until_ns;
-                states_cpu_row(out, place, cpu, now, CPU_IRQ, SAME_THREAD, -1);
-            } else {
-                place->softirq_ns = until_ns;
-                if (place->irq_ns < 0)
-                    states_cpu_row(out, place, cpu, now, CPU_SOFTIRQ, SAME_THREAD, -1);
-            }
-            break;
-        }
-        default:
-            break;
-        }
-        if (tag < 0) {
-            free(places);
-            free(of);
-            return -1;
-        }
+        has_memory = states_catch_up(out, &work, record->time_ns)
+            && states_add(out, &work, records, row, threads);
     }
-    for (int64_t i = 0; i < cpus; i++) {
-        states_flush(out, &places[i], (int32_t)i, INT64_MAX - 1);
-        if (places[i].told_to_ns >= 0) {
-            lost_stretch stretch = {places[i].since_ns, places[i].told_to_ns, (int32_t)i, 1};
-            out->lost[out->lost_count++] = stretch;
-        }
-        states_unknown(out, &places[i], of, role, (int32_t)i);
-    }
-    free(places);
-    free(of);
-    return 0;
+    has_memory = has_memory && states_catch_up(out, &work, INT64_MAX);
+    for (int64_t i = 0; has_memory && i < threads; i++)
+        if (work.of[i].letter)
+            states_sleep(out, &work.of[i]);
+    for (int64_t i = 0; has_memory && i < cpus; i++)
+        has_memory = states_end(out, &work, (int32_t)i);
+    free(work.places);
+    free(work.of);
+    free(work.ran);
+    return has_memory ? 0 : -1;
 }
 
 typedef struct {
@@ -381,7 +618,7 @@ static int timed_rows_sort(const timed_row *rows, int64_t count, timed_row *sort
 typedef struct {
     const int32_t *thread, *cpu, *cpu_thread, *pair;
     const int32_t *thread_state; /* STATE_RUNNING + 1 of them */
-    const int32_t *cpu_state;    /* CPU_SOFTIRQ + 1 of them */
+    const int32_t *cpu_state;    /* CPU_STATES of them */
     int64_t threads, cpus, pairs;
     int32_t first_tag;
 } states_codes;
@@ -436,7 +673,7 @@ static inline int64_t states_merge(const thread_change *threads, int64_t thread_
             state[i] = change->thread < 0 ? -1 : states_code(codes->pair, codes->pairs, change->pair);
         } else {
             entity[i] = codes->cpu[change->cpu];
-            state[i] = states_code(codes->cpu_state, CPU_SOFTIRQ + 1, change->state);
+            state[i] = states_code(codes->cpu_state, CPU_STATES, change->state);
         }
     }
     free(rows);

@@ -25,6 +25,8 @@ enum {
     TRACE_LEAF,
     TRACE_ISSUE,
     TRACE_COMPLETE,
+    TRACE_SENT, /* a packet of TCP */
+    TRACE_RECEIVED,
     TRACE_CALL,
     TRACE_IRQ,
     TRACE_SOFTIRQ,
@@ -33,21 +35,93 @@ enum {
     TRACE_IRQ_END,
     TRACE_SOFTIRQ_END,
     TRACE_OTHER,
+    TRACE_RAN, /* a CPU's lines name one thread, from the first to `value`; see trace_presence */
 };
 
 /* One thing that happened. Threads, names and CPUs are codes; -1 is none. */
 typedef struct {
     int64_t time_ns;
-    int64_t value;  /* the end of what lasts, -1 if it is not known; the sector of a request */
+    int64_t value;  /* the end of what lasts, -1 if it is not known; the sector of a request; of a
+                     * wake-up 1 if the thread was put on a CPU's queue, and not only chosen for that;
+                     * of a packet its number in its stream above the one that it confirms */
     int32_t thread; /* of the line; of a switch the one that leaves */
     int32_t other;  /* the thread that comes, or is woken */
-    int32_t name;   /* of the other thread, the system call, the interrupt, the device; a mark's text */
+    int32_t name;   /* of the other thread, the system call, the interrupt, the device, the event of a
+                     * packet; a mark's text */
     int32_t cpu;
-    int32_t number; /* the state's letter, the CPU of a wake-up, the interrupt, the sectors */
-    int32_t prio;
+    int32_t number; /* the state's letter, the CPU of a wake-up, the interrupt, the sectors, the flags
+                     * of a packet */
+    int32_t prio;   /* of a CPU's lines 1 if those before them name another thread */
     int32_t other_prio;
     int32_t kind;
 } trace_record;
+
+/* Which thread the lines of a CPU name as the current one. They prove that it was there, also where no
+ * switch says so: after the last switch, before the first, and where switches were lost. */
+typedef struct {
+    int64_t first_ns, last_ns; /* of the lines that name the thread; last_ns is -1 if there are none */
+    int64_t switch_ns;         /* the last switch; -1 if there is none */
+    int32_t thread;            /* -1 if none is known */
+    int32_t left;              /* the thread that left in the last switch; -1 if there is none */
+    int are_several;           /* whether lines named another one after the last switch */
+    int is_switched;           /* whether the thread came by the last switch */
+} trace_presence;
+
+static const trace_presence trace_nobody = {-1, -1, -1, -1, -1, 0, 0};
+
+/* Whether the lines since the thread changed prove that it ran between them. Without a switch of the
+ * CPU they do if they name no other thread, as the switch between two threads was not traced. */
+static inline int trace_proves(const trace_presence *here)
+{
+    return here->thread >= 0 && here->last_ns >= 0 && (here->switch_ns >= 0 || !here->are_several);
+}
+
+/* What the lines so far prove beyond the switches. */
+static inline trace_record trace_ran(const trace_presence *here, int32_t cpu)
+{
+    trace_record row = {here->first_ns, here->last_ns, here->thread, -1, -1, cpu,
+                        here->is_switched, here->are_several, 0, TRACE_RAN};
+    return row;
+}
+
+/* Adds a line that names a thread; returns whether `ran` is now what the lines before it prove. */
+static inline int trace_named(trace_presence *here, int32_t cpu, int32_t thread, int64_t time_ns,
+                              trace_record *ran)
+{
+    if (here->thread == thread && time_ns >= here->last_ns) {
+        here->last_ns = time_ns;
+        if (here->first_ns < 0)
+            here->first_ns = time_ns;
+        return 0;
+    }
+    /* until a switch is done, the kernel itself names the thread that leaves */
+    if (here->is_switched && here->last_ns < 0 && here->left == thread)
+        return 0;
+    *ran = trace_ran(here, cpu);
+    int is_proof = here->switch_ns >= 0 && trace_proves(here);
+    here->are_several = here->thread >= 0;
+    here->thread = thread;
+    here->first_ns = here->last_ns = time_ns;
+    here->is_switched = 0;
+    here->left = -1;
+    return is_proof;
+}
+
+/* Adds a switch, after its line; returns whether `ran` is now what the lines before it prove. */
+static inline int trace_switched(trace_presence *here, int32_t cpu, int32_t leaving, int32_t coming,
+                                 int64_t time_ns, trace_record *ran)
+{
+    int is_proof = !here->is_switched && here->thread == leaving
+        && (here->last_ns > here->first_ns || here->are_several);
+    *ran = trace_ran(here, cpu);
+    here->thread = coming;
+    here->left = leaving;
+    here->first_ns = here->switch_ns = time_ns;
+    here->last_ns = -1;
+    here->is_switched = 1;
+    here->are_several = 0;
+    return is_proof;
+}
 
 static inline int trace_is(const char *at, uint32_t bytes, const char *text)
 {
@@ -92,6 +166,10 @@ static inline int trace_kind(const char *at, uint32_t bytes, int is_ftrace, cons
         return TRACE_ISSUE;
     if (trace_is(at, bytes, "block_rq_complete"))
         return TRACE_COMPLETE;
+    if (trace_is(at, bytes, "inet_sock_local_out") || trace_is(at, bytes, "net_dev_queue"))
+        return TRACE_SENT;
+    if (trace_is(at, bytes, "inet_sock_local_in") || trace_is(at, bytes, "netif_receive_skb"))
+        return TRACE_RECEIVED;
     if (trace_is(at, bytes, "tracing_mark_write") || trace_is(at, bytes, "print"))
         return TRACE_MARK;
     if (!is_ftrace)
@@ -181,7 +259,7 @@ static inline int trace_read_latency(const char *line, const char *end, perf_hea
         header->cpu = (int32_t)cpu;
         header->tid = tid;
         header->rest = trace_skip_difference(rest, end);
-        header->is_nanos = 0;
+        header->is_nanos = header->is_guess = 0;
         header->context = trace_context(flags, after);
         return PERF_HEADER;
     }
@@ -203,6 +281,7 @@ static inline int trace_read_header(const char *line, const char *end, perf_head
         const char *flags = perf_skip(at + 1, end);
         const char *rest = trace_time(flags, end, &header->time_ns);
         header->context = 0;
+        header->is_guess = 0;
         if (!rest) {
             const char *after = flags;
             while (after < end && !perf_blank(*after))
@@ -211,6 +290,7 @@ static inline int trace_read_header(const char *line, const char *end, perf_head
             if (!rest || after - flags > 12)
                 continue;
             header->context = trace_context(flags, after);
+            header->is_guess = flags[0] == '?';
         }
         kind = PERF_OTHER_FIELDS;
         const char *last = perf_back(begin, open);
@@ -332,6 +412,48 @@ static inline int trace_read_request(const char *at, const char *end, trace_requ
     if (trace_number(sector, plus - 3, &found->sector) != plus - 3)
         found->sector = -1; /* a flush has none: it is printed as 2^64 - 1 */
     return sector < plus - 3 && trace_number(plus, end, &found->sectors) > plus;
+}
+
+typedef struct {
+    uint32_t seq, ack, flags;
+} trace_packet;
+
+/* Reads the number of a field `key=`, decimal or `0x` and hexadecimal, which is not the end of another
+ * key. Returns what follows it, or NULL. */
+static inline const char *trace_field(const char *at, const char *end, const char *key, uint32_t *value)
+{
+    size_t size = strlen(key);
+    for (const char *begin = at; (at = trace_after(at, end, key));) {
+        const char *key_at = at - size;
+        if (key_at > begin && (key_at[-1] == '_' || (unsigned char)((key_at[-1] | 32) - 'a') < 26))
+            continue;
+        uint64_t number = 0;
+        int is_hex = end - at > 2 && at[0] == '0' && (at[1] == 'x' || at[1] == 'X');
+        const char *digit = at += is_hex ? 2 : 0;
+        for (; digit < end && digit - at < 10; digit++) {
+            if (perf_digit(*digit))
+                number = number * (is_hex ? 16 : 10) + (uint64_t)(*digit - '0');
+            else if (is_hex && perf_hex(*digit))
+                number = number * 16 + (uint64_t)((*digit | 32) - 'a' + 10);
+            else
+                break;
+        }
+        if (digit == at || number > UINT32_MAX)
+            return NULL;
+        *value = (uint32_t)number;
+        return digit;
+    }
+    return NULL;
+}
+
+/* Reads what a packet of TCP is known by on both sides, from LTTng's fields, which may be nested:
+ *     sk=0xFFFF88001D510E00 seq=0x14FB353E ack_seq=0xD2C7148B check=0x8ECA window=661 flags=6152
+ * Returns 0 if there is none, as in ftrace's own text. */
+static inline int trace_read_packet(const char *at, const char *end, trace_packet *found)
+{
+    const char *last = trace_field(at, end, "seq=", &found->seq);
+    last = last ? trace_field(last, end, "ack_seq=", &found->ack) : NULL;
+    return last && trace_field(last, end, "flags=", &found->flags);
 }
 
 #endif

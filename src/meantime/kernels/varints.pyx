@@ -1,6 +1,6 @@
 """Columns of numbers as LEB128, for files, and the fields of protobuf messages; see `varint.h`."""
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
@@ -31,7 +31,7 @@ def encoded(column):
     for i in range(count):
         size += varint_bytes(numbers[i])
     cdef bytes written = PyBytes_FromStringAndSize(NULL, size)
-    cdef char* out = PyBytes_AS_STRING(written)
+    cdef char* out = PyBytes_AsString(written)
     with nogil:
         for i in range(count):
             out = put_varint(out, numbers[i])
