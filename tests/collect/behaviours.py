@@ -226,7 +226,10 @@ async def coroutine_of_a_task_looks_like_one() -> object:
     task = asyncio.create_task(_sleep())
     await asyncio.sleep(0)
     coro: Any = task.get_coro()
+    given = _sleep()
+    own = asyncio.create_task(given)
     seen = (
+        own.get_coro() is given,
         asyncio.iscoroutine(coro),
         inspect.iscoroutine(coro),
         isinstance(coro, types.CoroutineType),
@@ -241,6 +244,7 @@ async def coroutine_of_a_task_looks_like_one() -> object:
         repr(coro).split(" at ")[0],
     )
     task.cancel()
+    own.cancel()
     return seen
 
 

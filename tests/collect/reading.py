@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from meantime.trace import Trace
 
 # Of Linux's capabilities, as they are numbered there.
-SETGID, SETUID, CHROOT = 6, 7, 18
+SETGID, SETUID, CHROOT, SYS_ADMIN = 6, 7, 18, 21
 
 Change = tuple[int, "str | None", dict[str, object]]
 

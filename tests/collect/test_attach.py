@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import meantime
+from meantime.cli import attach as attach_module
 from meantime.cli.attach import command
 from meantime.collect import _recorder, enabling, messages, session
 
@@ -40,6 +42,10 @@ asyncio.run(main())
 print("ended")
 """
 
+
+# since then, a process can be asked from outside to execute a script
+before_scripts = pytest.mark.skipif(sys.version_info >= (3, 14), reason="until Python 3.13")
+with_scripts = pytest.mark.skipif(sys.version_info < (3, 14), reason="since Python 3.14")
 
 # As if the signal arrived while the module is executed.
 IMPORTING = """
@@ -158,7 +164,12 @@ def test_why_a_process_is_not_recorded_is_said(tmp_path: Path) -> None:
             assert answer == {"error": "ValueError: this is another version of meantime"}
 
     assert "there is no process" in refusal(process.pid)
+
+
+@before_scripts
+def test_before_scripts_a_process_must_be_prepared() -> None:
     assert "start it with MEANTIME=1" in refusal(os.getpid())
+    assert f"`meantime top {os.getpid()}` shows" in refusal(os.getpid())
     with subprocess.Popen(
         [sys.executable, "-S", "-c", "print(flush=True); input()"],
         env={**os.environ, "MEANTIME": "1"},
@@ -245,9 +256,9 @@ def test_a_signal_that_interrupts_the_begin_of_a_recording_begins_no_other(
     monkeypatch.chdir(tmp_path)
     write = session._write_process_facts
 
-    def interrupted(path: str) -> None:
+    def interrupted(path: str, secrets: bool) -> None:  # noqa: FBT001 - as it is called
         enabling._toggle(signal.SIGUSR2, None)
-        write(path)
+        write(path, secrets)
 
     monkeypatch.setattr(session, "_write_process_facts", interrupted)
     with meantime.record(tmp_path / "run.mtr"):
@@ -261,7 +272,7 @@ def test_a_signal_that_interrupts_the_begin_of_a_recording_begins_no_other(
 def test_a_recording_that_cannot_begin_leaves_nothing_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(_: str) -> None:
+    def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as context:
@@ -272,3 +283,111 @@ def test_a_recording_that_cannot_begin_leaves_nothing_on(
     with meantime.record(tmp_path / "second.mtr"):
         assert _recorder.is_recording()
     assert read(tmp_path / "second.mtr").trace.anomalies["records_lost"] == 0
+
+
+def test_a_signal_that_came_too_early_is_sent_again(tmp_path: Path) -> None:
+    # as if it had arrived just before the main thread began to wait
+    code = (
+        "import signal, sys, meantime; from meantime.collect import enabling\n"
+        "answer, enabling._answer_all = enabling._answer_all, lambda *_: None\n"
+        "meantime.enable()\n"
+        "def ignore_first(number, frame):\n"
+        "    signal.signal(number, answer)\n"
+        "signal.signal(enabling._number, ignore_first)\n"
+        "print('ready', flush=True); sys.stdin.read()"
+    )
+    with running(code, tmp_path) as process:
+        attach(process.pid, "--for", "1ms", "-q", "-o", tmp_path / "run.mtr")
+
+    assert (tmp_path / "run.mtr").is_dir()
+
+
+UNPREPARED = """
+import asyncio, signal, sys, threading
+async def tick():
+    while True:
+        await asyncio.sleep(0.002)
+async def main():
+    ticking = asyncio.create_task(tick(), name="ticking")
+    print("ready", flush=True)
+    await asyncio.to_thread(input)
+before = set(globals())
+asyncio.run(main())
+handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
+changed = {number for number, handler in handlers.items() if callable(handler)}
+names = set(globals()) - before - {"before", "handlers", "changed"}
+print("ended", changed == {signal.SIGINT}, names)
+"""
+
+
+@with_scripts
+def test_a_process_that_was_not_prepared_is_recorded_as_often_as_asked(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", UNPREPARED],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        for name in ("first.mtr", "second.mtr"):
+            attach(process.pid, "--for", "200ms", "-q", "-o", tmp_path / name)
+        there = tmp_path / "first.mtr"
+        assert "exists already" in refusal(process.pid, "-o", there)
+        assert "it is not being recorded" in refusal(process.pid, "--stop")
+        output, errors = process.communicate("\n", timeout=60)
+
+    assert (output, errors, process.returncode) == ("ended True set()\n", "", 0)
+    for name in ("first.mtr", "second.mtr"):
+        recorded = read(tmp_path / name)
+        assert "waiting:sleep" in recorded.states("Tasks", "tick")[0]
+        assert "ticking" in recorded.trace.names.values()
+        assert recorded.trace.anomalies["records_lost"] == 0
+
+
+@with_scripts
+def test_a_process_whose_main_thread_waits_is_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attach_module, "_ANSWERS_WITHIN_S", 0.5)
+    folders = tmp_path / "temporary"
+    folders.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folders))
+    # its main thread is in a call until a line comes
+    code = "import sys; print('ready', flush=True); line = sys.stdin.readline(); print(line)"
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        refused = refusal(process.pid, "-o", tmp_path / "run.mtr")
+        assert "has not answered" in refused
+        assert f"`meantime top {process.pid}` shows what it is doing" in refused
+        output, errors = process.communicate("line\n", timeout=60)
+
+    assert (output, errors, process.returncode) == ("line\n\n", "", 0)
+    assert not (tmp_path / "run.mtr").exists()
+    # what it executed in the end has removed itself
+    assert not list(folders.iterdir())
+
+
+@with_scripts
+def test_a_process_that_executes_no_scripts_is_refused_with_what_to_do() -> None:
+    code = "import sys; print('ready', flush=True); sys.stdin.readline()"
+    with subprocess.Popen(
+        [sys.executable, "-X", "disable-remote-debug", "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        refused = refusal(process.pid)
+        process.communicate("\n", timeout=60)
+    assert "cannot be recorded" in refused
+    assert "start it with MEANTIME=1 in its environment" in refused

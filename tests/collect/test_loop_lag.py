@@ -32,6 +32,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from reading import read
 
+# in a process in which a test before has left threads of uvloop
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+
 MS = 10**6
 
 
@@ -85,9 +88,9 @@ def test_sleeping_tasks_are_runnable_from_when_they_are_due(
     assert _time_in(tmp_path / "run.mtr", "runnable") > 1800 * MS
     (name, lag), *_ = _activity(tmp_path / "run.mtr").lags
     assert name.startswith("MainThread")
-    assert lag.turns.most_ns >= 200 * MS
+    assert lag.turns.max_ns >= 200 * MS
     # a loop that counts milliseconds may end a timer before it is due
-    assert 10 <= lag.late.events <= 51
+    assert 10 <= lag.late.count <= 51
 
 
 def test_a_task_of_trio_is_runnable_from_when_it_is_due(tmp_path: Path) -> None:
@@ -202,7 +205,7 @@ def test_a_long_step_has_the_line_that_was_executed(
 
     assert longest is not None
     assert longest.code == f"inner (test_loop_lag.py:{BLOCKING_LINE})"
-    assert live.lags[0][1].late.most_ns >= 150 * MS
+    assert live.lags[0][1].late.max_ns >= 150 * MS
     assert longest.where().startswith(f"{longest.code}, in ")
     reading = Reading(path, block_ns=100 * MS)
     list(reading.trace.batches)
@@ -379,7 +382,8 @@ def test_what_a_thread_waited_for_a_processor_is_known_when_it_sleeps(tmp_path: 
     workers = [each for each in history.quarks("Threads/*").tolist() if "worker" in paths(each)[1]]
     for quark in [*history.quarks("Loops/*").tolist(), *workers]:
         states = [(s.value, s.end_ns - s.start_ns) for s in history.iterate(quark, 0)]
-        asleep = [state for state, _ in states].index("sleeping")
+        # its own sleep; others are those in which memory is fetched
+        asleep = states.index(max(each for each in states if each[0] == "sleeping"))
         # not after that, where nothing but the little that follows can be
         waited_ns = sum(ns for state, ns in states[:asleep] if state == "cpu-wait")
         assert waited_ns > 30 * MS

@@ -198,3 +198,51 @@ def test_the_summary_names_the_process_that_was_not_recorded(tmp_path: Path) -> 
         f"{own}.{sys.version_info[2]}; meantime is installed for Python {own}"
     ) in done.stderr.splitlines()
     assert read(tmp_path / "run.mtr").trace.anomalies["process_not_recorded"] == 1
+
+
+INTERPRETERS = """
+import asyncio, sys, threading
+
+def create_and_run(code):
+    if sys.version_info >= (3, 14):
+        from concurrent import interpreters
+        interpreters.create().exec(code)
+        return
+    if sys.version_info >= (3, 13):
+        import _interpreters as interpreters
+    else:
+        import _xxsubinterpreters as interpreters
+    interpreters.run_string(interpreters.create(), code)
+
+async def main():
+    code = "import time; print(7, flush=True); time.sleep(0.05)"
+    for _ in range(3):
+        await asyncio.to_thread(create_and_run, code)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("variables", [{}, {"MEANTIME": "1"}])
+def test_other_interpreters_are_left_alone_and_named_once(
+    tmp_path: Path, variables: dict[str, str]
+) -> None:
+    (tmp_path / "app.py").write_text(INTERPRETERS)
+    record = [sys.executable, "-m", "meantime", "record", "-o", "run.mtr", "--"]
+    done = subprocess.run(
+        [*record, sys.executable, "app.py"],
+        cwd=tmp_path,
+        env={**os.environ, **variables, "PYTHONPATH": str(Path(meantime.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+
+    assert done.stdout == "7\n7\n7\n"
+    said = [line for line in done.stderr.splitlines() if "interpreter" in line]
+    assert len(said) == 2
+    recorded = read(tmp_path / "run.mtr")
+    assert dict(recorded.trace.anomalies) == {"interpreters_not_recorded": 1}
+    # what their threads wait for is recorded
+    assert recorded.times("Workers")["sleeping"] > 120_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -14,7 +15,7 @@ import pytest
 import meantime
 
 sys.path.insert(0, str(Path(__file__).parent))
-from reading import read
+from reading import SYS_ADMIN, is_capable, read
 
 WORK = "import asyncio; asyncio.run(asyncio.sleep(0.001)); "
 TELL = (
@@ -178,7 +179,7 @@ def test_the_summary_names_the_longest_step_and_its_lines(tmp_path: Path) -> Non
     done = _meantime("record", "-o", "run.mtr", "--", sys.executable, "app.py", cwd=tmp_path)
 
     lines = done.stderr.splitlines()
-    assert lines[1].startswith("  1 event loop: running ")
+    assert lines[1].startswith("  1 event loop: sleeping ")
     # where the machine makes it 50 ms long, its stack is taken, and it may stand out
     longest = r"in main \(app.py:6\), between app.py:3 and app.py:5|in main \(app.py:4\)"
     assert re.search(rf"{longest}|main \(app.py:[46]\) blocked the event loop", done.stderr)
@@ -221,10 +222,26 @@ def test_a_command_without_python_is_reported(tmp_path: Path) -> None:
     assert "nothing was recorded" in done.stderr
 
 
-def test_isolated_python_is_reported(tmp_path: Path) -> None:
-    done = _meantime("record", "-o", "r.mtr", "--", sys.executable, "-I", "-c", "", cwd=tmp_path)
+@pytest.mark.parametrize("options", [(), ("-q",)])
+def test_isolated_python_is_reported(tmp_path: Path, options: tuple[str, ...]) -> None:
+    record = ("record", *options, "-o", "r.mtr", "--")
+    done = _meantime(*record, sys.executable, "-I", "-c", "", cwd=tmp_path)
 
     assert "-I, -E or -S" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_what_is_recorded_is_described_without_what_does_not_occur(tmp_path: Path) -> None:
+    done = _record(tmp_path, sys.executable, "-c", WORK)
+    assert done.stderr == ""
+
+    text = _meantime("info", "run.mtr", cwd=tmp_path).stdout
+    assert "Tasks: time in states; " in text
+    assert " 0ns " not in text
+    document = json.loads(_meantime("info", "run.mtr", "--json", cwd=tmp_path).stdout)
+    assert {"name": "lock-wait", "total_ns": 0}.items() <= next(
+        state for state in document["states"] if state["name"] == "lock-wait"
+    ).items()
 
 
 @pytest.mark.parametrize(
@@ -263,7 +280,7 @@ def test_a_recording_stays_if_what_would_replace_it_cannot_run(tmp_path: Path) -
 
     refused = _record(tmp_path, "no-such-command", options=("--force",))
 
-    assert refused.returncode == 1
+    assert refused.returncode == 127
     assert "run.mtr is unchanged" in refused.stderr
     assert _processes(tmp_path / "run.mtr") == 1
     assert _record(tmp_path, sys.executable, "-c", WORK, options=("--force",)).returncode == 0
@@ -298,3 +315,49 @@ def test_a_recording_for_a_time_has_nothing_after_it(tmp_path: Path) -> None:
     assert done.stdout == "on\n"
     trace = read(tmp_path / "run.mtr").trace
     assert trace.bounds is None or trace.bounds[1] <= 200_000_000
+
+
+@pytest.mark.skipif(not is_capable(SYS_ADMIN), reason="needs the right to mount")
+def test_without_proc_a_command_is_recorded_as_with_it(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(
+        "import asyncio, time\n"
+        "def check():\n"
+        "    time.sleep(0.2)\n"
+        "async def main():\n"
+        "    for _ in range(2): await asyncio.sleep(0.001); check()\n"
+        "asyncio.run(main())\n"
+    )
+    command = [sys.executable, "-m", "meantime", "record", "-o", "run.mtr", "--"]
+    hidden = ["/usr/bin/unshare", "-m", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+    done = subprocess.run(
+        [*hidden, *command, sys.executable, "app.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(meantime.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert "check (app.py:3), called by main (app.py:5), blocked the event loop" in done.stderr
+    # it slept, or waited for a processor
+    assert "unrecorded-wait" in done.stderr
+    assert "waits of threads were not recorded" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "status"), [("no-such-command", 127), ("./not-executable", 126), ("./folder", 126)]
+)
+def test_a_command_that_cannot_be_run_has_the_status_that_env_gives_it(
+    tmp_path: Path, command: str, status: int
+) -> None:
+    (tmp_path / "not-executable").write_text("")
+    (tmp_path / "folder").mkdir()
+    for force in ((), ("--force",)):
+        done = _meantime("record", *force, "-o", "run.mtr", "--", command, cwd=tmp_path)
+        own = subprocess.run(["/usr/bin/env", command], cwd=tmp_path, check=False)
+        assert (done.returncode, own.returncode) == (status, status)
+        assert not (tmp_path / "run.mtr").exists()
+    _meantime("record", "-o", "run.mtr", "--", "true", cwd=tmp_path)
+    done = _meantime("record", "--force", "-o", "run.mtr", "--", command, cwd=tmp_path)
+    assert done.returncode == status
+    assert "run.mtr is unchanged" in done.stderr

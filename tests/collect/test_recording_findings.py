@@ -51,7 +51,7 @@ async def query(seconds):
     await asyncio.sleep(seconds)
 
 async def app(scope, receive, send):
-    await query(3 if scope["path"] in ("/cart/24", "/cart/30") else 0.1)
+    await query(3 if scope["path"] in ("/cart/24", "/cart/30") else 0.02)
 
 async def request(number):
     path = f"/cart/{number}"
@@ -62,7 +62,7 @@ async def main():
     tasks = []
     for number in range(80):
         tasks.append(asyncio.create_task(request(number)))
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0.025)
     await asyncio.gather(*tasks)
 
 asyncio.run(main())
@@ -126,9 +126,10 @@ def findings_of(folder: Path, program: str, *options: str) -> list[Finding]:
         cwd=folder,
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
         timeout=60,
     )
+    assert done.returncode == 0, done.stderr
     found = [each for each in meantime.findings(meantime.open(folder / "run.mtr")) if each.lost_ns]
     # what the recorder prints at the end is the same
     lines = done.stderr.splitlines()
@@ -157,7 +158,7 @@ def test_what_blocked_the_loop_comes_first(tmp_path: Path, options: tuple[str, .
 
 def test_slow_requests_are_named_by_method_and_path(tmp_path: Path) -> None:
     # A busy machine lets the loop wait for a processor, which may be a finding, too. It also delays
-    # the usual requests, which are so long that this does not make the slow ones probable.
+    # usual requests, but few by one wait, since they come one after the other.
     first = next(each for each in findings_of(tmp_path, REQUESTS) if each.kind == "slow")
 
     assert first.sentence.startswith("GET /cart/* took ")

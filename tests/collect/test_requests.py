@@ -523,7 +523,8 @@ def test_a_request_that_waits_for_its_own_child_task_is_in_the_states_of_that(  
         assert total["waiting:queue"] < total["running"]
     history = meantime.open(path)
     (row,) = group_statistics(history, by="request").rows
-    ((code, _),) = row.block_ns.items()
+    # beside busy programs, steps that wait for a processor block it, too
+    code = max(row.block_ns, key=lambda each: row.block_ns[each])
     assert "test_a_request_that_waits_for_its_own_child_task" in code
     assert any("serving GET" in each.sentence for each in meantime.findings(history))
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import meantime
+from meantime.collect import _recorder, session
 
 sys.path.insert(0, str(Path(__file__).parent))
 from reading import read
@@ -276,11 +277,11 @@ def test_after_a_recording_tasks_have_their_own_coroutines(tmp_path: Path) -> No
         meantime.start(tmp_path / "run.mtr")
         tasks = [before, asyncio.create_task(asyncio.sleep(0.001))]
         await asyncio.sleep(0)
-        assert types.CoroutineType not in {type(task.get_coro()) for task in tasks}
+        assert types.CoroutineType not in {type(_recorder.coroutine_of(task)) for task in tasks}
         meantime.stop()
         tasks.append(asyncio.create_task(asyncio.sleep(0.001)))
         await asyncio.gather(*tasks)
-        return [type(task.get_coro()) is types.CoroutineType for task in tasks]
+        return [type(_recorder.coroutine_of(task)) is types.CoroutineType for task in tasks]
 
     assert asyncio.run(main()) == [True] * 3
 
@@ -312,6 +313,9 @@ def test_what_others_register_as_tasks_is_left_alone(tmp_path: Path) -> None:
         """Has no more of a task than asyncio itself asks it for."""
 
         _loop = None
+
+        def done(self) -> bool:
+            return False
 
     odd: Any = Odd()
     asyncio._register_task(odd)
@@ -346,3 +350,45 @@ def test_a_trio_that_runs_is_taken_over(tmp_path: Path) -> None:
         ["waiting:event", "runnable", "running", "completed", None]
     ]
     assert _states(recorded, "main")[0][:3] == ["running", "waiting:sleep", "runnable"]
+
+
+async def _suspend(until: asyncio.Event) -> None:
+    await until.wait()
+
+
+async def _another(until: asyncio.Event) -> None:
+    await until.wait()
+
+
+def test_an_interpreter_whose_structures_are_elsewhere_is_recognised() -> None:
+    """As in a release candidate, whose frames may have other members."""
+    event = asyncio.Event()
+    created = _suspend(event)
+    try:
+        assert _recorder.unexpected_in(created, _suspend, event, "created") is None
+        for function, argument, state, unexpected in (
+            (_suspend, event, "suspended", "states of coroutines"),
+            (_suspend, event, "ended", "states of coroutines"),
+            (_suspend, asyncio.Event(), "created", "variables in frames"),
+            (_another, event, "created", "coroutines"),
+        ):
+            found = _recorder.unexpected_in(created, function, argument, state)
+            assert found == unexpected
+        elsewhere = types.FunctionType(_another.__code__, globals())
+        elsewhere.__qualname__ = _suspend.__qualname__
+        assert _recorder.unexpected_in(created, elsewhere, event, "created") == "code in frames"
+    finally:
+        created.close()
+
+
+def test_nothing_is_recorded_in_such_an_interpreter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a function that returns the coroutine of another one
+    monkeypatch.setattr(session, "_suspended", lambda until: _suspend(until))  # noqa: PLW0108 - it is another
+    with pytest.raises(meantime.MeantimeError) as error:
+        meantime.start(tmp_path / "run.mtr")
+
+    assert "are not where the recorder expects them" in str(error.value)
+    assert _recorder.COMPILED_FOR in str(error.value)
+    assert not (tmp_path / "run.mtr").exists()

@@ -158,6 +158,8 @@ def test_what_a_thread_waits_for_is_its_state(tmp_path: Path) -> None:
     work: queue.Queue[int] = queue.Queue()
     left, right = socket.socketpair()
     polled, poller = socket.socketpair()
+    polling = select.poll()
+    polling.register(polled, select.POLLIN)
     reading, writing = os.pipe()
     child = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
     assert child.stdin is not None
@@ -166,6 +168,7 @@ def test_what_a_thread_waits_for_is_its_state(tmp_path: Path) -> None:
         "lock-wait": work.get,
         "io-wait": lambda: right.recv(1),
         "polling": lambda: select.select([polled], [], []),
+        "polling-of-an-object": polling.poll,
         "child-wait": child.wait,
         "io-wait-of-a-pipe": lambda: os.read(reading, 1),
     }
@@ -191,7 +194,7 @@ def test_what_a_thread_waits_for_is_its_state(tmp_path: Path) -> None:
     os.close(writing)
     recorded = read(tmp_path / "run.mtr")
     for name in waits:
-        state = name.removesuffix("-of-a-pipe")
+        state = name.partition("-of-")[0]
         assert _times(recorded, "Threads", f"{name} ").most_common(1)[0][0] == state
     assert _times(recorded, "Threads", "MainThread")["sleeping"] >= 200
 
@@ -214,7 +217,7 @@ def test_the_lanes_of_a_thread_agree(tmp_path: Path) -> None:
         spinning.start()
         await asyncio.sleep(0.005)
         _spin(20_000_000)
-        await asyncio.to_thread(time.sleep, 0.005)
+        await asyncio.to_thread(time.sleep, 0.1)
         spinning.join()
         await asyncio.sleep(0)
         _spin(5_000_000)
@@ -243,7 +246,7 @@ def test_the_lanes_of_a_thread_agree(tmp_path: Path) -> None:
     assert all(ours == theirs for ours, theirs in both)
     # it sleeps until a time that is set before it has given the GIL away
     slept = _times(recorded, "Workers", "asyncio_0")
-    assert slept["sleeping"] + slept.get("gil-handoff", 0) >= 4
+    assert slept["sleeping"] + slept.get("gil-handoff", 0) >= 50
 
 
 def _reasons(recorded: Recorded) -> dict[str, list[str]]:
@@ -312,8 +315,9 @@ def test_a_step_in_which_its_thread_sleeps_blocks_the_loop(tmp_path: Path) -> No
     assert "main (test_threads.py:" in found.sentence
     assert "blocked the event loop for" in found.sentence
     (loop,) = history.quarks("Loops/*").tolist()
-    (slept,) = [each for each in history.intervals([loop]) if each.value == "sleeping"]
-    assert slept.end_ns - slept.start_ns >= 400_000_000
+    # a busy machine may keep the thread waiting for memory or the disk, too
+    slept = [each for each in history.intervals([loop]) if each.value == "sleeping"]
+    assert max(each.end_ns - each.start_ns for each in slept) >= 400_000_000
 
 
 def test_a_loop_that_waits_for_a_processor_before_it_parks_has_no_empty_states(

@@ -47,9 +47,10 @@ cdef extern from "requests.h":
         runs_callbacks = is_known;
     }
     /* the facts of a forked process are created with its first stream */
-    static void put_own_fact(uint8_t kind, const char *text, uint32_t length) {
-        if (stream_of_thread()) write_fact(kind, 0, text, length);
+    static void put_own_fact(uint8_t kind, uint32_t id, const char *text, uint32_t length) {
+        if (stream_of_thread()) write_fact(kind, id, text, length);
     }
+    static void set_unwatched(void) { unwatched_epoch = epoch; }
     static void set_label_variable(PyObject *variable) { ASSIGN(label_variable, variable); }
     static void set_trio_checkpoint(PyObject *kind) { ASSIGN(trio_checkpoint, kind); }
     static void set_hides_timers(int hides) { mine.hides_timers = hides; }
@@ -109,7 +110,8 @@ cdef extern from "requests.h":
     void set_task_types(object, object, object)
     void set_is_coroutine(object)
     void set_label_variable(object)
-    void put_own_fact(uint8_t, const char *, uint32_t)
+    void put_own_fact(uint8_t, uint32_t, const char *, uint32_t)
+    void set_unwatched()
     void clear_library()
     int add_library(const char *, size_t)
     int start_recording(const char *, int, uint32_t, uint64_t, uint64_t, uint64_t)
@@ -139,8 +141,10 @@ cdef extern from "requests.h":
     uint32_t LEAF_NAME
     object new_hook(hook_call, object)
     PyObject *call_create_task(void *, PyObject **, size_t, PyObject *)
-    void watch_task_init(object, int)
+    void watch_tasks(object, int)
+    object task_coroutine "coroutine_of_task"(object)
     PyObject *call_call_soon(void *, PyObject **, size_t, PyObject *)
+    PyObject *call_get_coro(void *, PyObject **, size_t, PyObject *)
     PyObject *call_select(void *, PyObject **, size_t, PyObject *)
     PyObject *call_run_forever(void *, PyObject **, size_t, PyObject *)
     size_t (*name_of)(PyObject *, char *, size_t) noexcept
@@ -189,7 +193,7 @@ cdef extern from "requests.h":
     void begin_loop_run(uint32_t)
     void end_loop_run()
     int KIND_SUBMIT, KIND_ITEM_BEGIN, KIND_LOCATION
-    int KIND_LABEL, KIND_UNRECOGNISED
+    int KIND_LABEL, KIND_UNRECOGNISED, KIND_UNWATCHED
     ctypedef struct record_number:
         const char *name
         int number
@@ -227,6 +231,16 @@ cdef extern from "threads.h":
     int watch_interpreter_calls()
     void put_thread_name "name_thread"(uint32_t, const char *, size_t)
 
+cdef extern from "layout.h":
+    const char *unexpected_in_thread()
+    const char *unexpected_in_coroutine(object, object, object, int, int)
+    int STATE_CREATED, STATE_SUSPENDED, STATE_ENDED
+
+cdef extern from "task_lists.h":
+    Py_ssize_t node_offset
+    int find_node(object)
+    object list_tasks "listed_tasks"()
+
 cdef extern from "sampler.h":
     int start_sampler(uint64_t)
     int begin_watching "watch_steps"(uint64_t)
@@ -234,6 +248,7 @@ cdef extern from "sampler.h":
     int restart_sampler()
 
 cdef extern from "Python.h":
+    const char *_compiled_for "PY_VERSION"
     bint PyGILState_Check()
     bint PyCode_Check(object)
     bint PyType_IsSubtype(type, type)
@@ -253,12 +268,18 @@ cdef dict _by_name(const record_number *row):
 
 KINDS = _by_name(record_kinds)
 POLICIES = _by_name(record_policies)
+COROUTINE_STATES = {
+    "created": STATE_CREATED, "suspended": STATE_SUSPENDED, "ended": STATE_ENDED
+}
+# that of the headers that this was compiled with
+COMPILED_FOR = _compiled_for.decode("ascii")
 SIZES = _by_name(record_sizes)
 
 # as integers, since a dictionary of Python cannot contain C functions
 cdef dict _hooks = {
     "create_task": <size_t>call_create_task,
     "call_soon": <size_t>call_call_soon,
+    "get_coro": <size_t>call_get_coro,
     "handle_run": <size_t>call_handle_run,
     "select": <size_t>call_select,
     "run_forever": <size_t>call_run_forever,
@@ -288,6 +309,25 @@ cdef dict _named_locations = {}
 cdef tuple _described = ()
 cdef int _MAX_WRAPPED = 8
 cdef bint _follows_forks = False
+
+
+def unexpected_in_thread_state():
+    """Return what of the calling thread is not in memory where this was compiled to expect it.
+
+    It is named in the plural or without an article; None if all is there.
+    """
+    cdef const char *found = unexpected_in_thread()
+    return None if found == NULL else found.decode("ascii")
+
+
+def unexpected_in(coroutine, function, argument, state: str):
+    """Return the same of a coroutine of a function, called with one argument, in a state."""
+    frame = coroutine.cr_frame
+    cdef int lasti = -1 if frame is None else frame.f_lasti
+    cdef const char *found = unexpected_in_coroutine(
+        coroutine, function, argument, lasti, COROUTINE_STATES[state]
+    )
+    return None if found == NULL else found.decode("ascii")
 
 
 def start(
@@ -333,12 +373,9 @@ def stop():
 def watch_threads():
     """Begin to record when threads wait for the GIL and for locks; return whether that works.
 
-    It works where the interpreter calls the C library's wait functions through a table, up to
-    Python 3.13: later versions use each function for several purposes.
+    It works where the interpreter calls the C library's wait functions through a table.
     """
     global names_for_streams
-    if sys.version_info >= (3, 14):
-        return False
     # Creates the calling thread's stream, with its name, while the GIL is held: its first record
     # could otherwise be a wait without the GIL, when the name cannot be read.
     begin_thread_states()
@@ -353,6 +390,18 @@ def await_threads(on_first):
     global awaits_threads, _on_first_thread
     _on_first_thread = on_first
     awaits_threads = True
+
+
+def leave_threads_unwatched(reason: str, *, chosen: bool):
+    """Record as a fact that waits of threads are not recorded, in a program that has several.
+
+    `chosen` is whether they would be with other options.
+    """
+    cdef bytes text = _short(reason)
+    cdef Py_ssize_t length = len(text)
+    if recording_on:
+        set_unwatched()
+        put_own_fact(KIND_UNWATCHED, chosen, text, length)
 
 
 def watch_calls(module):
@@ -481,8 +530,16 @@ def configure_tasks(task, future, python_task, is_coroutine):
 
 
 def record_created(task, *, on):
-    """Record the tasks that are created by calling asyncio's type, from now on or no more."""
-    watch_task_init(task, on)
+    """Record the tasks that are created by calling asyncio's type, from now on or no more.
+
+    Meanwhile, `get_coro` of the type returns the coroutine that the program gave.
+    """
+    watch_tasks(task, on)
+
+
+def coroutine_of(task):
+    """Return a task's coroutine, or what is in its place while the task is recorded."""
+    return task_coroutine(task)
 
 
 def configure_handles(handle, timer):
@@ -578,7 +635,7 @@ def report_unrecognised(library: str, version: str, what: str):
     cdef bytes text = b"%b\0%b\0%b" % (_short(library), _short(version), _short(what))
     cdef Py_ssize_t length = len(text)
     if recording_on:
-        put_own_fact(KIND_UNRECOGNISED, text, length)
+        put_own_fact(KIND_UNRECOGNISED, 0, text, length)
 
 
 def configure_trio(checkpoint):
@@ -679,6 +736,23 @@ def instances(kind):
         if PyType_IsSubtype(type(each), <type>kind):
             found.append(each)
     return found
+
+
+def listed_tasks(new_task):
+    """Return the tasks of asyncio's own type that have not ended, of all loops and threads.
+
+    `new_task` is called to create one, without a loop that runs it, at the first time: its place in
+    the interpreter's list shows where that of others is. Before CPython 3.14 there is no such list,
+    and the result is empty.
+    """
+    if sys.version_info < (3, 14):
+        return []
+    if not node_offset:
+        probe = new_task()
+        if find_node(probe) < 0:
+            return []
+        del probe
+    return list_tasks()
 
 
 def attach(coroutine, task, waiter, ready: bool):

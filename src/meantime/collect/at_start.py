@@ -6,9 +6,13 @@ import os
 import sys
 
 if os.environ.get("MEANTIME") == "1":
+    from meantime.collect import OTHER_INTERPRETER
+
     try:
         from meantime.collect.enabling import enable
 
         enable()
     except Exception as error:  # noqa: BLE001 - the program must run whatever happens here
-        sys.stderr.write(f"meantime: MEANTIME=1 has no effect: {error}\n")
+        # the process listens already, by its main interpreter
+        if str(error) != OTHER_INTERPRETER:
+            sys.stderr.write(f"meantime: MEANTIME=1 has no effect: {error}\n")

@@ -35,7 +35,7 @@ def _runs(loop: asyncio.AbstractEventLoop) -> bool:
 def attach_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Record these tasks from now on; none may be running, except the caller's."""
     for task in tasks:
-        coroutine = task.get_coro()
+        coroutine = _recorder.coroutine_of(task)
         waiter = getattr(task, "_fut_waiter", None)
         proxy = _recorder.attach(coroutine, task, waiter, waiter is None or waiter.done())
         _set(task, proxy)
@@ -47,7 +47,7 @@ def attach_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
 def detach_tasks() -> None:
     """Restore the coroutines of all tasks except those that are in the middle of a step."""
     for task in unfinished_tasks():
-        _set(task, _recorder.detach(task.get_coro()))
+        _set(task, _recorder.detach(_recorder.coroutine_of(task)))
 
 
 def attach_trio_tasks(trio: Any) -> Callable[[], None] | None:

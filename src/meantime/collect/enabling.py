@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, Unpack
 
-__all__ = ["enable"]
+__all__ = ["answered", "enable"]
 
 # of fcntl, which has no names for them before Python 3.13
 _F_SETSIG, _F_SETOWN_EX, _F_OWNER_TID = 10, 15, 0
@@ -131,11 +131,23 @@ def _answer_all(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 -
                 session.stop()
 
 
+def answered(data: bytes) -> bytes:
+    """Answer a request of `meantime attach` in a process that was not enabled."""
+    return messages.encoded(_outcome(data))
+
+
 def _answer(data: bytes, ancillary: list[tuple[int, int, bytes]]) -> dict[str, str]:
     try:
         uid = messages.sender_of(ancillary)[1]
         if uid not in (0, os.geteuid()):
             return {"error": f"it belongs to user {os.geteuid()}: only that user and root may"}
+    except ValueError as error:
+        return {"error": str(error)}
+    return _outcome(data)
+
+
+def _outcome(data: bytes) -> dict[str, str]:
+    try:
         return _done(messages.decoded(data))
     except MeantimeError as error:
         return {"error": str(error)}

@@ -6,6 +6,8 @@
 #ifndef MEANTIME_HOOKS_H
 #define MEANTIME_HOOKS_H
 
+#include <sys/uio.h>
+
 #include "names.h"
 #include "proxy.h"
 
@@ -178,7 +180,7 @@ static PyObject *call_thread_begin(hook *h, PyObject *const *args, size_t nargsf
     return call_wrapped(h, args, nargsf, names);
 }
 
-static PyObject *text_coro, *text_next_send_fn;
+static PyObject *text_coro, *text_get_coro, *text_next_send_fn;
 
 static PyObject *new_hook(hook_call call, PyObject *wrapped) {
     hook *h = PyObject_GC_New(hook, hook_type);
@@ -262,8 +264,61 @@ static int init_task(PyObject *task, PyObject *args, PyObject *names) {
     return result;
 }
 
-static void watch_task_init(PyObject *type, int on) {
+/* Task.get_coro(self): programs get the coroutine that they gave. The type's method is changed and
+   not replaced, as the type is immutable. */
+
+static PyMethodDef *coroutine_method = NULL;
+static PyCFunction own_get_coroutine = NULL;
+
+/* Returns the coroutine that a task was given; takes over what is in its place. */
+static PyObject *given_coroutine(PyObject *coroutine) {
+    if (!coroutine || !Py_IS_TYPE(coroutine, proxy_type)) return coroutine;
+    PyObject *given = Py_NewRef(((proxy *)coroutine)->coroutine);
+    Py_DECREF(coroutine);
+    return given;
+}
+
+static PyObject *get_coroutine(PyObject *task, PyObject *unused) {
+    return given_coroutine(own_get_coroutine(task, unused));
+}
+
+/* The same of tasks written in Python */
+static PyObject *call_get_coro(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
+    return given_coroutine(call_wrapped(h, args, nargsf, names));
+}
+
+/* Changes the function of a method; -1 if it is in memory that cannot be written. */
+static int set_function(PyMethodDef *method, PyCFunction function) {
+    struct iovec from = {&function, sizeof function}, to = {&method->ml_meth, sizeof function};
+    return process_vm_writev(getpid(), &from, 1, &to, 1, 0) == (ssize_t)sizeof function ? 0 : -1;
+}
+
+static void watch_get_coroutine(PyTypeObject *tasks, int on) {
+    if (!on) {
+        if (coroutine_method) set_function(coroutine_method, own_get_coroutine);
+        coroutine_method = NULL;
+        return;
+    }
+    PyObject *found = _PyType_Lookup(tasks, text_get_coro);
+    if (!found || !Py_IS_TYPE(found, &PyMethodDescr_Type)) return;
+    PyMethodDef *method = ((PyMethodDescrObject *)found)->d_method;
+    if (method->ml_flags != METH_NOARGS || method->ml_meth == get_coroutine) return;
+    own_get_coroutine = method->ml_meth;
+    if (set_function(method, get_coroutine) == 0) coroutine_method = method;
+}
+
+/* Returns a task's coroutine, or what is in its place while the task is recorded. */
+static PyObject *coroutine_of_task(PyObject *task) {
+    if (coroutine_method && PyObject_TypeCheck(task, task_type))
+        return own_get_coroutine(task, NULL);
+    if (python_task_type && PyObject_TypeCheck(task, python_task_type))
+        return PyObject_GetAttr(task, text_coroutine);
+    return PyObject_CallMethodNoArgs(task, text_get_coro);
+}
+
+static void watch_tasks(PyObject *type, int on) {
     PyTypeObject *tasks = (PyTypeObject *)type;
+    watch_get_coroutine(tasks, on);
     if (on && tasks->tp_init != init_task) {
         task_init = tasks->tp_init;
         tasks->tp_init = init_task;
@@ -465,6 +520,7 @@ static PyObject *call_handle_run(hook *h, PyObject *const *args, size_t nargsf, 
 static int prepare_hooks(void) {
     hook_type = (PyTypeObject *)PyType_FromSpec(&hook_spec);
     text_coro = PyUnicode_InternFromString("coro");
+    text_get_coro = PyUnicode_InternFromString("get_coro");
     text_next_send_fn = PyUnicode_InternFromString("_next_send_fn");
     raiser = PyCFunction_New(&raise_again_method, NULL);
     no_arguments = PyTuple_New(0);
@@ -502,11 +558,11 @@ static PyObject *call_run_forever(hook *h, PyObject *const *args, size_t nargsf,
                                   PyObject *names) {
     if (PyVectorcall_NARGS(nargsf) < 1)
         return call_wrapped(h, args, nargsf, names);
-    struct _PyInterpreterFrame *outer = mine.loop_frame;
+    frame_data *outer = mine.loop_frame;
     uint32_t outer_epoch = mine.loop_epoch, outer_location = loop_location;
     PyObject *type, *value, *traceback;
     /* the caller's, since this hook has no frame */
-    mine.loop_frame = TOP_FRAME(PyThreadState_Get());
+    mine.loop_frame = top_frame(PyThreadState_Get());
     mine.loop_epoch = epoch;
     begin_polls();
     loop_begins(args[0]);

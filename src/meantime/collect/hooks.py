@@ -60,6 +60,10 @@ class Hooks:
         self._watched: bool | None = False if polls else None
         self._cancellations: list[type[BaseException]] = []
         _recorder.configure_loops(self._loop_begins, self._loop_ends, workers=workers)
+        self.waits_recorded = waits and watch_threads()
+        self._awaits_threads = (tasks or workers or waits) and not self.waits_recorded
+        # A ring of each thread would take memory that nobody asked for.
+        self._watches_threads = waits or (workers and not errors)
         callbacks: dict[str, Callable[[ModuleType], None]] = {}
         if tasks or workers or errors:
             callbacks = {name: _bound(change, self) for name, change in _LIBRARIES.items()}
@@ -68,11 +72,8 @@ class Hooks:
             callbacks.update(self._pools.callbacks())
         if errors:
             self._replace(sys, "excepthook", "unhandled")
-        if threads or errors or workers:
+        if threads or errors or self._awaits_threads:
             callbacks[_THREADING] = self._threads
-        # A ring of each thread would take memory that nobody asked for.
-        self._awaits_threads = workers and not waits and not errors
-        self.waits_recorded = waits and watch_threads()
         self._detach: list[Callable[[], None]] = []
         if tasks:
             callbacks.update(dict.fromkeys(_SERVERS, self._server))
@@ -115,6 +116,7 @@ class Hooks:
         self._replace(loop_class, "run_forever", "run_forever")
         if self._tasks:
             self._replace(loop_class, "create_task", "create_task")
+            self._replace(python_task, "get_coro", "get_coro")
             if asyncio.Task is not python_task:
                 _recorder.record_created(asyncio.Task, on=True)
                 self._detach.append(lambda: _recorder.record_created(asyncio.Task, on=False))
@@ -200,7 +202,7 @@ class Hooks:
         if self._see_names or self._workers:
             self._replace(threading.Thread, "_bootstrap_inner", "thread_begin")
         if self._awaits_threads:
-            self._pools.threads(threading)
+            self._pools.threads(threading, watched=self._watches_threads)
         if self._errors:
             self._replace(threading, "excepthook", "unhandled")
 

@@ -12,20 +12,6 @@
 #include "pools.h"
 #include "stream.h"
 
-#if PY_VERSION_HEX >= 0x030D0000
-#define FRAME_CODE(frame) ((PyObject *)(frame)->f_executable)
-#define TOP_FRAME(thread) ((thread)->current_frame)
-#else
-#define FRAME_CODE(frame) ((PyObject *)(frame)->f_code)
-#define TOP_FRAME(thread) ((thread)->cframe->current_frame)
-#endif
-
-#if PY_VERSION_HEX >= 0x030C0000
-#define FRAME_FUNCTION(frame) ((frame)->f_funcobj)
-#else
-#define FRAME_FUNCTION(frame) ((PyObject *)(frame)->f_func)
-#endif
-
 enum {
     CODE_LIBRARY = 1, /* never reported as the program's own line */
     CODE_TRAP = 2,    /* suspends tasks for all of trio's primitives: its name explains nothing */
@@ -271,19 +257,19 @@ static inline uint32_t location_id(PyObject *code, int lasti, PyObject *subject,
 /* Returns the innermost frame outside the libraries. If there is none between here and the loop,
    as when a callback of a library spawns, the innermost frame of all. */
 static uint32_t spawn_site(PyObject *subject) {
-    struct _PyInterpreterFrame *frame = TOP_FRAME(PyThreadState_Get());
-    struct _PyInterpreterFrame *first = NULL;
+    frame_data *frame = top_frame(PyThreadState_Get());
+    frame_data *first = NULL;
     for (; frame && frame != mine.loop_frame; frame = frame->previous) {
         if (_PyFrame_IsIncomplete(frame)) continue; /* not at an instruction yet, or a shim */
         if (!first) first = frame;
-        uint32_t flags = flags_of_code(FRAME_CODE(frame));
+        uint32_t flags = flags_of_code(code_of_frame(frame));
         if (!(flags & CODE_LIBRARY)) break;
         if (flags & CODE_HANDLE) frame = mine.loop_frame;
         if (frame == mine.loop_frame) break;
     }
     if (!frame || frame == mine.loop_frame) frame = first;
     if (!frame) return location_id(NULL, -1, subject, LEAF_SPAWN);
-    return location_id(FRAME_CODE(frame), _PyInterpreterFrame_LASTI(frame), subject, LEAF_SPAWN);
+    return location_id(code_of_frame(frame), _PyInterpreterFrame_LASTI(frame), subject, LEAF_SPAWN);
 }
 
 /* The location and object that a suspended coroutine waits for */
@@ -297,10 +283,6 @@ static PyTypeObject *future_iterator = NULL;
 static void find_getters(void) {
     for (PyGetSetDef *g = PyCoro_Type.tp_getset; g && g->name; g++)
         if (!strcmp(g->name, "cr_await")) coroutine_await = g->get;
-}
-
-static inline struct _PyInterpreterFrame *frame_of_coroutine(PyObject *coroutine) {
-    return (struct _PyInterpreterFrame *)((PyGenObject *)coroutine)->gi_iframe;
 }
 
 static int has_name(PyObject *object, const char *begin) {
@@ -359,8 +341,8 @@ static int is_shield(PyObject *future) {
 
 #if PY_VERSION_HEX < 0x030C0000
 /* Returns the library's coroutine in the task that wait_for waits for, such as that of a lock. */
-static PyObject *code_of_wait_for(struct _PyInterpreterFrame *frame) {
-    PyObject *task = frame->localsplus[0], *coroutine, *code = NULL, *found = NULL;
+static PyObject *code_of_wait_for(frame_data *frame) {
+    PyObject *task = local_of_frame(frame, 0), *coroutine, *code = NULL, *found = NULL;
     if (!task) return NULL;
     if (!task_type || !Py_IS_TYPE(task, task_type)) {
         mine.waited_item = item_of_future(task);
@@ -404,7 +386,7 @@ static double seconds_of(PyObject *delay) {
 static uint32_t wait_location(PyObject *coroutine, PyObject *yielded) {
     PyObject *at = coroutine, *user_code = NULL, *inner_code = NULL, *queue_code = NULL;
     uint32_t compiled = LEAF_OTHER, flags;
-    struct _PyInterpreterFrame *frame;
+    frame_data *frame;
     int user_lasti = -1;
     mine.waited_item = 0;
     mine.slept_s = -1;
@@ -413,7 +395,7 @@ static uint32_t wait_location(PyObject *coroutine, PyObject *yielded) {
     /* from the task's coroutine inwards; the location is the innermost line outside libraries */
     for (;;) {
         frame = frame_of_coroutine(at);
-        PyObject *code = FRAME_CODE(frame);
+        PyObject *code = code_of_frame(frame);
         flags = flags_of_code(code);
         if (!inner_code || !(flags & CODE_TRAP)) inner_code = code;
         if (flags & CODE_QUEUE) queue_code = code;
@@ -447,7 +429,7 @@ static uint32_t wait_location(PyObject *coroutine, PyObject *yielded) {
         if (mine.waited_item) leaf = LEAF_ITEM;
     }
 #endif
-    if (unlikely(flags & CODE_SLEEP)) mine.slept_s = seconds_of(frame->localsplus[0]);
+    if (unlikely(flags & CODE_SLEEP)) mine.slept_s = seconds_of(local_of_frame(frame, 0));
     uint32_t id = location_id(user_code, user_lasti, inner_code, leaf);
     Py_DECREF(at);
     return id;

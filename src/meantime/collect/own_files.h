@@ -95,9 +95,9 @@ static void path_of(char *path, size_t size, const char *name) {
 static int open_named(const char *name, int flags) {
     char path[PATH_MAX];
     int at = in_directory();
-    if (at >= 0) return openat(at, name, flags | O_CLOEXEC, 0644);
+    if (at >= 0) return openat(at, name, flags | O_CLOEXEC, 0600);
     path_of(path, sizeof path, name);
-    return open(path, flags | O_CLOEXEC, 0644);
+    return open(path, flags | O_CLOEXEC, 0600);
 }
 
 static void unlink_named(const char *name) {

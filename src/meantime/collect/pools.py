@@ -33,13 +33,17 @@ class PoolHooks:
         pools = {name: _bound(change, self) for name, change in _POOLS.items()}
         return pools | dict.fromkeys(_BLOCKING, _recorder.watch_calls)
 
-    def threads(self, threading: ModuleType) -> None:
-        """Record threads from the first on that the program starts, or now, if there are some."""
+    def threads(self, threading: ModuleType, *, watched: bool) -> None:
+        """Record threads from the first on that the program starts, or now, if there are some.
+
+        If they are not to be watched, the recording says from then on that their waits are missing.
+        """
+        begin = _watch_or_report if watched else _report_unwatched
         self._replace(threading.Thread, "start", "thread_start")
         if threading.active_count() > 1:
-            watch_threads()
+            begin()
         else:
-            _recorder.await_threads(watch_threads)
+            _recorder.await_threads(begin)
 
     def _executor(self, thread: ModuleType) -> None:
         item = thread._WorkItem  # noqa: SLF001 - what a pool's threads run has no public name
@@ -75,6 +79,15 @@ def _bound(
     change: Callable[[PoolHooks, ModuleType], None], hooks: PoolHooks
 ) -> Callable[[ModuleType], None]:
     return lambda module: change(hooks, module)
+
+
+def _watch_or_report() -> None:
+    if not watch_threads():
+        _recorder.leave_threads_unwatched("they cannot be watched in this Python", chosen=False)
+
+
+def _report_unwatched() -> None:
+    _recorder.leave_threads_unwatched("they are with --threads", chosen=True)
 
 
 def watch_threads() -> bool:

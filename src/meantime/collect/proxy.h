@@ -298,8 +298,7 @@ static __attribute__((noinline, cold)) void end_unseen(void) {
         forget_unseen();
         return;
     }
-    /* In all versions, created and suspended are below executing, completed and cleared above. */
-    int state = ((PyGenObject *)mine.unseen->coroutine)->gi_frame_state;
+    int state = frame_state(mine.unseen->coroutine);
     if (state == FRAME_EXECUTING) return;
     PyErr_Fetch(&type, &value, &traceback);
     if (state < FRAME_EXECUTING) {
@@ -412,20 +411,20 @@ static void put_timer_due(void) {
 
 enum { MOST_TRIO_FRAMES = 12 };
 
-static PyObject *local_named(struct _PyInterpreterFrame *frame, const char *name) {
-    PyCodeObject *code = (PyCodeObject *)FRAME_CODE(frame);
+static PyObject *local_named(frame_data *frame, const char *name) {
+    PyCodeObject *code = (PyCodeObject *)code_of_frame(frame);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_localsplusnames); i++)
         if (!PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_localsplusnames, i), name))
-            return frame->localsplus[i];
+            return local_of_frame(frame, i);
     return NULL;
 }
 
 /* trio cancels what is due in Deadlines.expire, which is then among the innermost frames. Its clock
    may have any origin, so the time is derived from how late that is. */
 static void put_trio_due(void) {
-    struct _PyInterpreterFrame *frame = TOP_FRAME(PyThreadState_Get());
+    frame_data *frame = top_frame(PyThreadState_Get());
     for (int i = 0; frame && i < MOST_TRIO_FRAMES; i++, frame = frame->previous) {
-        if (_PyFrame_IsIncomplete(frame) || !(flags_of_code(FRAME_CODE(frame)) & CODE_DEADLINES))
+        if (_PyFrame_IsIncomplete(frame) || !(flags_of_code(code_of_frame(frame)) & CODE_DEADLINES))
             continue;
         PyObject *now = local_named(frame, "now"), *due = local_named(frame, "deadline");
         stream *s = stream_of_thread();
@@ -574,18 +573,7 @@ static proxy *new_proxy(PyObject *coroutine) {
 /* Returns the subject of a coroutine's location: its code or, unless it is native, its type. */
 static PyObject *subject_of(PyObject *coroutine) {
     if (!PyCoro_CheckExact(coroutine)) return (PyObject *)Py_TYPE(coroutine);
-    /* borrowed; PyGen_GetCode is new in 3.12, where `gi_code` was removed */
-#if PY_VERSION_HEX >= 0x030C0000
-    PyCodeObject *code = PyGen_GetCode((PyGenObject *)coroutine);
-    Py_DECREF(code); /* the coroutine owns another */
-    return (PyObject *)code;
-#else
-    return (PyObject *)((PyGenObject *)coroutine)->gi_code;
-#endif
-}
-
-static int frame_state(PyObject *coroutine) {
-    return ((PyGenObject *)coroutine)->gi_frame_state;
+    return (PyObject *)code_of_coroutine(coroutine);
 }
 
 /* What a task is named after: the function that somebody wrote, and not what a decorator or a
@@ -613,7 +601,7 @@ static __attribute__((noinline)) PyObject *renamed_subject(PyObject *coroutine, 
     PyObject *name = ((PyGenObject *)coroutine)->gi_qualname, *pair, *subject;
     if (PyUnicode_Compare(name, ((PyCodeObject *)code)->co_qualname) == 0) return code;
     if (frame_state(coroutine) < FRAME_EXECUTING) {
-        PyObject *function = decorated_function(FRAME_FUNCTION(frame_of_coroutine(coroutine)));
+        PyObject *function = decorated_function(function_of_frame(frame_of_coroutine(coroutine)));
         PyObject *inner = function ? ((PyFunctionObject *)function)->func_code : code;
         if (PyUnicode_Compare(name, ((PyCodeObject *)inner)->co_qualname) == 0) return inner;
     }
@@ -632,20 +620,22 @@ static __attribute__((noinline)) PyObject *renamed_subject(PyObject *coroutine, 
    argument, a variable of the function around it, or a slot of its object. */
 static PyObject *awaited_argument(PyObject *coroutine, PyCodeObject *code) {
     if (frame_state(coroutine) != FRAME_CREATED) return NULL;
-    struct _PyInterpreterFrame *frame = frame_of_coroutine(coroutine);
-    PyObject **arguments = frame->localsplus, *function = FRAME_FUNCTION(frame), *found = NULL;
-    for (int i = 0; i < code->co_argcount; i++)
-        if (arguments[i] && PyCoro_CheckExact(arguments[i])) return arguments[i];
+    frame_data *frame = frame_of_coroutine(coroutine);
+    PyObject *function = function_of_frame(frame), *found = NULL;
+    for (int i = 0; i < code->co_argcount; i++) {
+        found = local_of_frame(frame, i);
+        if (found && PyCoro_CheckExact(found)) return found;
+    }
     PyObject *cells = function && PyFunction_Check(function) ? PyFunction_GET_CLOSURE(function)
                                                              : NULL;
     for (Py_ssize_t i = 0; cells && i < PyTuple_GET_SIZE(cells); i++) {
         found = PyCell_GET(PyTuple_GET_ITEM(cells, i));
         if (found && PyCoro_CheckExact(found)) return found;
     }
-    if (!code->co_argcount || !arguments[0]) return NULL;
-    PyObject *slot = _PyType_Lookup(Py_TYPE(arguments[0]), text_coroutine);
+    PyObject *first = code->co_argcount ? local_of_frame(frame, 0) : NULL;
+    PyObject *slot = first ? _PyType_Lookup(Py_TYPE(first), text_coroutine) : NULL;
     if (!slot || !Py_IS_TYPE(slot, &PyMemberDescr_Type)) return NULL;
-    found = PyObject_GenericGetAttr(arguments[0], text_coroutine);
+    found = PyObject_GenericGetAttr(first, text_coroutine);
     if (!found) PyErr_Clear();
     Py_XDECREF(found); /* the object has another reference */
     return found && PyCoro_CheckExact(found) ? found : NULL;

@@ -38,11 +38,14 @@
     X(POLL, 35)          \
     X(RESUMED, 36)       \
     X(CPU_WAIT, 37)      \
+    X(ASLEEP, 38)        \
+    X(OFF_CPU, 39)       \
     X(SAMPLE, 40)        \
     X(ON_CPU, 41)        \
     X(TICK, 42)          \
     X(NOT_ON_CPU, 43)    \
     X(BLOCKED, 44)       \
+    X(ASLEEP_OR_LATE, 45) \
     X(THREAD_END, 49)    \
     X(FLUSH, 50)         \
     X(CLOCK, 51)         \
@@ -71,7 +74,8 @@
     X(REQUEST, 250)      \
     X(RESPONSE, 251)     \
     X(PHASE, 252)        \
-    X(UNRECOGNISED, 253)
+    X(UNRECOGNISED, 253) \
+    X(UNWATCHED, 254)
 
 #define RECORD_KIND_ENUM(name, number) KIND_##name = number,
 enum kind { RECORD_KINDS(RECORD_KIND_ENUM) };

@@ -296,17 +296,17 @@ static void note_argument(served_arguments *found, PyObject *object, int depth) 
 
 static void note_arguments(served_arguments *found, PyObject *coroutine, int depth) {
     if (depth >= MOST_WRAPPERS || frame_state(coroutine) != FRAME_CREATED) return;
-    struct _PyInterpreterFrame *frame = frame_of_coroutine(coroutine);
-    PyCodeObject *code = (PyCodeObject *)FRAME_CODE(frame);
+    frame_data *frame = frame_of_coroutine(coroutine);
+    PyCodeObject *code = (PyCodeObject *)code_of_frame(frame);
     for (int i = 0; i < code->co_nlocalsplus && i < MOST_VARIABLES; i++)
-        note_argument(found, frame->localsplus[i], depth);
+        note_argument(found, local_of_frame(frame, i), depth);
 }
 
 /* The same for the server's own coroutine, whose arguments are known. */
 static void note_own_request(served_arguments *found, PyObject *coroutine) {
     uint8_t server = server_of(subject_of(coroutine));
     if (!server || frame_state(coroutine) != FRAME_CREATED) return;
-    PyObject *object = frame_of_coroutine(coroutine)->localsplus[server == SERVER_AIOHTTP];
+    PyObject *object = local_of_frame(frame_of_coroutine(coroutine), server == SERVER_AIOHTTP);
     for (int i = 0; object && i < serving_types_used; i++) {
         if (serving_types[i].server != server ||
             !PyObject_TypeCheck(object, (PyTypeObject *)serving_types[i].request))

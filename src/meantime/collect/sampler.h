@@ -34,10 +34,11 @@ enum {
     BLOCKED_STACKS = 1 << 10, /* stacks of long steps that are recognised when they occur again */
     STACK_BYTES = 1 << 20, /* of the thread's own stack */
     LEAST_LIMIT_NS = 1000000, /* of a step until its stack is read */
-    NO_STACK = 0,
-    TORN_STACK = 0xFFFFFFFF, /* could not be read consistently */
-    SHIM = 0xFFFFFFFF, /* a frame that is left out of stacks */
 };
+
+#define NO_STACK 0u
+#define TORN_STACK 0xFFFFFFFFu /* could not be read consistently */
+#define SHIM 0xFFFFFFFFu /* a frame that is left out of stacks */
 
 typedef struct {
     const PyCodeObject *address;
@@ -407,7 +408,7 @@ static uint32_t stack_id(int depth, int deeper) {
 /* Threads */
 
 static int walk(const PyThreadState *state, int *deeper) {
-    struct _PyInterpreterFrame frame, *at;
+    frame_data frame, *at;
     int depth = 0;
     *deeper = 0;
     sampler.pages = 0;
@@ -427,20 +428,12 @@ static int walk(const PyThreadState *state, int *deeper) {
             break;
         }
         if (((uintptr_t)at & 7) ||
-            peek(&frame, at, offsetof(struct _PyInterpreterFrame, localsplus)) < 0)
+            peek(&frame, at, offsetof(frame_data, localsplus)) < 0)
             return -1;
         if (frame.previous == at) return -1;
-#if PY_VERSION_HEX >= 0x030C0000
-        if (frame.owner != FRAME_OWNED_BY_CSTACK)
-#endif
-        {
-#if PY_VERSION_HEX >= 0x030D0000
-            sampler.instruction[depth] = (uintptr_t)frame.instr_ptr;
-            sampler.code[depth++] = (PyCodeObject *)frame.f_executable;
-#else
-            sampler.instruction[depth] = (uintptr_t)frame.prev_instr;
-            sampler.code[depth++] = frame.f_code;
-#endif
+        if (!is_entry_frame(&frame)) {
+            sampler.instruction[depth] = instruction_of_frame(&frame);
+            sampler.code[depth++] = (PyCodeObject *)code_of_frame(&frame);
         }
         at = frame.previous;
     }
@@ -808,7 +801,7 @@ static const PyThreadState *state_of_thread(uint32_t tid, PyThreadState *state) 
 static void record_blocked(uint32_t tid, int waits_for_gil) {
     PyThreadState state;
     if (reach_memory() < 0) return;
-    uint32_t holder = waits_for_gil ? holder_of_gil() : 0;
+    uint32_t holder = waits_for_gil ? holder_of_gil(gil_of_interpreter(sampler.interpreter)) : 0;
     if (holder == tid) holder = 0;
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         int deeper;
@@ -837,7 +830,7 @@ static uint64_t own_time(const stream *s, uint64_t since, uint64_t time_ns) {
         snprintf(path, sizeof path, "/proc/self/task/%u/schedstat", s->tid);
         int fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0) return step_ns;
-        int known = read_schedstat(fd, &ran_ns, &in_all_ns) == 0;
+        int known = read_schedstat(fd, &in_all_ns) == 0;
         close(fd);
         if (!known) return step_ns;
         waited_ns = in_all_ns - waited_before_ns;

@@ -8,6 +8,7 @@ import sys
 import time
 
 from meantime.collect import _recorder
+from meantime.collect.command_lines import without_secrets
 from meantime.collect.hooks import Hooks
 from meantime.errors import MeantimeError, OutputError, UsageError
 
@@ -15,7 +16,7 @@ from meantime.errors import MeantimeError, OutputError, UsageError
 # so it imports little: typing, pathlib and json, for example, are avoided.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
     from types import TracebackType
     from typing import Literal, Self, TypedDict
 
@@ -65,6 +66,7 @@ class Options:
         threads: Whether to record when threads wait for the GIL and for locks, which replaces the
             interpreter's entries for the platform's wait functions.
         samples: Samples of each thread's stack per second; 0 is none.
+        secrets: Whether to record command lines with their secrets; otherwise these are `***`.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Options:
         blocked_ns: int | None = None,
         threads: bool = False,
         samples: float = 0,
+        secrets: bool = False,
     ) -> None:
         self.trace = trace
         self.policy = policy
@@ -89,6 +92,7 @@ class Options:
         self.blocked_ns = blocked_ns
         self.threads = threads
         self.samples = samples
+        self.secrets = secrets
 
     @classmethod
     def parsed(cls, texts: Mapping[str, str]) -> Options:
@@ -182,6 +186,7 @@ def start(
     blocked_ns: int | None = None,
     threads: bool = False,
     samples: float = 0,
+    secrets: bool = False,
 ) -> None:
     """Begin to record this process into the directory `path`, until `stop` or the program's end.
 
@@ -202,6 +207,7 @@ def start(
         blocked_ns=blocked_ns,
         threads=threads,
         samples=samples,
+        secrets=secrets,
     )
     begin(os.fspath(path), options, fresh=True)
 
@@ -224,7 +230,7 @@ def begin(path: str, options: Options, *, fresh: bool) -> None:
 def _begun(path: str, options: Options, *, fresh: bool) -> Hooks:
     try:
         if fresh:
-            create(path)
+            create(path, secrets=options.secrets)
         _recorder.start(
             os.fsencode(os.path.abspath(path)),  # noqa: PTH100 - no pathlib inside the program
             policy=_POLICIES[options.policy],
@@ -247,7 +253,7 @@ def _begun(path: str, options: Options, *, fresh: bool) -> Hooks:
 
 
 def _hooks(path: str, options: Options) -> Hooks:
-    _write_process_facts(path)
+    _write_process_facts(path, options.secrets)
     if options.policy == "ring":
         _recorder.dump_upon(_dump_signal())
     if options.watched_ns and options.trace != "none":
@@ -275,17 +281,57 @@ def check_possible() -> None:
     # sysconfig would answer this too, but imports threading and others into the program
     if "t" in sys.abiflags:
         raise MeantimeError("recording is not possible in a free-threaded Python yet")
+    if (unexpected := _unexpected_layout()) is not None:
+        raise MeantimeError(
+            f"recording is not possible in this Python {sys.version.split()[0]}: its {unexpected}"
+            f" are not where the recorder expects them, which was compiled for Python"
+            f" {_recorder.COMPILED_FOR}; reinstall meantime with it: pip install --force-reinstall"
+            " --no-cache-dir --no-binary meantime meantime"
+        )
 
 
-def create(path: str, command: list[str] | None = None) -> None:
-    """Create the directory of a recording.
+class _Suspended:
+    def __await__(self) -> Generator[None]:
+        yield
+
+
+async def _suspended(until: _Suspended) -> None:
+    await until
+
+
+def _unexpected_layout() -> str | None:
+    """Return what is not in memory where the recorder expects it; None if all is there."""
+    if (unexpected := _recorder.unexpected_in_thread_state()) is not None:
+        return unexpected
+    argument = _Suspended()
+    coroutine = _suspended(argument)
+    for state, change in (
+        ("created", lambda: coroutine.send(None)),
+        ("suspended", coroutine.close),
+        ("ended", coroutine.close),
+    ):
+        unexpected = _recorder.unexpected_in(coroutine, _suspended, argument, state)
+        if unexpected is not None:
+            break
+        change()
+    coroutine.close()
+    return unexpected
+
+
+def create(path: str, command: list[str] | None = None, *, secrets: bool = False) -> None:
+    """Create the directory of a recording, which only its owner may look into.
+
+    Args:
+        path: The directory.
+        command: What is run; None is this process.
+        secrets: Whether secrets in the command are written, too.
 
     Raises:
         OutputError: If `path` exists already.
         OSError: If it cannot be created.
     """
     try:
-        os.makedirs(path)  # noqa: PTH103 - no pathlib inside the program
+        os.makedirs(path, 0o700)  # noqa: PTH103 - no pathlib inside the program
     except FileExistsError:
         raise OutputError(
             f"{path}: exists already; remove it, or give the recording another name"
@@ -298,7 +344,7 @@ def create(path: str, command: list[str] | None = None) -> None:
             "host": os.uname().nodename,
             "boot_id": _boot_id(),
             "created_utc_ns": time.time_ns(),
-            "command": command if command is not None else sys.orig_argv,
+            "command": _shown(command if command is not None else sys.orig_argv, secrets),
         },
     )
 
@@ -358,6 +404,7 @@ class record:  # noqa: N801 - used as a function: with meantime.record(...)
         blocked_ns: int | None = None,
         threads: bool = False,
         samples: float = 0,
+        secrets: bool = False,
     ) -> None:
         self._path = os.fspath(path)
         self._options = Options(
@@ -370,6 +417,7 @@ class record:  # noqa: N801 - used as a function: with meantime.record(...)
             blocked_ns=blocked_ns,
             threads=threads,
             samples=samples,
+            secrets=secrets,
         )
         self._ours = False
 
@@ -423,14 +471,14 @@ def _warn(text: str, level: int) -> None:
     warnings.warn(f"meantime: {text}", RuntimeWarning, stacklevel=level)
 
 
-def _write_process_facts(path: str) -> None:
+def _write_process_facts(path: str, secrets: bool) -> None:  # noqa: FBT001 - private
     pid, incarnation = _recorder.process_key()
     _write_json(
         f"{path}/{pid}.{incarnation}.json",
         {
             "pid": pid,
             "parent_pid": os.getppid(),
-            "argv": sys.orig_argv,
+            "argv": _shown(sys.orig_argv, secrets),
             "executable": sys.executable,
             "python": sys.version.split()[0],
         },
@@ -439,9 +487,17 @@ def _write_process_facts(path: str) -> None:
 
 def _write_json(path: str, content: dict[str, object]) -> None:
     # renamed when complete: a reader of a growing recording never finds half a file
-    with open(path + ".new", "w", encoding="utf-8") as file:  # noqa: PTH123 - no pathlib here
+    with open(path + ".new", "w", encoding="utf-8", opener=_private) as file:
         file.write(_json(content))
     os.rename(path + ".new", path)  # noqa: PTH104 - no pathlib here
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _shown(command: list[str], secrets: bool) -> list[str]:  # noqa: FBT001 - private
+    return command if secrets else without_secrets(command)
 
 
 def _json(value: object) -> str:

@@ -72,10 +72,10 @@ _Static_assert(sizeof(slot) == SLOT_BYTES, "a record is a slot");
 _Static_assert(sizeof(tail_header) <= TAIL_HEADER_BYTES, "the tail's header is one page");
 _Static_assert(sizeof(file_header) == HEADER_BYTES, "a segment's header is four slots");
 
-/* For how long a thread has had a processor, and has waited for one, since it began; and when that
-   was read. */
+/* For how long a thread has had a processor, and has waited for one, since it began; when that was
+   read; and for how long it has been in recorded waits since then. */
 typedef struct {
-    uint64_t ran_ns, waited_ns, read_ns;
+    uint64_t ran_ns, waited_ns, read_ns, away_ns;
 } cpu_times;
 
 typedef struct stream {
@@ -195,7 +195,8 @@ THREAD_LOCAL struct {
     uint32_t loop_epoch;  /* the epoch in which a loop began to run on the thread */
     uint32_t polls_epoch; /* the epoch in which the thread's loop was seen to poll */
     cpu_times cpu;       /* read between two steps, and where it begins and ends to wait in one */
-    uint64_t resumed_ns; /* when it last went on after a wait for something else */
+    uint64_t paused_ns;  /* when it last began to wait for something else */
+    uint64_t resumed_ns; /* when it last went on after that */
     struct _PyInterpreterFrame *loop_frame; /* the frame that runs the loop */
 } mine = {.slept_s = -1};
 

@@ -74,6 +74,9 @@ BLOCKING_CALL(KIND_SLEEP, 1, int, clock_nanosleep,
               (clock, flags, time, rest))
 BLOCKING_CALL(KIND_POLL, timeout != 0, int, poll, (struct pollfd *fds, nfds_t count, int timeout),
               (fds, count, timeout))
+BLOCKING_CALL(KIND_POLL, !timeout || timeout->tv_sec || timeout->tv_nsec, int, ppoll,
+              (struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask),
+              (fds, count, timeout, mask))
 BLOCKING_CALL(KIND_POLL, !timeout || timeout->tv_sec || timeout->tv_usec, int, select,
               (int count, fd_set *in, fd_set *out, fd_set *other, struct timeval *timeout),
               (count, in, out, other, timeout))
@@ -119,6 +122,7 @@ BLOCKING_CALL(KIND_LOCK_WAIT, 1, int, sem_timedwait, (sem_t * s, const struct ti
 static const waited blocking_calls[] = {
     BLOCKING_ROW(clock_nanosleep),
     BLOCKING_ROW(poll),
+    BLOCKING_ROW(ppoll), /* select.poll, since Python 3.15 */
     BLOCKING_ROW(select),
     BLOCKING_ROW(sigwait),
     BLOCKING_ROW(sigtimedwait),

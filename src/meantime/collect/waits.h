@@ -64,7 +64,8 @@ static stream *stream_of_wait(void) {
     return s;
 }
 
-static void begin_wait(uint8_t kind) {
+/* `gil` is what the thread waits for, or NULL if it is something else. */
+static void begin_wait(uint8_t kind, const gil_state *gil) {
     stream *s = stream_of_wait();
     if (s && kind == KIND_GIL_WAIT && resumed_at && resumed_at == s->cursor &&
         now_ns() - (resumed_at[-1].w0 >> 8) < CONTINUED_NS) {
@@ -75,7 +76,7 @@ static void begin_wait(uint8_t kind) {
     if (!s) return;
     uint64_t time_ns = now_ns();
     end_running(time_ns);
-    put_at(s, time_ns, kind, kind == KIND_GIL_WAIT ? holder_of_gil() : 0, 0);
+    put_at(s, time_ns, kind, kind == KIND_GIL_WAIT ? holder_of_gil(gil) : 0, 0);
 }
 
 static void end_wait(int go_on) {
@@ -91,19 +92,20 @@ static void end_wait(int go_on) {
         resumed_at = s->cursor;
 }
 
-/* Up to 3.13, take_gil waits on a condition with a timeout, and drop_gil without one, for another
-   thread to receive the GIL; nothing else in the interpreter uses conditions. */
+/* take_gil waits on a condition with a timeout, and drop_gil without one, for another thread to
+   receive the GIL. */
 static int wait_for_gil(pthread_cond_t *c, pthread_mutex_t *m, const struct timespec *until) {
     if (!recording_on || inside_stream) return real_cond_timedwait(c, m, until);
-    begin_wait(KIND_GIL_WAIT);
+    gil_state *gil = gil_to_receive(c, m);
+    begin_wait(gil ? KIND_GIL_WAIT : KIND_LOCK_WAIT, gil);
     int result = real_cond_timedwait(c, m, until);
-    end_wait(result == ETIMEDOUT);
+    end_wait(gil && result == ETIMEDOUT);
     return result;
 }
 
 static int wait_for_handoff(pthread_cond_t *c, pthread_mutex_t *m) {
     if (!recording_on || inside_stream) return real_cond_wait(c, m);
-    begin_wait(KIND_GIL_HANDOFF);
+    begin_wait(gil_given_away(c, m) ? KIND_GIL_HANDOFF : KIND_LOCK_WAIT, NULL);
     int result = real_cond_wait(c, m);
     end_wait(0);
     return result;
@@ -111,7 +113,7 @@ static int wait_for_handoff(pthread_cond_t *c, pthread_mutex_t *m) {
 
 static int wait_for_lock(sem_t *s) {
     if (!recording_on || inside_stream) return real_sem_wait(s);
-    begin_wait(KIND_LOCK_WAIT);
+    begin_wait(KIND_LOCK_WAIT, NULL);
     int result = real_sem_wait(s), error = errno;
     end_wait(0);
     errno = error;
@@ -120,7 +122,7 @@ static int wait_for_lock(sem_t *s) {
 
 static int wait_for_lock_until(sem_t *s, clockid_t clock, const struct timespec *until) {
     if (!recording_on || inside_stream) return real_sem_clockwait(s, clock, until);
-    begin_wait(KIND_LOCK_WAIT);
+    begin_wait(KIND_LOCK_WAIT, NULL);
     int result = real_sem_clockwait(s, clock, until), error = errno;
     end_wait(0);
     errno = error;

@@ -32,8 +32,12 @@ def _note(path, reason):  # type: ignore[no-untyped-def] # noqa: ANN001,ANN202 -
     line = "\t".join([str(os.getpid()), python, " ".join(reason.split())])
     try:
         # appending so few bytes is a single write, so lines of several processes do not mix
-        with open(os.path.join(path, "unrecorded"), "a") as file:  # noqa: PTH118,PTH123 - see above
-            file.write(line[:1000] + "\n")
+        with open(os.path.join(path, "unrecorded"), "a+") as file:  # noqa: PTH118,PTH123 - see above
+            file.seek(0)
+            # a process may have any number of interpreters
+            if line[:1000] + "\n" not in file.read(100000):
+                file.seek(0, 2)
+                file.write(line[:1000] + "\n")
     except (IOError, OSError):  # noqa: UP024 - Python 2 has both
         sys.stderr.write("meantime: not recording process %s\n" % line.replace("\t", ": "))  # noqa: UP031 - see above
 
