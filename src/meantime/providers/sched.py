@@ -1,17 +1,20 @@
 """The states of threads and CPUs, from the switches of CPUs from one thread to the next.
 
 A thread runs from the switch to it until the next switch of that CPU, if it is the thread that
-leaves there. If another thread leaves, switches in between were lost, and what the CPU and both
-threads did is unknown, as it is after a CPU's last switch. A thread that leaves in the first switch
-of a CPU came there unseen: what it did since its last change is unknown. A thread that does not run
-is in the state in which it left until it is woken; one that has exited is in none. The idle task,
-thread 0 of every CPU, has no states. A CPU serves an interrupt from its entry to its exit, and
-otherwise runs a thread of a program or of the kernel, which their names distinguish.
+leaves there. Each line of a CPU names its current thread, and proves that it ran: without another
+switch from the switch to it until the last such line, and before the first switch of a CPU from the
+first such line on; until the end of the trace, or from its beginning on, where the format says that
+the buffers of all CPUs are in it as a whole. If another thread leaves than the one that came,
+switches in between were lost. What no line proves is `unknown`, of CPUs and of threads that have
+been seen. A thread that does not run is in the state in which it left until it is woken; one that
+has exited is in none. A thread that `sched_waking` wakes while it still runs waits for a CPU from
+when it leaves, unless it is woken once more. The idle task, thread 0 of every CPU, has no states. A
+CPU serves an interrupt from its entry to its exit, and otherwise runs a thread of a program or of
+the kernel, which their names distinguish.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -25,9 +28,18 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s, Int64s
 
-__all__ = ["CPU_STATES", "NO_NAME", "THREAD_STATES", "Scheduling", "scheduling_of", "state_name"]
+__all__ = [
+    "CPU_STATES",
+    "NO_NAME",
+    "THREAD_STATES",
+    "UNKNOWN",
+    "Scheduling",
+    "scheduling_of",
+    "state_name",
+]
 
-CPU_STATES = ("idle", "user", "kernel thread", "irq", "softirq")
+UNKNOWN = "unknown"
+CPU_STATES = ("idle", "user", "kernel thread", "irq", "softirq", UNKNOWN)
 # What ftrace prints for a thread whose name it has not kept.
 NO_NAME = "<...>"
 _RUNNING = 256
@@ -41,17 +53,10 @@ _STATES = {
     "P": "parked",
     "T": "stopped",
     "t": "traced",
+    "?": UNKNOWN,
 }
 THREAD_STATES = ("running", *_STATES.values())
 _IDLE_TASK, _OF_PROGRAM, _OF_KERNEL = 0, 1, 2
-_KERNEL_THREAD = re.compile(
-    r"(?:kworker|ksoftirqd|migration|cpuhp|idle_inject|irq|rcuop|rcuos|rcuob|rcuog|rcuc|rcub|jbd2"
-    r"|ext4|xfs\w*|btrfs|kcompactd|scsi_eh|dm|md|loop|nvme|kvm|vhost|watchdog|mmcqd|posixcputmr"
-    r"|ktimers|nv_queue|card\d+-crtc)[/\-_:\d].*"
-    r"|kthreadd|rcu_\w+|kswapd\d*|khugepaged|ksmd|kauditd|khungtaskd|oom_reaper|kdevtmpfs|kintegrityd"
-    r"|kblockd|writeback|netns|mm_percpu_wq|kcompactd\d+|watchdogd|pool_workqueue_|hwrng|ata_sff"
-    r"|devfreq_wq|kstrp|edac-poller|tpm_dev_wq|inet_frag_wq|blkcg_punt_bio|md|crypto|bioset|kswapd"
-)
 
 
 class Scheduling(NamedTuple):
@@ -65,8 +70,9 @@ class Scheduling(NamedTuple):
         wakes: The rows of the wake-ups that made a thread runnable.
         tags: By tag: the CPU, the priority, the name, the waker. The waker is -2 for a thread that
             runs, where the CPU is a code; otherwise the CPU is a number, and the waker -1 for an
-            interrupt.
-        pairs: Threads with their names.
+            interrupt. A name of -2 or less is that of thread -2 less the name, and its priority
+            `linux_records.UNKNOWN_PRIORITY`: no switch says with which it came.
+        pairs: Threads with their names, which are as in `tags`.
         name: By thread, the code of its last name; -1 if it has none.
     """
 
@@ -91,7 +97,13 @@ def state_name(code: int) -> str | None:
 
 
 def scheduling_of(
-    records: npt.NDArray[np.void], tids: Int64s, names: Sequence[str], cpus: int
+    records: npt.NDArray[np.void],
+    tids: Int64s,
+    names: Sequence[str],
+    cpus: int,
+    *,
+    range_ns: tuple[int, int],
+    read_ns: tuple[int | None, int | None] = (None, None),
 ) -> Scheduling:
     """Return the states of the threads and CPUs in records, placed by their times.
 
@@ -100,13 +112,19 @@ def scheduling_of(
         tids: The ids of its threads.
         names: Its names.
         cpus: How many CPUs it has.
+        range_ns: [begin, end) of the trace.
+        read_ns: From when and until when the records have all that happened on each CPU; None for
+            what is not known.
     """
+    from meantime.kernel_threads import is_kernel_thread  # noqa: PLC0415 - of few traces
+
     has_name = np.array([each != NO_NAME for each in names], np.uint8)
     name, calls, in_order = linux_records.names_of_threads(records, has_name, len(tids))
-    of_kernel = np.array([bool(_KERNEL_THREAD.fullmatch(each)) for each in names] or [False])
+    of_kernel = np.array([is_kernel_thread(each) for each in names] or [False])
     role = np.full(len(tids), _OF_PROGRAM, np.uint8)
     role[(name >= 0) & of_kernel[name]] = _OF_KERNEL
     role[calls > 0] = _OF_PROGRAM
     role[tids == 0] = _IDLE_TASK
     order = None if in_order else np.argsort(records["time_ns"], kind="stable")
-    return Scheduling(*linux_records.thread_states_of_records(records, order, role, cpus), name)
+    states = linux_records.thread_states_of_records(records, order, role, cpus, range_ns, read_ns)
+    return Scheduling(*states, name)

@@ -77,6 +77,8 @@ STATES = (
     "sleeping",
     "io-wait",
     "child-wait",
+    # of a thread that did not run, for a reason that is not recorded
+    "unrecorded-wait",
 )
 
 # the state that begins with a record; a waiting task's depends on the reason, if that is known
@@ -114,6 +116,9 @@ _STATE_OF = {
     "LOST": "lost",
     "DUE": "possibly-runnable",
     "CPU_WAIT": "cpu-wait",
+    "ASLEEP": "sleeping",
+    "ASLEEP_OR_LATE": "unrecorded-wait",
+    "OFF_CPU": "unrecorded-wait",
 }
 # in these a task waits for events, which a busy loop finds later than they happen
 _EVENT_WAITS = ("waiting:io-read", "waiting:io-write")
@@ -144,7 +149,7 @@ GROUPS = {
     TASK: "Tasks",
 }
 
-# those of views/state_classes.py, for the states that have a class there
+# those of state_classes.py, for the states that have a class there
 _COLORS = {
     "spawned": "#b9a796",
     "runnable": "#f6b324",
@@ -182,6 +187,7 @@ _COLORS = {
     "sleeping": "#d1d5dd",
     "io-wait": "#659cd3",
     "child-wait": "#adb0f4",
+    "unrecorded-wait": "#c7a27c",
 }
 
 # the states of a thread, alike on its own lane, its loop's and its pool's
@@ -195,6 +201,7 @@ _THREAD_STATES = (
     "sleeping",
     "io-wait",
     "child-wait",
+    "unrecorded-wait",
     "stopped",
     "collector-stall",
     "lost",

@@ -7,6 +7,7 @@ group `meantime.readers`, which are tried when no module here recognises the inp
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +21,7 @@ from meantime.input_path import (
     is_private_wanted,
     is_scheduling_wanted,
     mapping_for,
+    memory_for,
 )
 from meantime.readers.contract import ReadOptions
 from meantime.readers.signatures import SIGNATURES
@@ -32,15 +34,17 @@ if TYPE_CHECKING:
     from meantime.column_mapping import ColumnMapping
     from meantime.readers.contract import Reader
     from meantime.readers.source import Source
-    from meantime.trace import Trace
+    from meantime.trace import Batch, Trace
     from meantime.units import Instant, Time
 
 __all__ = ["open_trace", "open_without_stacks", "readers", "recognise"]
 
 _CTF, _RECORDING = "ctf", "recording"
 _OF_PROTOBUF = ("meantime.readers.pprof", "meantime.readers.otlp", "meantime.readers.perfetto")
-_WITH_COLUMNS = ("table", "jsonl")
+_WITH_COLUMNS = ("table", "jsonl", "log")
 _CONSOLE_EXPORTER = b'"trace_id": "0x'
+# The byte order marks of UTF-16 and UTF-32 and a character that ASCII has, or a line feed.
+_WIDE_MARK = re.compile(rb"\xff\xfe(?:[\t-~]\0|\0\0)|\xfe\xff\0[\t-~]|\0\0\xfe\xff")
 # How JSON in 2 or 4 bytes a character may begin, without a byte order mark.
 _WIDE = {
     bytes(wide)
@@ -73,7 +77,7 @@ def recognise(source: Source) -> Reader:
     Raises:
         InputError: If the input is empty, or no reader recognises it, or several do.
     """
-    head = source.head()
+    head = _head(source)
     _refuse_ambiguous(source, head)
     for module, may_be in SIGNATURES.items():
         if not may_be(head, source.name):
@@ -81,8 +85,6 @@ def recognise(source: Source) -> Reader:
         reader = cast("Reader", import_module(module))
         if reader.recognises(head, source.name) and not _is_other_json(reader, head, source.name):
             return reader
-    if not head:
-        raise InputError(source.name, "the input is empty")
     added = []
     for addition in additions(READERS, _is_reader):
         try:
@@ -93,17 +95,26 @@ def recognise(source: Source) -> Reader:
         if recognised:
             return cast("Reader", addition.value)
         added.append(addition.value.FORMAT)
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or head[:4] in _WIDE:
-        raise InputError(source.name, "the text is in UTF-16 or UTF-32: save it in UTF-8")
     advised = _advice(head, source.name)
     if advised is not None:
         raise InputError(source.name, advised)
-    besides = f", and packages add {', '.join(added)}" if added else ""
-    raise InputError(
-        source.name,
-        f"unknown format: `meantime formats` lists what is read{besides}; --format NAME reads it as"
-        " one of these",
-    )
+    from meantime.readers.unknown import unknown  # noqa: PLC0415 - only for this message
+
+    raise InputError(source.name, unknown(head, added))
+
+
+def _head(source: Source) -> bytes:
+    """Return the beginning of an input.
+
+    Raises:
+        InputError: If it is empty, or text of which a character has more than one byte.
+    """
+    head = source.head()
+    if not head:
+        raise InputError(source.name, "the input is empty")
+    if _WIDE_MARK.match(head) or head[:4] in _WIDE:
+        raise InputError(source.name, "the text is in UTF-16 or UTF-32: save it in UTF-8")
+    return head
 
 
 def _refuse_ambiguous(source: Source, head: bytes) -> None:
@@ -145,8 +156,7 @@ def _chosen(source: Source, format_: str | None, columns: ColumnMapping | None) 
             source.name,
             f"columns and pairs apply to tables and to logs of JSON lines, not {format_}",
         )
-    if not source.head():
-        raise InputError(source.name, "the input is empty")
+    _head(source)
     return reader
 
 
@@ -174,24 +184,19 @@ def _mapped(source: Source) -> Reader:
     """Return the reader of an input whose columns or fields are given.
 
     Raises:
-        InputError: If it is neither a table nor a log of JSON lines.
+        InputError: If it is neither a table nor a log.
     """
-    head = source.head()
-    if not head:
-        raise InputError(source.name, "the input is empty")
+    head = _head(source)
+    log = cast("Reader", import_module("meantime.readers.log"))
+    if log.recognises(head, source.name):
+        return log
     table = cast("Reader", import_module("meantime.readers.table"))
     if SIGNATURES[table.__name__](head, source.name) and table.recognises(head, source.name):  # type: ignore[attr-defined] # a module
         return table
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = head.lstrip()
     first = text.split(b"\n", 1)[0].rstrip()
     if first.startswith(b"{") and first.endswith(b"}"):
-        reader = recognise(source)
-        if reader.FORMAT == "jsonl":
-            return reader
-        raise InputError(
-            source.name,
-            f"columns and pairs apply to tables and to logs of JSON lines; this is {reader.FORMAT}",
-        )
+        return cast("Reader", import_module("meantime.readers.jsonl"))
     if text.startswith((b"{", b"[", b"<")) or b"\0" in head[:4096]:
         raise InputError(
             source.name,
@@ -269,18 +274,33 @@ def open_trace(
     )
     if Path(path).is_dir():
         return _in_directory(path, options, format_)
-    source = open_source(path)
+    source = open_source(path, lenient=lenient)
+    source.most_memory = memory_for(path)
     # the reader closes the source from here on, unless it fails
     try:
         reader = _chosen(source, format_, columns)
         if not getattr(reader, "REPAIRS_CLOCKS", False):
             _check_no_repair(options, source.name, reader.FORMAT)
-        trace = reader.read(source, options)
+        trace = _read(reader, source, options)
     except BaseException:
         source.close()
         raise
     trace.input = source
     return trace
+
+
+def _read(reader: Reader, source: Source, options: ReadOptions) -> Trace:
+    """Return a trace that counts what is damaged in its input below any format, in the end."""
+    source.is_text = getattr(reader, "TEXT", False)
+    trace = reader.read(source, options)
+    trace.batches = _with_damage(trace, source, trace.batches)
+    return trace
+
+
+def _with_damage(trace: Trace, source: Source, batches: Iterator[Batch]) -> Iterator[Batch]:
+    yield from batches
+    trace.anomalies.add("zero_bytes", source.zero_bytes)
+    trace.anomalies.add("damaged_compression", int(source.damaged))
 
 
 def _check_no_repair(options: ReadOptions, source: str, what: str) -> None:
@@ -338,7 +358,7 @@ def open_without_stacks(
         UsageError: If the format that is named does not exist.
     """
     columns = mapping_for(path)
-    with open_source(path) as source:
+    with open_source(path, lenient=lenient) as source:
         reader = _chosen(source, format_for(path), columns)
         options = ReadOptions(
             lenient=lenient,
@@ -350,7 +370,10 @@ def open_without_stacks(
             scheduling=is_scheduling_wanted(path),
         )
         if reader.FORMAT != "perf":
-            yield reader.read(source, options), False
+            yield _read(reader, source, options), False
             return
         perf = import_module("meantime.readers.perf")
-        yield perf.read(source, options, stacks=False, switches=switches), not switches
+        source.is_text = True
+        trace = perf.read(source, options, stacks=False, switches=switches)
+        trace.batches = _with_damage(trace, source, trace.batches)
+        yield trace, not switches

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "callgrind"
+TEXT = True
 
 _BEGINNING = re.compile(
     rb"# callgrind format|(?:version|creator|pid|cmd|part|desc|positions): ?[^\n]*\n"

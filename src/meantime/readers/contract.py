@@ -95,6 +95,7 @@ class Reader(Protocol):
     Attributes:
         FORMAT: The format's name.
 
+    One of text, in which zero bytes are damage, also has `TEXT = True`: they are counted then.
     One whose traces may have services with clocks of their own, and which shifts them if
     `ReadOptions.repair_clocks` is set, also has `REPAIRS_CLOCKS = True`.
     """

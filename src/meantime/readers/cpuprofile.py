@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from meantime.attribute_paths import thread_path
 from meantime.errors import InputError
@@ -15,6 +17,7 @@ from meantime.stacks import StackTableBuilder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from meantime.columns import Int64s
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
@@ -22,18 +25,25 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "cpuprofile"
+TEXT = True
 
 
 def recognises(head: bytes, name: str) -> bool:
     """Return whether an input begins like a V8 CPU profile."""
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = head.lstrip()
     if not text.startswith(b"{") or b'"traceEvents"' in text:
         return False
-    return (b'"nodes"' in text and b'"callFrame"' in text) or name.endswith(".cpuprofile")
+    return (
+        (b'"nodes"' in text and b'"callFrame"' in text)
+        or (b'"head"' in text and b'"hitCount"' in text)
+        or name.endswith(".cpuprofile")
+    )
 
 
 def read(source: Source, options: ReadOptions) -> Trace:
     """Return the trace; its batches read the whole file, a single JSON value.
+
+    A profile without times has the number of samples of each node, one after the other.
 
     Raises:
         InputError: From the batches, if it is malformed.
@@ -46,22 +56,52 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     options.report_progress(source.read_bytes, source.stored_bytes or 0)
     stacks = StackTableBuilder()
     tree = NodeTree(stacks)
+    samples = SampleRows(trace.values)
     try:
-        tree.add(profile["nodes"])
-        nodes = [int(node) for node in profile.get("samples", [])]
-        deltas = [int(delta) for delta in profile.get("timeDeltas", [])]
-        time_ns = times_of(int(profile.get("startTime", 0)), deltas)
+        # node up to 11 and Chrome up to 57 write nodes in each other, and times instead of deltas
+        nodes = tree.add_tree(profile["head"]) if "head" in profile else profile["nodes"]
+        if "head" not in profile:
+            tree.add(nodes)
+        sampled = [int(node) for node in profile.get("samples") or ()]
+        times = _times(profile)
+        if times is None:
+            _add_hits(nodes, tree, samples)
+            trace.facts["time axis"] = "numbers of samples, as the profile has no times"
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
         raise InputError(
-            source.name, "not a CPU profile: nodes, samples or timeDeltas are missing or malformed"
+            source.name,
+            "not a CPU profile: head or nodes, samples or their times are missing or malformed",
         ) from None
-    if len(deltas) != len(nodes):
-        raise InputError(
-            source.name, f"there are {len(nodes):,} samples but {len(deltas):,} timeDeltas"
-        )
+    has_hits = times is None and bool(samples)
+    if (count := 0 if times is None else len(times)) != len(sampled) and not has_hits:
+        raise InputError(source.name, f"there are {len(sampled):,} samples but {count:,} times")
+    trace.records = len(sampled) or len(nodes)
     trace.paths.append(thread_path(0, 0))
-    samples = SampleRows(trace.values)
-    if nodes:
-        samples.add_run(0, time_ns, [tree.stack(node) for node in nodes])
+    if times is not None and sampled:
+        samples.add_run(0, times, [tree.stack(node) for node in sampled])
+    if samples:
         trace.stacks = stacks.build()
         yield samples.batch()
+
+
+def _times(profile: dict[str, Any]) -> Int64s | None:
+    """Return the times of samples in nanoseconds; None if the profile has none.
+
+    Raises:
+        OverflowError, TypeError, ValueError: If they are malformed.
+    """
+    if "timestamps" in profile:
+        return np.array([1000 * int(time_us) for time_us in profile["timestamps"]], np.int64)
+    if "timeDeltas" in profile:
+        deltas = [int(delta) for delta in profile["timeDeltas"]]
+        return times_of(int(profile.get("startTime", 0)), deltas)
+    return None
+
+
+def _add_hits(nodes: list[dict[str, Any]], tree: NodeTree, samples: SampleRows) -> None:
+    """Add the number of samples of each node."""
+    at = 0
+    for node in nodes:
+        if (hits := int(node.get("hitCount") or 0)) > 0:
+            samples.add(0, at, tree.stack(int(node["id"])), hits, "samples")
+            at += hits

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from meantime.files import open_regular
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -35,7 +37,7 @@ def metadata_heads(path: Path) -> Iterator[tuple[Path, bytes]]:
         with suppress(OSError):
             own = folder / _NAME
             if own.is_file():
-                with own.open("rb") as file:
+                with open_regular(own) as file:
                     head = file.read(_HEAD_BYTES)
                 if head.startswith(_MAGIC):
                     yield folder, head

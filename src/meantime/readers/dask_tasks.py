@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "dask"
+TEXT = True
 
 _MALFORMED = (ArithmeticError, AttributeError, KeyError, TypeError, ValueError)
 _HASH = re.compile(r"-(?:[0-9a-f]{8,}|[0-9a-f]{8}-[0-9a-f-]{27})$")
@@ -37,7 +38,7 @@ _TUPLE = re.compile(r"^\(?['\"]?")
 def recognises(head: bytes, name: str) -> bool:
     """Return whether an input begins like a task stream."""
     del name
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = head.lstrip()
     return text.startswith((b"[", b"{")) and b'"startstops"' in text and b'"worker"' in text
 
 

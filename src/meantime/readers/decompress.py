@@ -6,18 +6,18 @@ read as one stream.
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from meantime.errors import InputError
 
 if TYPE_CHECKING:
-    from bz2 import BZ2Decompressor
     from collections.abc import Callable
-    from lzma import LZMADecompressor
 
 __all__ = ["Decompressor", "compression_of"]
 
-# A Zstandard block can expand 4 bytes to 128 KiB and its library has no output limit, so its input
+# A Zstandard block can expand 4 bytes to 128 KiB and `zstandard` has no output limit, so its input
 # is in pieces that expand to 128 MiB at worst. The other libraries have a limit.
 PIECE_BYTES = 1 << 12
 
@@ -25,6 +25,8 @@ _MAGIC = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "Zstandard", b"\xfd7zXZ\
 # After `BZh` and a digit: a block, or the end of an empty file. Text can begin with `BZh`.
 _BZIP2 = (b"1AY&", b"\x17rE8")
 MAGIC_BYTES = 8
+# A byte of a deflated stream expands to at most 1032.
+_PIECE_ROOM = 1 << 12
 
 
 def compression_of(beginning: bytes) -> str | None:
@@ -57,6 +59,9 @@ class _Member(Protocol):
     def feed(self, data: bytes, room: int) -> tuple[bytes, bytes]:
         """Return the output, if possible at most `room` bytes, and the unused rest of `data`."""
 
+    def copy(self) -> _Member | None:
+        """Return a stream in the same state; None if its library cannot copy one."""
+
 
 class _Gzip:
     def __init__(self) -> None:
@@ -73,12 +78,27 @@ class _Gzip:
         out = self._stream.decompress(data, room)
         return out, self._stream.unused_data if self.ended else self._stream.unconsumed_tail
 
+    def copy(self) -> _Gzip:
+        other = _Gzip()
+        other._stream = self._stream.copy()
+        return other
+
+
+class _Stream(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+
 
 class _Limited:
     """A stream of a library that keeps what it was fed until its output is wanted."""
 
     failure: type[Exception]
-    _stream: BZ2Decompressor | LZMADecompressor
+    _stream: _Stream
 
     @property
     def ended(self) -> bool:
@@ -90,6 +110,9 @@ class _Limited:
         else:
             out, rest = self._stream.decompress(b"", room), data
         return out, self._stream.unused_data + rest if self.ended else rest
+
+    def copy(self) -> None:
+        return None
 
 
 class _Xz(_Limited):
@@ -109,22 +132,36 @@ class _Bzip2(_Limited):
         self._stream = bz2.BZ2Decompressor()
 
 
-class _Zstandard:
-    def __init__(self) -> None:
-        import zstandard  # noqa: PLC0415 - needed for this compression only
+if sys.version_info >= (3, 14):
 
-        self.failure: type[Exception] = zstandard.ZstdError
-        self._stream = zstandard.ZstdDecompressor().decompressobj()
+    class _Zstandard(_Limited):
+        def __init__(self) -> None:
+            from compression import zstd  # noqa: PLC0415 - needed for this compression only
 
-    @property
-    def ended(self) -> bool:
-        return self._stream.eof
+            self.failure = zstd.ZstdError
+            self._stream = zstd.ZstdDecompressor()
 
-    def feed(self, data: bytes, room: int) -> tuple[bytes, bytes]:
-        del room
-        out = self._stream.decompress(data[:PIECE_BYTES])
-        rest = data[PIECE_BYTES:]
-        return out, self._stream.unused_data + rest if self.ended else rest
+else:
+
+    class _Zstandard:
+        def __init__(self) -> None:
+            import zstandard  # noqa: PLC0415 - needed for this compression only
+
+            self.failure: type[Exception] = zstandard.ZstdError
+            self._stream = zstandard.ZstdDecompressor().decompressobj()
+
+        @property
+        def ended(self) -> bool:
+            return self._stream.eof
+
+        def feed(self, data: bytes, room: int) -> tuple[bytes, bytes]:
+            del room
+            out = self._stream.decompress(data[:PIECE_BYTES])
+            rest = data[PIECE_BYTES:]
+            return out, self._stream.unused_data + rest if self.ended else rest
+
+        def copy(self) -> None:
+            return None
 
 
 _MEMBERS: dict[str, Callable[[], _Member]] = {
@@ -138,12 +175,23 @@ _MEMBERS: dict[str, Callable[[], _Member]] = {
 class Decompressor:
     """Decompresses the bytes returned by `read`.
 
+    Args:
+        name: What the input is called.
+        compression: What `compression_of` says of its first bytes.
+        read: Returns the next compressed bytes, and none at the end.
+        lenient: Whether damaged bytes are an end, instead of an error.
+
     Attributes:
         truncated: Whether the compressed bytes ended inside a member.
+        damaged: Whether they are damaged: what is behind that is not read.
     """
 
-    def __init__(self, name: str, compression: str, read: Callable[[], bytes]) -> None:
+    def __init__(
+        self, name: str, compression: str, read: Callable[[], bytes], *, lenient: bool = False
+    ) -> None:
         self.truncated = False
+        self.damaged = False
+        self._lenient = lenient
         self._name = name
         self._compression = compression
         self._read = read
@@ -163,7 +211,7 @@ class Decompressor:
             InputError: If the compressed bytes are damaged.
         """
         while not self._output:
-            if self._member.ended and not self._next_member():
+            if self.damaged or (self._member.ended and not self._next_member()):
                 return 0
             if not self._input:
                 self._input = self._read()
@@ -171,7 +219,7 @@ class Decompressor:
             self._output = self._feed(len(buffer))
             # at the end, feeding nothing returns what the library still buffers
             if at_end and not self._output:
-                self.truncated = not self._member.ended
+                self.truncated = not (self._member.ended or self.damaged)
                 return 0
         count = min(len(buffer), len(self._output))
         buffer[:count] = self._output[:count]
@@ -179,13 +227,31 @@ class Decompressor:
         return count
 
     def _feed(self, room: int) -> memoryview:
+        before = self._member.copy() if self._lenient else None
         try:
             out, self._input = self._member.feed(self._input, room)
         except self._member.failure as error:
-            raise InputError(
-                self._name, f"the {self._compression} data are damaged ({error})"
-            ) from error
+            self._refuse(f"the {self._compression} data are damaged ({error})", error)
+            out = b"" if before is None else self._before_damage(before)
         return memoryview(out)
+
+    def _refuse(self, reason: str, error: Exception | None = None) -> None:
+        """End what is read here, or raise.
+
+        Raises:
+            InputError: Unless the input is read leniently.
+        """
+        if not self._lenient:
+            raise InputError(self._name, reason) from error
+        self.damaged = True
+
+    def _before_damage(self, member: _Member) -> bytes:
+        """Return the output of a member up to the byte at which it is damaged."""
+        out = bytearray()
+        with suppress(member.failure):
+            for at in range(len(self._input)):
+                out += member.feed(self._input[at : at + 1], _PIECE_ROOM)[0]
+        return bytes(out)
 
     def _next_member(self) -> bool:
         """Start the next member, if there is one; zero padding between them is skipped."""
@@ -199,6 +265,7 @@ class Decompressor:
             self._input += more
         # an error rather than a truncation: what follows would be lost without notice
         if compression_of(self._input) != self._compression:
-            raise InputError(self._name, f"the {self._compression} data are followed by other data")
+            self._refuse(f"the {self._compression} data are followed by other data")
+            return False
         self._member = _MEMBERS[self._compression]()
         return True

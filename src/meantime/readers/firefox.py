@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "firefox"
+TEXT = True
 
 _SIGNS = re.compile(
     rb'"(?:preprocessedProfileVersion|stackwalk|processType|geckoProfile|sampleUnits)"'
@@ -72,6 +73,8 @@ _SAMPLES, _CPU = "samples", "cpu"
 # A stack counts until the next sample, at most for so many intervals.
 _BRIDGED = 3
 _NS_PER_MS, _LIMIT_NS = 10**6, 2**62
+# No sum or product of a few such numbers overflows.
+_MOST = 1e100
 _INSTANT, _INTERVAL, _BEGIN, _END = range(4)
 _DEEPEST_PROCESS = 16
 _MOST_TEXT = 500
@@ -87,7 +90,7 @@ _MALFORMED = (
 def recognises(head: bytes, name: str) -> bool:
     """Return whether an input begins like a profile of Firefox or samply."""
     del name
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = head.lstrip()
     if not text.startswith(b"{") or b'"traceEvents"' in text:
         return False
     if b'"libs"' in text and _LIBRARIES.search(text) is not None:
@@ -103,7 +106,9 @@ def read(source: Source, options: ReadOptions) -> Trace:
     Raises:
         InputError: From the batches, if it is malformed.
     """
-    return lazy_trace(source, FORMAT, _batches, options)
+    trace = lazy_trace(source, FORMAT, _batches, options)
+    trace.samples_first = True
+    return trace
 
 
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
@@ -178,8 +183,12 @@ class _Table:
         return found
 
     def numbers(self, name: str) -> Floats:
-        """Return a column of numbers; NaN for null."""
-        return np.array(self.column(name), np.float64).reshape(-1)
+        """Return a column of numbers; NaN for null.
+
+        Raises:
+            ValueError: As `_numbers`.
+        """
+        return _numbers(self.column(name))
 
     def times(self) -> Floats:
         """Return the times of samples in milliseconds, which may be differences."""
@@ -692,7 +701,7 @@ def _in_ns(time_ms: Floats, shift_ms: Decimal) -> Int64s:
         ValueError: If one does not fit into 64 bits.
     """
     shift_ns = int((shift_ms * _NS_PER_MS).to_integral_value())
-    found = np.rint(np.nan_to_num(time_ms * _NS_PER_MS, nan=0.0, posinf=np.inf, neginf=-np.inf))
+    found = np.rint(np.nan_to_num(time_ms * _NS_PER_MS))
     if len(found) and not (np.abs(found).max() + abs(shift_ns) < _LIMIT_NS):
         raise ValueError("time")
     return found.astype(np.int64) + shift_ns
@@ -745,6 +754,18 @@ def _inherited(category: Int64s, prefix: Int64s) -> Int64s:
     return np.array(found, np.int64).reshape(-1)
 
 
+def _numbers(values: list[Any]) -> Floats:
+    """Return values as floats; NaN for null.
+
+    Raises:
+        ValueError: If one is not a number, or too large for its sums or nanoseconds.
+    """
+    found = np.array(values, np.float64).reshape(-1)
+    if (np.abs(found) > _MOST).any():
+        raise ValueError("number")
+    return found
+
+
 def _old_markers(time: Floats, data: list[dict[str, Any]]) -> tuple[Floats, Floats, list[int]]:
     """Return the starts, ends and phases of markers that have one time."""
     start, end, phase = time.copy(), time.copy(), [_INSTANT] * len(time)
@@ -753,7 +774,7 @@ def _old_markers(time: Floats, data: list[dict[str, Any]]) -> tuple[Floats, Floa
         if kind in {"start", "end"}:
             phase[row] = _BEGIN if kind == "start" else _END
         elif fields.get("endTime") is not None and fields.get("startTime") is not None:
-            start[row], end[row] = float(fields["startTime"]), float(fields["endTime"])
+            start[row], end[row] = _numbers([fields["startTime"], fields["endTime"]])
             phase[row] = _INTERVAL
     return start, end, phase
 

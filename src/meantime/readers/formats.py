@@ -166,6 +166,13 @@ FORMATS = (
         "jsonl", "JSON lines", (".jsonl", ".ndjson"), "lines {...}", "structlog; your own logs"
     ),
     KnownFormat(
+        "log",
+        "text of a log",
+        (".log",),
+        "lines with a date and a level",
+        "Python's logging",
+    ),
+    KnownFormat(
         "table",
         "a table with any columns",
         (".csv", ".tsv", ".parquet", ".arrow", ".sqlite", ".duckdb"),

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "FtraceReading", "read", "recognises"]
 
 FORMAT = "ftrace"
+TEXT = True
 
 # Every repetition has a limit, as a line of a hostile file may be as long as the file.
 _LINE = re.compile(
@@ -48,11 +49,14 @@ _LINE = re.compile(
 )
 _TRACER = re.compile(rb"^# tracer: *(\S+)", re.MULTILINE)
 _ENTRIES = re.compile(rb"^# entries-in-buffer/entries-written: *(\d+)/(\d+)", re.MULTILINE)
+_CPUS = re.compile(rb"^cpus=\d+\s*$", re.MULTILINE)
 _CLOCK = re.compile(rb"^# (?:trace_)?clock: *(\w+)", re.MULTILINE)
 _CHOSEN_CLOCK = re.compile(r"\[([\w-]+)\]")
 _IDS = re.compile(rb"-(\d+)")
 _TICKS = re.compile(rb"^[^#\n]{0,100}-\d{1,10} .{0,60}\[\d{3,9}\] .{0,60}?\d{6,20}: ", re.MULTILINE)
 _TRACERS = {b"nop", b"function", b"function_graph"}
+# Of the lines that are looked at, those that must be events: others are stacks.
+_LEAST = 0.1
 _ENOUGH_LINES = 60
 # A page of systrace begins with its program; the text comes after some hundred kB.
 _PAGE = re.compile(rb"<title>(?:Android System Trace|Systrace)|class=\"trace-data\"|linuxPerfData")
@@ -78,7 +82,9 @@ def recognises(head: bytes, name: str) -> bool:
     found = sum(bool(_LINE.fullmatch(line.lstrip(b" "))) for line in lines)
     # perf separates the name of a thread and its id by blanks
     of_perf = sum(has_ids(line) for line in lines)
-    return found > of_perf or (head.startswith(b"cpus=") and not of_perf)
+    return (found > of_perf and found >= _LEAST * len(lines)) or (
+        head.startswith(b"cpus=") and not of_perf
+    )
 
 
 def read(
@@ -96,6 +102,7 @@ def read(
     """
     trace = Trace(source.name, FORMAT, iter(()))
     window = Window(source, progress=options.progress)
+    source.is_text &= _COMPRESSED.match(source.head()) is None
     reading = FtraceReading(trace, window, options)
     trace.batches = reading.batches(with_stacks=stacks, with_switches=switches)
     return trace
@@ -107,6 +114,8 @@ class FtraceReading(Reading):
     called = "ftrace text"
     items = "events"
     _overwritten = 0
+    # whether the text is of the buffers of all CPUs, as trace-cmd and the kernel's `trace` print it
+    _is_whole = False
 
     def layout(self) -> int:
         """Find the text in what may be a page, and return its layout.
@@ -139,6 +148,7 @@ class FtraceReading(Reading):
         head = head[:HEAD_BYTES]
         if found := _ENTRIES.search(head):
             self._overwritten = max(0, int(found[2]) - int(found[1]))
+        self._is_whole = found is not None or _CPUS.search(head) is not None
         self.trace.clock = self._clock(head)
         return perf.FTRACE
 
@@ -199,6 +209,13 @@ class FtraceReading(Reading):
         if named is not None:
             self.trace.facts["trace_clock"] = named
         return clock_of(named)
+
+    def read_range(self, text: perf.PerfText) -> tuple[int | None, int | None]:
+        """Return from when and until when the text has all events of each CPU, if that is known."""
+        if not self._is_whole or self.trace.bounds is None:
+            return None, None
+        begin_ns, end_ns = self.trace.bounds
+        return None if self._overwritten or text.lost else begin_ns, end_ns
 
     def path_of(self, name: str, ids: bytes | None) -> AttributePath:
         """Return a thread's path from what follows its name."""

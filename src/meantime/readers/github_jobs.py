@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "github-actions"
+TEXT = True
 
 _JOB = re.compile(rb'"workflow_job"\s*:\s*\{|"steps"\s*:\s*\[')
 _KEYS = (b'"started_at"', b'"completed_at"')
@@ -37,7 +38,7 @@ _KEYS = (b'"started_at"', b'"completed_at"')
 def recognises(head: bytes, name: str) -> bool:
     """Return whether an input begins like jobs."""
     del name
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = head.lstrip()
     is_json = text.startswith((b"{", b"["))
     return is_json and all(key in text for key in _KEYS) and _JOB.search(text) is not None
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "heapprofile"
+TEXT = True
 
 _ROOT = "(root)"
 
@@ -31,7 +32,7 @@ _ROOT = "(root)"
 def recognises(head: bytes, name: str) -> bool:
     """Return whether an input begins with the root of a profile."""
     del name
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = head.lstrip()
     return text.startswith(b"{") and b'"head"' in text[:64] and b'"callFrame"' in text
 
 

@@ -1,7 +1,8 @@
 """Call trees of Apple's Instruments as text: what Edit > Deep Copy puts on the clipboard.
 
 The format has no times, and its weights are rounded by Instruments: the stacks follow one another,
-each for its own weight.
+each for its own weight. Allocations, and versions before 9, have only the weight of a symbol with
+all that it calls: its own is what those do not explain.
 """
 
 from __future__ import annotations
@@ -27,9 +28,16 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "instruments"
+TEXT = True
 
-_HEADER = re.compile(rb"[^\n]*\bWeight\t[^\n]*Self Weight\t[^\n]*Symbol Name")
+_HEADER = re.compile(
+    rb"(?:[^\n]*\bWeight\t[^\n]*Self Weight\t|Running Time\t|Bytes Used\t)[^\n]*Symbol Name"
+)
+_SELF = "Self Weight"
+_TOTALS = ("Running Time", "Bytes Used")
 _AMOUNT = re.compile(r"\s*([\d.]+)\s*([A-Za-z\u00b5\u03bc]*)")
+# The own weight of what only calls.
+_NOTHING = "-"
 _TIMES = {
     "ns": 1, "us": 10**3, "\u00b5s": 10**3, "\u03bcs": 10**3, "ms": 10**6, "s": 10**9,
     "min": 60 * 10**9, "h": 3600 * 10**9,
@@ -47,7 +55,7 @@ _ROUNDED = "rounded by Instruments to the digits that it shows"
 def recognises(head: bytes, name: str) -> bool:
     """Return whether an input begins with the header of a call tree."""
     del name
-    return _HEADER.match(head.removeprefix(b"\xef\xbb\xbf")) is not None
+    return _HEADER.match(head) is not None
 
 
 def read(source: Source, options: ReadOptions) -> Trace:
@@ -60,68 +68,129 @@ def read(source: Source, options: ReadOptions) -> Trace:
 
 
 class _Columns(NamedTuple):
-    """Where the columns are that are read."""
+    """Where the columns are that are read.
 
-    self_weight: int
+    Attributes:
+        weight: Where the weight is.
+        symbol: Where the symbol is.
+        is_total: Whether the weight is that of a symbol with all that it calls.
+    """
+
+    weight: int
     symbol: int
+    is_total: bool
+
+
+class _Row(NamedTuple):
+    """A symbol of the tree.
+
+    Attributes:
+        depth: The number of blanks before it.
+        stack: Its stack.
+        event: What its weight counts; empty if it has none.
+        weight: Its weight.
+    """
+
+    depth: int
+    stack: int
+    event: str
+    weight: int
+
+
+class _Tree:
+    """Makes samples of the symbols of a tree, each once the tree goes on beside it."""
+
+    def __init__(self, trace: Trace, columns: _Columns) -> None:
+        self._columns = columns
+        self._stacks = StackTableBuilder()
+        self._samples = SampleRows(trace.values)
+        # those that the next line may be below
+        self._open: list[_Row] = []
+        self._at = 0
+
+    def add(self, cells: list[str]) -> bool:
+        """Add a line and return True; False if it has no weight or no symbol.
+
+        Raises:
+            ValueError: If the weights so far add up to more than 2^62.
+        """
+        columns = self._columns
+        amount = _amount(cells[columns.weight]) if len(cells) > columns.symbol else None
+        if amount is None:
+            return False
+        # a symbol may contain tabs
+        symbol = "\t".join(cells[columns.symbol :])
+        depth = len(symbol) - len(symbol.lstrip())
+        self._close(depth)
+        event, weight = amount
+        if columns.is_total and self._open:
+            above = self._open[-1]
+            self._open[-1] = above._replace(weight=above.weight - weight)
+        below = self._open[-1].stack if self._open else NO_STACK
+        stack = self._stacks.push(below, self._stacks.frame(symbol.strip() or "(unknown)"))
+        self._open.append(_Row(depth, stack, event, weight))
+        return True
+
+    def _close(self, depth: int) -> None:
+        """Make samples of the open symbols at this depth and below it."""
+        while self._open and self._open[-1].depth >= depth:
+            row = self._open.pop()
+            # weights are rounded, so those below may add up to more than the total
+            if row.weight > 0:
+                self._samples.add(0, self._at, row.stack, row.weight, row.event)
+                self._at += row.weight
+
+    def batches(self, trace: Trace) -> Iterator[Batch]:
+        """Yield the samples, if there are any.
+
+        Raises:
+            ValueError: If the weights add up to more than 2^62.
+        """
+        self._close(0)
+        if self._samples:
+            trace.stacks = self._stacks.build()
+            yield self._samples.batch()
 
 
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
     trace.paths.append(thread_path(0, 0))
-    stacks = StackTableBuilder()
-    samples = SampleRows(trace.values)
-    # the stack of each depth so far: the number of blanks before its symbol
-    open_: list[tuple[int, int]] = []
-    columns = None
-    at = 0
-    for number, line in enumerate(lines(source, options), 1):
-        text = line.decode("utf-8-sig" if number == 1 else "utf-8", "replace").rstrip("\r\n")
-        cells = text.split("\t")
-        if columns is None:
-            columns = _columns(source, cells)
-            continue
-        if not text.strip():
-            continue
-        amount = _amount(cells[columns.self_weight]) if len(cells) > columns.symbol else None
-        if amount is None:
-            if not options.lenient:
-                raise InputError(
-                    source.name, "expected a weight, a self weight and a symbol", line=number
-                )
-            trace.anomalies.add("bad_record")
-            continue
-        # a symbol may contain tabs
-        symbol = "\t".join(cells[columns.symbol :])
-        depth = len(symbol) - len(symbol.lstrip())
-        while open_ and open_[-1][0] >= depth:
-            open_.pop()
-        below = open_[-1][1] if open_ else NO_STACK
-        stack = stacks.push(below, stacks.frame(symbol.strip() or "(unknown)"))
-        open_.append((depth, stack))
-        event, weight = amount
-        trace.records += 1
-        if not weight:
-            continue
-        try:
-            samples.add(0, at, stack, weight, event)
-        except ValueError:
-            raise InputError(
-                source.name, "the weights so far add up to more than 2^62", line=number
-            ) from None
-        at += weight
-    trace.facts["weights"] = _ROUNDED
-    trace.anomalies.add("truncated", int(source.truncated))
-    if samples:
-        trace.stacks = stacks.build()
-        yield samples.batch()
+    tree = None
+    number = 0
+    try:
+        for number, line in enumerate(lines(source, options), 1):
+            text = line.decode("utf-8", "replace").rstrip("\r\n")
+            cells = text.split("\t")
+            if tree is None:
+                tree = _Tree(trace, _columns(source, cells))
+            elif not text.strip():
+                continue
+            elif tree.add(cells):
+                trace.records += 1
+            elif options.lenient:
+                trace.anomalies.add("bad_record")
+            else:
+                raise InputError(source.name, "expected a weight and a symbol", line=number)
+        trace.facts["weights"] = _ROUNDED
+        trace.anomalies.add("truncated", int(source.truncated))
+        if tree is not None:
+            yield from tree.batches(trace)
+    except ValueError:
+        raise InputError(
+            source.name, "the weights so far add up to more than 2^62", line=number
+        ) from None
 
 
 def _columns(source: Source, cells: list[str]) -> _Columns:
     names = [cell.strip() for cell in cells]
-    symbol = next((n for n, name in enumerate(names) if name.startswith("Symbol Name")), -1)
-    if symbol < 0 or "Self Weight" not in names[:symbol]:
-        raise InputError(source.name, "the header has no Self Weight or Symbol Names", line=1)
-    return _Columns(names.index("Self Weight"), symbol)
+    symbol = next((n for n, name in enumerate(names) if name.startswith("Symbol Name")), len(names))
+    for name in (_SELF, *_TOTALS):
+        if name in names[:symbol] and symbol < len(names):
+            return _Columns(names.index(name), symbol, name != _SELF)
+    raise InputError(
+        source.name,
+        f"the header has no {', '.join((_SELF, *_TOTALS))} before Symbol Name",
+        line=1,
+    )
 
 
 def _amount(text: str) -> tuple[str, int] | None:
@@ -130,6 +199,8 @@ def _amount(text: str) -> tuple[str, int] | None:
     >>> _amount("1.50 ms"), _amount("2.13 Gc  10.0%"), _amount("x")
     (('wall', 1500000), ('cycles', 2130000000), None)
     """
+    if text.strip() == _NOTHING:
+        return "", 0
     match = _AMOUNT.match(text)
     if match is None:
         return None

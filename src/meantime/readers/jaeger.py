@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "REPAIRS_CLOCKS", "read", "recognises"]
 
 FORMAT = "jaeger"
+TEXT = True
 REPAIRS_CLOCKS = True
 
 _US = 1000
@@ -45,7 +46,7 @@ _OTHER = re.compile(rb'"(?:operationName|processes|processID|duration|startTime)
 def recognises(head: bytes, name: str) -> bool:
     """Return whether an input begins like JSON of Jaeger."""
     del name
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = head.lstrip()
     return (
         text.startswith((b"{", b"["))
         and _IDS.search(text) is not None

@@ -7,6 +7,7 @@ from decimal import Decimal, Overflow
 from typing import TYPE_CHECKING, Any
 
 from meantime.errors import InputError
+from meantime.readers.memory_limit import check_json
 
 if TYPE_CHECKING:
     from meantime.readers.source import Source
@@ -44,17 +45,20 @@ def load_object(source: Source) -> dict[str, Any]:
     Raises:
         InputError: If it is not JSON, or another value than an object.
     """
+    source.makes_objects = True
     with source:
-        text = bytes(source.whole()).decode("utf-8-sig", "replace")
-    return parse_object(source.name, text)
+        text = bytes(source.whole()).decode("utf-8", "replace")
+    return parse_object(source.name, text, source.most_memory)
 
 
-def parse_object(name: str, text: str) -> dict[str, Any]:
+def parse_object(name: str, text: str, most_memory: int | None = None) -> dict[str, Any]:
     """Return the JSON object in a text, its decimals as `Decimal`.
 
     Raises:
-        InputError: If it is not JSON, or another value than an object.
+        InputError: If it is not JSON, another value than an object, or more than `most_memory`, or
+            the memory there is, can hold.
     """
+    check_json(name, text, most_memory)
     try:
         value = json.loads(text, parse_float=exact, parse_constant=Decimal, strict=False)
     except json.JSONDecodeError as error:

@@ -17,17 +17,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from meantime.column_mapping import UNITS_NS, ColumnMapping
+from meantime.column_mapping import UNITS_NS, ColumnMapping, halves
 from meantime.columns import Interner
 from meantime.errors import InputError
 from meantime.events import Events
 from meantime.input_path import GUESSED
 from meantime.kernels.event_rows import EventRows, Stop
 from meantime.readers.contract import lazy_trace
-from meantime.readers.log_fields import LogFields, is_event, log_fields, time_ns_of
+from meantime.readers.log_fields import LogFields, is_event, log_fields, time_ns_of, value_of
 from meantime.readers.log_pairs import paired
 from meantime.readers.table import batches_of_records
-from meantime.readers.table.guess import guess
+from meantime.readers.table.guess import example_of, guess
+from meantime.readers.table.records import flattened, nested
 from meantime.readers.window import Window
 
 if TYPE_CHECKING:
@@ -37,11 +38,11 @@ if TYPE_CHECKING:
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "batches_of", "read", "recognises"]
 
 FORMAT = "jsonl"
+TEXT = True
 
-_BOM = b"\xef\xbb\xbf"
 _BATCH_EVENTS = 2**15
 # An event may come after so many later ones.
 _LATE_EVENTS = 2**15
@@ -61,11 +62,12 @@ class _BadLineError(ValueError):
 
 def recognises(head: bytes, name: str) -> bool:
     """Return whether an input begins with one event per line; the name is a hint."""
-    text = head.removeprefix(_BOM)
     named = any(end in name.lower() for end in (".jsonl", ".ndjson"))
-    if named and text.lstrip().startswith(b"{"):
+    if named and head.lstrip().startswith(b"{"):
         return True
-    lines = [line for line in text.split(b"\n") if line.strip()][:_SNIFFED_LINES]
+    lines = [line for line in head.split(b"\n") if line.strip()][:_SNIFFED_LINES]
+    if len(lines) > 1 and all(_is_object(line) for line in lines[:2]):
+        return True
     for line in lines:
         try:
             members = json.loads(line)
@@ -74,8 +76,19 @@ def recognises(head: bytes, name: str) -> bool:
         # an event with a phase is Chrome's, one per line
         if not isinstance(members, dict) or "ph" in members or "traceEvents" in members:
             return False
-        return is_event(members) or _is_interval(members)
+        # a single object with nested values is a document, not a log
+        is_flat = len(lines) > 1 or not any(type(value) in _NESTED for value in members.values())
+        return is_flat and (is_event(members) or _is_interval(members))
     return False
+
+
+def _is_object(line: bytes) -> bool:
+    """Return whether a line is an object other than an event of Chrome."""
+    try:
+        members = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(members, dict) and not {"ph", "traceEvents"} & members.keys()
 
 
 def _is_interval(members: dict[str, Any]) -> bool:
@@ -89,10 +102,11 @@ def read(source: Source, options: ReadOptions) -> Trace:
     Raises:
         InputError: From the batches, if a line is not an event, or too late to be sorted.
     """
-    return lazy_trace(source, FORMAT, _batches, options)
+    return lazy_trace(source, FORMAT, batches_of, options)
 
 
-def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
+def batches_of(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
+    """Return the batches of lines of JSON, for other readers that make such lines, too."""
     first = _first(source.head())
     given = options.columns
     fields = log_fields(first, given)
@@ -104,8 +118,8 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
                 source.name, "pairs are of events; columns with a start or an end are not"
             )
         return batches_of_records(source, trace, options)
-    if given is not None:
-        _check(given, fields, first, source)
+    if given is not None or (fields is None and first and not options.lenient):
+        _check(given or ColumnMapping(), fields, first, source)
     reading = _Reading(trace, Window(source, progress=options.progress), options, fields)
     if given is not None and given.pairs:
         return paired(reading.batches(), given, trace, options)
@@ -114,13 +128,13 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
 
 def _first(head: bytes) -> dict[str, Any]:
     """Return the first object of an input; an empty one if there is none near its beginning."""
-    for line in head.removeprefix(_BOM).split(b"\n")[:_SNIFFED_LINES]:
+    for line in head.split(b"\n")[:_SNIFFED_LINES]:
         try:
             members = json.loads(line)
         except (ValueError, RecursionError):
             continue
         if isinstance(members, dict):
-            return members
+            return flattened(members)
     return {}
 
 
@@ -133,7 +147,14 @@ def _check(
         InputError: If not.
     """
     named = [given.column(role) for role in ("time", "name")]
-    missing = next((name for name in named if name is not None and name not in first), None)
+    missing = next(
+        (
+            name
+            for name in named
+            if name is not None and name not in first and halves(name, first) is None
+        ),
+        None,
+    )
     listed = ", ".join(first)
     if missing is not None and not (given.pairs and missing == named[1]):
         source.close()
@@ -143,7 +164,7 @@ def _check(
         raise InputError(
             source.name,
             f"no field is known to be a time and another one a name; the first line has {listed}:"
-            " name them with --columns time=NAME,name=NAME",
+            f" name them, as in {example_of([*first])}, or start=NAME,end=NAME,state=NAME",
         )
     unused = given.columns.keys() - {"time", "name", "entity"}
     if not given.pairs:
@@ -254,8 +275,6 @@ class _Reading:
             if more:
                 # only whole lines
                 end = window.block.rfind(b"\n", window.start, window.end) + 1 or window.start
-            if not window.offset(window.start) and window.block.startswith(_BOM):
-                window.start += len(_BOM)
             yield from self._scanned(end)
 
     def _scanned(self, end: int) -> Iterator[None]:
@@ -349,11 +368,14 @@ def _event(line: str, fields: LogFields) -> _Fields:
 
 def _mapped(members: dict[str, Any], fields: LogFields) -> tuple[int, str]:
     """Remove and return the time and the name of an event in other fields."""
-    value = members.pop(fields.time, None)
+    value = value_of(members, fields.time)
+    for name in halves(fields.time, members) or (fields.time,):
+        members.pop(name, None)
     time_ns = time_ns_of(value, fields)
     if time_ns is None or not _INT64_MIN < time_ns < _INT64_MAX - 1:
         raise _BadLineError(f'"{fields.time}" is {_short(value)}: it must be a date or a number')
-    name = members.pop(fields.name, None)
+    name = nested(members, fields.name)
+    members.pop(fields.name, None)
     if type(name) is not str:
         raise _BadLineError(f'"{fields.name}" is {_short(name)}: the name of an event is a string')
     return time_ns, name

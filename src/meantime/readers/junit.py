@@ -13,6 +13,7 @@ from xml.parsers import expat
 from meantime.attribute_paths import thread_path
 from meantime.clocks import Clock
 from meantime.errors import InputError, UsageError
+from meantime.metadata import SUITES_FACT
 from meantime.readers.contract import lazy_trace
 from meantime.readers.span_rows import SpanRows
 from meantime.units import parse_instant
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "junit"
+TEXT = True
 
 _BLOCK_BYTES = 1 << 20
 _OUTCOMES = ("failure", "error", "skipped")
@@ -38,7 +40,7 @@ _LAYOUT = "cases have no start: they follow each other from the time of their su
 def recognises(head: bytes, name: str) -> bool:
     """Return whether an input is XML that begins with a suite of tests."""
     del name
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = head.lstrip()
     return text.startswith(b"<") and b"<testsuite" in text
 
 
@@ -77,6 +79,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
         results.close_all()
     trace.anomalies.add("truncated", int(source.truncated))
     trace.facts["layout"] = _LAYOUT
+    results.finish()
     if results.is_dated:
         trace.clock = Clock("realtime", utc_at_origin_ns=0)
     yield from results.spans.batches()
@@ -108,6 +111,7 @@ class _Results:
         self._suites: list[_Suite] = []
         self._names: dict[str, int] = {}
         self._last_ns = 0
+        self._suites_ns = 0
         self._case: Mapping[str, str] | None = None
         self._outcome = ""
         self._message = ""
@@ -130,6 +134,11 @@ class _Results:
         elif tag == "testsuite" and self._suites:
             self._close_suite()
 
+    def finish(self) -> None:
+        """Add what the suites say of themselves to the facts."""
+        if self._suites_ns:
+            self._trace.facts[SUITES_FACT] = f"{Decimal(self._suites_ns) / 10**9} s"
+
     def close_all(self) -> None:
         """Close what is open in a file that ends too early."""
         while self._suites:
@@ -148,6 +157,8 @@ class _Results:
                 if instant.base == "utc" and 0 <= instant.ns < _MOST_NS:
                     start_ns = instant.ns
                     self.is_dated = True
+        if not self._suites and (lasted_ns := _ns(attributes.get("time", ""))):
+            self._suites_ns += lasted_ns
         self._suites.append(_Suite(name if count == 1 else f"{name} {count}", start_ns))
 
     def _close_suite(self) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from meantime.column_mapping import halves
 from meantime.kernels.csv_rows import TimeKind
+from meantime.readers.table.records import nested
 from meantime.readers.table.times import DURATION, MISSING, resolve, times_of
 
 if TYPE_CHECKING:
@@ -13,10 +15,21 @@ if TYPE_CHECKING:
     from meantime.column_mapping import ColumnMapping
     from meantime.readers.table.times import TimeColumn
 
-__all__ = ["LogFields", "is_event", "log_fields", "time_ns_of"]
+__all__ = ["LogFields", "is_event", "log_fields", "time_ns_of", "value_of"]
 
 # As structlog, python-json-logger, logstash, pino, zap, Bunyan and Docker write them.
-_TIMES = ("timestamp", "@timestamp", "ts", "time", "datetime", "asctime", "created", "date", "t")
+_TIMES = (
+    "timestamp",
+    "@timestamp",
+    "ts",
+    "time",
+    "datetime",
+    "asctime",
+    "created",
+    "date+time",
+    "date",
+    "t",
+)
 _NAMES = ("event", "message", "msg", "log", "name")
 
 
@@ -55,9 +68,8 @@ def log_fields(members: Mapping[str, Any], given: ColumnMapping | None) -> LogFi
     if (time, name) == (None, None) and _is_own(members):
         return LogFields()
     if time is None:
-        found = [
-            (-_digits(members[key]), at, key) for at, key in enumerate(_TIMES) if key in members
-        ]
+        known = [key for key in _TIMES if value_of(members, key) is not None]
+        found = [(-_digits(value_of(members, key)), at, key) for at, key in enumerate(known)]
         found = [each for each in found if each[0] < 0]
         if not found:
             return None
@@ -66,7 +78,7 @@ def log_fields(members: Mapping[str, Any], given: ColumnMapping | None) -> LogFi
         name = next((key for key in _NAMES if isinstance(members.get(key), str)), None)
         if name is None:
             return None
-    column = times_of([members.get(time)])
+    column = times_of([value_of(members, time)])
     unit = given.units.get("time") if given is not None else None
     if unit is None:
         unit = _unit(column)
@@ -74,6 +86,19 @@ def log_fields(members: Mapping[str, Any], given: ColumnMapping | None) -> LogFi
     is_guess = given is None or not {"time", "name"} <= given.columns.keys()
     is_number = type(members.get(time)) in {int, float}
     return LogFields(time, name, unit, zone, is_guess, is_number)
+
+
+def value_of(members: Mapping[str, Any], name: str) -> Any:
+    """Return the value of a field, or of two that have a date and a time; None if there is none.
+
+    >>> value_of({"date": "2026-01-01", "time": "10:00"}, "date+time")
+    '2026-01-01 10:00'
+    """
+    pair = halves(name, members)
+    if pair is None:
+        return nested(dict(members), name)
+    values = [members[half] for half in pair]
+    return " ".join(values) if all(isinstance(value, str) for value in values) else None
 
 
 def _is_own(members: Mapping[str, Any]) -> bool:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "ninja"
+TEXT = True
 
 _HEADER = re.compile(rb"# ninja log v(\d{1,9})\r?$")
 _VERSIONS = (5, 6, 7)

@@ -48,7 +48,7 @@ _EXPANDED_FREELY, _MOST_EXPANDED = 1 << 26, 300
 
 def recognises(head: bytes, name: str) -> bool:
     """Return whether an input begins like an export of traces or logs."""
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = head.lstrip()
     if text.startswith(b"{"):
         return _KEYS.search(text) is not None and b'"traceEvents"' not in text
     if _is_compressed(head[_LENGTH_BYTES:]):
@@ -98,7 +98,7 @@ def read(source: Source, options: ReadOptions) -> Trace:
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
     collected = Collected(trace, private=options.private, repair_clocks=options.repair_clocks)
     head = source.head()
-    is_text = head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
+    source.is_text = is_text = head.lstrip().startswith(b"{")
     found = _json(source, trace, options) if is_text else _protobuf(source, trace, options)
     for data, place in found:
         scanned = (
@@ -201,7 +201,7 @@ def _value(
 ) -> dict[str, Any] | None:
     """Return a document; None if it cannot be read, and is counted."""
     if isinstance(data, DocumentText):
-        document = value_of(data, source.name, trace, options)
+        document = value_of(data, source, trace, options)
         return None if document is None else document.value
     try:
         return decode(data)

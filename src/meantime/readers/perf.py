@@ -22,6 +22,7 @@ from meantime.clocks import Clock
 from meantime.columns import Interner
 from meantime.errors import InputError
 from meantime.kernels import perf
+from meantime.providers.sched import NO_NAME
 from meantime.readers.perf_events import events_of, is_tracepoint
 from meantime.readers.switches import Records, batches_of
 from meantime.readers.window import Window
@@ -42,10 +43,18 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "Reading", "has_ids", "read", "recognises", "text_of"]
 
 FORMAT = "perf"
+TEXT = True
 
 BATCH_ROWS = 1 << 15
 # Relative times are detected from this number of samples on: fewer may be out of order by chance.
 _ENOUGH = 8
+_CAPTURED = re.compile(rb"^# captured on", re.MULTILINE)
+_SNIFFED_LINES = 50
+_LINE_END = ord("\n")
+# Of the lines that are looked at, without frames, those that must be samples.
+_LEAST = 0.25
+# Longer ids do not fit into 64 bits.
+_ID_DIGITS = 19
 
 _HEADER = re.compile(
     rb"[ ]*(?:(?P<comm>\S(?:.{0,62}?\S)??)[ \t]+)??"
@@ -59,6 +68,8 @@ _HEADER = re.compile(
 # printed with --fields that lack `time`; a comm has at most 15 bytes
 _TIMELESS = re.compile(rb"\S.{0,14}?[ \t]+-?\d+(?:/-?\d+)?(?:[ \t]+\[\d{3,}\])?[ \t]+\S+:[ \t]*")
 _FRAME = re.compile(rb"[ \t]*[0-9a-f]+[ \t]+\S.*")
+# no other text has many lines like these
+_CLEAR_FRAME = re.compile(rb"(?:[ \t]+[0-9a-f]+|[0-9a-f]{8,16})[ \t]+\S.*")
 _FLAGS = {
     "ids": perf.IDS,
     "cpu": perf.CPU,
@@ -89,11 +100,7 @@ def recognises(head: bytes, name: str) -> bool:
         _HEADER.fullmatch(first) or _TIMELESS.fullmatch(first)
     ):
         return False
-    return (
-        b"# captured on" in head[:4096]
-        or any(_HEADER.fullmatch(line) for line in lines[:50])
-        or _is_timeless(lines[:50])
-    )
+    return _CAPTURED.search(head, 0, 4096) is not None or _is_mostly_samples(lines[:_SNIFFED_LINES])
 
 
 def read(
@@ -139,6 +146,12 @@ class Reading:
         self._is_kept = np.zeros(0, np.bool_)
         self._event_of = np.zeros(0, np.int32)
         self._called: dict[int, str] = {}
+
+    @property
+    def _is_cut(self) -> bool:
+        """Whether the last line has no end: the program that prints it writes whole lines."""
+        window = self.window
+        return window.end > 0 and window.block[window.end - 1] != _LINE_END
 
     def batches(self, *, with_stacks: bool, with_switches: bool) -> Iterator[Batch]:
         """Yield a batch for each block of text, then what the events of the scheduler say."""
@@ -186,7 +199,7 @@ class Reading:
         trace.anomalies.add("unread_fields", text.unread_fields)
         trace.anomalies.add("end_without_begin", text.unmatched_ends)
         trace.anomalies.add("lost_events", sum(count for _, _, count in text.lost))
-        trace.anomalies.add("truncated", int(window.source.truncated))
+        trace.anomalies.add("truncated", int(window.source.truncated or self._is_cut))
         begin_ns = trace.bounds[0] if trace.bounds is not None else 0
         # up to the next switch these are unknown, and there already
         known = {from_ns for from_ns, _ in trace.lost}
@@ -286,8 +299,13 @@ class Reading:
             self._called,
             self.values,
             last_ns + 1,
+            self.read_range(text),
         )
         yield from self.derived(found)
+
+    def read_range(self, text: perf.PerfText) -> tuple[int | None, int | None]:  # noqa: ARG002
+        """Return from when and until when the text has all events of each CPU, if that is known."""
+        return None, None
 
     def path_of(self, name: str, ids: bytes | None) -> Path:
         """Return a thread's path from the ids that the text has."""
@@ -317,7 +335,10 @@ class Reading:
         paths, names, kept = [], [], []
         for comm, ids in text.threads_from(len(self._path_of)):
             name = text_of(comm)
-            path = self.trace.paths.code(self.path_of(name, ids))
+            full_path = self.path_of(name, ids)
+            if full_path[-1].isdecimal() and len(full_path[-1]) < _ID_DIGITS and name != NO_NAME:
+                self._called[int(full_path[-1])] = name
+            path = self.trace.paths.code(full_path)
             self.trace.names[path] = name
             paths.append(path)
             names.append(self.values.code(name))
@@ -363,6 +384,17 @@ def _lines(text: bytes) -> list[bytes]:
         for line in text.split(b"\n")
         if line.strip() and not line.startswith((b"\t", b"#"))
     ]
+
+
+def _is_mostly_samples(lines: list[bytes]) -> bool:
+    """Return whether lines are samples with their frames, rather than a text with one among it."""
+    if any(map(_HEADER.fullmatch, lines[:1])):
+        return True
+    headers = sum(_HEADER.fullmatch(line) is not None for line in lines)
+    if not headers and _is_timeless(lines):
+        headers = sum(_TIMELESS.fullmatch(line) is not None for line in lines)
+    frames = sum(_CLEAR_FRAME.fullmatch(line) is not None for line in lines)
+    return headers > 0 and _LEAST * (len(lines) - frames) <= headers
 
 
 def _is_timeless(lines: list[bytes]) -> bool:

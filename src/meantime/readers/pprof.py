@@ -7,6 +7,8 @@ Format: https://github.com/google/pprof/blob/main/proto/profile.proto
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
@@ -292,7 +294,7 @@ class _Texts:
         self._texts = [str(data[low:high], "utf-8", "replace") for low, high in ranges.tolist()]
 
     def __getitem__(self, index: int) -> str:
-        return self.of(np.array([index], np.int64).view(np.uint64))[0]
+        return self.of(np.array([index & (2**64 - 1)], np.uint64))[0]
 
     def of(self, index: Uint64s) -> list[str]:
         """Return the strings with these indices."""
@@ -323,12 +325,14 @@ def _types(messages: _Messages, profile: _Parts, texts: _Texts) -> list[_Type]:
     """
     parts = messages.parts(profile.ranges_of(1))
     found: list[_Type] = []
+    names: set[str] = set()
     for name, unit in zip(parts.numbers(1).tolist(), parts.numbers(2).tolist(), strict=True):
         of, called = texts[unit] or "count", texts[name] or "samples"
-        if any(each.name == called for each in found):
+        if called in names:
             called = f"{called} ({of})"
-        if any(each.name == called for each in found):
+        if called in names:
             called = f"{called} {len(found) + 1}"
+        names.add(called)
         found.append(_Type(called, "ns" if of in _TIMES else of, _TIMES.get(of, 1)))
     if not found:
         raise InputError(messages.name, "the profile has no sample types")
@@ -596,17 +600,25 @@ class _Labels:
             if not text and name not in _IDS:
                 numeric.add(name)
         # what all samples have divides nothing
-        keys = np.array(self._keys)[self._code] if self._keys else np.zeros(0, np.str_)
+        counts: dict[str, int] = defaultdict(int)
+        for name, count in zip(
+            self._keys, np.bincount(self._code, minlength=len(self._keys)).tolist(), strict=True
+        ):
+            counts[name] += count
         common = {
             name
             for name, values in self._values.items()
-            if values == 1 and np.count_nonzero(keys == name) == self._samples
+            if values == 1 and counts[name] == self._samples
         }
-        self._chosen = {
-            name
-            for name, values in self._values.items()
-            if name not in numeric | common and values <= _MOST_VALUES
-        }
+        # those with the most values first, which are the first to be left out
+        self._chosen = sorted(
+            (
+                name
+                for name, values in self._values.items()
+                if name not in numeric | common and values <= _MOST_VALUES
+            ),
+            key=lambda name: (-self._values[name], name),
+        )
 
     def facts(self) -> dict[str, str]:
         """Return how many values each label has, if there are any."""
@@ -615,14 +627,20 @@ class _Labels:
 
     def lanes(self) -> tuple[Int64s, list[str]]:
         """Return the lane of each sample, and the labels of each lane."""
-        while True:
-            lane, lanes = self._lanes()
-            if len(lanes) <= _MOST_LANES:
-                return lane, lanes
-            self._chosen.remove(max(self._chosen, key=self._values.__getitem__))
+        lane, lanes = self._lanes(0)
+        if len(lanes) <= _MOST_LANES:
+            return lane, lanes
+        # fewer labels never divide samples into more lanes
+        left_out = bisect_left(
+            range(len(self._chosen)),
+            True,
+            key=lambda count: len(self._lanes(count)[1]) <= _MOST_LANES,
+        )
+        return self._lanes(left_out)
 
-    def _lanes(self) -> tuple[Int64s, list[str]]:
-        chosen = np.array([key in self._chosen for key in self._keys], np.bool_)
+    def _lanes(self, left_out: int) -> tuple[Int64s, list[str]]:
+        names = {*self._chosen[left_out:]}
+        chosen = np.array([key in names for key in self._keys], np.bool_)
         rows = np.flatnonzero(chosen[self._code]) if len(chosen) else np.zeros(0, np.int64)
         order = rows[np.lexsort((self._code[rows], self._of[rows]))]
         code, of = self._code[order].astype(np.int32), self._of[order]
@@ -635,8 +653,8 @@ class _Labels:
         set_of[of] = sets
         used, lane = np.unique(set_of, return_inverse=True)
         table = StackTable(parent, last, self._texts)
-        names = [" ".join(table.frames_of(row)) for row in used.tolist()]
-        return lane.reshape(-1), names if self._samples else [""]
+        labels = [" ".join(table.frames_of(row)) for row in used.tolist()]
+        return lane.reshape(-1), labels if self._samples else [""]
 
 
 def _facts(messages: _Messages, profile: _Parts, texts: _Texts, frames: _Frames) -> dict[str, str]:

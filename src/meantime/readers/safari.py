@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "safari"
+TEXT = True
 
 _MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError)
 _NS_PER_S = 10**9
@@ -35,7 +36,7 @@ _TITLE_CHARACTERS = 200
 def recognises(head: bytes, name: str) -> bool:
     """Return whether an input begins like a recording."""
     del name
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = head.lstrip()
     return (
         text.startswith(b"{")
         and b'"recording"' in text

@@ -22,6 +22,8 @@ _FTRACE_TIME = (
 )
 _FTRACE_WORDS = (b"# tracer:", b"TRACE:", b"ystem Trace", b"linuxPerfData", b"trace-data")
 _JSONL_LINES = 8
+# A date, or a level before it.
+_LOG_LINE = rb"\s*\[?(?:\d{4}[-/]\d\d[-/]\d\d|[A-Za-z]{4,8}\b[^\n]{0,8}\d{4}[-/]\d\d)"
 # A call, perhaps after an id, a time or an address.
 _STRACE_LINE = (
     rb"(?m)^(?= *\d|[\[a-z_<+-])[^{\n]{0,120}?(?:[a-z_0-9]\(|<\.\.\. \w+ resumed>|\+\+\+ |--- )"
@@ -36,12 +38,8 @@ _LONGEST_HEADER = 1 << 16
 _PPROF_TAGS = {bytes([tag]) for tag in b'\n\x12\x1a"*28@HPZ`hjpx'}
 
 
-def _text(head: bytes) -> bytes:
-    return head.removeprefix(b"\xef\xbb\xbf").lstrip()
-
-
 def _json(head: bytes, _: str) -> bool:
-    return _text(head).startswith((b"{", b"["))
+    return head.lstrip().startswith((b"{", b"["))
 
 
 def _packed(head: bytes, _: str) -> bool:
@@ -57,14 +55,14 @@ def _speedscope(head: bytes, name: str) -> bool:
 
 
 def _cpuprofile(head: bytes, name: str) -> bool:
-    return b'"nodes"' in head or name.endswith(".cpuprofile")
+    return b'"nodes"' in head or b'"hitCount"' in head or name.endswith(".cpuprofile")
 
 
 def _table(head: bytes, name: str) -> bool:
     if head.startswith((b"PAR1", b"ARROW1", b"\xff\xff\xff\xff", b"SQLite format 3\0")):
         return True
-    if _text(head).startswith((b"{", b"[", b"<")):
-        return False
+    if (text := head.lstrip()).startswith((b"{", b"[", b"<")):
+        return text.startswith(b"[") and b'"ph"' not in head
     return (
         head[8:12] == b"DUCK"
         or any(end in name.lower() for end in (".csv", ".tsv", ".psv"))
@@ -94,15 +92,19 @@ def _ftrace(head: bytes, _: str) -> bool:
 
 
 def _folded(head: bytes, name: str) -> bool:
-    first = head.lstrip(b" \r\n").split(b"\n", 1)[0].rstrip()
-    return (b";" in head and first[-1:].isdigit()) or name.endswith((".folded", ".collapsed"))
+    has_weight = b";" in head and re.search(rb"[ \t][\d.]+[ \t]*\r?(?:\n|\Z)", head) is not None
+    named = name.endswith((".folded", ".collapsed"))
+    return has_weight or named or head.startswith(b"# austin:")
+
+
+def _log(head: bytes, _: str) -> bool:
+    return re.match(_LOG_LINE, head) is not None
 
 
 def _jsonl(head: bytes, name: str) -> bool:
-    # in UTF-16 a character has a zero byte
-    if b"\0" in head[:64] or any(end in name.lower() for end in (".jsonl", ".ndjson")):
+    if any(end in name.lower() for end in (".jsonl", ".ndjson")):
         return True
-    lines = (line for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip())
+    lines = (line for line in head.split(b"\n") if line.strip())
     return any(
         line.strip().startswith(b"{") and line.rstrip().endswith(b"}")
         for line, _ in zip(lines, range(_JSONL_LINES), strict=False)
@@ -136,7 +138,7 @@ def _jaeger(head: bytes, _: str) -> bool:
 
 
 def _zipkin(head: bytes, _: str) -> bool:
-    return b'"traceId"' in head and _text(head).startswith(b"[")
+    return b'"traceId"' in head and head.lstrip().startswith(b"[")
 
 
 def _jfr(head: bytes, _: str) -> bool:
@@ -183,7 +185,7 @@ def _heapprofile(head: bytes, _: str) -> bool:
 
 
 def _instruments(head: bytes, _: str) -> bool:
-    return b"Self Weight\t" in head[:_LONGEST_HEADER]
+    return b"\tSymbol Name" in head[:_LONGEST_HEADER]
 
 
 def _callgrind(head: bytes, _: str) -> bool:
@@ -232,6 +234,7 @@ SIGNATURES: dict[str, Callable[[bytes, str], bool]] = {
     "meantime.readers.strace": _strace,
     "meantime.readers.speedscope": _speedscope,
     "meantime.readers.cpuprofile": _cpuprofile,
+    "meantime.readers.log": _log,
     "meantime.readers.table": _table,
     # before perf, which has the same fields in another order
     "meantime.readers.ftrace": _ftrace,

@@ -56,7 +56,9 @@ def read(source: Source, options: ReadOptions) -> Trace:
     Raises:
         InputError: From the batches, if it is malformed.
     """
-    return lazy_trace(source, FORMAT, _batches, options)
+    trace = lazy_trace(source, FORMAT, _batches, options)
+    trace.samples_first = True
+    return trace
 
 
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:

@@ -1,7 +1,7 @@
 """Inputs: a file, a pipe or standard input, decompressed as its first bytes require.
 
 A `Source` returns its bytes in blocks, in bounded memory whatever the compression ratio, or all at
-once.
+once. A byte order mark of UTF-8 is not among them, so no reader has to expect one.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from meantime.errors import InputError
 from meantime.readers.decompress import Decompressor, compression_of
-from meantime.readers.file_text import FileText
+from meantime.readers.file_text import FileText, zeros_in
 from meantime.stores import StoreFile, is_url, store_url
+from meantime.system_calls import read_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +33,10 @@ _LASTING_TEMPORARY = "/var/tmp"  # noqa: S108 - the file has no name
 # Traces compress to a tenth, at best to a hundredth of their size; more than this is a zip bomb.
 _MOST_EXPANDED = 300
 _EXPANDED_FREELY = 1 << 30
+# The same for readers that make objects, which take more than the columns of others.
+_MOST_OBJECTS_EXPANDED = 100
+_OBJECTS_EXPANDED_FREELY = 1 << 26
+_MARK = b"\xef\xbb\xbf"
 STANDARD_INPUT = "standard input"
 
 
@@ -48,6 +53,11 @@ class Source:
         name: The name given by the user; error messages begin with it.
         path: Its path, if it is a regular file that can be opened again.
         stored_bytes: Its size as stored; None for pipes.
+        is_text: Whether it is text, in which zero bytes are damage: they are counted. The reader
+            of the format says so.
+        most_memory: How many bytes it may expand to, and the objects made of it may take, whatever
+            its size is; None is what is usual.
+        makes_objects: Whether the reader makes objects of all of it, and not columns.
     """
 
     def __init__(
@@ -58,24 +68,33 @@ class Source:
         path: str | None = None,
         stored_bytes: int | None = None,
         descriptor: int | None = None,
+        lenient: bool = False,
     ) -> None:
         self.name = name
         self.path = path
         self.stored_bytes = stored_bytes
+        self.most_memory: int | None = None
+        self.makes_objects = False
         self._file = file
         self._descriptor = descriptor
         self._read_bytes = 0
         self._taken = False
+        self.is_text = False
+        self._zero_bytes = 0
+        self._text: FileText | None = None
         self._decompressor: Decompressor | None = None
-        self._beginning = b""
-        stored = self._read_stored()
-        if compression := compression_of(stored):
-            pieces = iter([stored])
+        beginning = self._read_stored()
+        if compression := compression_of(beginning):
+            pieces = iter([beginning])
             self._decompressor = Decompressor(
-                name, compression, lambda: next(pieces, b"") or self._read_stored()
+                name,
+                compression,
+                lambda: next(pieces, b"") or self._read_stored(),
+                lenient=lenient,
             )
-        else:
-            self._beginning = stored
+            beginning = self._begun(b"", len(_MARK))
+        self._mark_bytes = len(_MARK) if beginning.startswith(_MARK) else 0
+        self._beginning = beginning[self._mark_bytes :]
 
     def __enter__(self) -> Self:
         return self
@@ -107,6 +126,16 @@ class Source:
         return self._decompressor is not None and self._decompressor.truncated
 
     @property
+    def damaged(self) -> bool:
+        """Whether compressed data are damaged, and what is behind that was not read."""
+        return self._decompressor is not None and self._decompressor.damaged
+
+    @property
+    def zero_bytes(self) -> int:
+        """The number of zero bytes in what was read of a text."""
+        return self._zero_bytes + (0 if self._text is None else self._text.zero_bytes)
+
+    @property
     def is_compressed(self) -> bool:
         """Whether its bytes are decompressed while they are read."""
         return self._decompressor is not None
@@ -116,16 +145,20 @@ class Source:
 
         Call it before anything else is read.
         """
-        pieces = [self._beginning]
-        room = HEAD_BYTES - len(self._beginning)
+        self._beginning = self._begun(self._beginning, HEAD_BYTES)
+        return self._beginning
+
+    def _begun(self, beginning: bytes, size: int) -> bytes:
+        """Return the beginning of the input and what follows, `size` bytes if there are."""
+        pieces = [beginning]
+        room = size - len(beginning)
         while room > 0:
             piece = bytearray(room)
             if not (count := self._fill(memoryview(piece))):
                 break
             pieces.append(bytes(piece[:count]))
             room -= count
-        self._beginning = b"".join(pieces)
-        return self._beginning
+        return b"".join(pieces)
 
     def readinto(self, buffer: memoryview) -> int:
         """Read the next bytes into the buffer and return how many; 0 at the end.
@@ -138,8 +171,11 @@ class Source:
             count = min(len(buffer), len(self._beginning))
             buffer[:count] = self._beginning[:count]
             self._beginning = self._beginning[count:]
-            return count
-        return self._fill(buffer)
+        else:
+            count = self._fill(buffer)
+        if self.is_text:
+            self._zero_bytes += zeros_in(buffer[:count])
+        return count
 
     @property
     def can_repeat(self) -> bool:
@@ -154,11 +190,11 @@ class Source:
         Raises:
             InputError: If the file cannot be read.
         """
+        start, stop = start + self._mark_bytes, stop + self._mark_bytes
         while start < stop:
             assert self._descriptor is not None
             try:
-                # pread needs no file position, at which `readinto` continues
-                piece = os.pread(self._descriptor, min(stop - start, _AGAIN_BYTES), start)
+                piece = read_at(self._descriptor, min(stop - start, _AGAIN_BYTES), start)
             except OSError as error:
                 raise InputError(self.name, _reason(error)) from error
             if not piece:
@@ -177,7 +213,11 @@ class Source:
         """
         assert not self._taken
         if self._descriptor is not None and self.stored_bytes and self._decompressor is None:
-            return FileText(self.name, self._descriptor, self.stored_bytes)
+            size = self.stored_bytes - self._mark_bytes
+            text = FileText(self.name, self._descriptor, size, self._mark_bytes)
+            text.is_counted = self.is_text
+            self._text = text
+            return text
         pieces, ended = self._pieces(_MOST_IN_MEMORY)
         return _joined(pieces) if ended else self._in_temporary_file(pieces)
 
@@ -217,7 +257,7 @@ class Source:
         assert not self._taken
         # a size of 0 may be wrong: that of files in /proc is
         if self.stored_bytes and self._decompressor is None:
-            return self._whole_file(self.stored_bytes)
+            return self._whole_file(self.stored_bytes - self._mark_bytes)
         return _joined(self._pieces(None)[0])
 
     def _pieces(self, most: int | None) -> tuple[list[memoryview], bool]:
@@ -256,13 +296,19 @@ class Source:
         return data[:size]
 
     def _check_expansion(self, size: int) -> None:
+        freely, times = (
+            (_OBJECTS_EXPANDED_FREELY, _MOST_OBJECTS_EXPANDED)
+            if self.makes_objects
+            else (_EXPANDED_FREELY, _MOST_EXPANDED)
+        )
         if self._decompressor is not None and size > max(
-            _EXPANDED_FREELY, _MOST_EXPANDED * self._read_bytes
+            freely, times * self._read_bytes, self.most_memory or 0
         ):
             raise InputError(
                 self.name,
                 f"its {self._read_bytes:,} compressed bytes expand to more than {size:,}, over"
-                f" {_MOST_EXPANDED} times as many: if you trust the file, decompress it first",
+                f" {times} times as many: if you trust the file, allow it with --memory SIZE, or"
+                " memory=BYTES from Python",
             )
 
     def _fill(self, buffer: memoryview) -> int:
@@ -311,8 +357,12 @@ def _memory(size: int) -> memoryview:
     return np.empty(size, np.uint8).data
 
 
-def open_source(path: str | os.PathLike[str]) -> Source:
+def open_source(path: str | os.PathLike[str], *, lenient: bool = False) -> Source:
     """Open the input at a path; `-` is standard input.
+
+    Args:
+        path: The file, a URL, or `-`.
+        lenient: Whether compressed data end where they are damaged, instead of being refused.
 
     Raises:
         InputError: If it does not exist, is a directory, or cannot be read.
@@ -322,14 +372,14 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     if is_url(path):
         stored = StoreFile(path)
         try:
-            return Source(store_url(path), stored, stored_bytes=stored.size)
+            return Source(store_url(path), stored, stored_bytes=stored.size, lenient=lenient)
         except BaseException:
             stored.close()
             raise
     if path == "-":
         if sys.stdin is None:
             raise InputError(STANDARD_INPUT, "it is closed")
-        return Source(STANDARD_INPUT, cast("_File", sys.stdin.buffer))
+        return Source(STANDARD_INPUT, cast("_File", sys.stdin.buffer), lenient=lenient)
     try:
         # unbuffered: blocks are large, and a buffer would copy each of them once more
         file = Path(path).open("rb", buffering=0)  # noqa: SIM115 - the source closes it
@@ -339,9 +389,14 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     try:
         if stat.S_ISREG(status.st_mode):
             return Source(
-                path, file, path=path, stored_bytes=status.st_size, descriptor=file.fileno()
+                path,
+                file,
+                path=path,
+                stored_bytes=status.st_size,
+                descriptor=file.fileno(),
+                lenient=lenient,
             )
-        return Source(path, file)
+        return Source(path, file, lenient=lenient)
     except BaseException:
         file.close()
         raise

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "speedscope"
+TEXT = True
 
 _NS_PER_UNIT = {
     "nanoseconds": 1,
@@ -48,7 +49,7 @@ _MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, 
 
 def recognises(head: bytes, name: str) -> bool:
     """Return whether an input begins like a speedscope file."""
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = head.lstrip()
     if not text.startswith(b"{"):
         return False
     # the schema may be at the end; then the name decides

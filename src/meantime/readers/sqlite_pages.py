@@ -107,7 +107,7 @@ class PageRows:
     def _rows(
         self, descriptor: int, columns: list[tuple[int, int, bool, bool]]
     ) -> TableRows | None:
-        header = os.pread(descriptor, _HEADER_BYTES, 0)
+        header = os.read(descriptor, _HEADER_BYTES)
         root = self._connection.execute(
             "SELECT rootpage FROM sqlite_master WHERE type = 'table' AND name = ?", (self._table,)
         ).fetchone()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "stackprof"
+TEXT = True
 
 _KEYS = (b'"mode"', b'"frames"', b'"interval"', b'"samples"')
 _NS_PER_US = 1000
@@ -41,7 +42,7 @@ _FACTS = {"samples": "samples", "gc_samples": "samples of the garbage collector"
 def recognises(head: bytes, name: str) -> bool:
     """Return whether an input begins with the keys of a profile."""
     del name
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = head.lstrip()
     return text.startswith(b"{") and all(key in text for key in _KEYS)
 
 

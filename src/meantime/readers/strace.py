@@ -46,18 +46,22 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "strace"
+TEXT = True
 
 _ADVICE = "record with `strace -f -ttt -T -o trace.txt COMMAND` and open trace.txt"
 _TIME = rb"(?:\d\d:\d\d:\d\d(?:\.\d{1,9})?|\d{1,12}(?:\.\d{1,9})?)"
 _PID = rb"(?:\[pid +\d{1,9}(?:<[^>\n]{0,40}>)?\] |\d{1,8}(?:<[^>\n]{0,40}>)? +)"
 _BODY = (
-    rb"(?:[a-z_][a-z_0-9]{0,40}\([^\n]{0,4000}?(?:\) += |<unfinished \.\.\.>|$)"
-    rb"|<\.\.\. \w{1,40} resumed>|\+\+\+ [a-z][^\n]{0,80} \+\+\+|--- [A-Zs][^\n]{0,300} ---)"
+    rb"(?:(?P<call>[a-z_][a-z_0-9]{0,40})\("
+    rb"[^\n]{0,4000}?(?P<end>\) += (?:-?\d|\?)|<unfinished \.\.\.>|$)"
+    rb"|<\.\.\. \w{1,40} resumed>"
+    rb"|\+\+\+ (?:exited with|killed by|superseded by) [^\n]{1,80} \+\+\+"
+    rb"|--- (?:SIG|stopped by )[^\n]{0,300} ---)"
 )
 _LINE = re.compile(
     rb"^"
     + _PID
-    + rb"?(?: *"
+    + rb"?(?P<time> *"
     + _TIME
     + rb" +(?:\(\+ *[\d.]+\) +)?)?(?:\[[^\]\n]{1,40}\] ){0,3}"
     + _BODY,
@@ -165,9 +169,20 @@ def recognises(head: bytes, name: str) -> bool:
     lines = [line for line in part.split(b"\n") if line.strip()][:_ENOUGH_LINES]
     if len(part) < len(head) and len(lines) > 1:
         lines = lines[:-1]  # it may be cut
-    found = sum(_LINE.match(line) is not None for line in lines)
+    found = [_is_line(line) for line in lines]
     # what the program printed, and stacks, may be among the lines
-    return found > 0 and (_LINE.match(lines[0]) is not None or 4 * found >= len(lines))
+    return any(found) and (found[0] or 4 * sum(found) >= len(lines))
+
+
+def _is_line(line: bytes) -> bool:
+    """Return whether a line is strace's, rather than any text with a name and a bracket."""
+    match = _LINE.match(line)
+    if match is None or match["call"] is None:
+        return match is not None
+    if match["call"].decode() in _OF_CALL:
+        return True
+    # a call that is not known here
+    return match["time"] is not None and bool(match["end"])
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

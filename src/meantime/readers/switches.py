@@ -17,9 +17,25 @@ from meantime.attribute_paths import (
     thread_path,
 )
 from meantime.kernels import gather, linux_records
-from meantime.providers.sched import CPU_STATES, NO_NAME, THREAD_STATES, scheduling_of, state_name
+from meantime.providers.sched import (
+    CPU_STATES,
+    NO_NAME,
+    THREAD_STATES,
+    UNKNOWN,
+    scheduling_of,
+    state_name,
+)
 from meantime.structs import struct
-from meantime.trace import Flows, LaneDeclaration, SpanFlag, Spans, State, StateChanges
+from meantime.trace import (
+    Arguments,
+    Flows,
+    LaneDeclaration,
+    Points,
+    SpanFlag,
+    Spans,
+    State,
+    StateChanges,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,9 +54,17 @@ _RUNS = -2
 _LAST_CALLS = {"exit", "exit_group"}
 _IRQ_GROUP, _CALL_GROUP = "interrupts", "system calls"
 # of `CPU_STATES`
-_CPU_COLORS = ("#ebedf1", "#659cd3", "#124a74", "#841c58", "#9952ba")
+_CPU_COLORS = ("#ebedf1", "#659cd3", "#124a74", "#841c58", "#9952ba", "#c3bfb4")
 # Between running and blocked, unlike them and unlike runnable.
-_THREAD_COLORS = {"preempted": "#e58a5b"}
+_THREAD_COLORS = {"preempted": "#e58a5b", UNKNOWN: _CPU_COLORS[-1]}
+_DEAD = [ord(letter) for letter in "XZx"]
+# Records whose `other` is a thread.
+_OF_OTHERS = [linux_records.SWITCH, linux_records.WAKE, linux_records.NEW]
+# From this share on, unknown time of a CPU is an anomaly.
+_MOST_UNKNOWN = 0.01
+_MOST_LISTED = 8
+_PACKETS = (linux_records.SENT, linux_records.RECEIVED)
+_UINT32 = 0xFFFFFFFF
 _REQUESTS = {"R": "read", "W": "write", "D": "discard"}
 
 
@@ -56,6 +80,8 @@ class Records:
         called: By id of a thread, its name in the lines themselves.
         values: The codes of values in the trace.
         end_ns: The end of the trace.
+        read_ns: From when and until when the rows have all that happened on each CPU; None for what
+            is not known.
     """
 
     rows: npt.NDArray[np.void]
@@ -65,6 +91,7 @@ class Records:
     called: dict[int, str]
     values: Interner[str]
     end_ns: int
+    read_ns: tuple[int | None, int | None] = (None, None)
 
 
 def batches_of(trace: Trace, found: Records, keep: Callable[[str], bool] | None) -> Iterator[Batch]:
@@ -75,11 +102,85 @@ def batches_of(trace: Trace, found: Records, keep: Callable[[str], bool] | None)
     yield from made.scheduling()
     yield from made.lasting()
     yield from made.requests()
+    yield from made.packets()
 
 
 def thread_paths_of(trace: Trace) -> dict[str, Path]:
     """Return the paths of threads that a trace has already, by the text of their id."""
     return {path[-1]: path for path in trace.paths if path[-2:-1] == (THREADS,)}
+
+
+def _one_thread_each(found: Records) -> tuple[Records, list[int]]:
+    """Return the records with a code for each thread, and how many had its id before.
+
+    Once a thread has exited, its id may be that of another one, which begins where it is new or
+    comes to a CPU.
+    """
+    rows = found.rows
+    before = [0] * len(found.tids)
+    dead = np.append(linux_records.ids_used_again(rows, len(found.tids)) > 0, False)
+    dead[:-1] &= found.tids != 0
+    if not dead.any():
+        return found, before
+    is_switch = rows["kind"] == linux_records.SWITCH
+    deaths = rows[is_switch & np.isin(rows["number"], _DEAD) & dead[rows["thread"]]]
+    births = rows[(is_switch | (rows["kind"] == linux_records.NEW)) & dead[rows["other"]]]
+    ends_ns, begins_ns = _times_of(deaths, "thread"), _times_of(births, "other")
+    tids = found.tids.tolist()
+    cuts: dict[int, tuple[Int64s, Int32s]] = {}
+    for thread, times_ns in begins_ns.items():
+        # at each birth, how many threads of the id have exited
+        gone = np.searchsorted(ends_ns[thread], times_ns, side="right")
+        counts, first = np.unique(gone, return_index=True)
+        is_new = counts > 0
+        if not is_new.any():
+            continue
+        codes = np.arange(len(tids), len(tids) + np.count_nonzero(is_new), dtype=np.int32)
+        cuts[thread] = times_ns[first[is_new]], np.append(np.int32(thread), codes)
+        tids += [tids[thread]] * len(codes)
+        before += range(1, len(codes) + 1)
+    if not cuts:
+        return found, before
+    rows = rows.copy()
+    is_cut = np.zeros(len(found.tids) + 1, np.bool_)
+    is_cut[[*cuts]] = True
+    for column, concerned in (("thread", True), ("other", np.isin(rows["kind"], _OF_OTHERS))):
+        which = np.flatnonzero(is_cut[rows[column]] & concerned)
+        which = which[np.argsort(rows[column][which], kind="stable")]
+        threads, first = np.unique(rows[column][which], return_index=True)
+        for thread, own in zip(threads.tolist(), np.split(which, first[1:]), strict=True):
+            from_ns, codes = cuts[thread]
+            rows[column][own] = codes[np.searchsorted(from_ns, rows["time_ns"][own], side="right")]
+    separate = Records(
+        rows,
+        np.array(tids, np.int64),
+        found.cpus,
+        found.names,
+        found.called,
+        found.values,
+        found.end_ns,
+        found.read_ns,
+    )
+    return separate, before
+
+
+def _times_of(rows: npt.NDArray[np.void], column: str) -> dict[int, Int64s]:
+    """Return the times of rows by their thread, in order."""
+    rows = rows[np.lexsort((rows["time_ns"], rows[column]))]
+    threads, first = np.unique(rows[column], return_index=True)
+    times = np.split(rows["time_ns"], first[1:])
+    return dict(zip(threads.tolist(), times, strict=True))
+
+
+def _next_of(entity: Int32s, row: int) -> int | None:
+    """Return the next row of the entity of a row, which is mostly near; None if it is the last."""
+    first, size = row + 1, 64
+    while first < len(entity):
+        found = np.flatnonzero(entity[first : first + size] == entity[row])
+        if len(found):
+            return first + int(found[0])
+        first, size = first + size, 4 * size
+    return None
 
 
 class _Lasting(NamedTuple):
@@ -102,9 +203,19 @@ class _Making:
 
     def __init__(self, trace: Trace, found: Records, keep: Callable[[str], bool] | None) -> None:
         self._trace = trace
-        self._found = found
-        rows = found.rows
-        self._states = scheduling_of(rows, found.tids, found.names, len(found.cpus))
+        # by code of a thread, how many threads had its id before it
+        self._found, self._before = _one_thread_each(found)
+        found, rows = self._found, self._found.rows
+        self._begin_ns = min(trace.bounds[0] if trace.bounds else 0, found.end_ns)
+        self._states = scheduling_of(
+            rows,
+            found.tids,
+            found.names,
+            len(found.cpus),
+            range_ns=(self._begin_ns, found.end_ns),
+            read_ns=found.read_ns,
+        )
+        self._ids = {*zip(found.tids.tolist(), self._before, strict=True)}
         self._name = [self._name_of(code) for code in range(len(found.tids))]
         self._kept = np.array([keep is None or keep(name) for name in self._name], np.bool_)
         cpu_kept = [keep is None or keep(f"CPU {cpu}") for cpu in found.cpus.tolist()]
@@ -114,6 +225,10 @@ class _Making:
 
     def _name_of(self, thread: int) -> str:
         code, tid = int(self._states.name[thread]), int(self._found.tids[thread])
+        # a new thread has the name of its parent until it executes a program
+        is_last = (tid, self._before[thread] + 1) not in self._ids
+        if self._before[thread] and is_last and tid in self._found.called:
+            return self._found.called[tid]
         if code >= 0:
             return self._found.names[code]
         return self._found.called.get(tid, str(tid))
@@ -131,6 +246,8 @@ class _Making:
         for thread in new.tolist():
             tid = int(self._found.tids[thread])
             path = known.get(str(tid), thread_path(tid))
+            if self._before[thread]:
+                path = (*path[:-1], f"{tid}#{self._before[thread] + 1}")
             self._thread[thread] = entity = paths.code(path)
             name = self._name[thread]
             if name not in {NO_NAME, str(tid)}:
@@ -146,7 +263,8 @@ class _Making:
         _, cpu_states = linux_records.met_in(states.cpus, self._cpu_kept.view(np.uint8))
         self._enter(np.flatnonzero(has_changes).astype(np.int32), status=True)
         lost = states.lost[self._cpu_kept[states.lost["cpu"]]]
-        trace.lost.extend(zip(lost["from_ns"].tolist(), lost["to_ns"].tolist(), strict=True))
+        stretches = zip(lost["from_ns"].tolist(), lost["to_ns"].tolist(), strict=True)
+        trace.lost.extend((from_ns, to_ns) for from_ns, to_ns in stretches if from_ns < to_ns)
         trace.anomalies.add("lost_switch", int(np.count_nonzero(lost["was_told"] == 0)))
         first_tag = len(trace.tags)
         trace.tags.extend(self._tags(states))
@@ -161,7 +279,34 @@ class _Making:
         for first in range(0, len(time_ns), _BATCH_ROWS):
             rows = slice(first, first + _BATCH_ROWS)
             yield StateChanges(time_ns[rows], entity[rows], state[rows], tag[rows])
+        self._count_unknown(time_ns, entity, state, status)
         yield from self._wakes()
+
+    def _count_unknown(
+        self, time_ns: Int64s, entity: Int32s, state: Int32s, status: Int32s
+    ) -> None:
+        """Count the CPUs of whose time at least 1 % is unknown, and say how much that is."""
+        whole_ns = self._found.end_ns - self._begin_ns
+        unknown = self._found.values.code(UNKNOWN)
+        cpu_of = dict(zip(status.tolist(), self._found.cpus.tolist(), strict=True))
+        total_ns: dict[int, int] = {}
+        for row in np.flatnonzero(state == unknown).tolist():
+            if (cpu := cpu_of.get(int(entity[row]))) is not None:
+                after = _next_of(entity, row)
+                until_ns = self._found.end_ns if after is None else int(time_ns[after])
+                total_ns[cpu] = total_ns.get(cpu, 0) + until_ns - int(time_ns[row])
+        shares = {
+            cpu: unknown_ns / whole_ns
+            for cpu, unknown_ns in total_ns.items()
+            if unknown_ns >= _MOST_UNKNOWN * whole_ns
+        }
+        if not shares:
+            return
+        self._trace.anomalies.add("unknown_time", len(shares))
+        most = sorted(shares.items(), key=lambda each: (-each[1], each[0]))
+        listed = ", ".join(f"{share:.1%} of CPU {cpu}" for cpu, share in most[:_MOST_LISTED])
+        more = f" and {len(most) - _MOST_LISTED:,} more" if len(most) > _MOST_LISTED else ""
+        self._trace.facts["unknown time"] = f"{listed}{more}"
 
     def _thread_codes(self, met: Sequence[int]) -> Int32s:
         """Return the value of each state of threads, and declare the lanes of those met."""
@@ -210,17 +355,23 @@ class _Making:
         values = [self._value_of(thread, name) for thread, name in self._states.pairs.tolist()]
         return status, lane, codes, np.array(values, np.int32)
 
+    def _called(self, name: int) -> str:
+        """Return the name of a code, or of the thread that it stands for."""
+        return self._found.names[name] if name >= 0 else self._name[-2 - name]
+
     def _value_of(self, thread: int, name: int) -> int:
         """Return the code of a thread with a name."""
         tid = int(self._found.tids[thread])
-        text = f"{self._found.names[name]} ({tid})" if tid else "idle"
+        text = f"{self._called(name)} ({tid})" if tid else "idle"
         return self._found.values.code(text)
 
     def _tags(self, states: Scheduling) -> Iterator[dict[str, Any]]:
-        cpus, names = self._found.cpus, self._found.names
+        cpus = self._found.cpus
         for cpu, priority, name, waker in states.tags.tolist():
             fields: dict[str, Any] = {"cpu": int(cpus[cpu]) if waker == _RUNS else cpu}
-            fields |= {"priority": priority, "name": names[name]}
+            if priority != linux_records.UNKNOWN_PRIORITY:
+                fields["priority"] = priority
+            fields["name"] = self._called(name)
             if waker != _RUNS:
                 fields["waker"] = INTERRUPT if waker < 0 else self._title(waker)
             yield fields
@@ -358,4 +509,37 @@ class _Making:
             found_changes[1].astype(np.int32),
             found_changes[2].astype(np.int32),
             np.full(len(changes), -1, np.int32),
+        )
+
+    def packets(self) -> Iterator[Batch]:
+        """Yield the packets of TCP that were sent and received, by which hosts are aligned.
+
+        Each is on its thread; one that came while its CPU was idle is on the CPU.
+        """
+        found, trace = self._found, self._trace
+        rows = found.rows[np.isin(found.rows["kind"], _PACKETS)]
+        is_idle = np.append(found.tids == 0, True)[rows["thread"]]
+        kept = np.append(self._cpu_kept, False)[rows["cpu"]]
+        kept[~is_idle] = self._kept[rows["thread"][~is_idle]]
+        rows, is_idle = rows[kept], is_idle[kept]
+        if not len(rows):
+            return
+        self._enter(gather.seen(rows["thread"][~is_idle]), status=False)
+        cpus = [trace.paths.code(cpu_path(cpu)) for cpu in found.cpus.tolist()]
+        names = np.array([found.values.code(found.names[each]) for each in rows["name"]], np.int32)
+        entity = self._thread[rows["thread"]]
+        entity[is_idle] = np.array([*cpus, -1], np.int32)[rows["cpu"][is_idle]]
+        seq, ack = rows["value"] >> 32 & _UINT32, rows["value"] & _UINT32
+        texts = [
+            b'{"seq":%d,"ack_seq":%d,"flags":%d}' % each
+            for each in zip(seq.tolist(), ack.tolist(), rows["number"].tolist(), strict=True)
+        ]
+        length = np.array([*map(len, texts)], np.int32)
+        offset = trace.text.add(b"".join(texts)) + np.cumsum(length, dtype=np.int64) - length
+        yield Points(
+            rows["time_ns"].copy(),
+            entity,
+            names,
+            np.full(len(rows), -1, np.int32),
+            Arguments(offset, length),
         )

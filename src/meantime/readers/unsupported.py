@@ -101,10 +101,24 @@ _FORMATS = (
     _format(rb"PK\x03\x04", "a zip archive", "unpack it and open what it contains"),
     _format(rb".{257}ustar", "a tar archive", "unpack it and open what it contains"),
     _format(rb"BZh[1-9]", "compressed with bzip2", "run `bunzip2 {name}` first"),
+    _format(
+        # its records may be compressed
+        rb"(?:\x04\x22\x4d\x18.{6,20}?)?memray\0",
+        "a recording of memray",
+        "`memray stats {name}` and `memray flamegraph {name}` show it",
+    ),
     _format(rb"\x04\x22\x4d\x18", "compressed with lz4", "run `lz4 -d {name}` first"),
 )
 # JSON is recognised by keys near its beginning; Chrome's events have other ones.
 _JSON_FORMATS = (
+    _format(rb'"log"\s*:\s*\{.{0,400}"(?:creator|entries)"', "a HAR file", _TABLE),
+    _format(rb'"elapsed_time_sec".*"growth_rate"', "a profile of scalene", _TABLE),
+    _format(
+        rb'"sample_count".*"root_frame"',
+        "a session of pyinstrument",
+        "run `pyinstrument -r speedscope --load-prev ID -o profile.speedscope.json` and open that",
+    ),
+    _format(rb'"results".*"command".*"times"', "a result of hyperfine", _TABLE),
     _format(rb'"resourceMetrics"|"resource_metrics"', "OpenTelemetry metrics", _TABLE),
     _format(
         rb'"trace_id"\s*:\s*"0x',
@@ -125,6 +139,11 @@ _JSON_FORMATS = (
         rb'"projectId".*"traceId".*"spans".*"startTime"',
         "a trace of Google Cloud",
         "record with an OTLP exporter, and open what the collector's file exporter writes",
+    ),
+    _format(
+        rb'"profile"\s*:\s*\{\s*"(?:frames|stacks|samples|thread_metadata)"',
+        "a profile of Sentry",
+        "look at it at sentry.io",
     ),
     _format(rb'"dhatFileVersion"', "a DHAT profile", "open it with dh_view.html of Valgrind"),
     _format(
@@ -157,7 +176,7 @@ def advice(head: bytes, name: str) -> str | None:
     if name.endswith(_NSYS_REPORTS):
         advised = f"run `nsys export -t sqlite {shlex.quote(name)}` and open the .sqlite file"
         return f"this is a report of Nsight Systems, which only its own tools read: {advised}"
-    part = head[:_ENOUGH_BYTES].removeprefix(b"\xef\xbb\xbf")
+    part = head[:_ENOUGH_BYTES]
     found = None
     if part.lstrip()[:1] in {b"{", b"["} and b'"ph"' not in head and b'"traceEvents"' not in head:
         found = next((each for each in _JSON_FORMATS if each.beginning.search(part)), None)

@@ -42,6 +42,22 @@ class NodeTree:
             for child in node.get("children") or []:
                 self._parent[int(child)] = id_
 
+    def add_tree(self, head: dict[str, Any]) -> list[dict[str, Any]]:
+        """Add a root with the nodes that are in each other, and return all of them.
+
+        Raises:
+            AttributeError, KeyError, TypeError, ValueError: If they are malformed.
+        """
+        nodes = []
+        waiting = [head]
+        while waiting:
+            node = waiting.pop()
+            inner = node.get("children") or []
+            self.add([{**node, "children": [child["id"] for child in inner]}])
+            nodes.append(node)
+            waiting += reversed(inner)
+        return nodes
+
     def stack(self, node: int) -> int:
         """Return the stack of a node; `NO_STACK` for the root and for unknown nodes."""
         chain = []

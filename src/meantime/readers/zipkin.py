@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "REPAIRS_CLOCKS", "read", "recognises"]
 
 FORMAT = "zipkin"
+TEXT = True
 REPAIRS_CLOCKS = True
 
 _US = 1000
@@ -49,8 +50,7 @@ _SHORT_ID = 16
 def recognises(head: bytes, name: str) -> bool:
     """Return whether an input begins like a list of Zipkin's spans."""
     del name
-    text = head.removeprefix(b"\xef\xbb\xbf")
-    return _SPAN.match(text) is not None and all(each.search(text) for each in _IDS)
+    return _SPAN.match(head) is not None and all(each.search(head) for each in _IDS)
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

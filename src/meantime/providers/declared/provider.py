@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import re
 import tomllib
@@ -41,9 +42,13 @@ class _Lane(NamedTuple):
     options: dict[str, Any]
 
 
+_MOST_LISTED = 8
+
+
 class _Handler(NamedTuple):
     names: re.Pattern[str]
     lines: Lines
+    events: list[str]
 
 
 class DeclaredProvider(StateProvider):
@@ -131,6 +136,22 @@ class DeclaredProvider(StateProvider):
         program_of_code[codes] = [self._program_of[name] for name in names]
         found: list[int] = gather.looked_up(program_of_code, columns.name).tolist()
         return found
+
+    def events_not_found(self) -> str:
+        """Return which events the declaration is about if none of them was among those so far."""
+        met = self._program_of
+        if not met or any(
+            handler.names.fullmatch(name) for handler in self._handlers for name in met
+        ):
+            return ""
+        missing = dict.fromkeys(name for handler in self._handlers for name in handler.events)
+        notes = []
+        for name in list(missing)[:_MOST_LISTED]:
+            near = difflib.get_close_matches(name, met, n=2)
+            nearest = f" (nearest: {', '.join(near)})" if near else ""
+            notes.append(f"{name}{nearest}")
+        more = f" and {len(missing) - _MOST_LISTED:,} more" if len(missing) > _MOST_LISTED else ""
+        return f"{', '.join(notes)}{more}"
 
     def save(self) -> Any:
         """Return the assignments of all pools."""
@@ -270,7 +291,7 @@ def _handler(node: Node, values: Values) -> _Handler:
     lines = changes(node.needed("change", "what the event changes"), values)
     if "if" in node:
         lines = [f"if {condition(node['if'], values)}:", *indented(lines)]
-    return _Handler(re.compile(pattern, re.DOTALL), lines)
+    return _Handler(re.compile(pattern, re.DOTALL), lines, [name.text() for name in names])
 
 
 def _pattern(name: str) -> str:

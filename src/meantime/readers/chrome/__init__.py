@@ -22,6 +22,7 @@ from meantime.readers.chrome.text import Strings
 from meantime.readers.contract import lazy_trace
 from meantime.readers.file_text import BLOCK_BYTES, block_of
 from meantime.readers.private_fields import PRIVATE_NAMES, leave_private_facts_out
+from meantime.readers.source import HEAD_BYTES
 from meantime.trace import ArgumentText
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "chrome"
+TEXT = True
+_EVENTS = (b'"ph"', b'"traceEvents"')
 # How many rows are read before those that need not wait for more are delivered.
 DELIVERED_ROWS: Final = 1 << 18
 
@@ -43,13 +46,14 @@ DELIVERED_ROWS: Final = 1 << 18
 def recognises(head: bytes, name: str) -> bool:
     """Return whether an input begins like a Chrome trace."""
     del name
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = head.lstrip()
     if text.startswith(b"["):
         inside = text[1:].lstrip()
+        # one whose first object has no phase is a table, whose reader is asked before
         return not inside or inside.startswith((b"{", b"]", b","))
-    # The events may follow any number of other keys, so any object may be a trace. This reader is
-    # the last one asked.
-    return text.startswith(b"{")
+    # what is cut off may have them: the events may follow any number of other keys
+    has_events = len(head) >= HEAD_BYTES or any(each in text for each in _EVENTS)
+    return text.startswith(b"{") and (has_events or not text.rstrip().endswith(b"}"))
 
 
 def read(source: Source, options: ReadOptions) -> Trace:
@@ -124,8 +128,12 @@ class _Reading:
             ) from None
         self._options.report_progress(len(text), len(text))
         if not scanner.saw_events:
+            from meantime.readers.unknown import keys_of  # noqa: PLC0415 - only for this message
+
             raise InputError(
-                self._trace.source, "the trace has no list of events: expected a key traceEvents"
+                self._trace.source,
+                "the trace has no list of events, a key traceEvents; its keys are"
+                f" {keys_of(bytes(text[:HEAD_BYTES]))}: `meantime formats` lists what is read",
             )
         for oddity, count in zip(ODDITIES, scanner.oddities(), strict=True):
             self._trace.anomalies.add(oddity, count)

@@ -39,7 +39,7 @@ _KERNEL = re.compile(rb'kernel_release = "(\d+)\.(\d+)')
 _HOST = re.compile(rb'hostname = "([^"\n]{1,255})"')
 _OLD_KERNEL = (4, 14)
 _MOST_HOSTS = 5
-_FIRST_TIME = re.compile(rb"\] (\d+)\.\d{9}: ")
+_FIRST_TIME = re.compile(rb"\] (?:\?\.\.\. )?(\d+)\.\d{9}: ")
 _MOST_LOST = 1 << 50  # a larger number is that of a counter that went back
 _EPOCH_S = 10**9  # a clock that shows more than 31 years counts from 1970
 
@@ -58,6 +58,7 @@ class EventText(Protocol):
 
     name: str
     lost: list[tuple[int, int, int]]
+    read_ns: tuple[int | None, int | None]
     anomalies: Anomalies
 
     @property
@@ -139,6 +140,10 @@ class _CtfReading(FtraceReading):
         kind: Kind = "realtime" if is_utc else "monotonic"
         self.trace.clock = Clock(kind, host=self.host, utc_at_origin_ns=0 if is_utc else None)
         return perf.FTRACE
+
+    def read_range(self, text: perf.PerfText) -> tuple[int | None, int | None]:  # noqa: ARG002
+        """Return from when and until when the packets of all CPUs have all events."""
+        return self.running.read_ns
 
     def ended(self, text: perf.PerfText) -> None:  # noqa: ARG002 - the base class uses it
         """Add the stretches in which events were lost."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import re
 import subprocess
 import time
-from contextlib import suppress
 from shutil import which
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, cast
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 from meantime.anomalies import Anomalies
 from meantime.errors import InputError
 from meantime.kernels.ctf import CtfText
+from meantime.system_calls import enlarge_pipe
 
 if TYPE_CHECKING:
     from io import BufferedIOBase, RawIOBase
@@ -88,6 +87,7 @@ class BabeltraceText:
         rewriting: What rewrites the text.
         anomalies: What else is wrong: nothing that the program prints.
         lost: Stretches without events: from_ns, to_ns, how many events; complete at the end.
+        read_ns: Not known.
     """
 
     def __init__(self, name: str, text: RawIOBase | BufferedIOBase, *, is_old: bool) -> None:
@@ -95,6 +95,7 @@ class BabeltraceText:
         self.rewriting = CtfText(is_old)
         self.anomalies = Anomalies()
         self.lost: list[tuple[int, int, int]] = []
+        self.read_ns: tuple[int | None, int | None] = (None, None)
         self._text = text
         self._read = bytearray(_BLOCK_BYTES)
         self._start = self._end = 0  # of what was read, and is still to be rewritten
@@ -187,8 +188,7 @@ class _Babeltrace(BabeltraceText):
         )
         text = self._process.stdout
         assert text is not None
-        with suppress(AttributeError, OSError):  # Linux has it; an administrator may limit it
-            fcntl.fcntl(text, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        enlarge_pipe(text.fileno(), _PIPE_BYTES)
         super().__init__(str(path), cast("RawIOBase", text), is_old=is_old)
         self._was_short = False
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from meantime.anomalies import Anomalies
 from meantime.errors import InputError
+from meantime.files import open_regular
 from meantime.kernels import ctf_packets as kernel
 from meantime.readers.ctf.program import Program
 from meantime.readers.ctf.tsdl import UnsupportedError, parse, text_of_metadata
@@ -72,6 +72,8 @@ class PacketText:
         rewriting: What decodes the packets.
         anomalies: What is wrong with the files; complete at the end.
         lost: Stretches without events: from_ns, to_ns, how many events or packets.
+        read_ns: From when and until when all streams of a trace, the one with the longest such
+            range, have all events; None for what is not known.
 
     Raises:
         UnsupportedError: If the metadata have a form that is not read here.
@@ -82,6 +84,7 @@ class PacketText:
         self.name = name
         self.anomalies = Anomalies()
         self.lost: list[tuple[int, int, int]] = []
+        self.read_ns: tuple[int | None, int | None] = (None, None)
         self._is_lenient = is_lenient
         program = Program()
         traces = [program.add(parse(_metadata(folder / _METADATA))) for folder in folders]
@@ -93,7 +96,9 @@ class PacketText:
         spare = self.rewriting.add_stream()
         self._add_stream([])
         for folder, trace in zip(folders, traces, strict=True):
-            for packets in self._streams(folder, trace, spare):
+            streams = self._streams(folder, trace, spare)
+            self.read_ns = max(self.read_ns, self._read_ns(streams), key=_length_ns)
+            for packets in streams:
                 if len(self._waiting) > _MOST_STREAMS:
                     message = f"more than {_MOST_STREAMS:,} streams"
                     raise UnsupportedError(message)
@@ -270,6 +275,18 @@ class PacketText:
         )
         return packet, means.get(kernel.INSTANCE), packet_bits // 8
 
+    def _read_ns(self, streams: list[list[_Packet]]) -> tuple[int | None, int | None]:
+        """Return from when and until when the packets of all streams have all events."""
+        firsts = [packets[0] for packets in streams if packets]
+        lasts = [packets[-1] for packets in streams if packets]
+        begins = [None if each.discarded else each.begin for each in firsts]
+        ends = [None if each.is_cut else each.end for each in lasts]
+        begin_ns = (
+            max(map(self._time_ns, firsts, begins)) if begins and None not in begins else None
+        )
+        end_ns = min(map(self._time_ns, lasts, ends)) if ends and None not in ends else None
+        return begin_ns, end_ns
+
     def _find_lost(self, packets: list[_Packet]) -> None:
         """Add what a stream lost in or before its packets."""
         before: _Packet | None = None
@@ -291,6 +308,11 @@ class PacketText:
 
     def _time_ns(self, packet: _Packet, cycles: int | None) -> int:
         return 0 if cycles is None else self.rewriting.time_ns(packet.class_, cycles)
+
+
+def _length_ns(range_ns: tuple[int | None, int | None]) -> int:
+    begin_ns, end_ns = range_ns
+    return -1 if begin_ns is None or end_ns is None else end_ns - begin_ns
 
 
 def _metadata(path: Path) -> str:
@@ -315,11 +337,11 @@ def _read(path: Path, offset: int, size: int) -> bytes:
         InputError: If it cannot be read, or is shorter by now.
     """
     try:
-        with path.open("rb", buffering=0) as file:
+        with open_regular(path) as file:
             pieces = []
-            while size > 0 and (piece := os.pread(file.fileno(), size, offset)):
+            file.seek(offset)
+            while size > 0 and (piece := file.read(size)):
                 pieces.append(piece)
-                offset += len(piece)
                 size -= len(piece)
     except OSError as error:
         raise InputError(str(path), f"it cannot be read ({error.strerror})") from error

@@ -8,6 +8,7 @@ is recorded only above a threshold (10 or 20 ms by default), so a thread has no 
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,7 +52,7 @@ from meantime.trace import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import numpy.typing as npt
 
@@ -85,6 +86,8 @@ _SAMPLES = {
     "datadog.MethodSample",
     "profiler.WallClockSample",
 }
+# Samples of what a thread did on a CPU; those of other kinds may be of threads that wait.
+_RUNNING = re.compile(r"(?:Execution|CPUTime)Sample(?: STATE_(?:RUNNABLE|DEFAULT))?")
 # What a thread does while an event lasts.
 _STATES = {
     "jdk.JavaMonitorEnter": "blocked",
@@ -172,7 +175,9 @@ def read(source: Source, options: ReadOptions) -> Trace:
     Raises:
         InputError: From the batches, if the version is another one, or nothing can be read.
     """
-    return lazy_trace(source, FORMAT, _batches, options)
+    trace = lazy_trace(source, FORMAT, _batches, options)
+    trace.samples_first = True
+    return trace
 
 
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
@@ -373,6 +378,8 @@ class _Reading:
 
     def __init__(self, trace: Trace, options: ReadOptions) -> None:
         self._trace = trace
+        # the events of samples so far
+        self._sampled: dict[str, None] = {}
         self._lenient = options.lenient
         self._until_ns = _LAST_NS if options.until_ns is None else options.until_ns
         self._keep = options.keep
@@ -621,11 +628,14 @@ class _Reading:
             state = events.keys(state_at)
         event: Int32s | int
         if state is None or state_at is None:
+            self._sampled[label] = None
             event = self._values.code(label)
         else:
             keys, which = _different(state)
             names = events.found.names(type_.fields[state_at].type, keys)
-            codes = [self._values.code(f"{label} {name}".strip()) for name in names]
+            labels = [f"{label} {name}".strip() for name in names]
+            self._sampled |= dict.fromkeys(labels)
+            codes = [self._values.code(name) for name in labels]
             event = np.array(codes, np.int32)[which]
         stack: Int32s | int = -1
         stacks = events.keys(index.get("stackTrace"))
@@ -765,6 +775,7 @@ class _Reading:
         yield from self._delivered()
         parent, frame = self._stacks.build()
         self._trace.stacks = StackTable(parent, frame, self._frames)
+        self._trace.sample_units |= _counted_apart(self._sampled)
         process = self._paths.code(process_path(self._pid))
         self._trace.names[process] = "java"
         lanes = self._trace.lanes
@@ -874,3 +885,19 @@ def _nested_changes(rows: list[tuple[int, ...]]) -> list[tuple[int, int, int]]:
         for change, after in zip(found, [*found[1:], None], strict=True)
         if after is None or after[0] != change[0]
     ]
+
+
+def _counted_apart(events: Iterable[str]) -> dict[str, str]:
+    """Return the units of events of samples, those of running threads first, if there are others.
+
+    Samples of threads that wait, as in a call of the system, would count as much as those of
+    threads that run, so they are not added up. Of other recordings nothing is returned.
+
+    >>> _counted_apart(["NativeMethodSample STATE_RUNNABLE", "ExecutionSample STATE_RUNNABLE"])
+    {'ExecutionSample STATE_RUNNABLE': 'count', 'NativeMethodSample STATE_RUNNABLE': 'count'}
+    """
+    ordered = sorted(events, key=lambda event: _RUNNING.fullmatch(event) is None)
+    is_alike = not ordered or bool(_RUNNING.fullmatch(ordered[0])) == bool(
+        _RUNNING.fullmatch(ordered[-1])
+    )
+    return {} if is_alike else dict.fromkeys(ordered, "count")

@@ -142,6 +142,8 @@ class KernelEvents:
                 tracks.called,
                 values,
                 end_ns,
+                # the buffers of all CPUs are read to their end before a trace ends
+                (None, end_ns),
             )
             if self._with_scheduling:
                 yield from batches_of(trace, found, None)

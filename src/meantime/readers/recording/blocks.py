@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from meantime.units import format_ns
 
-__all__ = ["NEVER_NS", "Block"]
+__all__ = ["NEVER_NS", "UNRECORDED_WAIT", "Block"]
 
 NEVER_NS = 2**63 - 1
+UNRECORDED_WAIT = "a wait that is not recorded: for the GIL, for a lock, or in a call"
 _NOTED_NS = 1_000_000
 
 
@@ -29,6 +30,7 @@ class Block(NamedTuple):
         code_ns: When a stack showed that; -1 if it is what the loop called.
         gil_ns: For how long the thread waited for the GIL, if that was recorded.
         gil_holder: The thread that had it in the longest of these waits, if that is known.
+        unrecorded_ns: For how long it did not run for a reason that is not recorded.
     """
 
     begin_ns: int
@@ -44,6 +46,7 @@ class Block(NamedTuple):
     code_ns: int = -1
     gil_ns: int = 0
     gil_holder: str = ""
+    unrecorded_ns: int = 0
 
     @property
     def duration_ns(self) -> int:
@@ -63,10 +66,18 @@ class Block(NamedTuple):
         if self.gil_ns >= _NOTED_NS:
             holder = f", which {self.gil_holder} had" if self.gil_holder else ""
             parts.append(f"{format_ns(self.gil_ns)} of it waiting for the GIL{holder}")
+        if self.unrecorded_ns >= _NOTED_NS:
+            parts.append(f"{format_ns(self.unrecorded_ns)} of it in {UNRECORDED_WAIT}")
         return " and ".join(parts)
 
     def where(self) -> str:
-        """Return what ran, or the task and the lines before and after, as one phrase."""
+        """Return what ran, or the task and the lines before and after, as one phrase.
+
+        What was running is not to blame if the thread waited for most of the time, and for what is
+        not recorded: it may have been the GIL.
+        """
+        if 2 * self.unrecorded_ns > self.duration_ns:
+            return UNRECORDED_WAIT
         if self.code:
             calls = f", which called {self.calls}" if self.calls else ""
             if self.task is None or self.task[1].startswith(f"{self.code.partition(' (')[0]} ("):
@@ -74,9 +85,13 @@ class Block(NamedTuple):
             return f"{self.code}{calls}, in {self.task[1]}"
         if self.task is None:
             return "callbacks of the loop" if self.tasks else "a task, or callbacks of the loop"
+        return f"{self.task[1]}{self._between()}"
+
+    def _between(self) -> str:
+        """Return the lines at which the task waited before and after, as a phrase."""
         between = [line for line in (self.resumed, self.paused) if line]
         if len(between) == 2:
-            return f"{self.task[1]}, between {between[0]} and {between[1]}"
+            return f", between {between[0]} and {between[1]}"
         if self.resumed:
-            return f"{self.task[1]}, after {self.resumed}"
-        return f"{self.task[1]}, before {self.paused}" if self.paused else self.task[1]
+            return f", after {self.resumed}"
+        return f", before {self.paused}" if self.paused else ""

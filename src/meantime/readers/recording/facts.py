@@ -26,6 +26,7 @@ _LOCATION, _FRAME, _STACK = KINDS["LOCATION"], KINDS["FRAME"], KINDS["STACK"]
 _POOL = KINDS["POOL"]
 _ROTATED, _CLOSED, _SAMPLER = KINDS["ROTATED"], KINDS["CLOSED"], KINDS["SAMPLER"]
 _BLOCKED_STACK, _UNRECOGNISED = KINDS["BLOCKED_STACK"], KINDS["UNRECOGNISED"]
+_UNWATCHED = KINDS["UNWATCHED"]
 # the numbers of long steps' stacks, among those of locations
 _STACK_BIT = 1 << 31
 _LOSS = struct.Struct("<3Q")
@@ -94,6 +95,8 @@ class Facts:
         stacks: The sampler's stacks (parent, frame), by number.
         pools: The number of threads, 0 if unknown, and the name of thread pools, by number.
         unrecognised: Sentences about what is not recorded of libraries whose version is not known.
+        unwatched: Why the waits of threads are not recorded; empty if they are, or it has one only.
+        is_unwatched_by_choice: Whether they would be with other options.
         period_ns: The time between two samples; 0 if there are none.
         closed: Its counters at the end; None if it was killed.
         truncated: The number of its records that are cut off.
@@ -108,6 +111,8 @@ class Facts:
     stacks: dict[int, tuple[int, int]] = field(default_factory=dict)
     pools: dict[int, tuple[int, str]] = field(default_factory=dict)
     unrecognised: set[str] = field(default_factory=set)
+    unwatched: str = ""
+    is_unwatched_by_choice: bool = False
     period_ns: int = 0
     closed: Closed | None = None
     truncated: int = 0
@@ -130,8 +135,8 @@ class Facts:
             threads, _, name = _text(data).partition("\0")
             has_number = threads.isdecimal() and len(threads) <= _MAX_DIGITS
             self.pools[ident] = int(threads) if has_number else 0, name
-        elif kind == _UNRECOGNISED and len(self.unrecognised) < _MAX_UNRECOGNISED:
-            self.unrecognised.add(_unrecognised(_text(data)))
+        elif kind in {_UNRECOGNISED, _UNWATCHED}:
+            self._add_missing(kind, ident, _text(data))
         elif kind == _ROTATED and len(data) >= _ROTATION.size:
             slots, from_ns, until_ns = _ROTATION.unpack_from(data)[2:]
             until_ns = min(until_ns, MAX_TIME_NS)
@@ -144,6 +149,13 @@ class Facts:
             numbers = struct.unpack("<9Q", data[:_MAX_END_BYTES].ljust(_MAX_END_BYTES, b"\0"))
             lost, _, _, unwritten, _, from_ns, until_ns, slots, _ = numbers
             self.closed = Closed(lost - min(unwritten, lost), unwritten, from_ns, until_ns, slots)
+
+    def _add_missing(self, kind: int, ident: int, text: str) -> None:
+        if kind == _UNWATCHED:
+            self.unwatched = text
+            self.is_unwatched_by_choice = ident == 1
+        elif len(self.unrecognised) < _MAX_UNRECOGNISED:
+            self.unrecognised.add(_unrecognised(text))
 
 
 def read_facts(process: Process, anomalies: Anomalies) -> Facts | None:

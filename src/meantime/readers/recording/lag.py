@@ -2,56 +2,51 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from meantime.durations import FIGURES, Durations
 from meantime.units import format_ns
 
-__all__ = ["Lag", "Percentiles"]
+if TYPE_CHECKING:
+    from meantime.columns import Int64s
 
+    # durations within 4 %, ascending, how many there are of each, and the longest
+    Counted: TypeAlias = tuple[Int64s, Int64s, int]
 
-class Percentiles(NamedTuple):
-    """Some durations.
-
-    Attributes:
-        events: Their number.
-        p50_ns: Half of them are not longer; within 4 %.
-        p99_ns: 99 % of them are not longer; within 4 %.
-        most_ns: The longest.
-    """
-
-    events: int
-    p50_ns: int
-    p99_ns: int
-    most_ns: int
-
-    def text(self) -> str:
-        """Return them as one phrase."""
-        p50_ns, p99_ns = (_rounded(value) for value in (self.p50_ns, self.p99_ns))
-        return f"p50 {format_ns(p50_ns)}, p99 {format_ns(p99_ns)}, max {format_ns(self.most_ns)}"
+__all__ = ["Lag"]
 
 
 class Lag(NamedTuple):
-    """How late a loop was.
+    """How late a loop was; figures are within 4 %, and the longest is exact.
 
     Attributes:
         late: From when timers were due until they ran.
         turns: From the end of a poll for events to the next poll, while nothing else can run.
     """
 
-    late: Percentiles
-    turns: Percentiles
+    late: Durations[int, float]
+    turns: Durations[int, float]
 
     @classmethod
-    def of(cls, late: tuple[int, int, int, int], turns: tuple[int, int, int, int]) -> Lag:
-        """Return the lag of a loop from the figures of the state machine."""
-        return cls(Percentiles(*late), Percentiles(*turns))
+    def of(cls, late: Counted, turns: Counted) -> Lag:
+        """Return the lag of a loop from the counts of the state machine."""
+        return cls(Durations.counted(*late), Durations.counted(*turns))
 
     def text(self) -> str:
         """Return it as one phrase."""
-        parts = [f"poll to poll {self.turns.text()}"] if self.turns.events else []
-        if self.late.events:
-            parts.append(f"timers late by {self.late.text()}")
+        parts = [f"poll to poll {_text(self.turns)}"] if self.turns.count else []
+        if self.late.count:
+            parts.append(f"timers late by {_text(self.late)}")
         return "; ".join(parts)
+
+
+def _text(found: Durations[int, float]) -> str:
+    quantiles = [
+        f"{each.title} {format_ns(_rounded(getattr(found, each.key)))}"
+        for each in FIGURES.values()
+        if each.percent is not None
+    ]
+    return ", ".join([*quantiles, f"longest {format_ns(found.max_ns)}"])
 
 
 def _rounded(value_ns: int) -> int:

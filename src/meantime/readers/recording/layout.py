@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
+from meantime.files import open_regular
 from meantime.kernels.record_kinds import SIZES
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Header(NamedTuple):
 
 def read_header(path: Path) -> Header:
     """Return the header of a facts or segment file; what is cut off it is zero."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         data = file.read(HEADER_BYTES).ljust(HEADER_BYTES, b"\0")
     _, _, pid, incarnation, _, base_ns, _, *rest = HEADER.unpack(data)
     parent_pid, parent_incarnation, _, slots_before, realtime_ns = rest

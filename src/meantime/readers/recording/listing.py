@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from meantime.anomalies import Anomalies
+from meantime.collect import OTHER_INTERPRETER
 from meantime.errors import InputError
+from meantime.files import open_regular
 from meantime.readers.recording.layout import HEADER, HEADER_BYTES, VERSION, is_clock_time
 
 if TYPE_CHECKING:
@@ -172,7 +174,7 @@ class _Listing:
     def _base_of(self, entry: Path, kind: str) -> int | None:
         """Return a file's base time; None if its header is not that of such a file."""
         try:
-            with entry.open("rb") as file:
+            with open_regular(entry) as file:
                 data = file.read(HEADER_BYTES)
         except FileNotFoundError:
             # deleted by rotation since the directory was listed
@@ -196,7 +198,7 @@ class _Listing:
     def json(self, path: Path) -> dict[str, Any]:
         """Return the content of a descriptive file; an empty one if it cannot be read."""
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 content = json.loads(file.read(_MAX_JSON_BYTES))
         except FileNotFoundError:
             return {}
@@ -246,7 +248,9 @@ def open_recording(path: Path) -> RecordingFiles:
         bases_ns = listing.bases.get((process.pid, process.incarnation), [])
         agree_on_base(process, bases_ns, listing.anomalies)
     unrecorded = unrecorded_in(path)
-    listing.anomalies.add("process_not_recorded", len(unrecorded))
+    other = sum(reason == OTHER_INTERPRETER for *_, reason in unrecorded)
+    listing.anomalies.add("interpreters_not_recorded", other)
+    listing.anomalies.add("process_not_recorded", len(unrecorded) - other)
     return RecordingFiles(
         path,
         description,
@@ -281,7 +285,7 @@ def agree_on_base(process: Process, bases_ns: list[int], anomalies: Anomalies) -
 def unrecorded_in(path: Path) -> list[list[str]]:
     """Return pid, Python version and reason of each process that could not be recorded."""
     try:
-        with (path / "unrecorded").open("rb") as file:
+        with open_regular(path / "unrecorded") as file:
             text = file.read(_MAX_JSON_BYTES).decode("utf-8", "replace")
     except OSError:
         return []
@@ -290,7 +294,7 @@ def unrecorded_in(path: Path) -> list[list[str]]:
 
 def _read_shared(path: Path, anomalies: Anomalies) -> Unwritten:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(_SHARED.size)
     except OSError:
         return Unwritten()

@@ -121,7 +121,7 @@ class LiveActivity:
         """The threads of event loops, and how late these were."""
         return [
             (self.activity.name_of(entity)[1], Lag.of(late, turns))
-            for entity, late, turns in self._replay.states.lag_figures()
+            for entity, late, turns in self._replay.states.lags_counted()
         ]
 
     @property
@@ -135,6 +135,12 @@ class LiveActivity:
         """Sentences about what is not recorded of libraries whose version is not known."""
         processes = self._processes.values()
         return sorted(set().union(*(each.facts.unrecognised for each in processes)))
+
+    @property
+    def unwatched(self) -> list[str]:
+        """Why the waits of threads are not recorded, for each reason."""
+        processes = self._processes.values()
+        return sorted({each.facts.unwatched for each in processes} - {""})
 
     @property
     def is_sampled(self) -> bool:
@@ -249,7 +255,7 @@ class LiveActivity:
         self._replay.states.take_flows()
         self._replay.states.take_lags()
         blocks = self._replay.states.take_blocks()
-        begin_ns, end_ns, _, _, _, loop, *_ = blocks
+        begin_ns, end_ns, _, _, _, _, loop, *_ = blocks
         duration_ns, on_loop = end_ns - begin_ns, loop >= 0
         groups = self.activity.group_of(loop[on_loop])
         self.activity.note_longest(groups, duration_ns[on_loop])
@@ -271,7 +277,7 @@ class LiveActivity:
             self._watch_blocks()
 
     def _note_block(self, block: list[int]) -> None:
-        begin_ns, end_ns, waited_ns, gil_ns, code_ns, *whose, code, holder = block
+        begin_ns, end_ns, waited_ns, gil_ns, code_ns, off_ns, *whose, code, holder = block
         loop, task, resumed, paused = whose
         ran = self._replay.locations.all[code] if code >= 0 else None
         if self.longest is None or end_ns - begin_ns > self.longest.duration_ns:
@@ -289,6 +295,7 @@ class LiveActivity:
                 code_ns,
                 gil_ns,
                 self._replay.thread_named(holder),
+                off_ns,
             )
             self._longest_thread = None
             if loop >= 0:

@@ -17,6 +17,7 @@ import numpy as np
 from meantime.anomalies import Anomalies
 from meantime.errors import InputError
 from meantime.kernels.records import count
+from meantime.readers import zstd
 from meantime.readers.recording.layout import MAX_TIME_NS, PACKED_MAGIC, Header, is_clock_time
 from meantime.readers.recording.listing import (
     Process,
@@ -133,7 +134,7 @@ def pack(path: Path, packed: Packed | None = None) -> Iterator[bytes]:
         "anomalies": dict(files.anomalies),
     }
     packed.anomalies = files.anomalies
-    directory = _compress(json.dumps(described_all).encode())
+    directory = zstd.compress(json.dumps(described_all).encode(), _LEVEL)
     yield directory
     yield _TRAILER.pack(offset, len(directory), PACKED_MAGIC)
 
@@ -151,7 +152,7 @@ def open_packed(name: str, data: memoryview, path: Path) -> RecordingFiles:
         raise InputError(name, "is a packed recording whose end is missing; copy it again")
     most = max(_DIRECTORY_BYTES, _MOST_PACKED * len(data))
     try:
-        directory = json.loads(_decompress(data[offset : offset + size], most))
+        directory = json.loads(zstd.decompress(data[offset : offset + size], most))
         return _Directory(directory, data).files(path)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise InputError(
@@ -238,7 +239,7 @@ class _Directory:
     def _decoded(self, offset: int, size: int, words: int) -> _Words:
         """Return a block's words; none if it is damaged, which is counted."""
         try:
-            content = _decompress(self._data[offset : offset + size], words * 8)
+            content = zstd.decompress(self._data[offset : offset + size], words * 8)
         except ValueError:
             content = b""
         if len(content) != words * 8:
@@ -269,7 +270,7 @@ def _blocks(pieces: Iterable[Piece], offset: int) -> Iterator[tuple[bytes, list[
                 used = count(words[at : at + _BLOCK_WORDS], _BLOCK_RECORDS)[2]
                 # of a record that is cut off, one slot is packed, for its reader to count
                 part = words[at : at + (used or 2)]
-                block = _compress(_encoded(part))
+                block = zstd.compress(_encoded(part), _LEVEL)
                 yield block, [offset, len(block), len(part)]
                 offset += len(block)
                 at = at + used if used else len(words)
@@ -286,25 +287,3 @@ def _encoded(words: _Words) -> bytes:
     slots[:, 0] = step << _SHIFT | (first & _KIND)
     slots[:, 1] = words[1::2]
     return np.ascontiguousarray(slots.view(np.uint8).reshape(-1, 16).T).tobytes()
-
-
-def _compress(content: bytes) -> bytes:
-    import zstandard  # noqa: PLC0415 - a recording's directory is read without it
-
-    return zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(content)
-
-
-def _decompress(content: memoryview, most: int) -> bytes:
-    """Return the content of a frame.
-
-    Raises:
-        ValueError: If it is damaged, or its content is larger than `most` bytes.
-    """
-    import zstandard  # noqa: PLC0415 - as above
-
-    try:
-        if not 0 <= zstandard.frame_content_size(content) <= most:
-            raise ValueError
-        return zstandard.ZstdDecompressor().decompress(content)
-    except zstandard.ZstdError as error:
-        raise ValueError from error

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
+from meantime.files import open_regular
 from meantime.kernels.records import count
 from meantime.readers.recording.layout import HEADER_BYTES, SLOT_BYTES
 
@@ -54,7 +55,7 @@ class FilePiece(NamedTuple):
         """
         slots = min(self.slots, _READ_SLOTS)
         try:
-            with self.path.open("rb") as file:
+            with open_regular(self.path) as file:
                 file.seek(HEADER_BYTES + self.begin * SLOT_BYTES)
                 data = file.read(slots * SLOT_BYTES)
         except FileNotFoundError:

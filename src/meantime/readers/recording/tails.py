@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import struct
+from io import FileIO
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.files import open_regular, regular_descriptor
 from meantime.kernels.record_kinds import KINDS, POLICIES, SIZES
 from meantime.kernels.records import count
 from meantime.readers.recording.layout import MAX_TIME_NS, SLOT_BYTES
@@ -59,9 +60,10 @@ def read_tail(path: Path) -> Tail | None:
     The process may write meanwhile. Only its last chunk changes, unless chunks were reused.
     """
     for _ in range(_ATTEMPTS):
-        with path.open("rb") as file:
+        # not buffered, since what is read again must be read
+        with FileIO(regular_descriptor(path)) as file:
             data = file.read(_TAIL_HEADER_BYTES + _MAX_CHUNKS * CHUNK_BYTES)
-            again = _last_chunk(file.fileno(), data)
+            again = _last_chunk(file, data)
         if len(data) < _TAIL_HEADER_BYTES:
             return None
         base_ns, chunk_bytes, chunks, seq, flushed, lost, passed, *dumped = _TAIL.unpack_from(data)[
@@ -115,13 +117,14 @@ def whole_records(
     return words[: int(differ[0]) // 2 * 2 if len(differ) else common]
 
 
-def _last_chunk(file: int, data: bytes) -> npt.NDArray[np.uint64]:
+def _last_chunk(file: FileIO, data: bytes) -> npt.NDArray[np.uint64]:
     """Return the words of a tail's last chunk as they are now."""
     if len(data) < _TAIL_HEADER_BYTES:
         return np.empty(0, np.uint64)
     chunks, seq = _TAIL.unpack_from(data)[7:9]
     begin = _TAIL_HEADER_BYTES + seq % max(1, chunks) * CHUNK_BYTES
-    found = os.pread(file, CHUNK_BYTES, begin)
+    file.seek(begin)
+    found = file.read(CHUNK_BYTES)
     return np.frombuffer(found, np.uint64, len(found) // SLOT_BYTES * 2)
 
 
@@ -141,6 +144,6 @@ def _seq_now(path: Path) -> int:
 
 
 def _number_at(path: Path, offset: int) -> int:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         file.seek(offset)
         return int.from_bytes(file.read(8), "little")

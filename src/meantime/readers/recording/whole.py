@@ -108,6 +108,12 @@ class Reading:
         if unrecognised:
             trace.facts["not recognised"] = "; ".join(unrecognised)
             trace.anomalies.add("library_not_recognised", len(unrecognised))
+        unwatched = [each for each in self._facts if each is not None and each.unwatched]
+        if unwatched:
+            reasons = sorted({each.unwatched for each in unwatched})
+            trace.facts["waits of threads"] = f"not recorded: {'; '.join(reasons)}"
+            missing = sum(not each.is_unwatched_by_choice for each in unwatched)
+            trace.anomalies.add("thread_waits_missing", missing)
         trace.title = " ".join([PurePath(word).name for word in words[:2]] + words[2:])
         utc_ns = [
             facts.realtime_ns
@@ -171,7 +177,7 @@ class Reading:
         yield from self._take()
         yield from pools.take()
         yield from self._requests.unanswered()
-        for entity, *lags in replay.states.lag_figures():
+        for entity, *lags in replay.states.lags_counted():
             trace.facts[f"loop lag of {trace.paths[entity][1]}"] = Lag.of(*lags).text()
         trace.anomalies.update(replay.anomalies)
         trace.anomalies.add("undefined_location", replay.states.undefined_locations)
@@ -322,10 +328,14 @@ class Reading:
 
     def _take_blocks(self) -> None:
         paths, locations = self.trace.paths, self._replay.locations.all
-        for begin_ns, end_ns, waited_ns, gil_ns, code_ns, loop, task, *tags, code, holder in zip(
-            *(column.tolist() for column in self._replay.states.take_blocks()), strict=True
+        columns = self._replay.states.take_blocks()
+        for *times_ns, off_ns, loop, task, before, after, code, holder in zip(
+            *(column.tolist() for column in columns), strict=True
         ):
-            resumed, paused = (locations[tag].location if tag >= 0 else "" for tag in tags)
+            begin_ns, end_ns, waited_ns, gil_ns, code_ns = times_ns
+            resumed, paused = (
+                locations[tag].location if tag >= 0 else "" for tag in (before, after)
+            )
             self.blocks.append(
                 Block(
                     begin_ns,
@@ -340,5 +350,6 @@ class Reading:
                     code_ns=code_ns,
                     gil_ns=gil_ns,
                     gil_holder=self._replay.thread_named(holder),
+                    unrecorded_ns=off_ns,
                 )
             )

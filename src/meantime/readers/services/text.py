@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from meantime.errors import InputError
 from meantime.readers.file_text import BLOCK_BYTES, block_of
+from meantime.readers.memory_limit import check_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["Document", "DocumentText", "documents", "texts", "value_of"]
 
 _BLANK = b" \t\r\n"
-_BOM = b"\xef\xbb\xbf"
 
 
 class DocumentText(NamedTuple):
@@ -63,8 +63,8 @@ def texts(source: Source, options: ReadOptions) -> Iterator[DocumentText]:
     with source:
         data = source.text()
     size, stored = len(data), source.stored_bytes or source.read_bytes
-    at = len(_BOM) if bytes(data[: len(_BOM)]) == _BOM else 0
-    if not _has_lines(data, at):
+    at = 0
+    if not _has_lines(data):
         yield DocumentText(data, at, size, 1, is_line=False, is_last=False)
         options.report_progress(stored, source.stored_bytes or 0)
         return
@@ -107,20 +107,23 @@ def documents(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Do
         InputError: If a value is not JSON, unless `lenient`: then it is counted.
     """
     for text in texts(source, options):
-        document = value_of(text, source.name, trace, options)
+        document = value_of(text, source, trace, options)
         if document is not None:
             yield document
 
 
-def value_of(text: DocumentText, name: str, trace: Trace, options: ReadOptions) -> Document | None:
+def value_of(
+    text: DocumentText, source: Source, trace: Trace, options: ReadOptions
+) -> Document | None:
     """Return the value of a text; None if that is only counted, as `documents` does.
 
     Raises:
         InputError: As `documents` does.
     """
     data = bytes(text.data[text.begin : text.end])
+    check_json(source.name, data, source.most_memory)
     try:
-        return Document(_parsed(data, name, text), text.line)
+        return Document(_parsed(data, source.name, text), text.line)
     except _TruncatedError:
         trace.anomalies.add("truncated")
     except InputError:
@@ -134,13 +137,14 @@ class _TruncatedError(Exception):
     """The input ends inside a value."""
 
 
-def _has_lines(data: FileText | memoryview, at: int) -> bool:
+def _has_lines(data: FileText | memoryview) -> bool:
     """Whether there are objects, one a line: the first ends with its line, and another one follows.
 
     The lines may be long, so they are not parsed for this, and not kept.
     """
     first = last = b""
     is_over = False
+    at = 0
     while at < len(data):
         block = bytes(block_of(data, at, BLOCK_BYTES))
         at += len(block)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "defined_states", "read", "recognises"]
 
 FORMAT = "statemap"
+TEXT = True
 
 _TOKEN = re.compile(rb'"((?:[^"\\]|\\.)*)"(\s*:)?|[{}\[\]]')
 _KEYS = {*METADATA_KEYS, "time", "entity", "state", "tag", "event", "target", "description"}
@@ -33,7 +34,7 @@ def recognises(head: bytes, name: str) -> bool:
     >>> recognises(b'{"start": [0, 0], "states": {', "x"), recognises(b'{"traceEvents": [', "x")
     (True, False)
     """
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = head.lstrip()
     if not text.startswith((b"{", b"[")):
         return False
     is_named = ".statemap" in name.lower()
@@ -61,8 +62,13 @@ def _keys_of_first_object(text: bytes) -> set[str]:
     return keys
 
 
-def defined_states(source: Source) -> tuple[State, ...] | None:
-    """Return the states defined at the beginning of an input; None if there are none there."""
+def defined_states(source: Source, *, lenient: bool = False) -> tuple[State, ...] | None:
+    """Return the states defined at the beginning of an input; None if there are none there.
+
+    Args:
+        source: The input; records that cannot be read are skipped.
+        lenient: Whether unknown keys and colors are, too.
+    """
     from meantime.errors import InputError  # noqa: PLC0415 - as below
     from meantime.readers.contract import ReadOptions  # noqa: PLC0415 - as below
     from meantime.readers.source import Source  # noqa: PLC0415 - as below
@@ -74,7 +80,8 @@ def defined_states(source: Source) -> tuple[State, ...] | None:
         return None
     window = Window(Source(source.name, BytesIO(head)), block_bytes=len(head) + 1)
     try:
-        return Reader(window, ReadOptions(lenient=True), ahead=True).find_states()
+        options = ReadOptions(lenient=True)
+        return Reader(window, options, ahead=True, forgives=lenient).find_states()
     except InputError:
         return None
 

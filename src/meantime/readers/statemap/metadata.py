@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from meantime.trace import State
@@ -19,6 +20,8 @@ __all__ = [
 
 METADATA_KEYS = ("start", "title", "host", "entityKind", "states")
 MAX_U64 = 2**64 - 1
+_MEMBERS = ("value", "color")
+_SHORT_HEX, _HEX = re.compile(r"#[0-9a-f]{3}"), re.compile(r"#[0-9a-f]{6}")
 _SHOWN = 60
 
 
@@ -64,11 +67,14 @@ class Metadata:
 
     Attributes:
         states: The state table in order of value; None until it was read.
+        ignored: What of it lenient reading did without.
     """
 
-    def __init__(self, given: dict[str, Any] | None = None) -> None:
+    def __init__(self, given: dict[str, Any] | None = None, *, lenient: bool = False) -> None:
         """Begin empty, or with the metadata of another reader."""
         self.given: dict[str, Any] = dict(given or {})
+        self.ignored: list[str] = []
+        self._lenient = lenient
         self.states: tuple[State, ...] | None = self.given.get("states")
 
     def add(self, payload: Pairs) -> None:
@@ -78,7 +84,7 @@ class Metadata:
             IllegalError: If it repeats a key, or has one that is not of metadata.
         """
         given: dict[str, Any] = {}
-        for key, value in payload:
+        for key, value in self._understood(payload) if self._lenient else payload:
             if key not in METADATA_KEYS:
                 raise IllegalError(
                     f"unknown metadata key {quoted(key)}: expected {', '.join(METADATA_KEYS)}"
@@ -88,6 +94,33 @@ class Metadata:
             given[key] = _CHECKS[key](value)
         self.given |= given
         self.states = self.given.get("states")
+
+    def _understood(self, payload: Pairs) -> Pairs:
+        """Return what of a payload can be understood, and note the rest."""
+        kept = Pairs()
+        for key, value in payload:
+            if key not in METADATA_KEYS:
+                self.ignored.append(f"metadata key {quoted(key)}")
+            elif key == "title" and value is None:
+                self.ignored.append('"title" of null')
+            elif key == "states" and isinstance(value, Pairs):
+                kept.append((key, Pairs((name, self._state(name, each)) for name, each in value)))
+            else:
+                kept.append((key, value))
+        return kept
+
+    def _state(self, name: str, members: Any) -> Any:
+        """Return the members of a state that can be understood, with its color as it is read."""
+        if not isinstance(members, Pairs):
+            return members
+        kept = Pairs()
+        for key, value in members:
+            color = _color(value) if key == "color" else None
+            if key not in _MEMBERS or (key == "color" and color is None):
+                self.ignored.append(f"{key} {quoted(value)} of state {quoted(name)}")
+            else:
+                kept.append((key, value if color is None else color))
+        return kept
 
     @property
     def missing(self) -> str | None:
@@ -107,6 +140,18 @@ class Metadata:
         """Return the title, host or entityKind, if it was given."""
         value: str | None = self.given.get(key)
         return value
+
+
+def _color(value: Any) -> str | None:
+    """Return a color as names and #rrggbb are written; None for any other form of one.
+
+    >>> _color("#F00"), _color("Red"), _color("rgb(1, 2, 3)")
+    ('#ff0000', 'red', None)
+    """
+    text = value.lower() if isinstance(value, str) else ""
+    if _SHORT_HEX.fullmatch(text):
+        return "#" + "".join(2 * digit for digit in text[1:])
+    return text if _HEX.fullmatch(text) or text.isalpha() else None
 
 
 def _unsigned(value: Any) -> bool:
@@ -165,7 +210,7 @@ def _state(name: str, given_value: Any) -> State:
         )
     given: dict[str, Any] = {}
     for key, value in given_value:
-        if key not in ("value", "color"):
+        if key not in _MEMBERS:
             raise IllegalError(
                 f"state {quoted(name)} has an unknown key {quoted(key)}: expected value or color"
             )

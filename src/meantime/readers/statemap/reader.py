@@ -30,9 +30,10 @@ from meantime.readers.statemap.reasons import (
 )
 from meantime.readers.window import BLOCK_BYTES, Window
 from meantime.trace import LaneDeclaration, Points, StateChanges, Trace
+from meantime.units import format_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from meantime.columns import Int32s, Int64s
     from meantime.readers.contract import ReadOptions
@@ -43,7 +44,6 @@ __all__ = ["Reader", "reader_for"]
 
 BATCH_ROWS = 1 << 16
 _DECODER = json.JSONDecoder()
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Where a payload may begin after broken JSON: an object at the beginning of a line, or a bracket
 # directly after the end of an array or object, which inside JSON needs a comma. After broken text
 # outside of brackets: any object or array.
@@ -62,6 +62,8 @@ class Reader:
 
     Attributes:
         trace: The trace; it grows while its batches are consumed.
+
+    With `forgives`, lenient reading does without what it does not know of metadata.
     """
 
     def __init__(
@@ -71,12 +73,13 @@ class Reader:
         *,
         ahead: bool = False,
         given: dict[str, Any] | None = None,
+        forgives: bool = True,
     ) -> None:
         self.trace = Trace(window.source.name, "statemap", self._batches())
         self._window = window
         self._options = options
         self._ahead = ahead
-        self._metadata = Metadata(given)
+        self._metadata = Metadata(given, lenient=options.lenient and forgives)
         self._states: tuple[State, ...] = ()
         self._scanner = self._new_scanner(None)
         if ahead:
@@ -88,6 +91,8 @@ class Reader:
         self._values = Interner(self.trace.values)
         # The line of the first metadata that lenient reading skipped, and the reason.
         self._skipped_metadata: tuple[int, str] | None = None
+        # What the first record that lenient reading skipped was, and its line.
+        self._first_skipped = ""
         # Of all events, since the last datum may be earlier than data before it.
         self._point_times: list[Int64s] = []
 
@@ -96,22 +101,62 @@ class Reader:
             room=BATCH_ROWS,
             until_ns=self._options.until_ns,
             asks=self._options.keep is not None,
+            late=self._options.lenient,
             range_ns=range_ns,
         )
 
     def _batches(self) -> Iterator[Batch]:
         with self._window.source:
-            yield from self._read()
+            yield from self._in_order() if self._options.lenient else self._read()
             if reason := self._metadata.missing:
                 raise InputError(self._window.source.name, reason + self._why_missing())
+            if self._first_skipped and not self._scanner.records:
+                raise InputError(
+                    self._window.source.name,
+                    f"all of its records were skipped; the first is {self._first_skipped}",
+                )
             self._finish()
+
+    def _in_order(self) -> Iterator[Batch]:
+        """Yield the batches when all is read, the changes in order of time if some are late."""
+        held: list[Batch] = []
+        for batch in self._read():
+            # the scanner uses its memory again
+            if isinstance(batch, StateChanges):
+                value = batch.magnitude
+                held.append(
+                    StateChanges(
+                        batch.time_ns.copy(),
+                        batch.entity.copy(),
+                        batch.state.copy(),
+                        batch.tag.copy(),
+                        None if value is None else value.copy(),
+                    )
+                )
+            elif isinstance(batch, Points):
+                held.append(
+                    Points(
+                        batch.time_ns.copy(),
+                        batch.entity.copy(),
+                        batch.name,
+                        batch.target.copy(),
+                    )
+                )
+            else:
+                held.append(batch)
+        late, most_ns = self._scanner.late
+        if not late:
+            yield from held
+            return
+        self.trace.anomalies.add("sorted_record", late)
+        self.trace.facts["latest record"] = f"{format_ns(most_ns)} late"
+        yield from _sorted([each for each in held if isinstance(each, StateChanges)])
+        yield from (each for each in held if not isinstance(each, StateChanges))
 
     def _read(self) -> Iterator[Batch]:
         """Yield the batches; a reader that looks ahead stops at the states."""
         window = self._window
         window.more()
-        if window.offset(0) == 0 and window.block.startswith(_BYTE_ORDER_MARK):
-            window.start += len(_BYTE_ORDER_MARK)
         while not (self._ahead and self._states):
             stop = self._scan()
             self._take_names()
@@ -218,7 +263,8 @@ class Reader:
             return
         clock = Clock(utc_at_origin_ns=self._metadata.start_ns)
         range_ns = self._options.range_in(Extent(0, 0, clock))
-        if range_ns is not None:
+        # what comes late may be before the range
+        if range_ns is not None and not self._options.lenient:
             self.trace.range_ns = range_ns
             self._scanner = self._new_scanner(range_ns)
 
@@ -232,6 +278,9 @@ class Reader:
                 line=window.line(window.start),
                 offset=window.offset(window.start),
             )
+        if not self._first_skipped:
+            self._first_skipped = f"line {window.line(window.start)}: {why()}"
+            self.trace.facts["first skipped record"] = self._first_skipped
         self.trace.anomalies.add("bad_record")
 
     def _why(self, stop: int) -> str:
@@ -341,6 +390,9 @@ class Reader:
                 self._path_code(code): time_ns for code, time_ns in scanner.beyond().items()
             }
             trace.anomalies.add("state_after_end", len(trace.ends))
+        if metadata.ignored:
+            trace.anomalies.add("ignored_metadata", len(metadata.ignored))
+            trace.facts["ignored"] = ", ".join(metadata.ignored)
         kind = metadata.text("entityKind")
         trace.lanes.append(LaneDeclaration("*", entity_kind=kind, states=self._states))
         if self._weighed:
@@ -351,3 +403,25 @@ class Reader:
         trace.anomalies.add("zero_length_state", scanner.replaced)
         trace.anomalies.add("event_without_time", scanner.untimed)
         trace.anomalies.add("definition_with_time", scanner.twofold)
+
+
+def _sorted(changes: Sequence[StateChanges]) -> Iterator[StateChanges]:
+    """Yield changes in order of time, those of one time in the order of the file."""
+    time_ns = np.concatenate([each.time_ns for each in changes])
+    entity, state, tag = (
+        np.concatenate([getattr(each, name) for each in changes])
+        for name in ("entity", "state", "tag")
+    )
+    value = None
+    if any(each.magnitude is not None for each in changes):
+        value = np.concatenate(
+            [
+                np.full(len(each.time_ns), np.nan) if each.magnitude is None else each.magnitude
+                for each in changes
+            ]
+        )
+    order = np.argsort(time_ns, kind="stable")
+    for first in range(0, len(order), BATCH_ROWS):
+        rows = order[first : first + BATCH_ROWS]
+        values = None if value is None else value[rows]
+        yield StateChanges(time_ns[rows], entity[rows], state[rows], tag[rows], values)

@@ -8,6 +8,8 @@ guessed from their names. A table with the columns `start_ns`, `end_ns`, `path` 
 
 from __future__ import annotations
 
+import json
+import re
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -48,8 +50,9 @@ def recognises(head: bytes, name: str) -> bool:
     """
     if _binary(head) is not None:
         return True
-    if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"{", b"[", b"<")):
-        return False
+    text = head.lstrip()
+    if text.startswith((b"{", b"[", b"<")):
+        return _is_array(text)
     header = header_of(head)
     if len(header.names) < 2 or any("\0" in each for each in header.names):
         return False
@@ -60,6 +63,18 @@ def recognises(head: bytes, name: str) -> bool:
         return True
     guessed = guess(header.names)
     return guessed.mapping is not None or slurm.recognises(header.names)
+
+
+def _is_array(text: bytes) -> bool:
+    """Return whether a text is an array that begins with an object, but no event of Chrome."""
+    if not re.match(rb"\[\s*\{", text) or b'"ph"' in text:
+        return False
+    decoder = json.JSONDecoder(strict=False)
+    try:
+        first, _ = decoder.raw_decode(text[1:].lstrip().decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return False
+    return bool(first) and "ph" not in first
 
 
 def read(source: Source, options: ReadOptions) -> Trace:
@@ -119,6 +134,7 @@ def batches_of_records(source: Source, trace: Trace, options: ReadOptions) -> It
     Raises:
         InputError: If a line is not an object, unless `lenient`, or the columns cannot be chosen.
     """
+    source.is_text = True
     chooser = Chooser(trace, options.columns)
     records = import_module("meantime.readers.table.records")
     yield from _rows(records.record_parts(source, trace, options, chooser), chooser, trace, options)
@@ -132,12 +148,12 @@ def _rows(
 
     def all_parts(first: list[Part]) -> Iterator[Part]:
         # not kept here, as it may be the whole table
-        yield first.pop()
-        yield from parts
+        yield chooser.joined(first.pop())
+        yield from map(chooser.joined, parts)
 
     pending = [first]
     del first
-    yield from batches_of(all_parts(pending), chooser.mapping, trace, options)
+    yield from batches_of(all_parts(pending), chooser.mapping, chooser.counters, trace, options)
 
 
 def _parts(source: Source, trace: Trace, options: ReadOptions, chooser: Chooser) -> Iterator[Part]:
@@ -151,6 +167,9 @@ def _parts(source: Source, trace: Trace, options: ReadOptions, chooser: Chooser)
     is_slurm = (
         options.columns is None and module is None and slurm.recognises(header_of(head).names)
     )
+    source.is_text = module is None
+    is_array = module is None and not is_slurm and head.lstrip().startswith(b"[")
+    source.makes_objects = is_array
     with source:
         data = source.whole()
     options.report_progress(source.read_bytes, source.stored_bytes or 0)
@@ -160,5 +179,8 @@ def _parts(source: Source, trace: Trace, options: ReadOptions, chooser: Chooser)
         yield from arrow.file_parts(data, source.name, chooser)
     elif is_slurm:
         yield slurm.part_of(data, trace, chooser)
+    elif is_array:
+        records = import_module("meantime.readers.table.records")
+        yield from records.array_parts(data, source, options, chooser)
     else:
         yield read_delimited(data, source.name, chooser)

@@ -94,7 +94,10 @@ def _chosen(pa: Any, schema: Any, name: str, choose: Chooser) -> dict[str, bool]
     types = pa.types
     fields = [schema.field(index) for index in range(len(schema))]
     instants = [each.name for each in fields if types.is_timestamp(each.type)]
-    wanted = choose([each.name for each in fields], instants)
+    numbers = [
+        each.name for each in fields if types.is_integer(each.type) or types.is_floating(each.type)
+    ]
+    wanted = choose([each.name for each in fields], instants, numbers)
     for each in wanted:
         if types.is_nested(schema.field(each).type):
             raise InputError(name, f"the column {each} cannot be read (its values are nested)")

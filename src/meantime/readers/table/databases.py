@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from importlib import import_module
@@ -38,6 +39,12 @@ _BATCH_ROWS = 1 << 16
 # A few rows at a time are still in the processor's cache when their columns are made.
 _FETCHED_ROWS = 1 << 10
 _MOST_LISTED = 12
+# By which SQLite decides that a column has numbers, and the types of DuckDB that are.
+_NUMBER = re.compile("(?i:int|real|floa|doub)")
+_NUMBERS = {
+    *(f"{sign}{size}INT" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG")),
+    "INTEGER", "UINTEGER", "FLOAT", "DOUBLE",
+}  # fmt: skip
 # The bytes of the header that say how it is written.
 _MODE = slice(18, 20)
 
@@ -53,16 +60,20 @@ def sqlite_parts(source: Source, options: ReadOptions, choose: Chooser) -> Itera
         with closing(connection) as database:
             guard(database, size)
             tables = {
-                name: [
-                    column[1] for column in database.execute(f"PRAGMA table_info({quoted(name)})")
-                ]
+                name: {
+                    column[1]: column[2]
+                    for column in database.execute(f"PRAGMA table_info({quoted(name)})")
+                }
                 for (name,) in database.execute(
                     "SELECT name FROM sqlite_schema WHERE type = 'table'"
                     " AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND sql NOT LIKE 'CREATE VIRTUAL%'"
                 ).fetchall()
             }
-            table = _table(source.name, tables, choose)
-            wanted = choose(tables[table])
+            table = _table(source.name, {name: [*each] for name, each in tables.items()}, choose)
+            numbers = [
+                name for name, kind in tables[table].items() if _NUMBER.search(kind) is not None
+            ]
+            wanted = choose([*tables[table]], (), numbers)
             listed = ", ".join(map(quoted, wanted))
             left = most_rows(size)
             path = None if source.is_compressed else source.path
@@ -146,9 +157,10 @@ def duckdb_parts(source: Source, options: ReadOptions, choose: Chooser) -> Itera
             instants = [
                 each for each in tables[table] if types[table, each].startswith("TIMESTAMP")
             ]
-            wanted = choose(tables[table], instants)
+            numbers = [each for each in tables[table] if types[table, each] in _NUMBERS]
+            wanted = choose(tables[table], instants, numbers)
             kinds = [types[table, each] for each in wanted]
-            listed = ", ".join(map(_duckdb_column, wanted, kinds))
+            listed = ", ".join(map(_duckdb_column, wanted, kinds, wanted.values()))
             rows = database.execute(f"SELECT {listed} FROM {quoted(table)}")  # noqa: S608 - names are quoted
             dated = {each: kind for each, kind in zip(wanted, kinds, strict=True) if wanted[each]}
             for part in _parts(rows, wanted):
@@ -159,8 +171,8 @@ def duckdb_parts(source: Source, options: ReadOptions, choose: Chooser) -> Itera
     options.report_progress(source.stored_bytes or 0, source.stored_bytes or 0)
 
 
-def _duckdb_column(name: str, kind: str) -> str:
-    if kind.startswith("TIMESTAMP") or kind == "DATE":
+def _duckdb_column(name: str, kind: str, is_time: bool) -> str:  # noqa: FBT001 - of a column's own two forms
+    if is_time and (kind.startswith("TIMESTAMP") or kind == "DATE"):
         return f"epoch_ns({quoted(name)})"
     if kind.endswith("INT") or kind in {"INTEGER", "DOUBLE", "FLOAT", "VARCHAR"}:
         return quoted(name)

@@ -8,24 +8,29 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from meantime.columns import Coded
 from meantime.errors import InputError
 from meantime.kernels.csv_rows import read_rows
-from meantime.readers.table.times import TimeColumn, parse
+from meantime.readers.table.times import MISSING, TimeColumn, number_kinds, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["Header", "header_of", "read_delimited"]
 
-_BOM = b"\xef\xbb\xbf"
 _LONGEST_HEAD = 1 << 17
 _DELIMITERS = ",\t;|"
 _REPLACE = "backslashreplace"
+_SNIFFED_BYTES = 1 << 14
+_SNIFFED_ROWS = 50
+
+
+# What decides which of the columns are read: see `Chooser`.
+_Choose: TypeAlias = "Callable[[Sequence[str], Sequence[str], Sequence[str]], Mapping[str, bool]]"
 
 
 class Header(NamedTuple):
@@ -44,9 +49,8 @@ class Header(NamedTuple):
 
 def header_of(head: bytes) -> Header:
     """Return the header of a text from its beginning; without names if it has none."""
-    begin = len(_BOM) if head[:3] == _BOM else 0
-    end = head.find(b"\n", begin) + 1
-    line = head[begin : end or len(head)].decode("utf-8", _REPLACE).rstrip("\r\n")
+    end = head.find(b"\n") + 1
+    line = head[: end or len(head)].decode("utf-8", _REPLACE).rstrip("\r\n")
     delimiter = max(_DELIMITERS, key=line.count)
     try:
         # strict: a line that ends inside quotes is not the whole header
@@ -57,15 +61,14 @@ def header_of(head: bytes) -> Header:
     return Header([each.strip() for each in names], delimiter, end if is_usual else 0)
 
 
-def read_delimited(
-    data: memoryview, name: str, choose: Callable[[Sequence[str]], Mapping[str, bool]]
-) -> dict[str, TimeColumn | Coded]:
+def read_delimited(data: memoryview, name: str, choose: _Choose) -> dict[str, TimeColumn | Coded]:
     """Return the chosen columns by name; fields missing at the end of a row are empty.
 
     Args:
         data: The text.
         name: What the input is called.
-        choose: Returns for the names of all columns which are wanted, and whether each is a time.
+        choose: Returns for the names of all columns, those of times and those of numbers which are
+            wanted, and whether each is a time or a number.
 
     Raises:
         InputError: If it is not a table, or a wanted column occurs twice.
@@ -73,7 +76,7 @@ def read_delimited(
     header = header_of(bytes(data[:_LONGEST_HEAD]))
     if not header.end or not header.names:
         return _odd(data, name, header.delimiter, choose)
-    wanted = choose(header.names)
+    wanted = choose(header.names, (), _numbers(data, header))
     check_once(header.names, wanted, name)
     index = {each: header.names.index(each) for each in wanted}
     ordered = sorted(index, key=lambda each: index[each])
@@ -92,6 +95,25 @@ def read_delimited(
             values[row], kinds[row] = parse(str(data[a:b], "utf-8", _REPLACE))
         columns[each] = TimeColumn(values, kinds)
     return columns
+
+
+def _numbers(data: memoryview, header: Header) -> list[str]:
+    """Return the columns that have only numbers in the first rows."""
+    text = str(data[header.end : header.end + _SNIFFED_BYTES], "utf-8", _REPLACE)
+    lines = text.splitlines()
+    # the last one may be cut
+    lines = lines[: -1 if header.end + _SNIFFED_BYTES < len(data) else None][:_SNIFFED_ROWS]
+    try:
+        rows = [*csv.reader(lines, delimiter=header.delimiter, quoting=_quoting(header.delimiter))]
+    except csv.Error:
+        return []
+    kinds = {int(kind) for kind in number_kinds()}
+    found = []
+    for at, name in enumerate(header.names):
+        of = {int(parse(row[at])[1]) for row in rows if at < len(row)} - {MISSING}
+        if of and of <= kinds:
+            found.append(name)
+    return found
 
 
 def check_once(names: Sequence[str], wanted: Mapping[str, bool], source: str) -> None:
@@ -115,17 +137,16 @@ def _odd(
     data: memoryview,
     name: str,
     delimiter: str,
-    choose: Callable[[Sequence[str]], Mapping[str, bool]],
+    choose: _Choose,
 ) -> dict[str, TimeColumn | Coded]:
     """Return the columns of any text, as the module `csv` reads it."""
-    # utf-8-sig removes the byte order mark that Excel writes
-    text = str(data, "utf-8-sig", _REPLACE)
+    text = str(data, "utf-8", _REPLACE)
     rows = csv.reader(
         io.StringIO(text, newline=""), delimiter=delimiter, quoting=_quoting(delimiter)
     )
     try:
         names = [each.strip() for each in next(rows, [])]
-        wanted = choose(names)
+        wanted = choose(names, (), ())
         check_once(names, wanted, name)
         index = {each: names.index(each) for each in wanted}
         columns: dict[str, list[str]] = {each: [] for each in wanted}

@@ -6,12 +6,12 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from meantime.column_mapping import ColumnMapping
+from meantime.column_mapping import ColumnMapping, halves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["EVENTS", "INTERVALS", "Guess", "guess"]
+__all__ = ["EVENTS", "INTERVALS", "Guess", "example_of", "guess"]
 
 # The names that a table of meantime's own has: whole nanoseconds.
 EVENTS = ("time_ns", "name")
@@ -47,12 +47,14 @@ _TEXTS: dict[str, tuple[frozenset[str], ...]] = {
         _words("state"),
         _words("name event label action"),
         _words("status conclusion result type kind category"),
+        _words("message msg content"),
     ),
     "entity": (
         _words("entity"),
         _words(
             "node nodelist nodename host hostname machine server worker workerid workername"
-            " resource thread threadname lane device instance runner runnername executor agent slot"
+            " resource thread threadname utid lane device instance runner runnername executor agent"
+            " slot"
         ),
         _words("process pid tid service user queue partition pool cpu core"),
         _words("name"),
@@ -70,6 +72,12 @@ _CLOCK = re.compile(
     r"(.+?)(?:[ _.-]+|\s*[(\[])(?:utc|gmt|local|epoch|unix|wall|monotonic)[)\]]?", re.IGNORECASE
 )
 _MOST_LISTED = 12
+# What the name of a time may end in, and what a name may be called: for examples only.
+_TIME_ENDS = ("time", "timestamp", "date", "ts", "at")
+_LIKELY_NAMES = (
+    *("textpayload", "message", "msg", "text", "name", "event", "eventname", "verb", "metric"),
+    *("method", "operation", "action", "type", "kind"),
+)
 
 
 class Guess(NamedTuple):
@@ -102,7 +110,8 @@ def guess(
     if not known.columns and (own := _own(names, known)) is not None:
         return Guess(own)
     columns = {role: each[0] for role, each in known.columns.items()}
-    free = [name for name in names if name not in known.names]
+    taken = {part for name in known.names for part in halves(name, names) or (name,)}
+    free = [name for name in names if name not in taken]
     try:
         _add_times(columns, free, instants)
         _settle_times(columns, names)
@@ -138,11 +147,23 @@ def _add_times(columns: dict[str, str], free: Sequence[str], instants: Sequence[
     for role, groups in _TIMES.items():
         if role not in columns and not _is_settled(role, columns):
             found = _matching(free, groups, is_time=True)
+            if (joined := _date_and_time(found)) is not None:
+                found = [joined]
             if len(found) > 1:
                 raise _UndecidedError(_ambiguous(role, found))
             columns.update({role: found[0]} if found else {})
     if not columns.keys() & _TIMES.keys() and len(instants) == 1:
         columns["time"] = instants[0]
+
+
+def _date_and_time(found: Sequence[str]) -> str | None:
+    """Return two columns as one if they are the date and the time of the same."""
+    words = {_word(name): name for name in found}
+    for word, date in words.items():
+        time = words.get(f"{word.removesuffix('date')}time")
+        if len(found) == len(words) == 2 and word.endswith("date") and time is not None:
+            return f"{date}+{time}"
+    return None
 
 
 def _settle_times(columns: dict[str, str], names: Sequence[str]) -> None:
@@ -177,7 +198,8 @@ def _settle_texts(columns: dict[str, str], names: Sequence[str]) -> None:
     if "state" in columns and not columns.keys() & {"entity", "path"}:
         columns["name"] = columns.pop("state")
     if not columns.keys() & {"name", "state"}:
-        free = [name for name in names if name not in columns.values()]
+        used = {part for name in columns.values() for part in halves(name, names) or (name,)}
+        free = [name for name in names if name not in used]
         example = f"--columns time={columns['time']},name={free[0] if free else 'NAME'}"
         raise _UndecidedError(
             f"{columns['time']} is a time, but no column is known to be a name or a state"
@@ -218,18 +240,39 @@ def _matching(
         found = [
             name
             for name in dict.fromkeys(names)
-            if _NOT_WORD.sub("", (_bare(name) if is_time else name).lower()) in group
+            if _word(_bare(name) if is_time else name) in group
         ]
         if found:
             return found
     return []
 
 
-def _listing(
-    names: Sequence[str], example: str = "--columns start=NAME,end=NAME,entity=NAME,state=NAME"
-) -> str:
+def _word(name: str) -> str:
+    return _NOT_WORD.sub("", name.lower())
+
+
+def example_of(names: Sequence[str]) -> str:
+    """Return an option that says of columns, or fields, that one is a time and another a name.
+
+    >>> example_of(["metric", "data.time", "data.value"]), example_of(["a"])
+    ('--columns time=data.time,name=metric', '--columns time=NAME,name=NAME')
+    """
+    words = {name: _word(name.rpartition(".")[2]) for name in names}
+    times = [name for name in names if words[name].endswith(_TIME_ENDS)]
+    if not times or len(names) < 2:
+        return "--columns time=NAME,name=NAME"
+    others = [name for name in names if name not in times] or times[1:]
+    named = [name for word in _LIKELY_NAMES for name in others if words[name] == word]
+    import shlex  # noqa: PLC0415 - only for this message
+
+    mapping = ColumnMapping({"time": (times[0],), "name": ((named or others)[0],)})
+    return f"--columns {shlex.quote(mapping.text)}"
+
+
+def _listing(names: Sequence[str], example: str = "") -> str:
     listed = ", ".join(name[:40] or "(empty)" for name in names[:_MOST_LISTED])
     more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    example = example or example_of(names)
     return f" (the columns are {listed}{more}): name them, as in {example}"
 
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from meantime.columns import Coded
 from meantime.errors import InputError
+from meantime.readers.memory_limit import check_json
 from meantime.readers.table.times import times_of
 from meantime.readers.window import lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
@@ -20,11 +21,61 @@ if TYPE_CHECKING:
     from meantime.readers.table.rows import Part
     from meantime.trace import Trace
 
-__all__ = ["record_parts"]
+__all__ = ["array_parts", "flattened", "nested", "record_parts"]
 
 _BATCH_ROWS = 1 << 16
 _SNIFFED_ROWS = 100
-_BOM = b"\xef\xbb\xbf"
+
+
+def flattened(record: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of an object; nested fields have names with dots.
+
+    >>> flattened({"a": {"b": 1, "c": {}}, "d": [2]})
+    {'a.b': 1, 'a.c': {}, 'd': [2]}
+    """
+    if not any(isinstance(value, dict) for value in record.values()):
+        return record
+    found: dict[str, Any] = {}
+    for name, value in record.items():
+        if isinstance(value, dict) and value:
+            found |= {f"{name}.{key}": each for key, each in flattened(value).items()}
+        else:
+            found[name] = value
+    return found
+
+
+def nested(record: dict[str, Any], name: str) -> Any:
+    """Return the value of a field of an object, or of one in it; None if it has none.
+
+    >>> nested({"a": {"b": 1}}, "a.b"), nested({"a.b": 2}, "a.b"), nested({"a": 3}, "a.b")
+    (1, 2, None)
+    """
+    if name in record:
+        return record[name]
+    return flattened(record).get(name) if "." in name else None
+
+
+def array_parts(
+    data: memoryview, source: Source, options: ReadOptions, choose: Chooser
+) -> Iterator[Part]:
+    """Yield the objects of an array as rows.
+
+    Raises:
+        InputError: If it is not an array of objects, the memory there is cannot hold them, or the
+            columns cannot be chosen.
+    """
+    text = str(data, "utf-8", "replace")
+    check_json(source.name, text, source.most_memory)
+    try:
+        records = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(source.name, f"not a JSON array: {error}") from None
+    del text
+    odd = next((row for row, each in enumerate(records) if not isinstance(each, dict)), None)
+    if odd is not None:
+        raise InputError(source.name, f"row {odd + 1} is another value than an object")
+    del options
+    yield from _parts(iter(records), choose)
 
 
 def record_parts(
@@ -35,19 +86,31 @@ def record_parts(
     Raises:
         InputError: If a line is not an object, unless `lenient`, or the columns cannot be chosen.
     """
-    records = _records(source, trace, options)
+    yield from _parts(_records(source, trace, options), choose)
+
+
+def _parts(records: Iterator[dict[str, Any]], choose: Chooser) -> Iterator[Part]:
     batch = list(islice(records, _BATCH_ROWS))
-    names = list(dict.fromkeys(key for record in batch[:_SNIFFED_ROWS] for key in record))
-    wanted = choose(names)
+    names = list(
+        dict.fromkeys(key for record in batch[:_SNIFFED_ROWS] for key in flattened(record))
+    )
+    numbers = [name for name in names if _is_number(batch[:_SNIFFED_ROWS], name)]
+    wanted = choose(names, (), numbers)
     while True:
         yield {
-            name: times_of(map(_time, (record.get(name) for record in batch)))
+            name: times_of(map(_time, (nested(record, name) for record in batch)))
             if is_time
-            else Coded.of([_text(record.get(name)) for record in batch])
+            else Coded.of([_text(nested(record, name)) for record in batch])
             for name, is_time in wanted.items()
         }
         if not (batch := list(islice(records, _BATCH_ROWS))):
             return
+
+
+def _is_number(records: Sequence[dict[str, Any]], name: str) -> bool:
+    """Return whether a field has only numbers, and any."""
+    kinds = {type(nested(record, name)) for record in records} - {type(None)}
+    return bool(kinds) and kinds <= {int, float}
 
 
 def _time(value: Any) -> Any:
@@ -62,11 +125,10 @@ def _text(value: Any) -> str | None:
 
 def _records(source: Source, trace: Trace, options: ReadOptions) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(lines(source, options), 1):
-        text = line.removeprefix(_BOM) if number == 1 else line
-        if not text.strip():
+        if not line.strip():
             continue
         try:
-            record = json.loads(text)
+            record = json.loads(line)
             if not isinstance(record, dict):
                 raise ValueError("it is another value than an object")  # noqa: TRY301, TRY004 - as json's
         except (ValueError, RecursionError) as error:

@@ -6,17 +6,30 @@ without an end lasts until the last time of the table.
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from meantime.attribute_paths import COUNTER_PATTERN, counter_path
 from meantime.attributes import parse_pattern
 from meantime.clocks import Clock
 from meantime.columns import Coded, Interner
 from meantime.errors import InputError, UsageError
+from meantime.input_path import GUESSED
 from meantime.kernels.csv_rows import TimeKind, appearing, changes, first_fit
-from meantime.readers.table.times import Resolved, TimeColumn, joined, resolve
-from meantime.trace import LaneDeclaration, Samples, StateChanges
+from meantime.readers.table.duration_units import DurationUnit, duration_unit, has_numbers
+from meantime.readers.table.times import (
+    MISSING,
+    Resolved,
+    TimeColumn,
+    is_epoch,
+    joined,
+    number_kinds,
+    resolve,
+)
+from meantime.trace import Counters, LaneDeclaration, Samples, StateChanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,13 +53,27 @@ _MOST_ROWS = 2**31 - 1
 _NO_TEXT = "(none)"
 _ALL = "all"
 _ACTIVE = "active"
+_ASSUMED = ", since nothing says their unit"
+# Kinds of entities that do one thing at a time.
+_SEQUENTIAL = re.compile(r"thread|tid|worker|lane|executor|slot|cpu|core")
 _Item = TypeVar("_Item", bound=np.generic)
 
 
 def batches_of(
-    parts: Iterable[Part], mapping: ColumnMapping, trace: Trace, options: ReadOptions
+    parts: Iterable[Part],
+    mapping: ColumnMapping,
+    counters: Sequence[str],
+    trace: Trace,
+    options: ReadOptions,
 ) -> Iterator[Batch]:
-    """Yield the rows of a table as a single batch.
+    """Yield the rows of a table as a single batch, and one of each counter of events.
+
+    Args:
+        parts: The rows.
+        mapping: Which column is what.
+        counters: The columns of numbers that are counters.
+        trace: What the rows are read into.
+        options: How they are read.
 
     Raises:
         InputError: If a row has no time or ends before it starts, unless `lenient`.
@@ -59,7 +86,7 @@ def batches_of(
     elif "state" in mapping.columns:
         yield table.changes()
     else:
-        yield table.samples()
+        yield from table.events(counters)
 
 
 class _Texts:
@@ -95,6 +122,7 @@ class _Table:
 
     def __init__(self, mapping: ColumnMapping, trace: Trace, options: ReadOptions) -> None:
         self._mapping = mapping
+        self._named = mapping.units
         self._trace = trace
         self._lenient = options.lenient
         self._until_ns = _LIMIT if options.until_ns is None else options.until_ns
@@ -115,8 +143,8 @@ class _Table:
                 rows = len(column.codes)
         self._trace.records += rows
 
-    def samples(self) -> Samples:
-        """Return events: each is a sample without a stack."""
+    def events(self, counters: Sequence[str]) -> Iterator[Batch]:
+        """Yield events, each a sample without a stack, and their numbers as counters."""
         [times] = self._resolved("time")
         if "weight" in self._mapping.columns:
             [weights] = self._resolved("weight", is_duration=True)
@@ -142,7 +170,7 @@ class _Table:
         if len(rows):
             kept = time_ns[rows]
             self._trace.bounds = (int(kept.min()), int(kept.max()) + 1)
-        return Samples(
+        yield Samples(
             time_ns=time_ns[rows],
             thread=thread,
             stack=np.full(len(rows), -1, np.int32),
@@ -150,6 +178,40 @@ class _Table:
             event=np.full(len(rows), self._values.code("event"), np.int32),
             name=name,
         )
+        if counters and len(rows):
+            lane = LaneDeclaration(COUNTER_PATTERN, kind="counter", label="Counters")
+            self._trace.lanes.append(lane)
+            rows = rows[np.argsort(time_ns[rows], kind="stable")]
+            for column in counters:
+                yield from self._counter(column, rows, time_ns, names)
+
+    def _counter(
+        self, column: str, rows: Int64s, time_ns: Int64s, names: Coded
+    ) -> Iterator[Counters]:
+        """Yield the values of a column of numbers, each a counter of its event.
+
+        Args:
+            column: The column.
+            rows: The rows of events, in order of time.
+            time_ns: The times of all rows.
+            names: The names of all rows.
+        """
+        found = self._column(column)
+        values, kinds = found.values[rows], found.kinds[rows]
+        number = np.full(len(rows), np.nan)
+        for kind, digits in number_kinds().items():
+            number[kinds == kind] = values[kinds == kind] / 10.0**digits
+        known = ~np.isnan(number)
+        self._trace.anomalies.add("bad_counter", int((~known & (kinds != MISSING)).sum()))
+        is_whole = bool((kinds[known] == TimeKind.INTEGER).all())
+        if known.any():
+            used, _, which = _appearing(names.codes[rows][known], names.names)
+            paths = [counter_path(0, names.names[code], column) for code in used]
+            yield Counters(
+                time_ns=time_ns[rows][known],
+                entity=self._paths.codes(paths).take(which),
+                value=values[known] if is_whole else number[known],
+            )
 
     def changes(self) -> StateChanges:
         """Return the changes of entities that stay in a state until their next row."""
@@ -172,8 +234,8 @@ class _Table:
 
     def intervals(self) -> StateChanges:
         """Return the changes of intervals, in order of time."""
-        starts, ends, rows = self._ranges()
         entity = self._entities()
+        starts, ends, rows = self._ranges(entity.codes)
         # a history cannot contain intervals of length 0
         some = _taken(starts, rows) != _taken(ends, rows)
         self._trace.anomalies.add("zero_length_state", len(rows) - int(np.count_nonzero(some)))
@@ -193,14 +255,18 @@ class _Table:
         self._trace.lanes.append(LaneDeclaration("**", entity_kind=self._mapping.column("entity")))
         return batch
 
-    def _ranges(self) -> tuple[Int64s, Int64s, Int64s]:
-        """Return when each interval starts and ends, and the rows that are good."""
+    def _ranges(self, entity: Int32s) -> tuple[Int64s, Int64s, Int64s]:
+        """Return when each interval starts and ends, and the rows that are good.
+
+        Args:
+            entity: The entity of each row.
+        """
         columns = self._mapping.columns
         roles = [role for role in ("start", "end") if role in columns]
         found = dict(zip(roles, self._resolved(*roles), strict=True))
         lasted = None
         if "duration" in columns:
-            [lasted] = self._resolved("duration", is_duration=True)
+            lasted = self._durations(found, entity)
         if "start" in found and "end" in found:
             start, end = found["start"], found["end"]
         elif lasted is not None:
@@ -216,10 +282,13 @@ class _Table:
         else:
             raise InputError(self._trace.source, "intervals need start and end, or a duration")
         bad_start, bad_end = start.bad | _outside(start), end.bad | _outside(end)
-        if self._is_own("start"):
-            bad_start |= start.missing
-        if self._is_own("end"):
-            bad_end |= end.missing
+        # what was read comes before what was computed from it
+        faults = []
+        for role, wrong in (("start", bad_start), ("end", bad_end)):
+            if role in found:
+                if self._is_own(role):
+                    np.logical_or(wrong, found[role].missing, out=wrong)
+                faults.append((wrong, self._not_a_time(role)))
         self._trace.anomalies.add("interval_without_start", int((start.missing & ~bad_start).sum()))
         ends = end.time_ns
         is_open = end.missing & ~start.missing & ~bad_start & ~bad_end
@@ -231,11 +300,80 @@ class _Table:
             ends = np.where(is_open, last_ns, ends)
         order = (ends < start.time_ns) & ~start.missing & ~end.missing
         rows = self._good(
-            (bad_start, self._not_a_time("start")),
-            (bad_end, self._not_a_time("end" if "end" in columns else "duration")),
+            *faults,
+            (bad_start | bad_end, self._not_a_time("duration" if lasted is not None else "start")),
             (order, self._wrong_order()),
         )
         return start.time_ns, ends, _where(rows, ~_taken(start.missing, rows))
+
+    def _durations(self, found: Mapping[str, Resolved], entity: Int32s) -> Resolved:
+        """Return the lengths of intervals, in a unit that something decides.
+
+        Args:
+            found: The starts, or the ends.
+            entity: The entity of each row.
+
+        Raises:
+            InputError: If nothing decides the unit.
+        """
+        columns, units = self._mapping.columns, self._mapping.units
+        [(role, known), *others] = found.items()
+        durations = self._column(columns["duration"][0])
+        if others or "duration" in units or not has_numbers(durations):
+            [lasted] = self._resolved("duration", is_duration=True)
+            return lasted
+        if role in self._named:
+            decided = DurationUnit(self._named[role], f"as {columns[role][0]}")
+        elif self._is_perfetto():
+            decided = DurationUnit("ns", "as in Perfetto's ts and dur")
+        else:
+            decided = duration_unit(
+                durations,
+                known,
+                entity,
+                known.number_unit or None,
+                is_end=role == "end",
+                is_sequential=self._is_sequential(),
+            )
+        if decided.unit is None:
+            import shlex  # noqa: PLC0415 - only for this message
+
+            copied = replace(self._mapping, units={**units, "duration": "ms"}).text
+            raise InputError(
+                self._trace.source,
+                f"the unit of {columns['duration'][0]} is not known ({decided.reason}): choose s,"
+                f" ms, us or ns, as in --columns {shlex.quote(copied)}",
+            )
+        self._decide({"duration": decided.unit})
+        [lasted] = self._resolved("duration", is_duration=True)
+        self._trace.facts["durations"] = f"{lasted.unit} ({decided.reason})"
+        return lasted
+
+    def _is_sequential(self) -> bool:
+        """Whether an entity is of a kind that does one thing at a time."""
+        return any(
+            _SEQUENTIAL.search(name.lower()) for name in self._mapping.columns.get("entity", ())
+        )
+
+    def _is_perfetto(self) -> bool:
+        """Whether times and durations are Perfetto's, by their names, and whole numbers."""
+        mapping = self._mapping
+        return (
+            [mapping.column("start"), mapping.column("duration")] == ["ts", "dur"]
+            and mapping.units.get("start", "ns") == "ns"
+            and all(
+                bool(np.isin(self._column(name).kinds, (TimeKind.INTEGER, MISSING)).all())
+                for name in ("ts", "dur")
+            )
+        )
+
+    def _column(self, name: str) -> TimeColumn:
+        """Return a column of times."""
+        parts = self._times.get(name)
+        column = joined(parts or [TimeColumn(np.empty(0, np.int64), np.empty(0, np.uint8))])
+        # a column may have two roles
+        self._times[name] = [column]
+        return column
 
     def _wrong_order(self) -> str:
         columns = self._mapping.columns
@@ -256,15 +394,10 @@ class _Table:
 
     def _resolved(self, *roles: str, is_duration: bool = False) -> list[Resolved]:
         mapping = self._mapping
-        columns = []
-        for role in roles:
-            name = mapping.columns[role][0]
-            parts = self._times.get(name)
-            column = joined(parts or [TimeColumn(np.empty(0, np.int64), np.empty(0, np.uint8))])
-            # a column may have two roles
-            self._times[name] = [column]
-            columns.append(column)
+        columns = [self._column(mapping.columns[role][0]) for role in roles]
         units = [mapping.units.get(role) for role in roles]
+        if roles == ("start",) and units == [None] and self._is_perfetto():
+            units = ["ns"]
         if roles == ("weight",):
             units = ["ns!"]
         found = resolve(columns, units, mapping.zone, is_duration=is_duration)
@@ -275,10 +408,23 @@ class _Table:
         if is_date:
             self._trace.clock = Clock("realtime", utc_at_origin_ns=0)
         if not is_duration and not self._is_own(roles[0]):
+            is_assumed = None in units and not is_epoch(found)
             self._trace.facts["times"] = "; ".join(
-                dict.fromkeys(each.unit for each in found if each.unit)
+                dict.fromkeys(
+                    each.unit + (_ASSUMED if is_assumed and each.number_unit else "")
+                    for each in found
+                    if each.unit
+                )
             )
+            self._decide({role: each.number_unit for role, each in zip(roles, found, strict=True)})
         return found
+
+    def _decide(self, units: Mapping[str, str]) -> None:
+        """Set the units of roles that have none yet."""
+        decided = {role: unit for role, unit in units.items() if unit} | dict(self._mapping.units)
+        self._mapping = replace(self._mapping, units=decided)
+        if self._mapping.is_guess:
+            self._trace.facts[GUESSED] = self._mapping.text
 
     def _text(self, role: str) -> Coded:
         name = self._mapping.column(role)

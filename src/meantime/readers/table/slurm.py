@@ -41,7 +41,10 @@ def part_of(data: memoryview, trace: Trace, chooser: Chooser) -> Part:
     """Return the jobs of a text, a row for each of their nodes."""
     mapping = ColumnMapping()
 
-    def choose(names: Sequence[str]) -> dict[str, bool]:
+    def choose(
+        names: Sequence[str], instants: Sequence[str], numbers: Sequence[str]
+    ) -> dict[str, bool]:
+        del instants, numbers
         nonlocal mapping
         by_name = {name.lower(): name for name in reversed(names)}
         columns = {"start": (by_name["start"],), "end": (by_name["end"],)}

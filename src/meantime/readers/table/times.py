@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -24,12 +25,15 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int64s
+    from meantime.zones import Zone
 
 __all__ = [
     "MISSING",
     "Resolved",
     "TimeColumn",
+    "is_epoch",
     "joined",
+    "number_kinds",
     "parse",
     "put_values",
     "resolve",
@@ -52,6 +56,7 @@ _SCALES = {
 }
 _LONGEST = 64
 _DATES = "dates"
+_FROM_1990_NS = 631_152_000 * 10**9
 _ZONE = re.compile(r"(?:Z|UTC|[+-]\d\d:?(?:\d\d)?)$", re.IGNORECASE)
 _CLOCK = re.compile(
     r"(?:(\d{1,6})(?:-| days?,? ))?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,2})(?:[.,](\d{1,18}))?"
@@ -59,7 +64,6 @@ _CLOCK = re.compile(
 _PARTS = re.compile(r"(\d+(?:\.\d+)?) ?(ns|us|µs|ms|s|min|m|h|d)(?![a-z])")
 _PART_NS = UNITS_NS | {"µs": 10**3, "m": 60 * 10**9, "min": 60 * 10**9}
 _PART_NS |= {"h": 3600 * 10**9, "d": 86400 * 10**9}
-_HOUR_NS = 3600 * 10**9
 
 
 class TimeColumn(NamedTuple):
@@ -82,12 +86,14 @@ class Resolved(NamedTuple):
         missing: Which rows have none.
         bad: Which rows have something else, or a time that does not fit into 64 bits.
         unit: What they were read as, for a message.
+        number_unit: The unit of its numbers; empty if it has none.
     """
 
     time_ns: Int64s
     missing: npt.NDArray[np.bool_]
     bad: npt.NDArray[np.bool_]
     unit: str
+    number_unit: str = ""
 
 
 def parse(text: str) -> tuple[int, int]:
@@ -178,6 +184,16 @@ def put_values(column: TimeColumn, values: Iterable[tuple[int, Any]]) -> None:
             numbers[row], kinds[row] = _of_decimal(Decimal(repr(value)))
 
 
+def number_kinds() -> dict[TimeKind, int]:
+    """Return the kinds that are numbers, and the decimal digits of each."""
+    return _SCALES
+
+
+def is_epoch(columns: Sequence[Resolved]) -> bool:
+    """Return whether the latest of these times is from 1990 or later, if it counts from 1970."""
+    return any(len(each.time_ns) and int(each.time_ns.max()) > _FROM_1990_NS for each in columns)
+
+
 def joined(parts: Sequence[TimeColumn]) -> TimeColumn:
     """Return one column of several parts."""
     if len(parts) == 1:
@@ -237,7 +253,7 @@ def _resolved(column: TimeColumn, unit: str, zone: str, *, is_duration: bool) ->
     values, kinds = column
     if unit == "ns!":
         bad = kinds != TimeKind.INTEGER
-        return Resolved(np.where(bad, 0, values), np.zeros(len(values), np.bool_), bad, "ns")
+        return Resolved(np.where(bad, 0, values), np.zeros(len(values), np.bool_), bad, "ns", "ns")
     if (found := _of_one_kind(column, unit, zone, is_duration=is_duration)) is not None:
         return found
     missing = kinds == MISSING
@@ -247,7 +263,7 @@ def _resolved(column: TimeColumn, unit: str, zone: str, *, is_duration: bool) ->
     time_ns = np.where(dated | lasting, values, 0)
     naive = kinds == TimeKind.NAIVE
     if zone and naive.any():
-        time_ns[naive] -= _offsets(time_ns[naive], zone)
+        time_ns[naive] = _zone(zone).to_utc(time_ns[naive])
     unit_ns = UNITS_NS[unit]
     numeric = False
     for kind, scale in _SCALES.items():
@@ -268,7 +284,7 @@ def _resolved(column: TimeColumn, unit: str, zone: str, *, is_duration: bool) ->
         what.append(_DATES)
     if naive.any():
         what.append(_naive_dates(zone))
-    return Resolved(time_ns, missing, bad, " and ".join(what))
+    return Resolved(time_ns, missing, bad, " and ".join(what), unit if numeric else "")
 
 
 def _only_kind(kinds: npt.NDArray[np.uint8]) -> int | None:
@@ -294,24 +310,15 @@ def _of_one_kind(column: TimeColumn, unit: str, zone: str, *, is_duration: bool)
     most = _LIMIT // unit_ns
     if int(values.min()) < -most or int(values.max()) > most:
         return None
-    return Resolved(values * unit_ns, none, none, f"numbers of {unit}")
+    return Resolved(values * unit_ns, none, none, f"numbers of {unit}", unit)
 
 
 def _naive_dates(zone: str) -> str:
     return f"dates without a zone, read as {zone or 'UTC'}"
 
 
-def _offsets(local_ns: Int64s, zone: str) -> Int64s:
-    """Return how far a zone is ahead of UTC at local times."""
-    from datetime import datetime, timedelta  # noqa: PLC0415 - few tables name a zone
-    from zoneinfo import ZoneInfo  # noqa: PLC0415 - as above
+@lru_cache
+def _zone(name: str) -> Zone:
+    from meantime.zones import Zone  # noqa: PLC0415 - few tables name a zone
 
-    known = ZoneInfo(zone)
-    # no zone changes its offset within an hour of local time, except at its beginning
-    hours, of_row = np.unique(local_ns // _HOUR_NS, return_inverse=True)
-    offsets = []
-    for hour in hours.tolist():
-        local = datetime(1970, 1, 1) + timedelta(hours=hour)  # noqa: DTZ001 - it is local time
-        offset = local.replace(tzinfo=known).utcoffset() or timedelta()
-        offsets.append((offset.days * 86400 + offset.seconds) * 10**9)
-    return np.array(offsets, np.int64)[of_row]
+    return Zone(name)
