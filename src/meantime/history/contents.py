@@ -177,13 +177,23 @@ class Contents:
         Unless they are known, the bounds begin at the first change, or where the user chose.
         """
         if metadata.bounds is None and self.events.range_ns is not None:
-            metadata = replace(metadata, bounds=self.events.range_ns)
+            metadata = replace(metadata, bounds=self._covered(self.events.range_ns))
         if metadata.bounds is None and not self.catalogue.begins_at_start:
             first_ns = self.store.start_ns(segments.end_ns)
             if first_ns < segments.end_ns:
                 metadata = replace(metadata, bounds=(first_ns, segments.end_ns))
         first_ns = segments.start_ns if metadata.bounds is None else metadata.bounds[0]
         return replace(metadata, clock=with_utc(metadata.clock, first_ns))
+
+    def _covered(self, range_ns: tuple[int, int], end_ns: int | None = None) -> tuple[int, int]:
+        """Return the range of events and of changes together, up to where the history ends."""
+        first_ns, last_ns = range_ns
+        if self.store.latest_ns > last_ns:
+            # where the last change is where events end, states end there, too
+            last_ns = self.store.latest_ns + 1
+        if end_ns is not None:
+            last_ns = max(last_ns, end_ns)
+        return self.store.start_ns(first_ns), last_ns
 
     def snapshot_of(self, segments: SegmentSource, tables: Tables, *, built: bool) -> Snapshot:
         """Return a snapshot of these intervals and event tables."""
@@ -222,7 +232,7 @@ class Contents:
         catalogue.found["overlapping_span"] = overlapping
         bounds, start_ns = catalogue.metadata.bounds, catalogue.start_ns
         if bounds is None:
-            bounds = range_ns
+            bounds = None if range_ns is None else self._covered(range_ns, end_ns)
             catalogue.metadata = replace(catalogue.metadata, bounds=bounds)
         if bounds is not None:
             start_ns = min(start_ns, bounds[0])

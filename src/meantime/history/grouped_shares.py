@@ -76,11 +76,16 @@ class GroupedShares(Tabular):
         return len(self.ns)
 
     def cell(self, group: str, part: int) -> dict[Value, int]:
-        """Return the time per value of one group in one bin; the longest first."""
+        """Return the time per value of one group in one bin; the longest first.
+
+        Numbers that are equal are one value, such as 1 and 1.0.
+        """
         rows = np.flatnonzero((self.group == self.groups.index(group)) & (self.bin == part))
-        rows = rows[np.argsort(-self.ns[rows], kind="stable")]
         value = self.value
-        return {value[row]: int(self.ns[row]) for row in rows.tolist()}
+        times: dict[Value, int] = {}
+        for row in rows.tolist():
+            times[value[row]] = times.get(value[row], 0) + int(self.ns[row])
+        return dict(sorted(times.items(), key=lambda item: -item[1]))
 
     def __add__(self, other: GroupedShares) -> GroupedShares:
         """Return the sum of both: see `added_shares`."""

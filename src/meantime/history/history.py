@@ -368,8 +368,10 @@ class History:
         start_ns: int | None = None,
         end_ns: int | None = None,
         resolution_ns: int | None = None,
+        *,
+        clip: bool = False,
     ) -> Intervals:
-        """Return the intervals that overlap [start_ns, end_ns), each in full, not clipped.
+        """Return the intervals that overlap [start_ns, end_ns), each in full unless it is clipped.
 
         Quark by quark in the given order, in order of time; those without state are included,
         their value is None. With a resolution, only those that contain start_ns,
@@ -381,6 +383,11 @@ class History:
           0: [0, 2) 'a'
           0: [2, 3) 'b'
 
+        With `clip` they begin and end within the range, so their lengths add up to it:
+
+        >>> history_from_picture("disk0  aab.").intervals([0], 1, 3, clip=True).start_ns.tolist()
+        [1, 2]
+
         Raises:
             QuarkError: If the attribute does not exist.
             TimeRangeError: If the range is empty or starts outside the history; one that ends
@@ -389,7 +396,8 @@ class History:
         now = self._asked()
         attributes = now.attributes
         asked = now.query(many(attributes, quarks), start_ns, end_ns)
-        return _with_paths(now.gather(*asked, resolution_ns=resolution_ns), attributes)
+        found = _with_paths(now.gather(*asked, resolution_ns=resolution_ns), attributes)
+        return found.clipped() if clip else found
 
     def interval_batches(
         self,
@@ -399,6 +407,7 @@ class History:
         resolution_ns: int | None = None,
         *,
         rows: int = _BATCH_ROWS,
+        clip: bool = False,
     ) -> IntervalBatches:
         """Return what `intervals` does, lazily, in parts of about `rows` rows.
 
@@ -420,7 +429,7 @@ class History:
                 part = now.gather(
                     asked[first:last], range_ns, resolution_ns=resolution_ns, counts=counts
                 )
-                yield _with_paths(part, attributes)
+                yield _with_paths(part.clipped() if clip else part, attributes)
 
         # np.unique would import masked arrays: see `columns.distinct`
         kinds = np.flatnonzero(np.bincount(now.kinds[asked])).tolist()
@@ -433,7 +442,7 @@ class History:
         end_ns: int | None = None,
         bins: int = 1,
     ) -> Shares:
-        """Return how long each value lasted in each of `bins` parts of a range.
+        """Return how long each value lasted in each of `bins` parts of a range, or of `bounds`.
 
         Part i is [start + ceil(i * length / bins), start + ceil((i + 1) * length / bins)), so the
         parts tile the range; no state counts as None, so each part's times sum to its width. Only
@@ -453,7 +462,12 @@ class History:
         from meantime.history.shares import shares  # noqa: PLC0415 - for few questions
 
         now = self._asked()
-        asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
+        begin_ns, finish_ns = now.window_ns()
+        asked, range_ns = now.query(
+            many(now.attributes, quarks),
+            begin_ns if start_ns is None else start_ns,
+            finish_ns if end_ns is None else end_ns,
+        )
         return shares(now, asked, range_ns, bins, longest=False)
 
     def grouped_shares(
@@ -508,7 +522,12 @@ class History:
         from meantime.history.shares import shares  # noqa: PLC0415 - for few questions
 
         now = self._asked()
-        asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
+        begin_ns, finish_ns = now.window_ns()
+        asked, range_ns = now.query(
+            many(now.attributes, quarks),
+            begin_ns if start_ns is None else start_ns,
+            finish_ns if end_ns is None else end_ns,
+        )
         return shares(now, asked, range_ns, bins, longest=True)
 
     def state_tile(self, quarks: Many, start_ns: int, bin_ns: int, bins: int) -> StateTile:

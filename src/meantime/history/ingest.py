@@ -72,7 +72,12 @@ def ingest(
     elif builder.position is None:
         builder.position = _BEGINNING
     tables = _Tables(builder, trace, runner)
+    is_resumed = builder.position is not None and provider is not None
     tables.put_all()
+    if not is_resumed and (missing := getattr(provider, "events_not_found", str)()):
+        # a declared provider knows which events it is about
+        trace.anomalies.add("no_such_event")
+        trace.facts["events not found"] = missing
     builder.end_states(
         [(int(tables.quark_of[entity]), time_ns) for entity, time_ns in trace.ends.items()]
     )

@@ -1,4 +1,4 @@
-"""Several histories as one: the attributes of each stand under `Hosts/<name>`, nothing is copied.
+"""Several histories as one: the attributes of each stand under `Hosts/<name>`, without copies.
 
 A snapshot of the whole consists of snapshots of the parts. Quarks, strings and tags of the whole
 are numbered once and keep their numbers while parts grow; times are moved by an offset per part.
@@ -29,11 +29,11 @@ from meantime.metadata import TraceMetadata
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from meantime.clocks import Clock
+    from meantime.clocks import Clock, ClockShift
     from meantime.columns import Int32s, Int64s
     from meantime.metadata import LaneDeclaration
 
-__all__ = ["JoinedPart", "join_parts"]
+__all__ = ["JoinedPart", "join_parts", "joined_part"]
 
 # The parent of an attribute as `Attributes.columns` has it: the one before it, the root, a quark.
 _BEFORE, _ROOT, _QUARK = 0, 1, 2
@@ -54,6 +54,28 @@ class JoinedPart(NamedTuple):
     history: History
     offset_ns: int
     aligned: bool
+
+
+def joined_part(
+    name: str, history: History, shift: ClockShift, *, clock: Clock, aligned: bool
+) -> JoinedPart:
+    """Return a part whose times are converted.
+
+    Args:
+        name: As in `JoinedPart`.
+        history: The history.
+        shift: How its times become those of the whole.
+        clock: Which clock these count.
+        aligned: As in `JoinedPart`.
+    """
+    if not shift.drift_ppt:
+        return JoinedPart(name, history, shift.offset_ns, aligned)
+    # it needs what builds a history, which others do without
+    from meantime.history.retimed import RetimedHistory  # noqa: PLC0415
+
+    own = history.clock
+    clock = replace(clock, host=own.host, boot_id=own.boot_id, anchors=())
+    return JoinedPart(name, RetimedHistory(history, shift, clock), 0, aligned)
 
 
 class _JoinedHistory(History):
@@ -237,6 +259,7 @@ class _Joined:
             sort_keys=_by_quark(parts, [each.sort_keys for each in known]),
             facts=own.facts | _facts(parts, known),
             sample_units=units,
+            samples_first=any(each.samples_first for each in known),
             lost=sorted(
                 (from_ns + part.offset_ns, to_ns + part.offset_ns)
                 for (part, _, _), each in zip(parts, known, strict=True)

@@ -90,6 +90,15 @@ class Intervals(Tabular):
         ongoing: npt.NDArray[np.bool_] = self.end_ns == self.ongoing_end_ns
         return ongoing
 
+    def clipped(self) -> Intervals:
+        """Return the same intervals from where the range begins to where it ends at most."""
+        start_ns, end_ns = self.range_ns
+        return replace(
+            self,
+            start_ns=np.maximum(self.start_ns, start_ns),
+            end_ns=np.minimum(self.end_ns, end_ns),
+        )
+
     def columns(self) -> dict[str, Column]:
         """Return quark, start_ns, end_ns, value and tag; no tag is null."""
         return {

@@ -234,6 +234,16 @@ class Snapshot(Present):
         np.multiply(cells, self.kinds[asked][:, None], out=cells)
         return Sample(asked, times, Mixed(null, word, self.strings))
 
+    def window_ns(self) -> tuple[int, int]:
+        """Return the range of sums by default: what the trace covers, or all if that is unknown.
+
+        Attributes have no state before it, which may be since 1970, or since a machine was booted.
+        """
+        whole_ns = self.segments.start_ns, self.segments.end_ns
+        start_ns, end_ns = self.metadata.bounds or whole_ns
+        start_ns, end_ns = max(start_ns, whole_ns[0]), min(end_ns, whole_ns[1])
+        return (start_ns, end_ns) if start_ns < end_ns else whole_ns
+
     def query(
         self, quarks: Sequence[int] | Int32s, start_ns: int | None, end_ns: int | None
     ) -> tuple[Int32s, tuple[int, int]]:

@@ -59,7 +59,7 @@ def stack_depth(builder: Building, quark: int) -> int:
         StateTypeError: If the attribute's value is not a depth.
     """
     depth = builder.ongoing(quark)
-    if depth is not None and not isinstance(depth, int):
+    if depth is not None and (not isinstance(depth, int) or depth < 0):
         name = builder.attributes.text(quark)
         raise StateTypeError(f"{name} is {depth!r}: the attribute of a stack is its depth, an int")
     return depth or 0
@@ -87,14 +87,25 @@ def push(builder: Building, time_ns: int, quark: int, value: Value) -> None:
 
 
 def pop(builder: Building, time_ns: int, quark: int, value: Value = None) -> Value:
-    """Pop the top value off the stack of an attribute and return it; `value` if it is empty."""
+    """Pop the top value off the stack of an attribute and return it; `value` if it is empty.
+
+    Raises:
+        StateTypeError: If the attribute's value is not the depth of its stack.
+    """
     depth = stack_depth(builder, quark)
     if depth <= 0:
         return value
-    top = builder.attributes.quark(str(depth), parent=quark)
+    top = builder.attributes.find(str(depth), parent=quark)
+    if top is None:
+        name = builder.attributes.text(quark)
+        raise StateTypeError(
+            f"{name} is {depth}, but nothing was pushed there: it has no child {depth}"
+        )
     value = builder.ongoing(top)
-    builder.modify(time_ns, quark, depth - 1 or None)
+    # all or nothing, as in all that follows
+    builder.check_change(time_ns, quark, depth - 1 or None)
     remove(builder, time_ns, top)
+    builder.modify(time_ns, quark, depth - 1 or None)
     return value
 
 
@@ -125,10 +136,11 @@ def remove(builder: Building, time_ns: int, quark: int, value: Value = None) -> 
     """Set an attribute and all below it to a value, by default no state; children first."""
     if quark == ROOT:
         raise QuarkError(f"{quark} is not the quark of an attribute: it is the root of all")
-    below = builder.attributes.children(quark, recursive=True)
-    for child in below[::-1].tolist():
-        builder.modify(time_ns, child, value)
-    builder.modify(time_ns, quark, value)
+    below = builder.attributes.children(quark, recursive=True)[::-1].tolist()
+    for each in (*below, quark):
+        builder.check_change(time_ns, each, value)
+    for each in (*below, quark):
+        builder.modify(time_ns, each, value)
 
 
 ACTIONS: dict[str, Callable[[Building, int, int, Value], Value | None]] = {
@@ -190,6 +202,8 @@ class AttributeQueue:
             for index in range(1, len(self) + 1)
         ]
         values = [builder.ongoing(child) for child in children]
+        for each in (self._quark, *children):
+            builder.check_change(time_ns, each, None)
         for child, value in zip(children, values[1:], strict=False):
             builder.modify(time_ns, child, value)
         pop(builder, time_ns, self._quark)
@@ -201,7 +215,7 @@ class AttributePool:
 
     Args:
         builder: Where the attributes are.
-        quark: Their parent.
+        quark: Their parent; -1 is the root.
         lowest_first: Reserve the free child of the lowest quark, not the one free for longest.
 
     Raises:
@@ -209,7 +223,8 @@ class AttributePool:
     """
 
     def __init__(self, builder: Building, quark: int, *, lowest_first: bool = False) -> None:
-        builder.attributes.name(quark)
+        if quark != ROOT:
+            builder.attributes.name(quark)
         self._builder = builder
         self._quark = quark
         self._lowest_first = lowest_first
@@ -252,9 +267,9 @@ class AttributePool:
             raise ValueError(
                 f"the attribute {quark} is not in use: it was not reserved from the pool"
             )
+        remove(self._builder, time_ns, quark)
         self._taken.remove(quark)
         if self._lowest_first:
             heappush(self._lowest, quark)
         else:
             self._free.append(quark)
-        remove(self._builder, time_ns, quark)

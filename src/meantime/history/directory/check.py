@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from meantime.errors import InputError
+from meantime.files import folder_of_mode, mode_of
 from meantime.history.builder import HistoryBuilder
 from meantime.history.changes import Changes, TypedChanges
 from meantime.history.contents import Contents
@@ -69,6 +71,8 @@ def save(path: Path, to: Path) -> list[str]:
     """
     loaded = read_directory(path, salvage=True)
     missing = list(loaded.missing)
+    with suppress(OSError):  # what exists is refused by the builder
+        folder_of_mode(to, mode_of([path]))
     saved = HistoryBuilder(to)
     contents = saved.contents
     contents.catalogue = loaded.catalogue

@@ -12,6 +12,7 @@ import numpy as np
 
 from meantime.errors import InputError
 from meantime.kernels.memory import Mapping
+from meantime.system_calls import read_into_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -156,8 +157,10 @@ class ContainerFile:
         """Return the descriptor; the file is opened if it is not."""
         if self._descriptor is None:
             _close_oldest()
+            from meantime.files import regular_descriptor  # noqa: PLC0415 - only for what is stored
+
             try:
-                self._descriptor = os.open(self._absolute, os.O_RDONLY | os.O_CLOEXEC)
+                self._descriptor = regular_descriptor(self._absolute)
             except OSError as error:
                 raise self.error(f"cannot be read: {error.strerror or error}") from None
             _OPEN[id(self)] = ref(self)
@@ -237,7 +240,7 @@ class ContainerFile:
             done = 0
             while done < len(buffer):
                 try:
-                    count = os.preadv(descriptor, [buffer[done:].data], offset + done)
+                    count = read_into_at(descriptor, buffer[done:].data, offset + done)
                 except OSError as error:
                     raise self.error(f"cannot be read: {error.strerror or error}") from None
                 if not count:
@@ -257,11 +260,11 @@ class ContainerFile:
                 raise self.error(f"cannot be mapped: {error.strerror or error}") from None
         return np.frombuffer(memoryview(mapping), np.uint8)
 
-    def check_length(self) -> None:
-        """Check that the file was not cut; one that was removed or replaced was not.
+    def check_unchanged(self) -> None:
+        """Check that the file was not cut or changed; one that was removed or replaced was not.
 
         Raises:
-            InputError: If it was cut, or cannot be checked.
+            InputError: If it was, or cannot be checked.
         """
         try:
             now = os.stat(self._absolute)  # noqa: PTH116 - it is a text
@@ -273,6 +276,9 @@ class ContainerFile:
         same = (now.st_dev, now.st_ino) == (then.st_dev, then.st_ino)
         if same and now.st_size < self.size_bytes:
             raise self.error("was cut", now.st_size)
+        if same and identity_of(now) != self.identity:
+            # its checksum was right when it was opened
+            raise self.error("was changed while it was open: open the history again")
 
 
 # The files that are open, the longest first, and how many may be: hosts that are joined, or

@@ -184,6 +184,10 @@ def _columns(columns: Any, name: str) -> dict[str, Any]:
     return columns
 
 
+# Facts that came later than the others.
+_LATER = {"found", "provenance", "sample_units", "samples_first"}
+
+
 def _facts(catalogue: Catalogue) -> dict[str, Any]:
     return {name: fact.to_json(catalogue) for name, fact in _FACTS.items()}
 
@@ -193,8 +197,7 @@ def _recall_facts(catalogue: Catalogue, facts: Any) -> None:
     unreadable = []
     for name, fact in _FACTS.items():
         try:
-            # these came later than the others
-            if name in facts or name not in {"found", "provenance", "sample_units"}:
+            if name in facts or name not in _LATER:
                 fact.recall(catalogue, facts[name])
         except (AttributeError, IndexError, KeyError, TypeError, ValueError, UsageError):
             unreadable.append(name)
@@ -323,6 +326,7 @@ _FACTS: dict[str, _Fact] = {
     **_field_by_quark("sort_keys", _number),
     **_field("facts", _texts),
     **_field("sample_units", _texts),
+    **_field("samples_first", lambda fact: fact is True),
     **_field("lost", lambda ranges: [_range(pair) for pair in ranges]),
     "anomalies": _Fact(lambda catalogue: dict(catalogue.metadata.anomalies), _recall_anomalies),
     "found": _Fact(lambda catalogue: catalogue.found, _recall_found),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import gc
 import os
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from meantime.errors import OutputError
+from meantime.system_calls import PRIVATE, lock_file, read_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,7 @@ class DirectoryLock:
 
     def _taken(self, path: Path) -> int:
         """Return the locked file; -1 if it was removed meanwhile."""
-        handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        handle = os.open(self._file, os.O_RDWR | os.O_CREAT | PRIVATE, 0o666)
         try:
             self._lock(handle, path)
             # Between opening and locking, its owner may have removed the file: a lock on a file
@@ -53,8 +54,8 @@ class DirectoryLock:
             there = self._file.stat()
             mine = os.fstat(handle)
             if (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino):
-                os.truncate(handle, 0)
-                os.pwrite(handle, b"%d\n" % os.getpid(), 0)
+                os.ftruncate(handle, 0)
+                os.write(handle, b"%d\n" % os.getpid())
                 return handle
         except FileNotFoundError:
             pass
@@ -68,9 +69,9 @@ class DirectoryLock:
     def _lock(handle: int, path: Path) -> None:
         for last in (False, True):
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock_file(handle)
             except BlockingIOError:
-                holder = os.pread(handle, 20, 0).strip()
+                holder = read_at(handle, 20, 0).strip()
                 if not last and holder == b"%d" % os.getpid():
                     # an unreferenced builder keeps its lock until it is collected
                     gc.collect()
@@ -84,6 +85,12 @@ class DirectoryLock:
     def release(self) -> None:
         """Unlock the directory, and remove the file."""
         if self._handle >= 0:
+            if os.name == "nt":
+                # It cannot be removed while it is open, nor once someone else has opened it.
+                self.close()
+                with suppress(OSError):
+                    self._file.unlink()
+                return
             # Removed while it is locked, so that nobody else's file is.
             self._file.unlink(missing_ok=True)
             self.close()
@@ -110,4 +117,5 @@ def _leave_in_child() -> None:
         lock.forked()
 
 
-os.register_at_fork(after_in_child=_leave_in_child)
+if hasattr(os, "register_at_fork"):  # where processes can be forked
+    os.register_at_fork(after_in_child=_leave_in_child)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.files import open_regular
 from meantime.history.directory.container import (
     HEADER_BYTES,
     ContainerFile,
@@ -59,7 +60,7 @@ def pyramid_path(segment_path: Path) -> Path:
 def has_pyramid(path: Path) -> bool:
     """Return whether there is a file of a pyramid that is not of an older version."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(len(_MAGIC)) not in _OLDER
     except FileNotFoundError:
         return False

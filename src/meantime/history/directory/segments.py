@@ -4,7 +4,7 @@ The header is read when a history is opened, the index when it is first queried,
 answer first depends on them. They are read and not
 mapped: mapped pages vanish when another process cuts the file, which ends this one, and they may
 change after they were checked, on which compiled code relies. Only histories that are too large to
-be kept in memory are mapped, and the length of their files is checked before each use.
+be kept in memory are mapped, and that their files are unchanged is checked before each use.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class StoredSegment(Segment):
         if self._mapped is None:
             data = file.read(HEADER_BYTES, size_bytes)
         else:
-            self._check_length()
+            self._check_unchanged()
             data = self._mapped[HEADER_BYTES : HEADER_BYTES + size_bytes].copy()
         # First the checksum, then the content: a matching checksum does not make numbers valid,
         # and kernels do not check them again.
@@ -217,10 +217,10 @@ class StoredSegment(Segment):
             raise file.error("has attributes that are not there")
         return index
 
-    def _check_length(self) -> None:
-        """Raise `InputError` if the file is mapped and was cut."""
+    def _check_unchanged(self) -> None:
+        """Raise `InputError` if the file is mapped and was cut or changed."""
         if self._mapped is not None:
-            self._file.check_length()
+            self._file.check_unchanged()
 
     @property
     def loaded(self) -> bool:
@@ -235,7 +235,7 @@ class StoredSegment(Segment):
         """
         with self._lock:
             offset = self._rows_offset
-            self._check_length()
+            self._check_unchanged()
             if self._checked:
                 return
             self.check_index()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from meantime.errors import InputError
+from meantime.files import open_regular
 from meantime.history.changes import Changes
 from meantime.history.directory.manifest import parsed, to_json
 from meantime.kernels.checksum import crc32
@@ -61,7 +62,7 @@ def read_blocks(path: Path, size_bytes: int | None = None) -> Iterator[Entry]:
     if not path.exists():
         return
     waiting: list[Changes] = []
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         there = path.stat().st_size
         while size_bytes is None or file.tell() < size_bytes:
             header = file.read(_HEADER.size)
@@ -92,7 +93,7 @@ def damage_in(path: Path, position: int) -> int | None:
     """
     if not path.exists():
         return None
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         file.seek(position)
         data = file.read()
     # A block that is cut at the end of the file was being written. It is damage if an intact block

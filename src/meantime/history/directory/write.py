@@ -37,6 +37,7 @@ from meantime.history.directory.tables import merge_tables, write_tables
 from meantime.history.directory.tail_log import blocks
 from meantime.history.pyramid import PYRAMID_ROWS, build_pyramid
 from meantime.history.sealed import SealedSegments
+from meantime.system_calls import sync
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -329,8 +330,8 @@ class DirectoryWriter:
             logs = [self._log_path(len(self.segments)), self.path / "late.log"]
             for path in [*(self._events.logs() if self._events else ()), *logs]:
                 if path.exists():
-                    _sync(path)
-            _sync(self.path)
+                    sync(path)
+            sync(self.path)
 
     def rewind(self, segments: int) -> None:
         """Start a new manifest that has only the first segments; see `Sink`."""
@@ -392,7 +393,7 @@ class DirectoryWriter:
             self._append({"closed": record, **new})
             if self._rewritten:
                 (self.path / "manifest.new").replace(self.path / "manifest")
-                _sync(self.path)
+                sync(self.path)
             for path in self._rewritten:
                 path.unlink(missing_ok=True)
                 pyramid_path(path).unlink(missing_ok=True)
@@ -402,7 +403,7 @@ class DirectoryWriter:
             if self._lock is not None:
                 self._lock.release()
                 self._lock = None  # it refers to this writer
-            _sync(self.path)
+            sync(self.path)
 
     def _write_overview(self, finished: Snapshot) -> dict[str, int] | None:
         """Write the overview, which the snapshot then uses; return what the manifest says of it."""
@@ -450,7 +451,7 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
         raise
     temporary.replace(path)
-    _sync(path.parent)
+    sync(path.parent)
 
 
 def is_empty(path: Path) -> bool:
@@ -462,11 +463,3 @@ def is_empty(path: Path) -> bool:
         return False
     begun = {path / "segments", path / "manifest.tmp", path / LOCK_NAME}
     return set(path.iterdir()) <= begun and not any((path / "segments").glob("*"))
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
