@@ -18,27 +18,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from meantime.attribute_paths import CPUS, INTERRUPT, THREAD_STATE_PATTERNS, WAKES
-from meantime.columns import Coded
+from meantime.columns import Coded, distinct
 from meantime.errors import MeantimeError
 from meantime.history.builder import HistoryBuilder
 from meantime.history.host_parts import host_parts
+from meantime.query.explain.lanes import Dependencies, Meaning, TimeClass, lanes_of_states
+from meantime.query.explain.paths import Activities, paths_of
 from meantime.query.filtering import matching
 from meantime.query.parts import given_range, range_of
 from meantime.query.threads import threads_of
 from meantime.tabular import Tabular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from meantime.attributes import Path
     from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
     from meantime.history.host_parts import HostPart
-    from meantime.history.results import Interval
     from meantime.tabular import Column, Paths
     from meantime.units import Time
 
-__all__ = ["CriticalPath", "PathShare", "critical_path", "scheduled_threads"]
+__all__ = ["CriticalPath", "PathShare", "chosen_thread", "critical_path", "scheduled_threads"]
 
 RUNNING = "running"
 READY = frozenset({"runnable", "preempted"})
@@ -236,7 +237,7 @@ def critical_path(
         MeantimeError: If there are no states of threads, or not exactly one is meant.
         TimeRangeError: If the history does not overlap the range.
     """
-    quark = thread if isinstance(thread, int) else _chosen(history, thread)
+    quark = thread if isinstance(thread, int) else chosen_thread(history, thread)
     path = history.attributes.path(quark)
     for host in host_parts(history):
         if path[: len(host.above)] == host.above:
@@ -254,7 +255,7 @@ def critical_path(
             start_ns = max(start_ns, int(known.start_ns[has_state[0]]))
         if end is None:
             end_ns = min(end_ns, int(known.end_ns[has_state[-1]]))
-    return _Walk(history, quark, start_ns, end_ns).path()
+    return _Reading(history, quark, (start_ns, end_ns)).path()
 
 
 def _on_host(
@@ -320,8 +321,12 @@ def _titles(history: History, quarks: Iterable[int]) -> dict[int, str]:
     return titles
 
 
-def _chosen(history: History, text: str) -> int:
-    """Return the thread with an id or a name, or the only one that a filter matches."""
+def chosen_thread(history: History, text: str) -> int:
+    """Return the thread with an id or a name, or the only one that a filter matches.
+
+    Raises:
+        MeantimeError: If there are no states of threads, or not exactly one is meant.
+    """
     titles = scheduled_threads(history)
     if not titles:
         raise MeantimeError("there are no states of threads, as a trace of the scheduler has them")
@@ -342,10 +347,6 @@ def _chosen(history: History, text: str) -> int:
     raise MeantimeError(f"{text!r} is {len(found):,} threads: {listed}{more}; give {which}")
 
 
-def _is_wait(state: Interval) -> bool:
-    return state.value is not None and state.value != RUNNING and state.value not in READY
-
-
 class _Interrupts:
     """What CPUs served as interrupts in a range."""
 
@@ -364,96 +365,104 @@ class _Interrupts:
         return found.pop() if len(found) == 1 else None
 
 
-class _Walk:
-    """Follows a thread back from the end of a range.
+class _Reading:
+    """Reads the path of a thread with the reasons of its states, over one moment of a history."""
 
-    The stack has the thread in question and, above it, what each waits for: a thread, and where the
-    wait began that it ended. A thread that waits cannot wake another, so none is on it twice.
-    """
-
-    def __init__(self, history: History, quark: int, start_ns: int, end_ns: int) -> None:
-        # one moment of a growing history
+    def __init__(self, history: History, quark: int, range_ns: tuple[int, int]) -> None:
         self._history = history = history.snapshot()
         self._tags = history.tags
-        self._history_start_ns, self._history_end_ns = history.start_ns, history.end_ns
         self._quark = quark
-        self._start_ns, self._end_ns = start_ns, end_ns
-        # the latest state that was met of each thread, which follows the one before
-        self._after: dict[int, Interval] = {}
-        self._found: list[tuple[int, int, int, str, str, int]] = []
+        self._range_ns = start_ns, end_ns = range_ns
         last = history.state(quark, end_ns - 1)
-        self._last_ns = last.end_ns if _is_wait(last) else end_ns
-        self._wakes = history.flows(start_ns=start_ns, end_ns=self._last_ns + 1)
-        names = self._wakes.name.names
-        self._wake_code = names.index(WAKES) if WAKES in names else -1
+        # a wait that goes on is followed to what ended it
+        waits = last.value is not None and _meaning(str(last.value)).kind is TimeClass.WAIT
+        self._last_ns = last.end_ns if waits else end_ns
+        after_ns = min(self._last_ns + 1, history.end_ns)
+        flows = history.flows(start_ns=start_ns, end_ns=self._last_ns + 1)
+        quarks = distinct(np.concatenate([[quark], flows.from_quark, flows.to_quark]))
+        self._lanes = lanes = lanes_of_states(
+            history,
+            quarks.astype(np.int32),
+            (start_ns, after_ns),
+            _meaning,
+            between=_meaning(UNKNOWN),
+        )
+        wakes = Dependencies.of_flows(flows, lanes, {WAKES})
+        lanes.connect(wakes.at_ends(lanes))
 
     def path(self) -> CriticalPath:
         """Return the path."""
-        time_ns = self._last_ns
-        stack = [(self._quark, self._start_ns)]
-        while stack:
-            quark, low_ns = stack[-1]
-            if time_ns <= low_ns:
-                stack.pop()
-                continue
-            state = self._history.state(quark, time_ns - 1)
-            begin_ns = max(state.start_ns, low_ns)
-            if _is_wait(state) and state.end_ns == time_ns:
-                waker = self._waker(quark, time_ns)
-                if waker >= 0 and all(waker != each for each, _ in stack):
-                    stack.append((waker, begin_ns))
-                    continue
-            self._add(state, begin_ns, time_ns, len(stack) - 1)
-            self._after[quark] = state
-            time_ns = begin_ns
-        return self._result()
+        lanes = self._lanes
+        start_ns, end_ns = self._range_ns
+        subject = Activities(
+            lanes.numbers(np.array([self._quark], np.int32)),
+            np.array([start_ns]),
+            np.array([self._last_ns]),
+            Coded.of([""]),
+        )
+        walked = paths_of(lanes, subject)
+        found = []
+        for first_ns, last_ns, lane, part, depth in zip(
+            walked.start_ns.tolist(),
+            np.minimum(walked.end_ns, end_ns).tolist(),
+            walked.lane.tolist(),
+            walked.part.tolist(),
+            walked.depth.tolist(),
+            strict=True,
+        ):
+            if first_ns >= end_ns:
+                break
+            quark = int(lanes.quark[lane])
+            state = UNKNOWN if part < 0 else str(lanes.label[part])
+            for begin_ns, until_ns, because in self._reasons(quark, part, first_ns, last_ns):
+                found.append((begin_ns, until_ns, quark, state, because, depth))
+        columns = zip(*found, strict=True) if found else ((),) * 6
+        begins_ns, ends_ns, thread, states, reasons, depths = columns
+        return CriticalPath(
+            self._quark,
+            self._range_ns,
+            np.array(begins_ns, np.int64),
+            np.array(ends_ns, np.int64),
+            np.array(thread, np.int32),
+            Coded.of(list(states)),
+            Coded.of(list(reasons)),
+            np.array(depths, np.int32),
+            _titles(self._history, dict.fromkeys([self._quark, *reversed(thread)])),
+            self._history.attributes,
+        )
+
+    def _reasons(
+        self, quark: int, part: int, start_ns: int, end_ns: int
+    ) -> Sequence[tuple[int, int, str]]:
+        """Return what a state was due to: while a thread is ready, who used its CPU, in turn."""
+        kind = TimeClass.UNKNOWN if part < 0 else self._lanes.kind[part]
+        if kind == TimeClass.READY:
+            return [*self._users(self._cpu(quark, part), start_ns, end_ns)][::-1]
+        because = self._end_of_wait(quark, part) if kind == TimeClass.WAIT else ""
+        return [(start_ns, end_ns, because)]
 
     @cached_property
     def _interrupts(self) -> _Interrupts:
-        return _Interrupts(self._history, self._start_ns, self._last_ns + 1)
+        return _Interrupts(self._history, self._range_ns[0], self._last_ns + 1)
 
-    def _waker(self, quark: int, time_ns: int) -> int:
-        """Return the thread that wakes another at a time; -1 if that is unknown or an interrupt."""
-        rows = slice(*self._wakes.from_ns.searchsorted([time_ns, time_ns + 1]).tolist())
-        flows = self._wakes
-        for row in range(rows.start, rows.stop):
-            is_meant = int(flows.to_quark[row]) == quark and int(flows.to_ns[row]) == time_ns
-            if is_meant and int(flows.name.codes[row]) == self._wake_code:
-                return int(flows.from_quark[row])
-        return -1
-
-    def _add(self, state: Interval, start_ns: int, end_ns: int, depth: int) -> None:
-        """Add a part of the path; while a thread is ready, one for each that uses its CPU."""
-        start_ns, end_ns = max(start_ns, self._start_ns), min(end_ns, self._end_ns)
-        if start_ns >= end_ns:
-            return
-        quark, name = state.quark, UNKNOWN if state.value is None else str(state.value)
-        if name in READY:
-            cpu = self._cpu(state)
-            for first_ns, last_ns, user in self._users(cpu, start_ns, end_ns):
-                self._found.append((first_ns, last_ns, quark, name, user, depth))
-        else:
-            because = self._end_of_wait(state) if _is_wait(state) else ""
-            self._found.append((start_ns, end_ns, quark, name, because, depth))
-
-    def _end_of_wait(self, wait: Interval) -> str:
+    def _end_of_wait(self, quark: int, part: int) -> str:
         """Return what ended a wait that no thread ended, as far as that is known."""
-        if wait.end_ns >= self._history_end_ns:
+        end_ns = int(self._lanes.end_ns[part])
+        if end_ns >= self._history.end_ns:
             return "still waits"
-        after = self._after.get(wait.quark)
-        if after is None or after.start_ns != wait.end_ns:
-            after = self._history.state(wait.quark, wait.end_ns)
-        waker = "" if after.tag is None else self._tags[after.tag].get("waker", "")
+        tag = self._history.state(quark, end_ns).tag
+        waker = "" if tag is None else self._tags[tag].get("waker", "")
         if waker != INTERRUPT:
             return "not known what ended it"
-        name = self._interrupts.at(wait.end_ns)
+        name = self._interrupts.at(end_ns)
         return f"interrupt {name}" if name else INTERRUPT
 
-    def _cpu(self, ready: Interval) -> int | None:
+    def _cpu(self, quark: int, part: int) -> int | None:
         """Return the CPU on whose queue a thread that is ready is: where it was woken or ran."""
+        ready = self._history.state(quark, int(self._lanes.start_ns[part]))
         tag = ready.tag
-        if tag is None and ready.start_ns > self._history_start_ns:
-            tag = self._history.state(ready.quark, ready.start_ns - 1).tag
+        if tag is None and ready.start_ns > self._history.start_ns:
+            tag = self._history.state(quark, ready.start_ns - 1).tag
         cpu = None if tag is None else self._tags[tag].get("cpu")
         return cpu if isinstance(cpu, int) else None
 
@@ -466,25 +475,16 @@ class _Walk:
         while end_ns > start_ns:
             used = self._history.state(lane, end_ns - 1)
             begin_ns = max(used.start_ns, start_ns)
-            user = _CPU_UNKNOWN if used.value is None else _used_by(str(used.value))
+            is_known = used.value not in {None, UNKNOWN}
+            user = _used_by(str(used.value)) if is_known else _CPU_UNKNOWN
             yield begin_ns, end_ns, user
             end_ns = begin_ns
 
-    def _result(self) -> CriticalPath:
-        met = dict.fromkeys([self._quark, *(part[2] for part in self._found)])
-        self._found.reverse()
-        start_ns, end_ns, thread, state, because, depth = (
-            zip(*self._found, strict=True) if self._found else ((),) * 6
-        )
-        return CriticalPath(
-            self._quark,
-            (self._start_ns, self._end_ns),
-            np.array(start_ns, np.int64),
-            np.array(end_ns, np.int64),
-            np.array(thread, np.int32),
-            Coded.of(list(state)),
-            Coded.of(list(because)),
-            np.array(depth, np.int32),
-            _titles(self._history, met),
-            self._history.attributes,
-        )
+
+def _meaning(state: str) -> Meaning:
+    """Return the class of a state of a thread; its label is the state."""
+    if state == RUNNING:
+        return Meaning(TimeClass.WORK, state)
+    if state in READY:
+        return Meaning(TimeClass.READY, state)
+    return Meaning(TimeClass.UNKNOWN if state == UNKNOWN else TimeClass.WAIT, state)

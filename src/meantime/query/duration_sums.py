@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 import numpy as np
 
 from meantime.columns import ranked
+from meantime.durations import PERCENTS, nearest_rank
 from meantime.errors import MeantimeError, UsageError
-from meantime.query.state_durations import PERCENTS, bucket_edges, nearest_rank
+from meantime.query.state_durations import bucket_edges
 from meantime.structs import struct
 
 if TYPE_CHECKING:

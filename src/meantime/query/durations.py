@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from meantime.columns import Coded
+from meantime.durations import PERCENTS, QUANTILE_PAIRS, DurationColumns, figure_values
 from meantime.errors import MeantimeError, TimeRangeError, UsageError
 from meantime.kernels import calls
 from meantime.names import merged_names, without_addresses
@@ -38,44 +39,27 @@ __all__ = [
 Grouping: TypeAlias = Literal["name", "category", "thread", "host"]
 
 _INT64 = np.iinfo(np.int64)
-# Fractions in integers, so that ranks are exact.
-_QUANTILES = np.array([(1, 2), (9, 10), (99, 100)], np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SpanStatistics(Tabular):
-    """Statistics per group, the group with the largest self time first; ties by key.
+class SpanStatistics(DurationColumns, Tabular):
+    """Statistics per group in columns, the group with the largest self time first; ties by key.
 
-    Quantiles are nearest rank: the ceil(q * n)-th smallest duration. Of a recursive function
-    `total_ns` counts every call with its whole duration, so it can exceed the time that passed;
-    `covered_ns` counts that time once.
+    Of a recursive function `total_ns` counts every call with its whole duration, so it can exceed
+    the time that passed; `covered_ns` counts that time once.
 
     Attributes:
         keys: The names, categories (None for none) or threads' paths.
-        count: int64, how many spans.
-        total_ns: int64, the sum of their durations.
         self_ns: int64, the sum of their times outside the spans directly inside them.
         covered_ns: int64, the time within the range in which any of them was open, summed over the
             threads.
-        min_ns: int64, the shortest.
-        max_ns: int64, the longest.
-        median_ns: int64.
-        p90_ns: int64.
-        p99_ns: int64.
         durations: What the quantiles of a sum follow from; None if it was not kept, and these
             statistics cannot be added to others.
     """
 
     keys: Sequence[str | None]
-    count: Int64s
-    total_ns: Int64s
     self_ns: Int64s
     covered_ns: Int64s
-    min_ns: Int64s
-    max_ns: Int64s
-    median_ns: Int64s
-    p90_ns: Int64s
-    p99_ns: Int64s
     durations: DurationSums[str | None] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -100,18 +84,8 @@ class SpanStatistics(Tabular):
 
     def columns(self) -> dict[str, Column]:
         """Return the columns; the names, categories or threads are in `key`."""
-        return {
-            "key": Coded.of(self.keys),
-            "count": self.count,
-            "total_ns": self.total_ns,
-            "self_ns": self.self_ns,
-            "covered_ns": self.covered_ns,
-            "median_ns": self.median_ns,
-            "p90_ns": self.p90_ns,
-            "p99_ns": self.p99_ns,
-            "min_ns": self.min_ns,
-            "max_ns": self.max_ns,
-        }
+        names: dict[str, Column] = {"key": Coded.of(self.keys), "covered_ns": self.covered_ns}
+        return names | figure_values(self)
 
 
 def span_statistics(
@@ -156,7 +130,7 @@ def span_statistics(
             len(keys),
             _INT64.min if start_ns is None else start_ns,
             _INT64.max if end_ns is None else end_ns,
-            _QUANTILES,
+            QUANTILE_PAIRS,
         )
     except OverflowError:
         raise MeantimeError(
@@ -171,18 +145,16 @@ def span_statistics(
         builder = DurationsBuilder(keep)
         builder.add(group, ends - starts)
         durations = builder.build(keys)
-    found = SpanStatistics(
-        [keys[row] for row in order],
+    found = SpanStatistics.computed(
         count,
         total_ns,
-        self_ns,
-        covered_ns,
         min_ns,
         max_ns,
-        quantiles[:, 0],
-        quantiles[:, 1],
-        quantiles[:, 2],
-        durations,
+        quantiles.T,
+        keys=[keys[row] for row in order],
+        self_ns=self_ns,
+        covered_ns=covered_ns,
+        durations=durations,
     )
     # with the quantiles that sums have
     return found if keep != "sketch" else added_span_statistics([found])
@@ -230,25 +202,23 @@ def added_span_statistics(
     for row, part in zip(rows, parts, strict=True):
         least[row] = np.minimum(least[row], part.min_ns)
         most[row] = np.maximum(most[row], part.max_ns)
-    listed = np.zeros((len(keys), len(_QUANTILES)), np.int64)
+    listed = np.zeros((len(keys), len(PERCENTS)), np.int64)
     if quantiles and keys:
         computed = durations.quantiles()
         # the middle of a cell may be outside of what occurred
         listed = np.clip([computed[key] for key in keys], least[:, None], most[:, None])
     order = _ordered(np.arange(len(keys)), sums[2], keys)
     count, total_ns, self_ns, covered_ns = (column[order] for column in sums)
-    return SpanStatistics(
-        [keys[row] for row in order],
+    return SpanStatistics.computed(
         count,
         total_ns,
-        self_ns,
-        covered_ns,
         least[order],
         most[order],
-        listed[order, 0],
-        listed[order, 1],
-        listed[order, 2],
-        durations,
+        listed[order].T,
+        keys=[keys[row] for row in order],
+        self_ns=self_ns,
+        covered_ns=covered_ns,
+        durations=durations,
     )
 
 

@@ -17,15 +17,15 @@ import numpy as np
 
 from meantime.attribute_paths import CALLBACKS, REQUESTS, TASKS, task_process
 from meantime.columns import distinct, named
+from meantime.durations import Durations
 from meantime.errors import MeantimeError
 from meantime.history.host_parts import HostPart, host_parts
 from meantime.names import without_addresses
 from meantime.query.filtering import matching
 from meantime.query.findings.blocks import blocking_code
-from meantime.query.findings.scope import Scope
 from meantime.query.lifetimes import has_state, intervals_between, lifetimes
 from meantime.query.processes import ProcessTree
-from meantime.query.state_durations import nearest_rank
+from meantime.query.scope import Scope
 from meantime.query.threads import on_host
 
 if TYPE_CHECKING:
@@ -56,31 +56,23 @@ _OUTCOMES = {"completed", "failed", "cancelled", "dropped"}
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Group(Durations[int, float]):
     """Requests, tasks or callbacks of one kind.
+
+    Durations are from begin to end, also outside of the range; `total_ns` is the time in it.
 
     Attributes:
         kind: `Requests`, `Tasks`, `Callbacks` or, by process, `Loops`.
         key: The method and route, the route, the function, the place of the spawn, or the process.
-        count: How many existed in the range.
         failed: How many of them failed in it: a status of 500 or more, or an exception.
-        median_ns: The ceil(n / 2)-th shortest, from begin to end, also outside of the range.
-        p99_ns: The ceil(0.99 n)-th shortest.
-        max_ns: The longest.
-        total_ns: Their time in the range.
-        state_ns: The part of it in each state, most first.
+        state_ns: The part of `total_ns` in each state, most first.
         block_ns: The part of it in steps that blocked an event loop, by their code, most first:
             those that `findings` reports.
     """
 
     kind: str
     key: str
-    count: int
     failed: int
-    median_ns: int
-    p99_ns: int
-    max_ns: int
-    total_ns: int
     state_ns: dict[str, int]
     block_ns: dict[str, int]
 
@@ -154,7 +146,7 @@ def group_statistics(
 
 
 class _Members(NamedTuple):
-    """The entities of a group on one host; fields as of `Group`, and the durations, ascending."""
+    """The entities of a group on one host; fields as of `Group`, and the durations."""
 
     kind: str
     key: str
@@ -186,16 +178,12 @@ def _of_host(host: HostPart, by: Grouping, range_ns: tuple[int, int]) -> Iterato
 
 def _group(parts: Sequence[_Members]) -> Group:
     """Return a group of all hosts."""
-    lengths = np.sort(np.concatenate([part.duration_ns for part in parts]))
     state_ns = _added(part.state_ns for part in parts)
-    return Group(
-        parts[0].kind,
-        parts[0].key,
-        len(lengths),
+    return Group.of(
+        np.concatenate([part.duration_ns for part in parts]),
+        kind=parts[0].kind,
+        key=parts[0].key,
         failed=sum(part.failed for part in parts),
-        median_ns=int(lengths[nearest_rank(len(lengths), 50)]),
-        p99_ns=int(lengths[nearest_rank(len(lengths), 99)]),
-        max_ns=int(lengths[-1]),
         total_ns=sum(state_ns.values()),
         state_ns=state_ns,
         block_ns=_added(part.block_ns for part in parts),
@@ -240,7 +228,7 @@ def _members(
         yield _Members(
             kind,
             keys.names[number],
-            np.sort(duration_ns[which]),
+            duration_ns[which],
             int(spent.failed[which].sum()),
             spent.of_group(number),
             spent.in_blocks(number),

@@ -51,6 +51,8 @@ _COUNTED = {
     "minor-faults",
     "page-faults",
 }
+# The event of rows of a table, which happen whether or not a thread runs.
+_ROWS = {"event"}
 # What profilers put in place of a stack when a thread has nothing to do.
 _IDLE_FRAMES = {"(idle)", "[idle]"}
 # How much later than expected the next sample may be, in halves of the interval.
@@ -137,7 +139,7 @@ def _is_sampled(samples: SampleTable) -> npt.NDArray[np.bool_]:
     names = {
         name
         for name in samples.event.names
-        if not is_tracepoint(name) and name.partition(":")[0] not in _DIVIDED | _COUNTED
+        if not is_tracepoint(name) and name.partition(":")[0] not in _DIVIDED | _COUNTED | _ROWS
     }
     return _is_called(samples, names)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from meantime.columns import Coded, named
+from meantime.durations import Durations, figures_of
 from meantime.query.critical_path import READY, RUNNING, scheduled_threads
-from meantime.query.state_durations import nearest_rank
 from meantime.query.threads import choose_rows
 from meantime.tabular import Tabular
 
@@ -22,17 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ScheduledThread", "ThreadScheduling", "thread_scheduling"]
 
-_NUMBERS = (
-    "run_ns",
-    "wait_ns",
-    "wakeups",
-    "mean_latency_ns",
-    "p99_latency_ns",
-    "max_latency_ns",
-    "migrations",
-    "involuntary",
-    "switches",
-)
+# The names of the figures of latencies, whose sum says nothing.
+_LATENCIES = {
+    each.key: "wakeups" if each.key == "count" else each.key.replace("_ns", "_latency_ns")
+    for each in figures_of(Durations)
+    if each.key != "total_ns"
+}
 
 
 class ScheduledThread(NamedTuple):
@@ -42,10 +37,7 @@ class ScheduledThread(NamedTuple):
         thread: `name (id)`.
         run_ns: How long it ran.
         wait_ns: How long it was ready and did not run: after a wake-up, or preempted.
-        wakeups: How many times it was woken, and has run after that.
-        mean_latency_ns: From a wake-up until it ran, rounded; 0 without wake-ups, as the next two.
-        p99_latency_ns: The ceil(0.99 n)-th shortest.
-        max_latency_ns: The longest.
+        latency: How long it took from wake-ups until it ran, of those after which it has run.
         migrations: How often it ran on another CPU than before.
         involuntary: How often it stopped running while it could have gone on.
         switches: How often it began to run.
@@ -54,13 +46,21 @@ class ScheduledThread(NamedTuple):
     thread: str
     run_ns: int
     wait_ns: int
-    wakeups: int
-    mean_latency_ns: int
-    p99_latency_ns: int
-    max_latency_ns: int
+    latency: Durations[int, float]
     migrations: int
     involuntary: int
     switches: int
+
+    def numbers(self) -> dict[str, int]:
+        """Return all but the name; how often it was woken is `wakeups`, a mean is rounded."""
+        return {
+            "run_ns": self.run_ns,
+            "wait_ns": self.wait_ns,
+            **{name: round(getattr(self.latency, key)) for key, name in _LATENCIES.items()},
+            "migrations": self.migrations,
+            "involuntary": self.involuntary,
+            "switches": self.switches,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +78,10 @@ class ThreadScheduling(Tabular):
 
     def columns(self) -> dict[str, Column]:
         """Return a column for each field of a row."""
+        rows = [row.numbers() for row in self.rows]
+        names = ScheduledThread("", 0, 0, Durations.of(np.empty(0, np.int64)), 0, 0, 0).numbers()
         columns: dict[str, Column] = {"thread": Coded.of([row.thread for row in self.rows])}
-        for name in _NUMBERS:
-            columns[name] = np.array([getattr(row, name) for row in self.rows], np.int64)
-        return columns
+        return columns | {name: np.array([row[name] for row in rows], np.int64) for name in names}
 
 
 def thread_scheduling(
@@ -103,7 +103,7 @@ def thread_scheduling(
     ... ]:
     ...     builder.modify(time_ns, app, state, builder.tag(tag) if tag else None)
     >>> (row,) = thread_scheduling(builder.close(50)).rows
-    >>> row.run_ns, row.wait_ns, row.wakeups, row.max_latency_ns, row.migrations
+    >>> row.run_ns, row.wait_ns, row.latency.count, row.latency.max_ns, row.migrations
     (35, 5, 1, 5, 1)
 
     Args:
@@ -151,17 +151,9 @@ def thread_scheduling(
     edges = np.searchsorted(which[woken], np.arange(len(chosen) + 1))
     found = []
     for at, quark in enumerate(chosen.tolist()):
-        own = np.sort(latency[edges[at] : edges[at + 1]])
-        found.append(
-            ScheduledThread(
-                titles[quark],
-                wakeups=len(own),
-                mean_latency_ns=round(int(own.sum()) / len(own)) if len(own) else 0,
-                p99_latency_ns=int(own[nearest_rank(len(own), 99)]) if len(own) else 0,
-                max_latency_ns=int(own[-1]) if len(own) else 0,
-                **{name: int(column[at]) for name, column in counts.items()},
-            )
-        )
+        own: Durations[int, float] = Durations.of(latency[edges[at] : edges[at + 1]])
+        sums = {name: int(column[at]) for name, column in counts.items()}
+        found.append(ScheduledThread(titles[quark], latency=own, **sums))
     has_states = np.isin(chosen, rows.quark[met]).tolist()
     kept = [row for row, is_kept in zip(found, has_states, strict=True) if is_kept]
     kept.sort(key=lambda row: (-row.run_ns, row.thread))

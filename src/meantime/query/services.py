@@ -10,11 +10,19 @@ import numpy as np
 
 from meantime.attribute_paths import host_and_path
 from meantime.columns import Coded
+from meantime.durations import Durations, figure_columns
 from meantime.errors import MeantimeError
 from meantime.query.aligning import Message
 from meantime.query.filtering import matching
-from meantime.query.state_durations import nearest_rank
-from meantime.service_spans import ENTERING, LEAVING, NO_ID, SERVICE, parents, rows_by_id
+from meantime.service_spans import (
+    ENTERING,
+    LEAVING,
+    MESSAGES,
+    NO_ID,
+    SERVICE,
+    parents,
+    rows_by_id,
+)
 from meantime.tabular import Tabular
 
 if TYPE_CHECKING:
@@ -29,10 +37,12 @@ if TYPE_CHECKING:
     from meantime.tabular import Column
 
 __all__ = [
+    "ServiceCalls",
     "ServiceGroup",
     "ServiceGrouping",
     "ServiceStatistics",
     "messages_between",
+    "service_calls",
     "service_statistics",
     "spans_of_trace",
 ]
@@ -40,12 +50,13 @@ __all__ = [
 ServiceGrouping: TypeAlias = Literal["service", "operation"]
 
 _ERROR = "error"
-_NUMBERS = ("spans", "count", "failed", "median_ns", "p99_ns", "max_ns", "total_ns", "own_ns")
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceGroup:
+class ServiceGroup(Durations[int, float]):
     """The requests of a service, or the spans of one of its operations.
+
+    Durations are from begin to end, also outside of the range; `total_ns` is the time in it.
 
     Attributes:
         service: The service; with its instance if it has several.
@@ -53,11 +64,6 @@ class ServiceGroup:
         spans: How many spans of it were open in the range.
         count: How many of them are requests to the service; by operation, all.
         failed: How many of those failed.
-        median_ns: The ceil(n / 2)-th shortest of their durations, which are from begin to end, also
-            outside of the range; 0 if there are none, as the next two.
-        p99_ns: The ceil(0.99 n)-th shortest.
-        max_ns: The longest.
-        total_ns: Their time in the range.
         own_ns: The time in the range of all spans of the row in which none of their children was
             open, in whatever service.
         share: The part of the own time of all spans; of one trace, if only that was selected.
@@ -66,12 +72,7 @@ class ServiceGroup:
     service: str
     operation: str | None
     spans: int
-    count: int
     failed: int
-    median_ns: int
-    p99_ns: int
-    max_ns: int
-    total_ns: int
     own_ns: int
     share: float
 
@@ -98,10 +99,7 @@ class ServiceStatistics(Tabular):
             "service": Coded.of([row.service for row in self.rows]),
             "operation": Coded.of([row.operation for row in self.rows]),
         }
-        for name in _NUMBERS:
-            columns[name] = np.array([getattr(row, name) for row in self.rows], np.int64)
-        columns["share"] = np.array([row.share for row in self.rows], np.float64)
-        return columns
+        return columns | figure_columns(ServiceGroup, self.rows)
 
 
 def service_statistics(
@@ -141,7 +139,7 @@ def service_statistics(
         begin_ns if start_ns is None else max(start_ns, begin_ns),
         finish_ns if end_ns is None else min(end_ns, finish_ns),
     )
-    calls = _calls(history)
+    calls = service_calls(history)
     if not len(calls.rows):
         return ServiceStatistics(by, range_ns, None, [])
     spans = history.spans()
@@ -175,19 +173,14 @@ def service_statistics(
     for first, last in zip(edges, [*edges[1:], len(order)], strict=True):
         members = order[first:last]
         requests = members[counted[members]]
-        lengths = np.sort(duration_ns[requests])
-        count = len(requests)
         own = int(own_ns[members].sum())
         rows.append(
-            ServiceGroup(
-                calls.services[int(calls.service[members[0]])],
-                names[int(codes[members[0]])] if by == "operation" else None,
+            ServiceGroup.of(
+                duration_ns[requests],
+                service=calls.services[int(calls.service[members[0]])],
+                operation=names[int(codes[members[0]])] if by == "operation" else None,
                 spans=len(members),
-                count=count,
                 failed=int(calls.failed[requests].sum()),
-                median_ns=int(lengths[nearest_rank(count, 50)]) if count else 0,
-                p99_ns=int(lengths[nearest_rank(count, 99)]) if count else 0,
-                max_ns=int(lengths[-1]) if count else 0,
                 total_ns=int(open_ns[requests].sum()),
                 own_ns=own,
                 share=own / all_own_ns if all_own_ns else 0.0,
@@ -212,8 +205,8 @@ def spans_of_trace(history: History, trace_id: str) -> Int32s:
     return np.sort(spans.rows[rows[_of_trace(trace_ids, trace_id)]])
 
 
-class _Calls(NamedTuple):
-    """The spans of services.
+class ServiceCalls(NamedTuple):
+    """The spans of services, in the order in which they came.
 
     Attributes:
         rows: Their rows in the table of spans.
@@ -222,6 +215,9 @@ class _Calls(NamedTuple):
         trace_ids: The trace that each belongs to; empty if unknown.
         parent: The index of each span's parent among these; -1 for none.
         is_request: Whether each is a request to its service.
+        is_entering: Whether each is the side of a call that is called: a server's or consumer's.
+        is_leaving: Whether each is the side that calls: a client's or producer's.
+        is_message: Whether each is a producer's or a consumer's, whose parent need not wait for it.
         failed: Whether it failed.
     """
 
@@ -231,10 +227,14 @@ class _Calls(NamedTuple):
     trace_ids: list[str]
     parent: Int64s
     is_request: npt.NDArray[np.bool_]
+    is_entering: npt.NDArray[np.bool_]
+    is_leaving: npt.NDArray[np.bool_]
+    is_message: npt.NDArray[np.bool_]
     failed: npt.NDArray[np.bool_]
 
 
-def _calls(history: History) -> _Calls:
+def service_calls(history: History) -> ServiceCalls:
+    """Return the spans of the services of a history."""
     spans = history.spans()
     processes = _services(history)
     row, of_service = _rows_of_services(history, processes)
@@ -242,17 +242,21 @@ def _calls(history: History) -> _Calls:
     ids = [(_text(each, "trace_id"), _text(each, "span_id")) for each in fields]
     parent_ids = [_text(each, "parent_id") for each in fields]
     parent, _ = parents(ids, parent_ids, of_service.tolist(), rows_by_id(ids))
-    is_request = np.array([each.get("kind") in ENTERING for each in fields], np.bool_)
+    kinds = [each.get("kind") for each in fields]
+    is_entering = np.array([kind in ENTERING for kind in kinds], np.bool_)
     without = np.ones(len({*processes.values()}), np.bool_)
-    without[of_service[is_request]] = False
-    is_first = (parent < 0) | (of_service[parent] != of_service) if len(row) else is_request
-    return _Calls(
+    without[of_service[is_entering]] = False
+    is_first = (parent < 0) | (of_service[parent] != of_service) if len(row) else is_entering
+    return ServiceCalls(
         row,
         [*dict.fromkeys(host_and_path(process)[1][1] for process in processes)],
         of_service,
         [trace_id for trace_id, _ in ids],
         parent,
-        np.where(without[of_service], is_first, is_request),
+        np.where(without[of_service], is_first, is_entering),
+        is_entering,
+        np.array([kind in LEAVING for kind in kinds], np.bool_),
+        np.array([kind in MESSAGES for kind in kinds], np.bool_),
         np.array([each.get("status") == _ERROR for each in fields], np.bool_),
     )
 

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from meantime.query.handles import Handle
     from meantime.tabular import Column
 
-__all__ = ["Answer", "SqlTable", "answer", "result", "tables"]
+    TableMaker = Callable[[], Tabular]
+
+__all__ = ["Answer", "SqlTable", "answer", "result", "table_makers", "tables"]
 
 _ROWS = 2**16
 
@@ -79,53 +81,31 @@ def result(history: History, statement: str) -> SqlTable:
         return SqlTable(rows.arrow_batches().read_all())
 
 
-# No files, no network and no Python variables; a statement cannot change that.
-_CONFINED = {
-    "enable_external_access": "false",
-    "python_enable_replacements": "false",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "max_temp_directory_size": "0KB",
-    "memory_limit": "1GB",
-    "lock_configuration": "true",
-}
-
-
 @contextmanager
 def answer(
     history: History,
     statement: str,
     *,
     handle: Handle | None = None,
-    confined: bool = False,
-    opened: Callable[[Any], None] | None = None,
 ) -> Iterator[Answer]:
     """Yield what an SQL statement over the tables of a history returns.
+
+    It can do what this process can; `meantime.query.confined` is for statements of others.
 
     Args:
         history: The history.
         statement: The statement.
         handle: What the table `handle` has as its only row; None leaves the table out.
-        confined: Whether the statement comes from elsewhere: it can use no files and 1 GB.
-        opened: Called with the connection, whose `interrupt` ends the statement.
 
     Raises:
         MissingExtraError: If DuckDB or pyarrow is not installed.
         UsageError: If DuckDB rejects the statement, or it returns nothing.
     """
     duckdb = need("duckdb", "SQL", "sql")
-    with duckdb.connect(config=_CONFINED if confined else {}) as connection:
-        if opened is not None:
-            opened(connection)
+    with duckdb.connect() as connection:
         try:
-            for name, table in tables(history).items():
-                connection.register(name, table)
-            if handle is not None:
-                connection.register("handle", _handle(handle))
-            if confined:
-                kinds = [each.type for each in connection.extract_statements(statement)]
-                if kinds != [duckdb.StatementType.SELECT]:
-                    raise UsageError("write one select")
+            for name, make in table_makers(history, handle).items():
+                connection.register(name, make())
             relation = connection.sql(statement)
             if relation is None:
                 raise UsageError("the statement returns no rows; use a select")
@@ -134,22 +114,33 @@ def answer(
             raise UsageError(f"SQL: {' '.join(str(error).split())}") from None
 
 
-def tables(history: History) -> dict[str, Tabular]:
-    """Return the tables that a statement can name: columns in a form that DuckDB reads."""
+def table_makers(history: History, handle: Handle | None = None) -> dict[str, TableMaker]:
+    """Return what makes each table that a statement can name: in a form that DuckDB reads."""
     every = np.arange(len(history.attributes), dtype=np.int32)
-    known: dict[str, Tabular] = {
-        "attributes": _attributes(history, every),
-        "tags": _tags(history),
-        "states": _states(history),
-        "spans": _plain(history.spans()),
-        "samples": _plain(history.samples(event=ALL_EVENTS)),
-        "points": _plain(history.points()),
-        "flows": _plain(history.flows()),
+    known: dict[str, TableMaker] = {
+        "attributes": lambda: _attributes(history, every),
+        "tags": lambda: _tags(history),
+        "states": lambda: _states(history),
+        "spans": lambda: _plain(history.spans()),
+        "samples": lambda: _plain(history.samples(event=ALL_EVENTS)),
+        "points": lambda: _plain(history.points()),
+        "flows": lambda: _plain(history.flows()),
     }
     # A history in which no time passes has no range to query.
     if history.start_ns < history.end_ns:
-        known["intervals"] = history.interval_batches(every).without_paths()
+        # before the trace there is no state, which may be for decades
+        start_ns = max(history.start_ns, min(history.bounds[0], history.end_ns - 1))
+        known["intervals"] = lambda: history.interval_batches(
+            every, start_ns, clip=True
+        ).without_paths()
+    if handle is not None:
+        known["handle"] = lambda: _handle(handle)
     return known
+
+
+def tables(history: History) -> dict[str, Tabular]:
+    """Return the tables that a statement can name, by name."""
+    return {name: make() for name, make in table_makers(history).items()}
 
 
 def _attributes(history: History, quarks: Any) -> Tabular:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from meantime.columns import named
+from meantime.durations import PERCENTS, nearest_rank
 from meantime.kernels import calls
 from meantime.kernels.gather import seen
 
@@ -26,9 +27,8 @@ if TYPE_CHECKING:
     from meantime.columns import Coded, Int32s, Int64s
     from meantime.history.results import Intervals
 
-__all__ = ["PERCENTS", "StateDurations", "bucket_edges", "nearest_rank"]
+__all__ = ["StateDurations", "bucket_edges"]
 
-PERCENTS = (50, 90, 99)
 _MOST_NS = 2**63 - 1
 # A power of two is divided into at most 2 to the power of this buckets: so many durations are then
 # within 1 % of each other.
@@ -257,11 +257,6 @@ class StateDurations:
                 out,
                 collect=collect,
             )
-
-
-def nearest_rank(count: int, percent: int) -> int:
-    """Return the rank of the nearest-rank quantile: the ceil(q n)-th smallest, from 0."""
-    return max(0, -(-count * percent // 100) - 1)
 
 
 def _bucket_count(bits: int) -> int:

@@ -15,11 +15,12 @@ import numpy as np
 
 from meantime.attributes import entity_name
 from meantime.columns import Coded, Interner, distinct, exact_sum, named, ranked
+from meantime.durations import PERCENTS, QUANTILE_PAIRS, Durations, figure_columns
 from meantime.errors import MeantimeError, TimeRangeError, UsageError
 from meantime.kernels import calls
 from meantime.query.duration_sums import DurationsBuilder, DurationSums
 from meantime.query.lifetimes import has_state, lifetimes
-from meantime.query.state_durations import PERCENTS, StateDurations
+from meantime.query.state_durations import StateDurations
 from meantime.query.threads import choose_rows, host_of
 from meantime.tabular import Tabular
 from meantime.units import MAX_NS
@@ -50,40 +51,22 @@ __all__ = [
     "state_totals",
 ]
 
-_QUANTILES = ("median_ns", "p90_ns", "p99_ns")
-
 
 @dataclass(frozen=True, slots=True)
-class StatisticsRow:
+class StatisticsRow(Durations[int, float]):
     """The durations of one state, of all entities of a kind or of one.
 
     Attributes:
         kind: The kind of entity: the name of its lane.
         key: The state.
         entity: The name of the entity, from `entity_name`; None for all of them.
-        count: How many intervals.
-        total_ns: Their time in all.
         share: `total_ns` over the time in the range in which the entities of the row existed.
-        mean_ns: `total_ns / count`.
-        median_ns: The ceil(n / 2)-th shortest.
-        p90_ns: The ceil(0.9 n)-th shortest.
-        p99_ns: The ceil(0.99 n)-th shortest.
-        min_ns: The shortest.
-        max_ns: The longest.
     """
 
     kind: str
     key: str
     entity: str | None
-    count: int
-    total_ns: int
     share: float
-    mean_ns: float
-    median_ns: int
-    p90_ns: int
-    p99_ns: int
-    min_ns: int
-    max_ns: int
 
 
 class Transition(NamedTuple):
@@ -178,10 +161,7 @@ class StateStatistics(Tabular):
         if self.by == "entity":
             columns["entity"] = Coded.of([row.entity for row in self.rows])
         columns["state"] = Coded.of([row.key for row in self.rows])
-        for name in ("count", "total_ns", "share", "mean_ns", *_QUANTILES, "min_ns", "max_ns"):
-            dtype = np.float64 if name in {"share", "mean_ns"} else np.int64
-            columns[name] = np.array([getattr(row, name) for row in self.rows], dtype)
-        return columns
+        return columns | figure_columns(StatisticsRow, self.rows)
 
 
 def added_statistics(
@@ -214,7 +194,7 @@ def added_statistics(
         raise UsageError("statistics can be added if made with keep='exact' or keep='sketch'")
     durations = DurationSums.added(kept)
     computed = durations.quantiles() if quantiles else {}
-    none = [0] * len(_QUANTILES)
+    none = [0] * len(PERCENTS)
     existed_ns: Counter[tuple[str, str | None]] = Counter()
     transitions: Counter[tuple[str, str, str]] = Counter()
     totals: dict[_Group, tuple[int, int, int, int]] = {}
@@ -577,7 +557,7 @@ class _Entities:
             group.astype(np.int32),
             len(keys),
             *self._range_ns,
-            np.array([(percent, 100) for percent in PERCENTS], np.int64),
+            QUANTILE_PAIRS,
         )
         figures = np.column_stack([count, total_ns, min_ns, max_ns, quantiles])
         quarks, codes = np.divmod(keys, len(column.names))
@@ -695,19 +675,15 @@ def _row(  # noqa: PLR0917 - figures
     quantiles: Iterable[int],
     whole_ns: int,
 ) -> StatisticsRow:
-    count, total_ns, min_ns, max_ns = totals
-    median_ns, p90_ns, p99_ns = quantiles
-    return StatisticsRow(
-        kind,
-        key,
-        entity,
+    count, total_ns, least, most = totals
+    return StatisticsRow.computed(
         count,
         total_ns,
-        total_ns / whole_ns,
-        total_ns / count,
-        median_ns,
-        p90_ns,
-        p99_ns,
-        min_ns,
-        max_ns,
+        least,
+        most,
+        quantiles,
+        kind=kind,
+        key=key,
+        entity=entity,
+        share=total_ns / whole_ns,
     )

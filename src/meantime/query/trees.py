@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from meantime.names import merged_names
+from meantime.query.counting import what_counts
 from meantime.query.sample_units import sample_unit
 from meantime.query.stacks import CallTree, left_heavy, sample_tree, span_tree
 from meantime.query.threads import thread_quarks
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s
     from meantime.history.history import History
+    from meantime.query.counting import Counted
     from meantime.query.stacks import Difference
 
 __all__ = [
@@ -38,6 +40,7 @@ def call_tree(
     end_ns: int | None = None,
     whole: bool = False,
     event: str | None = None,
+    of: Counted | None = None,
 ) -> tuple[CallTree, str]:
     """Return the call tree of some threads in a range, and the unit of its weights.
 
@@ -48,15 +51,15 @@ def call_tree(
         end_ns: The end of the range.
         whole: Count the full duration of spans that cross the range's edges.
         event: Count samples of this event, also if there are spans.
+        of: Count `spans`, or `samples`; None counts what `what_counts` returns.
 
     >>> from meantime.testing import history_from_spans
     >>> tree, unit = call_tree(history_from_spans({"main": [("a", 0, 9)]}), start_ns=4)
     >>> tree.total.tolist(), unit
     ([5], 'ns')
     """
-    threads = thread_quarks(history)
-    if len(threads) and event is None:
-        chosen = threads if quarks is None else quarks
+    if event is None and what_counts(history, of) == "spans":
+        chosen = thread_quarks(history) if quarks is None else quarks
         spans = history.spans(chosen, start_ns=start_ns, end_ns=end_ns)
         if whole:
             return span_tree(spans), "ns"

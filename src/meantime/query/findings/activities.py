@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from meantime.columns import distinct, first_rows, named
-from meantime.query.findings.finding import FILE, Finding, text_of_ns, times
+from meantime.query.findings.finding import Finding
 from meantime.query.findings.outliers import FEWEST, Usual
 from meantime.query.findings.threads import LATE, is_on
+from meantime.query.sentences import FILE, times
+from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from meantime.columns import Int64s
-    from meantime.query.findings.scope import Scope, StateRows
+    from meantime.query.scope import Scope, StateRows
 
 __all__ = ["slow_activities"]
 
@@ -192,13 +194,13 @@ def _finding(  # noqa: PLR0917 - what is known of the activities of a kind
     if place and state.startswith("waiting"):
         state += f" at {place}"
     text = (
-        f"{what} took {text_of_ns(worst[1] - worst[0])}, {text_of_ns(ns)} of it {state};"
-        f" usually {text_of_ns(usual.median_ns)}"
+        f"{what} took {rounded_ns(worst[1] - worst[0])}, {rounded_ns(ns)} of it {state};"
+        f" usually {rounded_ns(usual.median_ns)}"
     )
     if len(late) > 1:
-        text += f"; {times(len(late))} of {usual.number:,} much longer than usual"
+        text += f"; {times(len(late))} of {usual.count:,} much longer than usual"
     else:
-        text += f" ({usual.number:,} {found.noun}s)"
+        text += f" ({usual.count:,} {found.noun}s)"
     shown = late[:_MOST_RANGES]
     return Finding(
         "slow",

@@ -21,18 +21,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.query.findings.finding import FILE, Finding, listed, several, text_of_ns, times
+from meantime.query.findings.finding import Finding
 from meantime.query.findings.outliers import Usual
-from meantime.query.findings.scope import chosen, joined
 from meantime.query.findings.steps import FRAME, WATCHED_NS, Culprit, culprit, gil_holder, own_files
 from meantime.query.findings.threads import Threads, is_on, thread_name
 from meantime.query.ranges import clipped
+from meantime.query.scope import chosen, joined
+from meantime.query.sentences import FILE, counted, listed, times
+from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.query.findings.finding import Range
-    from meantime.query.findings.scope import Kind, Scope, StateRows
+    from meantime.query.ranges import Range
+    from meantime.query.scope import Kind, Scope, StateRows
 
 __all__ = ["BLOCK_NS", "blocking_code", "blocking_steps"]
 
@@ -45,7 +47,10 @@ _RUNNING, _PARKED = "running", "parked"
 _MODULE = "<module> ("
 # A step goes on while its thread waits.
 _WAITS = {"lock-wait", "polling", "sleeping", "io-wait", "child-wait"}
-_IN_STEP = dict.fromkeys(["cpu-wait", "gil-wait", "gil-handoff", *_WAITS], _RUNNING)
+# A wait of which the recorder does not know for what it was: it may have been the GIL.
+_UNRECORDED, _WAITS_FACT = "unrecorded-wait", "waits of threads"
+_NOT_RUNNING = ("cpu-wait", "gil-wait", "gil-handoff", _UNRECORDED, *_WAITS)
+_IN_STEP = dict.fromkeys(_NOT_RUNNING, _RUNNING)
 _READY = {"spawned", "runnable"}
 # How long after a block a wait may end that the loop could not end earlier, and for how long the
 # loop is parked if it has caught up.
@@ -206,6 +211,7 @@ def _blocks(  # noqa: PLR0917 - what the steps are looked up in
 ) -> Iterator[_Block]:
     """Yield the steps that count as blocks."""
     own = own_files(scope.history)
+    is_unwatched = _WAITS_FACT in scope.history.metadata.facts
     for step in steps:
         waiting = _waiting(scope, loops, tasks, step, states)
         late_ns = threads.late_ns(step.loop, step.range_ns)
@@ -219,6 +225,17 @@ def _blocks(  # noqa: PLR0917 - what the steps are looked up in
         if 2 * threads.gil_wait_ns(step.loop, step.range_ns) > step.duration_ns:
             # whatever the loop's thread was about to do, it could not
             code = _gil_holder(scope, threads, step)
+        elif (
+            is_unwatched
+            and 2 * threads.time_in(step.loop, {_UNRECORDED}, step.range_ns) > step.duration_ns
+        ):
+            # the line may be innocent: whoever had the GIL is not known
+            code = Culprit(
+                "a wait that is not recorded",
+                _UNRECORDED,
+                "for the GIL, for a lock, or in a call",
+                is_seen=False,
+            )
         else:
             code = culprit(scope, step.loop, step.task, step.range_ns, states, own)
             if step.callback >= 0:
@@ -420,17 +437,20 @@ def _finding(scope: Scope, where: str, blocks: list[_Block], part: str) -> Findi
     ]
     name = "".join(f", {phrase}" for phrase in phrases if phrase)
     text = f"{code.code}{name}{',' * (name != '')} blocked {where}"
-    text += f" for {'up to ' * (len(blocks) > 1)}{text_of_ns(steps[0].duration_ns)}"
+    text += f" for {'up to ' * (len(blocks) > 1)}{rounded_ns(steps[0].duration_ns)}"
     if len(blocks) > 1:
-        text += f", {times(len(blocks))} ({text_of_ns(total_ns)} in all)"
+        text += f", {times(len(blocks))} ({rounded_ns(total_ns)} in all)"
     late_ns = sum(block.late_ns for block in blocks)
     if 10 * late_ns >= total_ns:
-        text += f", {text_of_ns(late_ns)} of it waiting for a CPU"
+        text += f", {rounded_ns(late_ns)} of it waiting for a CPU"
     waiting = {block.waiting for block in blocks}
     if most := max(waiting):
         upto = "up to " if len(waiting) > 1 else ""
-        text += f"; {upto}{several(most, 'task')} {'was' if most == 1 else 'were'} waiting"
-    if not code.is_seen and steps[0].duration_ns < WATCHED_NS:
+        text += f"; {upto}{counted(most, 'task')} {'was' if most == 1 else 'were'} waiting"
+    if code.key == _UNRECORDED:
+        if "--threads" in scope.history.metadata.facts.get(_WAITS_FACT, ""):
+            text += "; `meantime record --threads` shows which"
+    elif not code.is_seen and steps[0].duration_ns < WATCHED_NS:
         text += "; `meantime record --blocked 10ms` shows the line"
     tasks = dict.fromkeys(step.task for step in steps if step.task >= 0)
     loops = dict.fromkeys(step.loop for step in steps)

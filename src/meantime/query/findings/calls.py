@@ -13,16 +13,18 @@ there is nothing to do: they explain the calls around them, and are not reported
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from meantime.columns import distinct
 from meantime.errors import MeantimeError
-from meantime.query.findings.finding import FILE, Finding, text_of_ns, times
+from meantime.query.findings.finding import Finding
 from meantime.query.findings.outliers import FEWEST, Usual
+from meantime.query.sentences import FILE, times
 from meantime.query.threads import thread_of, thread_title
+from meantime.query.waiting_calls import is_waiting_call
+from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int64s
     from meantime.history.spans import SpanTable
-    from meantime.query.findings.scope import Scope
+    from meantime.query.scope import Scope
 
 __all__ = ["slow_calls"]
 
@@ -43,10 +45,6 @@ _MOST_LEVELS = 200
 _MOST_GROUPS = 500
 _ARGUMENT_LENGTH = 60
 _MOST_ARGUMENTS = 10_000
-_IDLE = (
-    r"(?i)(?:^|[^a-z])(?:e?poll(?:_p?wait2?)?|p?select|kevent|kqueue|(?:nano|u)?sleep|accept4?|park|idle"
-    r"|get_nowait|wait_for_work|futex_wait)(?=$|[^a-z])"
-)
 # Arguments that say which of many calls it was.
 _TELLING = ("detail", "path", "url", "query", "sql", "file", "name")
 
@@ -67,17 +65,9 @@ def slow_calls(scope: Scope) -> Iterator[Finding]:
         return
     usual: dict[str, Usual] = {}
     limit: dict[str, float] = {}
-    columns = (
-        statistics.median_ns.tolist(),
-        statistics.p90_ns.tolist(),
-        statistics.p99_ns.tolist(),
-        statistics.count.tolist(),
-    )
-    longest = statistics.max_ns.tolist()
-    for key, max_ns, *quantiles in zip(statistics.keys, longest, *columns, strict=True):
-        of_calls = Usual(*quantiles)
+    for key, of_calls in zip(statistics.keys, statistics.each(Usual), strict=True):
         beyond_ns = of_calls.limit_ns()
-        if key is not None and max_ns > beyond_ns:
+        if key is not None and of_calls.max_ns > beyond_ns:
             usual[key], limit[key] = of_calls, beyond_ns
     if not limit:
         return
@@ -90,7 +80,7 @@ def slow_calls(scope: Scope) -> Iterator[Finding]:
         if int(lost_ns[of_name].sum()) < scope.least_ns:
             continue
         key = spans.name.names[code]
-        if re.search(_IDLE, key.partition(" (")[0]):
+        if is_waiting_call(key):
             continue
         slowest = of_name[np.argsort(-lost_ns[of_name], kind="stable")]
         yield _finding(scope, spans, rows[slowest], int(lost_ns[of_name].sum()), usual[key])
@@ -154,14 +144,14 @@ def _finding(scope: Scope, spans: SpanTable, rows: Int64s, lost_ns: int, usual: 
     name = spans.name[first] or ""
     quark = spans.thread_at(first)
     worst = (int(spans.start_ns[first]), int(spans.end_ns[first]))
-    text = f"{name}{_argument(spans, first)} took {text_of_ns(worst[1] - worst[0])}"
+    text = f"{name}{_argument(spans, first)} took {rounded_ns(worst[1] - worst[0])}"
     if len(scope.history.spans().threads) > 1:
         text += f" on {thread_title(thread_of(scope.history, quark))}"
-    text += f"; usually {text_of_ns(usual.median_ns)}"
+    text += f"; usually {rounded_ns(usual.median_ns)}"
     if len(rows) > 1:
-        text += f"; {times(len(rows))} of {usual.number:,} much longer than usual"
+        text += f"; {times(len(rows))} of {usual.count:,} much longer than usual"
     else:
-        text += f" ({usual.number:,} calls)"
+        text += f" ({usual.count:,} calls)"
     threads = dict.fromkeys(spans.thread_at(row) for row in shown.tolist())
     return Finding(
         "slow",

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from meantime.anomalies import CATALOGUE
-from meantime.query.findings.finding import FILE, Finding, text_of_ns
+from meantime.query.findings.finding import Finding
 from meantime.query.ranges import clipped
+from meantime.query.sentences import FILE
+from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.query.findings.scope import Scope
+    from meantime.query.scope import Scope
 
 __all__ = ["caveats"]
 
@@ -36,7 +38,7 @@ def caveats(scope: Scope) -> Iterator[Finding]:
     causes = [name for name in history.anomalies if name in _LOSSES]
     if lost:
         missing = " and ".join(dict.fromkeys(_LOSSES[name] for name in causes)) or "data"
-        total = text_of_ns(sum(end - start for start, end in lost))
+        total = rounded_ns(sum(end - start for start, end in lost))
         where = f"for {total}" if len(lost) == 1 else f"in {len(lost):,} ranges, {total} in all"
         reasons = "; ".join(f"{name}: {CATALOGUE[name]}" for name in causes)
         yield Finding(

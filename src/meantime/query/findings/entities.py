@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.columns import named
-from meantime.query.findings.finding import FILE, Finding, listed
-from meantime.query.findings.scope import Scope
+from meantime.query.findings.finding import Finding
 from meantime.query.sampled_states import has_sampled_states, with_sampled_states
+from meantime.query.scope import Scope
+from meantime.query.sentences import FILE, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.query.findings.scope import Kind
+    from meantime.query.scope import Kind
 
 __all__ = ["unlike_entities"]
 

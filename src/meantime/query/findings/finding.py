@@ -1,24 +1,53 @@
-"""What a finding is, and how its durations and names are written."""
+"""What a finding is."""
 
 from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from meantime.query.sentences import FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from meantime.query.ranges import Range
 
-__all__ = ["FILE", "Finding", "Kind", "Range", "listed", "several", "text_of_ns", "times"]
+__all__ = ["KINDS", "Finding", "Kind", "KindFacts"]
 
-Range: TypeAlias = "tuple[int, int]"
 Kind: TypeAlias = Literal[
     "block", "contention", "slow", "wait", "stop", "repeat", "unlike", "lost", "care"
 ]
 
-# The place of the trace in the arguments of a command.
-FILE = "FILE"
-_UNITS = (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
+
+class KindFacts(NamedTuple):
+    """What a kind of finding is, and how it ranks.
+
+    Attributes:
+        meaning: What it is.
+        is_specific: Whether it explains other findings that lie within it.
+        divisor: By how much the time lost is divided when findings are ranked. A queue that lasts,
+            or an entity of its own kind, may be how a program works, so it ranks below events.
+        group: Findings of the lowest group come first. Those of the others lose no time, but limit
+            what the first can say.
+    """
+
+    meaning: str
+    is_specific: bool = False
+    divisor: int = 1
+    group: int = 0
+
+
+# In order: from what names its cause to what only shows its effects, which the former explains.
+KINDS: dict[Kind, KindFacts] = {
+    "block": KindFacts("a step that blocks an event loop", is_specific=True),
+    "slow": KindFacts("calls, tasks or requests that took long", is_specific=True),
+    "wait": KindFacts("a state that lasted too long", is_specific=True),
+    "contention": KindFacts("many wait for one thing", is_specific=True, divisor=50),
+    "stop": KindFacts("nothing happens", is_specific=True),
+    "repeat": KindFacts("it works or stops periodically"),
+    "unlike": KindFacts("an entity unlike the others of its kind", divisor=50),
+    "lost": KindFacts("ranges without data", group=1),
+    "care": KindFacts("an anomaly of the input", group=2),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +55,7 @@ class Finding:
     """Something that stands out in a history, and where to look at it.
 
     Attributes:
-        kind: `block` (a step that blocks an event loop), `contention` (many wait for one thing),
-            `slow` (calls, tasks or requests), `wait` (a state that lasts too long), `stop`
-            (nothing happens), `repeat` (it stops periodically), `unlike` (an entity unlike the
-            others of its kind), `lost` (ranges without data), or `care` (an anomaly of the input).
+        kind: One of `KINDS`.
         sentence: The finding in words, with its figures.
         lost_ns: The time lost, by which findings are ranked; of `repeat`, the time that the work or
             the stops took.
@@ -41,6 +67,7 @@ class Finding:
             about spans.
         arguments: The arguments of the command of meantime that shows it, with `FILE` in place of
             the trace.
+        cause: The id of the conclusion that explains it, of those of `explain`; empty if none does.
     """
 
     kind: Kind
@@ -51,6 +78,7 @@ class Finding:
     rows: tuple[str, ...] = ()
     spans: tuple[int, ...] = ()
     arguments: tuple[str, ...] = ()
+    cause: str = ""
 
     @property
     def start_ns(self) -> int:
@@ -83,50 +111,5 @@ class Finding:
             "ranges": [list(each) for each in self.ranges],
             "rows": list(self.rows),
             "spans": list(self.spans),
+            "cause": self.cause or None,
         }
-
-
-def text_of_ns(duration_ns: float) -> str:
-    """Return a duration with three significant digits.
-
-    >>> text_of_ns(212_345_678), text_of_ns(17), text_of_ns(1_500), text_of_ns(61_000_000_000)
-    ('212 ms', '17 ns', '1.5 us', '61 s')
-    """
-    for unit, scale in _UNITS:
-        # what would be rounded to 1000 of a unit is 1 of the next
-        if duration_ns >= 0.9995 * scale or scale == 1:
-            amount = duration_ns / scale
-            digits = 2 if amount < 9.995 else 1 if amount < 99.95 else 0
-            text = f"{amount:,.{digits}f}"
-            return (text.rstrip("0").rstrip(".") if "." in text else text) + f" {unit}"
-    raise AssertionError
-
-
-def several(count: int, noun: str) -> str:
-    """Return a count and a noun.
-
-    >>> several(1, "task"), several(1200, "task")
-    ('1 task', '1,200 tasks')
-    """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def times(count: int) -> str:
-    """Return how often, in words.
-
-    >>> times(1), times(2), times(30)
-    ('once', 'twice', '30 times')
-    """
-    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
-
-
-def listed(names: Sequence[str] | Iterable[str], most: int = 3) -> str:
-    """Return a few names as a list in words.
-
-    >>> listed(["a", "b"]), listed("abcde")
-    ('a and b', 'a, b and 3 more')
-    """
-    names = list(names)
-    if len(names) > most:
-        return f"{', '.join(names[: most - 1])} and {len(names) - most + 1:,} more"
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 from meantime.attribute_paths import host_and_path
 from meantime.history.host_parts import host_parts
 from meantime.query import HOST_BINS
-from meantime.query.findings.finding import FILE, Finding, several, text_of_ns
+from meantime.query.findings.finding import Finding
 from meantime.query.host_shares import common_range, shares_of_hosts
 from meantime.query.hosts import LEAST_HOSTS, compare_hosts
+from meantime.query.sentences import FILE, counted
+from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.query.findings.scope import Scope
     from meantime.query.hosts import HostShare
+    from meantime.query.scope import Scope
 
 __all__ = ["unlike_hosts"]
 
@@ -43,8 +45,8 @@ def unlike_hosts(scope: Scope) -> Iterator[Finding]:
         yield Finding(
             "unlike",
             f"{host} was in state {row.state!r} for {row.stretch_share:.0%} of"
-            f" {text_of_ns(row.end_ns - row.start_ns)}; the median of"
-            f" {several(len(hosts), 'host')} is {row.stretch_median:.0%}",
+            f" {rounded_ns(row.end_ns - row.start_ns)}; the median of"
+            f" {counted(len(hosts), 'host')} is {row.stretch_median:.0%}",
             abs(more_ns),
             ((row.start_ns, row.end_ns),),
             1,

@@ -17,12 +17,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import erfc, exp, log, pi, sqrt
-from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
-if TYPE_CHECKING:
-    from meantime.columns import Int64s
+from meantime.durations import Durations
 
 __all__ = ["CHANCE", "FEWEST", "MUCH", "Usual"]
 
@@ -41,41 +37,37 @@ _MOST_EXPONENT = 90.0
 _LEAST_DEVIATION = 0.1
 
 
-class Usual(NamedTuple):
-    """What is usual for a kind of work: quantiles of its durations, by nearest rank."""
+class Usual(Durations[int, float]):
+    """What is usual for a kind of work: figures of its durations."""
 
-    median_ns: int
-    p90_ns: int
-    p99_ns: int
-    number: int
+    __slots__ = ()
 
-    @classmethod
-    def of(cls, duration_ns: Int64s) -> Usual:
-        """Return what is usual, given at least one duration."""
-        number = len(duration_ns)
-        ranks = [-(-number * share // 100) - 1 for share in (50, 90, 99)]
-        median_ns, p90_ns, p99_ns = np.partition(duration_ns, ranks)[ranks].tolist()
-        return cls(median_ns, p90_ns, p99_ns, number)
-
-    def limit_ns(self) -> float:
+    def limit_ns(self, among: int | None = None) -> float:
         """Return the duration beyond which one is an outlier; infinite if they are too few.
 
-        >>> Usual(100, 110, 120, 1000).limit_ns(), Usual(5, 9, 9, 10).limit_ns()
-        (300.0, inf)
-        >>> [round(Usual(100, 200, p99_ns, 1000).limit_ns()) for p99_ns in (400, 9999)]
+        >>> few, many = (Usual.computed(n, 0, 0, 0, (100, 110, 120)) for n in (10, 1000))
+        >>> few.limit_ns(), many.limit_ns()
+        (inf, 300.0)
+        >>> others = [Usual.computed(1000, 0, 0, 0, (100, 200, p99_ns)) for p99_ns in (400, 9999)]
+        >>> [round(each.limit_ns()) for each in others]
         [2696, 1989]
+
+        Args:
+            among: How many there are, if these are only some of them.
         """
-        if self.number < FEWEST:
+        number = self.count if among is None else among
+        if number < FEWEST:
             return float("inf")
-        limit_ns = self._limit_ns(_deviation(self.median_ns, self.p90_ns, _P90))
-        if self.number >= _MANY and self.p99_ns < limit_ns:
-            limit_ns = max(limit_ns, self._limit_ns(_deviation(self.median_ns, self.p99_ns, _P99)))
+        limit_ns = self._limit_ns(_deviation(self.median_ns, self.p90_ns, _P90), number)
+        if number >= _MANY and self.p99_ns < limit_ns:
+            deviation = _deviation(self.median_ns, self.p99_ns, _P99)
+            limit_ns = max(limit_ns, self._limit_ns(deviation, number))
         return limit_ns
 
-    def _limit_ns(self, deviation: float) -> float:
+    def _limit_ns(self, deviation: float, number: int) -> float:
         # a quantile of few durations is uncertain: about its standard error is added
-        deviation *= 1 + 2 / self.number**0.5
-        exponent = deviation * _normal_quantile(CHANCE / self.number)
+        deviation *= 1 + 2 / number**0.5
+        exponent = deviation * _normal_quantile(CHANCE / number)
         return max(self.median_ns, 1) * max(MUCH, exp(min(exponent, _MOST_EXPONENT)))
 
 

@@ -4,7 +4,16 @@ What these have in common is that the waiting ones could go on if something were
 for a thread of a pool only while all are busy: otherwise it is the machine that lets none begin.
 Two or more wait at once, and waiting takes at least `_SHARE` of the time of the tasks that wait, or
 of the work from its submission to its end. The time lost is the sum of the waits, divided by how
-many wait at most at once: the time for which the queue would have had its full length.
+many wait at most at once: the time for which the queue would have had its full length. How long the
+program had nothing to do before and after does not matter: `_LEAST_LOST_NS` is always a finding.
+
+Waits to put something into a queue count, too, since what takes it out is too slow. A wait to get
+something counts where tasks of the same kind bring it back, as connections of a pool: most waits
+are ended by such a task, and fewer than half of the tasks are cancelled, as idle workers are.
+
+A task that looks again and again whether it can go on, as `while not done: await sleep(0)` does,
+keeps an event loop busy with steps in which nothing happens: `_MANY_STEPS` or more at one line,
+each of less than `_TINY_STEP_NS` on average.
 
 An event loop that waits for the GIL for a short time, whenever it has something to do, is blocked
 by no single step. It is a finding if the waits are `_SHARE` of the time that they and the steps of
@@ -20,12 +29,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.columns import distinct
-from meantime.query.findings.finding import FILE, Finding, several, text_of_ns, times
-from meantime.query.findings.scope import chosen
+from meantime.query.findings.finding import Finding
 from meantime.query.findings.steps import WATCHED_NS
 from meantime.query.findings.threads import Threads, thread_name
 from meantime.query.processes import ProcessTree
 from meantime.query.ranges import union
+from meantime.query.scope import chosen
+from meantime.query.sentences import FILE, counted, times
+from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,14 +45,25 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int64s
     from meantime.history.results import Flows
-    from meantime.query.findings.scope import Scope, StateRows
+    from meantime.query.scope import Scope, StateRows
 
-__all__ = ["contention", "full_pools", "gil_contention"]
+__all__ = ["busy_polling", "contention", "full_pools", "gil_contention"]
 
 _MOST_RANGES = 100
 # What a task waits for that another one has, and how that is called.
-_CONTENDED = {"waiting:lock": "a lock", "waiting:semaphore": "a semaphore"}
+_CONTENDED = {
+    "waiting:lock": "a lock",
+    "waiting:semaphore": "a semaphore",
+    "waiting:queue": "room in a queue",
+}
+_READY = "runnable"
+_MANY_STEPS, _TINY_STEP_NS = 1000, 50_000
+_QUEUE, _WAKE, _CANCELLED = "waiting:queue", "wake", "cancelled"
+# The function of a queue in which a task waits until there is room.
+_PUT = "Queue.put"
 _SHARE, _FEWEST_WAITING = 0.2, 2
+# This time lost, or a hundredth of a shorter range, is worth a finding.
+_LEAST_LOST_NS = 10**8
 # The flow of a recording from where work is submitted to a pool to where a thread begins it.
 _SUBMIT = "submit"
 # The states of a thread that has no work; in all others it is busy with some.
@@ -67,10 +89,17 @@ def contention(scope: Scope) -> Iterator[Finding]:
         if name not in _CONTENDED:
             continue
         of_state = np.flatnonzero(rows.state == code)
+        puts = [tag.get("in") == _PUT for tag in scope.history.tags]
+        is_put = np.array([*puts, False], np.bool_)
         places = [scope.place(tag) for tag in range(len(scope.history.tags))]
         known = np.array([*places, ""], object)[rows.tag[of_state]]
         for place in dict.fromkeys(known.tolist()):
             waits = of_state[known == place]
+            what = _CONTENDED[name]
+            if name == _QUEUE and not is_put[rows.tag[waits]].all():
+                if not _comes_back(scope, rows, waits):
+                    continue
+                what = "an item of a queue that others bring back"
             most = _most_at_once(rows.start_ns[waits], rows.end_ns[waits])
             whose = distinct(rows.quark[waits])
             total_ns = int(duration_ns[waits].sum())
@@ -79,16 +108,16 @@ def contention(scope: Scope) -> Iterator[Finding]:
             if (
                 most < _FEWEST_WAITING
                 or total_ns < _SHARE * existed_ns
-                or lost_ns < scope.length_ns // 100
+                or lost_ns < _least_lost_ns(scope)
             ):
                 continue
             order = waits[np.argsort(-duration_ns[waits], kind="stable")]
             first = int(order[0])
             worst = int(rows.start_ns[first]), int(rows.end_ns[first])
             text = (
-                f"{several(len(whose), 'task')} waited for {_CONTENDED[name]}"
+                f"{counted(len(whose), 'task')} waited for {what}"
                 f"{f' at {place}' if place else ''} {total_ns / existed_ns:.0%} of their time,"
-                f" up to {most:,} at once; the longest wait took {text_of_ns(worst[1] - worst[0])}"
+                f" up to {most:,} at once; the longest wait took {rounded_ns(worst[1] - worst[0])}"
             )
             shown = order[:_MOST_RANGES]
             yield Finding(
@@ -100,6 +129,82 @@ def contention(scope: Scope) -> Iterator[Finding]:
                 tuple(scope.path(quark) for quark in dict.fromkeys(rows.quark[shown].tolist())),
                 arguments=("stats", FILE, "--by", "state", *scope.options()),
             )
+
+
+def _site(scope: Scope, task: int) -> str:
+    """Return where a task was created; its name if its path does not say."""
+    path = scope.history.attributes.path(task)
+    return path[-2] if len(path) > 1 else path[-1]
+
+
+def busy_polling(scope: Scope) -> Iterator[Finding]:
+    """Yield a finding for each line at which a task only looks whether it can go on."""
+    kind = scope.kind("Task")
+    rows = None if kind is None else scope.rows(kind)
+    if rows is None:
+        return
+    duration_ns = rows.duration_ns
+    running = np.isin(rows.state, rows.codes({_RUNNING}))
+    # a task that gives way is ready at a line; one that was woken has none
+    places = [scope.place(tag) for tag in range(len(scope.history.tags))]
+    has_place = np.array([*map(bool, places), False], np.bool_)
+    gives_way = np.isin(rows.state, rows.codes({_READY})) & has_place[rows.tag]
+    whose, counts = np.unique(rows.quark[gives_way], return_counts=True)
+    for quark in whose[counts >= _MANY_STEPS].tolist():
+        own = np.flatnonzero(rows.quark == quark)
+        turns = own[gives_way[own]]
+        at, code, number = np.unique(rows.tag[turns], return_inverse=True, return_counts=True)
+        most = int(np.argmax(number))
+        turns = turns[code.reshape(-1) == most]
+        # each step is right before its turn
+        steps = turns[(turns > 0) & running[turns - 1]] - 1
+        ran_ns, count = int(duration_ns[steps].sum()), len(steps)
+        if count < _MANY_STEPS or ran_ns >= count * _TINY_STEP_NS:
+            continue
+        total_ns = ran_ns + int(duration_ns[turns].sum())
+        existed_ns = int(duration_ns[own].sum())
+        if total_ns < _SHARE * existed_ns or total_ns < _least_lost_ns(scope):
+            continue
+        range_ns = int(rows.start_ns[turns[0]]), int(rows.end_ns[turns[-1]])
+        yield Finding(
+            "contention",
+            f"a task of {_site(scope, quark)} looked"
+            f" {times(count)} at {places[int(at[most])]} whether it could go on, and kept the"
+            f" event loop busy for {rounded_ns(total_ns)}",
+            total_ns,
+            (range_ns,),
+            count,
+            (scope.path(quark),),
+            arguments=("stats", FILE, "--by", "state", *scope.options()),
+        )
+
+
+def _comes_back(scope: Scope, rows: StateRows, waits: Int64s) -> bool:
+    """Return whether what tasks wait for is brought back by tasks of their kind, as in a pool."""
+    whose = distinct(rows.quark[waits])
+    flows = scope.history.flows(whose, start_ns=scope.start_ns, end_ns=scope.end_ns)
+    wakers = {
+        (to, time_ns): waker
+        for to, time_ns, waker, name in zip(
+            flows.to_quark.tolist(),
+            flows.to_ns.tolist(),
+            flows.from_quark.tolist(),
+            flows.name.codes.tolist(),
+            strict=True,
+        )
+        if flows.name.names[name] == _WAKE
+    }
+    ends = zip(rows.quark[waits].tolist(), rows.end_ns[waits].tolist(), strict=True)
+    alike = sum(
+        (waker := wakers.get(end)) is not None and _site(scope, waker) == _site(scope, end[0])
+        for end in ends
+    )
+    cancelled = np.isin(rows.state, rows.codes({_CANCELLED})) & np.isin(rows.quark, whose)
+    return 2 * alike > len(waits) and 2 * len(distinct(rows.quark[cancelled])) < len(whose)
+
+
+def _least_lost_ns(scope: Scope) -> int:
+    return min(scope.length_ns // 100, _LEAST_LOST_NS)
 
 
 def full_pools(scope: Scope) -> Iterator[Finding]:
@@ -127,7 +232,7 @@ def full_pools(scope: Scope) -> Iterator[Finding]:
             full = np.concatenate([_is_busy(rows, busy, flows, own, each) for each in workers])
             own = full[np.argsort(full, kind="stable")]
             waits = flows.from_ns[own], flows.to_ns[own]
-            threads = f"the {several(len(workers), 'thread')} of {_called(pool)}"
+            threads = f"the {counted(len(workers), 'thread')} of {_called(pool)}"
             yield from _full_pool(scope, threads, waits, worked_ns, workers)
     processes = ProcessTree(scope.history)
     for queued in scope.history.quarks(f"{_COUNTERS}/{_QUEUED}").tolist():
@@ -138,7 +243,7 @@ def full_pools(scope: Scope) -> Iterator[Finding]:
         if running is None or not count or {pool, f"{process} {pool}"} & of_tasks:
             continue
         name = _called(f"{process} {pool}") if len(processes) > 1 else pool
-        threads = f"the {several(int(count), 'thread')} of {name}"
+        threads = f"the {counted(int(count), 'thread')} of {name}"
         began_ns, ended_ns = _in_order(scope, running)
         worked_ns = int((ended_ns - began_ns).sum())
         waits = _in_order(scope, queued)
@@ -160,7 +265,7 @@ def gil_contention(scope: Scope) -> Iterator[Finding]:
         runs = of_loop & np.isin(rows.state, rows.codes({_RUNNING}))
         waits = chosen(rows, of_loop & np.isin(rows.state, rows.codes({_GIL_WAIT})))
         # most loops wait so little that nothing of other threads needs to be read
-        least_ns = max(scope.length_ns / 100, WATCHED_NS)
+        least_ns = max(_least_lost_ns(scope), WATCHED_NS)
         if waits.duration_ns.sum() < least_ns:
             continue
         ran = threads.running_beside(loop, (scope.start_ns, scope.end_ns))
@@ -183,9 +288,9 @@ def gil_contention(scope: Scope) -> Iterator[Finding]:
         worst = int(waits.start_ns[order[0]]), int(waits.end_ns[order[0]])
         yield Finding(
             "contention",
-            f"the event loop{whose} waited {text_of_ns(total_ns)} for the GIL while other threads"
-            f" ran, and ran for {text_of_ns(ran_ns)}; the longest of"
-            f" {several(len(waits.quark), 'wait')} took {text_of_ns(worst[1] - worst[0])}{had}",
+            f"the event loop{whose} waited {rounded_ns(total_ns)} for the GIL while other threads"
+            f" ran, and ran for {rounded_ns(ran_ns)}; the longest of"
+            f" {counted(len(waits.quark), 'wait')} took {rounded_ns(worst[1] - worst[0])}{had}",
             total_ns,
             tuple(zip(waits.start_ns[order].tolist(), waits.end_ns[order].tolist(), strict=True)),
             len(waits.quark),
@@ -279,14 +384,14 @@ def _full_pool(
     if (
         most < _FEWEST_WAITING
         or total_ns < _SHARE * (total_ns + worked_ns)
-        or lost_ns < scope.length_ns // 100
+        or lost_ns < _least_lost_ns(scope)
     ):
         return
     order = np.argsort(start_ns - end_ns, kind="stable")[:_MOST_RANGES]
     text = (
         f"work for {threads} waited for a free one,"
-        f" {text_of_ns(total_ns / len(start_ns))} on average and up to"
-        f" {text_of_ns(int((end_ns - start_ns).max()))}, {times(len(start_ns))};"
+        f" {rounded_ns(total_ns / len(start_ns))} on average and up to"
+        f" {rounded_ns(int((end_ns - start_ns).max()))}, {times(len(start_ns))};"
         f" up to {most:,} at once"
     )
     yield Finding(

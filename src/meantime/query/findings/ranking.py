@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from meantime.query.findings.finding import KINDS
 from meantime.query.ranges import clipped, union
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from meantime.query.findings.finding import Finding, Kind, Range
+    from meantime.query.findings.finding import Finding
+    from meantime.query.ranges import Range
 
 __all__ = ["in_order", "ranked"]
 
-# From what names its cause to what only shows its effects.
-_SPECIFIC: tuple[Kind, ...] = ("block", "slow", "wait", "contention", "stop")
-# They lose no time, but limit what the others can say.
-_CARE = {"lost": 1, "care": 2}
-# A queue that lasts, or an entity of its own kind, may be how a program works: it ranks below
-# events unless it takes this many times as long.
-_LASTING: dict[Kind, int] = {"contention": 50, "unlike": 50}
 # From which part explained by more specific findings on a finding is left out.
 _EXPLAINED = 0.7
 
@@ -37,24 +32,25 @@ def ranked(findings: Sequence[Finding]) -> list[Finding]:
     True
     """
     kept: list[Finding] = []
-    for kind in _SPECIFIC:
+    for kind in (kind for kind, facts in KINDS.items() if facts.is_specific):
         cause = union(span for finding in kept for span in finding.ranges)
         kept += [
             finding
             for finding in findings
             if finding.kind == kind and not _is_explained(finding, cause)
         ]
-    rest = [finding for finding in findings if finding.kind not in _SPECIFIC]
+    rest = [finding for finding in findings if not KINDS[finding.kind].is_specific]
     return in_order([*kept, *rest])
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings, most time lost first, and what limits them last."""
+    """Return findings, most time lost first, then those with a cause, and what limits them last."""
     return sorted(findings, key=_rank)
 
 
-def _rank(finding: Finding) -> tuple[int, float]:
-    return _CARE.get(finding.kind, 0), -finding.lost_ns / _LASTING.get(finding.kind, 1)
+def _rank(finding: Finding) -> tuple[int, bool, float]:
+    facts = KINDS[finding.kind]
+    return facts.group, bool(finding.cause), -finding.lost_ns / facts.divisor
 
 
 def _is_explained(finding: Finding, cause: tuple[Range, ...]) -> bool:

@@ -9,8 +9,8 @@ import numpy as np
 from meantime.columns import first_rows
 
 if TYPE_CHECKING:
-    from meantime.query.findings.finding import Range
-    from meantime.query.findings.scope import Scope
+    from meantime.query.ranges import Range
+    from meantime.query.scope import Scope
 
 __all__ = ["Served", "request_of"]
 

@@ -9,23 +9,27 @@ not something that interrupts it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from meantime.columns import distinct
-from meantime.query.findings.finding import FILE, Finding, text_of_ns, times
+from meantime.extent import current_zone
+from meantime.query.findings.finding import Finding
 from meantime.query.findings.outliers import FEWEST, Usual
 from meantime.query.sample_units import events
+from meantime.query.sentences import FILE, times
+from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from meantime.columns import Int64s
-    from meantime.query.findings.finding import Range
-    from meantime.query.findings.scope import Scope
     from meantime.query.offsets.finding import Finding as MapFinding
     from meantime.query.offsets.map import OffsetMap
+    from meantime.query.ranges import Range
+    from meantime.query.scope import Scope
 
 __all__ = ["stops"]
 
@@ -52,9 +56,15 @@ class _Activity(NamedTuple):
         return self.cells.fold.period_ns / self.cells.fold.rows
 
     def span(self, first: int, last: int) -> Range:
-        """Return the range of cells [first, last)."""
+        """Return the range of cells [first, last) in the times of the trace."""
         fold = self.cells.fold
-        return fold.edge_ns(*divmod(first, fold.rows)), fold.edge_ns(*divmod(last, fold.rows))
+        edges = fold.edge_ns(*divmod(first, fold.rows)), fold.edge_ns(*divmod(last, fold.rows))
+        return self.in_trace(edges)
+
+    def in_trace(self, span_ns: Range) -> Range:
+        """Return a range of the map's times, which may be local ones, in those of the trace."""
+        found = self.cells.in_map(*span_ns)
+        return (found[0][0], found[-1][1]) if found else span_ns
 
 
 def stops(scope: Scope) -> Iterator[Finding]:
@@ -69,7 +79,7 @@ def stops(scope: Scope) -> Iterator[Finding]:
         if each.kind == "period" and each.period_ns is not None:
             yield from _periodic(scope, activity, each)
     pauses = [
-        each.span_ns
+        activity.in_trace(each.span_ns)
         for each in found
         if each.kind == "gap" and each.span_ns is not None and not each.names
     ]
@@ -87,9 +97,9 @@ def stops(scope: Scope) -> Iterator[Finding]:
         return
     pauses.sort(key=lambda span: span[0] - span[1])
     lost_ns = sum(end - start for start, end in pauses)
-    text = f"nothing happened for {text_of_ns(pauses[0][1] - pauses[0][0])}"
+    text = f"nothing happened for {rounded_ns(pauses[0][1] - pauses[0][0])}"
     if len(pauses) > 1:
-        text += f", and {times(len(pauses) - 1)} more ({text_of_ns(lost_ns)} in all)"
+        text += f", and {times(len(pauses) - 1)} more ({rounded_ns(lost_ns)} in all)"
     yield Finding(
         "stop",
         text,
@@ -114,15 +124,20 @@ def _activity(scope: Scope) -> _Activity | None:
     from meantime.query.offsets.fold import Fold  # noqa: PLC0415 - as above
     from meantime.query.offsets.gather import Choice, offset_map  # noqa: PLC0415 - as above
     from meantime.query.offsets.sampling_interval import is_tracepoint  # noqa: PLC0415 - as above
+    from meantime.zones import Calendar  # noqa: PLC0415 - as above
 
     if samples:
         event, by = next(iter(events(history))), "name"
         if is_tracepoint(event):
             # when events happen is not when work does
             return None
-    fold = Fold(scope.start_ns, period_ns, _ROWS)
+    zone, utc_ns = current_zone(), history.clock.utc_at_origin_ns
+    calendar = None if zone is None or utc_ns is None else Calendar(zone, utc_ns)
+    start_ns = scope.start_ns if calendar is None else calendar.local(scope.start_ns)
+    fold = Fold(start_ns, period_ns, _ROWS, calendar)
     choice = Choice(event=event, by=by, window=(scope.start_ns, scope.end_ns))
-    return _Activity(offset_map(history, fold, choice, source="trace"), count)
+    cells = offset_map(history, fold, choice, source="trace")
+    return _Activity(replace(cells, utc_at_zero_ns=utc_ns), count)
 
 
 def _usual_gap_ns(scope: Scope, activity: _Activity) -> float:
@@ -150,7 +165,7 @@ def _pauses(scope: Scope) -> Usual:
         between = spans.start_ns[rows[1:]] - spans.end_ns[rows[:-1]]
         pauses = between[owner[1:] == owner[:-1]]
     pauses = pauses[pauses > 0]
-    return Usual.of(pauses) if len(pauses) else Usual(0, 0, 0, 0)
+    return Usual.of(pauses)
 
 
 def _periodic(scope: Scope, activity: _Activity, each: MapFinding) -> Iterator[Finding]:
@@ -160,8 +175,8 @@ def _periodic(scope: Scope, activity: _Activity, each: MapFinding) -> Iterator[F
     total = activity.cells.total.number
     names = each.names or (each.name,)
     numbers = [activity.cells.by[name].number for name in names if name in activity.cells.by]
-    is_stop = not numbers
-    busy = total if is_stop else distinct(np.concatenate(numbers))
+    is_stop = each.stops
+    busy = distinct(np.concatenate(numbers)) if numbers else total
     cells = int(total[-1] - total[0]) + 1
     lost_cells = cells - len(busy) if is_stop else len(busy)
     lost_ns = int(lost_cells * activity.cell_ns)
@@ -176,8 +191,8 @@ def _periodic(scope: Scope, activity: _Activity, each: MapFinding) -> Iterator[F
         return
     first, last = _longest_gap(busy) if is_stop else _longest_run(busy)
     worst = activity.span(first, last)
-    length = text_of_ns(worst[1] - worst[0])
-    by = () if is_stop else ("--highlight", ",".join(names))
+    length = rounded_ns(worst[1] - worst[0])
+    by = ("--highlight", ",".join(names)) if numbers else ()
     if any("," in name for name in names):
         by = ()
     yield Finding(

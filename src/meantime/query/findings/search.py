@@ -7,24 +7,28 @@ from typing import TYPE_CHECKING
 
 from meantime.attributes import format_path
 from meantime.history.host_parts import host_parts
+from meantime.query.explain import explain_briefly
 from meantime.query.findings.activities import slow_activities
 from meantime.query.findings.blocks import blocking_steps
 from meantime.query.findings.calls import slow_calls
 from meantime.query.findings.care import caveats
+from meantime.query.findings.causes import caused
 from meantime.query.findings.entities import unlike_entities
-from meantime.query.findings.queues import contention, full_pools, gil_contention
+from meantime.query.findings.queues import busy_polling, contention, full_pools, gil_contention
 from meantime.query.findings.ranking import in_order, ranked
 from meantime.query.findings.rhythm import stops
-from meantime.query.findings.scope import Scope
 from meantime.query.findings.waits import long_states
 from meantime.query.parts import extent_of, range_of
+from meantime.query.scope import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from meantime.history.history import History
     from meantime.history.host_parts import HostPart
-    from meantime.query.findings.finding import Finding, Range
+    from meantime.query.explain import Explanation
+    from meantime.query.findings.finding import Finding
+    from meantime.query.ranges import Range
     from meantime.units import Time
 
 __all__ = ["findings"]
@@ -38,6 +42,7 @@ _DETECTORS = (
     contention,
     full_pools,
     gil_contention,
+    busy_polling,
     stops,
     unlike_entities,
     caveats,
@@ -53,14 +58,16 @@ def findings(
     limit: int | None = None,
     start: Time | None = None,
     end: Time | None = None,
+    explanation: Explanation | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> list[Finding]:
     """Return what stands out in a history, most time lost first.
 
     An empty list means that nothing does: each kind of finding has a statistical test that steady
-    behaviour does not pass. What is found twice is reported once, by its cause. Anomalies of the
-    input, which lose no time but limit what can be said, come last. Of a joined history, each host
-    is searched, hosts are compared, and entities with those of all hosts.
+    behaviour does not pass. What is found twice is reported once, by its cause. What is small
+    beside what limited the trace is left out, and what that explains comes after the rest.
+    Anomalies of the input, which lose no time but limit what can be said, come last. Of a joined
+    history, each host is searched, hosts are compared, and entities with those of all hosts.
 
     >>> from meantime.testing import history_from_spans
     >>> calls = [("query", 100 * i, 100 * i + 9 + i % 3) for i in range(99)]
@@ -73,6 +80,8 @@ def findings(
         limit: Return at most this many.
         start: Where the range to search begins, in nanoseconds or as text; by default all of it.
         end: Where it ends.
+        explanation: What limited the range, from `explain`; by default it is looked for, unless
+            the trace is so large that this takes long.
         progress: Called now and then with the share that is done; what it raises ends the search.
 
     Raises:
@@ -86,9 +95,16 @@ def findings(
     if range_ns[1] - range_ns[0] > _LONGEST_NS:
         # such times are wrong: nothing about durations is true
         return list(caveats(Scope(history, range_ns)))[:limit]
+    scope = Scope(history, range_ns)
     if hosts := host_parts(history):
-        return _of_hosts(history, hosts, range_ns, progress)[:limit]
-    return ranked(_detected(Scope(history, range_ns), _DETECTORS, progress))[:limit]
+        found = _of_hosts(history, hosts, range_ns, progress)
+    else:
+        found = ranked(_detected(scope, _DETECTORS, progress))
+    if explanation is None:
+        explanation = explain_briefly(history, range_ns)
+    if explanation is not None:
+        found = in_order(caused(found, scope, explanation))
+    return found[:limit]
 
 
 def _detected(

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meantime.history.history import History
-    from meantime.query.findings.finding import Range
-    from meantime.query.findings.scope import Scope, StateRows
+    from meantime.query.ranges import Range
+    from meantime.query.scope import Scope, StateRows
 
 __all__ = ["FRAME", "WATCHED_NS", "Culprit", "culprit", "gil_holder", "own_files"]
 

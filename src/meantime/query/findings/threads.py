@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.query.findings.scope import chosen
 from meantime.query.processes import ProcessTree
 from meantime.query.ranges import clipped, union
+from meantime.query.scope import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from meantime.columns import Int32s
-    from meantime.query.findings.finding import Range
-    from meantime.query.findings.scope import Scope, StateRows
+    from meantime.query.ranges import Range
+    from meantime.query.scope import Scope, StateRows
 
 __all__ = ["LATE", "Threads", "is_on", "thread_name"]
 

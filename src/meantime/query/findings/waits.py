@@ -8,16 +8,19 @@ wait for locks, files, sockets and processes says nothing: so do those that have
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from meantime.columns import distinct
-from meantime.query.findings.finding import FILE, Finding, text_of_ns, times
+from meantime.query.explain.lanes import TimeClass
+from meantime.query.explain.roles import Roles
+from meantime.query.findings.finding import Finding
 from meantime.query.findings.outliers import FEWEST, Usual
-from meantime.query.findings.scope import chosen, joined
 from meantime.query.findings.threads import Threads, thread_name
+from meantime.query.scope import chosen, joined
+from meantime.query.sentences import FILE, times
+from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int64s
-    from meantime.query.findings.scope import Kind, Scope, StateRows
+    from meantime.query.scope import Kind, Scope, StateRows
 
 __all__ = ["long_states"]
 
@@ -33,12 +36,8 @@ _MOST_RANGES = 100
 _RECORDED = {"Task", "Loop", "Request"}
 _LANES_OF_THREADS = {"Threads", "Workers"}
 _OF_THREADS = {"Thread", "Worker"}, {"lock-wait", "io-wait", "child-wait", "gil-handoff"}
-# Words of the names of states that last as long as there is nothing to do, or that are work.
-_QUIET = (
-    r"(?i)idle|park|stop|poll|sleep|exit|dead|zombie|complete|finish|done|closed|\boff\b|inactive"
-    r"|running|\brun\b|on.?cpu|\bcpu\b|\bon\b|busy|active|work|\bnone\b|new\b|spawn|\bup\b|ready\b|unknown|lost"
-)
 _GIL_WAIT = "gil-wait"
+_ROLES = Roles({})
 _LATE = ("runnable", _GIL_WAIT, "lock-wait", "collector-stall")
 # Of how many entities the own durations are compared.
 _MOST_ENTITIES = 500
@@ -66,7 +65,10 @@ def long_states(scope: Scope) -> Iterator[Finding]:
 def _is_wait(kind: Kind, name: str) -> bool:
     if kind.entity_kind in _OF_THREADS[0] and name in _OF_THREADS[1]:
         return False
-    return name in _LATE or name.startswith("waiting:") or re.search(_QUIET, name) is None
+    if name in _LATE:
+        return True
+    kind_of_time, label = _ROLES.meaning(name)
+    return kind_of_time in {TimeClass.READY, TimeClass.WAIT} and label != "sleep"
 
 
 def _outliers(scope: Scope, kind: Kind, rows: StateRows, code: int) -> Iterator[Finding]:
@@ -127,7 +129,7 @@ def _of_many(scope: Scope, kind: Kind) -> Iterator[Finding]:
             continue
         usual = Usual.of(of_state)
         # the number of all is not known, but far below this
-        least_ns = usual._replace(number=10**9).limit_ns()
+        least_ns = usual.limit_ns(among=10**9)
         if len(of_state) < _FEWEST_SAMPLED or least_ns > scope.length_ns:
             continue
         found = scope.long_rows(kind, int(least_ns))
@@ -172,8 +174,8 @@ def _finding(  # noqa: PLR0917 - what is known of the durations of a state
     is_recorded = path[0] in _LANES_OF_THREADS and " " in path[-1]
     name = thread_name(scope, quark) if is_recorded else scope.called(quark, kind)
     text = (
-        f"{name} was in state {state!r} for {text_of_ns(worst[1] - worst[0])};"
-        f" usually {text_of_ns(usual.median_ns)}"
+        f"{name} was in state {state!r} for {rounded_ns(worst[1] - worst[0])};"
+        f" usually {rounded_ns(usual.median_ns)}"
     )
     if len(late) > 1:
         text += f"; {times(len(late))}{f' of {count:,}' if count else ''} much longer than usual"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from meantime.query.offsets.sources import MapSource
     from meantime.query.ranges import Range
     from meantime.units import Time
+    from meantime.zones import Zone
 
 __all__ = [
     "EVERY_STATE",
@@ -39,7 +40,10 @@ __all__ = [
 # The pattern of all states: maps them even if there are samples or spans.
 EVERY_STATE = "*"
 _MINUTE_NS = 60 * 10**9
-_ROWS = {_MINUTE_NS: 60, 60 * _MINUTE_NS: 60, 1440 * _MINUTE_NS: 96, 10080 * _MINUTE_NS: 168}
+_WEEK_NS = 10_080 * _MINUTE_NS
+# The first Monday of 1970.
+_MONDAY_NS = 4 * 1440 * _MINUTE_NS
+_ROWS = {_MINUTE_NS: 60, 60 * _MINUTE_NS: 60, 1440 * _MINUTE_NS: 96, _WEEK_NS: 168}
 
 
 @struct
@@ -50,11 +54,14 @@ class MapQuery:
         period_ns: The width of a column.
         rows: How many rows a column has.
         origin: Where a column begins: a time, `first` for the first source's begin, `wall` for
-            whole periods of UTC, or None for whole periods of the first source's clock.
+            whole periods of UTC, or None for whole periods of the first source's clock. In a zone
+            `wall` and None are both whole periods of local time. Weeks begin on Mondays if dates
+            are known.
         choice: What is counted; its window is set from `start` and `end`.
         start: Where the range begins, in the first source's times.
         end: Where it ends.
         assume_aligned: Treat unrelated clocks as synchronised.
+        zone: The time zone whose local times are folded.
     """
 
     period_ns: int
@@ -64,6 +71,7 @@ class MapQuery:
     start: Time | None = None
     end: Time | None = None
     assume_aligned: bool = False
+    zone: Zone | None = None
 
     @property
     def is_relative(self) -> bool:
@@ -77,22 +85,40 @@ class MapQuery:
         """Return the cells of a map that begins at this time of the first source.
 
         Raises:
-            UsageError: If the origin needs the clock's UTC, which is unknown.
+            UsageError: If the origin or the zone needs the clock's UTC, which is unknown.
         """
-        return Fold(self._origin_ns(first_ns, extent), self.period_ns, self.rows)
+        if self.zone is None:
+            return Fold(self._origin_ns(first_ns, extent), self.period_ns, self.rows)
+        utc_ns = extent.clock.utc_at_origin_ns
+        if utc_ns is None:
+            raise UsageError("--zone needs the start of the trace in UTC, which is unknown")
+        from meantime.zones import Calendar  # noqa: PLC0415 - few maps have a zone
+
+        calendar = Calendar(self.zone, utc_ns)
+        whole = self.origin in {None, "wall"}
+        from_ns = first_ns if whole else self._origin_ns(first_ns, extent)
+        origin_ns = calendar.local(from_ns)
+        if whole:
+            origin_ns = self._whole_ns(origin_ns, utc_ns)
+        return Fold(origin_ns, self.period_ns, self.rows, calendar)
+
+    def _whole_ns(self, time_ns: int, utc_ns: int) -> int:
+        """Return where whole periods begin that a time is in, of the clock that is UTC at 0."""
+        since_ns = 0 if self.period_ns % _WEEK_NS else _MONDAY_NS
+        return time_ns - (time_ns + utc_ns - since_ns) % self.period_ns
 
     def _origin_ns(self, first_ns: int, extent: Extent) -> int:
-        if self.origin is None:
+        utc_ns = extent.clock.utc_at_origin_ns
+        if self.origin is None and (utc_ns is None or self.period_ns % _WEEK_NS):
             return first_ns // self.period_ns * self.period_ns
         if self.origin == "first":
             return first_ns
-        if self.origin == "wall":
-            utc_ns = extent.clock.utc_at_origin_ns
+        if self.origin in {None, "wall"}:
             if utc_ns is None:
                 raise UsageError(
                     "--origin wall needs the start of the trace in UTC, which is unknown"
                 )
-            return first_ns - (first_ns + utc_ns) % self.period_ns
+            return self._whole_ns(first_ns, utc_ns)
         return extent.time_ns(self.origin)
 
 
@@ -244,7 +270,7 @@ def combined(
     together = replace(
         reduce(add, (part.map for part in parts)),
         utc_at_zero_ns=reference.extent.clock.utc_at_origin_ns,
-        begin_ns=reference.extent.start_ns,
+        begin_ns=_in_fold(reference.fold, reference.extent.start_ns),
     )
     window, states = reference.choice.window, reference.choice.states
     pattern = reference.choice.filter
@@ -252,15 +278,23 @@ def combined(
         starts, ends = zip(*(part.bounds for part in parts), strict=True)
         covered = (min(starts), max(ends)) if len(parts) > 1 else None
         raise InputError(path, str(reference.extent.nothing(*window, covered=covered)))
-    if pattern is not None and not len(together.total.number):
+    # in a window there may be nothing now of what there is at other times
+    is_nothing = window == (None, None) and not len(together.total.number)
+    if pattern is not None and is_nothing:
         raise InputError(path, f"the filter {pattern!r} matches no row with anything to map")
-    if states == (EVERY_STATE,) and not len(together.total.number):
+    if states == (EVERY_STATE,) and is_nothing:
         raise InputError(path, "there are no states to map")
-    if states and not len(together.total.number):
+    if states and is_nothing:
         patterns = ", ".join(states)
         raise InputError(path, f"nothing is ever in a state that matches --state {patterns}")
     if query.origin is None:
         return together.from_first_column()
     if query.origin == "wall":
-        return together.from_column(reference.fold.column(reference.start_ns))
+        start_ns = _in_fold(reference.fold, reference.start_ns)
+        return together.from_column(reference.fold.column(start_ns))
     return together
+
+
+def _in_fold(fold: Fold, time_ns: int) -> int:
+    """Return a time of the map as one of its fold."""
+    return time_ns if fold.calendar is None else fold.calendar.local(time_ns)

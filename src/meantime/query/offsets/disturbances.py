@@ -8,9 +8,10 @@ import numpy as np
 
 from meantime.query.offsets.bursts import bursts
 from meantime.query.offsets.finding import Finding, clearest, named_list
+from meantime.query.offsets.repeats import rounded
 from meantime.query.offsets.stops import Stop, regular_gaps, regular_stops, shared_stops, stops
 from meantime.query.ranges import clipped
-from meantime.units import format_exact, format_ns
+from meantime.units import format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from meantime.query.offsets.cells import Cells
     from meantime.query.offsets.map import OffsetMap
     from meantime.query.offsets.stops import RegularStops
+    from meantime.query.offsets.wording import Wording
     from meantime.query.ranges import Range
 
 __all__ = ["burst_findings", "gap_findings", "stops_of"]
@@ -54,6 +56,8 @@ def gap_findings(
     regular: Mapping[str, RegularStops],
     first: int,
     stopping: set[str],
+    *,
+    wording: Wording,
 ) -> list[Finding]:
     """Find ranges in which everything stopped, or some names, apart from periodic stops.
 
@@ -63,6 +67,7 @@ def gap_findings(
         regular: Those of them that come at equal distances.
         first: The number of the first cell.
         stopping: The names that stop periodically.
+        wording: How times are put in words.
     """
     cell_ns = found.fold.period_ns / found.fold.rows
     everything = stopped[""]
@@ -89,8 +94,7 @@ def gap_findings(
         if clipped(found.lost, *span) or clipped(found.recorded, *span) != (span,):
             continue
         what = f"{named_list(names)} stopped" if names else "nothing happened"
-        since = format_exact(span[0] - found.begin_ns)
-        text = f"{what} for {format_ns(span[1] - span[0])} from {since}"
+        text = f"{what} for {format_ns(span[1] - span[0])} {wording.moment(span[0])}"
         score = (span[1] - span[0]) / cell_ns
         findings.append(
             Finding("gap", names[0] if names else "", text, names, span_ns=span, score=score)
@@ -137,12 +141,26 @@ def _empty_columns(found: OffsetMap) -> list[Range]:
 
 
 def burst_findings(
-    found: OffsetMap, total: Cells, first: int, cells: int, periodic: set[str]
+    found: OffsetMap,
+    total: Cells,
+    first: int,
+    cells: int,
+    periodic: set[str],
+    *,
+    wording: Wording,
 ) -> list[Finding]:
-    """Find ranges in which much more happened than usual, apart from the runs of periodic names."""
+    """Find ranges in which much more happened than usual, apart from the runs of periodic names.
+
+    Those at equal distances are one finding.
+    """
     counts = found.value in {"count", "starts", "ends"}
     findings = []
-    for burst in bursts(total, first, cells, found.fold.rows, counts=counts):
+    all_bursts = bursts(total, first, cells, found.fold.rows, counts=counts)
+    regular = regular_stops([burst.cells for burst in all_bursts])
+    for burst in all_bursts:
+        is_regular = regular is not None and burst.cells in regular.cells
+        if is_regular and regular is not None and burst.cells != regular.cells[0]:
+            continue
         span = _span(found, first, burst.cells)
         inside = first + np.array(burst.cells)
         share = (burst.cells[1] - burst.cells[0]) / cells
@@ -157,14 +175,25 @@ def burst_findings(
         if more and sum(max(0.0, more[name]) for name in periodic if name in more) >= half:
             continue
         mostly = bool(name) and more[name] >= half
+        when, period_ns = wording.moment(span[0]), None
+        if is_regular and regular is not None:
+            cell_ns = found.fold.period_ns / found.fold.rows
+            period_ns = rounded(round(regular.period * cell_ns), regular.error * cell_ns)
+            when = f"{wording.recurring(period_ns, span[0])} ({len(regular.cells)} times)"
         text = (
-            f"{burst.times:.1f} times the usual load for {format_ns(span[1] - span[0])} from"
-            f" {format_exact(span[0] - found.begin_ns)}{f', most of it {name}' if mostly else ''}"
+            f"{burst.times:.1f} times the usual load for {format_ns(span[1] - span[0])} {when}"
+            f"{f', most of it {name}' if mostly else ''}"
         )
         names = (name,) if mostly else ()
         findings.append(
             Finding(
-                "burst", name if mostly else "", text, names, span_ns=span, score=burst.deviations
+                "burst",
+                name if mostly else "",
+                text,
+                names,
+                period_ns=period_ns,
+                span_ns=span,
+                score=burst.deviations,
             )
         )
     return clearest(findings, "burst")

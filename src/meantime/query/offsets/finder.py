@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.columns import distinct
 from meantime.query.offsets.cells import merge_cells
 from meantime.query.offsets.disturbances import burst_findings, gap_findings, stops_of
 from meantime.query.offsets.finding import Finding
+from meantime.query.offsets.hours import hours_findings
 from meantime.query.offsets.periods import Sight
-from meantime.query.offsets.repeats import has_lines, repeats
+from meantime.query.offsets.repeats import Cycles, has_lines, repeats
+from meantime.query.offsets.wording import Wording
 from meantime.query.ranges import union
-from meantime.units import format_ns
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -57,21 +59,38 @@ def find(found: OffsetMap) -> list[Finding]:
     )
     stopped, regular = stops_of(found, busy, whole)
     repeated = repeats(
-        {**busy, "": whole} if len(busy) > 1 else busy,
+        {**busy, "": whole} if len(busy) != 1 else busy,
         cells,
         sight,
         regular=regular,
         cell_ns=found.fold.period_ns / rows,
     )
-    findings = [each.finding() for each in repeated]
+    wording = Wording(found)
+    cell_ns = found.fold.period_ns / rows
+    findings: list[Finding] = []
+    for repeat in repeated:
+        if repeat.stops and repeat.names[0] in regular:
+            begin, end = np.array(regular[repeat.names[0]].cells, np.int64).T
+            cycles = Cycles(begin, end)
+        else:
+            numbers = distinct(np.concatenate([{**busy, "": whole}[name] for name in repeat.names]))
+            if repeat.stops:
+                numbers = np.setdiff1d(np.arange(cells), numbers, assume_unique=True)
+            cycles = Cycles.of_runs(numbers, repeat.period, cell_ns)
+        findings.append(repeat.finding(wording, cycles, found.fold, first))
     periods = {name: each for each in repeated for name in each.names}
+    placed = {name for each in findings if each.span_ns for name in each.names}
     for name, numbers in busy.items():
         is_lines = name in periods and has_lines(periods[name].period, found.fold)
-        if len(numbers) >= _FEWEST_CELLS and not is_lines:
-            findings += _stripes(found, name, numbers, cells, first % rows)
+        if len(numbers) >= _FEWEST_CELLS and not is_lines and name not in placed:
+            findings += _stripes(found, name, numbers, cells, first % rows, wording=wording)
     stopping = {name for name, each in periods.items() if each.stops}
-    findings += gap_findings(found, stopped, regular, first, stopping)
-    findings += burst_findings(found, total, first, cells, set(periods) - stopping)
+    findings += gap_findings(found, stopped, regular, first, stopping, wording=wording)
+    running = set(periods) - stopping
+    findings += burst_findings(found, total, first, cells, running, wording=wording)
+    others = [cells for name, cells in found.by.items() if name not in {*running, *found.idle}]
+    rest = merge_cells(others) if running else total
+    findings += hours_findings(found, rest, first, cells, wording=wording)
     findings += _fillers(busy, cells)
     order = ("period", "stripe", "gap", "burst", "filler")
     return sorted(findings, key=lambda each: (order.index(each.kind), -each.score))
@@ -96,7 +115,9 @@ def _inside(numbers: Int64s, first: int, cells: int) -> Int64s:
     return numbers[low:high] - first
 
 
-def _stripes(found: OffsetMap, name: str, numbers: Int64s, cells: int, shift: int) -> list[Finding]:
+def _stripes(
+    found: OffsetMap, name: str, numbers: Int64s, cells: int, shift: int, *, wording: Wording
+) -> list[Finding]:
     """Find runs of rows in which a name is busy in most columns, and seldom elsewhere."""
     rows = found.fold.rows
     columns = cells / rows
@@ -109,10 +130,12 @@ def _stripes(found: OffsetMap, name: str, numbers: Int64s, cells: int, shift: in
         begin_ns = found.fold.edge_ns(0, int(low)) - found.fold.origin_ns
         end_ns = found.fold.edge_ns(0, int(high)) - found.fold.origin_ns
         part = min(1.0, float(share[low:high].mean()))
-        text = (
-            f"{name} runs from {format_ns(begin_ns)} to {format_ns(end_ns)} in "
-            f"{part:.0%} of the columns"
-        )
+        when, noun = wording.columns((int(begin_ns), int(end_ns))), wording.noun
+        text = f"{name} runs {when} in {part:.0%} of the columns"
+        if noun != "columns":
+            text = f"{name} runs {when}" + (
+                "" if part >= 0.995 else f", on {part:.0%} of the {noun}"
+            )
         findings.append(
             Finding("stripe", name, text, span_ns=(int(begin_ns), int(end_ns)), score=part)
         )

@@ -25,10 +25,12 @@ class Finding:
         name: The name that it is about, the first of several; empty for all together.
         sentence: The finding in words.
         names: All names that it is about.
-        period_ns: The period, if the kind is `period`.
-        span_ns: Start and end: of a stripe within each column, of a gap or a burst in time.
+        period_ns: The period, if the kind is `period`, or of bursts at equal distances.
+        span_ns: Start and end: of a stripe, or of a period that is a column's, within each column;
+            of a gap or a burst in time, of the first of several.
         other: The name whose gaps `name` fills.
         score: How clear it is; comparable within a kind.
+        stops: Whether the names stop periodically, instead of running so.
     """
 
     kind: Literal["period", "stripe", "gap", "burst", "filler"]
@@ -39,6 +41,7 @@ class Finding:
     span_ns: tuple[int, int] | None = None
     other: str | None = None
     score: float = 0.0
+    stops: bool = False
 
 
 def named_list(names: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ from meantime.structs import struct
 
 if TYPE_CHECKING:
     from meantime.columns import Int64s
+    from meantime.zones import Calendar
 
 __all__ = ["Fold"]
 
@@ -41,6 +42,9 @@ class Fold:
         origin_ns: Where column 0 begins.
         period_ns: The width of a column.
         rows: How many cells a column has.
+        calendar: What makes local times of the times of a map. The times of the fold are local
+            then: a day has 24 hours of cells, of which one is empty or has two hours where the
+            clock changes. None if they are those of the map.
 
     Raises:
         UsageError: If a cell would be shorter than a nanosecond, or there are too many.
@@ -49,6 +53,7 @@ class Fold:
     origin_ns: int
     period_ns: int
     rows: int
+    calendar: Calendar | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.period_ns <= MAX_PERIOD_NS:
@@ -88,8 +93,10 @@ class Fold:
         """Return what to add to a column of `other` to get the same column of this fold.
 
         Raises:
-            UsageError: If the two have different cell boundaries.
+            UsageError: If the two have different cell boundaries, or are of different time zones.
         """
+        if self.calendar != other.calendar:
+            raise UsageError("maps of different time zones cannot be added")
         columns, rest_ns = divmod(other.origin_ns - self.origin_ns, self.period_ns)
         if (self.period_ns, self.rows) != (other.period_ns, other.rows) or rest_ns:
             raise UsageError(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from meantime.query.offsets.interval_stacks import IntervalStacks, segments_of
 from meantime.query.offsets.map import OffsetMap, Source
 from meantime.query.offsets.sampling_interval import sampling_interval_ns
 from meantime.query.offsets.stack_cells import StackCells
-from meantime.query.ranges import clipped
+from meantime.query.ranges import clipped, union
 from meantime.query.roots import sample_names, with_roots
 from meantime.query.statistics import state_quarks
 from meantime.query.threads import choose_rows, on_host, thread_quarks
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from meantime.query.offsets.fold import Fold
     from meantime.query.offsets.map import Kind, Value
     from meantime.query.ranges import Range
+    from meantime.zones import Offsets
 
 __all__ = ["BY", "Choice", "grouped", "kind_of", "of_event", "offset_map"]
 
@@ -164,6 +166,7 @@ def offset_map(
     )
     gathering = _Gathering(history, choice, window, source)
     own_fold = replace(fold, origin_ns=fold.origin_ns - offset_ns)
+    times = _Times.of(fold, offset_ns, window)
     builder = CellsBuilder(own_fold)
     stacks: StackCells | None = None
     # spans of one name count wherever they are, and so do what is in them and what is around them
@@ -172,13 +175,13 @@ def offset_map(
     for rows in gathering.rows(kind) if window[0] < window[1] else ():
         key = None if choice.by is None else rows.key
         if rows.end_ns is None:
-            builder.add_times(
-                rows.start_ns, keys=key, weights=rows.weight if value == "weight" else None
-            )
+            at_ns = times.of_instants(rows.start_ns)
+            weights = rows.weight if value == "weight" else None
+            builder.add_times(at_ns, keys=key, weights=weights)
             if rows.stack is not None and rows.weight is not None:
                 stacks = StackCells.of(
                     own_fold,
-                    rows.start_ns,
+                    at_ns,
                     np.zeros_like(rows.key) if key is None else key,
                     rows.stack,
                     rows.weight if value == "weight" else np.ones_like(rows.weight),
@@ -188,18 +191,24 @@ def offset_map(
             continue
         begin, end = np.maximum(rows.start_ns, window[0]), np.minimum(rows.end_ns, window[1])
         if parts is not None and rows.stack is not None:
-            parts.add(begin, end, np.zeros_like(rows.key) if key is None else key, rows.stack)
+            all_key = np.zeros_like(rows.key) if key is None else key
+            parts.add(*times.of_intervals(begin, end, all_key, rows.stack))
         if value == "ns":
-            builder.add_intervals(begin, np.maximum(begin, end), keys=key)
+            if key is None:
+                builder.add_intervals(*times.of_intervals(begin, np.maximum(begin, end)))
+            else:
+                begin, end, key = times.of_intervals(begin, np.maximum(begin, end), key)
+                builder.add_intervals(begin, end, keys=key)
         else:
-            times = rows.end_ns if value == "ends" else rows.start_ns
+            at_ns = rows.end_ns if value == "ends" else rows.start_ns
             # Without a window, intervals that end at the end of the history count as ended.
-            inside = np.ones(len(times), np.bool_) if low is None else times >= low
+            inside = np.ones(len(at_ns), np.bool_) if low is None else at_ns >= low
             if high is not None:
-                inside &= times < high
-            builder.add_times(times[inside], keys=None if key is None else key[inside])
+                inside &= at_ns < high
+            at_ns = times.of_instants(at_ns[inside])
+            builder.add_times(at_ns, keys=None if key is None else key[inside])
     if parts is not None and window[0] < window[1]:
-        gathering.add_segments(parts, kind)
+        gathering.add_segments(parts, kind, times)
         stacks = parts.cells([""] if choice.by is None else gathering.names, gathering.stacks)
     recorded = clipped([history.bounds], *window)
     found = OffsetMap.of(
@@ -209,16 +218,14 @@ def offset_map(
         sources=[
             Source(
                 source,
-                tuple((start + offset_ns, end + offset_ns) for start, end in recorded),
-                tuple(
-                    (start + offset_ns, end + offset_ns)
-                    for start, end in clipped(history.lost, *window)
-                ),
+                times.of_ranges(recorded),
+                times.of_ranges(clipped(history.lost, *window)),
                 _entities(history, kind, choice),
                 sampling_interval_ns(history.samples()) if kind == "samples" else None,
                 kind,
                 gathering.idle(),
                 is_cut=parts is not None and stacks is None,
+                repeated=times.repeated(recorded),
             )
         ],
         anomalies=history.anomalies,
@@ -231,6 +238,58 @@ def _entities(history: History, kind: Kind, choice: Choice) -> int:
     if kind == "states":
         return len(choice.of(history, state_quarks(history)))
     return 1 if kind == "samples" else len(choice.of(history, history.spans().threads))
+
+
+class _Times:
+    """The times of a source in its fold at the source's own origin: local ones in a calendar."""
+
+    def __init__(self, offsets: Offsets | None, offset_ns: int) -> None:
+        self._offsets = offsets
+        self._offset_ns = offset_ns
+
+    @classmethod
+    def of(cls, fold: Fold, offset_ns: int, window: Range) -> _Times:
+        """Return those of a fold, for the times in a window of the source."""
+        if fold.calendar is None:
+            return cls(None, offset_ns)
+        # the calendar is that of the map, and the offsets are those of the source
+        zero_ns = fold.calendar.utc_at_zero_ns + offset_ns
+        return cls(fold.calendar._replace(utc_at_zero_ns=zero_ns).offsets(*window), offset_ns)
+
+    def of_instants(self, time_ns: Int64s) -> Int64s:
+        return time_ns if self._offsets is None else self._offsets.local(time_ns)
+
+    def of_intervals(self, start_ns: Int64s, end_ns: Int64s, *columns: Any) -> tuple[Any, ...]:
+        """Return intervals, cut where the clock changes, with their other columns."""
+        if self._offsets is None:
+            return start_ns, end_ns, *columns
+        parts: list[tuple[Any, ...]] = []
+        for piece in self._offsets.pieces:
+            begin = np.maximum(start_ns, piece.start_ns)
+            end = np.minimum(end_ns, piece.end_ns)
+            kept = np.flatnonzero(begin < end)
+            times = begin[kept] + piece.offset_ns, end[kept] + piece.offset_ns
+            parts.append((*times, *(column[kept] for column in columns)))
+        return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+
+    def of_ranges(self, ranges: Sequence[Range]) -> tuple[Range, ...]:
+        """Return ranges of the source in the times of the fold."""
+        parts = ranges if self._offsets is None else union(self._parts(ranges))
+        return tuple((start + self._offset_ns, end + self._offset_ns) for start, end in parts)
+
+    def repeated(self, ranges: Sequence[Range]) -> tuple[Range, ...]:
+        """Return the times of the fold that occur twice in ranges of the source."""
+        parts = sorted(self._parts(ranges))
+        return tuple(
+            (later[0] + self._offset_ns, min(earlier[1], later[1]) + self._offset_ns)
+            for earlier, later in pairwise(parts)
+            if later[0] < earlier[1]
+        )
+
+    def _parts(self, ranges: Sequence[Range]) -> list[Range]:
+        if self._offsets is None:
+            return []
+        return [part for each in ranges for part in self._offsets.parts(*each)]
 
 
 class _Gathering:
@@ -314,7 +373,7 @@ class _Gathering:
         key = self._span_keys(spans)
         yield _Rows(spans.start_ns[chosen], spans.end_ns[chosen], key[chosen], None)
 
-    def add_segments(self, parts: IntervalStacks, kind: Kind) -> None:
+    def add_segments(self, parts: IntervalStacks, kind: Kind, times: _Times) -> None:
         """Add the stacks of spans of threads, and have `stacks` contain what was added."""
         if kind == "states":
             self.stacks = self._states_of_entities.build()
@@ -327,7 +386,8 @@ class _Gathering:
         if self._choice.by is not None:
             key = self._span_keys(spans)
         self.stacks = found.stacks
-        parts.add(found.start_ns, found.end_ns, key[found.root], found.stack)
+        segments = (found.start_ns, found.end_ns, key[found.root], found.stack)
+        parts.add(*times.of_intervals(*segments))
 
     def _span_keys(self, spans: SpanTable) -> Int64s:
         match self._choice.by:

@@ -11,6 +11,7 @@ import numpy as np
 from meantime.anomalies import Anomalies
 from meantime.errors import UsageError
 from meantime.query.offsets.cells import Cells, CellsBuilder, merge_cells
+from meantime.query.offsets.fold import edges_ns
 from meantime.query.ranges import union
 from meantime.structs import struct
 
@@ -41,6 +42,8 @@ class Source:
         kind: What of it was mapped.
         idle: The names that contain only the idle task.
         is_cut: Whether its cells have too many parts for their stacks to be kept.
+        repeated: The ranges of local times in which it was recording twice, since the clock was set
+            back.
     """
 
     name: str
@@ -51,6 +54,7 @@ class Source:
     kind: Kind = "samples"
     idle: tuple[str, ...] = ()
     is_cut: bool = False
+    repeated: tuple[Range, ...] = ()
 
 
 @struct
@@ -115,6 +119,33 @@ class OffsetMap:
     def lost(self) -> tuple[Range, ...]:
         """When at least one source lost some of what happened."""
         return union(span for source in self.sources for span in source.lost)
+
+    @property
+    def repeated(self) -> tuple[Range, ...]:
+        """When at least one source was recording twice, since its clock was set back."""
+        return union(span for source in self.sources for span in source.repeated)
+
+    def in_map(self, start_ns: int, end_ns: int) -> list[Range]:
+        """Return the ranges of the map's times that are a range of its fold, in order.
+
+        Without a calendar that is the range itself. With one, there are two of a range that occurs
+        twice, and none of one that is skipped.
+        """
+        if self.fold.calendar is None:
+            return [(start_ns, end_ns)]
+        return self.fold.calendar.offsets(start_ns, end_ns).utc(start_ns, end_ns)
+
+    def durations_ns(self, number: Int64s) -> Int64s:
+        """Return how long cells are, those that occur twice as long as both together."""
+        column, row = np.divmod(number, self.fold.rows)
+        edges = edges_ns(self.fold.period_ns, self.fold.rows)
+        begin = self.fold.origin_ns + column * self.fold.period_ns + edges[row]
+        end = begin + (edges[row + 1] - edges[row])
+        more = np.zeros(len(number), np.int64)
+        for start_ns, end_ns in self.repeated:
+            more += np.maximum(0, np.minimum(end, end_ns) - np.maximum(begin, start_ns))
+        lengths: Int64s = end - begin + more
+        return lengths
 
     @property
     def columns(self) -> tuple[int, int]:

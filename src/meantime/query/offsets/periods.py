@@ -36,6 +36,10 @@ _MASKED_MULTIPLES = 10
 _STEPS = (2, 3, 5, 7)
 _PHASE_CYCLES = 20
 _MOST_REFINED = 2**13
+# As many distances of neighbouring cycles show which one is usual. Others are as far from it, or by
+# so much more than most of them are, if the cycles were moved.
+_FEWEST_DISTANCES = 3
+_CELLS_OFF, _PART_OFF, _SPREADS_OFF, _EXACT = 1.5, 0.1, 8.0, 0.005
 # From this F value on, counts of cycles differ by more than chance.
 _TELLING = 8.0
 
@@ -164,9 +168,10 @@ def _exact(busy: Int64s, period: float, step: float, score: float, sight: Sight)
         period = shorter
     while (longer := _multiplied(positions, period, sight)) is not None:
         period = longer
-    period, error = _fitted(positions, period)
-    if not _is_sound(positions, period, sight):
+    agreed = _agreed(positions, *_fitted(positions, period))
+    if agreed is None or not _is_sound(positions, agreed[0], sight):
         return None
+    period, error = agreed
     # of the first cycles: an error of the period would add up over many
     begin = positions[positions < positions[0] + _PHASE_CYCLES * period]
     phase = _start(begin, period) + period / 2
@@ -271,6 +276,41 @@ def _is_deep(positions: Float64s, period: float) -> bool:
     bins = int(min(16, max(2, period // 2)))
     counts = np.bincount((positions % period / period * bins).astype(np.int64), minlength=bins)
     return bool(counts.min() < 0.25 * counts.max())
+
+
+def _agreed(positions: Float64s, period: float, error: float) -> tuple[float, float] | None:
+    """Return the period that most distances of neighbouring cycles have, and its error.
+
+    Most have none in common if the period is one of chance. Where cycles are only moved at some
+    time, as by a change of the clock, one through all of them is the distance of none.
+    """
+    for _ in range(2):
+        cycle = np.floor((positions - _start(positions, period)) / period).astype(np.int64)
+        present, of_row = np.unique(cycle, return_inverse=True)
+        middles = np.bincount(of_row, positions) / np.bincount(of_row)
+        distances, apart = np.diff(middles), np.diff(present)
+        if not len(apart):
+            return None
+        usual = int(np.median(apart))
+        if usual <= 1 or 2 * np.count_nonzero(apart == usual) <= len(apart):
+            break
+        # most cycles are empty: what is there has a multiple of the period
+        period *= usual
+    near = apart == 1
+    if np.count_nonzero(near) < _FEWEST_DISTANCES:
+        return period, error
+    mode = float(np.median(distances[near]))
+    off = np.abs(distances - apart * mode)
+    if 2 * np.count_nonzero(off <= max(_CELLS_OFF, _PART_OFF * mode)) <= len(off):
+        return None
+    spread = float(np.median(np.abs(distances[near] - mode)))
+    moved = off > max(_CELLS_OFF, _SPREADS_OFF * spread)
+    # of distances that differ anyway, none shows a step
+    if not moved.any() or spread > max(0.5, _EXACT * mode):
+        return period, error
+    # without the steps between cycles, the others are fitted as before
+    steps = np.where(moved, distances - apart * mode, 0.0)
+    return _fitted(positions - np.append(0.0, np.cumsum(steps))[of_row], mode)
 
 
 def _fitted(positions: Float64s, period: float) -> tuple[float, float]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from meantime.extent import Extent
     from meantime.history.history import History
     from meantime.history.results import Intervals
-    from meantime.query.findings.finding import Range
+    from meantime.query.ranges import Range
 
 __all__ = ["Kind", "Scope", "StateRows", "chosen", "joined"]
 

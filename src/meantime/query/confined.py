@@ -1,0 +1,251 @@
+"""Statements of someone else, as of a page, in a process of their own.
+
+DuckDB counts only its buffers against its limit of memory, and looks at an interrupt only between
+its operators. What it does not keep, the system keeps: it bounds the memory and the time of the
+process, which has no network, and no files but Python's own libraries where Linux can refuse them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from meantime.errors import UsageError
+from meantime.query.sql import Answer, table_makers
+from meantime.tabular import need
+from meantime.units import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from meantime.history import History
+    from meantime.query.handles import Handle
+    from meantime.tabular import Tabular
+
+__all__ = ["MOST_BYTES", "Confined", "prepare"]
+
+MOST_BYTES = 1_000_000_000
+_MOST_MESSAGE = 1 << 16
+_CHILD = "meantime.query.confined_child"
+
+
+class Confined:
+    """A statement in a process of its own, which another thread can stop.
+
+    Args:
+        statement: The statement: one select.
+        most_s: For how long it may run; None is any time.
+        most_rows: How many rows are returned, as texts with the type of each column in its
+            metadata; None returns all rows, with their types.
+        most_cell: How many characters of a text are returned then.
+    """
+
+    def __init__(
+        self,
+        statement: str,
+        *,
+        most_s: float | None = None,
+        most_rows: int | None = None,
+        most_cell: int = 0,
+    ) -> None:
+        self._statement = statement
+        self._most_s = most_s
+        self._limits = {"most_rows": most_rows, "most_cell": most_cell}
+        self._lock = threading.Lock()
+        self._child: _Child | None = None
+        self._is_stopped = self._is_late = False
+
+    @contextmanager
+    def answer(self, history: History, handle: Handle | None = None) -> Iterator[Answer]:
+        """Yield what the statement returns over the tables of a history; see `sql.answer`.
+
+        Raises:
+            MissingExtraError: If DuckDB or pyarrow is not installed.
+            UsageError: If the statement is rejected, takes too long or too much memory, or was
+                stopped.
+        """
+        need("duckdb", "SQL", "sql")
+        pyarrow = need("pyarrow", "SQL", "sql")
+        with contextlib.ExitStack() as stack:
+            if self._most_s is not None:
+                timer = threading.Timer(self._most_s, self._expire)
+                timer.daemon = True
+                timer.start()
+                stack.callback(timer.cancel)
+            child = _taken()
+            stack.callback(child.end)
+            with self._lock:
+                self._child = child
+                is_stopped = self._is_stopped
+            if is_stopped:
+                raise self._reason(None)
+            makers = table_makers(history, handle)
+            asked = {"statement": self._statement, "tables": [*makers], **self._limits}
+            child.begin(asked, makers)
+            try:
+                reader = pyarrow.ipc.open_stream(child.output)
+                yield Answer(_checked(reader, pyarrow))
+            except (pyarrow.ArrowException, OSError, EOFError) as error:
+                raise self._reason(child) from error
+            if (reason := child.answered()) is not None:
+                raise UsageError(reason)
+
+    def stop(self) -> None:
+        """End it at once."""
+        with self._lock:
+            self._is_stopped = True
+            child = self._child
+        if child is not None:
+            child.kill()
+
+    def _expire(self) -> None:
+        self._is_late = True
+        self.stop()
+
+    def _reason(self, child: _Child | None) -> UsageError:
+        """Return why there is no result."""
+        if self._is_late:
+            return UsageError(f"the statement takes more than {self._most_s:.0f} s")
+        if self._is_stopped or child is None:
+            return UsageError("the statement was stopped")
+        return UsageError(child.answered() or "SQL: the statement has no result")
+
+
+class _Child:
+    """A process that waits for a statement."""
+
+    def __init__(self) -> None:
+        self._control, theirs = socket.socketpair()
+        self._service: threading.Thread | None = None
+        self._answer: dict[str, Any] | None = None
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603 - this program
+                [
+                    *(sys.executable, "-P", "-m", _CHILD, str(theirs.fileno())),
+                    *(str(MOST_BYTES), str(_MOST_CPU_S)),
+                ],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                # Ctrl-C is for the process that asks
+                start_new_session=True,
+                # each thread of these would take address space
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"},
+            )
+        assert self._process.stdout is not None
+        self.output = self._process.stdout
+
+    def begin(self, asked: dict[str, Any], makers: dict[str, Callable[[], Tabular]]) -> None:
+        """Run a statement."""
+        with suppress(OSError):  # it has ended: then there is no output
+            self._control.recv(1)  # it is ready
+            self._control.sendall(json.dumps(asked).encode() + b"\n")
+        self._service = threading.Thread(target=self._serve, args=[makers], daemon=True)
+        self._service.start()
+
+    def _serve(self, makers: dict[str, Callable[[], Tabular]]) -> None:
+        """Write the tables that it asks for."""
+        tables: dict[str, Tabular] = {}
+        with suppress(OSError, ValueError, KeyError):
+            while True:
+                data, handles, _, _ = socket.recv_fds(self._control, _MOST_MESSAGE, 1)
+                if not data:
+                    return
+                message = json.loads(data)
+                if "table" not in message:
+                    self._answer = message
+                    return
+                [writing] = handles
+                name = message["table"]
+                if name not in tables:
+                    tables[name] = makers[name]()
+                thread = threading.Thread(target=_write, args=[tables[name], writing], daemon=True)
+                thread.start()
+                self._control.sendall(b"\n")
+
+    def answered(self) -> str | None:
+        """Wait for the end, and return why there is no result, or not all of it."""
+        if self._service is not None:
+            self._service.join()
+        status = self._process.wait()
+        if self._answer == {}:
+            return None
+        if self._answer is not None and "error" in self._answer:
+            return " ".join(str(self._answer["error"]).split())
+        if status == -signal.SIGXCPU:
+            return "the statement takes too much time of the processor"
+        if status < 0 or self._answer is not None:
+            return f"the statement needs more than {format_bytes(MOST_BYTES)} of memory"
+        return "SQL: the process that was to answer the statement failed"
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+
+    def end(self) -> None:
+        """End it, and free what it has."""
+        self.kill()
+        self._process.wait()
+        self.output.close()
+        with suppress(OSError):
+            self._control.shutdown(socket.SHUT_RDWR)
+        if self._service is not None:
+            self._service.join()
+        self._control.close()
+
+
+# Of all threads of a process: few seconds for each processor.
+_MOST_CPU_S = 30
+_lock = threading.Lock()
+_prepared: list[_Child] = []
+
+
+def prepare() -> None:
+    """Start a process that waits for the next statement, unless there is one."""
+    with _lock:
+        if not _prepared:
+            _prepared.append(_Child())
+
+
+def _taken() -> _Child:
+    with _lock:
+        return _prepared.pop() if _prepared else _Child()
+
+
+@atexit.register
+def _end_prepared() -> None:
+    with _lock:
+        for child in _prepared:
+            child.end()
+        _prepared.clear()
+
+
+def _write(table: Tabular, writing: int) -> None:
+    """Write a table into a pipe, until it has all of it or wants no more."""
+    pyarrow = need("pyarrow", "SQL", "sql")
+    with suppress(OSError, pyarrow.ArrowException), os.fdopen(writing, "wb") as file:
+        reader = pyarrow.RecordBatchReader.from_stream(table)
+        with pyarrow.ipc.new_stream(file, reader.schema) as stream:
+            for batch in reader:
+                stream.write_batch(batch)
+
+
+def _checked(reader: Any, pyarrow: Any) -> Any:
+    """Return a reader whose batches are looked at: another process has written them."""
+
+    def batches() -> Iterator[Any]:
+        for batch in reader:
+            batch.validate(full=True)
+            yield batch
+
+    return pyarrow.RecordBatchReader.from_batches(reader.schema, batches())
