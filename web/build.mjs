@@ -15,6 +15,7 @@ for (const page of pages) {
     root: here,
     configFile: false,
     logLevel: "warn",
+    assetsInclude: ["**/*.bin"],
     build: {
       target: "es2022",
       outDir: out,
@@ -56,7 +57,7 @@ await build({
 copyFileSync(join(here, "viewer/viewer.html"), join(out, "viewer/viewer.html"));
 
 // The same files in the same order as tests/unit/test_bundle.py.
-const files = ["package.json", "package-lock.json", "tsconfig.json", "build.mjs"];
+const files = ["../src/meantime/views/static/thresholds.bin", "package.json", "package-lock.json", "tsconfig.json", "build.mjs"];
 for (const folder of ["shared", "svg-script", "viewer"]) {
   for (const name of readdirSync(join(here, folder), { recursive: true })) {
     if (/\.(ts|css|html)$/.test(name)) files.push(`${folder}/${name}`);

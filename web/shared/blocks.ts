@@ -100,8 +100,4 @@ export class Varints {
     this.next();
     return this.lo;
   }
-
-  skip(bytes: number): void {
-    this.at += bytes;
-  }
 }

@@ -7,6 +7,15 @@ const UNITS: [bigint, string][] = [
   [1n, "ns"],
 ];
 
+const MINUTE = 60n * UNITS[0]![0];
+export const HOUR = 60n * MINUTE;
+const DAY = 24n * HOUR;
+// spaces at which no line breaks: inside of numbers and before units, and between two of these
+const NARROW = "\u202f";
+const NO_BREAK = "\u00a0";
+/** Made once: a number that formats itself makes another one each time. */
+const DIGITS = new Intl.NumberFormat("en");
+
 export const UNIT_NS: Record<string, bigint> = { s: 1_000_000_000n, m: 1_000_000n, u: 1_000n, n: 1n };
 
 const abs = (value: bigint) => (value < 0n ? -value : value);
@@ -22,22 +31,31 @@ function decimal(ns: bigint, scale: bigint, decimals: number): string {
   return `${whole}.${rest.toString().padStart(decimals, "0")}`;
 }
 
-/** To the nanosecond: `1.408123 ms`. */
+/** To the nanosecond: `1.408123 ms`, `1 d 2 h 3.5 s`. */
 export function exact(ns: bigint): string {
-  const [scale, unit] = unitOf(ns);
+  const rest = abs(ns) % MINUTE;
+  const [scale, unit] = unitOf(abs(ns) < MINUTE ? ns : UNITS[0]![0]);
   const digits = scale.toString().length - 1;
-  const text = decimal(ns, scale, digits);
-  return `${digits ? text.replace(/\.?0+$/, "") : text} ${unit}`;
+  const decimals = decimal(abs(ns) < MINUTE ? ns : rest, scale, digits);
+  const text = `${digits ? decimals.replace(/\.?0+$/, "") : decimals} ${unit}`;
+  if (abs(ns) < MINUTE) return text;
+  return (ns < 0n ? "-" : "") + [...longParts(abs(ns)), ...(rest ? [text] : [])].join(" ");
 }
 
-const NARROW = "\u202f"; // a space at which no line breaks
-/** Made once: a number that formats itself makes another one each time. */
-const DIGITS = new Intl.NumberFormat("en");
+/** The whole days, hours and minutes of a time. */
+function longParts(ns: bigint): string[] {
+  const parts: [bigint, string][] = [[ns / DAY, "d"], [(ns % DAY) / HOUR, "h"], [(ns % HOUR) / MINUTE, "min"]];
+  return parts.filter(([count]) => count).map(([count, unit]) => `${DIGITS.format(count)} ${unit}`);
+}
 
-/** With so many significant digits: `1.41 ms`, `49.8 min`. */
+/**
+ * With so many significant digits: `1.41 ms`; from a minute on in its two largest units, as in
+ * units.py: `2 h 30 min`.
+ */
 export function duration(ns: bigint, digits = 3): string {
-  const long = LONG_UNITS.find(([from]) => abs(ns) >= from);
-  const [scale, unit] = long ? [long[1], long[2]] : unitOf(ns);
+  const long = inTwoUnits(ns, digits);
+  if (long) return long;
+  const [scale, unit] = unitOf(ns);
   if (ns === 0n || scale === 1n) return `${ns}${NARROW}ns`;
   const whole = (abs(ns) / scale).toString().length;
   const decimals = Math.max(0, digits - whole);
@@ -49,22 +67,40 @@ export function duration(ns: bigint, digits = 3): string {
   return `${text}${NARROW}${unit}`;
 }
 
+/** A duration of a minute or more, as which shorter ones count if they are rounded to it; null for others. */
+function inTwoUnits(ns: bigint, digits: number): string | null {
+  const size = abs(ns);
+  if (size < MINUTE - UNITS[0]![0] / (2n * 10n ** BigInt(Math.max(0, digits - 2)))) return null;
+  const units: [bigint, string][] = [[DAY, "d"], [HOUR, "h"], [MINUTE, "min"], [UNITS[0]![0], "s"]];
+  let at = 0;
+  while (at < 2 && size < units[at]![0]) at++;
+  let [large, name] = units[at]!;
+  const [small, smallName] = units[at + 1]!;
+  const smalls = (size + small / 2n) / small;
+  let count = (smalls * small) / large;
+  const rest = smalls % (large / small);
+  if (at && count * large === units[at - 1]![0]) [count, name] = [1n, units[at - 1]![1]];
+  const text = `${DIGITS.format(count)}${NARROW}${name}`;
+  return (ns < 0n ? "-" : "") + (rest ? `${text}${NO_BREAK}${rest}${NARROW}${smallName}` : text);
+}
+
 /** Points in time as far apart as this need nanoseconds. */
 const NARROW_NS = 100_000n;
 
 /** The ends of a range, as exact as its length requires. */
 export function range(from: bigint, to: bigint): string {
-  const digits = to - from < NARROW_NS ? 9 : 6;
+  const digits = to - from < NARROW_NS ? 9 : to - from < HOUR ? 6 : 0;
   return `${instant(from, digits)} to ${instant(to, digits)}`;
 }
 
-/** A point in time in seconds, with its digits in groups: `1.208 522 s`. */
-export function instant(ns: bigint, digits: 6 | 9 = 6): string {
-  const text = decimal(ns, UNITS[0]![0], digits);
-  const point = text.length - digits;
-  // the point itself is the character before
-  const whole = text.slice(0, point).replace(/(\d)(?=(\d{3})+\.$)/g, `$1${NARROW}`);
-  return `${whole}${text.slice(point).replace(/(\d{3})(?=\d)/g, `$1${NARROW}`)}${NARROW}s`;
+/** A point in time, with its digits in groups: `1.208 522 s`, `2 h 3 min 4.208 522 s`. */
+export function instant(ns: bigint, digits: 0 | 6 | 9 = 6): string {
+  const long = longParts(abs(ns)).join(" ");
+  const seconds = long ? abs(ns) % MINUTE : ns;
+  if (long && !seconds) return (ns < 0n ? "-" : "") + long;
+  const [whole, part = ""] = decimal(seconds, UNITS[0]![0], digits).split(".");
+  const text = part ? `${whole}.${part.replace(/(\d{3})(?=\d)/g, `$1${NARROW}`)}` : whole;
+  return `${long ? `${ns < 0n ? "-" : ""}${long} ` : ""}${text}${NARROW}s`;
 }
 
 /** A share of 1 with one decimal: `12.3 %`, `< 0.1 %`. */
@@ -77,12 +113,57 @@ export function grouped(count: number): string {
   return DIGITS.format(count).replaceAll(",", NARROW);
 }
 
-/** With three decimals, rounded: `1.408 ms`. */
-export function short(ns: bigint): string {
-  const [scale, unit] = unitOf(ns);
-  if (scale === 1n) return `${ns} ns`;
-  const rounded = ((abs(ns) * 1000n + scale / 2n) / scale) * (scale / 1000n || 1n);
-  return `${decimal(ns < 0n ? -rounded : rounded, scale, 3)} ${unit}`;
+/** A time zone: from when to when, in nanoseconds since 1970, it is how far ahead of UTC. */
+export interface Zone {
+  name: string;
+  pieces: [start: bigint, end: bigint, offset: bigint][];
+}
+
+/** A zone as a page has it, of which times are texts. */
+export interface HeadZone {
+  name: string;
+  pieces: [start: string, end: string, offset: string][];
+}
+
+export function zoneOf(head: HeadZone | null | undefined): Zone | null {
+  return head ? { name: head.name, pieces: head.pieces.map((piece) => piece.map(BigInt) as [bigint, bigint, bigint]) } : null;
+}
+
+/** How far the browser's own zone is ahead of UTC, from when to when. */
+export function browserZone(start: bigint, end: bigint): Zone {
+  const MS = 1_000_000n;
+  const ahead = (ms: number) => BigInt(-new Date(ms).getTimezoneOffset()) * 60_000n * MS;
+  const pieces: Zone["pieces"] = [];
+  const last = Number(end / MS) + 1;
+  for (let ms = Number(start / MS); ms <= last; ) {
+    const offset = ahead(ms);
+    let next = ms;
+    while (next <= last && ahead(next) === offset) next += 6 * 3_600_000;
+    // to the minute at which it changes
+    if (next <= last) {
+      let low = next - 6 * 3_600_000;
+      while (next - low > 60_000) {
+        const middle = Math.floor((low + next) / 120_000) * 60_000;
+        if (middle <= low) break;
+        if (ahead(middle) === offset) low = middle;
+        else next = middle;
+      }
+    }
+    pieces.push([BigInt(ms) * MS, BigInt(Math.min(next, last + 1)) * MS, offset]);
+    ms = next;
+  }
+  return { name: "local", pieces };
+}
+
+/** How far a zone is ahead of UTC at a time; of none, UTC. */
+export function aheadAt(ns: bigint, zone: Zone | null): bigint {
+  const pieces = zone?.pieces ?? [];
+  return (pieces.find(([, end]) => ns < end) ?? pieces.at(-1))?.[2] ?? 0n;
+}
+
+/** Nanoseconds since 1970 in a zone, to the nanosecond; without one, UTC. */
+export function dateIn(ns: bigint, zone: Zone | null): string {
+  return zone ? utc(ns + aheadAt(ns, zone)).replace("UTC", zone.name) : utc(ns);
 }
 
 /** Nanoseconds since 1970 as UTC, to the nanosecond. */
@@ -102,16 +183,8 @@ export interface Ticks {
   marks: { ns: bigint; label: string }[];
 }
 
-const MINUTE = 60n * UNITS[0]![0];
-const HOUR = 60n * MINUTE;
-const DAY = 24n * HOUR;
-/** From how long on a time is written in a unit: seconds have three digits. */
-const LONG_UNITS: [from: bigint, scale: bigint, unit: string][] = [
-  [DAY, DAY, "d"],
-  [HOUR, HOUR, "h"],
-  [1000n * UNITS[0]![0], MINUTE, "min"],
-];
 const LONG_STEPS = [
+  ...[15n, 30n].map((count) => count * UNITS[0]![0]),
   ...[1n, 2n, 5n, 10n, 15n, 30n].map((count) => count * MINUTE),
   ...[1n, 2n, 3n, 6n, 12n].map((count) => count * HOUR),
   ...[1n, 2n, 5n, 10n, 20n, 50n, 100n, 200n, 500n, 1000n, 2000n, 5000n, 10000n, 20000n].map(
@@ -122,7 +195,7 @@ const LONG_STEPS = [
 function step(span: bigint, most: bigint): bigint {
   for (let decade = 1n; decade <= 10n * UNITS[0]![0]; decade *= 10n) {
     for (const digit of [1n, 2n, 5n]) {
-      if (digit * decade * most >= span && digit * decade < MINUTE) return digit * decade;
+      if (digit * decade * most >= span && digit * decade <= 10n * UNITS[0]![0]) return digit * decade;
     }
   }
   return LONG_STEPS.find((long) => long * most >= span) ?? span;
@@ -154,23 +227,33 @@ export function ticks(start: bigint, end: bigint, most: number): Ticks {
   return { base: exact(base), marks };
 }
 
-/** Round ticks in [start, end], ns since 1970 in UTC; the same rule as views/axis.py. */
-export function wallTicks(start: bigint, end: bigint, most: number): Ticks {
+/**
+ * Round ticks in [start, end], ns since 1970, by the clock of a zone, or of UTC; the same rule as
+ * views/axis.py. The base is the date of the first one.
+ */
+export function wallTicks(start: bigint, end: bigint, most: number, zone: Zone | null = null): Ticks {
   const by = step(end > start ? end - start : 1n, BigInt(Math.max(1, most)));
   const second = UNITS[0]![0];
   let decimals = 0;
   while ((by * 10n ** BigInt(decimals)) % second) decimals++;
   const marks: Ticks["marks"] = [];
-  let first = (start / by) * by;
-  if (first < start) first += by;
-  for (let ns = first; ns <= end; ns += by) {
-    const text = utc(ns);
-    if (text.startsWith("Epoch")) return ticks(start, end, most);
-    const date = text.slice(0, 10);
-    const time = text.slice(11, by >= MINUTE ? 16 : 19 + (decimals ? 1 + decimals : 0));
-    marks.push({ ns, label: by >= DAY ? date : marks.length ? time : `${date} ${time}` });
+  let base = "";
+  for (const [pieceStart, pieceEnd, offset] of zone?.pieces ?? [[start, end + 1n, 0n]]) {
+    const begin = (pieceStart > start ? pieceStart : start) + offset;
+    const finish = (pieceEnd < end + 1n ? pieceEnd : end + 1n) + offset;
+    let first = (begin / by) * by;
+    if (first < begin) first += by;
+    for (let local = first; local < finish; local += by) {
+      const text = utc(local);
+      if (text.startsWith("Epoch")) return ticks(start, end, most);
+      const date = text.slice(0, 10);
+      const time = text.slice(11, by >= MINUTE ? 16 : 19 + (decimals ? 1 + decimals : 0));
+      const isDate = by >= DAY || !/[1-9]/.test(time);
+      if (!marks.length && !isDate) base = date;
+      marks.push({ ns: local - offset, label: isDate ? date : time });
+    }
   }
-  return { base: "", marks };
+  return { base, marks };
 }
 
 function clock(ns: bigint, by: bigint): string {

@@ -16,7 +16,8 @@ export function drawAxes(pen: CanvasRenderingContext2D, grid: Grid, model: Model
   pen.strokeRect(left - 0.5, top - 0.5, width + 1, height + 1);
   pen.textAlign = "right";
   pen.textBaseline = "middle";
-  for (const { ns, label } of marks(0n, model.periodNs, 6)) {
+  for (const { ns, label: since } of marks(0n, model.periodNs, 6)) {
+    const label = model.clockAt(ns) ?? since;
     const y = top + height * (1 - Number(ns) / Number(model.periodNs));
     pen.fillText(label, left - 9, y);
     line(pen, left - 5, y, left, y);
@@ -65,7 +66,8 @@ function marks(
 ): { ns: bigint; label: string }[] {
   if (head && head.utc_ns !== null) {
     const zero = BigInt(head.utc_ns);
-    return wallTicks(start + zero, end + zero, most).marks.map(({ ns, label }) => ({ ns: ns - zero, label }));
+    const { base, marks: found } = wallTicks(start + zero, end + zero, most);
+    return found.map(({ ns, label }, i) => ({ ns: ns - zero, label: i || !base ? label : `${base} ${label}` }));
   }
   const begin = head ? BigInt(head.begin_ns) : 0n;
   const found = ticks(start - begin, end - begin, most);

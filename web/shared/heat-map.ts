@@ -127,7 +127,13 @@ export class HeatMap {
       const tile = this.painter.tile(number, group);
       pen.drawImage(tile, left + (number * size - start) * columnPx, top, tile.width * group * columnPx, height);
     }
-    this.drawLost(pen, grid);
+    pen.save();
+    pen.clip(this.cells(grid, state.model.lost));
+    this.hatch(pen, grid, null);
+    pen.restore();
+    pen.strokeStyle = themeColor("--text");
+    pen.lineWidth = 1;
+    pen.stroke(this.cells(grid, state.model.repeated));
     if (state.before) drawSelection(pen, grid, state.before, "A");
     if (state.selection) drawSelection(pen, grid, state.selection, state.before ? "B" : "");
     const { cursor } = state;
@@ -137,14 +143,13 @@ export class HeatMap {
     drawAxes(pen, grid, state.model, state.span, RIGHT);
   }
 
-  /** Hatches the cells of which some part was lost. */
-  private drawLost(pen: CanvasRenderingContext2D, grid: Grid): void {
-    const { lost } = this.state.model;
+  /** The outline of ranges of cells. */
+  private cells(grid: Grid, ranges: readonly [first: number, last: number][]): Path2D {
     const { left, top, height, rows, start, columnPx } = grid;
     const path = new Path2D();
     const cells = (column: number, columns: number, low: number, high: number) =>
       path.rect(left + (column - start) * columnPx, top + height * (1 - (high + 1) / rows), columns * columnPx, (height * (high - low + 1)) / rows);
-    for (const [first, last] of lost) {
+    for (const [first, last] of ranges) {
       const from = Math.floor(first / rows);
       const to = Math.floor(last / rows);
       if (to < start || from > start + this.state.span) continue;
@@ -155,10 +160,7 @@ export class HeatMap {
         cells(to, 1, 0, last - to * rows);
       }
     }
-    pen.save();
-    pen.clip(path);
-    this.hatch(pen, grid, null);
-    pen.restore();
+    return path;
   }
 
   private hatch(pen: CanvasRenderingContext2D, { left, top, width, height }: Grid, ground: string | null): void {

@@ -1,7 +1,7 @@
 /** The data of a heat map: the cells of each name, the division of time, and the columns shown. */
 
 import { readBlock, readHead } from "./blocks";
-import { exact, utc } from "./format";
+import { type HeadZone, exact, utc } from "./format";
 import { type Cells, joined, lowerBound, moved, readCells } from "./heat-cells";
 import { type Selection, rowsAt } from "./selection";
 import type { Chosen } from "./stack-cells";
@@ -70,6 +70,10 @@ interface Head {
   runs: [number, number][];
   recorded: Range[];
   lost: Range[];
+  /** Cells of local times that occur twice. */
+  repeated: Range[];
+  /** The zone whose local times these are, and from when to when (as the file counts) it is how far ahead. */
+  zone: HeadZone | null;
   /** Whether the rules of Cloud Analytics apply, as `Palette.is_cloud` in palette.py. */
   cloud: boolean;
   palette: { light: Shade; dark: Shade };
@@ -103,13 +107,14 @@ export class Model {
   /** Ranges of places * rows + row, first and last. */
   recorded: Range[] = [];
   lost: Range[] = [];
+  repeated: Range[] = [];
   /** A cell now is `by` cells of the file, of which the first has number -shift. */
   private by = 1;
   private shift = 0;
   private readonly read = readCells(readBlock("cells"), this.names.length);
 
   constructor() {
-    this.lay(this.read, this.head.runs, this.head.recorded, this.head.lost);
+    this.lay(this.read, this.head.runs, (ranges) => ranges);
   }
 
   get isRefolded(): boolean {
@@ -158,13 +163,24 @@ export class Model {
     this.shift = shift;
     const ranges = (each: Range[]): Range[] => each.map(([first, last]) => [number(first), number(last)]);
     const cells = by === 1 && !shift ? this.read : this.read.map((each) => joined(each, by, shift));
-    this.lay(cells, runs, ranges(head.recorded), ranges(head.lost));
+    this.lay(cells, runs, ranges);
     return null;
   }
 
   /** When a cell begins, from the clock's zero; row may be `rows`. */
   timeNs(column: number, row: number): bigint {
     return this.originNs + BigInt(column) * this.periodNs + this.offsetNs(row);
+  }
+
+  /** The time of the day or the week at an offset, as `Wording.offset` in wording.py; null if columns are neither. */
+  clockAt(offset: bigint): string | null {
+    const { utc_ns } = this.head;
+    if (utc_ns === null) return null;
+    const isOf = (period: bigint) => this.periodNs === period && (this.originNs + BigInt(utc_ns) - MONDAY) % period === 0n;
+    const two = (count: bigint) => count.toString().padStart(2, "0");
+    const clock = `${two((offset / (DAY / 24n)) % (offset === DAY ? 25n : 24n))}:${two((offset / (DAY / 1440n)) % 60n)}`;
+    if (isOf(DAY)) return clock;
+    return isOf(7n * DAY) ? WEEKDAYS[Number((offset / DAY) % 7n)]! + (offset % DAY ? ` ${clock}` : "") : null;
   }
 
   offsetNs(row: number): bigint {
@@ -182,8 +198,24 @@ export class Model {
 
   /** When that is, as people read it. */
   when(ns: bigint): string {
-    const { begin_ns, utc_ns } = this.head;
-    return utc_ns === null ? exact(ns - BigInt(begin_ns)) : utc(BigInt(utc_ns) + ns).replace(/\.?0+ UTC$/, " UTC");
+    const { begin_ns, utc_ns, zone } = this.head;
+    // the subtitle names the zone
+    return utc_ns === null ? exact(ns - BigInt(begin_ns)) : utc(BigInt(utc_ns) + ns).replace(/\.?0+ UTC$/, zone ? "" : " UTC");
+  }
+
+  /** The range of the file's own times with all of a range of the map's: of local times, both that are called so. */
+  inFile([from, to]: readonly [bigint, bigint]): [bigint, bigint] {
+    const { zone } = this.head;
+    if (!zone) return [from, to];
+    let [first, last]: [bigint | null, bigint] = [null, 0n];
+    for (const piece of zone.pieces) {
+      const [start, end, offset] = piece.map(BigInt) as [bigint, bigint, bigint];
+      const [low, high] = [from - offset > start ? from - offset : start, to - offset < end ? to - offset : end];
+      if (low >= high) continue;
+      first ??= low;
+      last = high;
+    }
+    return first === null ? [from, from] : [first, last];
   }
 
   /** The first and the last column at these places; null if there are only some left out. */
@@ -278,8 +310,8 @@ export class Model {
   }
 
   /** Lays the runs of columns side by side. */
-  private lay(cells: Cells[], runs: [number, number][], recorded: Range[], lost: Range[]): void {
-    const { rows } = this;
+  private lay(cells: Cells[], runs: [number, number][], refolded: (ranges: Range[]) => Range[]): void {
+    const { rows, head } = this;
     const shown: number[] = [];
     const moves: [number, number, number][] = runs.map(([first, count], run) => {
       if (run) for (let i = 0; i < BREAK_COLUMNS; i++) shown.push(-1);
@@ -288,15 +320,16 @@ export class Model {
       return [first * rows, (first + count) * rows, less * rows];
     });
     const inPlaces = (ranges: Range[]): Range[] =>
-      ranges.flatMap(([first, last]) =>
+      refolded(ranges).flatMap(([first, last]) =>
         moves
           .filter(([from, end]) => first < end && last >= from)
           .map(([from, end, less]): Range => [Math.max(first, from) - less, Math.min(last, end - 1) - less]),
       );
     this.columns = Float64Array.from(shown);
     this.cells = cells.map((each) => moved(each, moves));
-    this.recorded = inPlaces(recorded);
-    this.lost = inPlaces(lost);
+    this.recorded = inPlaces(head.recorded);
+    this.lost = inPlaces(head.lost);
+    this.repeated = inPlaces(head.repeated);
   }
 }
 
@@ -309,7 +342,10 @@ function nearest(bins: bigint, rows: number): number {
   return best;
 }
 
-const DAY = 86_400_000_000_000n;
+export const DAY = 86_400_000_000_000n;
+/** The first one of 1970. */
+const MONDAY = 4n * DAY;
+const WEEKDAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 /** A time as the command line takes it, to the nanosecond: `20ms`, `1.1s`. */
 export function plain(ns: bigint): string {

@@ -1,7 +1,7 @@
 /** The band above the lanes: round times in view, the range that is measured, and what labels add to. */
 
 import { h } from "./dom";
-import { duration, exact, ticks, utc, wallTicks } from "./format";
+import { type Zone, dateIn, duration, exact, ticks, wallTicks } from "./format";
 import type { Viewport } from "./viewport";
 
 const TICK_PX = 110;
@@ -26,12 +26,14 @@ export class TimeAxis {
   /** @param originNs The time of the left edge of the whole. */
   constructor(public originNs: bigint) {}
 
-  /** The wall time of the left edge of the whole, in nanoseconds since 1970; null shows the time of the trace. */
-  wallNs: bigint | null = null;
+  /** When the left edge of the whole is, in nanoseconds since 1970; null shows the time of the trace. */
+  utcNs: bigint | null = null;
+  /** The zone of dates; null is UTC. */
+  zone: Zone | null = null;
 
   /** Draws the ticks in view and returns where they are. */
   draw(view: Viewport, widthPx: number, range: { from: number | bigint; to: number | bigint } | null): Mark[] {
-    if (this.wallNs !== null) return this.drawWall(this.wallNs, view, widthPx, range);
+    if (this.utcNs !== null) return this.drawWall(this.utcNs, view, widthPx, range);
     // far from the beginning, labels are the distance from a round time
     const from = view.startNs;
     const span = view.endNs - from;
@@ -47,14 +49,12 @@ export class TimeAxis {
     return this.put(marks, view, widthPx, range);
   }
 
-  /** The same in wall time; the date is beside the axis. */
-  private drawWall(wallNs: bigint, view: Viewport, widthPx: number, range: { from: number | bigint; to: number | bigint } | null): Mark[] {
-    const found = wallTicks(wallNs + view.startNs, wallNs + view.endNs, Math.max(2, Math.floor(widthPx / TICK_PX)));
-    const marks = found.marks.map(({ ns, label }) => ({
-      x: view.ratio(ns - wallNs) * widthPx,
-      label: label.length > 11 ? label.slice(11) : label,
-    }));
-    this.setBase(utc(wallNs + view.startNs).slice(0, 10));
+  /** The same by the clock; the date is beside the axis. */
+  private drawWall(utcNs: bigint, view: Viewport, widthPx: number, range: { from: number | bigint; to: number | bigint } | null): Mark[] {
+    const start = utcNs + view.startNs;
+    const found = wallTicks(start, utcNs + view.endNs, Math.max(2, Math.floor(widthPx / TICK_PX)), this.zone);
+    const marks = found.marks.map(({ ns, label }) => ({ x: view.ratio(ns - utcNs) * widthPx, label }));
+    this.setBase(dateIn(start, this.zone).slice(0, 10));
     return this.put(marks, view, widthPx, range);
   }
 

@@ -4,7 +4,7 @@ import { button, h, name, shown } from "../shared/dom";
 import { download } from "../shared/download";
 import { Findings } from "../shared/findings";
 import graphStyle from "../shared/flame-graph.css?inline";
-import { exact, short } from "../shared/format";
+import { duration, exact } from "../shared/format";
 import { HeatMap } from "../shared/heat-map";
 import { type HeadFinding, type Mode, Model, parsed, plain } from "../shared/heat-model";
 import { HeatState } from "../shared/heat-state";
@@ -34,6 +34,8 @@ const MODES: [Mode, string, string][] = [
 const ZOOM = 1.5;
 /** The findings whose range is one in time, not of the offsets in each column. */
 const OF_A_TIME = new Set(["gap", "burst", "filler"]);
+/** A text that has a date, or happens again. */
+const DATED = /\d{4}-\d\d-\d\d| every /;
 
 function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): void {
   const { head } = model;
@@ -42,7 +44,7 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
   let redraw = () => {};
   const theme = new Theme(() => redraw());
   const isDark = () => theme.dark;
-  const amount = (value: number) => (head.value === "ns" ? short(BigInt(value)) : value.toLocaleString("en"));
+  const amount = (value: number) => (head.value === "ns" ? duration(BigInt(value), 4) : value.toLocaleString("en"));
 
   const describe = (from: number, to: number, row: number): Node[] => {
     const columns = model.between(from, to);
@@ -123,7 +125,7 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
     if (state.mode === "decompose") state.mode = "highlight";
     if (span_ns) {
       const [from, to] = span_ns.map(BigInt) as [bigint, bigint];
-      if (kind === "stripe") {
+      if (kind === "stripe" || kind === "period") {
         const row = (ns: bigint) => Number((ns * BigInt(model.rows)) / model.periodNs) % model.rows;
         state.anchor = { place: 0, row: row(from) };
         state.extendTo({ place: model.columns.length - 1, row: row(to - 1n) }, "band");
@@ -139,7 +141,7 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
     head.findings.map((each) => ({
       text: each.text,
       // the text counts from where the trace begins, the axis of the map may not
-      at: head.utc_ns !== null && each.span_ns && OF_A_TIME.has(each.kind) ? model.when(BigInt(each.span_ns[0])) : "",
+      at: head.utc_ns !== null && each.span_ns && OF_A_TIME.has(each.kind) && !DATED.test(each.text) ? model.when(BigInt(each.span_ns[0])) : "",
       show: each.names.length || each.span_ns ? () => show(each) : null,
     })),
     head.notes,

@@ -17,10 +17,10 @@ import { command, input, isWhole, laneOptions, quoted } from "./command";
 import { describeFlows, describeRange, describeThing, subject, withTimes } from "./facts";
 import { HeatTab } from "./heat-tab";
 import { GroupLane, PackedLane, StateLane, TileLane } from "./lanes";
-import { OF_SAMPLES, OF_SPANS, OF_STATES } from "./model";
+import { OF_SAMPLES, OF_SPANS, OF_STATES, OTHER } from "./model";
 import type { FileModel } from "./model";
 import { MomentTab } from "./moment-tab";
-import type { Finding, Hit, StatisticsRow, Summary } from "./protocol";
+import type { Conclusion, Finding, Hit, Placed, StatisticsRow, Summary } from "./protocol";
 import { Notes } from "./notes";
 import type { Range, Session, Thing } from "./session";
 import { SqlTab } from "./sql-tab";
@@ -46,7 +46,7 @@ export interface Actions {
   /** Lights a name in all lanes; null none. */
   light(name: string | null): void;
   /** Goes to the worst place of a finding. */
-  goTo(file: FileModel, finding: Finding): void;
+  goTo(file: FileModel, place: Placed): void;
   /** Selects a thing and shows where it is. */
   select(file: FileModel, hit: Hit): void;
   /** Selects what is at a time of a row. */
@@ -476,12 +476,12 @@ export class Answers {
     const cards: HTMLElement[] = [];
     // what is to be read with care has a card of its own
     const findings = file.findings?.filter(({ kind }) => kind !== "care" && (kind !== "lost" || !file.info.lost_ns.length)) ?? [];
-    if (findings.length) cards.push(this.findingsCard(file, findings));
+    if (findings.length || file.conclusions?.length || file.summary) cards.push(this.sentencesCard(file, findings));
     if (by && range.from < range.to) {
       const found = await session.source.ask("statistics", { ...range, by, lanes: undefined }, signal, this.onShare);
       const isQuiet = (row: StatisticsRow) => by === "state" && file.states.isQuiet(row.key ?? "");
       const rows = found.rows.filter((row) => row.max_ns && !isQuiet(row)).sort((a, b) => Number(b.max_ns) - Number(a.max_ns));
-      if (rows.length && !findings.length) cards.push(this.longestCard(rows.slice(0, 12), by));
+      if (rows.length && !findings.length && !file.conclusions?.length) cards.push(this.longestCard(rows.slice(0, 12), by));
       const sampled = found.rows.filter((row) => row.self).sort((a, b) => b.self! - a.self!);
       if (sampled.length) cards.push(this.sampledCard(sampled.slice(0, 12), by, found.unit));
       const heavy = found.rows.filter((row) => row.total_ns && !isQuiet(row)).sort((a, b) => weightOf(b) - weightOf(a));
@@ -505,6 +505,8 @@ export class Answers {
       // a newer version may have been asked about meanwhile
       if (file.foundIn !== version) return;
       file.findings = found.findings;
+      file.conclusions = found.conclusions;
+      file.summary = found.summary;
       this.actions.examined();
     } catch (reason) {
       if (!(reason instanceof SourceError)) throw reason;
@@ -515,8 +517,29 @@ export class Answers {
     this.redo();
   }
 
-  private findingsCard(file: FileModel, findings: readonly Finding[]): HTMLElement {
-    const lines = findings.map((finding) => {
+  /** What limited a file, and what stands out in it. */
+  private sentencesCard(file: FileModel, findings: readonly Finding[]): HTMLElement {
+    const said = new Set(findings.map(({ sentence }) => `${sentence}.`));
+    const limits = file.conclusions?.filter(({ sentence }) => !said.has(sentence)).map((each) => this.conclusionLine(file, each)) ?? [];
+    if (file.summary) limits.push(h("p", { class: "conclusion printed" }, shown(printed(file.summary))));
+    const explained = findings.filter(({ cause }) => cause).length;
+    if (explained) limits.push(h("p", { class: "muted" }, `That explains ${grouped(explained)} of what stands out.`));
+    const lines = this.findingLines(file, findings.filter(({ cause }) => !cause));
+    const many = `${grouped(lines.length)} ${lines.length === 1 ? "thing stands" : "things stand"} out`;
+    return h("section", { class: "card sentences" }, ...(limits.length ? [h("h3", {}, "What limited it"), ...limits] : []), ...(lines.length ? [h("h3", {}, many), ...lines] : []));
+  }
+
+  private conclusionLine(file: FileModel, conclusion: Conclusion): HTMLElement {
+    const text = name(printed(conclusion.sentence), { class: "what", title: conclusion.sentence });
+    if (!conclusion.ranges.length) return h("p", { class: "conclusion printed" }, text);
+    const made = h("button", { class: "finding conclusion printed" }, text);
+    made.type = "button";
+    made.addEventListener("click", () => this.actions.goTo(file, conclusion));
+    return made;
+  }
+
+  private findingLines(file: FileModel, findings: readonly Finding[]): HTMLElement[] {
+    return findings.map((finding) => {
       const [worst] = finding.ranges;
       const made = h(
         "button",
@@ -530,7 +553,6 @@ export class Answers {
       if (worst) made.addEventListener("click", () => this.actions.goTo(file, finding));
       return made;
     });
-    return h("section", { class: "card sentences" }, h("h3", {}, `${grouped(findings.length)} ${findings.length === 1 ? "thing stands" : "things stand"} out`), ...lines);
   }
 
   private longestCard(rows: StatisticsRow[], by: string): HTMLElement {
@@ -628,8 +650,9 @@ export class Answers {
         if (lane instanceof GroupLane && lane.open) continue;
         const top = this.session.tree.topOf(lane)!;
         if (top > this.session.tree.heightPx || top + lane.height() < 0) continue;
-        for (const state of lane.seen) if (state >= 0) seen.add(state);
+        for (const state of lane.seen) seen.add(state);
       }
+      const hasOther = seen.delete(OTHER);
       const order = file.states.ordered([...seen]);
       // states of one colour look the same in the picture: they are one entry
       const byColor = new Map<string, string[]>();
@@ -643,6 +666,8 @@ export class Answers {
       for (const [color, names] of colors.slice(0, MOST_LEGEND)) entries.push({ name: namesTogether(names), color });
       const rest = colors.slice(MOST_LEGEND).reduce((sum, [, names]) => sum + names.length, 0);
       if (rest) entries.push({ name: `and ${grouped(rest)} more`, color: "transparent" });
+      // in a pixel of more than three states
+      if (hasOther) entries.push({ name: "other states", color: css(this.session.scene.inks.line2) });
     }
     return entries;
   }

@@ -1,6 +1,7 @@
 /** Answers from the data inside a page: the same questions that a server answers. */
 
 import { withoutAddresses } from "../shared/addresses";
+import { FIGURES } from "../shared/figures";
 import { BARS } from "./bars";
 import type { Data, Row } from "./embedded-data";
 import { lowerBound } from "./embedded-data";
@@ -8,7 +9,7 @@ import { heatOf } from "./embedded-heat";
 import { activityOf, momentOf } from "./embedded-moment";
 import type { Group } from "./embedded-spans";
 import { hasSpans, sampledTree, samplesIn, spanOf, spanTree, spansByName } from "./embedded-spans";
-import type { At, EntityItem, Flame, Flow, Hit, PointInfo, SearchResult, SpanItem, StateItem, Statistics, StatisticsRow, Summary } from "./protocol";
+import type { At, EntityItem, Figures, Flame, Flow, Hit, PointInfo, SearchResult, SpanItem, StateItem, Statistics, StatisticsRow, Summary } from "./protocol";
 import type { Answers } from "./source";
 
 /** Arguments of a question: numbers, texts and times. */
@@ -49,7 +50,7 @@ export class Answering {
       case "activity":
         return activityOf(this.data, this.time(asked.from), this.time(asked.to), asked.state ? String(asked.state) : null);
       case "findings":
-        return { findings: this.data.info.findings ?? [] };
+        return { conclusions: this.data.info.conclusions ?? [], summary: this.data.info.summary ?? "", findings: this.data.info.findings ?? [] };
       default:
         throw new Error("This is not in the file; `meantime view` of the trace has it.");
     }
@@ -278,16 +279,13 @@ export class Answering {
     }
     const rows = [...groups].map(([key, { total, self, durations, bars }]): StatisticsRow => {
       const sorted = Float64Array.from(durations).sort();
-      const rank = (part: number) => String(sorted[Math.max(0, Math.ceil((part * sorted.length) / 100) - 1)]);
       const whose = Math.floor(key / names);
       const made: StatisticsRow = {
         key: texts[key % names]!,
         count: sorted.length,
         total_ns: String(Math.round(total)),
         mean_ns: String(toEven(total / sorted.length)),
-        median_ns: rank(50),
-        p90_ns: rank(90),
-        p99_ns: rank(99),
+        ...quantiles(sorted),
         min_ns: String(sorted[0]),
         max_ns: String(sorted.at(-1)),
         histogram: histogram(sorted),
@@ -498,6 +496,15 @@ function parsed(text: string | null): SpanItem["arguments"] {
     // shown as it is
   }
   return text;
+}
+
+/** All quantiles of sorted durations, by nearest rank. */
+function quantiles(sorted: Float64Array): Figures {
+  const found: Figures = {};
+  for (const { key, percent } of FIGURES) {
+    if (percent !== null) found[key] = String(sorted[Math.max(0, Math.ceil((percent * sorted.length) / 100) - 1)]);
+  }
+  return found;
 }
 
 /** Counts by powers of two, from the least power on. */

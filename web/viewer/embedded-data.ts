@@ -1,7 +1,7 @@
 /** The columns inside a one-file page, decoded: boxes in rows, counters, samples, instants and arrows. */
 
 import { mergedNames } from "../shared/addresses";
-import type { Finding, LaneTable } from "./protocol";
+import type { Conclusion, Finding, LaneTable } from "./protocol";
 
 export interface ColumnInfo {
   width: number;
@@ -24,6 +24,8 @@ export interface EmbeddedFile {
   flows: number;
   columns: Record<string, ColumnInfo>;
   missing: string | null;
+  conclusions?: Conclusion[];
+  summary?: string;
   findings?: Finding[];
 }
 

@@ -1,7 +1,7 @@
 /** What is under the pointer or selected, in words. */
 
 import { h, name, shown } from "../shared/dom";
-import { duration, exact, grouped, instant, range as timeRange, share, utc } from "../shared/format";
+import { dateIn, duration, exact, grouped, instant, range as timeRange, share } from "../shared/format";
 import { css } from "../shared/name-colors";
 import { number, quantity } from "../shared/counter-lane";
 import type { TileLane } from "./lanes";
@@ -19,6 +19,12 @@ const MOST_FACTS = 12;
 
 export function fact(label: string, value: string | Node, title = "", kind = ""): HTMLElement {
   return h("div", { class: `fact ${kind}` }, h("span", { class: "muted" }, label), h("span", title ? { title } : {}, value));
+}
+
+/** When something is, in nanoseconds since 1970, by the clock of the page. */
+function date(utcNs: bigint, { zone }: Session): HTMLElement {
+  const text = dateIn(utcNs, zone);
+  return fact(zone?.name ?? "UTC", text.slice(11, 26), text);
 }
 
 export function swatch(pixel: number): HTMLElement {
@@ -153,7 +159,7 @@ export function describeThing(thing: Thing, session: Session): Node[] {
     fact("starts", instant(session.inView(file, thing.startNs), 9), `${exact(thing.startNs)} on the file's clock`),
   );
   const wall = file.info.clock.utc_at_origin_ns;
-  if (wall !== null) rows.push(fact("UTC", utc(BigInt(wall) + thing.startNs).slice(11, 26)));
+  if (wall !== null) rows.push(date(BigInt(wall) + thing.startNs, session));
   if (item && (lane.kind === "stack" || lane.kind === "async")) {
     const span = item as SpanItem;
     if (span.self_ns !== undefined) {
@@ -280,7 +286,7 @@ export function describeRange(session: Session, summary: Summarized | null, lege
     rows.push(h("h2", {}, "Band of the heat map"), fact("offsets", `${duration(band.from)} to ${duration(band.to)}`, `${exact(band.from)} to ${exact(band.to)}`), fact("of each", duration(band.periodNs), exact(band.periodNs)));
   }
   const wall = session.files[0]?.info.clock.utc_at_origin_ns ?? null;
-  if (wall !== null) rows.push(fact("UTC", utc(BigInt(wall) + session.originNs + from).slice(11, 26), utc(BigInt(wall) + session.originNs + from)));
+  if (wall !== null) rows.push(date(BigInt(wall) + session.originNs + from, session));
   if (summary && file) rows.push(...described(summary, file));
   const blocked = blockedIn(session, from, to);
   if (blocked) rows.push(fact("blocking steps", grouped(blocked)));

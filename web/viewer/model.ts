@@ -4,7 +4,7 @@ import { Division, atNight, isLibrary, legendColors, markColor, nameColor } from
 import { withoutPrefix } from "../shared/fit";
 import { pixelOf } from "../shared/lane-image";
 import { CLASS_COLORS } from "../shared/state-classes";
-import type { FileInfo, Finding, Kind, LaneNames, LaneTable, RawTile } from "./protocol";
+import type { Conclusion, FileInfo, Finding, Kind, LaneNames, LaneTable, RawTile } from "./protocol";
 import type { Tile, Wanted } from "./tile-store";
 
 /** A table of names to which tiles add theirs, with the colour of each in the present theme. */
@@ -173,6 +173,9 @@ export class FileModel {
   private titles: string[] = [];
   /** What stands out in the whole file; null if nobody has looked for it. */
   findings: Finding[] | null = null;
+  /** What limited it; null as long as that is not known. */
+  conclusions: Conclusion[] | null = null;
+  summary = "";
   /** The version of the file in which that was looked for. */
   foundIn = -1;
   /** When a file that grows is to be asked again. */

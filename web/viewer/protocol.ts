@@ -1,5 +1,7 @@
 /** What the server answers, or the page itself for data inside it; see docs/reference/tiles.md. */
 
+import type { FIGURES } from "../shared/figures";
+import type { HeadZone } from "../shared/format";
 import type { TourInfo } from "./tour";
 
 /** An integer of nanoseconds as decimal digits. */
@@ -41,6 +43,8 @@ export interface SessionInfo {
   axis: { start_ns: Ns; end_ns: Ns } | null;
   notes: { writable: boolean; reason: string | null };
   tour?: TourInfo;
+  /** The zone in which times are shown first. */
+  zone?: HeadZone;
   /** Whether it answers SQL. */
   sql?: boolean;
 }
@@ -168,29 +172,25 @@ export interface At {
   item: StateItem | SpanItem | EntityItem | CounterItem | DensityItem | { points: PointInfo[]; rest: number } | null;
 }
 
-export interface StatisticsRow {
+type Of<Form> = Extract<(typeof FIGURES)[number], { form: Form }>["key"];
+
+export type FigureKey = Of<"time" | "count" | "share">;
+
+/** The figures that a row may have; times are null where there is nothing to count. */
+export type Figures = { [Key in Of<"time">]?: Ns | null } & { [Key in Of<"count" | "share">]?: number };
+
+export interface StatisticsRow extends Figures {
   kind?: string;
   /** Null of spans without a category. */
   key: string | null;
   entity?: string;
   count: number;
-  total_ns?: Ns;
-  self_ns?: Ns;
   covered_ns?: Ns;
-  share?: number;
-  mean_ns?: Ns | null;
-  median_ns?: Ns | null;
-  p90_ns?: Ns | null;
-  p99_ns?: Ns | null;
-  min_ns?: Ns | null;
-  max_ns?: Ns | null;
   histogram?: [number, number[]] | null;
   /** How many spans are open at once over the range, 0 to 100. */
   bars?: number[];
   self?: number;
   total?: number;
-  /** Of requests, tasks and services: how many failed. */
-  failed?: number;
   /** Of requests and tasks: their time in each state, and in steps that blocked a loop, by their code. */
   states?: { state: string; time_ns: Ns; class: string | null; rank: number }[];
   blocks?: { code: string; time_ns: Ns }[];
@@ -292,18 +292,36 @@ export interface Flow {
   name: string;
 }
 
-/** Something that stands out, as `meantime.query.findings` has it. */
-export interface Finding {
-  kind: string;
+/** A sentence about places of the trace. */
+export interface Placed {
   sentence: string;
-  lost_ns: Ns;
   /** Where it is, the worst first. */
   ranges: [Ns, Ns][];
-  count: number;
   /** The paths of what it is about, and their lanes. */
   rows: string[];
   lanes: (number | null)[];
   lane_rows: number[];
+}
+
+/** What limited the trace, as `meantime.query.explain` has it. */
+export interface Conclusion extends Placed {
+  id: string;
+}
+
+/** Something that stands out, as `meantime.query.findings` has it. */
+export interface Finding extends Placed {
+  kind: string;
+  lost_ns: Ns;
+  count: number;
+  /** The id of the conclusion that explains it. */
+  cause: string | null;
+}
+
+export interface Findings {
+  conclusions: Conclusion[];
+  /** What to say where nothing limited it. */
+  summary: string;
+  findings: Finding[];
 }
 
 export interface Note {

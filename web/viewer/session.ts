@@ -1,5 +1,6 @@
 /** What the page shows and what is selected on it. */
 
+import { type Zone, zoneOf } from "../shared/format";
 import type { Lane } from "../shared/lane-tree";
 import { LaneTree } from "../shared/lane-tree";
 import { GRAINS, Viewport } from "../shared/viewport";
@@ -94,6 +95,8 @@ export class Session {
   /** What lanes are filtered by. */
   private wanted = "";
   originNs = 0n;
+  /** The zone that the page was opened with; null is UTC. */
+  zone: Zone | null = null;
   range: Range | null = null;
   /** The file that was chosen at the top of the page. */
   chosen: FileModel | null = null;
@@ -156,6 +159,7 @@ export class Session {
       if (file.layout !== null && model.table?.layout !== file.layout) unread.push(model);
     });
     this.info = info;
+    this.zone = zoneOf(info.zone);
     this.place();
     this.tree.invalidate();
     this.changed();

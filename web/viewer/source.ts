@@ -2,7 +2,7 @@
 
 import { unpacked } from "./lane-columns";
 import { readTile } from "./protocol";
-import type { Activity, At, Finding, Flame, Flow, Heat, Hit, LaneNames, LaneTable, Moment, Note, PointInfo, RawTile, Rows, SearchResult, SessionInfo, Statistics, Summary, Why } from "./protocol";
+import type { Activity, At, Findings, Flame, Flow, Heat, Hit, LaneNames, LaneTable, Moment, Note, PointInfo, RawTile, Rows, SearchResult, SessionInfo, Statistics, Summary, Why } from "./protocol";
 
 export type NamesOf = { within: number } | { paths: string[] } | { text: string };
 
@@ -20,7 +20,7 @@ export interface Answers {
   neighbors: { previous: Hit | null; next: Hit | null };
   points: { points: PointInfo[]; rest: number };
   flows: { flows: Flow[]; rest: number };
-  findings: { findings: Finding[] };
+  findings: Findings;
   moment: Moment;
   activity: Activity;
   sql: Rows;

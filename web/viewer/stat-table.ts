@@ -2,46 +2,38 @@
 
 import { h, nameOrNone, shown } from "../shared/dom";
 import { download } from "../shared/download";
+import { FIGURES } from "../shared/figures";
 import { duration, exact, grouped, share } from "../shared/format";
 import { css } from "../shared/name-colors";
 import { BARS } from "./bars";
 import { differenceTable } from "./difference-table";
-import type { Statistics, StatisticsRow } from "./protocol";
+import type { FigureKey, Statistics, StatisticsRow } from "./protocol";
 import { keyOf } from "./sparklines";
 import type { Loads } from "./sparklines";
 
-type Key = "key" | "total" | "self" | "count" | "failed" | "mean" | "median" | "p99" | "longest";
+type Figure = (typeof FIGURES)[number];
+/** A column: the name of a row, or a figure. */
+type Key = "key" | FigureKey;
 
 /** The powers of two between which histograms are drawn: 1 µs to 17 s. */
 const [LEAST_POWER, MOST_POWER] = [10, 34];
 const HISTOGRAM = { width: 96, height: 18 };
 const SPARKLINE = { width: 128, height: 18 };
 const MOST_ROWS = 300;
-/** Fewer durations have no 99th percentile. */
-const P99_FROM = 20;
+/** Of fewer durations the highest quantiles are the longest. */
+const QUANTILES_FROM = 20;
+const HIGH_PERCENT = 95;
+/** The share has a bar, and a place of its own. */
+const COLUMNS = FIGURES.filter(({ isInTables, form }) => isInTables && form !== "share");
 
-const TITLES: Record<Key, string> = {
-  key: "",
-  total: "total",
-  self: "itself",
-  count: "count",
-  failed: "failed",
-  mean: "mean",
-  median: "median",
-  p99: "p99",
-  longest: "longest",
-};
+/** A figure of a row as a number; amounts that are not times have the same name without the unit. */
+function valueOf(row: StatisticsRow, { key, percent }: Figure): bigint | null {
+  if (percent !== null && percent > HIGH_PERCENT && row.count < QUANTILES_FROM) return null;
+  return integer(row[key] ?? (key === "self_ns" ? row.self : key === "total_ns" ? row.total : null));
+}
 
-const NUMBERS: Record<Exclude<Key, "key">, (row: StatisticsRow) => bigint | null> = {
-  total: (row) => integer(row.total_ns ?? row.total),
-  self: (row) => integer(row.self_ns ?? row.self),
-  count: (row) => BigInt(row.count),
-  failed: (row) => integer(row.failed),
-  mean: (row) => integer(row.mean_ns),
-  median: (row) => integer(row.median_ns),
-  p99: (row) => (row.count < P99_FROM ? null : integer(row.p99_ns)),
-  longest: (row) => integer(row.max_ns),
-};
+/** The class of a column. */
+const named = (key: Key) => key.replace(/_ns$/, "");
 
 function integer(value: string | number | null | undefined): bigint | null {
   return value === null || value === undefined ? null : BigInt(typeof value === "number" ? Math.round(value) : value);
@@ -70,7 +62,7 @@ export class StatTable {
   lit: string | null = null;
   /** Null: by the time that adds up. */
   private sorted: Key | null = null;
-  private shownBy: Key = "total";
+  private shownBy: Key = "total_ns";
   private statistics: Statistics | null = null;
   /** Its rows as they are sorted. */
   private inOrder: StatisticsRow[] = [];
@@ -118,27 +110,25 @@ export class StatTable {
       this.element.replaceChildren(differenceTable(statistics, this.before, this.actions, nearly));
       return;
     }
-    const columns = (["total", "self", "count", "failed", "mean", "median", "p99", "longest"] as const).filter((key) => statistics.rows.some((row) => (key === "failed" ? row.failed : NUMBERS[key](row) !== null)));
+    const columns = COLUMNS.filter((figure) => statistics.rows.some((row) => (figure.key === "failed" ? row.failed : valueOf(row, figure) !== null)));
+    const hasSelf = columns.some(({ key }) => key === "self_ns");
     const rows = [...statistics.rows];
-    const wanted = this.sorted ?? (columns.includes("self") ? "self" : "total");
-    const sorted = wanted === "key" || columns.includes(wanted) ? wanted : columns[0]!;
-    this.shownBy = sorted;
-    if (sorted === "key") rows.sort((a, b) => ((a.key ?? "") < (b.key ?? "") ? -1 : 1));
-    else {
-      const value = NUMBERS[sorted];
-      rows.sort((a, b) => compare(value(b), value(a)));
-    }
+    const shareAfter = hasSelf ? "self_ns" : "total_ns";
+    const wanted = this.sorted ?? shareAfter;
+    const sorted = wanted === "key" ? null : (columns.find(({ key }) => key === wanted) ?? columns[0]!);
+    this.shownBy = sorted?.key ?? "key";
+    if (sorted) rows.sort((a, b) => compare(valueOf(b, sorted), valueOf(a, sorted)));
+    else rows.sort((a, b) => ((a.key ?? "") < (b.key ?? "") ? -1 : 1));
     // time in nested spans counts more than once: their own time adds up to the whole
     const hasShares = rows.some((row) => row.share !== undefined);
-    let whole = 0;
-    for (const row of rows) whole += Number(NUMBERS.self(row) ?? 0n);
-    const shareOf = (row: StatisticsRow) => (hasShares ? (row.share ?? 0) : whole ? Number(NUMBERS.self(row) ?? 0n) / whole : 0);
-    const shareAfter = columns.includes("self") ? "self" : "total";
+    const own = (row: StatisticsRow) => Number(integer(row.self_ns ?? row.self) ?? 0n);
+    const whole = rows.reduce((sum, row) => sum + own(row), 0);
+    const shareOf = (row: StatisticsRow) => (hasShares ? (row.share ?? 0) : whole ? own(row) / whole : 0);
     const isKinds = new Set(rows.map(({ kind }) => kind)).size > 1;
     const head = h("tr", {}, this.head("key", statistics.by));
-    for (const key of columns) {
-      head.append(this.head(key, TITLES[key]));
-      if (key === shareAfter) head.append(h("th", { class: "part", title: hasShares && shareAfter === "total" ? "of the time in any state" : "of all time, each moment counted once" }, hasShares || shareAfter === "total" ? "share" : "self share"));
+    for (const { key, title, sentence } of columns) {
+      head.append(this.head(key, title, sentence));
+      if (key === shareAfter) head.append(h("th", { class: "part", title: hasShares && !hasSelf ? "of the time in any state" : "of all time, each moment counted once" }, hasShares || !hasSelf ? "share" : "self share"));
     }
     const hasHistograms = rows.some((row) => row.histogram?.[1].length);
     if (hasHistograms) head.append(h("th", { class: "wide", title: "1 µs to 17 s, logarithmic; the height is the square root of the count" }, "durations"));
@@ -159,12 +149,13 @@ export class StatTable {
         { attributes: { tabindex: "0", "aria-selected": String(this.lit === row.key) } },
         h("td", { class: "key" }, pixel === null ? null : h("i", { class: "swatch", style: `background:${css(pixel)}` }), nameOrNone(row.key, { title: row.key ?? "" }), isKinds || row.entity ? h("span", { class: "faint" }, [row.kind, row.entity].filter(Boolean).join(" · ")) : null),
       );
-      for (const key of columns) {
-        const value = NUMBERS[key](row);
-        const isCount = key === "count" || key === "failed";
+      for (const figure of columns) {
+        const { key } = figure;
+        const value = valueOf(row, figure);
+        const isCount = figure.form === "count";
         const sign = value === null ? "" : isCount ? nearly.counts : nearly.times;
         const text = sign + (isCount ? grouped(Number(value)) : amount(value));
-        made.append(h("td", { class: key, title: value !== null && !isCount && unit === "ns" ? exact(value) : "" }, text));
+        made.append(h("td", { class: named(key), title: value !== null && !isCount && unit === "ns" ? exact(value) : "" }, text));
         if (key !== shareAfter) continue;
         const part = shareOf(row);
         const bar = h("i", { style: `width:${Math.min(100, 100 * part).toFixed(1)}%${pixel === null ? "" : `;background:${css(pixel)}`}` });
@@ -200,7 +191,8 @@ export class StatTable {
   save(): void {
     if (!this.statistics) return;
     const quote = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-    const fields = ["kind", "key", "entity", "count", "failed", "total_ns", "self_ns", "share", "mean_ns", "median_ns", "p99_ns", "min_ns", "max_ns"] as const;
+    const figures = FIGURES.filter(({ key }) => this.inOrder.some((row) => row[key] !== undefined)).map(({ key }) => key);
+    const fields = ["kind", "key", "entity", ...figures] as const;
     const lines = this.inOrder.map((row) => fields.map((field) => quote(String(row[field] ?? ""))).join(","));
     download("statistics.csv", new Blob([[fields.join(","), ...lines].join("\n"), "\n"], { type: "text/csv" }));
   }
@@ -211,9 +203,9 @@ export class StatTable {
     return h("span", { class: "bar", title: shown(title) }, ...parts.map((part) => h("i", { style: `width:${(100 * part.share).toFixed(2)}%;background:${css(part.pixel)}` })));
   }
 
-  private head(key: Key, title: string): HTMLElement {
-    const sort = h("button", { class: "bare printed", on: { click: () => this.sort(key) } }, title);
-    return h("th", { class: key, attributes: { scope: "col", "aria-sort": key !== this.shownBy ? "none" : key === "key" ? "ascending" : "descending" } }, sort);
+  private head(key: Key, title: string, sentence = ""): HTMLElement {
+    const sort = h("button", { class: "bare printed", title: sentence, on: { click: () => this.sort(key) } }, title);
+    return h("th", { class: named(key), attributes: { scope: "col", "aria-sort": key !== this.shownBy ? "none" : key === "key" ? "ascending" : "descending" } }, sort);
   }
 
   private sort(key: Key): void {

@@ -2,7 +2,7 @@
 
 import { withoutAddresses } from "../shared/addresses";
 import { button, h, setText, shown } from "../shared/dom";
-import { UNIT_NS, duration, exact, grouped } from "../shared/format";
+import { HOUR, UNIT_NS, type Zone, browserZone, duration, exact, grouped } from "../shared/format";
 import { listen as listenToHands } from "../shared/gestures";
 import { parsed, plain } from "../shared/heat-model";
 import { icon } from "../shared/icon";
@@ -27,7 +27,7 @@ import { input, quoted } from "./command";
 import type { FileModel } from "./model";
 import { Picture } from "./picture";
 import { savePicture } from "./picture-file";
-import type { Activity, At, EntityItem, Finding, Hit, SessionInfo, SpanItem, StateItem } from "./protocol";
+import type { Activity, At, EntityItem, Hit, Placed, SessionInfo, SpanItem, StateItem } from "./protocol";
 import { Search } from "./search";
 import type { Order, Thing } from "./session";
 import { Session } from "./session";
@@ -55,7 +55,7 @@ const ORDERS: Order[] = ["trace", "name", "first", "busy"];
 const ORDER_NAMES: Partial<Record<Order, string>> = { trace: "as in the trace", name: "by name", first: "by first activity", busy: "by time in spans or states" };
 type Density = keyof typeof DENSITIES;
 
-type Clock = "start" | "trace" | "utc" | "local";
+type Clock = "start" | "trace" | "utc" | "local" | "zone";
 
 export class ViewerPage {
   private readonly session: Session;
@@ -85,6 +85,9 @@ export class ViewerPage {
     { class: "clock", attributes: { "aria-label": "Time shown as" }, on: { change: () => this.setClock(this.clock.value as Clock) } },
     ...([["start", "trace"], ["trace", "its clock"], ["utc", "UTC"], ["local", "local"]] as const).map(([value, text]) => h("option", { attributes: { value } }, text)),
   );
+  private isClockChosen = false;
+  /** The browser's zone in what was seen. */
+  private local: Zone | null = null;
   private readonly filter = h("input", {
     class: "filter",
     attributes: { type: "search", placeholder: "Filter", "aria-label": "Filter lanes" },
@@ -278,7 +281,10 @@ export class ViewerPage {
     const { session } = this;
     const { view } = session;
     this.axis.originNs = this.clockNow === "trace" ? session.originNs : 0n;
-    this.axis.wallNs = this.wallNs;
+    this.offerZone();
+    if (!this.isClockChosen) this.clock.value = this.usualClock;
+    this.axis.utcNs = this.utcNs;
+    this.axis.zone = this.zoneNow;
     this.picture.notes = this.answers.notes.notes;
     this.picture.draw();
     if (this.axis.base.textContent === "from 0 s") this.axis.base.textContent = "from start";
@@ -312,7 +318,7 @@ export class ViewerPage {
     this.status.show("", command);
     setText(this.sameAs, command === null ? "" : "Same as the command");
     this.showNotice();
-    remember(session, { tab: this.answers.panel.tab, by: this.answers.by, search: this.field.text, filter: this.filter.value, order: this.order, density: this.density, clock: this.clock.value, folded: this.answers.fold.isOn, flame: this.answers.mode, period: this.answers.heat.periodNs }, this.isStep);
+    remember(session, { tab: this.answers.panel.tab, by: this.answers.by, search: this.field.text, filter: this.filter.value, order: this.order, density: this.density, clock: this.isClockChosen ? this.clock.value : "", folded: this.answers.fold.isOn, flame: this.answers.mode, period: this.answers.heat.periodNs }, this.isStep);
     this.isStep = false;
     if (document.activeElement !== this.laneMenu) this.drawLaneMenu();
     if (!this.isReading) {
@@ -475,17 +481,40 @@ export class ViewerPage {
     return this.clock.value as Clock;
   }
 
-  /** The wall time of the left edge of the whole, as the clock shows it. */
-  private get wallNs(): bigint | null {
-    const clock = this.clockNow;
+  /** The clock of a page on which none was chosen: of a recording of hours, that of its zone or of UTC. */
+  private get usualClock(): Clock {
+    if (this.session.zone) return "zone";
+    const isLong = this.session.view.widthNs >= HOUR;
+    return isLong && this.session.files[0]?.info.clock.utc_at_origin_ns != null ? "utc" : "start";
+  }
+
+  /** Adds the zone to the clocks once the first file is read. */
+  private offerZone(): void {
+    const { zone } = this.session;
+    if (!zone || this.clock.querySelector("[value=zone]")) return;
+    // the city, which fits
+    const city = zone.name.split("/").at(-1)!.replaceAll("_", " ");
+    this.clock.append(h("option", { title: zone.name, attributes: { value: "zone" } }, city));
+  }
+
+  /** UTC at the left edge of the whole, if the clock shows dates. */
+  private get utcNs(): bigint | null {
     const utc = this.session.files[0]?.info.clock.utc_at_origin_ns ?? null;
-    if (utc === null || (clock !== "utc" && clock !== "local")) return null;
-    const wall = BigInt(utc) + this.session.originNs;
-    if (clock === "utc") return wall;
-    return wall - BigInt(new Date(Number(wall / 1_000_000n)).getTimezoneOffset()) * 60_000_000_000n;
+    const isDated = ["utc", "local", "zone"].includes(this.clockNow);
+    return utc === null || !isDated ? null : BigInt(utc) + this.session.originNs;
+  }
+
+  /** The zone of dates; null is UTC. */
+  private get zoneNow(): Zone | null {
+    const { utcNs } = this;
+    if (utcNs === null || this.clockNow !== "local") return this.clockNow === "zone" ? this.session.zone : null;
+    const end = utcNs + this.session.view.widthNs;
+    if (this.local?.pieces[0]?.[0] !== utcNs || this.local.pieces.at(-1)![1] < end) this.local = browserZone(utcNs, end);
+    return this.local;
   }
 
   private setClock(clock: Clock): void {
+    this.isClockChosen = true;
     this.clock.value = clock;
     this.redraw();
   }
@@ -764,8 +793,8 @@ export class ViewerPage {
       });
   }
 
-  /** Shows where a finding is worst, and the lane that it is about. */
-  private goTo(file: FileModel, finding: Finding): void {
+  /** Shows where what a sentence says is worst, and the lane that it is about. */
+  private goTo(file: FileModel, finding: Placed): void {
     const { session } = this;
     const [worst] = finding.ranges;
     if (!worst) return;
@@ -1022,7 +1051,8 @@ export class ViewerPage {
     this.answers.by = wanted.by as By | null;
     this.answers.panel.open(wanted.tab);
     this.clock.value = wanted.clock;
-    if (!this.clock.value) this.clock.value = "start";
+    this.isClockChosen = this.clock.value !== "";
+    if (!this.isClockChosen) this.clock.value = this.usualClock;
     if (this.filter.value !== wanted.filter) {
       this.filter.value = wanted.filter;
       this.filterLanes();

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.errors import InputError, UsageError
+from meantime.query.counting import beside, what_counts
 from meantime.query.offsets.band import samples_in_band, samples_of_names
 from meantime.query.parts import extent_of, part_of
 from meantime.query.roots import sample_names, with_roots
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from meantime.history.history import History
     from meantime.history.samples import SampleTable
     from meantime.providers.loading import ProviderLike
+    from meantime.query.counting import Counted
     from meantime.query.parts import Part
     from meantime.query.stacks import CallTree
     from meantime.units import Time
@@ -43,6 +45,7 @@ def flame(
     start: Time | None = None,
     end: Time | None = None,
     filter: str | None = None,  # noqa: A002 - the command's name for it
+    of: Counted | None = None,
     whole: bool = False,
     against: Source | tuple[Time, Time] | None = None,
     elided: bool = False,
@@ -77,6 +80,8 @@ def flame(
         end: The end of the range.
         filter: Only threads with this id, name or `PROCESS/THREAD`, or that contain a match of
             this regular expression.
+        of: Count `spans` or `samples` of a trace that has both; what its own tool shows first
+            unless given.
         whole: Count the full duration of spans that cross the range's edges.
         against: Colour by the change of share since this range, or since another history or path.
         elided: Draw only what is in `against` and not in the range.
@@ -118,12 +123,15 @@ def flame(
             "label_arg": label_arg is not None,
             "period": period is not None,
             "whole": whole,
-        }
+        },
+        of,
     )
+    if of is None and whole:
+        of = "spans"
     reading = Reading(provider, lenient, strict, notify, progress or silent)
     label = label_of(source)
     history = history_of(source, reading)
-    _check_contents(history, label, whole=whole, chart=chart)
+    _check_contents(history, label, of, chart=chart)
     counting = _Counting(
         label,
         filter,
@@ -135,16 +143,24 @@ def flame(
         texts(exclude),
         names,
         whole,
+        of,
     )
     part = part_of(history, start, end, filter)
     has_range = start is not None or end is not None
     title = title or history.title or title_of(source)
     if chart:
-        return _chart(part, title, label, label_arg, has_range=has_range)
+        return _chart(part, title, label, label_arg, of, has_range=has_range)
     tree, unit, left_out = counting.tree(part)
     if not len(tree) and against is None and has_range:
         raise extent_of(history).nothing(part.start_ns, part.end_ns)
     chosen = counting.chosen(part if has_range else None) + left_out
+    kind = counting.kind(history)
+    if (others := beside(history, kind)) is not None:
+        other_kind = "samples" if kind == "spans" else "spans"
+        chosen.append(f"{kind}; {others} with --{other_kind}")
+        if notify is not None and isinstance(source, str | os.PathLike):
+            copied = ["meantime", "flame", os.fspath(source), f"--{other_kind}", "-o", "flame.svg"]
+            notify(f"this counts {kind}; {others} are in {shlex.join(copied)}")
     words = None if provider is not None else _words(source, start, end, against, elided=elided)
     command = (
         None if words is None else shlex.join([*words, *counting.options(), "-o", "flame.svg"])
@@ -184,6 +200,7 @@ class _Counting:
         excluded: The groups that are not counted.
         names: Whether stacks of samples begin with the name of the thread or process.
         whole: Whether spans that cross the range's edges count whole.
+        of: Whether spans or samples are counted, if that is given.
     """
 
     label: str
@@ -196,6 +213,20 @@ class _Counting:
     excluded: tuple[str, ...]
     names: bool
     whole: bool
+    of: Counted | None
+
+    @property
+    def is_selected(self) -> bool:
+        """Whether only some samples are counted."""
+        return (
+            self.band_ns is not None
+            or self.event is not None
+            or bool(self.isolated or self.excluded)
+        )
+
+    def kind(self, history: History) -> Counted:
+        """Return whether spans or samples are counted."""
+        return "samples" if self.is_selected else what_counts(history, self.of)
 
     def chosen(self, part: Part | None) -> list[str]:
         """Return what is selected, in words; with a part, its range too."""
@@ -212,6 +243,7 @@ class _Counting:
     def options(self) -> list[str]:
         """Return the same as options of the command."""
         words = ["--whole"] if self.whole else []
+        words += [f"--{self.of}"] if self.of else []
         if not self.names:
             words.append("--no-names")
         if self.filter is not None:
@@ -235,22 +267,22 @@ class _Counting:
             UsageError: If names are left out, and there are spans.
         """
         history, start_ns, end_ns, threads = part
-        is_selected = (
-            self.band_ns is not None
-            or self.event is not None
-            or bool(self.isolated or self.excluded)
-        )
-        if not is_selected and len(thread_quarks(history)):
+        if self.kind(history) == "spans":
             if not self.names:
                 raise UsageError("no-names applies to samples, and these are spans")
-            return (
-                *call_tree(history, threads, start_ns=start_ns, end_ns=end_ns, whole=self.whole),
-                [],
+            found = call_tree(
+                history,
+                threads,
+                start_ns=start_ns,
+                end_ns=end_ns,
+                whole=self.whole,
+                of="spans",
             )
+            return (*found, [])
         samples = history.samples(threads, start_ns=start_ns, end_ns=end_ns, event=self.event)
         if self.band_ns is not None:
             samples = samples_in_band(samples, self.band_ns, self.period_ns)
-        if not len(samples) and is_selected:
+        if not len(samples) and self.is_selected:
             raise InputError(self.label, f"no samples match these options{_events(history)}")
         samples = self._named(history, samples)
         if self.names:
@@ -317,7 +349,7 @@ def _range(part: Part) -> str:
     return f"{extent.text(part.start_ns)} to {extent.text(part.end_ns)}"
 
 
-def _check(given: Mapping[str, bool]) -> None:
+def _check(given: Mapping[str, bool], of: Counted | None) -> None:
     """Reject options that exclude each other, and those that need another one.
 
     Raises:
@@ -334,6 +366,10 @@ def _check(given: Mapping[str, bool]) -> None:
     for option in of_samples:
         if given["whole"] and given[option]:
             raise UsageError(f"whole applies to spans, {option} applies to samples")
+        if of == "spans" and given[option]:
+            raise UsageError(f"{option} applies to samples; leave out spans")
+    if of == "samples" and given["whole"]:
+        raise UsageError("whole applies to spans; leave out samples")
     _check_needs(given)
 
 
@@ -348,7 +384,7 @@ def _check_needs(given: Mapping[str, bool]) -> None:
         raise UsageError("by groups samples for isolate and exclude, which are not given")
 
 
-def _check_contents(history: History, label: str, *, whole: bool, chart: bool) -> None:
+def _check_contents(history: History, label: str, of: Counted | None, *, chart: bool) -> None:
     """Reject a history without the spans or samples that are drawn.
 
     Raises:
@@ -357,16 +393,23 @@ def _check_contents(history: History, label: str, *, whole: bool, chart: bool) -
     has_spans, has_samples = len(history.spans()) > 0, len(history.samples()) > 0
     if not has_spans and not has_samples:
         raise InputError(label, "there are no spans and no samples to draw")
-    if whole and not has_spans:
-        raise InputError(label, "there are no spans, and whole applies only to spans")
-    if not chart and not has_samples and not len(thread_quarks(history)):
+    if (of == "spans" and not has_spans) or (of == "samples" and not has_samples):
+        there = "samples" if has_samples else "spans"
+        raise InputError(label, f"there are no {of}, only {there}")
+    if not chart and (of == "spans" or not has_samples) and not len(thread_quarks(history)):
         raise InputError(label, "all spans are of async operations, which only a flame chart shows")
 
 
 def _chart(
-    part: Part, title: str, source: str, label_arg: str | None, *, has_range: bool
+    part: Part,
+    title: str,
+    source: str,
+    label_arg: str | None,
+    of: Counted | None,
+    *,
+    has_range: bool,
 ) -> FlameView:
-    """Return the chart of spans or, without any, of samples.
+    """Return the chart of spans or samples; unless given, of what the trace's own tool shows.
 
     Raises:
         InputError: If there are only samples without stacks.
@@ -377,6 +420,8 @@ def _chart(
 
     history, start_ns, end_ns, threads = part
     has_spans = len(history.spans()) > 0
+    if of is not None or history.metadata.samples_first:
+        has_spans = what_counts(history, of) == "spans"
     draw = chart if has_spans else sample_chart
     drawn = draw(history, threads, title=title, start_ns=start_ns, end_ns=end_ns)
     if not len(drawn) and has_range:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from meantime.errors import InputError, MeantimeError, UsageError
+from meantime.extent import current_zone, in_zone
 from meantime.history.directory import is_joined, is_stored_history
 from meantime.query.aligning_histories import align_histories
 from meantime.query.offsets import Choice, Fold
+from meantime.query.offsets.cells import merge_cells
 from meantime.query.offsets.combine import (
     EVERY_STATE,
     MapQuery,
@@ -88,6 +91,7 @@ def heatmap(
     stacks: bool = True,
     offsets: Mapping[int, Time] | None = None,
     assume_aligned: bool = False,
+    zone: str | None = None,
     provider: ProviderLike = None,
     lenient: bool = False,
     strict: bool = False,
@@ -141,6 +145,9 @@ def heatmap(
             graphs and tables of pages.
         offsets: By index of an input, a time to add to its times, regardless of its clock.
         assume_aligned: Treat unrelated clocks as synchronised.
+        zone: Fold the local times of this time zone, by its name in the database of IANA: days have
+            23, 24 or 25 hours. Dates without a zone are of it, too. None is the zone of
+            `meantime.in_zone`, or UTC without one.
         provider: Derives states from the events of a path's trace, as in `meantime.open`; the
             history is kept in the cache.
         lenient: Skip and count records of a file that cannot be read.
@@ -175,6 +182,8 @@ def heatmap(
     period_ns = duration_ns(period)
     fold = Fold(0, period_ns, rows_of(period_ns) if rows is None else rows)
     ratio = value if value in {"concurrency", "utilisation"} else None
+    with in_zone(zone):
+        folded_in = current_zone()
     query = MapQuery(
         period_ns,
         fold.rows,
@@ -190,6 +199,7 @@ def heatmap(
         start,
         end,
         assume_aligned,
+        folded_in,
     )
     offsets_ns = {index: duration_ns(offset) for index, offset in (offsets or {}).items()}
     if not offsets_ns.keys() <= set(range(len(given))):
@@ -206,14 +216,12 @@ def heatmap(
         )
         for index, each in enumerate(given)
     ]
-    data, reference = _added(tasks, jobs, client, failed, done)
+    with in_zone(zone):
+        data, reference = _added(tasks, jobs, client, failed, done)
     if strict:
         data.anomalies.refuse(tasks[0].path)
-    try:
-        check(data, selection)
-    except UsageError as error:
-        # Which names exist depends on the file, so this is not an error of the command line.
-        raise InputError(tasks[0].path, str(error)) from None
+    with in_zone(zone):
+        data = _checked(data, selection, tasks, partial(_added, jobs=jobs, client=client))
     return HeatmapView(
         data,
         selection,
@@ -230,6 +238,39 @@ def heatmap(
         ratio=ratio,
         idle=idle,
     )
+
+
+def _checked(
+    data: OffsetMap,
+    selection: Selection,
+    tasks: Sequence[_Task],
+    added: Callable[[Sequence[_Task]], tuple[OffsetMap, Reference]],
+) -> OffsetMap:
+    """Return a map with all names that were chosen; those of other times have nothing in it.
+
+    Raises:
+        InputError: If a name, or what the query selects, is not there at any time.
+    """
+    first = tasks[0]
+    missing = [name for name in selection.names if name not in data.by]
+    is_nothing = not len(data.total.number) and bool(
+        first.query.choice.states or first.query.choice.filter
+    )
+    is_whole = first.query.start is None and first.query.end is None
+    # Which names exist depends on the file, so this is not an error of the command line.
+    if not missing and not (is_nothing and not is_whole):
+        return data
+    # standard input cannot be read again
+    if is_whole or all(task.path != "-" for task in tasks):
+        whole = data
+        if not is_whole:
+            everything = replace(first.query, start=None, end=None)
+            whole = added([replace(task, query=everything) for task in tasks])[0]
+        try:
+            check(whole, selection)
+        except UsageError as error:
+            raise InputError(first.path, str(error)) from None
+    return replace(data, by={**data.by, **dict.fromkeys(missing, merge_cells([]))})
 
 
 @struct
@@ -300,7 +341,7 @@ class _Task:
             ) as (trace, is_stream),
         ):
             # The time of the first sample of a stream is known only after it was mapped.
-            is_streamed = streamed and self.query.choice.filter is None
+            is_streamed = streamed and self.query.choice.filter is None and self.query.zone is None
             if is_streamed and is_stream and self.query.origin != "first":
                 yield SampleSource(trace, path)
                 return
@@ -323,8 +364,8 @@ def _added(
     tasks: Sequence[_Task],
     jobs: int,
     client: Any,
-    failed: Callable[[Failure], None] | None,
-    done: Callable[[int, int], None] | None,
+    failed: Callable[[Failure], None] | None = None,
+    done: Callable[[int, int], None] | None = None,
 ) -> tuple[OffsetMap, Reference]:
     """Return the map of all inputs; files but the first are read by workers."""
     number = 0
@@ -430,7 +471,10 @@ def _command(
         return None
     by = reference.choice.by
     assert by is not None
-    bounds = (data.recorded[0][0], data.recorded[-1][1])
+    bounds = (
+        data.in_map(data.recorded[0][0], data.recorded[0][1])[0][0],
+        data.in_map(data.recorded[-1][0], data.recorded[-1][1])[-1][1],
+    )
     choice, provider = reference.choice, task.reading.provider
     if provider is not None and not isinstance(provider, str | os.PathLike):
         return None

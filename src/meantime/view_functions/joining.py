@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from meantime.anomalies import Anomalies
 from meantime.errors import UsageError
-from meantime.history.joined import JoinedPart, join_parts
+from meantime.history.joined import join_parts, joined_part
 from meantime.history_from_path import open_history
 from meantime.joined_file import Host, checksum_of, summary, write_joined
 from meantime.query.aligning import clock_error_ns
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from meantime.clocks import Clock
     from meantime.history.history import History
+    from meantime.history.joined import JoinedPart
     from meantime.query.aligning import Alignment, Message
     from meantime.units import Time
 
@@ -43,13 +44,15 @@ def join(
 ) -> History:
     """Return several histories as one: the attributes of each stand under `Hosts/<name>`.
 
-    Nothing is copied, and every question is answered as the parts answer it: times are moved by an
-    offset for each part, and lanes, tags, spans, samples, points, flows, lost ranges and anomalies
+    Every question is answered as the parts answer it: times are moved by an offset for each part,
+    and lanes, tags, spans, samples, points, flows, lost ranges and anomalies
     are those of all parts. Outside of the range of its part an attribute has no state. While a part
     grows, the whole does; joined histories can be joined again.
 
     Times are those of the first history. The others are moved by UTC if it is known of both, by 0
-    if both count one clock of one machine, or else by what messages between them allow. Of what is
+    if both count one clock of one machine, or else by what messages between them allow. If no
+    offset is right for all messages, the clock drifts, and its offset changes with time; only such
+    a history is copied, into memory. Of what is
     left the beginnings are the same, its name in lanes says "not aligned", and the anomaly
     `host_not_aligned` is counted.
 
@@ -66,7 +69,7 @@ def join(
             numbered, which the anomaly `host_name_twice` counts.
         offsets: By index of a history, the time to add to its times, regardless of its clock.
         messages: What was sent from one history to another, and when it was received. Calls
-            between services, whose spans name each other, are found if clocks are unrelated.
+            between services, whose spans name each other, and packets of TCP are found.
 
     Raises:
         InputError: If a path cannot be read.
@@ -135,14 +138,15 @@ def _joined(
     clocks = [history.clock for history in histories]
     paths = [history.metadata.source for history in histories]
     chosen, repeated = host_names(clocks, paths, names)
-    found = align_histories(histories, given_ns, messages)
+    found = align_histories(histories, given_ns, messages, drifts=True)
     anomalies = Anomalies()
     anomalies.add("host_name_twice", len(repeated))
     anomalies.add("host_not_aligned", sum(not each.aligned for each in found))
+    anomalies.add("clock_contradicted", sum(each.contradicted_ns > 0 for each in found))
     moved = [clock_error_ns(clock) or 0 for clock in clocks]
     anomalies.add("clock_moved", sum(each > _MOVED_NS for each in moved))
     parts = [
-        JoinedPart(name, history, each.offset_ns, each.aligned)
+        joined_part(name, history, each.shift, clock=clocks[0], aligned=each.aligned)
         for name, history, each in zip(chosen, histories, found, strict=True)
     ]
     hosts = [_host(*each) for each in zip(chosen, paths, found, strict=True)]
@@ -150,7 +154,17 @@ def _joined(
 
 
 def _host(name: str, path: str, found: Alignment) -> Host:
-    return Host(name, path, found.offset_ns, found.how, found.error_ns, None)
+    return Host(
+        name,
+        path,
+        found.offset_ns,
+        found.how,
+        found.error_ns,
+        None,
+        found.contradicted_ns,
+        found.drift_ppt,
+        found.drift_at_ns,
+    )
 
 
 def _clock(clocks: Sequence[Clock]) -> Clock:

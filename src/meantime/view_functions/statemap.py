@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from meantime.errors import InputError, UsageError
+from meantime.extent import current_zone, in_zone
 from meantime.query.parts import extent_of
 from meantime.query.sampled_states import with_sampled_states
 from meantime.units import duration_ns
@@ -43,6 +44,7 @@ def statemap(
     state_height_px: int = 10,
     offsets: Mapping[int, Time] | None = None,
     title: str | None = None,
+    zone: str | None = None,
     provider: ProviderLike = None,
     lenient: bool = False,
     strict: bool = False,
@@ -78,6 +80,8 @@ def statemap(
         offsets: By index of a source but the first, a time to add to its times, regardless of its
             clock.
         title: The title of the picture; by default that of the data.
+        zone: The time zone of dates, by its name in the database of IANA; None is the zone of
+            `meantime.in_zone`, or UTC without one.
         provider: Derives states from the events of a path's trace, as in `meantime.open`; the
             history is kept in the cache.
         lenient: Skip and count records of a file that cannot be read.
@@ -108,20 +112,23 @@ def statemap(
         offsets_ns=offsets_ns,
     )
     reading = Reading(provider, lenient, strict, notify, progress or silent)
-    histories = [
-        # in what the window of the others is depends on the clocks
-        with_sampled_states(
-            history_of(source, reading) if number else history_of(source, reading, start, end)
-        )
-        for number, source in enumerate(given)
-    ]
-    extent = extent_of(histories[0])
-    begin_ns = None if start is None else extent.time_ns(start)
-    end_ns = None if end is None or end == 0 else extent.time_ns(end)
-    extent.check_overlap(begin_ns, end_ns)
+    with in_zone(zone):
+        histories = [
+            # in what the window of the others is depends on the clocks
+            with_sampled_states(
+                history_of(source, reading) if number else history_of(source, reading, start, end)
+            )
+            for number, source in enumerate(given)
+        ]
+        extent = extent_of(histories[0])
+        begin_ns = None if start is None else extent.time_ns(start)
+        end_ns = None if end is None or end == 0 else extent.time_ns(end)
+        extent.check_overlap(begin_ns, end_ns)
+        used_zone = current_zone()
     options = replace(options, begin_ns=begin_ns, end_ns=end_ns)
     try:
-        return StatemapView(replace(build(histories, options), given_title=title or ""))
+        drawn = build(histories, options)
+        return StatemapView(replace(drawn, given_title=title or "", zone=used_zone))
     except HistoryProblem as problem:
         source = given[problem.history]
         if not isinstance(source, str | os.PathLike):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from typing import TYPE_CHECKING, NamedTuple
 
-from meantime.units import NS_PER_S, format_utc
+from meantime.units import NS_PER_S, format_exact, format_utc
 
-__all__ = ["Tick", "exact", "ticks", "wall_ticks"]
+if TYPE_CHECKING:
+    from meantime.zones import Offsets
+
+__all__ = ["Tick", "dated", "exact", "ticks", "wall_ticks"]
 
 _MINUTE_NS = 60 * NS_PER_S
 _HOUR_NS = 60 * _MINUTE_NS
@@ -14,6 +18,7 @@ _DAY_NS = 24 * _HOUR_NS
 _LONG_STEPS_NS = tuple(
     count * unit
     for unit, counts in (
+        (NS_PER_S, (15, 30)),
         (_MINUTE_NS, (1, 2, 5, 10, 15, 30)),
         (_HOUR_NS, (1, 2, 3, 6, 12)),
         (_DAY_NS, (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000)),
@@ -60,35 +65,55 @@ def ticks(start_ns: int, end_ns: int, most: int) -> tuple[str, list[Tick]]:
     return exact(base), [Tick(time, f"+{(time - base) // scale} {unit}") for time in times]
 
 
-def wall_ticks(start_ns: int, end_ns: int, most: int) -> list[Tick]:
-    """Return at most `most` + 1 round ticks in [start_ns, end_ns], times since 1970 in UTC.
+def wall_ticks(
+    start_ns: int, end_ns: int, most: int, offsets: Offsets | None = None
+) -> tuple[str, list[Tick]]:
+    """Return at most `most` + 1 round ticks in [start_ns, end_ns], times since 1970, and a date.
 
-    The first label contains the date; so does every label if the step is a day or longer.
+    Labels are times of the day, and dates at midnight and if the step is a day or longer. The first
+    result is the date of the first one; it is empty if that is its label.
 
     >>> hour = 3600 * 10**9
-    >>> [mark.label for mark in wall_ticks(470_000 * hour, 470_002 * hour, 4)]
-    ['2023-08-14 08:00', '08:30', '09:00', '09:30', '10:00']
+    >>> date, marks = wall_ticks(470_000 * hour, 470_002 * hour, 4)
+    >>> date, [mark.label for mark in marks]
+    ('2023-08-14', ['08:00', '08:30', '09:00', '09:30', '10:00'])
+
+    Args:
+        start_ns: Where the axis begins, in UTC.
+        end_ns: Where it ends.
+        most: How many ticks there may be.
+        offsets: What makes local times of these; an hour that occurs twice has ticks of its own.
     """
     step = _step_ns(end_ns - start_ns, max(1, most))
     decimals = _decimals(step, NS_PER_S)
-    marks = []
-    for time in range(-(-start_ns // step) * step, end_ns + 1, step):
-        date, _, clock = format_utc(time)[:-1].partition("T")
-        if not clock:
-            return ticks(start_ns, end_ns, most)[1]
-        clock = clock[:5] if step >= _MINUTE_NS else clock[: 8 + bool(decimals) + decimals]
-        if step >= _DAY_NS:
-            marks.append(Tick(time, date))
-        else:
-            marks.append(Tick(time, clock if marks else f"{date} {clock}"))
-    return marks
+    pieces = [(start_ns, end_ns + 1, 0)] if offsets is None else offsets.pieces
+    marks: list[Tick] = []
+    dates: list[str] = []
+    for piece_start, piece_end, offset_ns in pieces:
+        begin = max(start_ns, piece_start) + offset_ns
+        for local in range(-(-begin // step) * step, min(end_ns + 1, piece_end) + offset_ns, step):
+            date, _, clock = format_utc(local)[:-1].partition("T")
+            if not clock:
+                return ticks(start_ns, end_ns, most)
+            clock = clock[:5] if step >= _MINUTE_NS else clock[: 8 + bool(decimals) + decimals]
+            is_date = step >= _DAY_NS or not clock.strip("0:.")
+            marks.append(Tick(local - offset_ns, date if is_date else clock))
+            dates.append(date)
+    return "" if not marks or marks[0].label == dates[0] else dates[0], marks
+
+
+def dated(date: str, marks: list[Tick]) -> list[Tick]:
+    """Return ticks of which the first has the date of its time, too."""
+    if not date or not marks:
+        return marks
+    return [marks[0]._replace(label=f"{date} {marks[0].label}"), *marks[1:]]
 
 
 def _step_ns(span_ns: int, most: int) -> int:
     for exponent in range(11):
         for digit in (1, 2, 5):
             step: int = digit * 10**exponent
-            if step * most >= span_ns and step < _MINUTE_NS:
+            if step * most >= span_ns and step <= 10 * NS_PER_S:
                 return step
     return next((step for step in _LONG_STEPS_NS if step * most >= span_ns), span_ns)
 
@@ -122,14 +147,21 @@ def _clock(time_ns: int, step_ns: int) -> str:
 
 
 def exact(time_ns: int) -> str:
-    """Return a time in its largest unit up to seconds, to the nanosecond.
+    """Return a time to the nanosecond: in one unit, from a minute on in as many as it has.
 
-    >>> exact(1_408_123), exact(-2_000_000_000), exact(0)
-    ('1.408123 ms', '-2 s', '0 s')
+    >>> exact(1_408_123), exact(-2_000_000_000), exact(0), exact(93_603_500_000_000)
+    ('1.408123 ms', '-2 s', '0 s', '1 d 2 h 3.5 s')
     """
-    if time_ns == 0:
-        return "0 s"
-    scale, unit = next((scale, unit) for scale, unit in _UNITS if abs(time_ns) >= scale)
-    digits = len(str(scale)) - 1
-    text = _decimal(time_ns, scale, digits) if digits else str(time_ns)
-    return f"{text.rstrip('0').rstrip('.') if digits else text} {unit}"
+    if abs(time_ns) >= _MINUTE_NS:
+        size = abs(time_ns)
+        units = (
+            (size // _DAY_NS, "d"),
+            (size % _DAY_NS // _HOUR_NS, "h"),
+            (size % _HOUR_NS // _MINUTE_NS, "min"),
+        )
+        parts = [f"{count:,} {unit}" for count, unit in units if count]
+        if rest := size % _MINUTE_NS:
+            parts.append(f"{_decimal(rest, NS_PER_S, 9).rstrip('0').rstrip('.')} s")
+        return ("-" if time_ns < 0 else "") + " ".join(parts)
+    text = format_exact(time_ns).replace("us", "μs")
+    return re.sub(r"(?=[a-zμ]+$)", " ", text, count=1)

@@ -31,6 +31,7 @@ _LIGHT = {
     "none": "fill:#fff",
     "line": "fill:none;stroke:#e2e3e8",
     "frame": "fill:none;stroke:#cfd1d9",
+    "twice": "fill:none;stroke:#191b20",
     "hatch": "fill:none;stroke:#d4d4d4",
     "swatch": "stroke:#0003",
 }
@@ -41,6 +42,7 @@ _DARK = {
     "none": "fill:#0f1013",
     "line": "fill:none;stroke:#282a31",
     "frame": "fill:none;stroke:#3a3d46",
+    "twice": "fill:none;stroke:#e7e8ec",
     "hatch": "fill:none;stroke:#35363a",
     "swatch": "stroke:#fff4",
 }

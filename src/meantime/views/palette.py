@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from meantime.views.state_classes import class_of
+from meantime.state_classes import class_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,6 +1,6 @@
 /** The command that shows what is in the selected cells. */
 
-import { type Model, plain } from "../../shared/heat-model";
+import { DAY, type Model, plain } from "../../shared/heat-model";
 import type { HeatState } from "../../shared/heat-state";
 import { type Selection, isOneRange } from "../../shared/selection";
 
@@ -55,7 +55,13 @@ function mapCommand(state: HeatState): string | null {
   const words = ["meantime", "heatmap", command.file, "--from", first, "--to", end, "--period", seconds(model.periodNs), "--rows", String(model.rows)];
   // without it, columns begin at whole periods
   const originNs = model.originNs - offsetNs;
-  if (originNs % model.periodNs) words.push("--origin", `abs:${seconds(originNs)}`);
+  const { zone } = model.head;
+  if (zone) {
+    // of local time: weeks begin on Mondays
+    const since = model.originNs + BigInt(model.head.utc_ns!) - (model.periodNs % (7n * DAY) ? 0n : 4n * DAY);
+    if (since % model.periodNs) return null;
+    words.push("--zone", zone.name);
+  } else if (originNs % model.periodNs) words.push("--origin", `abs:${seconds(originNs)}`);
   if (command.by !== null) words.push("--by", command.by);
   if (command.event !== null) words.push("--event", command.event);
   for (const state of command.states) words.push("--state", state);
@@ -73,8 +79,9 @@ export function selectionCommand(state: HeatState): string | null {
   const bounds = command.bounds.map(BigInt) as [bigint, bigint];
   const offsetNs = BigInt(command.offset_ns);
   const range = (chosen: Selection): [string, string] | null => {
-    const times = model.rangeOf(chosen);
-    if (!times) return null;
+    const chosenNs = model.rangeOf(chosen);
+    if (!chosenNs) return null;
+    const times = model.inFile(chosenNs);
     const first = times[0] > bounds[0] ? times[0] : bounds[0];
     const end = times[1] < bounds[1] ? times[1] : bounds[1];
     return first < end ? [`abs:${seconds(first - offsetNs)}`, `abs:${seconds(end - offsetNs)}`] : null;
@@ -89,6 +96,8 @@ export function selectionCommand(state: HeatState): string | null {
   const isBand = !isOneRange(selection, model.rows);
   // only samples are selected by offsets and by names
   if (command.kind !== "samples" && (isBand || state.counted)) return null;
+  // the command's offsets are of the file's own clock
+  if (isBand && model.head.zone) return null;
   if (isBand) words.push(...offsets(model, selection, offsetNs));
   if (command.event !== null) words.push("--event", command.event);
   if (command.filter !== null) words.push("--filter", command.filter);

@@ -2,7 +2,7 @@
 
 import { button, h, name } from "../../shared/dom";
 import { download } from "../../shared/download";
-import { exact, short } from "../../shared/format";
+import { duration, exact } from "../../shared/format";
 import type { HeatState } from "../../shared/heat-state";
 import { type Selection, rowsAt } from "../../shared/selection";
 
@@ -62,7 +62,7 @@ export class Facts {
     if (selected.length) lines.push(fact("of the selected names", this.amount(sum(shown.filter(({ at }) => selected.includes(at))))));
     const counted = selected.length ? selected : model.names.map((_, at) => at).filter((at) => !hidden.has(at));
     const found = shape === "time" || from.row === to.row ? null : model.offsets(counted, selection);
-    const at = (ns: number) => short(BigInt(Math.round(ns)));
+    const at = (ns: number) => duration(BigInt(Math.round(ns)), 4);
     if (found) lines.push(fact("mean offset", `${at(found.meanNs)}, median ${at(found.medianNs)}${selected.length ? ", of the selected" : ""}`));
     return lines;
   }
@@ -97,7 +97,7 @@ export class Facts {
 
   private save(selection: Selection, rows: Row[]): void {
     const { model } = this.state;
-    const range = model.rangeOf(selection)!;
+    const range = model.inFile(model.rangeOf(selection)!);
     const inside = selection.shape === "band" ? rowsAt(selection, selection.from.place, model.rows)! : [0, model.rows - 1];
     const band = [model.offsetNs(inside[0]!), model.offsetNs(inside[1]! + 1)];
     const quote = (text: string) => `"${text.replaceAll('"', '""')}"`;

@@ -3,7 +3,7 @@
 import { button, h } from "../../shared/dom";
 import { FlameGraph } from "../../shared/flame-graph";
 import { LibraryFold } from "../../shared/library-fold";
-import { grouped, share, short } from "../../shared/format";
+import { duration, grouped, share } from "../../shared/format";
 import type { HeatState } from "../../shared/heat-state";
 import { SearchField } from "../../shared/search-field";
 import { type PackedStacks, StackCells } from "../../shared/stack-cells";
@@ -34,7 +34,7 @@ export class SelectionFlame {
   ) {
     const { head } = state.model;
     const unit = head.value === "weight" ? "weight" : "samples";
-    this.amount = head.holds === "samples" ? (value) => `${grouped(value)} ${unit}` : (value) => short(BigInt(Math.round(value)));
+    this.amount = head.holds === "samples" ? (value) => `${grouped(value)} ${unit}` : (value) => duration(BigInt(Math.round(value)), 4);
     this.graph = new FlameGraph(tooltip, { amount: this.amount });
     this.search = new SearchField(
       {

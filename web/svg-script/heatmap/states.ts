@@ -1,7 +1,7 @@
 /** The time of each entity in each state in the selected cells, from the data in the page. */
 
 import { h, name } from "../../shared/dom";
-import { grouped, share, short } from "../../shared/format";
+import { duration, grouped, share } from "../../shared/format";
 import type { HeatState } from "../../shared/heat-state";
 import { type PackedStacks, StackCells } from "../../shared/stack-cells";
 
@@ -143,5 +143,5 @@ export class SelectionStates {
 }
 
 function time(ns: number): string {
-  return short(BigInt(Math.round(ns)));
+  return duration(BigInt(Math.round(ns)), 4);
 }

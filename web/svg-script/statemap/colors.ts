@@ -1,17 +1,11 @@
 /** The colours of rectangles: of their states, or of what is lit against what is not. */
 
-import type { Paint } from "../../shared/staterow";
+import type { Paint } from "../../shared/row-columns";
 import { type Panel, rgb, shareOf, taggedShare } from "./model";
 import type { Session } from "./session";
 import { byValue } from "./tags";
 
 const OPAQUE = 0xff000000;
-
-export interface Colors {
-  paint: Paint;
-  /** The average of a rectangle where it is in a state, for rows that are too flat to be stacked. */
-  colorOf(rectangle: number): number;
-}
 
 /** The colour of a state of a panel, as a pixel without its alpha. */
 export function stateRgb(panel: Panel, state: number, dark: boolean): number {
@@ -20,7 +14,7 @@ export function stateRgb(panel: Panel, state: number, dark: boolean): number {
 }
 
 /** Returns each panel's colours. */
-export function colorsOf(session: Session, dark: boolean, accent: number): Colors[] {
+export function colorsOf(session: Session, dark: boolean, accent: number): Paint[] {
   return session.model.panels.map((panel) => {
     const { lit, property, value } = session;
     const own = panel.states.map((_, state) => stateRgb(panel, state, dark));
@@ -40,42 +34,27 @@ export function colorsOf(session: Session, dark: boolean, accent: number): Color
 }
 
 /** All states in their own colours, what is active at the bottom. */
-function byState(panel: Panel, colors: number[]): Colors {
+function byState(panel: Panel, colors: number[]): Paint {
   const order = colors.map((_, state) => state);
   order.sort((a, b) => panel.states[a]!.rank - panel.states[b]!.rank || a - b);
   const layers = new Uint32Array(colors.length);
   order.forEach((state, layer) => (layers[state] = layer));
-  const paint: Paint = {
+  return {
     pixels: Uint32Array.from(order, (state) => (colors[state]! | OPAQUE) >>> 0),
     noticed: order.map((state) => !panel.states[state]!.quiet),
     layers,
     part: null,
   };
-  const colorOf = (i: number) => {
-    const first = panel.stateAt[i]!;
-    const last = panel.stateAt[i + 1]!;
-    if (last - first === 1) return colors[panel.state[first]!]!;
-    let sum = 0;
-    let color = 0;
-    for (let at = first; at < last; at++) {
-      const ns = panel.stateNs.number(at);
-      sum += ns;
-      color = mix(color, colors[panel.state[at]!]!, ns / sum);
-    }
-    return color;
-  };
-  return { paint, colorOf };
 }
 
 /** A colour where something is, on a ground where it is not. */
-function litUp(panel: Panel, color: number, ground: number, part: (rectangle: number) => number): Colors {
-  const paint: Paint = {
+function litUp(panel: Panel, color: number, ground: number, part: (rectangle: number) => number): Paint {
+  return {
     pixels: Uint32Array.of((color | OPAQUE) >>> 0, (ground | OPAQUE) >>> 0),
     noticed: [true, false],
     layers: new Uint32Array(panel.states.length),
     part,
   };
-  return { paint, colorOf: (i) => mix(ground, color, part(i)) };
 }
 
 /** A quiet grey that a colour stands out from. */
@@ -93,15 +72,4 @@ function isGrey(color: number): boolean {
 
 function distance(a: number, b: number): number {
   return Math.hypot((a & 255) - (b & 255), ((a >>> 8) & 255) - ((b >>> 8) & 255), (a >>> 16) - (b >>> 16));
-}
-
-function mix(from: number, to: number, share: number): number {
-  if (share <= 0) return from;
-  if (share >= 1) return to;
-  const part = (shift: number) => {
-    const a = (from >>> shift) & 255;
-    const b = (to >>> shift) & 255;
-    return Math.round(a + (b - a) * share) << shift;
-  };
-  return part(0) | part(8) | part(16);
 }

@@ -1,7 +1,7 @@
 /** One rectangle in words: for the tooltip and for what is selected. */
 
 import { h, name, shown } from "../../shared/dom";
-import { exact, short, utc } from "../../shared/format";
+import { dateIn, duration, exact } from "../../shared/format";
 import { type Model, coverage, cssColor, isMerged, length, lifeOf, rectangleAt } from "./model";
 import type { Row } from "./rows";
 import { textOf } from "./tags";
@@ -87,7 +87,7 @@ function states({ panel }: Row, i: number): Node {
     if (isMerged(panel, i)) {
       row.append(
         h("td", { class: "number" }, percent(Number(ns) / whole)),
-        h("td", { class: "number muted" }, short(ns)),
+        h("td", { class: "number muted" }, duration(ns, 4)),
       );
     }
     table.append(row);
@@ -115,7 +115,7 @@ function times(model: Model, { panel }: Row, i: number): Node {
     line("start", exact(start + model.start)),
     line("length", exact(end - start)),
   );
-  if (panel.origin !== null) table.append(line("UTC", utc(panel.origin + panel.start + start)));
+  if (panel.origin !== null) table.append(line(model.zone?.name ?? "UTC", dateIn(panel.origin + panel.start + start, model.zone)));
   return table;
 }
 

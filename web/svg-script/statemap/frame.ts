@@ -2,7 +2,7 @@
 
 import { button, h, name, shown } from "../../shared/dom";
 import { icon } from "../../shared/icon";
-import { exact, short, utc } from "../../shared/format";
+import { dateIn, duration, exact } from "../../shared/format";
 import type { Command } from "./command";
 import type { Panel } from "./model";
 import { BY_NAME } from "./rows";
@@ -147,11 +147,11 @@ export class Frame {
     const { view, model, rows } = session;
     const start = view.startNs;
     this.say("");
-    const parts = [`span ${short(view.endNs - start)}`];
+    const parts = [`span ${duration(view.endNs - start, 4)}`];
     if (!view.isWhole || model.start !== 0n) {
       parts.push(`offset ${exact(start)}`);
       if (model.start !== 0n) parts.push(`${exact(start + model.start)} overall`);
-      if (model.origin !== null) parts.push(utc(model.origin + model.start + start));
+      if (model.origin !== null) parts.push(dateIn(model.origin + model.start + start, model.zone));
     }
     this.span.replaceChildren(h("b", {}, parts[0]!), ...parts.slice(1).map((part) => h("span", { class: "muted" }, part)));
     this.smaller.disabled = view.isWhole;

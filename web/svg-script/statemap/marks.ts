@@ -1,7 +1,7 @@
 /** What lies over the map and its axis: marked times, the chosen range, the selected state. */
 
 import { h } from "../../shared/dom";
-import { exact, short } from "../../shared/format";
+import { duration, exact } from "../../shared/format";
 import type { Session } from "./session";
 
 const FLAG_PX = 120;
@@ -45,7 +45,7 @@ export class Marks {
       map.push(h("div", { class: "range", style: between(from, to) }));
       axis.push(
         h("div", { class: "range", style: between(from, to) }),
-        h("div", { class: "flag drawn", style: `left:${percent((from + to) / 2)}` }, short(span)),
+        h("div", { class: "flag drawn", style: `left:${percent((from + to) / 2)}` }, duration(span, 4)),
       );
     }
     if (mark !== null && inView(mark)) {

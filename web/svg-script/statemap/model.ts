@@ -1,6 +1,7 @@
 /** What the page shows: panels of rectangles, decoded once into columns. */
 
 import { Varints, decodeVarints, readBlock, readDeflated, readHead } from "../../shared/blocks";
+import { type HeadZone, type Zone, zoneOf } from "../../shared/format";
 import { pixelOf } from "../../shared/lane-image";
 import { Times, firstAbove } from "../../shared/times";
 import { type SharedHead, SharedRows } from "./shared";
@@ -103,11 +104,14 @@ interface Head {
   sort: string | null;
   rowHeight: number;
   commands: Commands | null;
+  zone: HeadZone | null;
   panels: PanelHead[];
 }
 
-export interface Model extends Omit<Head, "panels"> {
+export interface Model extends Omit<Head, "panels" | "zone"> {
   panels: Panel[];
+  /** The zone of dates; null is UTC. */
+  zone: Zone | null;
   widthNs: bigint;
   /** Of the first panel: what all times that are shown count from. */
   start: bigint;
@@ -126,6 +130,7 @@ export async function readModel(): Promise<Model> {
   const first = head.panels[0]!;
   return {
     ...head,
+    zone: zoneOf(head.zone),
     panels,
     // a window may be without length
     widthNs: BigInt(first.end) > BigInt(first.start) ? BigInt(first.end) - BigInt(first.start) : 1n,
@@ -194,7 +199,6 @@ function decodeRectangles(panel: Panel, read: Varints): void {
           stateNs.hi[states] = read.hi;
           stateNs.lo[states++] = read.lo;
         }
-        read.skip(3); // the average colour, which only the static picture needs
       } else {
         state[states] = code >>> 1;
         stateNs.hi[states] = lengthHi;

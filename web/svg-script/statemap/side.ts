@@ -3,7 +3,7 @@
 import { button, h, name, replaceContent } from "../../shared/dom";
 import { icon } from "../../shared/icon";
 import { addGrip } from "../../shared/panel-grip";
-import { duration, exact, range as timeRange, short, utc } from "../../shared/format";
+import { dateIn, duration, exact, range as timeRange } from "../../shared/format";
 import { describe, percent } from "./describe";
 import type { Command } from "./command";
 import { type Panel, cssColor, mainState } from "./model";
@@ -98,7 +98,7 @@ export class Side {
         this.selection,
         h("div", { class: "figure", title: exact(end - start) }, duration(end - start, 4)),
         h("div", { class: "muted" }, timeRange(start + model.start, end + model.start)),
-        ...(model.origin === null ? [] : [h("div", { class: "muted" }, `from ${utc(model.origin + model.start + start)}`)]),
+        ...(model.origin === null ? [] : [h("div", { class: "muted" }, `from ${dateIn(model.origin + model.start + start, model.zone)}`)]),
         h("p", { class: "muted" }, text),
       );
       return;
@@ -108,7 +108,7 @@ export class Side {
     const line = (label: string, text: string) =>
       time.append(h("tr", {}, h("th", { attributes: { scope: "row" } }, label), h("td", {}, text)));
     line("at", exact(mark + model.start));
-    if (model.origin !== null) line("UTC", utc(model.origin + model.start + mark));
+    if (model.origin !== null) line(model.zone?.name ?? "UTC", dateIn(model.origin + model.start + mark, model.zone));
     if (second !== null) {
       line("to", exact(second + model.start));
       line("apart", exact(second > mark ? second - mark : mark - second));
@@ -195,7 +195,7 @@ export class Side {
         { class: isLit ? "lit" : "" },
         h("td", {}, toggle),
         bar(share, cssColor(state), timeError(error)),
-        figure(ns || error ? short(ns) : "–", "number muted", timeError(error)),
+        figure(ns || error ? duration(ns, 4) : "–", "number muted", timeError(error)),
       );
       if (mark !== null) {
         const count = counted.reduce((sum, { states }) => sum + states[index]!, 0);
@@ -307,7 +307,7 @@ export class Side {
           { class: isLit ? "lit" : "" },
           h("td", {}, toggle),
           bar(whole ? held / whole : 0, "var(--accent)", errorText(error)),
-          figure(atTime ? tidy(held) : short(times.get(value)!), "number muted", errorText(error)),
+          figure(atTime ? tidy(held) : duration(times.get(value)!, 4), "number muted", errorText(error)),
         ),
       );
     }
@@ -317,7 +317,7 @@ export class Side {
       {},
       h("td", {}, "total"),
       figure(percent(whole ? total / whole : 0), "number", errorText(totalError)),
-      figure(atTime ? tidy(total) : short(totalNs), "number muted", errorText(totalError)),
+      figure(atTime ? tidy(total) : duration(totalNs, 4), "number muted", errorText(totalError)),
     );
     const table = h("table", { class: "values bars" }, body, h("tfoot", {}, foot));
     return [caption, table, ...(totalError ? [estimates()] : [])];
@@ -338,7 +338,7 @@ function figure(text: string, kind: string, wrongBy: string | null): HTMLElement
 
 /** An error bound as text; null if the figure is exact. */
 function timeError(ns: number): string | null {
-  return ns > 0 ? short(BigInt(Math.ceil(ns))) : null;
+  return ns > 0 ? duration(BigInt(Math.ceil(ns)), 4) : null;
 }
 
 function rowError(rows: number): string | null {

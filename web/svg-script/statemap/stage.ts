@@ -2,9 +2,10 @@
 
 import { h, name, shown } from "../../shared/dom";
 import { listen } from "../../shared/gestures";
-import { ticks } from "../../shared/format";
+import { HOUR, dateIn, ticks, wallTicks } from "../../shared/format";
+import type { Paint } from "../../shared/row-columns";
 import { type Theme, themeColor } from "../../shared/page";
-import { type Colors, colorsOf } from "./colors";
+import { colorsOf } from "./colors";
 import { drawEvents, nearestEvent } from "./events";
 import { describe } from "./describe";
 import { Labels } from "./labels";
@@ -53,7 +54,7 @@ export class Stage {
   private readonly position = h("div", { class: "position" });
   readonly footer: HTMLElement;
   private readonly picture = new Picture();
-  private colors: Colors[] = [];
+  private colors: Paint[] = [];
   private colorsFor = "";
   private hovered: Row | null = null;
   private frame = 0;
@@ -152,7 +153,7 @@ export class Stage {
     return rows.count ? `No row matches “${shown(filter)}”. Press Esc to show all rows.` : "No rows: no entity has a state in this window.";
   }
 
-  private currentColors(): Colors[] {
+  private currentColors(): Paint[] {
     const { lit, property, value, found, filter } = this.session;
     const wanted = JSON.stringify([lit, property, value, this.theme.dark, found?.count ? filter : null]);
     if (wanted !== this.colorsFor) {
@@ -165,14 +166,14 @@ export class Stage {
   private drawAxis(): void {
     const { view, model } = this.session;
     const width = this.widthPx;
-    const { base, marks } = ticks(
-      view.startNs + model.start,
-      view.endNs + model.start,
-      Math.max(1, Math.floor(width / TICK_PX)),
-    );
-    this.base.textContent = base;
+    // a recording of hours has a clock
+    const isDated = model.origin !== null && model.widthNs >= HOUR;
+    const zero = model.start + (isDated ? model.origin! : 0n);
+    const [from, to, most] = [view.startNs + zero, view.endNs + zero, Math.max(1, Math.floor(width / TICK_PX))] as const;
+    const { base, marks } = isDated ? wallTicks(from, to, most, model.zone) : ticks(from, to, most);
+    this.base.textContent = isDated ? dateIn(from, model.zone).replace(/ .* /, " ") : base;
     const made = marks.flatMap(({ ns, label }) => {
-      const ratio = view.ratio(ns - model.start);
+      const ratio = view.ratio(ns - zero);
       if (ratio * width < -0.5 || ratio * width > width + 0.5) return [];
       // a part of the width, which is another one on paper
       const x = ratio * width;

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from meantime.history.history import History
     from meantime.history.spans import SpanTable
+    from meantime.query.counting import Exported
 
 __all__ = ["TARGETS", "Target", "Writer", "added", "export", "nothing_for"]
 
@@ -28,21 +29,24 @@ class Target(NamedTuple):
         module: The module that writes it, below this package.
         version: The version of the format, if there are several.
         has_states: Whether states are not made into spans: it has them, or leaves them out.
+        only_adds: Whether it adds up all spans of a stack, so that states beside spans or samples
+            would count the same time twice.
     """
 
     suffix: str
     module: str
     version: int = 0
     has_states: bool = False
+    only_adds: bool = False
 
 
 TARGETS = {
-    "chrome": Target(".chrome.json", "chrome"),
+    "chrome": Target(".trace.json", "chrome"),
     "spall": Target(".spall", "spall", 3),
     "spall1": Target(".spall", "spall", 1),
-    "speedscope": Target(".speedscope.json", "speedscope"),
-    "folded": Target(".folded", "folded"),
-    "pprof": Target(".pb.gz", "pprof"),
+    "speedscope": Target(".speedscope.json", "speedscope", only_adds=True),
+    "folded": Target(".folded", "folded", only_adds=True),
+    "pprof": Target(".pb.gz", "pprof", only_adds=True),
     "perfetto": Target(".pftrace", "perfetto"),
     "otlp": Target(".otlp.json", "otlp", has_states=True),
     "firefox": Target(".firefox.json", "firefox"),
@@ -86,8 +90,14 @@ def _is_writer(value: Any) -> bool:
     return isinstance(suffix, str) and bool(suffix) and callable(getattr(value, "write", None))
 
 
-def nothing_for(history: History, target: str) -> str | None:
+def nothing_for(history: History, target: str, of: Exported | None = None) -> str | None:
     """Return why a file in this format would be empty; None if it would not."""
+    if of is not None and not getattr(_Contents(history), of):
+        return f"there are no {of} to write"
+    return _nothing_at_all(history, target)
+
+
+def _nothing_at_all(history: History, target: str) -> str | None:
     if target in {"tasks", "workers"}:
         is_recording = len(history.quarks("Tasks/*/*")) + len(history.quarks("Loops/*"))
         return None if is_recording else "there are no tasks and no event loops: not a recording"
@@ -105,8 +115,9 @@ def nothing_for(history: History, target: str) -> str | None:
             has_any = found.spans
             reason = "there are no spans, and OpenTelemetry's traces contain only those"
         case "folded":
-            has_any = found.states or found.samples or found.spans_that_last
-            reason = "there are no spans of threads, samples or states to write as folded stacks"
+            has_any = found.states or found.stacks or found.spans_that_last
+            reason = "there are no spans of threads, samples with stacks or states to write as"
+            reason += " folded stacks"
         case "spall" | "spall1":
             has_any = found.states or found.spans_of_threads
             reason = f"there are no spans of threads and no states to write as {target}"
@@ -161,6 +172,10 @@ class _Contents:
         return len(self._history.samples()) > 0
 
     @property
+    def stacks(self) -> bool:
+        return bool((self._history.samples().stack >= 0).any())
+
+    @property
     def others(self) -> bool:
         counters = (each.declaration.kind == "counter" for each in self._history.lanes)
         return any(counters) or len(self._history.points()) > 0
@@ -170,23 +185,35 @@ class _Writer(Protocol):
     def write(self, history: History, lost: Counter[str], *, version: int) -> Iterator[bytes]: ...
 
 
-def export(history: History, target: str, lost: Counter[str]) -> Iterator[bytes]:
+def export(
+    history: History, target: str, lost: Counter[str], of: Exported | None = None
+) -> Iterator[bytes]:
     """Yield the file of a history in a format of `TARGETS`, or of those that were added.
+
+    States become spans where the format has none. One that only adds up has them if there are
+    neither spans nor samples, or if `of` is `states`.
 
     Args:
         history: The history to write.
         target: The format's name.
         lost: Counts what the format cannot represent, by kind; complete at the end.
+        of: Only `spans`, `samples` or `states`; the others are counted as lost.
     """
+    from meantime.views.export.states import (  # noqa: PLC0415 - for those that need it
+        only,
+        with_states_as_spans,
+    )
+
+    stored = history.without_derived()
+    if of is not None:
+        history = only(stored, of, lost)
     if target not in TARGETS:
         return added()[target].write(history, lost)
     chosen = TARGETS[target]
     writer = cast("_Writer", import_module(f"{__name__}.{chosen.module}"))
-    if not chosen.has_states:
-        from meantime.views.export.states import (  # noqa: PLC0415 - for those that need it
-            with_states_as_spans,
-        )
-
+    if not chosen.has_states and of in {None, "states"}:
         # the spans themselves are written, not the attributes derived from them
-        history = with_states_as_spans(history.without_derived(), lost)
+        found = _Contents(stored)
+        are_kept = of == "states" or not (chosen.only_adds and (found.spans or found.samples))
+        history = with_states_as_spans(history if of else stored, lost, are_kept=are_kept)
     return writer.write(history, lost, version=chosen.version)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from meantime.query.counting import what_counts
 from meantime.query.stacks import check_expansion_limit, sample_tree, span_tree
 from meantime.query.threads import thread_quarks
 from meantime.views.export.rest import count_rest
@@ -25,17 +26,25 @@ _NOT_HELD = ("categories", "arguments", "points", "flows", "counter series", "ob
 
 
 def write(history: History, lost: Counter[str], *, version: int) -> Iterator[bytes]:
-    """Yield the file: the self time of spans in ns or, if none lasts, the weights of samples."""
+    """Yield the file: the self time of spans in ns, or the weights of samples.
+
+    If it has both, it is what the trace's own tool shows; spans only if one of them lasts.
+    """
     del version
     spans = history.spans(thread_quarks(history))
-    lasts = bool((spans.end_ns > spans.start_ns).any())
-    tree = span_tree(spans) if lasts else sample_tree(history.samples())
+    lasts = bool((spans.end_ns > spans.start_ns).any()) and what_counts(history) == "spans"
+    samples = history.samples()
+    tree = span_tree(spans) if lasts else sample_tree(samples)
     if lasts:
-        lost["samples"] += len(history.samples())
+        lost["samples"] += len(samples)
         lost["times of spans"] += len(spans)
     else:
-        lost["times of samples"] += len(history.samples())
-        lost["spans without a duration"] += len(spans)
+        lost["times of samples"] += len(samples)
+        lost["samples without a stack"] += int((samples.stack < 0).sum())
+        lost["stacks whose weight is negative"] += int((tree.own < 0).sum())
+        lasting = int((spans.end_ns > spans.start_ns).sum())
+        lost["spans"] += lasting
+        lost["spans without a duration"] += len(spans) - lasting
     lost["async spans"] += len(history.spans()) - len(spans)
     count_rest(history, lost, *_NOT_HELD)
     yield from folded_lines(tree, lost)

@@ -21,7 +21,7 @@ from meantime.views.export.walk import lane_groups, steps
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -48,7 +48,7 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
     names: list[str] = []
     frames = Interner(names)
     codes = frames.codes(history.spans().name.names)
-    sampled = [*_sampled(history, frames)]
+    sampled = [*_sampled(history, frames, lost)]
     profiles = chain(_evented(history, codes, lost), ([_json(profile)] for profile in sampled))
     yield from _document(history.title or "meantime", names, profiles)
 
@@ -143,22 +143,34 @@ def _evented_profile(
     yield b"]}"
 
 
-def _sampled(history: History, frames: Interner[str]) -> Iterator[dict[str, Any]]:
+def _sampled(
+    history: History, frames: Interner[str], lost: Counter[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield a profile of each thread and event; speedscope refuses weights below 0."""
     samples = history.samples(event=ALL_EVENTS)
+    lost["samples whose weight is negative"] += int((samples.weight < 0).sum())
     for quark in distinct(samples.thread).tolist():
         part = samples.select([quark])
         for code in distinct(part.event.codes).tolist():
-            rows = np.flatnonzero(part.event.codes == code)
+            rows = np.flatnonzero((part.event.codes == code) & (part.weight >= 0))
+            if not len(rows):
+                continue
             stacks = [
                 frames.codes(part.stacks.frames_of(int(part.stack[row]))).tolist() for row in rows
             ]
             yield _profile(
                 _called(history, quark),
-                _UNITS.get(part.event.names[code], "none"),
+                _unit(part.event.names[code], samples.units),
                 int(part.time_ns[rows[0]]),
                 stacks,
                 part.weight[rows].tolist(),
             )
+
+
+def _unit(event: str, units: Mapping[str, str]) -> str:
+    """Return what speedscope calls the unit of the weights of an event."""
+    unit = units.get(event, "")
+    return _UNITS.get(event) or ("nanoseconds" if unit == "ns" else unit or "none")
 
 
 def _called(history: History, quark: int) -> str:

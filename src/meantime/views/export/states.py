@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from meantime.columns import Coded, Interner, named
+from meantime.history.samples import ALL_EVENTS
 from meantime.history.spans import SpanTable
 from meantime.query.statistics import state_quarks
 from meantime.trace import ArgumentText
@@ -20,17 +21,38 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s
     from meantime.history.history import History
+    from meantime.history.samples import SampleTable
+    from meantime.query.counting import Exported
 
-__all__ = ["with_states_as_spans"]
+__all__ = ["only", "with_states_as_spans"]
 
 
-def with_states_as_spans(history: History, lost: Counter[str]) -> History:
-    """Return a history whose states are spans too, with the fields of their tags as arguments."""
+def only(history: History, of: Exported, lost: Counter[str]) -> History:
+    """Return a history without spans, samples or both, which are counted as lost."""
+    found = history.spans()
+    spans, samples = len(found), len(history.samples(event=ALL_EVENTS))
+    if of != "spans" and spans:
+        lost["spans"] += spans
+        found = found.select([])
+    if of != "samples":
+        lost["samples"] += samples
+    return cast("History", _WithSpans(history, found, with_samples=of == "samples"))
+
+
+def with_states_as_spans(history: History, lost: Counter[str], *, are_kept: bool = True) -> History:
+    """Return a history whose states are spans too, with the fields of their tags as arguments.
+
+    Unless they are kept, they are only counted.
+    """
     quarks = state_quarks(history)
     quarks = quarks[history.has_values(quarks)]
     if not len(quarks):
         return history
-    spans = _joined(history.spans(), _spans(history, quarks))
+    found = _spans(history, quarks)
+    if not are_kept:
+        lost["states"] += len(found)
+        return history
+    spans = _joined(history.spans(), found)
     lost["states, which became spans"] += len(spans) - len(history.spans())
     return cast("History", _WithSpans(history, spans))
 
@@ -38,9 +60,10 @@ def with_states_as_spans(history: History, lost: Counter[str]) -> History:
 class _WithSpans:
     """A history whose spans are replaced; everything else is forwarded."""
 
-    def __init__(self, history: History, spans: SpanTable) -> None:
+    def __init__(self, history: History, spans: SpanTable, *, with_samples: bool = True) -> None:
         self._history = history
         self._spans = spans
+        self._with_samples = with_samples
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._history, name)
@@ -54,6 +77,11 @@ class _WithSpans:
     ) -> SpanTable:
         """Return the spans; see `History.spans`."""
         return self._spans.select(quarks, start_ns=start_ns, end_ns=end_ns)
+
+    def samples(self, *quarks: Any, **options: Any) -> SampleTable:
+        """Return the samples; see `History.samples`."""
+        found = self._history.samples(*quarks, **options)
+        return found if self._with_samples else found.select([])
 
 
 def _spans(history: History, quarks: Int32s) -> SpanTable:

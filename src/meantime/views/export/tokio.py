@@ -76,6 +76,7 @@ _WORKERS = _Kind(
         "sleeping": "running",
         "io-wait": "running",
         "child-wait": "running",
+        "unrecorded-wait": "running",
         "parked": "parked",
         "idle": "parked",
         "stopped": "stopped",

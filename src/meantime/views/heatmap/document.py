@@ -32,14 +32,16 @@ def document(
     per = None
     if value in {"concurrency", "utilisation"}:
         entities = sum(source.entities for source in found.sources) or 1
-        per = found.fold.widths_ns() * (entities if value == "utilisation" else 1)
+        per = entities if value == "utilisation" else 1
 
     def listed(cells: Cells) -> list[list[int | float]]:
         column, row = np.divmod(cells.number, rows)
-        values = cells.value if per is None else cells.value / per[row]
+        values = cells.value.tolist()
+        if per is not None:
+            values = (cells.value / (found.durations_ns(cells.number) * per)).tolist()
         return [
             [*position, each]
-            for *position, each in zip(column.tolist(), row.tolist(), values.tolist(), strict=True)
+            for *position, each in zip(column.tolist(), row.tolist(), values, strict=True)
         ]
 
     total, by = chosen(found, selection or Selection())
@@ -54,6 +56,9 @@ def document(
         "recorded": [list(run) for run in found.recorded_columns()],
         "anomalies": dict(found.anomalies),
     }
+    if found.fold.calendar is not None:
+        content["zone"] = found.fold.calendar.zone.name
+        content["repeated_ns"] = [list(span) for span in found.repeated]
     if found.lost:
         content["lost_ns"] = [list(span) for span in found.lost]
     if len(found.sources) > 1:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.query.offsets.wording import Wording
 from meantime.structs import struct
-from meantime.units import format_ns
-from meantime.views.axis import Tick, ticks, wall_ticks
+from meantime.units import format_ns, format_utc
+from meantime.views.axis import Tick, dated, ticks, wall_ticks
 from meantime.views.heatmap.grid import Grid, paint
 from meantime.views.heatmap.legend import LISTED, entries, keys
 from meantime.views.heatmap.palette import palette
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from meantime.views.heatmap.palette import Palette
     from meantime.views.heatmap.selection import Layer, Selection
 
-__all__ = ["Figure", "draw", "facts"]
+__all__ = ["Figure", "draw", "facts", "offset_ticks"]
 
 LEFT_PX, TOP_PX, RIGHT_PX = 78, 72, 24
 _PLOT_PX = (1080, 450)
@@ -50,6 +51,7 @@ class Figure:
         palette: Their colours.
         unrecorded: Which cells were not recorded at all, columns x rows.
         lost: Which cells overlap ranges in which events were lost.
+        repeated: Which cells overlap local times that occur twice.
         times: Ticks below, as (x, label).
         offsets: Ticks at the left, as (y, label).
         entries: The legend.
@@ -66,6 +68,7 @@ class Figure:
     palette: Palette
     unrecorded: npt.NDArray[np.bool_]
     lost: npt.NDArray[np.bool_]
+    repeated: npt.NDArray[np.bool_]
     times: Sequence[tuple[float, str]]
     offsets: Sequence[tuple[float, str]]
     entries: Sequence[Entry]
@@ -113,16 +116,26 @@ def draw(found: OffsetMap, selection: Selection, look: Look, *, title: str) -> F
         palette=colors,
         unrecorded=~grid.within(found.recorded, wholly=False),
         lost=grid.within(found.lost, wholly=False),
+        repeated=grid.within(found.repeated, wholly=False),
         times=_times(grid, width, found),
         offsets=[
             # offsets increase upwards, as in Brendan Gregg's subsecond offset heat maps
             (height - tick.time_ns * height / found.fold.period_ns, tick.label)
-            for tick in ticks(0, found.fold.period_ns, 6)[1]
+            for tick in offset_ticks(found, 6)
         ],
         entries=entries(found, drawn, colors),
         key=keys(found, scales, colors, drawn),
         notes=_notes(found, selection, drawn, grid, colors),
     )
+
+
+def offset_ticks(found: OffsetMap, most: int) -> list[Tick]:
+    """Return at most `most` + 1 offsets in a column: times of the day or the week, if they are."""
+    wording = Wording(found)
+    return [
+        Tick(tick.time_ns, wording.offset(tick.time_ns) or tick.label)
+        for tick in ticks(0, found.fold.period_ns, most)[1]
+    ]
 
 
 def _subtitle(found: OffsetMap, look: Look) -> str:
@@ -132,19 +145,14 @@ def _subtitle(found: OffsetMap, look: Look) -> str:
     colored = "by rank" if look.method == "rank" and look.largest is None else "in proportion"
     what = {"ns": "time", "weight": "weight", "starts": "starts", "ends": "ends"}
     return (
-        f"each column {_length(fold.period_ns)}, each of its {fold.rows} rows {exactly}"
-        f"{_length(width_ns)}; colour is the {what.get(found.value, 'count')}, {colored}"
-        f"{'' if found.utc_at_zero_ns is None else '; times in UTC'}"
+        f"each column {format_ns(fold.period_ns)}, each of its {fold.rows} rows {exactly}"
+        f"{format_ns(width_ns)}; colour is the {what.get(found.value, 'count')}, {colored}"
+        f"{'' if found.utc_at_zero_ns is None else f'; times in {_clock(found)}'}"
     )
 
 
-def _length(ns: int) -> str:
-    """Return a duration in days, hours or minutes if it is a whole number of them."""
-    for unit, scale_s in (("d", 86_400), ("h", 3600), ("min", 60)):
-        count, rest = divmod(ns, scale_s * 10**9)
-        if count and not rest:
-            return f"{count}{unit}"
-    return format_ns(ns)
+def _clock(found: OffsetMap) -> str:
+    return "UTC" if found.fold.calendar is None else found.fold.calendar.zone.name
 
 
 def _times(grid: Grid, width_px: int, found: OffsetMap) -> list[tuple[float, str]]:
@@ -171,7 +179,8 @@ def _labelled(start_ns: int, end_ns: int, width_px: float, found: OffsetMap) -> 
     utc_ns, begin_ns = found.utc_at_zero_ns, found.begin_ns
     if utc_ns is not None:
         # The first label also has a date, and fractions of seconds are long.
-        marks = wall_ticks(start_ns + utc_ns, end_ns + utc_ns, max(1, int(width_px // 150)))
+        most = max(1, int(width_px // 150))
+        marks = dated(*wall_ticks(start_ns + utc_ns, end_ns + utc_ns, most))
         return [Tick(mark.time_ns - utc_ns, mark.label) for mark in marks]
     base, marks = ticks(start_ns - begin_ns, end_ns - begin_ns, most)
     marks = [Tick(mark.time_ns + begin_ns, mark.label) for mark in marks]
@@ -207,8 +216,8 @@ def _notes(
 
 
 def facts(found: OffsetMap) -> list[str]:
-    """Return lines about the sampling of a map, and the number of its sources, if several."""
-    lines = []
+    """Return lines about changes of the clock, the sampling, and the number of several sources."""
+    lines = _changes(found)
     intervals = {source.interval_ns for source in found.sources}
     interval_ns = intervals.pop() if len(intervals) == 1 else None
     if interval_ns and found.value == "count":
@@ -224,3 +233,29 @@ def facts(found: OffsetMap) -> list[str]:
             "were recording in each column."
         )
     return lines
+
+
+def _changes(found: OffsetMap) -> list[str]:
+    """Return a line for each range of local time that does not occur, or does so twice."""
+    calendar = found.fold.calendar
+    if calendar is None or not found.recorded:
+        return []
+    first_ns, last_ns = found.recorded[0][0], found.recorded[-1][1]
+    skipped = [
+        each
+        for each in calendar.offsets(first_ns, last_ns).skipped
+        if first_ns < each[0] and each[1] < last_ns
+    ]
+    return [
+        f"{_local_range(each, found)} {what}"
+        for ranges, what in (
+            (skipped, "does not occur, as clocks were set forward: it is hatched."),
+            (found.repeated, "occurs twice, as clocks were set back: framed cells have both."),
+        )
+        for each in ranges
+    ]
+
+
+def _local_range(local_ns: tuple[int, int], found: OffsetMap) -> str:
+    begin, end = (format_utc(each + (found.utc_at_zero_ns or 0)) for each in local_ns)
+    return f"{begin[:10]} {begin[11:16]} to {end[11:16]}"

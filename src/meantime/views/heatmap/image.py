@@ -48,7 +48,12 @@ def scaled(figure: Figure, *, dark: bool = False) -> Colors:
     unrecorded = figure.unrecorded.T[::-1][rows][:, columns][..., None]
     lost = figure.lost.T[::-1][rows][:, columns][..., None]
     image = np.where(unrecorded, flat, image)
-    return np.where((unrecorded | lost) & stripe, line, image).astype(np.uint8)
+    image = np.where((unrecorded | lost) & stripe, line, image)
+    repeated = figure.repeated.T[::-1][rows][:, columns]
+    inside = np.pad(repeated, 1)
+    edge = ~(inside[:-2, 1:-1] & inside[2:, 1:-1] & inside[1:-1, :-2] & inside[1:-1, 2:])
+    ink = np.array((231, 232, 236) if dark else _INK, np.uint8)
+    return np.where((repeated & edge)[..., None], ink, image).astype(np.uint8)
 
 
 def figure_png(figure: Figure) -> bytes:

@@ -160,6 +160,8 @@ def _masked(figure: Figure) -> Iterator[str]:
             yield element("path", {"class": "none", "d": shape})
         if shape:
             yield element("path", {"fill": "url(#hatch)", "d": shape})
+    if shape := _outline(figure.repeated, step_px, row_px, height):
+        yield element("path", {"class": "twice", "d": shape})
 
 
 def _outline(mask: npt.NDArray[np.bool_], step_px: float, row_px: float, height: float) -> str:
@@ -206,6 +208,8 @@ def _head(figure: Figure, found: OffsetMap, selection: Selection, look: Look) ->
         "runs": [[begin - first, count] for begin, count in figure.grid.runs],
         "recorded": _ranges(found, found.recorded),
         "lost": _ranges(found, found.lost),
+        "repeated": _ranges(found, found.repeated),
+        "zone": _zone(found),
         "cloud": look.is_cloud,
         "palette": {
             shade: {
@@ -217,6 +221,15 @@ def _head(figure: Figure, found: OffsetMap, selection: Selection, look: Look) ->
         },
         "notes": facts(found) + found.anomalies.lines(),
     }
+
+
+def _zone(found: OffsetMap) -> dict[str, Any] | None:
+    """Return the zone of a map's times, and by how much these are ahead of the trace's own."""
+    calendar = found.fold.calendar
+    if calendar is None:
+        return None
+    edges = [edge for each in found.recorded for edge in each] or [0]
+    return calendar.offsets(min(edges), max(edges)).document()
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

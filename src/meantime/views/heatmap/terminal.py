@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.units import format_ns
-from meantime.views.axis import ticks, wall_ticks
+from meantime.views.axis import dated, ticks, wall_ticks
+from meantime.views.heatmap.figure import offset_ticks
 from meantime.views.heatmap.grid import Grid, colored
 from meantime.views.heatmap.palette import palette
 from meantime.views.heatmap.selection import layers, numbered
@@ -48,7 +49,7 @@ def terminal(
         parts.append((at, cells[at]))
     scales = look.scales(drawn, [values for _, values in parts])
     recorded = _fewer(grid.within(found.recorded, wholly=False).astype(np.int64), rows) > 0
-    labels = _labels(found.fold.period_ns, rows, 2 if color else 1)
+    labels = _labels(found, rows, 2 if color else 1)
     if color:
         colors = palette(look.palette, scales.rest, maps=len(drawn), hues=look.hues)
         mixed = colored(numbered(drawn, colors), parts, recorded.size, scales, colors, dark=True)
@@ -73,8 +74,8 @@ def _fewer(grid: Int64s, rows: int) -> Int64s:
     return fewer
 
 
-def _labels(period_ns: int, rows: int, step: int) -> dict[int, str]:
-    marks = ticks(0, period_ns, 5)[1]
+def _labels(found: OffsetMap, rows: int, step: int) -> dict[int, str]:
+    marks, period_ns = offset_ticks(found, 5), found.fold.period_ns
     return {min(rows - 1, mark.time_ns * rows // period_ns) // step: mark.label for mark in marks}
 
 
@@ -121,7 +122,7 @@ def _times(grid: Grid, width: int, found: OffsetMap) -> str:
         if found.utc_at_zero_ns is None:
             _, marks = ticks(begin_ns, begin_ns + length_ns, most)
         else:
-            marks = wall_ticks(begin_ns, begin_ns + length_ns, most)
+            marks = dated(*wall_ticks(begin_ns, begin_ns + length_ns, most))
         for mark in marks:
             at = run_start + (mark.time_ns - begin_ns) * drawn // length_ns
             if (

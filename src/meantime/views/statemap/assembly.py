@@ -14,9 +14,9 @@ from meantime.views.palette import at_night, choose, pale_at_night, parse
 from meantime.views.statemap.data import SharedRows, Statemap, StatemapPanel, StateRow
 from meantime.views.statemap.events import events, without_row
 from meantime.views.statemap.options import StatemapOptions
-from meantime.views.statemap.paint import paint, ragged
 from meantime.views.statemap.panel import draw
 from meantime.views.statemap.panel_source import StateTable, panel_sources
+from meantime.views.statemap.row_order import in_order, ragged
 from meantime.views.statemap.window import Window
 
 if TYPE_CHECKING:
@@ -281,7 +281,7 @@ def _panel(
             for quark, text in history.descriptions.items()
             if source.shared is None and row_of_quark[quark] >= 0
         },
-        rectangles=paint(drawing.columns, order, [state.color for state in states]),
+        rectangles=in_order(drawing.columns, order),
         events=happened,
         events_left_out=left_out,
         intervals=drawing.intervals,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from meantime.units import NS_PER_S
+from meantime.units import NS_PER_S, format_ns
 from meantime.views.axis import exact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from meantime.views.statemap.data import Statemap, StatemapPanel
+    from meantime.zones import Zone
 
 __all__ = ["footer", "panel_title", "subtitle", "title", "utc"]
 
@@ -49,23 +50,30 @@ def subtitle(statemap: Statemap) -> str:
     rows = sum(len(panel.entities) for panel in statemap.panels)
     kinds = {panel.entity_kind for panel in statemap.panels}
     kind = first.entity_kind if len(kinds) == 1 else "row"
-    length = exact(first.end_ns - first.start_ns)
-    parts = [_count(rows, kind), length]
+    parts = [_count(rows, kind), _length(first.end_ns - first.start_ns)]
     if first.origin_ns is not None:
-        parts.append(f"from {utc(first.origin_ns + first.start_ns)}")
+        parts.append(f"from {utc(first.origin_ns + first.start_ns, statemap.zone)}")
     elif first.start_ns != first.begin_ns:
-        parts.append(f"from {exact(first.start_ns - first.begin_ns)} after the start of the trace")
+        since = _length(first.start_ns - first.begin_ns)
+        parts.append(f"from {since} after the start of the trace")
     if statemap.sort_state is not None:
         parts.append(f"most {statemap.sort_state} first")
     return "  ·  ".join(parts)
 
 
-def utc(time_ns: int) -> str:
-    """Return nanoseconds since 1970 as a date and time of UTC, to the nanosecond.
+def _length(duration_ns: int) -> str:
+    """Return a duration: exact below a minute."""
+    return exact(duration_ns) if duration_ns < 60 * NS_PER_S else format_ns(duration_ns)
+
+
+def utc(time_ns: int, zone: Zone | None = None) -> str:
+    """Return nanoseconds since 1970 as a date and time of UTC or a zone, to the nanosecond.
 
     >>> utc(1_528_482_355_856_625_707)
     '2018-06-08 18:25:55.856625707 UTC'
     """
+    if zone is not None:
+        return f"{zone.text(time_ns)[:29].replace('T', ' ')} {zone.name}"
     seconds, rest = divmod(time_ns, NS_PER_S)
     try:
         moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
@@ -85,7 +93,7 @@ def panel_title(statemap: Statemap, panel: StatemapPanel) -> str:
         return f"{text}  ·  not aligned: without a common clock, it begins with the first"
     if panel.offset_ns:
         side = "after" if panel.offset_ns > 0 else "before"
-        text += f"  ·  its trace starts {exact(abs(panel.offset_ns))} {side} the first"
+        text += f"  ·  its trace starts {_length(abs(panel.offset_ns))} {side} the first"
     if panel.messages_within_ns is not None:
         text += f"  ·  by messages between hosts, within {exact(panel.messages_within_ns)}"
     return text

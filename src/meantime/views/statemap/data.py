@@ -16,10 +16,9 @@ from meantime.structs import struct
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy.typing as npt
-
     from meantime.anomalies import Anomalies
     from meantime.columns import Int32s, Int64s
+    from meantime.zones import Offsets, Zone
 
 __all__ = [
     "Clipped",
@@ -33,6 +32,8 @@ __all__ = [
     "StatemapPanel",
     "UnmergedRectangles",
 ]
+
+_HOUR_NS = 3600 * 10**9
 
 # When the entities of a panel exist, which is the time that shares are of: while they have a state,
 # from the first state of a row to the end of its last one, or always.
@@ -74,7 +75,6 @@ class Rectangles:
         tag_offsets: int64, rectangles + 1.
         tag_index: Index into `StatemapPanel.tags`.
         tag_ns: Time with that tag.
-        fill: uint8, rectangles x 3: red, green, blue.
     """
 
     row_offsets: Int64s
@@ -86,7 +86,6 @@ class Rectangles:
     tag_offsets: Int64s
     tag_index: Int32s
     tag_ns: Int64s
-    fill: npt.NDArray[np.uint8]
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -111,7 +110,6 @@ class UnmergedRectangles:
         end_ns: From the panel's own origin; start_ns < end_ns.
         state_index: By rectangle, index into `StatemapPanel.states`.
         tag_index: By rectangle, index into `StatemapPanel.tags`, or -1; None if none has a tag.
-        state_fill: uint8, states x 3: red, green, blue.
     """
 
     row_offsets: Int64s
@@ -119,7 +117,6 @@ class UnmergedRectangles:
     end_ns: Int64s
     state_index: Int32s
     tag_index: Int32s | None
-    state_fill: npt.NDArray[np.uint8]
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -147,7 +144,6 @@ class UnmergedRectangles:
             tag_offsets,
             tag[tagged],
             length_ns[tagged],
-            self.state_fill[self.state_index],
         )
 
 
@@ -291,6 +287,7 @@ class Statemap:
         state_height_px: The height of a row, before the page makes more room for labels.
         commands: Commands to show in the page; None if the inputs are not files.
         given_title: The title of the whole; empty for one made from those of the panels.
+        zone: The time zone of dates; None is UTC.
     """
 
     panels: tuple[StatemapPanel, ...]
@@ -298,3 +295,24 @@ class Statemap:
     state_height_px: int
     commands: Commands | None = None
     given_title: str = ""
+    zone: Zone | None = None
+
+    @property
+    def clock(self) -> tuple[int, Offsets | None] | None:
+        """UTC at the first panel's time 0, and the offsets of the zone; None if there is no date.
+
+        A recording of less than an hour has none either: its times count from the beginning.
+        """
+        first = self.panels[0]
+        if first.origin_ns is None or first.end_ns - first.start_ns < _HOUR_NS:
+            return None
+        return first.origin_ns, self.offsets
+
+    @property
+    def offsets(self) -> Offsets | None:
+        """What makes local times of UTC in the window, if there is a zone and a date."""
+        first = self.panels[0]
+        if first.origin_ns is None or self.zone is None:
+            return None
+        window = first.start_ns + first.origin_ns, first.end_ns + first.origin_ns
+        return self.zone.offsets(*window)

@@ -100,14 +100,13 @@ def _rectangles(panel: StatemapPanel) -> Iterator[str]:
     states = _times([_json(state.name) for state in panel.states], held.state_index, held.state_ns)
     tags = _times([f'"{tag}"' for tag in range(len(panel.tags))], held.tag_index, held.tag_ns)
     state_offsets, tag_offsets = held.state_offsets.tolist(), held.tag_offsets.tolist()
-    fill = held.fill.tobytes().hex()
     times = zip(held.start_ns.tolist(), held.end_ns.tolist(), strict=True)
     for number, (start_ns, end_ns) in enumerate(times):
         in_states = ", ".join(states[state_offsets[number] : state_offsets[number + 1]])
         in_tags = ", ".join(tags[tag_offsets[number] : tag_offsets[number + 1]])
         yield (
             f'{{"start_ns": {start_ns}, "end_ns": {end_ns}, "states": {{{in_states}}},'
-            f' "tags": {{{in_tags}}}, "fill": "#{fill[6 * number : 6 * number + 6]}"}}'
+            f' "tags": {{{in_tags}}}}}'
         )
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from meantime.kernels import text as kernel
 from meantime.kernels.varints import encoded
+from meantime.state_classes import is_quiet, rank
 from meantime.views.page import PIECE_BYTES
-from meantime.views.state_classes import is_quiet, rank
 from meantime.views.statemap import captions
 from meantime.views.statemap.data import Rectangles
 from meantime.views.statemap.rows import natural_order
@@ -43,8 +43,15 @@ def head(statemap: Statemap) -> dict[str, Any]:
         "sort": statemap.sort_state,
         "rowHeight": statemap.state_height_px,
         "commands": statemap.commands and statemap.commands._asdict(),
+        "zone": _zone(statemap),
         "panels": [_panel_head(statemap, panel) for panel in statemap.panels],
     }
+
+
+def _zone(statemap: Statemap) -> dict[str, Any] | None:
+    """Return the zone and by how much it is ahead of UTC, from when to when."""
+    offsets = statemap.offsets
+    return None if offsets is None else offsets.document()
 
 
 def _panel_head(statemap: Statemap, panel: StatemapPanel) -> dict[str, Any]:
@@ -121,7 +128,7 @@ def blocks(statemap: Statemap) -> dict[str, bytes | Iterator[bytes]]:
         if isinstance(held, Rectangles):
             states = held.state_offsets, held.state_index, held.state_ns
             tags = held.tag_offsets, held.tag_index, held.tag_ns
-            records = kernel.Records(*where, *states, *tags, held.fill, panel.start_ns, PIECE_BYTES)
+            records = kernel.Records(*where, *states, *tags, panel.start_ns, PIECE_BYTES)
         else:
             records = kernel.Records(
                 *where,
@@ -131,7 +138,6 @@ def blocks(statemap: Statemap) -> dict[str, bytes | Iterator[bytes]]:
                 None,
                 held.tag_index,
                 None,
-                held.state_fill,
                 panel.start_ns,
                 PIECE_BYTES,
             )

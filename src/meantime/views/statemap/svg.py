@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.views.axis import Tick, ticks
+from meantime.views.axis import Tick, ticks, wall_ticks
 from meantime.views.page import MARGIN_PX, Page, header, lines
 from meantime.views.statemap import captions, packed
-from meantime.views.statemap.strips import BAND_PX, strips
+from meantime.views.statemap.row_images import BAND_PX
+from meantime.views.statemap.strips import strips
 from meantime.views.svg import cut_to, element, px, width_px, without_prefix
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def parts(statemap: Statemap) -> Iterator[bytes]:
             picture.append(element("text", position, text=text).encode())
             top += _PANEL_TITLE_PX
         if number == 0 or layout.map_px(panel) > 300:
-            picture.append(_axis(statemap.panels[0], layout, top).encode())
+            picture.append(_axis(statemap, layout, top).encode())
             top += _AXIS_PX
         picture += _map(panel, layout, top)
         top += layout.map_px(panel) + _GAP_PX
@@ -183,9 +184,16 @@ def _legend(states: Sequence[StateRow], others: int, top: float) -> tuple[str, f
     return "".join(parts) + "\n", y - top + _LEGEND_LINE_PX + 4
 
 
-def _axis(panel: StatemapPanel, layout: _Layout, top: float) -> str:
-    base, marks = ticks(panel.start_ns - panel.begin_ns, panel.end_ns - panel.begin_ns, 10)
-    marks = [Tick(mark.time_ns + panel.begin_ns, mark.label) for mark in marks]
+def _axis(statemap: Statemap, layout: _Layout, top: float) -> str:
+    panel = statemap.panels[0]
+    if statemap.clock is None:
+        zero_ns = panel.begin_ns
+        base, marks = ticks(panel.start_ns - zero_ns, panel.end_ns - zero_ns, 10)
+    else:
+        utc_ns, offsets = statemap.clock
+        zero_ns = -utc_ns
+        base, marks = wall_ticks(panel.start_ns + utc_ns, panel.end_ns + utc_ns, 10, offsets)
+    marks = [Tick(mark.time_ns + zero_ns, mark.label) for mark in marks]
     style = {"class": "muted", "y": top + 14, "font-size": 11}
     parts: list[str] = []
     if base:
