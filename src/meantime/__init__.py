@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from meantime.collect.session import start as start
     from meantime.collect.session import stop as stop
     from meantime.errors import MeantimeError as MeantimeError
+    from meantime.extent import in_zone as in_zone
     from meantime.history import History as History
     from meantime.history import HistoryBuilder as HistoryBuilder
     from meantime.history_from_path import open_history as open  # noqa: A004 - meantime.open(path)
     from meantime.history_from_trace import build as build
+    from meantime.inspection import inspect_process as inspect_process
     from meantime.providers import StateProvider as StateProvider
     from meantime.query.critical_path import critical_path as critical_path
+    from meantime.query.explain import explain as explain
     from meantime.query.findings import findings as findings
     from meantime.server.view import view as view
     from meantime.system.recording import record_system as record_system
@@ -48,9 +51,12 @@ __all__ = [
     "build",
     "critical_path",
     "enable",
+    "explain",
     "findings",
     "flame",
     "heatmap",
+    "in_zone",
+    "inspect_process",
     "join",
     "open",
     "record",
@@ -77,9 +83,12 @@ _HOMES = {
     "build": ("meantime.history_from_trace", "build"),
     "critical_path": ("meantime.query.critical_path", "critical_path"),
     "enable": ("meantime.collect.enabling", "enable"),
+    "explain": ("meantime.query.explain", "explain"),
     "findings": ("meantime.query.findings", "findings"),
     "flame": ("meantime.view_functions.flame", "flame"),
     "heatmap": ("meantime.view_functions.heatmap", "heatmap"),
+    "in_zone": ("meantime.extent", "in_zone"),
+    "inspect_process": ("meantime.inspection", "inspect_process"),
     "join": ("meantime.view_functions.joining", "join"),
     "open": ("meantime.history_from_path", "open_history"),
     "record": ("meantime.collect.session", "record"),

@@ -1,6 +1,7 @@
 """The process of a command: the script `meantime`, and `python -m meantime`."""
 
 import gc
+import signal
 import sys
 
 # How many objects may be made before those without references are looked for.
@@ -15,10 +16,15 @@ def main() -> None:
     # that 700 more were made is 5 % of a short command, and at exit another 5 %. So this comes
     # before the first import.
     gc.set_threshold(_COLLECT_AFTER)
+    # Until a command begins, and after it has ended, Ctrl-C has nothing to clean up: it ends the
+    # process, instead of a traceback through imports. A shell may have said to ignore it.
+    interrupt = signal.getsignal(signal.SIGINT)
+    if interrupt is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     from meantime.cli import main as run_command_line  # noqa: PLC0415 - as above
 
     try:
-        run_command_line()
+        run_command_line(interrupt=interrupt)
     finally:
         if _REPORT_LEAKS.isdisjoint(sys.modules):
             gc.freeze()

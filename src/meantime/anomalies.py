@@ -17,8 +17,21 @@ CATALOGUE: dict[str, str] = {
     "truncated": (
         "the input ends inside a record, which was skipped; the tracer was probably killed"
     ),
+    "zero_bytes": (
+        "bytes of the text are zero: it was not written whole, as after a crash of the system or on"
+        " a full disk; what stood there is lost"
+    ),
+    "damaged_compression": ("the compressed data are damaged: what is behind that was not read"),
     "bad_record": (
-        "records that could not be read were skipped; run without --lenient to see the first"
+        "records that could not be read were skipped; the fact `first skipped record` of a statemap"
+        " says why, and so does a run without --lenient"
+    ),
+    "ignored_metadata": (
+        "unknown keys and colors of the metadata were ignored; the fact `ignored` names them"
+    ),
+    "sorted_record": (
+        "records that came after later ones of their entity were sorted in; the fact `latest"
+        " record` says how late they were"
     ),
     "skipped_bytes": "bytes were skipped after broken records, up to the next record",
     "weight_rounded": (
@@ -45,6 +58,10 @@ CATALOGUE: dict[str, str] = {
     "lost_switch": (
         "the thread that left a CPU is not the one that was switched in last; which thread ran"
         " in between is unknown"
+    ),
+    "unknown_time": (
+        "what CPUs did is not known for 1 % of the trace or more; the fact `unknown time` says for"
+        " how much of each"
     ),
     "cpu_time_went_back": (
         "the times of a CPU go backwards; what happened on it is placed by its times"
@@ -86,6 +103,10 @@ CATALOGUE: dict[str, str] = {
         "changes that need a field that their event lacks, or a state that does not exist, were"
         " skipped"
     ),
+    "no_such_event": (
+        "the trace has none of the events that the provider is about, so it makes no states; the"
+        " fact `events not found` has the nearest names"
+    ),
     "past_change": "changes scheduled for a time before their event were left out",
     "event_without_phase": "events without a phase were left out",
     "unknown_phase": "events of a phase that the format does not define were left out",
@@ -104,6 +125,10 @@ CATALOGUE: dict[str, str] = {
     "flow_without_begin": "flows without a begin were left out",
     "flow_without_end": "flows without an end were left out",
     "bad_id": "process and thread ids that are neither numbers nor strings were replaced by 0",
+    "system_trace_left_out": (
+        "events of the kernel, text in `systemTraceEvents`, were left out:"
+        " `jq -r .systemTraceEvents FILE > kernel.txt` writes a file that can be opened"
+    ),
     "bad_metadata": "malformed metadata were left out",
     "bad_counter": "counter values that are not numbers were left out",
     "bad_profile": "malformed or inconsistent profile data were left out",
@@ -160,6 +185,14 @@ CATALOGUE: dict[str, str] = {
     "library_not_recognised": (
         "libraries are of versions of which not all is recorded; the fact `not recognised` says"
         " what is missing"
+    ),
+    "thread_waits_missing": (
+        "processes have several threads whose waits could not be recorded; the fact `waits of"
+        " threads` says why, and what a thread waited for is `unrecorded-wait`"
+    ),
+    "interpreters_not_recorded": (
+        "processes run tasks in interpreters of their own (`concurrent.interpreters`), which are"
+        " not recorded; the waits of their threads are"
     ),
     "process_not_recorded": (
         "processes could not be recorded; the file `unrecorded` in the recording says why"
@@ -236,6 +269,10 @@ CATALOGUE: dict[str, str] = {
     "host_not_aligned": (
         "the clocks of hosts cannot be related to that of the first: they are drawn from the same"
         " beginning, but are not aligned; give --offset NAME=TIME"
+    ),
+    "clock_contradicted": (
+        "messages arrive before they were sent by the clocks of hosts, or by given offsets;"
+        " the facts say by how much, and messages decide unless an offset is given"
     ),
     "host_missing": (
         "hosts could not be opened and are left out; the fact `hosts left out` says why"

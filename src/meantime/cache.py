@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from meantime.directory_build import build_directory, ignore
 from meantime.errors import InputError, OutputError
-from meantime.files import write_whole
+from meantime.files import private_folder, write_whole
 from meantime.history.directory import is_history
 from meantime.history.directory.check import check
 from meantime.history.directory.manifest import read_lines
@@ -34,7 +34,7 @@ _LEFTOVER_S = 24 * 3600
 # Increase when readers or histories change so that the same input gives different figures: cached
 # histories are rebuilt then. It is not meantime's version, which stays the same between releases
 # and changes with releases that read everything as before.
-READING_RULES = 10
+READING_RULES = 14
 
 
 def cache_directory() -> Path:
@@ -77,7 +77,7 @@ def cached_history(
     if history is not None:
         return history
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(path.parent)
         folder = Path(tempfile.mkdtemp(prefix=".building-", dir=path.parent))
     except OSError as error:
         notify(f"{trace}: not cached: {path.parent}: {error.strerror}")
@@ -119,6 +119,7 @@ def fetched_history(url: str, *, progress: ProgressCallback | None = None) -> Pa
         return path
     folder = path.with_suffix(".part")
     try:
+        private_folder(cache_directory())
         (folder / "segments").mkdir(parents=True, exist_ok=True)
         (folder / "pyramid").mkdir(exist_ok=True)
         write_whole(folder / "manifest", [manifest])

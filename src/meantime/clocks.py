@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-__all__ = ["Clock", "with_utc"]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+__all__ = ["MOST_DRIFT_PPT", "Clock", "ClockShift", "with_utc"]
+
+# No clock of a computer gains or loses more than a thousandth, in parts per 10^12.
+MOST_DRIFT_PPT = 10**9
+
+_PPT = 10**12
+_SECOND_NS = 10**9
 
 # The years 2000 and 2100, in nanoseconds since 1970.
 _FIRST_UTC_NS, _LAST_UTC_NS = 946_684_800_000_000_000, 4_102_444_800_000_000_000
@@ -30,6 +40,43 @@ class Clock:
     boot_id: str | None = None
     utc_at_origin_ns: int | None = None
     anchors: tuple[tuple[int, int], ...] = ()
+
+
+class ClockShift(NamedTuple):
+    """How times of one clock become times of another, exactly and in order.
+
+    >>> shift = ClockShift(offset_ns=500, drift_ppt=60_000_000, at_ns=0)
+    >>> shift.of(10**9), shift.first_at(shift.of(10**9))
+    (1000060500, 1000000000)
+
+    Attributes:
+        offset_ns: What to add at `at_ns`.
+        drift_ppt: What to add for each 10^12 ns since then, at most `MOST_DRIFT_PPT`.
+        at_ns: A time of the clock that is converted.
+    """
+
+    offset_ns: int
+    drift_ppt: int = 0
+    at_ns: int = 0
+
+    def of(self, time_ns: int) -> int:
+        """Return a time of the other clock."""
+        since_ns = time_ns - self.at_ns
+        return time_ns + self.offset_ns + since_ns * self.drift_ppt // _PPT
+
+    def of_all(self, times_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return times of the other clock."""
+        since_ns = times_ns - self.at_ns
+        # in two parts, as the product has more than 64 bits
+        seconds, rest_ns = since_ns // _SECOND_NS, since_ns % _SECOND_NS
+        more = (seconds * self.drift_ppt + rest_ns * self.drift_ppt // _SECOND_NS) // 1000
+        found: npt.NDArray[np.int64] = times_ns + self.offset_ns + more
+        return found
+
+    def first_at(self, time_ns: int) -> int:
+        """Return the first time of this clock that becomes one not before a time of the other."""
+        since_ns = time_ns - self.offset_ns - self.at_ns
+        return self.at_ns - (-since_ns * _PPT // (_PPT + self.drift_ppt))
 
 
 def with_utc(clock: Clock, first_ns: int) -> Clock:

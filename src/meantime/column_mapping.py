@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from meantime.errors import InputError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Container
     from pathlib import Path
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "ColumnMapping",
     "Columns",
     "Pair",
+    "halves",
     "mapping_in",
     "mapping_of",
 ]
@@ -56,9 +58,10 @@ class ColumnMapping:
     """Which columns have which role.
 
     Attributes:
-        columns: By role, its columns: `time`, `start`, `end` and `duration` are times; `entity` is
-            what had the state, several columns one below the other; `path` is an entity written as
-            a path; `state`, `name` and `weight` are of intervals and events.
+        columns: By role, its columns: `time`, `start`, `end` and `duration` are times, where
+            `Date+Time` is a date in one column and a time in another; `entity` is what had the
+            state, several columns one below the other; `path` is an entity written as a path;
+            `state`, `name` and `weight` are of intervals and events.
         units: By role of a time, its unit (`ns`, `us`, `ms` or `s`) if it is given.
         zone: The time zone of dates that name none: `UTC`, `Europe/Oslo`; empty for UTC.
         table: Which table of a database it is about; empty if it has only one.
@@ -109,6 +112,18 @@ class ColumnMapping:
     def key(self) -> str:
         """All that decides what is read, as a text."""
         return f"{self.text} {self.pairs}" if self.pairs else self.text
+
+
+def halves(name: str, names: Container[str]) -> tuple[str, str] | None:
+    """Return the columns of the date and of the time that a name joins; None if it is a column.
+
+    >>> halves("Date+Time", ["Date", "Time"]), halves("a+b", ["a+b"]), halves("a+b", ["a"])
+    (('Date', 'Time'), None, None)
+    """
+    if name in names:
+        return None
+    pairs = ((name[:at], name[at + 1 :]) for at, sign in enumerate(name) if sign == "+")
+    return next((pair for pair in pairs if pair[0] in names and pair[1] in names), None)
 
 
 def mapping_of(
@@ -227,13 +242,12 @@ def _mapping(given: Sequence[tuple[str, str]]) -> ColumnMapping:
 
 
 def _zone(name: str) -> str:
-    from zoneinfo import ZoneInfo  # noqa: PLC0415 - few tables name a zone
+    from meantime.zones import Zone  # noqa: PLC0415 - few tables name a zone
 
     try:
-        ZoneInfo(name)
-    except (KeyError, OSError, ValueError):
-        raise UsageError(f"columns: unknown time zone {name!r}; write UTC or Europe/Oslo") from None
-    return name
+        return Zone(name).name
+    except UsageError as error:
+        raise UsageError(f"columns: {error}") from None
 
 
 def _pairs(texts: Sequence[str], by: Sequence[str]) -> tuple[Pair, ...]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
 from meantime.errors import HistoryClosedError, InputError, OutputError, ProviderError
+from meantime.files import folder_of_mode, mode_of
 from meantime.history.builder import HistoryBuilder
 from meantime.history.directory import is_history
 from meantime.history.directory.open import open_history
@@ -59,11 +61,11 @@ def build_directory(
     """
     if resume and is_history(path):
         try:
-            builder = _resumed(path, provenance, provider, notify or ignore)
+            builder = _resumed(path, trace, provenance, provider, notify or ignore)
         except HistoryClosedError:
             return _finished(path, provenance, notify or ignore)
     else:
-        builder = HistoryBuilder(path)
+        builder = _new(path, trace)
     builder.contents.catalogue.set_metadata("provenance", provenance)
     position = None if provider is None or builder.position is None else builder.position["input"]
     try:
@@ -83,8 +85,24 @@ def build_directory(
         raise
 
 
+def _new(path: Path, trace: str | PathLike[str]) -> HistoryBuilder:
+    """Return the builder of a directory that those may read who may read the trace.
+
+    Raises:
+        OutputError: If the directory exists, or cannot be created.
+    """
+    # what exists is refused by the builder
+    with suppress(OSError):
+        folder_of_mode(path, mode_of([trace]))
+    return HistoryBuilder(path)
+
+
 def _resumed(
-    path: Path, provenance: dict[str, str], provider: StateProvider | None, notify: Notify
+    path: Path,
+    trace: str | PathLike[str],
+    provenance: dict[str, str],
+    provider: StateProvider | None,
+    notify: Notify,
 ) -> HistoryBuilder:
     """Return a builder that resumes an unfinished history, or a new one if that cannot be done.
 
@@ -103,7 +121,7 @@ def _resumed(
         return builder
     notify(f"{path}: the build was not finished; rebuilding: {reason}")
     shutil.rmtree(path)
-    return HistoryBuilder(path)
+    return _new(path, trace)
 
 
 def _finished(path: Path, provenance: dict[str, str], notify: Notify) -> History:

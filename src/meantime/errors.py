@@ -8,6 +8,8 @@ A message names the input and the location, the problem, and what to do. The com
     ├── InputError               an input is malformed or cannot be read
     ├── OutputError              a result could not be written
     ├── MissingExtraError        an optional dependency is not installed
+    ├── CommandNotFoundError     a command to run is not there       (exit status 127)
+    ├── CommandNotRunError       a command cannot be executed        (exit status 126)
     ├── ProviderError            a provider failed, or its declaration is wrong
     └── HistoryError
         ├── TimeRangeError       a time lies outside the history       (also a ValueError)
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AttributeNotFound",
+    "CommandNotFoundError",
+    "CommandNotRunError",
     "HistoryClosedError",
     "HistoryError",
     "InputError",
@@ -91,6 +95,18 @@ def _input_error(source: str, reason: str, line: int | None, offset: int | None)
 
 class OutputError(MeantimeError):
     """A result could not be written."""
+
+
+class CommandNotFoundError(MeantimeError):
+    """A command that was to be run is not there; the status is that of `env` and `nohup`."""
+
+    exit_status = 127
+
+
+class CommandNotRunError(MeantimeError):
+    """A command that was to be run cannot be executed; the status is that of `env` and `nohup`."""
+
+    exit_status = 126
 
 
 class MissingExtraError(MeantimeError):

@@ -6,16 +6,68 @@ count from where the trace begins, so that a time that is printed can be given b
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple
 
 from meantime.errors import TimeRangeError, UsageError
 from meantime.units import Instant, format_exact, format_utc, parse_instant, whole_ns
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from meantime.clocks import Clock
     from meantime.units import Time
+    from meantime.zones import Zone
 
-__all__ = ["Extent", "format_handle", "parse_handle"]
+__all__ = ["Extent", "current_zone", "format_handle", "in_zone", "instant_of", "parse_handle"]
+
+_zone: ContextVar[Zone | None] = ContextVar("_zone", default=None)
+
+
+@contextmanager
+def in_zone(name: str | None) -> Iterator[None]:
+    """Write and read dates in a time zone instead of UTC, in a `with` statement.
+
+    Dates that name a zone themselves, such as `2026-07-01T09:00Z`, keep it.
+
+    >>> from meantime.clocks import Clock
+    >>> extent = Extent(0, 9, Clock(utc_at_origin_ns=1_782_900_000_000_000_000))
+    >>> with in_zone("Europe/Berlin"):
+    ...     extent.utc(0), extent.time_ns("2026-07-01T12:00:00.000000005")
+    ('2026-07-01T12:00:00.000000000+02:00', 5)
+
+    Args:
+        name: A name of the database of IANA, such as `Europe/Berlin`; None changes nothing.
+
+    Raises:
+        UsageError: If no zone has this name.
+    """
+    if name is None:
+        yield
+        return
+    from meantime.zones import Zone  # noqa: PLC0415 - NumPy, which few uses of this module need
+
+    token = _zone.set(Zone(name))
+    try:
+        yield
+    finally:
+        _zone.reset(token)
+
+
+def current_zone() -> Zone | None:
+    """Return the zone in which dates are written and read; None is UTC."""
+    return _zone.get()
+
+
+def instant_of(text: str) -> Instant:
+    """Return the instant in a text, as `parse_instant` does, with dates in the current zone.
+
+    Raises:
+        UsageError: If it is none.
+    """
+    zone = _zone.get()
+    return parse_instant(text, None if zone is None else zone.one_to_utc)
 
 
 def format_handle(path: str, time_ns: int) -> str:
@@ -68,7 +120,7 @@ class Extent(NamedTuple):
             UsageError: If the text is not a time, or is a date and the trace's date is unknown.
         """
         if isinstance(time, str):
-            time = parse_instant(time)
+            time = instant_of(time)
         if not isinstance(time, Instant):
             return whole_ns(time)
         if time.base == "start":
@@ -87,9 +139,12 @@ class Extent(NamedTuple):
         return format_exact(time_ns - self.start_ns)
 
     def utc(self, time_ns: int) -> str | None:
-        """Return the date and time, if known."""
+        """Return the date and time in UTC, or in the current zone, if known."""
         origin_ns = self.clock.utc_at_origin_ns
-        return None if origin_ns is None else format_utc(origin_ns + time_ns)
+        if origin_ns is None:
+            return None
+        zone = _zone.get()
+        return format_utc(origin_ns + time_ns) if zone is None else zone.text(origin_ns + time_ns)
 
     def described(self, covered: tuple[int, int] | None = None) -> str:
         """Return both ends of this or another range, with their dates if known."""
@@ -161,6 +216,11 @@ class Extent(NamedTuple):
             end_ns: Where it ends; None if that was not given.
             covered: What all inputs together cover, if there are several.
         """
+        has_all = (start_ns is None or start_ns <= self.start_ns) and (
+            end_ns is None or end_ns >= self.end_ns
+        )
+        if has_all and covered is None:
+            return TimeRangeError(f"nothing is counted; the trace is {self.described(None)}")
         ends = [] if start_ns is None else [f"from {self.text(start_ns)}"]
         ends += [] if end_ns is None else [f"to {self.text(end_ns)}"]
         asked = " ".join(ends) + (" on" if end_ns is None else "")

@@ -13,23 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 from meantime.anomalies import check_strictness
 from meantime.errors import InputError, UsageError
+from meantime.extent import instant_of
 from meantime.history.directory import is_history, is_joined, is_stored_history
 from meantime.input_path import (
     GUESSED,
     NO_PROVIDER,
     InputPath,
+    allowed_for,
     input_path,
     reject_choices,
     without_scheduling,
 )
 from meantime.stores import store_url
-from meantime.units import parse_instant
 
 if TYPE_CHECKING:
     from meantime.column_mapping import ColumnMapping, Columns
     from meantime.directory_build import Notify, ProgressCallback
     from meantime.history import History
-    from meantime.input_path import Include
+    from meantime.input_path import Allow, Include
     from meantime.providers.base import StateProvider
     from meantime.providers.loading import ProviderLike
     from meantime.units import Instant, Time
@@ -44,6 +45,8 @@ def open_history(
     format: str | None = None,  # noqa: A002 - named as on the command line
     include: Include = (),
     repair_clocks: bool = False,
+    allow: Allow = (),
+    memory: int | None = None,
     provider: ProviderLike = None,
     cache: bool = False,
     lenient: bool = False,
@@ -77,6 +80,12 @@ def open_history(
             are otherwise left out and counted.
         repair_clocks: Shift the times of services whose clocks differ from those of their callers,
             in traces of OpenTelemetry, Jaeger and Zipkin.
+        allow: What the file of a joined history may refer to: `"paths"` outside of its folder, and
+            `"urls"` in other stores than its own. Someone else may have written it, and learn who
+            opens it, or have any file copied into a page.
+        memory: How many bytes a compressed input may expand to, and the objects made of JSON may
+            take, whatever its size is. Otherwise what expands more than a hundred times, or needs
+            more than three quarters of the memory there is, is refused.
         provider: Derives states from the events of a trace; see `meantime.build`. `"none"` leaves
             out the states of CPUs and threads that follow from the events of a scheduler.
         cache: Keep the history of a trace in `$XDG_CACHE_HOME/meantime`, or `~/.cache/meantime`,
@@ -103,7 +112,7 @@ def open_history(
             columns cannot be understood, or there is no such format.
     """
     check_strictness(lenient=lenient, strict=strict)
-    start, end = (parse_instant(time) if isinstance(time, str) else time for time in (start, end))
+    start, end = (instant_of(time) if isinstance(time, str) else time for time in (start, end))
     mapping = None
     if columns is not None:
         from meantime.column_mapping import mapping_of  # noqa: PLC0415 - few files need it
@@ -116,7 +125,15 @@ def open_history(
         if strict:
             history.anomalies.refuse(history.metadata.source)
         return history
-    given = input_path(store_url(path), mapping, format, include, repair_clocks=repair_clocks)
+    given = input_path(
+        store_url(path),
+        mapping,
+        format,
+        include,
+        repair_clocks=repair_clocks,
+        allow=allow,
+        memory=memory,
+    )
     if provider == NO_PROVIDER:
         given, provider = without_scheduling(given), None
     history = _opened(
@@ -253,4 +270,4 @@ def _of_joined(
         # a trace is read each time, unless it is cached
         return open_history(part, cache=cache, lenient=lenient, until_ns=until_ns)
 
-    return open_joined(path, open_part)
+    return open_joined(path, open_part, allowed_for(path))

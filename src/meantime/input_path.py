@@ -16,17 +16,21 @@ if TYPE_CHECKING:
     from meantime.column_mapping import ColumnMapping
 
 __all__ = [
+    "ALLOWED",
     "GUESSED",
     "NO_PROVIDER",
     "PRIVATE_PARTS",
+    "Allow",
     "Include",
     "InputPath",
+    "allowed_for",
     "format_for",
     "input_path",
     "is_clock_repair_wanted",
     "is_private_wanted",
     "is_scheduling_wanted",
     "mapping_for",
+    "memory_for",
     "reject_choices",
     "without_scheduling",
 ]
@@ -34,8 +38,14 @@ __all__ = [
 # As `meantime.open` takes it.
 Include: TypeAlias = "str | Collection[str]"
 
+# As `meantime.open` takes it.
+Allow: TypeAlias = "str | Collection[str]"
+
 # What is private in inputs, and copied only if it is asked for.
 PRIVATE_PARTS = ("env",)
+# What the file of a joined history refers to only if that is allowed, as others may have written
+# it: files outside of its folder, and what is in other stores than itself.
+ALLOWED = ("paths", "urls")
 
 # The fact of a trace that says which columns were guessed.
 GUESSED = "columns"
@@ -57,6 +67,8 @@ class InputPath:
         private: Whether command lines, environments and headers of requests are copied.
         scheduling: Whether states of CPUs and threads are derived from the events of a scheduler.
         repair_clocks: Whether services whose clocks differ from those of their callers are shifted.
+        allow: Which of `ALLOWED` a joined history may refer to.
+        memory: How many bytes objects of an input may take; None is what the machine has.
     """
 
     path: str
@@ -65,6 +77,8 @@ class InputPath:
     private: bool = False
     scheduling: bool = True
     repair_clocks: bool = False
+    allow: frozenset[str] = frozenset()
+    memory: int | None = None
 
     @property
     def options(self) -> list[str]:
@@ -75,6 +89,8 @@ class InputPath:
             *(["--include", *PRIVATE_PARTS] if self.private else []),
             *([] if self.scheduling else ["--provider", NO_PROVIDER]),
             *(["--repair-clocks"] if self.repair_clocks else []),
+            *(f"--allow-{kind}" for kind in sorted(self.allow)),
+            *(["--memory", str(self.memory)] if self.memory is not None else []),
         ]
 
     def __fspath__(self) -> str:
@@ -91,19 +107,33 @@ def input_path(
     include: Include = (),
     *,
     repair_clocks: bool = False,
+    allow: Allow = (),
+    memory: int | None = None,
 ) -> str | os.PathLike[str]:
     """Return a path with what is given about it; the path itself if that is nothing.
 
     Raises:
-        UsageError: If something is to be included that is not private.
+        UsageError: If something is to be included that is not private, or allowed that is not
+            forbidden.
     """
+    allowed = frozenset((allow,) if isinstance(allow, str) else allow)
+    for kind in sorted(allowed - {*ALLOWED}):
+        raise UsageError(f"allow: unknown kind {kind!r}; choose {', '.join(ALLOWED)}")
     parts = (include,) if isinstance(include, str) else tuple(include)
     for part in parts:
         if part not in PRIVATE_PARTS:
             raise UsageError(f"include: unknown part {part!r}; choose {', '.join(PRIVATE_PARTS)}")
-    if mapping is None and format_ is None and not parts and not repair_clocks:
+    if not (mapping or format_ or parts or repair_clocks or allowed or memory is not None):
         return path
-    return InputPath(os.fspath(path), mapping, format_, bool(parts), repair_clocks=repair_clocks)
+    return InputPath(
+        os.fspath(path),
+        mapping,
+        format_,
+        bool(parts),
+        repair_clocks=repair_clocks,
+        allow=allowed,
+        memory=memory,
+    )
 
 
 def without_scheduling(path: str | os.PathLike[str]) -> InputPath:
@@ -131,6 +161,16 @@ def mapping_for(path: str | os.PathLike[str]) -> ColumnMapping | None:
 def format_for(path: str | os.PathLike[str]) -> str | None:
     """Return the format that is given with a path; None if it is recognised by the content."""
     return path.format if isinstance(path, InputPath) else None
+
+
+def allowed_for(path: str | os.PathLike[str]) -> frozenset[str]:
+    """Return which of `ALLOWED` a joined history at a path may refer to."""
+    return path.allow if isinstance(path, InputPath) else frozenset()
+
+
+def memory_for(path: str | os.PathLike[str]) -> int | None:
+    """Return how many bytes objects of the input at a path may take; None if nothing is given."""
+    return path.memory if isinstance(path, InputPath) else None
 
 
 def is_private_wanted(path: str | os.PathLike[str]) -> bool:
@@ -166,6 +206,8 @@ def reject_choices(path: str | os.PathLike[str]) -> None:
         raise InputError(
             path.path, "this is a finished history; --repair-clocks applies to traces of services"
         )
+    if path.allow or path.memory is not None:
+        return
     raise InputError(
         path.path, "this is a finished history; a provider, or none, applies to the original trace"
     )

@@ -9,35 +9,46 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from os import fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from meantime.anomalies import Anomalies
-from meantime.clocks import Clock, Kind
+from meantime.clocks import MOST_DRIFT_PPT, Clock, ClockShift, Kind
 from meantime.errors import InputError, MeantimeError, OutputError
-from meantime.files import write_whole
-from meantime.history.directory import is_history, is_stored_history
-from meantime.history.joined import JoinedPart, join_parts
+from meantime.files import open_regular, write_whole
+from meantime.history.directory import is_history, is_joined, is_stored_history
+from meantime.history.joined import join_parts, joined_part
 from meantime.provenance import fingerprint
-from meantime.stores import JOINED_SCHEMES, blocks_of, is_url
+from meantime.stores import JOINED_SCHEMES, blocks_of, is_url, place_of
+from meantime.units import format_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from meantime.history.history import History
 
-__all__ = ["Host", "checksum_of", "open_joined", "summary", "write_joined"]
+__all__ = [
+    "Host",
+    "checksum_of",
+    "drift_text",
+    "open_joined",
+    "summary",
+    "to_be_allowed",
+    "write_joined",
+]
 
 _FORMAT = "meantime join"
-_VERSION = 1
+# Version 2 may have drifts: without them figures would be wrong.
+_VERSION = 2
 _MOST_BYTES = 1 << 26
 _MOST_LISTED = 20
 _LEFT_OUT = "hosts left out"
-# The files that are being opened, each as a part of the one before it.
-_OPENING: ContextVar[tuple[Path, ...]] = ContextVar("_OPENING", default=())
+# Of all files that a file joins, directly or one in another: a few small ones may refer to each
+# other so that nobody could wait for the whole.
+_MOST_PARTS = 100_000
+_MOST_DEPTH = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +62,9 @@ class Host:
         how: What that rests on: see `meantime.query.aligning.Alignment`.
         error_ns: How far off it is at most; None if that is unknown.
         checksum: Of its manifest, or of the trace that it is; None of one that may still grow.
+        contradicted_ns: By how much messages contradict its clock, or the offset that was given.
+        drift_ppt: What to add besides for each 10^12 ns since `drift_at_ns`, as its clock drifts.
+        drift_at_ns: One of its times.
     """
 
     name: str
@@ -59,6 +73,14 @@ class Host:
     how: str
     error_ns: int | None
     checksum: str | None
+    contradicted_ns: int = 0
+    drift_ppt: int = 0
+    drift_at_ns: int = 0
+
+    @property
+    def shift(self) -> ClockShift:
+        """How to convert its times."""
+        return ClockShift(self.offset_ns, self.drift_ppt, self.drift_at_ns)
 
 
 def checksum_of(path: str | os.PathLike[str], *, built: bool) -> str | None:
@@ -86,7 +108,7 @@ def write_joined(
     written = [asdict(host) | {"path": _relative(host.path, folder)} for host in hosts]
     content = {
         "format": _FORMAT,
-        "version": _VERSION,
+        "version": _VERSION if any(host.drift_ppt for host in hosts) else 1,
         "clock": asdict(clock),
         "anomalies": {name: anomalies[name] for name in anomalies},
         "hosts": written,
@@ -109,52 +131,202 @@ def _relative(given: str, folder: Path) -> str:
 
 
 def open_joined(
-    path: str | os.PathLike[str], open_part: Callable[[Path | str], History]
+    path: str | os.PathLike[str],
+    open_part: Callable[[Path | str], History],
+    allow: Collection[str] = (),
 ) -> History:
     """Return the history that a file joins; a part that is missing or has changed is left out.
+
+    Someone else may have written the file, so all that it refers to, also by other joined files, is
+    looked at before any of it is opened.
 
     Args:
         path: The file.
         open_part: Opens a history or a trace.
+        allow: `"paths"` opens parts outside of the folder of the file that names them, and `"urls"`
+            those in other stores than that file.
 
     Raises:
-        InputError: If the file is damaged or of a later version, if it joins itself, or if no part
-            can be opened.
+        InputError: If the file is damaged or of a later version, if it joins itself, too many or
+            too deep, if it refers to what is not allowed, or if no part can be opened.
     """
-    whole = Path(path).resolve()
-    if whole in _OPENING.get():
-        raise InputError(fspath(path), "joins itself; join its histories again")
-    token = _OPENING.set((*_OPENING.get(), whole))
-    try:
-        return _opened(path, open_part)
-    finally:
-        _OPENING.reset(token)
+    tree = _Tree(fspath(path), frozenset(allow))
+    tree.add(path, ())
+    return _Opening(tree, open_part).history(path)
 
 
-def _opened(path: str | os.PathLike[str], open_part: Callable[[Path | str], History]) -> History:
-    clock, hosts, anomalies = _read(path)
-    parts, left_out = [], {}
+def to_be_allowed(path: str | os.PathLike[str]) -> list[str]:
+    """Return what has to be allowed to open the file of a joined history.
+
+    Raises:
+        InputError: If it cannot be read.
+    """
+    return [kind for kind, found in _foreign(path, _read(path).hosts).items() if found]
+
+
+class _Content(NamedTuple):
+    """What a file says."""
+
+    clock: Clock
+    hosts: list[Host]
+    anomalies: Anomalies
+
+
+class _Tree:
+    """The files of joined histories that one refers to, and what these refer to.
+
+    Args:
+        path: The one.
+        allow: What may be referred to; see `open_joined`.
+    """
+
+    def __init__(self, path: str, allow: frozenset[str]) -> None:
+        self._path = path
+        self._allow = allow
+        self._parts: dict[str, int] = {}
+        self.files: dict[str, _Content | InputError] = {}
+
+    def add(self, path: str | os.PathLike[str], above: tuple[str, ...]) -> int:
+        """Read a file, and those that it joins, once each; return how many parts they have.
+
+        Args:
+            path: The file.
+            above: The files of which it is a part, by key.
+
+        Raises:
+            InputError: If they join themselves, too many or too deep, or if they refer to what is
+                not allowed; or if the first one cannot be read.
+        """
+        key = _key(path)
+        if key in above:
+            raise InputError(self._path, "joins itself; join its histories again")
+        if len(above) == _MOST_DEPTH:
+            raise InputError(
+                self._path,
+                f"joins files that join others, more than {_MOST_DEPTH} deep: join the histories"
+                " themselves",
+            )
+        if key in self._parts:
+            return self._parts[key]
+        try:
+            content = _read(path)
+        except InputError as error:
+            if not above:
+                raise
+            # as of any part that cannot be opened, which is left out
+            self.files[key] = error
+            return 1
+        self._check(path, content.hosts)
+        self.files[key] = content
+        parts = 0
+        for host in content.hosts:
+            where = _where(host.path, fspath(path))
+            parts += self.add(where, (*above, key)) if is_joined(where) else 1
+            if parts > _MOST_PARTS:
+                raise InputError(
+                    self._path, f"joins more than {_MOST_PARTS:,} histories, one in another"
+                )
+        self._parts[key] = parts
+        return parts
+
+    def _check(self, path: str | os.PathLike[str], hosts: Iterable[Host]) -> None:
+        for kind, found in _foreign(path, hosts).items():
+            if found and kind not in self._allow:
+                what = {"paths": "outside of its folder", "urls": "in other stores"}[kind]
+                raise InputError(
+                    fspath(path),
+                    f"refers to histories {what}: {_listed(found, ', ')}; if you trust who wrote"
+                    f" it, use --allow-{kind}, or allow={kind!r} from Python",
+                )
+
+
+class _LeftOut(NamedTuple):
+    """Why a part is left out."""
+
+    why: str
+    anomaly: str = "host_missing"
+
+
+class _Opening:
+    """The histories of a tree, each of which is opened once, however often it is a part.
+
+    Args:
+        tree: The tree.
+        open_part: Opens a history or a trace.
+    """
+
+    def __init__(self, tree: _Tree, open_part: Callable[[Path | str], History]) -> None:
+        self._tree = tree
+        self._open_part = open_part
+        self._found: dict[tuple[str, str | None], History | _LeftOut] = {}
+
+    def history(self, path: str | os.PathLike[str]) -> History:
+        """Return the history of a file of the tree.
+
+        Raises:
+            InputError: If it cannot be read, or if no part can be opened.
+        """
+        content = self._tree.files[_key(path)]
+        if isinstance(content, InputError):
+            raise content
+        clock, hosts, anomalies = content
+        parts, left_out = [], {}
+        for host in hosts:
+            found = self._part(_where(host.path, fspath(path)), host.checksum)
+            if isinstance(found, _LeftOut):
+                anomalies.add(found.anomaly)
+                left_out[host.name] = found.why
+                continue
+            is_aligned = host.how != "start"
+            parts.append(joined_part(host.name, found, host.shift, clock=clock, aligned=is_aligned))
+        reasons = _listed([f"{name}: {why}" for name, why in left_out.items()], "; ")
+        if not parts:
+            raise InputError(fspath(path), f"none of its histories can be opened: {reasons}")
+        facts = summary([host for host in hosts if host.name not in left_out])
+        if left_out:
+            facts[_LEFT_OUT] = reasons
+        return join_parts(parts, clock=clock, source=fspath(path), facts=facts, anomalies=anomalies)
+
+    def _part(self, where: Path | str, checksum: str | None) -> History | _LeftOut:
+        """Return the history of a part, or why it is left out."""
+        key = _key(where), checksum
+        if key not in self._found:
+            try:
+                self._found[key] = self._opened(where, checksum)
+            except (MeantimeError, OSError) as error:
+                self._found[key] = _LeftOut(" ".join(str(error).splitlines()))
+        return self._found[key]
+
+    def _opened(self, where: Path | str, checksum: str | None) -> History | _LeftOut:
+        # a pipe would wait for somebody who writes into it
+        if isinstance(where, Path) and where.exists() and not (where.is_file() or where.is_dir()):
+            return _LeftOut(f"{where} is neither a file nor a directory")
+        if checksum is not None and checksum_of(where, built=True) != checksum:
+            return _LeftOut(f"{where} has changed", "host_changed")
+        return self.history(where) if _key(where) in self._tree.files else self._open_part(where)
+
+
+def _foreign(path: str | os.PathLike[str], hosts: Iterable[Host]) -> dict[str, list[str]]:
+    """Return the parts in other places than the file that joins them, by what allows them.
+
+    Of URLs it has what would be asked.
+    """
+    found: dict[str, dict[str, None]] = {"paths": {}, "urls": {}}
+    folder = None if is_url(path) else Path(path).resolve().parent
     for host in hosts:
         where = _where(host.path, fspath(path))
-        try:
-            checksum = None if host.checksum is None else checksum_of(where, built=True)
-            if checksum != host.checksum:
-                anomalies.add("host_changed")
-                left_out[host.name] = f"{where} has changed"
-                continue
-            history = open_part(where)
-        except (MeantimeError, OSError) as error:
-            anomalies.add("host_missing")
-            left_out[host.name] = " ".join(str(error).splitlines())
-            continue
-        parts.append(JoinedPart(host.name, history, host.offset_ns, host.how != "start"))
-    if not parts:
-        reasons = _listed([f"{name}: {why}" for name, why in left_out.items()], "; ")
-        raise InputError(fspath(path), f"none of its histories can be opened: {reasons}")
-    facts = summary([host for host in hosts if host.name not in left_out])
-    if left_out:
-        facts[_LEFT_OUT] = _listed([f"{name}: {why}" for name, why in left_out.items()], "; ")
-    return join_parts(parts, clock=clock, source=fspath(path), facts=facts, anomalies=anomalies)
+        if isinstance(where, Path):
+            # by where links lead, too
+            if folder is None or not where.resolve().is_relative_to(folder):
+                found["paths"][str(where)] = None
+        elif place_of(where) != (place_of(fspath(path)) if folder is None else None):
+            found["urls"][place_of(where)] = None
+    return {kind: list(places) for kind, places in found.items()}
+
+
+def _key(path: str | os.PathLike[str]) -> str:
+    """Return what is the same for all ways to write a path."""
+    return fspath(path) if is_url(path) else str(Path(path).resolve())
 
 
 def _where(part: str, joined: str) -> Path | str:
@@ -170,8 +342,7 @@ def summary(hosts: Sequence[Host]) -> dict[str, str]:
     """Return facts: what the offsets of hosts rest on."""
     names: dict[str, list[str]] = {}
     for host in hosts:
-        error = f" (within {host.error_ns} ns)" if host.error_ns and host.how != "first" else ""
-        names.setdefault(host.how, []).append(host.name + error)
+        names.setdefault(host.how, []).append(f"{host.name}{_error(host)}")
     labels = {"first": "times of", "start": "not aligned"}
     facts = {}
     for how, listed in names.items():
@@ -179,12 +350,35 @@ def summary(hosts: Sequence[Host]) -> dict[str, str]:
     return facts
 
 
+def _error(host: Host) -> str:
+    """Return how far off an offset may be, as far as that is known."""
+    notes = []
+    if host.drift_ppt:
+        notes.append(f"its clock {drift_text(host.drift_ppt)}")
+    if host.error_ns and host.how != "first":
+        notes.append(f"within {format_ns(host.error_ns)}")
+    if host.how in {"utc", "messages"} and host.error_ns is None:
+        notes.append("error unknown")
+    if host.contradicted_ns:
+        notes.append(f"messages contradict its clock by {format_ns(host.contradicted_ns)}")
+    return f" ({', '.join(notes)})" if notes else ""
+
+
+def drift_text(drift_ppt: int) -> str:
+    """Return what a clock that drifts does, from what its times lack.
+
+    >>> drift_text(58_625_066), drift_text(-200_000_000)
+    ('loses 58.63 us each second', 'gains 200.00 us each second')
+    """
+    return f"{'loses' if drift_ppt > 0 else 'gains'} {abs(drift_ppt) / 10**6:.2f} us each second"
+
+
 def _listed(texts: Sequence[str], between: str) -> str:
     more = f"{between}and {len(texts) - _MOST_LISTED:,} more" if len(texts) > _MOST_LISTED else ""
     return between.join(texts[:_MOST_LISTED]) + more
 
 
-def _read(path: str | os.PathLike[str]) -> tuple[Clock, list[Host], Anomalies]:
+def _read(path: str | os.PathLike[str]) -> _Content:
     """Return what the file says, checked.
 
     Raises:
@@ -199,7 +393,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[Clock, list[Host], Anomalies]:
                 if len(data) > _MOST_BYTES:
                     break
         else:
-            with Path(path).open("rb") as file:
+            with open_regular(path) as file:
                 data = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise InputError(name, f"cannot be read: {error.strerror}") from None
@@ -216,7 +410,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[Clock, list[Host], Anomalies]:
         ) from None
     if not hosts or len({host.name for host in hosts}) < len(hosts):
         raise InputError(name, "is damaged: hosts are missing, or two have one name")
-    return clock, hosts, anomalies
+    return _Content(clock, hosts, anomalies)
 
 
 def _content(data: bytes, name: str) -> Any:
@@ -228,7 +422,8 @@ def _content(data: bytes, name: str) -> Any:
     """
     if len(data) > _MOST_BYTES:
         raise ValueError("it is too large")
-    content = json.loads(data)
+    # a path may have other bytes than those of UTF-8
+    content = json.loads(data.decode("utf-8", "surrogateescape"))
     if content["format"] != _FORMAT:
         raise ValueError("it is of another format")
     version = _whole(content["version"])
@@ -247,7 +442,12 @@ def _host(content: dict[str, Any]) -> Host:
         _text(content["how"]),
         None if content["error_ns"] is None else _whole(content["error_ns"]),
         None if content["checksum"] is None else _text(content["checksum"]),
+        _whole(content.get("contradicted_ns", 0)),
+        _whole(content.get("drift_ppt", 0)),
+        _whole(content.get("drift_at_ns", 0)),
     )
+    if abs(host.drift_ppt) > MOST_DRIFT_PPT:
+        raise ValueError(f"{host.drift_ppt} is not a drift of a clock")
     if is_url(host.path) and host.path.partition(":")[0] not in JOINED_SCHEMES:
         raise ValueError(f"{host.path!r} is of a kind of store that joined files cannot refer to")
     if not host.name or host.name == ".." or "\0" in host.path:

@@ -11,7 +11,10 @@ from meantime.clocks import Clock
 if TYPE_CHECKING:
     from meantime.columns import Int32s
 
-__all__ = ["LaneDeclaration", "LaneKind", "State", "TraceMetadata"]
+__all__ = ["SUITES_FACT", "LaneDeclaration", "LaneKind", "State", "TraceMetadata"]
+
+# The fact of a trace of tests that has how long its suites took, by themselves: `0.425 s`.
+SUITES_FACT = "suites took"
 
 LaneKind: TypeAlias = Literal["state", "stack", "counter", "async", "object"]
 
@@ -81,6 +84,7 @@ class TraceMetadata:
         sample_units: By event of samples, the unit of its weights: `ns`, `bytes`, `count`. Given
             for samples that have a weight in each of several units, of which one is counted at a
             time: the first, if no other is chosen.
+        samples_first: Whether the trace's own tool shows its samples rather than its spans.
         lost: Ranges [from_ns, to_ns) in which the tracer lost some events.
         anomalies: Oddities of the input, counted.
         records: How many records the input had, beside those that describe the whole trace.
@@ -102,6 +106,7 @@ class TraceMetadata:
     sort_keys: dict[int, int] = field(default_factory=dict, metadata=_BY_ENTITY)
     facts: dict[str, str] = field(default_factory=dict)
     sample_units: dict[str, str] = field(default_factory=dict)
+    samples_first: bool = False
     lost: list[tuple[int, int]] = field(default_factory=list)
     anomalies: Anomalies = field(default_factory=Anomalies)
     records: int = 0

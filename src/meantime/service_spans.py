@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ENTERING",
     "LEAVING",
+    "MESSAGES",
     "NO_ID",
     "OWN_FIELDS",
     "SERVICE",
@@ -31,6 +32,8 @@ NO_ID: Final = ""
 # Kinds of spans that are requests to a service, and that are calls by one.
 ENTERING: Final = ("server", "consumer")
 LEAVING: Final = ("client", "producer")
+# Kinds of spans of messages, for which nobody need wait.
+MESSAGES: Final = ("producer", "consumer")
 # The arguments of a span that are not attributes which the program gave it.
 OWN_FIELDS: Final = frozenset({"trace_id", "span_id", "parent_id", "kind", "status"})
 # Ids are repeated by the sides of a call, or by programs that are broken.

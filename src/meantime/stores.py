@@ -28,6 +28,7 @@ __all__ = [
     "is_there",
     "is_url",
     "matching_urls",
+    "place_of",
     "put_directory",
     "put_file",
     "store_url",
@@ -103,6 +104,17 @@ def store_url(path: Any) -> Any:
             break
         number += 1
     return StoreUrl(name)
+
+
+def place_of(url: str) -> str:
+    """Return which store a URL is in: its scheme and its host or bucket.
+
+    >>> place_of("s3://bucket/folder/a.mth"), place_of("https://me:secret@Host:8443/a.mth")
+    ('s3://bucket', 'https://host:8443')
+    """
+    scheme, _, rest = url.partition("://")
+    host = "" if scheme == "memory" else re.split(r"[/?#]", rest, maxsplit=1)[0]
+    return f"{scheme}://{host.rpartition('@')[2]}".lower()
 
 
 class StoreFile:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from operator import index
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from meantime.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "Instant",
@@ -21,6 +24,7 @@ __all__ = [
     "parse_duration",
     "parse_instant",
     "parse_size",
+    "rounded_ns",
     "whole_ns",
 ]
 
@@ -45,6 +49,9 @@ _UNITS_NS = {
     "d": 86400 * NS_PER_S,
 }
 _NUMBER = r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?)([a-zµμ]*)"
+# Units from a minute on, the longest first; and a duration in several of them, as it is printed.
+_LONG_UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+_PARTS = r"([+-]?)(?:(\d[\d,]*) ?d ?)?(?:(\d+) ?h ?)?(?:(\d+) ?m(?:in)? ?)?(?:(\d+(?:\.\d+)?) ?s)?"
 _SIZES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _SIZE = r"(\d{1,15}(?:\.\d{0,15})?)([kMGT]?)B?"
 _INFINITE = r"(?i)([+-]?)(?:inf|infinity)([a-zµμ]*)"
@@ -64,13 +71,15 @@ class Instant(NamedTuple):
 
 
 def parse_duration(text: str) -> int:
-    """Return the nanoseconds in a text such as `250`, `1.5ms`, `-2s` or `1e3us`.
+    """Return the nanoseconds in a text such as `250`, `1.5ms`, `-2s`, `1e3us` or `1h 30min`.
 
     The decimal is exact; fractions of a nanosecond are truncated towards zero. Values beyond 64
     bits, and `inf`, become the nearest 64-bit number.
 
     >>> parse_duration("1.001ms"), parse_duration("2h"), parse_duration("-.5us")
     (1001000, 7200000000000, -500)
+    >>> parse_duration("1 d 2 h") == parse_duration("1d2h") == parse_duration("26h")
+    True
 
     Raises:
         UsageError: If the text is not a time.
@@ -82,6 +91,13 @@ def parse_duration(text: str) -> int:
             return max(-MAX_NS - 1, min(MAX_NS, time_ns))
     if (match := re.fullmatch(_INFINITE, text)) and match[2] in _UNITS_NS:
         return -MAX_NS - 1 if match[1] == "-" else MAX_NS
+    if (match := re.fullmatch(_PARTS, text)) and any(match.groups()[1:4]):
+        sign, *parts = match.groups()
+        whole_ns = sum(
+            _whole((part or "0").replace(",", ""), unit_s * NS_PER_S)
+            for part, (_, unit_s) in zip(parts, _LONG_UNITS, strict=True)
+        )
+        return max(-MAX_NS - 1, min(MAX_NS, -whole_ns if sign == "-" else whole_ns))
     raise UsageError(
         f"{text!r} is not a time; write a number and one of ns, us, ms, s, m, min, h or d"
     )
@@ -99,7 +115,7 @@ def _whole(number: str, unit_ns: int) -> int:
     return -exact if number.startswith("-") else exact
 
 
-def parse_instant(text: str) -> Instant:
+def parse_instant(text: str, to_utc: Callable[[int], int] | None = None) -> Instant:
     """Return the instant in a text: an offset, a date and time, `@SECONDS`, or `abs:TIME`.
 
     A date and time is ISO 8601, by default UTC; `@SECONDS` counts from 1970; `abs:` is a time of
@@ -114,6 +130,11 @@ def parse_instant(text: str) -> Instant:
     >>> parse_instant("2018-06-08T18:25:55.856625707Z").ns
     1528482355856625707
 
+    Args:
+        text: The text.
+        to_utc: Returns UTC for a date without a zone, as if that was UTC, in nanoseconds since
+            1970; None takes it for UTC.
+
     Raises:
         UsageError: If the text is none of them.
     """
@@ -127,10 +148,12 @@ def parse_instant(text: str) -> Instant:
             moment = datetime.fromisoformat(whole + zone)
         except ValueError:
             raise UsageError(f"{text!r} is not an ISO 8601 date and time") from None
-        if moment.tzinfo is None:
+        is_naive = moment.tzinfo is None
+        if is_naive:
             moment = moment.replace(tzinfo=UTC)
         seconds = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // _ONE_SECOND
-        return Instant(seconds * NS_PER_S + int(f"{fraction:0<9}"[:9] or "0"), "utc")
+        utc_ns = seconds * NS_PER_S + int(f"{fraction:0<9}"[:9] or "0")
+        return Instant(to_utc(utc_ns) if is_naive and to_utc else utc_ns, "utc")
     try:
         return Instant(parse_duration(text), "start")
     except UsageError as error:
@@ -174,17 +197,59 @@ def _split_fraction(text: str) -> tuple[str, str, str]:
 
 
 def format_ns(duration_ns: int) -> str:
-    """Return a duration in the largest unit, up to seconds, in which it is at least 1.
+    """Return a duration: from a minute on in its two largest units, otherwise a decimal of one.
 
     >>> format_ns(3_352_000), format_ns(12), format_ns(61_000_000_000)
-    ('3.352ms', '12ns', '61s')
+    ('3.352ms', '12ns', '1 min 1 s')
+    >>> format_ns(359_999_982_800_000_000_000)
+    '4,166,666 d 11 h'
     """
+    if (text := _in_two_units(duration_ns)) is not None:
+        return text
     for unit, scale in (("s", NS_PER_S), ("ms", 10**6), ("us", 10**3)):
         if abs(duration_ns) >= scale:
             sign = "-" if duration_ns < 0 else ""
             whole, rest = divmod((abs(duration_ns) * 1000 + scale // 2) // scale, 1000)
             return f"{sign}{whole}.{rest:03}".rstrip("0").rstrip(".") + unit
     return f"{duration_ns}ns"
+
+
+def rounded_ns(duration_ns: float) -> str:
+    """Return a duration as in a sentence: as `format_ns` does, but with three significant digits.
+
+    >>> rounded_ns(212_345_678), rounded_ns(17), rounded_ns(1_500)
+    ('212 ms', '17 ns', '1.5 us')
+    >>> rounded_ns(9_000_000_000_000), rounded_ns(59_990_000_000)
+    ('2 h 30 min', '1 min')
+    """
+    # what is rounded to 60 s is a minute
+    if (text := _in_two_units(duration_ns, least_ns=60 * NS_PER_S - 5 * 10**7)) is not None:
+        return text
+    for unit, scale in (("s", NS_PER_S), ("ms", 10**6), ("us", 10**3), ("ns", 1)):
+        # what would be rounded to 1000 of a unit is 1 of the next
+        if duration_ns >= 0.9995 * scale or scale == 1:
+            amount = duration_ns / scale
+            digits = 2 if amount < 9.995 else 1 if amount < 99.95 else 0
+            text = f"{amount:,.{digits}f}"
+            return (text.rstrip("0").rstrip(".") if "." in text else text) + f" {unit}"
+    raise AssertionError
+
+
+def _in_two_units(duration_ns: float, least_ns: int = 60 * NS_PER_S - 5 * 10**5) -> str | None:
+    """Return a duration of about a minute or more in its two largest units, otherwise None."""
+    size_ns = abs(duration_ns)
+    if size_ns < least_ns:
+        return None
+    at = 0
+    while at < len(_LONG_UNITS) - 2 and size_ns < _LONG_UNITS[at][1] * NS_PER_S:
+        at += 1
+    (large, large_s), (small, small_s) = _LONG_UNITS[at : at + 2]
+    smalls = (int(size_ns) + small_s * NS_PER_S // 2) // (small_s * NS_PER_S)
+    count, rest = divmod(smalls, large_s // small_s)
+    if at and count * large_s == _LONG_UNITS[at - 1][1]:
+        large, count = _LONG_UNITS[at - 1][0], 1
+    sign = "-" if duration_ns < 0 else ""
+    return f"{sign}{count:,} {large}" + (f" {rest} {small}" if rest else "")
 
 
 def format_exact(duration_ns: int) -> str:

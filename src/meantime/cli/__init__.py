@@ -5,14 +5,16 @@ Exit statuses are decided in `main` alone: 0 done, 1 could not, 2 the command li
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
 import sys
+import time
 import warnings
 from contextlib import contextmanager
 from importlib import import_module
 from io import TextIOWrapper
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,9 +22,12 @@ from meantime import __version__
 from meantime.errors import MeantimeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from types import FrameType
 
     from click.shell_completion import CompletionItem
+
+    SignalHandler = Callable[[int, FrameType | None], Any] | int | None
 
 __all__ = ["COMMANDS", "SUGGESTS", "cli", "main"]
 
@@ -32,6 +37,7 @@ COMMANDS = {
     "heatmap": "Draw a subsecond-offset heat map: activity by its offset in each second.",
     "flame": "Draw a flame graph, or with --chart a flame chart.",
     "info": "Show a summary of a trace: format, time range, entities, states and anomalies.",
+    "explain": "Explain what limited a trace: where its time went, which resources were full.",
     "findings": "Report what stands out: blocked loops, slow calls, long waits, stops, lost data.",
     "hosts": "Show which hosts are unlike the rest: in which state, how much, and since when.",
     "stats": "Show where the time went: by state or entity, or by name of spans or samples.",
@@ -42,7 +48,7 @@ COMMANDS = {
     "record": "Run a command and record what its tasks, event loops and pools do.",
     "attach": "Record a running Python program, for a time or until Ctrl-C.",
     "record-system": "Record what a Linux system does: CPUs, threads, disks, a PostgreSQL server.",
-    "top": "Show what a program is doing while it is being recorded.",
+    "top": "Show what a program is doing, recorded or not.",
     "pack": "Pack a recording into one compressed file, which every command can read.",
     "build": "Turn a trace into a history on disk, which every command can read.",
     "join": "Join the histories of several hosts into one, without copying them.",
@@ -53,6 +59,8 @@ COMMANDS = {
 }
 # The first command of each group of the help, in the order of COMMANDS.
 _GROUPS = {"view": "Draw", "info": "Query", "record": "Record", "build": "Files"}
+# How long a callback in which an interrupt was ignored has to return.
+_LEFT_S = 0.01
 _READS = """\b
 Reads statemap data, text of perf, ftrace and strace, Chrome and Perfetto
 traces, OpenTelemetry, profiles, tables and logs with any columns, recordings
@@ -123,16 +131,21 @@ def cli() -> None:
     """Turn any trace into a history of states, query it and draw it."""
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and leave the process with its exit status."""
-    sys.exit(_status(sys.argv[1:] if arguments is None else arguments))
+def main(arguments: Sequence[str] | None = None, *, interrupt: SignalHandler = None) -> None:
+    """Run the command line and leave the process with its exit status.
+
+    Args:
+        arguments: Those of the command; None is those of the process.
+        interrupt: What handles SIGINT while the command runs; None is what does so already.
+    """
+    sys.exit(_status(sys.argv[1:] if arguments is None else arguments, interrupt))
 
 
-def _status(arguments: Sequence[str]) -> int:
+def _status(arguments: Sequence[str], interrupt: SignalHandler) -> int:
     """Run a command, print its error if it has one, and return the exit status."""
     _prepare_streams()
     try:
-        with _one_line_warnings():
+        with _interrupts(interrupt), _one_line_warnings():
             status = cli.main(
                 list(arguments) or ["--help"],
                 prog_name="meantime",
@@ -177,6 +190,37 @@ def _prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+@contextmanager
+def _interrupts(handler: SignalHandler) -> Iterator[None]:
+    """Handle SIGINT, and repeat an interrupt that Python ignores.
+
+    It cannot raise from `__del__` or from callbacks of weak references, as imports have: it reports
+    what was raised there, and the command would go on.
+    """
+    report = sys.unraisablehook
+
+    def repeat(ignored: sys.UnraisableHookArgs) -> None:
+        if issubclass(ignored.exc_type, KeyboardInterrupt):
+            # from another thread, since in this place it would be ignored again
+            _thread.start_new_thread(_interrupt_soon, ())
+        else:
+            report(ignored)
+
+    sys.unraisablehook = repeat
+    before = None if handler is None else signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
+        sys.unraisablehook = report
+
+
+def _interrupt_soon() -> None:
+    time.sleep(_LEFT_S)
+    _thread.interrupt_main()
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import socket
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,11 +18,15 @@ from meantime.collect import messages
 from meantime.errors import MeantimeError
 from meantime.units import parse_size
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 __all__ = ["command"]
 
 _ANSWERS_WITHIN_S = 5.0
 _ASKS_AGAIN_AFTER_S = 0.01
 _LOOKS_EVERY_S = 0.2
+_NUDGES_EVERY_S = 0.2
 
 
 @click.command("attach", epilog="Example:  meantime attach 4711 --for 10s --open")
@@ -37,8 +41,9 @@ _LOOKS_EVERY_S = 0.2
 def command(*, pid: int, stop: bool, opens: bool, quiet: bool, **given: Any) -> None:
     """Record a running Python program, for a time or until Ctrl-C.
 
-    The program must have been started with MEANTIME=1 in its environment, or have called
-    `meantime.enable()`; until now, that has cost it nothing. It runs on afterwards.
+    With Python 3.14 and later, nothing needs to have been prepared. Before that, the program must
+    have been started with MEANTIME=1 in its environment, or have called `meantime.enable()`; until
+    now, that has cost it nothing. It runs on afterwards.
     """
     if stop:
         reject(("output", "duration", "samples", "max_size", "opens"), "--stop")
@@ -109,20 +114,12 @@ def _ask(pid: int, request: dict[str, object]) -> dict[str, str]:
         ours.bind("")  # the kernel gives it a name, to which the answer is sent
         try:
             ours.connect(messages.address(pid))
-        except OSError as error:
-            raise MeantimeError(_why_refused(pid)) from error
-        ours.send(messages.encoded(request))
-        until_s = time.monotonic() + _ANSWERS_WITHIN_S
+            answers = _answers(ours, pid, request)
+        except OSError:
+            # it does not listen
+            answers = _answers_by_script(pid, request)
         busy_with = None
-        while (left_s := until_s - time.monotonic()) > 0:
-            ours.settimeout(left_s)
-            try:
-                data, ancillary, *_ = ours.recvmsg(messages.MAX_BYTES, messages.ROOM)
-            except TimeoutError:
-                break
-            # anyone may have bound the name, or write to ours
-            if messages.sender_of(ancillary)[0] != pid:
-                continue
+        for data in answers:
             answer = messages.decoded(data)
             if "error" in answer:
                 raise MeantimeError(f"process {pid}: {answer['error']}")
@@ -130,7 +127,6 @@ def _ask(pid: int, request: dict[str, object]) -> dict[str, str]:
             if busy_with is None:
                 return answer
             time.sleep(_ASKS_AGAIN_AFTER_S)
-            ours.send(messages.encoded(request))
     if busy_with is not None:
         raise MeantimeError(
             f"process {pid} has been {busy_with} for {_ANSWERS_WITHIN_S:.0f} s: ask again once it"
@@ -138,17 +134,60 @@ def _ask(pid: int, request: dict[str, object]) -> dict[str, str]:
         )
     outcome = "nothing is" if request["do"] == "start" else "it may still be"
     raise MeantimeError(
-        f"process {pid} has not answered for {_ANSWERS_WITHIN_S:.0f} s: its main thread is stopped,"
-        f" or in a call into compiled code; {outcome} being recorded"
+        f"process {pid} has not answered for {_ANSWERS_WITHIN_S:.0f} s: its main thread waits, is"
+        f" stopped, or is in a call into compiled code; {outcome} being recorded. `meantime top"
+        f" {pid}` shows what it is doing"
     )
 
 
-def _why_refused(pid: int) -> str:
+def _answers(ours: socket.socket, pid: int, request: dict[str, object]) -> Iterator[bytes]:
+    """Yield the answers of a process that listens, as long as they may come; ask it for each."""
+    until_s = time.monotonic() + _ANSWERS_WITHIN_S
+    while True:
+        ours.send(messages.encoded(request))
+        while True:
+            if (left_s := until_s - time.monotonic()) <= 0:
+                return
+            ours.settimeout(min(left_s, _NUDGES_EVERY_S))
+            try:
+                data, ancillary, *_ = ours.recvmsg(messages.MAX_BYTES, messages.ROOM)
+            except TimeoutError:
+                _nudge(pid)
+                continue
+            # anyone may have bound the name, or write to ours
+            if messages.sender_of(ancillary)[0] == pid:
+                break
+        yield data
+
+
+def _answers_by_script(pid: int, request: dict[str, object]) -> Iterator[bytes]:
+    """Yield the answers of a process that was not prepared; ask it for each."""
+    from meantime.cli import attach_by_script  # noqa: PLC0415 - not for processes that listen
+
+    until_s = time.monotonic() + _ANSWERS_WITHIN_S
+    while (left_s := until_s - time.monotonic()) > 0:
+        try:
+            answer = attach_by_script.answer_of(pid, messages.encoded(request), left_s)
+        except MeantimeError as error:
+            raise MeantimeError(_why_refused(pid, str(error))) from error
+        if answer is not None:
+            yield answer
+
+
+def _nudge(pid: int) -> None:
+    """Let the kernel send the process another signal.
+
+    One that arrives just before the main thread begins to wait in a system call does not end that
+    wait, and Python runs a handler only between two instructions.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as nameless, suppress(OSError):
+        # it has no sender that could be answered, so it is ignored
+        nameless.sendto(b"", messages.address(pid))
+
+
+def _why_refused(pid: int, reason: str) -> str:
+    """Return why a process cannot be recorded, if it is not what was found first."""
     owner = Path(f"/proc/{pid}").stat().st_uid
-    reason = (
-        f"process {pid} cannot be recorded: start it with MEANTIME=1 in its environment, or call "
-        "meantime.enable() in it"
-    )
     with suppress(OSError):
         if b"MEANTIME=1" in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
             reason = (
@@ -156,6 +195,6 @@ def _why_refused(pid: int) -> str:
                 "no Python with meantime installed, or one started with -S; call "
                 "meantime.enable() in it"
             )
-    if os.geteuid() not in (0, owner):
+    if os.geteuid() not in (0, owner) and "belongs to user" not in reason:
         reason += f"; and as it belongs to user {owner}, run this as that user or as root"
     return reason

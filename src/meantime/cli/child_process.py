@@ -8,8 +8,10 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
+from meantime.errors import CommandNotFoundError, CommandNotRunError
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = ["leave", "run"]
 
@@ -29,6 +31,7 @@ _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 _STOPS = {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
 # Signals to a group reach its members one after another, so the witness may get one later than we.
 _WITNESS_WAITS_S = 0.02
+_MOST_DESCRIPTORS = 65_536
 
 
 def run(words: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -42,7 +45,8 @@ def run(words: Sequence[str], environment: Mapping[str, str]) -> int:
     ignored them.
 
     Raises:
-        OSError: If it cannot be started.
+        CommandNotFoundError: If it is not there.
+        CommandNotRunError: If it cannot be executed.
     """
     assert sys.platform != "win32"
     inherited = _inherited()
@@ -55,9 +59,14 @@ def run(words: Sequence[str], environment: Mapping[str, str]) -> int:
     witness = None
     try:
         witness = _Witness(inherited)
-        child = os.posix_spawnp(
-            words[0], list(words), environment, setsigmask=before, setsigdef=_IGNORED_BY_PYTHON
-        )
+        try:
+            child = os.posix_spawnp(
+                words[0], list(words), environment, setsigmask=before, setsigdef=_IGNORED_BY_PYTHON
+            )
+        except OSError as error:
+            missing = isinstance(error, FileNotFoundError)
+            kind = CommandNotFoundError if missing else CommandNotRunError
+            raise kind(f"{words[0]}: {error.strerror}") from error
         _close(inherited)
         return _wait(child, watched, witness)
     finally:
@@ -91,11 +100,17 @@ def _is_ignored(number: int) -> bool:
 
 def _inherited() -> list[int]:
     """Return the descriptors that we inherited, without the standard ones."""
+    numbers: Iterable[int]
+    try:
+        numbers = map(int, os.listdir("/proc/self/fd"))  # noqa: PTH208 - names, not paths
+    except OSError:
+        # as in a bare chroot: all that may be open are tried
+        numbers = range(min(os.sysconf("SC_OPEN_MAX"), _MOST_DESCRIPTORS))
     found = []
-    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names are wanted, not paths
+    for number in numbers:
         with suppress(OSError):
-            if int(name) > 2 and os.get_inheritable(int(name)):
-                found.append(int(name))
+            if number > 2 and os.get_inheritable(number):
+                found.append(number)
     return found
 
 

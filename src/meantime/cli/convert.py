@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from meantime.cli.build import keep_history
-from meantime.cli.inputs import load
+from meantime.cli.inputs import load, notify
 from meantime.cli.options import (
     file_argument,
     force_option,
@@ -21,10 +22,17 @@ from meantime.cli.options import (
 )
 from meantime.errors import InputError, UsageError
 
+if TYPE_CHECKING:
+    from meantime.query.counting import Exported
+
 __all__ = ["command"]
 
 _HISTORY = "history"
 _RECORDED = ("tasks", "workers")
+_SAMPLES_IN_CHROME = (
+    "samples in Chrome JSON are shown by chrome://tracing only: write .speedscope.json or"
+    " .firefox.json for other viewers"
+)
 
 
 @click.command("convert", epilog="Example:  meantime convert trace.json.gz trace.spall")
@@ -42,6 +50,9 @@ _RECORDED = ("tasks", "workers")
     type=click.Choice(["tasks", "workers"]),
     help="Part of a recording to write as .statemap: tasks, or event loops and pool threads.",
 )
+@click.option("--samples", "of", flag_value="samples", help="Write only samples.")
+@click.option("--spans", "of", flag_value="spans", help="Write only spans.")
+@click.option("--states", "of", flag_value="states", help="Write only states, as spans.")
 @provider_option
 @force_option
 @json_option
@@ -53,6 +64,7 @@ def command(
     output: str,
     to_format: str | None,
     only: str | None,
+    of: Exported | None,
     provider: str | None,
     force: bool,
     as_json: bool,
@@ -70,14 +82,21 @@ def command(
         raise UsageError(f"{output}: IN and OUT are the same file; choose another name for OUT")
     lost: Counter[str] = Counter()
     if target == _HISTORY:
+        if of is not None:
+            raise UsageError(f"--{of} does not apply to a history, which has all of a trace")
         keep_history(source, output, provider=provider, lenient=lenient, strict=strict, force=force)
         report_lost(lost, as_json=as_json)
         return
     history = load(source, lenient=lenient, strict=strict, provider=provider)
-    if reason := nothing_for(history, target):
+    if reason := nothing_for(history, target, of):
         raise InputError(source, reason)
-    write(output, export(history, target, lost))
+    write(output, export(history, target, lost, of), [source])
     report_lost(lost, as_json=as_json and output != "-")
+    # NumPy is loaded by now
+    from meantime.query.sample_units import events  # noqa: PLC0415 - as above
+
+    if target == "chrome" and of in {None, "samples"} and events(history):
+        notify(_SAMPLES_IN_CHROME)
 
 
 def _is_same_file(source: str, output: str) -> bool:

@@ -1,9 +1,10 @@
-"""`meantime findings`: what stands out in a trace, most time lost first."""
+"""`meantime findings`: what limited a trace, and what stands out in it, most time lost first."""
 
 from __future__ import annotations
 
 import json
 import shlex
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,7 +20,8 @@ from meantime.cli.options import (
     range_options,
     strict_option,
 )
-from meantime.cli.tables import Column, more, print_table
+from meantime.cli.tables import Column, more, print_table, sentence_lines
+from meantime.cli.terminal import width_of
 from meantime.extent import format_handle
 
 if TYPE_CHECKING:
@@ -27,11 +29,12 @@ if TYPE_CHECKING:
 
     from meantime.extent import Extent
     from meantime.history.history import History
+    from meantime.query.explain import Conclusion, Explanation
     from meantime.query.findings import Finding
 
 __all__ = ["command", "handle", "headlines"]
 
-_HEADLINES = 3
+_HEADLINES, _MOST_BEHIND = 3, 2
 _CARE = {"lost", "care"}
 # the joined history that commands name, where there are several files
 _JOINED = "joined.mtj"
@@ -59,26 +62,35 @@ def command(
 ) -> None:
     """Report what stands out: blocked loops, slow calls, long waits, stops, lost data.
 
-    Several FILEs are the hosts of one joined history.
+    What limited the whole trace comes first: `meantime explain` says more about that. Several FILEs
+    are the hosts of one joined history.
     """
     paths = expanded(files)
     history = load_joined(paths, lenient=lenient, strict=strict, provider=provider)
-    from meantime.query.findings import findings  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.query.explain import explain_briefly  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.query.findings import findings  # noqa: PLC0415 - as above
     from meantime.query.parts import extent_of, range_of  # noqa: PLC0415 - as above
 
     extent = extent_of(history)
-    found = findings(history, start=from_, end=to)
+    range_ns = range_of(history, from_, to)
+    explanation = explain_briefly(history, range_ns)
+    found = findings(history, start=from_, end=to, explanation=explanation)
     # standard input cannot be read again
     name = _JOINED if len(paths) > 1 else "FILE" if paths == ["-"] else paths[0]
     if as_json:
+        conclusions = explanation.conclusions if explanation else ()
         document = {
-            "range_ns": list(range_of(history, from_, to)),
+            "range_ns": list(range_ns),
+            "conclusions": [{"id": each.id, "sentence": each.sentence} for each in conclusions],
             "total": len(found),
             "findings": [_document(each, name) for each in found[:limit]],
         }
         click.echo(json.dumps(document))
         return
-    shown = found[:limit]
+    if explanation is not None:
+        _print_conclusions(explanation, found)
+    own = [each for each in found if not each.cause]
+    shown = own[:limit]
     events = [each for each in shown if each.kind not in _CARE]
     if events:
         _print("What stands out", events, extent)
@@ -94,15 +106,45 @@ def command(
             click.echo(f"  {shlex.join(['meantime', 'join', *paths, '-o', name])}")
         for line in dict.fromkeys(each.command(name) for each in events):
             click.echo(f"  {line}")
-    if len(found) > limit:
-        click.echo(f"\n{more(len(found), limit)}")
+    if len(own) > limit:
+        click.echo(f"\n{more(len(own), limit)}")
 
 
-def headlines(history: History) -> list[Finding]:
-    """Return the first findings that are not about the input."""
-    from meantime.query.findings import findings  # noqa: PLC0415 - NumPy is not for --help
+def headlines(history: History) -> list[Conclusion | Finding]:
+    """Return what to say first of a trace: what limited it, then what stands out."""
+    from meantime.query.explain import explain_briefly  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.query.findings import findings  # noqa: PLC0415 - as above
+    from meantime.query.parts import range_of  # noqa: PLC0415 - as above
 
-    return [each for each in findings(history) if each.lost_ns][:_HEADLINES]
+    explanation = explain_briefly(history, range_of(history, None, None))
+    conclusions = explanation.conclusions if explanation else ()
+    found = findings(history, explanation=explanation)
+    own = [each for each in found if each.lost_ns and not each.cause][:_HEADLINES]
+    listed = {f"{each.sentence}." for each in own}
+    return [*[each for each in conclusions if each.sentence not in listed][:_HEADLINES], *own]
+
+
+def _print_conclusions(explanation: Explanation, found: Sequence[Finding]) -> None:
+    """Print what limited the trace, with what that explains."""
+    width = width_of(sys.stdout)
+    listed = {f"{each.sentence}." for each in found}
+    said = [each for each in explanation.conclusions if each.sentence not in listed][:_HEADLINES]
+    for each in said:
+        _print_lines(each.sentence, width)
+        behind = [finding for finding in found if finding.cause == each.id]
+        for finding in behind[:_MOST_BEHIND]:
+            _print_lines(f"explains: {finding.sentence}", width, indent="  ")
+        if len(behind) > _MOST_BEHIND:
+            click.echo(f"  and {len(behind) - _MOST_BEHIND:,} more of that time")
+    if not explanation.conclusions:
+        _print_lines(explanation.no_conclusion, width)
+    if said or not explanation.conclusions:
+        click.echo()
+
+
+def _print_lines(text: str, width: int | None, *, indent: str = "") -> None:
+    for line in sentence_lines(text, None if width is None else width - len(indent)):
+        click.echo(indent + line)
 
 
 def handle(finding: Finding) -> str:
@@ -120,11 +162,11 @@ def _document(finding: Finding, file: str) -> dict[str, Any]:
 
 
 def _print(title: str, found: Sequence[Finding], extent: Extent) -> None:
-    from meantime.query.findings.finding import text_of_ns  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.units import rounded_ns  # noqa: PLC0415 - NumPy is not for --help
 
     # what is to be read with care has lost no time
     is_timed = any(each.lost_ns for each in found)
-    times = [[text_of_ns(each.lost_ns)] if is_timed else [] for each in found]
+    times = [[rounded_ns(each.lost_ns)] if is_timed else [] for each in found]
     print_table(
         title,
         [

@@ -16,6 +16,7 @@ from meantime.cli.options import (
     json_option,
     lenient_option,
     listed_names,
+    of_options,
     once,
     output_option,
     provider_option,
@@ -42,6 +43,7 @@ _LINES = ("txt", "folded")
 @output_option("OUT", "Output file: .svg, .html, .json or .txt.")
 @range_options
 @filter_option
+@of_options
 @click.option(
     "--whole", is_flag=True, help="Count the full duration of spans that cross the range's edges."
 )

@@ -17,6 +17,7 @@ from meantime.cli.options import (
     lenient_option,
     provider_option,
     strict_option,
+    zone_option,
 )
 from meantime.cli.tables import Column, print_facts, print_table
 from meantime.process_roles import described_processes, fact_name
@@ -46,6 +47,7 @@ _MOST_SEARCHED = 1_000_000
 @provider_option
 @lenient_option
 @strict_option
+@zone_option
 def command(
     *, files: tuple[str, ...], as_json: bool, provider: str | None, lenient: bool, strict: bool
 ) -> None:
@@ -137,8 +139,13 @@ def _print(facts: dict[str, Any], history: History) -> None:
         _print_threads(facts["processes"], facts.get("more_threads", 0))
     kinds = list(dict.fromkeys(state["kind"] for state in facts["states"]))
     for kind in kinds:
+        states = [state for state in facts["states"] if state["kind"] == kind]
+        # those that are defined and do not occur are in the JSON object
+        occurring = [state for state in states if state["total_ns"]] or states
+        left_out = len(states) - len(occurring)
+        title = f"{kind}: time in states" if len(kinds) > 1 else "Time in states"
         print_table(
-            f"{kind}: time in states" if len(kinds) > 1 else "Time in states",
+            f"{title}; {left_out} others do not occur" if left_out else title,
             [
                 Column("state"),
                 Column("value", numeric=True),
@@ -154,8 +161,7 @@ def _print(facts: dict[str, Any], history: History) -> None:
                     format_ns(state["total_ns"]),
                     f"{state['share']:.2%}",
                 ]
-                for state in facts["states"]
-                if state["kind"] == kind
+                for state in occurring
             ],
             drop=("color", "value"),
         )

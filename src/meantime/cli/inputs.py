@@ -12,7 +12,7 @@ import click
 from meantime.cli.progress import count_bar, progress_bar
 from meantime.errors import UsageError
 from meantime.stores import is_url, matching_urls, store_url
-from meantime.units import parse_duration
+from meantime.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -193,13 +193,23 @@ def mapped(file: str) -> str | os.PathLike[str]:
         meta.get(f"meantime.{name}") for name in ("format", "include", "columns", "pair", "pair_by")
     )
     repair_clocks = bool(meta.get("meantime.repair_clocks"))
-    if not (format_ or include or columns or pairs or by or repair_clocks):
+    allow = [kind for kind in ("paths", "urls") if meta.get(f"meantime.allow_{kind}")]
+    memory = meta.get("meantime.memory")
+    if not (format_ or include or columns or pairs or by or repair_clocks or allow or memory):
         return file
     from meantime.column_mapping import mapping_of  # noqa: PLC0415 - few files need it
     from meantime.input_path import input_path  # noqa: PLC0415 - as above
 
     mapping = mapping_of(columns, pairs or (), by or ())
-    return input_path(file, mapping, format_, include or (), repair_clocks=repair_clocks)
+    return input_path(
+        file,
+        mapping,
+        format_,
+        include or (),
+        repair_clocks=repair_clocks,
+        allow=allow,
+        memory=None if memory is None else parse_size(memory),
+    )
 
 
 def is_statemap(file: str) -> bool:

@@ -78,7 +78,8 @@ def command(
     by_index, offsets_ns = names_of(names, paths), offsets_of(offsets, paths)
     given = [by_index.get(index) for index in range(len(paths))]
     import_numpy()
-    from meantime.view_functions.joining import write_join  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.joined_file import to_be_allowed  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.view_functions.joining import write_join  # noqa: PLC0415 - as above
 
     def opened(path: str | PathLike[str]) -> History:
         return load(str(path), lenient=lenient, strict=strict)
@@ -86,6 +87,10 @@ def command(
     hosts, anomalies = write_join(output, paths, given, offsets=offsets_ns, opened=opened)
     for line in anomalies.lines():
         click.echo(line, err=True)
+    if needed := " ".join(f"--allow-{kind}" for kind in to_be_allowed(output)):
+        click.echo(
+            f"{output} refers to other places than its folder: open it with {needed}", err=True
+        )
     if as_json:
         click.echo(json.dumps({"output": output, "hosts": [asdict(host) for host in hosts]}))
         return
@@ -95,13 +100,23 @@ def command(
         Column("within", numeric=True),
         Column("rests on", prose=True),
     ]
-    rows = [
-        (host.name, format_ns(host.offset_ns), _error(host), _RESTS_ON.get(host.how, host.how))
-        for host in hosts
-    ]
+    rows = [(host.name, format_ns(host.offset_ns), _error(host), _rests_on(host)) for host in hosts]
     counted = "1 host" if len(hosts) == 1 else f"{len(hosts):,} hosts"
     print_table(f"{output}: {counted}", columns, rows)
 
 
+def _rests_on(host: Host) -> str:
+    how = _RESTS_ON.get(host.how, host.how)
+    if host.contradicted_ns:
+        how += f", which contradict its clock by {format_ns(host.contradicted_ns)}"
+    if host.drift_ppt:
+        from meantime.joined_file import drift_text  # noqa: PLC0415 - not for --help
+
+        how += f"; its clock {drift_text(host.drift_ppt)}"
+    return how
+
+
 def _error(host: Host) -> str:
-    return "" if host.error_ns is None or host.how == "first" else format_ns(host.error_ns)
+    if host.how in {"first", "start"}:
+        return ""
+    return "unknown" if host.error_ns is None else format_ns(host.error_ns)

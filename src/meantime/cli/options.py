@@ -27,6 +27,7 @@ __all__ = [
     "lenient_option",
     "limit_option",
     "listed_names",
+    "of_options",
     "offset_option",
     "once",
     "output_option",
@@ -34,6 +35,7 @@ __all__ = [
     "range_options",
     "reject",
     "strict_option",
+    "zone_option",
 ]
 
 F = TypeVar("F", bound="Callable[..., object] | click.Command")
@@ -133,7 +135,28 @@ def format_options(function: F) -> F:
         callback=_keep,
         help="Shift services of a distributed trace whose clocks differ from their callers'.",
     )
-    return name(include(repair(function)))
+    paths = click.option(
+        "--allow-paths",
+        is_flag=True,
+        expose_value=False,
+        callback=_keep,
+        help="Open histories outside of the folder of a .mtj file that refers to them.",
+    )
+    urls = click.option(
+        "--allow-urls",
+        is_flag=True,
+        expose_value=False,
+        callback=_keep,
+        help="Open URLs that a .mtj file refers to, also in other stores than its own.",
+    )
+    memory = once(
+        "--memory",
+        metavar="SIZE",
+        expose_value=False,
+        callback=_keep,
+        help="What a compressed file may expand to, and its objects take, such as 16G.",
+    )
+    return name(include(repair(paths(urls(memory(function))))))
 
 
 def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:
@@ -156,7 +179,26 @@ def range_options(function: F) -> F:
     """Add the options for a range of time."""
     begin = once("--from", "from_", metavar="TIME", help="Start of the range.")
     end = once("--to", "to", metavar="TIME", help="End of the range.")
-    return begin(end(function))
+    return begin(end(zone_option(function)))
+
+
+def zone_option(function: F) -> F:
+    """Add the option for the time zone in which dates are read and printed."""
+    return once(
+        "--zone",
+        metavar="NAME",
+        expose_value=False,
+        callback=_use_zone,
+        help="Time zone of dates, such as Europe/Berlin.  [UTC]",
+    )(function)
+
+
+def _use_zone(context: click.Context, option: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        _keep(context, option, value)
+        from meantime.extent import in_zone  # noqa: PLC0415 - few commands name a zone
+
+        context.with_resource(in_zone(value))
 
 
 def limit_option(what: str, default: int) -> Callable[[F], F]:
@@ -223,6 +265,17 @@ def provider_option(function: F) -> F:
         help="TOML or Python file that defines how events become states; none: leave out the states"
         " that follow from a scheduler's events.",
     )(function)
+
+
+def of_options(function: F) -> F:
+    """Add the options that say whether spans or samples are counted, as `of`."""
+    for of in ("samples", "spans"):
+        what = "functions that were sampled" if of == "samples" else "spans of threads"
+        add = click.option(
+            f"--{of}", "of", flag_value=of, help=f"Count {of}, where there are others too: {what}."
+        )
+        function = add(function)
+    return function
 
 
 def lenient_option(function: F) -> F:

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from meantime.errors import InputError, MeantimeError, OutputError
-from meantime.files import whole_file
+from meantime.files import mode_of, private_folder, whole_file
 from meantime.stores import is_there, is_url, put_directory, put_file
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["replacing", "report_lost", "result_file", "write", "written_locally"]
 
 
-def write(path: str, chunks: Iterable[bytes]) -> None:
+def write(path: str, chunks: Iterable[bytes], sources: Iterable[object] = ()) -> None:
     """Write the chunks to a file, or to standard output if the path is `-`; see `result_file`."""
-    with result_file(path) as file:
+    with result_file(path, sources) as file:
         for chunk in chunks:
             file.write(chunk)
 
@@ -42,10 +42,14 @@ def report_lost(lost: Counter[str], *, as_json: bool = False) -> None:
 
 
 @contextmanager
-def result_file(path: str) -> Iterator[IO[bytes]]:
+def result_file(path: str, sources: Iterable[object] = ()) -> Iterator[IO[bytes]]:
     """Yield the file to write a result to: standard output if the path is `-`.
 
     A file appears under its name only when it is complete; a pipe or device is written directly.
+
+    Args:
+        path: The path.
+        sources: The paths of what is copied into it; who may read it may read all of them.
 
     Raises:
         OutputError: If the file cannot be written.
@@ -55,7 +59,7 @@ def result_file(path: str) -> Iterator[IO[bytes]]:
         sys.stdout.buffer.flush()
         return
     try:
-        with _opened(path) as file:
+        with _opened(path, sources) as file:
             yield file
     except BrokenPipeError:
         raise
@@ -92,7 +96,8 @@ def written_locally(output: str, last: str, *, force: bool, keep: bool = False) 
 
     folder = cache_directory() / "outgoing"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(cache_directory())
+        folder.mkdir(exist_ok=True)
         local = Path(mkdtemp(dir=folder)) / PurePosixPath(output).name
     except OSError as error:
         raise OutputError(f"{folder}: {error.strerror}") from None
@@ -139,8 +144,10 @@ def _remove(directory: Path, *, ignore_errors: bool = True) -> None:
     rmtree(directory, ignore_errors=ignore_errors)
 
 
-def _opened(path: str) -> AbstractContextManager[IO[bytes]]:
-    return Path(path).open("wb") if _is_special(path) else whole_file(Path(path))
+def _opened(path: str, sources: Iterable[object]) -> AbstractContextManager[IO[bytes]]:
+    if _is_special(path):
+        return Path(path).open("wb")
+    return whole_file(Path(path), mode_of(sources))
 
 
 def _is_special(path: str) -> bool:

@@ -44,7 +44,7 @@ def command(*, recording: str, output: str | None, as_json: bool, strict: bool) 
     # the name's own dots are not suffixes: app.v2.mtr becomes app.v2.mtrz
     packed = output or f"{path.parent / path.name.removesuffix('.mtr')}.mtrz"
     contents = Packed()
-    write(packed, chunks())
+    write(packed, chunks(), [recording])
     if packed == "-":
         return
     before = sum(file.stat().st_size for file in path.iterdir())

@@ -20,8 +20,8 @@ from meantime.cli.options import (
 )
 from meantime.cli.rows import Form, form_options, show
 from meantime.errors import UsageError
-from meantime.extent import parse_handle
-from meantime.units import parse_duration, parse_instant
+from meantime.extent import instant_of, parse_handle
+from meantime.units import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -189,10 +189,10 @@ def _needed(
 ) -> tuple[Instant | None, Instant | None]:
     """Return the range whose states a question needs; None is where the trace ends."""
     if question in {"at", "state"}:
-        at = parse_instant(parse_handle(words[-1])[1])
+        at = instant_of(parse_handle(words[-1])[1])
         return at, at._replace(ns=at.ns + 1)
     if question in _IN_RANGE:
-        start, end = (None if text is None else parse_instant(text) for text in (from_, to))
+        start, end = (None if text is None else instant_of(text) for text in (from_, to))
         return start, end
     return None, None
 

@@ -12,7 +12,13 @@ import click
 
 from meantime.cli.options import force_option, once, output_option, reject
 from meantime.cli.output import write, written_locally
-from meantime.errors import MeantimeError, OutputError, UsageError
+from meantime.errors import (
+    CommandNotFoundError,
+    CommandNotRunError,
+    MeantimeError,
+    OutputError,
+    UsageError,
+)
 from meantime.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
@@ -59,9 +65,14 @@ __all__ = ["command", "duration_of", "open_page"]
     "  [50ms]",
 )
 @once("--for", "duration", metavar="TIME", help="Stop recording after this time.")
+@once(
+    "--include",
+    type=click.Choice(["command"]),
+    help="Record command lines with the secrets in them.",
+)
 @click.option("--no-follow", is_flag=True, help="Do not record processes that the command starts.")
 @click.option("--open", "opens", is_flag=True, help="Open the recording in the browser.")
-@click.option("-q", "--quiet", is_flag=True, help="Print no summary at the end.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no summary, unless it is empty.")
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True)
 def command(*, words: tuple[str, ...], **given: Any) -> None:
     """Run a command and record what its tasks, event loops and pools do.
@@ -84,6 +95,7 @@ def command(*, words: tuple[str, ...], **given: Any) -> None:
         ring_ns=duration_of(given["ring_time"]),
         threads=given["threads"],
         samples=given["samples"] or 0,
+        secrets=given["include"] is not None,
     )
     options.check()
     output = given["output"] or _free_name(words[0])
@@ -97,11 +109,10 @@ def command(*, words: tuple[str, ...], **given: Any) -> None:
             status = _recorded(words, path, options, given)
             # an interrupt of the summary does not change the command's status
             with suppress(KeyboardInterrupt):
-                if not given["quiet"]:
-                    from meantime.cli.summary import summary  # noqa: PLC0415 - as above
+                from meantime.cli.summary import nothing_recorded, summary  # noqa: PLC0415 - as above
 
-                    for line in summary(path):
-                        click.echo(line.replace(path, output), err=True)
+                for line in nothing_recorded(path) if given["quiet"] else summary(path):
+                    click.echo(line.replace(path, output), err=True)
             if packed != output:
                 _pack(path, packed)
         with suppress(KeyboardInterrupt):
@@ -135,7 +146,8 @@ def _recorded(words: tuple[str, ...], path: str, options: Options, given: dict[s
     """Run the command and record it; return its status.
 
     Raises:
-        MeantimeError: If it cannot be run.
+        CommandNotFoundError: If it is not there.
+        CommandNotRunError: If it cannot be executed.
         OutputError: If the directory exists, or cannot be written.
     """
     from meantime.cli.child_process import run  # noqa: PLC0415 - for Linux only
@@ -148,19 +160,21 @@ def _recorded(words: tuple[str, ...], path: str, options: Options, given: dict[s
 
         if which(words[0]) is None:
             # before the recording that is there is lost for nothing
-            raise MeantimeError(f"{words[0]}: cannot be run; {path} is unchanged")
+            is_there = which(words[0], os.F_OK) or (os.sep in words[0] and Path(words[0]).is_dir())
+            kind = CommandNotRunError if is_there else CommandNotFoundError
+            raise kind(f"{words[0]}: cannot be run; {path} is unchanged")
         _delete(path)
     try:
-        session.create(path, list(words))
+        session.create(path, list(words), secrets=options.secrets)
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}") from error
     try:
         return run(
             words, environment(path, options, follow=not given["no_follow"], base=os.environ)
         )
-    except OSError as error:
+    except (CommandNotFoundError, CommandNotRunError):
         _delete(path)
-        raise MeantimeError(f"{words[0]}: {error.strerror}") from error
+        raise
 
 
 def _delete(path: str) -> None:

@@ -34,12 +34,13 @@ from meantime.cli.options import (
     provider_option,
     reject,
     strict_option,
+    zone_option,
 )
 from meantime.cli.output import write
 from meantime.cli.window import parse_window
 from meantime.clocks import Clock
 from meantime.errors import InputError, UsageError
-from meantime.extent import Extent
+from meantime.extent import Extent, current_zone
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,6 +118,7 @@ class _Statemap(click.Command):
 )
 @once("--from", "from_", metavar="TIME", help="Same as -b.")
 @once("--to", "to", metavar="TIME", help="Same as -e.")
+@zone_option
 @click.option(
     "--hosts",
     is_flag=True,
@@ -215,7 +217,7 @@ def command(
         labels = [f"{len(joined.quarks(f'{HOSTS}/*')):,} of {len(files):,} hosts"]
     else:
         if provider is None and target is not None:
-            _check_states(files, options)
+            _check_states(files, options, lenient=lenient)
         end_ns = asked.window(_STATEMAP)[1] if asked.is_relative else None
         # the windows of other files depend on their clocks, which are known once they are read
         opened = [
@@ -242,7 +244,7 @@ def command(
             click.echo(f"{name}: {line}", err=True)
 
 
-def _check_states(files: Sequence[str], options: StatemapOptions) -> None:
+def _check_states(files: Sequence[str], options: StatemapOptions, *, lenient: bool) -> None:
     """Check colors and the states to sort by in files that define them at their beginning.
 
     Raises:
@@ -258,7 +260,7 @@ def _check_states(files: Sequence[str], options: StatemapOptions) -> None:
         if not Path(file).is_file():
             continue
         with open_source(file) as source:
-            states = statemap.defined_states(source)
+            states = statemap.defined_states(source, lenient=lenient)
         if states is not None:
             defined.append(states)
             of_file.append(file)
@@ -345,7 +347,12 @@ def _drawn(
         same = len(histories) == 1 and kinds == {"state"} and options.filter is None
         # `stats` has no options that move the times of hosts
         same = same and not given(["offsets", "assume_aligned"])
-        drawn = replace(drawn, commands=_commands(files, figures=same), given_title=title or "")
+        drawn = replace(
+            drawn,
+            commands=_commands(files, figures=same),
+            given_title=title or "",
+            zone=current_zone(),
+        )
         found = [(0, Anomalies()) for _ in histories]
         for panel in drawn.panels:
             rectangles, anomalies = found[panel.history]
@@ -381,14 +388,17 @@ def _commands(files: Sequence[str], *, figures: bool) -> Commands | None:
     context = click.get_current_context()
     draw, stats = ["meantime", "statemap"], ["meantime", "stats", "--by", "state"]
     for option in context.command.params:
-        from_user = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
-        if not from_user or option.name in _NOT_IN_COMMANDS:
+        name = option.name or ""
+        from_user = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if not from_user or name in _NOT_IN_COMMANDS:
             continue
-        value = context.params[option.name or ""]
+        # both commands have the options that say how a file is read, which no parameters are
+        is_of_reading = name not in context.params
+        value = context.meta.get(f"meantime.{name}", ()) if is_of_reading else context.params[name]
         for each in value if isinstance(value, tuple) else (value,):
             words = [option.opts[0]] if each is True else [option.opts[0], each]
             draw += words
-            stats += words if option.name in _IN_STATS else ()
+            stats += words if is_of_reading or name in _IN_STATS else ()
     return Commands(shlex.join([*draw, *files]), shlex.join([*stats, *files]) if figures else None)
 
 

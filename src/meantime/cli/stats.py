@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import click
 
@@ -17,6 +16,7 @@ from meantime.cli.options import (
     input_options,
     json_option,
     lenient_option,
+    of_options,
     once,
     provider_option,
     range_options,
@@ -24,28 +24,25 @@ from meantime.cli.options import (
     strict_option,
 )
 from meantime.cli.parts import against as compared_with
-from meantime.cli.tables import Column, print_table
 from meantime.errors import InputError, UsageError
 from meantime.stores import is_url
-from meantime.units import format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meantime.columns import Int32s
     from meantime.history.history import History
+    from meantime.query.counting import Counted
     from meantime.query.duration_sums import Keep
     from meantime.query.parts import Part
     from meantime.query.scheduling import ThreadScheduling
-    from meantime.query.statistics import StateStatistics, StatisticsRow
+    from meantime.query.statistics import StateStatistics
 
 __all__ = ["command"]
 
 _Groups = Literal["request", "route", "function", "site", "process", "service", "operation"]
 _OfStates = Literal["state", "entity", "host"]
 _By = Literal[_OfStates, _Groups, "name", "category", "thread"]
-# Left out in this order on a terminal that is too narrow.
-_DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
 
 
 @click.command(
@@ -66,6 +63,7 @@ _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
 )
 @range_options
 @filter_option
+@of_options
 @click.option(
     "--lane",
     "lanes",
@@ -107,6 +105,7 @@ def command(
     from_: str | None,
     to: str | None,
     pattern: str | None,
+    of: Counted | None,
     lanes: tuple[str, ...],
     whole: bool,
     against: str | None,
@@ -137,9 +136,11 @@ def command(
     history = load_joined(
         files, lenient=lenient, strict=strict, provider=provider, start=start, end=end
     )
+    if compared_to is not None and not len(history.lanes) and not len(history.samples()):
+        raise InputError(file, "there are no states, spans or samples for --against")
     chosen = _named(history, handle, _Chosen(from_, to, pattern, lanes))
     threads = chosen.threads(history)
-    by = by or _default_by(question, threads, event)
+    by = by or _default_by(history, question, threads, of or event, has_lanes=len(chosen.lanes) > 0)
     _check_event(by, event)
     _check_sketch(by, question)
     if (  # mypy narrows by ==
@@ -178,6 +179,7 @@ def command(
             other,
             scheduling,
             whole=whole,
+            of="samples" if event is not None else of,
             event=event,
             keep="sketch" if sketch else None,
             as_json=as_json,
@@ -189,15 +191,13 @@ def command(
     if compared_to is None:
         _show(statistics, by, as_json=as_json)
         return
-    from meantime.cli import stats_compared  # noqa: PLC0415 - only for --against
+    from meantime.cli import stats_states  # noqa: PLC0415 - NumPy is not for --help
 
     compared = history
     if compared_to.file is not None:
         compared = load(compared_to.file, lenient=lenient, strict=strict, provider=provider)
-    if not len(history.lanes) and not len(history.samples()):
-        raise InputError(file, "there are no states, spans or samples for --against")
     before = _Chosen(compared_to.from_, compared_to.to, pattern, ()).statistics(compared, by)
-    stats_compared.show(before, statistics, by, as_json=as_json)
+    stats_states.compare(before, statistics, by, is_json=as_json)
 
 
 def _without_handle(files: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
@@ -244,7 +244,8 @@ class _Chosen(NamedTuple):
     def threads(self, history: History) -> _Threads:
         """Return the chosen threads that have spans or samples."""
         if not self.lanes:
-            return _Threads(None, len(history.spans()) + len(history.samples()) > 0)
+            found = len(history.spans()) + len(history.samples()) + len(history.points())
+            return _Threads(None, found > 0)
         import numpy as np  # noqa: PLC0415 - it is not for --help
 
         from meantime.query.handles import choose_lanes  # noqa: PLC0415 - as above
@@ -350,10 +351,26 @@ def _show_scheduling(
 
 
 def _default_by(
-    question: tuple[str, str] | None, threads: _Threads, event: str | None
+    history: History,
+    question: tuple[str, str] | None,
+    threads: _Threads,
+    wanted: str | None,
+    *,
+    has_lanes: bool,
 ) -> Literal["name", "state"]:
-    is_of_names = question is not None and question[0] != "against"
-    return "name" if threads.exist or is_of_names or event is not None else "state"
+    """Return what is counted: spans, samples with stacks, states or events, the first there is."""
+    if (question is not None and question[0] != "against") or wanted is not None:
+        return "name"
+    if not threads.exist or has_lanes or len(history.spans()):
+        return "name" if threads.exist else "state"
+    from meantime.query.sampled_states import has_sampled_states  # noqa: PLC0415 - NumPy is not for --help
+
+    has_states = any(
+        lane.declaration.kind == "state" and len(lane.quarks) for lane in history.lanes
+    )
+    if (history.samples().stack >= 0).any() or not (has_states or has_sampled_states(history)):
+        return "name"
+    return "state"
 
 
 def _no_names(file: str, by: str, question: tuple[str, str] | None, chosen: _Chosen) -> InputError:
@@ -407,63 +424,10 @@ def _reject_for_groups(
         raise UsageError(f"a handle or --lane does not apply with --by {by}; use --filter")
 
 
-def _document(statistics: StateStatistics, by: _OfStates) -> dict[str, Any]:
-    return {
-        "by": by,
-        "range_ns": list(statistics.range_ns),
-        **({"sketch": True} if statistics.is_sketch else {}),
-        "rows": [_fields(row) for row in statistics.rows],
-        "transitions": [list(transition) for transition in statistics.transitions],
-    }
-
-
-def _fields(row: StatisticsRow) -> dict[str, Any]:
-    fields = asdict(row)
-    if row.entity is None:
-        del fields["entity"]
-    return fields
-
-
 def _show(statistics: StateStatistics, by: _OfStates, *, as_json: bool) -> None:
+    from meantime.cli import stats_states  # noqa: PLC0415 - NumPy is not for --help
+
     if as_json:
-        click.echo(json.dumps(_document(statistics, by)))
+        click.echo(json.dumps(stats_states.document(statistics, by)))
     else:
-        _print(statistics, by)
-
-
-def _print(statistics: StateStatistics, by: _OfStates) -> None:
-    start_ns, end_ns = statistics.range_ns
-    by_entity = statistics.by == "entity"
-    names = ["total", "share", "count", "mean", "median", "p90", "p99", "longest"]
-    about = ", quantiles within 0.4 %" if statistics.is_sketch else ""
-    kinds = statistics.kinds or [""]
-    for kind in kinds:
-        # the share of a loop and that of its tasks cannot be added up, so each has a table
-        named = f"{kind}: time" if len(kinds) > 1 else "Time"
-        print_table(
-            f"{named} in states over {format_ns(end_ns - start_ns)}{about}",
-            [Column(by)] * by_entity
-            + [Column("state"), *(Column(name, numeric=True) for name in names)],
-            [
-                [row.entity or ""] * by_entity
-                + [
-                    row.key,
-                    format_ns(row.total_ns),
-                    f"{row.share:.2%}",
-                    f"{row.count:,}",
-                    format_ns(round(row.mean_ns)),
-                    *map(format_ns, (row.median_ns, row.p90_ns, row.p99_ns, row.max_ns)),
-                ]
-                for row in statistics.rows
-                if row.kind == kind
-            ],
-            drop=_DROP,
-        )
-    for kind in kinds:
-        followed = [row for row in statistics.transitions if row.kind == kind]
-        if followed:
-            print_table(
-                f"{kind}: transitions" if len(kinds) > 1 else "Transitions",
-                [Column("from"), Column("to"), Column("count", numeric=True)],
-                [[row.before, row.after, f"{row.times:,}"] for row in followed],
-            )
+        stats_states.show(statistics, by)

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
-from meantime.cli.tables import Column, print_table
+from meantime.cli.figures import print_figures
+from meantime.cli.tables import Column
+from meantime.durations import as_json as row_as_json
+from meantime.durations import figures_of
 from meantime.errors import InputError
-from meantime.query.groups import group_statistics
+from meantime.query.groups import Group, group_statistics
 from meantime.query.parts import given_range
 from meantime.units import format_ns
 
 if TYPE_CHECKING:
     from meantime.history.history import History
-    from meantime.query.groups import Group, Grouping
+    from meantime.query.groups import Grouping
 
 __all__ = ["answer"]
 
-# Left out in this order on a terminal that is too narrow.
-_DROP = ("failed", "longest", "running")
+_STATES = ("running", "runnable", "blocked")
 _MOST_REASONS = 3
 _MOST_BLOCKS = 2
 _LEAST_SHARE = 0.0005
@@ -62,47 +63,38 @@ def answer(  # noqa: PLR0917 - the options of the command
             ),
         )
     if as_json:
-        click.echo(json.dumps(asdict(found)))
+        content = [row_as_json(row) for row in found.rows]
+        click.echo(json.dumps({"by": by, "range_ns": found.range_ns, "rows": content}))
         return
     for kind in dict.fromkeys(row.kind for row in found.rows):
         rows = [row for row in found.rows if row.kind == kind]
-        is_blocked = any(row.block_ns for row in rows)
-        print_table(
+        states = {
+            Column(name, numeric=True): [_share(row, row.state_ns.get(name, 0)) for row in rows]
+            for name in _STATES
+        }
+        more = states | {Column("waiting"): [*map(_waits, rows)]}
+        if any(row.block_ns for row in rows):
+            more[Column("blocked the loop")] = [*map(_blocks, rows)]
+        print_figures(
             f"{kind} by {by} over {format_ns(found.range_ns[1] - found.range_ns[0])}",
-            [
-                Column(by),
-                *(
-                    Column(name, numeric=True)
-                    for name in ("count", "failed", "p50", "p99", "longest")
-                ),
-                *(Column(name, numeric=True) for name in ("running", "runnable", "blocked")),
-                Column("waiting"),
-                *([Column("blocked the loop")] if is_blocked else []),
-            ],
-            [_cells(row, blocks=is_blocked) for row in rows],
-            drop=_DROP,
+            {Column(by): [row.key for row in rows]},
+            figures_of(Group),
+            rows,
+            more=more,
         )
 
 
-def _cells(row: Group, *, blocks: bool) -> list[str]:
+def _waits(row: Group) -> str:
     waits = {
         name.partition(":")[2] or name: ns
         for name, ns in row.state_ns.items()
-        if name not in {"running", "runnable", "blocked"}
+        if name not in _STATES
     }
-    return [
-        row.key,
-        f"{row.count:,}",
-        f"{row.failed:,}",
-        *map(format_ns, (row.median_ns, row.p99_ns, row.max_ns)),
-        *(_share(row, row.state_ns.get(name, 0)) for name in ("running", "runnable", "blocked")),
-        ", ".join(
-            f"{name} {_share(row, ns)}"
-            for name, ns in list(waits.items())[:_MOST_REASONS]
-            if ns >= _LEAST_SHARE * row.total_ns
-        ),
-        *([_blocks(row)] if blocks else []),
-    ]
+    return ", ".join(
+        f"{name} {_share(row, ns)}"
+        for name, ns in list(waits.items())[:_MOST_REASONS]
+        if ns >= _LEAST_SHARE * row.total_ns
+    )
 
 
 def _blocks(row: Group) -> str:

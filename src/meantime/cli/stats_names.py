@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meantime.history.spans import SpanTable
+    from meantime.query.counting import Counted
     from meantime.query.parts import Part
     from meantime.query.stacks import CallTree
 
@@ -53,7 +54,9 @@ class Table(NamedTuple):
     more: int = 0
 
 
-def tree_of(part: Part, *, whole: bool, event: str | None) -> tuple[CallTree, str]:
+def tree_of(
+    part: Part, *, whole: bool, event: str | None, of: Counted | None = None
+) -> tuple[CallTree, str]:
     """Return the call tree of a part, and its unit; with an event, that of its samples."""
     return call_tree(
         part.history,
@@ -62,19 +65,20 @@ def tree_of(part: Part, *, whole: bool, event: str | None) -> tuple[CallTree, st
         end_ns=part.end_ns,
         whole=whole,
         event=event,
+        of=of,
     )
 
 
 def compared(
-    part: Part, other: Part, *, whole: bool, event: str | None
+    part: Part, other: Part, *, whole: bool, event: str | None, of: Counted | None
 ) -> tuple[dict[str, Any], Table]:
     """Return each name's weights in both parts, ordered by the change of its own weight.
 
     Raises:
         UsageError: If the units differ.
     """
-    after, unit = tree_of(part, whole=whole, event=event)
-    before, unit_before = tree_of(other, whole=whole, event=event)
+    after, unit = tree_of(part, whole=whole, event=event, of=of)
+    before, unit_before = tree_of(other, whole=whole, event=event, of=of)
     if unit != unit_before and len(after) and len(before):
         raise UsageError(f"cannot compare {unit} with {unit_before}")
     sides = [{row.name: row for row in by_name(tree)} for tree in (before, after)]

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from meantime.cli.tables import Column, print_table
+from meantime.cli.figures import print_figures
+from meantime.cli.tables import Column
+from meantime.durations import Durations, figures_of
 from meantime.units import format_ns
 
 if TYPE_CHECKING:
@@ -15,56 +17,35 @@ if TYPE_CHECKING:
 __all__ = ["document", "show"]
 
 _MOST_ROWS = 60
-# Left out in this order on a terminal that is too narrow.
-_DROP = ("mean", "wake-ups", "p99", "switches", "share")
 
 
 def document(found: ThreadScheduling) -> dict[str, Any]:
     """Return the rows as JSON."""
     return {
         "range_ns": list(found.range_ns),
-        "scheduling": [row._asdict() for row in found.rows],
+        "scheduling": [{"thread": row.thread, **row.numbers()} for row in found.rows],
     }
 
 
 def show(found: ThreadScheduling) -> None:
     """Print a table of the threads; latencies are from a wake-up until the thread ran."""
     length_ns = found.range_ns[1] - found.range_ns[0]
-    print_table(
+    rows = found.rows[:_MOST_ROWS]
+    print_figures(
         f"How threads got the CPU in {format_ns(length_ns)}; latencies are of wake-ups",
-        [
-            Column("thread"),
-            *(
-                Column(name, numeric=True)
-                for name in (
-                    "run",
-                    "share",
-                    "wait",
-                    "wake-ups",
-                    "mean",
-                    "p99",
-                    "longest",
-                    "migrations",
-                    "involuntary",
-                    "switches",
-                )
-            ),
-        ],
-        [
-            [
-                row.thread,
-                format_ns(row.run_ns),
-                f"{row.run_ns / length_ns:.1%}",
-                format_ns(row.wait_ns),
-                f"{row.wakeups:,}",
-                *map(format_ns, (row.mean_latency_ns, row.p99_latency_ns, row.max_latency_ns)),
-                f"{row.migrations:,}",
-                f"{row.involuntary:,}",
-                f"{row.switches:,}",
-            ]
-            for row in found.rows[:_MOST_ROWS]
-        ],
-        drop=_DROP,
+        {
+            Column("thread"): [row.thread for row in rows],
+            Column("run", numeric=True): [format_ns(row.run_ns) for row in rows],
+            Column("share", numeric=True): [f"{row.run_ns / length_ns:.1%}" for row in rows],
+            Column("wait", numeric=True): [format_ns(row.wait_ns) for row in rows],
+        },
+        [figure for figure in figures_of(Durations) if figure.key != "total_ns"],
+        [row.latency for row in rows],
+        more={
+            Column(name, numeric=True): [f"{getattr(row, name):,}" for row in rows]
+            for name in ("migrations", "involuntary", "switches")
+        },
+        titles={"count": "wake-ups"},
     )
     if len(found.rows) > _MOST_ROWS:
         click.echo(f"{len(found.rows) - _MOST_ROWS:,} more; --json has all of them\n")

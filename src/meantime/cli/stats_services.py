@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
-from meantime.cli.tables import Column, print_table
+from meantime.cli.figures import print_figures
+from meantime.cli.tables import Column
+from meantime.durations import as_json as row_as_json
+from meantime.durations import figures_of
 from meantime.errors import InputError
 from meantime.query.parts import given_range
-from meantime.query.services import service_statistics
+from meantime.query.services import ServiceGroup, service_statistics
 from meantime.units import format_ns
 
 if TYPE_CHECKING:
@@ -19,9 +21,6 @@ if TYPE_CHECKING:
     from meantime.query.services import ServiceGrouping
 
 __all__ = ["answer"]
-
-# Left out in this order on a terminal that is too narrow.
-_DROP = ("longest", "total", "spans", "p50", "failed")
 
 
 def answer(  # noqa: PLR0917 - the options of the command
@@ -51,37 +50,22 @@ def answer(  # noqa: PLR0917 - the options of the command
             " and Zipkin",
         )
     if as_json:
-        click.echo(json.dumps(asdict(found)))
+        rows = [row_as_json(row) for row in found.rows]
+        about = {"by": by, "range_ns": found.range_ns, "trace_id": found.trace_id}
+        click.echo(json.dumps(about | {"rows": rows}))
         return
     is_by_service = by == "service"
     of_trace = f" of trace {found.trace_id}" if found.trace_id else ""
     what = "Requests by service" if is_by_service else "Spans by operation"
-    print_table(
+    names = {Column("service"): [row.service for row in found.rows]}
+    figures = figures_of(ServiceGroup)
+    if not is_by_service:
+        names = {Column("operation"): [row.operation or "" for row in found.rows]} | names
+        figures = [figure for figure in figures if figure.key != "spans"]
+    print_figures(
         f"{what}{of_trace} over {format_ns(found.range_ns[1] - found.range_ns[0])}",
-        [
-            *([] if is_by_service else [Column("operation")]),
-            Column("service"),
-            *([Column("spans", numeric=True)] if is_by_service else []),
-            Column("requests" if is_by_service else "spans", numeric=True),
-            *(
-                Column(name, numeric=True)
-                for name in ("failed", "p50", "p99", "longest", "total", "own", "share")
-            ),
-        ],
-        [
-            [
-                *([] if row.operation is None else [row.operation]),
-                row.service,
-                *([f"{row.spans:,}"] if is_by_service else []),
-                f"{row.count:,}",
-                f"{row.failed:,}",
-                *map(
-                    format_ns,
-                    (row.median_ns, row.p99_ns, row.max_ns, row.total_ns, row.own_ns),
-                ),
-                f"{row.share:.2%}",
-            ]
-            for row in found.rows
-        ],
-        drop=_DROP if is_by_service else tuple(name for name in _DROP if name != "spans"),
+        names,
+        figures,
+        found.rows,
+        titles={"count": "requests" if is_by_service else "spans"},
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 import numpy as np
@@ -20,9 +21,11 @@ from meantime.cli.stats_names import (
 )
 from meantime.cli.tables import Column, print_table
 from meantime.columns import distinct
+from meantime.durations import FIGURES, dropped, figure_values, figures_of
 from meantime.errors import MeantimeError, UsageError
 from meantime.history.samples import ALL_EVENTS
-from meantime.query.durations import span_statistics
+from meantime.query.counting import beside, what_counts
+from meantime.query.durations import SpanStatistics, span_statistics
 from meantime.query.parts import extent_of
 from meantime.query.sample_units import events
 from meantime.query.threads import thread_quarks
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meantime.extent import Extent
+    from meantime.history.history import History
+    from meantime.query.counting import Counted
     from meantime.query.duration_sums import Keep
     from meantime.query.durations import Grouping
     from meantime.query.parts import Part
@@ -41,8 +46,6 @@ if TYPE_CHECKING:
 __all__ = ["answer"]
 
 _MOST_ROWS = 60
-# Left out in this order on a terminal that is too narrow.
-_DROP = ("mean", "median", "p90", "p99", "count", "max", "total")
 
 
 def answer(
@@ -53,36 +56,35 @@ def answer(
     scheduling: ThreadScheduling | None,
     *,
     whole: bool,
+    of: Counted | None,
     event: str | None,
     keep: Keep | None,
     as_json: bool,
 ) -> None:
     """Print statistics, or the result of a question, as one JSON object or as a table.
 
-    The JSON object has also how threads got the CPU, if that is given.
-    With an event, they are of its samples, even if there are spans.
+    The JSON object has also how threads got the CPU, if that is given. They are of what `of` says
+    or, unless given, of the first of these that a trace has: spans, asynchronous operations,
+    samples with stacks, events. If the trace's own tool shows samples, these come first.
 
     Raises:
         MeantimeError: If the name does not occur, or there are no samples of the event.
         UsageError: If an option does not apply to samples.
     """
-    async_spans = _count_async_spans(part)
     what, _ = question or ("", "")
-    has_spans = len(thread_quarks(part.history)) > 0 and event is None
-    if event is not None and event not in (counts := events(part.history)):
-        named = f"; choose one of {', '.join(counts)}" if counts else ""
-        raise MeantimeError(f"there are no samples of the event {event!r}{named}")
-    if not has_spans and len(part.history.samples(event=ALL_EVENTS)):
-        _reject_for_samples(by, what, whole=whole, keep=keep)
+    if by != "name" or what in {"longest", "histogram"} or whole or keep:
+        # these are of spans, if there are any
+        of = of or ("spans" if len(part.history.spans()) else None)
+    kind = _kind(part.history, of)
+    async_spans = _count_async_spans(part) if kind == "spans" else 0
+    _check_samples(part, kind, event, by, what, whole=whole, keep=keep)
     if other is not None:
-        document, table = compared(part, other, whole=whole, event=event)
+        document, table = compared(part, other, whole=whole, event=event, of=of)
     elif question is not None:
-        document, table = _about(part, question, async_spans, whole=whole, event=event)
-    elif has_spans or not len(part.history.samples(event=ALL_EVENTS)):
-        most = None if as_json else _MOST_ROWS
-        document, table = _span_statistics(part, by, whole=whole, most=most, keep=keep)
+        document, table = _about(part, question, async_spans, whole=whole, event=event, of=of)
     else:
-        document, table = _sample_statistics(part, event)
+        most = None if as_json else _MOST_ROWS
+        document, table = _statistics(part, kind, by, event, whole=whole, most=most, keep=keep)
     if not table.rows and not async_spans and scheduling is None:
         raise extent_of(part.history).nothing(part.start_ns, part.end_ns)
     document["range_ns"] = [part.start_ns, part.end_ns]
@@ -93,6 +95,56 @@ def answer(
         click.echo(json.dumps(more | document))
     else:
         _show(part, table, async_spans, scheduling)
+    if kind == "spans" or kind == "samples":  # noqa: PLR1714 - mypy narrows by ==
+        _mention_others(part.history, kind)
+
+
+def _mention_others(history: History, kind: Counted) -> None:
+    """Say what else there is, and how it is counted."""
+    if (others := beside(history, kind)) is not None:
+        other_kind = "samples" if kind == "spans" else "spans"
+        click.echo(f"this counts {kind}; --{other_kind} counts {others}", err=True)
+
+
+def _statistics(
+    part: Part,
+    kind: str,
+    by: Grouping,
+    event: str | None,
+    *,
+    whole: bool,
+    most: int | None,
+    keep: Keep | None,
+) -> tuple[dict[str, Any], Table]:
+    """Return the document and the table of what is counted."""
+    if kind == "events":
+        return _event_statistics(part)
+    if kind == "samples":
+        return _sample_statistics(part, event)
+    return _span_statistics(part, by, whole=whole, most=most, keep=keep)
+
+
+def _kind(
+    history: History, of: Counted | None
+) -> Literal["spans", "operations", "samples", "events"]:
+    """Return what the statistics count.
+
+    Raises:
+        MeantimeError: If there is nothing of what is wanted.
+    """
+    kind = what_counts(history, of)
+    if of is not None:
+        if not len(history.spans() if of == "spans" else history.samples(event=ALL_EVENTS)):
+            raise MeantimeError(f"the trace has no {of}")
+        return kind
+    if kind == "spans" and len(thread_quarks(history)):
+        return "spans"
+    if len(history.spans()) and not (kind == "samples" and history.metadata.samples_first):
+        return "operations"
+    samples = history.samples(event=ALL_EVENTS)
+    if (samples.stack >= 0).any():
+        return "samples"
+    return "events" if len(samples) + len(history.points()) else "spans"
 
 
 def _show(part: Part, table: Table, async_spans: int, scheduling: ThreadScheduling | None) -> None:
@@ -104,8 +156,27 @@ def _show(part: Part, table: Table, async_spans: int, scheduling: ThreadScheduli
         click.echo(f"{_not_counted(async_spans)}; meantime dump --kind spans prints them")
 
 
-def _reject_for_samples(by: str, what: str, *, whole: bool, keep: Keep | None) -> None:
-    """Reject options that do not apply to samples."""
+def _check_samples(
+    part: Part,
+    kind: str,
+    event: str | None,
+    by: str,
+    what: str,
+    *,
+    whole: bool,
+    keep: Keep | None,
+) -> None:
+    """Check that there are samples of an event, and that options apply to samples.
+
+    Raises:
+        MeantimeError: If there are none.
+        UsageError: If an option does not apply.
+    """
+    if event is not None and event not in (counts := events(part.history)):
+        named = f"; choose one of {', '.join(counts)}" if counts else ""
+        raise MeantimeError(f"there are no samples of the event {event!r}{named}")
+    if kind not in {"samples", "events"} or not len(part.history.samples(event=ALL_EVENTS)):
+        return
     asked = None
     if by != "name" or what in {"longest", "histogram"}:
         asked = f"--{what}" if what else f"--by {by}"
@@ -122,6 +193,7 @@ def _about(
     *,
     whole: bool,
     event: str | None,
+    of: Counted | None,
 ) -> tuple[dict[str, Any], Table]:
     """Return the document and table of a call tree, or of a single name."""
     what, name = question
@@ -131,7 +203,7 @@ def _about(
             spans = spans.clipped(part.start_ns, part.end_ns)
         _check(name, spans.name.names, distinct(spans.name.codes), async_spans)
         return (longest if what == "longest" else histogram)(part, spans, name)
-    tree, unit = tree_of(part, whole=whole, event=event)
+    tree, unit = tree_of(part, whole=whole, event=event, of=of)
     if what == "tree":
         return all_calls(tree, unit)
     _check(name, tree.stacks.frames, distinct(tree.stacks.frame), async_spans)
@@ -152,7 +224,11 @@ def _not_counted(async_spans: int) -> str:
 
 
 def _threads(part: Part) -> Any:
-    return thread_quarks(part.history) if part.threads is None else part.threads
+    """Return what has the spans: threads or, without any, asynchronous operations."""
+    if part.threads is not None:
+        return part.threads
+    threads = thread_quarks(part.history)
+    return threads if len(threads) else part.history.spans().threads
 
 
 def _check(name: str, names: Sequence[str], there: Any, async_spans: int) -> None:
@@ -177,52 +253,32 @@ def _span_statistics(
     )
     window_ns = max(1, part.end_ns - part.start_ns)
     whole_ns = window_ns * (1 if by == "thread" else max(1, len(threads)))
-    columns = ("total", "self", "median", "p90", "p99", "min", "max")
     # by column, as there can be a million names
-    total_ns, self_ns, *others = (getattr(found, f"{name}_ns")[:most].tolist() for name in columns)
+    figures = {name: each[:most].tolist() for name, each in figure_values(found).items()}
+    figures["share"] = (found.covered_ns[:most] / whole_ns).tolist()
     rows: list[dict[str, Any]] = [
-        {
-            "key": key,
-            "count": count,
-            "total_ns": total,
-            "self_ns": own,
-            "share": covered / whole_ns,
-            "mean_ns": total / count,
-            "median_ns": median,
-            "p90_ns": p90,
-            "p99_ns": p99,
-            "min_ns": least,
-            "max_ns": most,
-        }
-        for key, count, total, own, covered, median, p90, p99, least, most in zip(
-            found.keys[:most],
-            found.count[:most].tolist(),
-            total_ns,
-            self_ns,
-            found.covered_ns[:most].tolist(),
-            *others,
-            strict=True,
-        )
+        dict(zip(("key", *figures), row, strict=True))
+        for row in zip(found.keys[:most], *figures.values(), strict=True)
     ]
-    shown = ["self_ns", "total_ns", "mean_ns", "median_ns", "p90_ns", "p99_ns", "max_ns"]
+    shown = [each for each in figures_of(SpanStatistics) if each.rank is not None]
     about = ", quantiles within 0.4 %" if found.is_sketch else ""
     document: dict[str, Any] = {"by": by, "rows": rows}
     if found.is_sketch:
         document["sketch"] = True
     return document, Table(
         f"Time in spans over {format_ns(window_ns)}{about}",
-        [by, "count", *shown],
+        [by, *(each.key for each in shown)],
         [
-            [row["key"] or "(none)", row["count"], *(round(row[name]) for name in shown)]
+            [row["key"] or "(none)", *(round(row[each.key]) for each in shown)]
             for row in rows[:_MOST_ROWS]
         ],
-        _DROP,
+        [each.title for each in dropped(shown)],
         max(0, len(found) - _MOST_ROWS),
     )
 
 
 def _sample_statistics(part: Part, event: str | None) -> tuple[dict[str, Any], Table]:
-    tree, unit = tree_of(part, whole=False, event=event)
+    tree, unit = tree_of(part, whole=False, event=event, of="samples")
     own, total = amount("self", unit), amount("total", unit)
     everything = max(1, int(tree.own.sum()))
     rows = [
@@ -242,10 +298,35 @@ def _sample_statistics(part: Part, event: str | None) -> tuple[dict[str, Any], T
     )
 
 
+def _event_statistics(part: Part) -> tuple[dict[str, Any], Table]:
+    """Return how often each event happened: points, and samples without stacks."""
+    history, start_ns, end_ns, threads = part
+    points = history.points(threads, start_ns=start_ns, end_ns=end_ns)
+    samples = history.samples(threads, start_ns=start_ns, end_ns=end_ns, event=ALL_EVENTS)
+    # rows of a table are events whose names are in the place of those of programs
+    used = [samples.event.names[code] for code in distinct(samples.event.codes).tolist()]
+    named = samples.name if used == ["event"] else samples.event
+    counts: Counter[str] = Counter()
+    for column in (points.name, named):
+        codes, number = np.unique(column.codes, return_counts=True)
+        for code, count in zip(codes.tolist(), number.tolist(), strict=True):
+            counts[column.names[code] if code >= 0 else "(none)"] += count
+    seconds = max(1, end_ns - start_ns) / 10**9
+    rows = [
+        {"key": name, "count": count, "per_second": count / seconds}
+        for name, count in sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    ]
+    return {"by": "name", "rows": rows}, Table(
+        f"Events over {format_ns(end_ns - start_ns)}",
+        ["name", "count", "per second"],
+        [[row["key"], row["count"], f"{row['per_second']:,.4g}"] for row in rows],
+    )
+
+
 def _print(table: Table, extent: Extent) -> None:
     is_text = [bool(table.rows) and isinstance(cell, str) for cell in (table.rows or [[]])[0]]
     columns = [
-        Column(name.replace("_ns", ""), numeric=not text)
+        Column(_heading(name), numeric=not text)
         for name, text in zip(table.columns, is_text or [True] * len(table.columns), strict=False)
     ]
     shown = table.rows[:_MOST_ROWS]
@@ -261,6 +342,10 @@ def _print(table: Table, extent: Extent) -> None:
     more = len(table.rows) - len(shown) + table.more
     if more:
         click.echo(f"{more:,} more; --json has all of them")
+
+
+def _heading(name: str) -> str:
+    return FIGURES[name].title if name in FIGURES else name.replace("_ns", "")
 
 
 def _cell(column: str, value: Any, extent: Extent) -> str:

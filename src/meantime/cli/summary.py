@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from meantime.collect import OTHER_INTERPRETER
 from meantime.errors import MeantimeError
 from meantime.units import format_bytes, format_ns
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from meantime.readers.recording.activity import Group
     from meantime.readers.recording.live import LiveActivity
 
-__all__ = ["summary"]
+__all__ = ["nothing_recorded", "summary"]
 
 _READ_BYTES = 400_000_000
 # What stands out needs the whole history, in memory; beyond this, only the command is named.
@@ -30,23 +31,16 @@ _KINDS = (
 )
 _LEAST_SHARE = 0.0005
 _MOST_LOOPS = 3
-_MOST_STATES, _MOST_GROUPS, _MOST_UNRECORDED = 5, 3, 3
+_MOST_STATES, _MOST_GROUPS, _MOST_UNRECORDED, _MOST_FINDINGS = 5, 3, 3, 3
 
 
 def summary(path: str) -> Iterator[str]:
     """Yield the lines: few for a recording that is unreadable, or too large to read at once."""
     size = sum(entry.stat().st_size for entry in Path(path).iterdir())
+    if nothing := nothing_recorded(path):
+        yield from nothing
+        return
     unrecorded = _unrecorded(Path(path))
-    if not any(Path(path).glob("*.facts")) and unrecorded:
-        yield f"meantime: {path}: nothing was recorded"
-        yield from unrecorded
-        return
-    if not any(Path(path).glob("*.facts")):
-        yield (
-            f"meantime: {path}: nothing was recorded: no Python 3.11 or later of this kind ran, "
-            "or it ran with -I, -E or -S, which prevent recording"
-        )
-        return
     if size > _READ_BYTES:
         yield f"meantime: recorded {format_bytes(size)} into {path}"
         yield from _shown_by(path, states=True, sampled=False)
@@ -62,6 +56,7 @@ def summary(path: str) -> Iterator[str]:
     following.finish()
     problems = [*map("  {}".format, following.anomalies.lines()), *unrecorded]
     problems += map("  {}".format, following.unrecognised[:_MOST_UNRECORDED])
+    problems += [f"  waits of threads were not recorded: {each}" for each in following.unwatched]
     if following.failure:
         problems.append(f"  the first file that could not be written: {following.failure}")
     if not following.activity.changes and not following.is_sampled:
@@ -88,14 +83,28 @@ def summary(path: str) -> Iterator[str]:
     yield from _shown_by(path, states=states, sampled=following.is_sampled)
 
 
+def nothing_recorded(path: str) -> list[str]:
+    """Return why no process was recorded, as lines; none if one was."""
+    if any(Path(path).glob("*.facts")):
+        return []
+    if unrecorded := _unrecorded(Path(path)):
+        return [f"meantime: {path}: nothing was recorded", *unrecorded]
+    return [
+        (
+            f"meantime: {path}: nothing was recorded: no Python 3.11 or later of this kind ran, "
+            "or it ran with -I, -E or -S, which prevent recording"
+        )
+    ]
+
+
 def _standing_out(path: str) -> list[Finding]:
     """Return what `meantime findings` would print first, without what is to be read with care."""
-    from meantime.cli.findings import headlines  # noqa: PLC0415 - NumPy is not for --help
-    from meantime.history_from_path import open_history  # noqa: PLC0415 - as above
+    from meantime.history_from_path import open_history  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.query.findings import findings  # noqa: PLC0415 - as above
 
     try:
         with open_history(path, lenient=True) as history:
-            return headlines(history)
+            return [each for each in findings(history) if each.lost_ns][:_MOST_FINDINGS]
     except MeantimeError:
         # what is wrong with the recording has been printed
         return []
@@ -108,7 +117,10 @@ def _unrecorded(path: Path) -> list[str]:
     lines = []
     found = unrecorded_in(path)
     for pid, python, reason in found[:_MOST_UNRECORDED]:
-        lines.append(f"  process {pid} was not recorded: it is Python {python}; {reason}")
+        if reason == OTHER_INTERPRETER:
+            lines.append(f"  tasks of process {pid} in other interpreters were not recorded")
+        else:
+            lines.append(f"  process {pid} was not recorded: it is Python {python}; {reason}")
     if len(found) > len(lines):
         lines.append(f"  {len(found) - len(lines):,} more processes were not recorded")
     return lines

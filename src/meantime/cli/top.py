@@ -1,4 +1,4 @@
-"""`meantime top`: show what a recorded program is doing, in a table that refreshes."""
+"""`meantime top`: show what a program is doing, in a table that refreshes."""
 
 from __future__ import annotations
 
@@ -34,15 +34,17 @@ _HOME, _CLEAR_LINE, _CLEAR = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
 @click.command("top", epilog="Example:  meantime top app.mtr")
-@file_argument("file", "NAME.mtr")
+@file_argument("file", "NAME.mtr|PID")
 @once("--every", metavar="TIME", default="1s", help="Time between refreshes.  [1s]")
 @once("--rows", type=click.IntRange(1), default=20, help="Number of groups to show.  [20]")
 @click.option("--once", "single", is_flag=True, help="Print one table and exit.")
 @json_option
 def command(*, file: str, every: str, rows: int, single: bool, as_json: bool) -> None:
-    """Show what a program is doing while it is being recorded.
+    """Show what a program is doing, recorded or not.
 
-    The recording's files are read from outside; the program itself is not interrupted.
+    The files of a recording are read from outside. Of a process that is not recorded, the memory
+    is: its threads with their stacks, and what each of its asyncio tasks waits for. Neither
+    interrupts the program.
     """
     if single:
         reject(("every",), "--once")
@@ -51,27 +53,79 @@ def command(*, file: str, every: str, rows: int, single: bool, as_json: bool) ->
     every_ns = parse_duration(every)
     if every_ns <= 0:
         raise UsageError(f"--every {every!r} is not positive; write a time such as 500ms")
-    if not Path(file).is_dir():
+    shown: _Recording | _Process
+    if Path(file).is_dir():
+        shown = _Recording(file)
+    elif file.isascii() and file.isdecimal():
+        shown = _Process(int(file))
+    else:
         raise UsageError(
-            f"{file}: not a recording; name the directory that `meantime record` writes"
+            f"{file}: not a recording; name the directory that `meantime record` writes, or the"
+            " number of a process"
         )
-    from meantime.readers.recording.live import LiveActivity  # noqa: PLC0415 - not for --help
-
-    following = LiveActivity(Path(file))
-    following.update()
     if as_json:
-        click.echo(json.dumps(_document(following)))
+        click.echo(json.dumps(shown.document()))
         return
     if single or not can_redraw(sys.stdout):
-        sys.stdout.writelines(f"{line}\n" for line in _lines(file, following, rows))
+        sys.stdout.writelines(f"{line}\n" for line in shown.lines(rows))
         return
     with _second_screen(), suppress(KeyboardInterrupt):
         while True:
-            lines = [*_lines(file, following, rows)][: get_terminal_size().lines - 1]
+            lines = [*shown.lines(rows)][: get_terminal_size().lines - 1]
             sys.stdout.write(_HOME + "".join(f"{line}{_CLEAR_LINE}\n" for line in lines) + _CLEAR)
             sys.stdout.flush()
             time.sleep(every_ns / _NS_PER_S)
-            following.update()
+            shown.update()
+
+
+class _Recording:
+    """A recording that may be growing."""
+
+    def __init__(self, file: str) -> None:
+        from meantime.readers.recording.live import LiveActivity  # noqa: PLC0415 - not for --help
+
+        self._file = file
+        self._following = LiveActivity(Path(file))
+        self.update()
+
+    def update(self) -> None:
+        """Read what is new."""
+        self._following.update()
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return _document(self._following)
+
+    def lines(self, rows: int) -> Iterator[str]:
+        """Yield the lines of the table."""
+        return _lines(self._file, self._following, rows)
+
+
+class _Process:
+    """A process that is not recorded."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self.update()
+
+    def update(self) -> None:
+        """Look at the process again."""
+        from meantime.inspection import inspect_process  # noqa: PLC0415 - not for --help
+
+        self._found = inspect_process(self._pid)
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        from meantime.cli import top_process  # noqa: PLC0415 - as above
+
+        return top_process.document(self._found)
+
+    def lines(self, rows: int) -> Iterator[str]:
+        """Yield the lines: the process, its threads and its tasks."""
+        from meantime.cli import top_process  # noqa: PLC0415 - as above
+
+        width, styled = width_of(sys.stdout), is_styled(sys.stdout)
+        return top_process.lines(self._found, rows=rows, width=width, styled=styled)
 
 
 def _document(following: LiveActivity) -> dict[str, Any]:

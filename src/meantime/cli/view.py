@@ -15,12 +15,13 @@ from meantime.cli.options import (
     once,
     output_option,
     reject,
+    zone_option,
 )
 from meantime.errors import UsageError
 from meantime.units import parse_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from meantime.server.view import View
     from meantime.view_functions.sources import Source
@@ -52,6 +53,7 @@ _OF_HOSTS = ("assume_aligned", "jobs", "client")
     help="Show the FILEs as hosts of one history, instead of each by itself.",
 )
 @hosts_options
+@zone_option
 @output_option("PAGE.html", "Write the page with all data as one file, instead of serving it.")
 @once("--max-size", metavar="SIZE", help="Size of that file, such as 50MB.  [100MB]")
 def command(
@@ -100,7 +102,7 @@ def command(
 
     if output is not None:
         reject(("port", "browser", "follow"), "a page in a file")
-        _write(output, opened, max_size)
+        _write(output, opened, max_size, paths)
         return
     if max_size is not None:
         raise UsageError("--max-size applies to a page in a file; name it with -o")
@@ -115,7 +117,9 @@ def command(
     )
 
 
-def _write(output: str, opened: Callable[..., View], max_size: str | None) -> None:
+def _write(
+    output: str, opened: Callable[..., View], max_size: str | None, sources: Sequence[str]
+) -> None:
     """Write a page, which is opened with its size, as one file.
 
     Raises:
@@ -129,4 +133,4 @@ def _write(output: str, opened: Callable[..., View], max_size: str | None) -> No
     from meantime.server.view import MOST_BYTES  # noqa: PLC0415 - NumPy is not for --help
 
     shown = opened(most_bytes=MOST_BYTES if most_bytes is None else most_bytes)
-    write(output, shown.render("html"))
+    write(output, shown.render("html"), sources)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from meantime.errors import UsageError
-from meantime.units import MAX_NS, Instant, parse_duration, parse_instant
+from meantime.extent import instant_of
+from meantime.units import MAX_NS, Instant, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +84,7 @@ def parse_window(begin: str | None, end: str | None, duration: str | None) -> As
 
 
 def _instant(name: str, text: str | None) -> Instant | None:
-    return None if text is None else named_time(name, text, parse_instant)
+    return None if text is None else named_time(name, text, instant_of)
 
 
 def _duration(text: str) -> int:

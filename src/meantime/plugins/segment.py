@@ -215,7 +215,7 @@ class PendingTasks:
         count = len(pending)
         lines = ["a task is still pending:" if count == 1 else f"{count} tasks are still pending:"]
         for task, waits in list(pending.items())[:10]:
-            coroutine = task.get_coro()
+            coroutine = _recorder.coroutine_of(task)
             name = coroutine.__qualname__
             site = sites.get(_recorder.task_number(coroutine), name)
             lines.append(f"  {task.get_name()}, {site}{waits}")

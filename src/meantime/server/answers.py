@@ -6,18 +6,20 @@ gets, since its numbers lose nanoseconds after 104 days.
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from glob import escape
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
 from meantime.attribute_paths import REQUESTS
+from meantime.durations import Durations, as_json, figures_of
 from meantime.errors import TimeRangeError, UsageError
 from meantime.kernels.calls import count_states
 from meantime.kernels.pixel_columns import state_load
 from meantime.names import merged_names
 from meantime.query.durations import span_statistics
+from meantime.query.explain import explain_briefly
 from meantime.query.findings import findings
 from meantime.query.groups import group_statistics
 from meantime.query.offsets.fold import Fold
@@ -30,8 +32,8 @@ from meantime.query.statistics import state_quarks, state_statistics
 from meantime.query.threads import thread_quarks
 from meantime.query.trees import by_name, call_tree
 from meantime.server.places import clip
+from meantime.state_classes import class_of, is_quiet, rank
 from meantime.views.heatmap.document import document as heat_document
-from meantime.views.state_classes import class_of, is_quiet, rank
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from meantime.history.spans import SpanTable
     from meantime.query.groups import Group, Grouping, GroupStatistics
     from meantime.query.offsets.map import Kind
+    from meantime.query.ranges import Range
     from meantime.query.services import ServiceGroup, ServiceGrouping, ServiceStatistics
     from meantime.server.lanes import LaneTree
 
@@ -137,7 +140,6 @@ def statistics(
     for row, key in enumerate(found.keys[:_MOST_ROWS]):
         values: dict[str, Any] = {"key": key}
         values |= {name: column[row] for name, column in columns.items()}
-        values["mean_ns"] = values["total_ns"] / values["count"]
         values["histogram"] = histograms.get(key)
         if row < len(bars):
             values["bars"] = bars[row]
@@ -177,7 +179,7 @@ def _state_statistics(
         end_ns=min(end_ns, history.end_ns),
         progress=progress,
     )
-    rows = [asdict(row) for row in found.rows[:_MOST_ROWS]]
+    rows = [as_json(row) for row in found.rows[:_MOST_ROWS]]
     if by == "state":
         for row in rows:
             counts = np.array(found.histograms[row["kind"], row["key"]])
@@ -217,7 +219,7 @@ def _group_statistics(history: History, by: str, start_ns: int, end_ns: int) -> 
 
 def _group_row(row: Group, kind_ns: int) -> dict[str, Any]:
     """Return requests or tasks; their share is that of the time of all of their kind."""
-    content = asdict(row)
+    content = as_json(row)
     states, blocks = content.pop("state_ns"), content.pop("block_ns")
     return {
         **content,
@@ -236,12 +238,13 @@ def _group_row(row: Group, kind_ns: int) -> dict[str, Any]:
 
 
 def _service_row(row: ServiceGroup) -> dict[str, Any]:
-    content = asdict(row)
+    content = as_json(row)
     service, operation = content.pop("service"), content.pop("operation")
     content["self_ns"] = content.pop("own_ns")
     if not row.count:
         # no request of the service is in the range, but spans of it are
-        content |= {"median_ns": None, "p99_ns": None, "max_ns": None}
+        lengths = {figure.key for figure in figures_of(Durations)} - {"count", "total_ns"}
+        content |= dict.fromkeys(lengths)
     if operation is None:
         return {**content, "key": service}
     return {**content, "key": operation, "kind": service}
@@ -470,7 +473,7 @@ def summary(tree: LaneTree, asked: Asked) -> dict[str, Any]:
 def stands_out(
     tree: LaneTree, file: str, asked: Asked, progress: Callable[[float], None] | None = None
 ) -> dict[str, Any]:
-    """Return what stands out in a range, and the lanes that it is about.
+    """Return what limited a range and what stands out in it, and the lanes that it is about.
 
     Args:
         tree: The lanes.
@@ -479,32 +482,46 @@ def stands_out(
         progress: Called now and then with the share that is done.
     """
     history = tree.history
-    found = []
     begin_ns, finish_ns = history.bounds
     start_ns = begin_ns if asked.start_ns is None else asked.start_ns
     end_ns = finish_ns if asked.end_ns is None else asked.end_ns
     if clip(history, start_ns, end_ns) is None:
-        return {"findings": []}
-    for each in findings(
+        return {"conclusions": [], "summary": "", "findings": []}
+    found = explain_briefly(history, (start_ns, end_ns), progress)
+    exceptions = findings(
         history,
         start=asked.start_ns,
         end=asked.end_ns,
         limit=_MOST_FINDINGS,
+        explanation=found,
         progress=progress,
-    ):
-        quarks = [history.find(path) for path in each.rows]
-        places = tree.places(np.array([quark for quark in quarks if quark is not None], np.int32))
-        content = each.as_json()
-        content["ranges"] = [[str(time_ns) for time_ns in span] for span in each.ranges]
-        content["lanes"] = [
-            None if quark is None else places.get(quark, (None,))[0] for quark in quarks
-        ]
-        content["lane_rows"] = [
-            0 if quark is None else places.get(quark, (None, 0))[1] for quark in quarks
-        ]
-        content["command"] = each.command(file)
-        found.append(content)
-    return {"findings": found}
+    )
+    return {
+        "conclusions": []
+        if found is None
+        else [
+            _placed(tree, each.as_json(file), each.rows, each.ranges) for each in found.conclusions
+        ],
+        "summary": "" if found is None or found.conclusions else found.no_conclusion,
+        "findings": [
+            _placed(tree, each.as_json(), each.rows, each.ranges) | {"command": each.command(file)}
+            for each in exceptions
+        ],
+    }
+
+
+def _placed(
+    tree: LaneTree, content: dict[str, Any], rows: Sequence[str], ranges: Sequence[Range]
+) -> dict[str, Any]:
+    """Return what is said of some attributes, with their lanes, and with times as text."""
+    quarks = [tree.history.find(path) for path in rows]
+    places = tree.places(np.array([quark for quark in quarks if quark is not None], np.int32))
+    found = [(None, 0) if quark is None else places.get(quark, (None, 0)) for quark in quarks]
+    return content | {
+        "ranges": [[str(time_ns) for time_ns in span] for span in ranges],
+        "lanes": [lane for lane, _ in found],
+        "lane_rows": [row for _, row in found],
+    }
 
 
 def flows(tree: LaneTree, asked: Asked, limit: int) -> dict[str, Any]:

@@ -1,14 +1,18 @@
 """The application that serves a session to pages on this machine; see `docs/reference/tiles.md`.
 
 Only names of this machine are accepted as Host, and only pages of this server as Origin, so that no
-page of another site can read a trace. Nothing is served by a path of the file system.
+page of another site can read a trace. Other accounts of this machine reach the port too: everything
+needs the token of the server, which its first address has, and a cookie afterwards. Nothing is
+served by a path of the file system.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import os
+from base64 import b64encode
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,13 +58,22 @@ _TYPES = {
     "css": "text/css; charset=utf-8",
     "svg": "image/svg+xml",
 }
+# The answer to the address that has the token: goes to the address without it. It is a page, since
+# browsers keep a strict cookie back if another program or page led to a redirect.
+_ENTER = 'location.replace("/" + location.hash)'
+_ENTRANCE = f"<!doctype html><meta charset=utf-8><title>meantime</title><script>{_ENTER}</script>"
+_ENTRANCE_POLICY = (
+    "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
+    f" script-src 'sha256-{b64encode(hashlib.sha256(_ENTER.encode()).digest()).decode()}'"
+)
+_STRANGER = "open the address that `meantime view` printed: the token in it is missing here"
 _MOST_TAGS = 100_000
 # What was asked for and nobody waits for any more; nginx's status for it.
 _CLOSED = 499
 
 
-def application(session: Session) -> ASGIApp:
-    """Return the application that serves a session."""
+def application(session: Session, token: str) -> ASGIApp:
+    """Return the application that serves a session to those who have the token."""
     served = _Served(session)
     routes = [
         Route("/", served.page, methods=["GET"]),
@@ -86,14 +99,15 @@ def application(session: Session) -> ASGIApp:
             Exception: _failed,
         },
     )
-    return _Guard(app)
+    return _Guard(app, token)
 
 
 class _Guard:
-    """Rejects requests that other sites make."""
+    """Rejects requests of other sites, and of programs that do not have the token."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
+        self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -102,27 +116,50 @@ class _Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = Request(scope).headers
-        problem = _foreign(headers)
+        request = Request(scope)
+        headers = request.headers
+        host = headers.get("host", "")
+        problem = _foreign(host, headers.get("origin"))
+        # one cookie for each port, by the port that the browser sees: `ssh -L` may change it
+        cookie = f"meantime-{_name_and_port(host)[1] or 80}"
+        # a link from anywhere may have the token
+        if problem is None and scope["path"] == "/" and self._is(request.query_params.get("token")):
+            await self._enter(cookie)(scope, receive, send)
+            return
+        if problem is None and headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
+            problem = "the request comes from another site"
+        if problem is None and not self._is(request.cookies.get(cookie)):
+            problem = _STRANGER
         if problem is not None:
             await _error(403, problem)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
+    def _is(self, given: str | None) -> bool:
+        return given is not None and hmac.compare_digest(given.encode(), self._token.encode())
 
-def _foreign(headers: Mapping[str, str]) -> str | None:
-    """Return why a request does not come from a page of this server; None if it does."""
-    host = headers.get("host", "")
+    def _enter(self, cookie: str) -> Response:
+        headers = {
+            **_headers(),
+            "cache-control": "no-store",
+            "content-security-policy": _ENTRANCE_POLICY,
+            "set-cookie": f"{cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict",
+        }
+        return Response(_ENTRANCE, 200, headers, media_type=_TYPES["html"])
+
+
+def _name_and_port(host: str) -> tuple[str, str]:
     name, _, port = host.rpartition(":") if not host.endswith("]") else (host, "", "")
-    if not name:
-        name, port = host, ""
+    return (name, port) if name else (host, "")
+
+
+def _foreign(host: str, origin: str | None) -> str | None:
+    """Return why a request is not for this server, or not from its pages; None if it is."""
+    name, port = _name_and_port(host)
     if name.lower() not in _HOSTS or (port and not port.isdecimal()):
         return "the Host of the request is not this machine"
-    origin = headers.get("origin")
     if origin is not None and origin != f"http://{host}":
         return "the Origin of the request is another site"
-    if headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
-        return "the request comes from another site"
     return None
 
 

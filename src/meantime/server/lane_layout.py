@@ -11,11 +11,11 @@ import numpy as np
 from meantime.attribute_paths import PROCESSES
 from meantime.attributes import format_path, parse_pattern
 from meantime.columns import distinct
+from meantime.durations import Durations
 from meantime.kernels.nest import first_free
 from meantime.query.lifetimes import lifetimes
 from meantime.query.processes import ProcessTree
 from meantime.query.sample_units import sample_unit
-from meantime.query.state_durations import nearest_rank
 from meantime.query.threads import process_title, thread_of, thread_quarks, threads_of
 from meantime.server.lane_blocks import Block, LaneRow, PackedBlock, SpanBlock, SpanRows
 from meantime.server.lane_names import (
@@ -28,7 +28,7 @@ from meantime.server.lane_names import (
     title_of_process,
 )
 from meantime.server.sampled_stacks import sampled_stacks
-from meantime.views.state_classes import class_of, rank
+from meantime.state_classes import class_of, rank
 from meantime.views.statemap.rows import natural_order
 
 if TYPE_CHECKING:
@@ -586,9 +586,8 @@ def _typical(lengths_ns: Int64s) -> tuple[int, int | None] | None:
     count = len(lengths_ns)
     if not count:
         return None
-    ordered = np.sort(lengths_ns)
-    median, p99 = (int(ordered[nearest_rank(count, percent)]) for percent in (50, 99))
-    return median, p99 if count >= _LEAST_FOR_P99 else None
+    found: Durations[int, float] = Durations.of(lengths_ns)
+    return found.median_ns, found.p99_ns if count >= _LEAST_FOR_P99 else None
 
 
 def _process_of_all(names: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Any
 
 from meantime.errors import MeantimeError
-from meantime.files import write_whole
+from meantime.files import mode_of, write_whole
 from meantime.stores import is_url
 
 __all__ = ["MOST_BYTES", "TOO_LARGE", "ChangedError", "Notes", "ReadOnlyError"]
@@ -37,6 +37,7 @@ class Notes:
 
     def __init__(self, trace: str) -> None:
         self._path = None
+        self._trace = trace
         if trace and trace != "-" and not is_url(trace):
             # without symbolic links: the folder of the trace itself, under its own name
             path = Path(trace).resolve()
@@ -93,7 +94,7 @@ class Notes:
             if self.read()[1] != expected:
                 raise ChangedError("the notes were changed by another page: read them again")
             try:
-                write_whole(self._path, [text])
+                write_whole(self._path, [text], mode_of([self._trace]))
             except OSError as error:
                 raise ReadOnlyError(f"{self._path}: cannot be written: {error.strerror}") from None
         return _digest(text)

@@ -23,9 +23,9 @@ from meantime.kernels.text import base64
 from meantime.server.answers import Asked, stands_out
 from meantime.server.documents import document
 from meantime.server.notes import Notes
+from meantime.state_classes import class_of, rank
 from meantime.units import format_bytes, format_ns
 from meantime.views.flame.arguments import ArgumentCollector
-from meantime.views.state_classes import class_of, rank
 from meantime.views.svg import json_text
 
 if TYPE_CHECKING:
@@ -397,7 +397,7 @@ class _Content:
                 name: {"width": column.width, "count": column.rows}
                 for name, column in self._packed.items()
             },
-            "findings": stands_out(self._tree, self._path, Asked(None, None, None))["findings"],
+            **stands_out(self._tree, self._path, Asked(None, None, None)),
             "missing": missing,
             "left_out": {**self._left_out, **self._rest.left_out},
         }

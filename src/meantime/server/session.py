@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from meantime.history import History, HistoryBuilder
     from meantime.server.tour import Tour
+    from meantime.zones import Zone
 
 __all__ = ["OpenFile", "Session", "Shown"]
 
@@ -339,6 +340,7 @@ class Session:
         offsets_ns: By index of a source, what to add to its times.
         follow: Whether to read what is added to files.
         tour: What the page leads through.
+        zone: The time zone in which times are shown first.
 
     Attributes:
         files: The files.
@@ -356,9 +358,11 @@ class Session:
         offsets_ns: dict[int, int] | None = None,
         follow: bool = False,
         tour: Tour | None = None,
+        zone: Zone | None = None,
     ) -> None:
         given = offsets_ns or {}
         self.tour = tour
+        self._zone = zone
         self.files = [
             OpenFile(index, source, given_ns=given.get(index))
             for index, source in enumerate(sources)
@@ -441,6 +445,11 @@ class Session:
             "files": files,
             "axis": axis,
         }
+        # the axis is that of the first file, unless it could not be read
+        utc_ns = files[0].get("clock", {}).get("utc_at_origin_ns")
+        if self._zone is not None and axis is not None and utc_ns is not None:
+            calendar = self._zone.offsets(axis["start_ns"] + utc_ns, axis["end_ns"] + utc_ns)
+            document["zone"] = calendar.document()
         if self.tour is not None:
             document["tour"] = self.tour.document(
                 [None if file.shown is None else file.shown.tree for file in self.files]

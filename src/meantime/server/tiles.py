@@ -17,8 +17,8 @@ from meantime.kernels.gather import looked_up, seen
 from meantime.kernels.pixel_columns import span_cells, state_cells, state_load
 from meantime.query.ranges import union
 from meantime.query.sample_units import sample_unit
+from meantime.state_classes import class_of, rank
 from meantime.units import MAX_NS
-from meantime.views.state_classes import class_of, rank
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

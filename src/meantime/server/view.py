@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, ClassVar
 
+from meantime.extent import current_zone, in_zone
 from meantime.server.session import Session
 from meantime.units import duration_ns
 from meantime.view_functions.sources import listed
@@ -88,6 +89,7 @@ def view(
     *,
     offsets: Mapping[int, Time] | None = None,
     follow: bool = False,
+    zone: str | None = None,
     most_bytes: int = MOST_BYTES,
 ) -> View:
     """Return traces on one page, aligned by their clocks.
@@ -102,6 +104,8 @@ def view(
         sources: Paths or histories; the first has the time axis.
         offsets: By index of a source, the time to add to its times.
         follow: Show what is added to the files while the page is served.
+        zone: The time zone of the axis, by its name in the database of IANA; None is the zone of
+            `meantime.in_zone`, or as before without one.
         most_bytes: The size of a page in one file above which short detail is merged.
 
     Raises:
@@ -109,5 +113,8 @@ def view(
         UsageError: If an offset is not a time.
     """
     offsets_ns = {index: duration_ns(time) for index, time in (offsets or {}).items()}
-    session = Session(listed(sources), offsets_ns=offsets_ns, follow=follow)
+    with in_zone(zone):
+        session = Session(
+            listed(sources), offsets_ns=offsets_ns, follow=follow, zone=current_zone()
+        )
     return View(session, most_bytes)

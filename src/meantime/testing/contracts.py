@@ -67,6 +67,7 @@ _TABLE_OF = {
     "tag": "tags",
     "category": "categories",
 }
+_MARK = b"\xef\xbb\xbf"
 _MAY_BE_NONE = {"target", "state", "name", "tag", "category"}
 
 
@@ -215,6 +216,8 @@ class ReaderContract:
                 ("a pipe", _Bytes(sample.data, 7)),
                 ("gzip", io.BytesIO(gzip.compress(sample.data))),
                 ("xz", _Bytes(lzma.compress(sample.data), 100)),
+                ("a file with a byte order mark", io.BytesIO(_MARK + sample.data)),
+                ("gzip of one with a mark", io.BytesIO(gzip.compress(_MARK + sample.data))),
             ):
                 source = Source(sample.name, stored)
                 source.head()
@@ -359,7 +362,7 @@ class HistoryContract:
         quarks = list(range(len(history.attributes)))
         length_ns = history.end_ns - history.start_ns
         for bins in (1, 3, 7):
-            shares = history.shares(quarks, bins=bins)
+            shares = history.shares(quarks, history.start_ns, history.end_ns, bins)
             for part in range(bins):
                 begin, end = (-(-n * length_ns // bins) for n in (part, part + 1))
                 for quark in quarks:

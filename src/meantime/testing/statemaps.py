@@ -77,7 +77,7 @@ def panel_of(
     legend = tuple(
         StateRow(name, value, _COLORS[value % len(_COLORS)]) for value, name in enumerate(states)
     )
-    rectangles = _rectangles(list(rows.values()), legend)
+    rectangles = _rectangles(list(rows.values()))
     merged = int((np.diff(rectangles.state_offsets) > 1).sum())
     plain: dict[str, Any] = {
         "title": "",
@@ -109,14 +109,10 @@ def events(happened: Iterable[tuple[int, int, int, int]], names: Sequence[str] =
     return Events(table[:, 0].copy(), row, name, target, names)
 
 
-def _rectangles(rows: Sequence[Sequence[Drawn]], legend: Sequence[StateRow]) -> Rectangles:
+def _rectangles(rows: Sequence[Sequence[Drawn]]) -> Rectangles:
     flat = [drawn for row in rows for drawn in row]
     states = [sorted(drawn[2].items()) for drawn in flat]
     tags = [sorted(drawn[3].items()) for drawn in flat]
-    colors = np.array([list(bytes.fromhex(state.color[1:])) for state in legend], float)
-    fill = [
-        sum(colors[state] * ns for state, ns in held) / sum(ns for _, ns in held) for held in states
-    ]
     return Rectangles(
         row_offsets=_offsets(rows),
         start_ns=np.array([drawn[0] for drawn in flat], np.int64),
@@ -127,7 +123,6 @@ def _rectangles(rows: Sequence[Sequence[Drawn]], legend: Sequence[StateRow]) -> 
         tag_offsets=_offsets(tags),
         tag_index=np.array([tag for held in tags for tag, _ in held], np.int32),
         tag_ns=np.array([ns for held in tags for _, ns in held], np.int64),
-        fill=np.array(fill, float).reshape(-1, 3).astype(np.uint8),
     )
 
 
