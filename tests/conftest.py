@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import runpy
 import shutil
 import signal
 import socket
@@ -29,10 +30,11 @@ if TYPE_CHECKING:
     from meantime.server.session import Session
 
 ROOT = Path(__file__).resolve().parent.parent
-# machines are noisy; and a submission is judged by the same examples as the last one, and in the
-# same order
-settings.register_profile("here", deadline=None, derandomize="CI" in os.environ, print_blob=True)
-settings.load_profile("here")
+# machines are noisy; and everyone has the same examples, in the same order, unless others are asked
+# for by --randomly-seed
+settings.register_profile("same", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("other", deadline=None, print_blob=True)
+settings.load_profile("same")
 
 # Under nohup, or in the background of a script, signals are ignored, and programs inherit that:
 # tests that send signals to them would wait forever.
@@ -51,6 +53,7 @@ _LONGEST = (
     *("test_readers.py", "test_statemap_against_original.py", "test_pytest_plugin.py"),
     *("test_viewer_page.py", "test_heatmap_command.py"),
 )
+SEED = 1
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -58,6 +61,20 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 def root() -> Path:
     """The checkout: for tests of what is not installed, such as the documents."""
     return ROOT
+
+
+@pytest.fixture
+def build_script(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], dict[str, Any]]:
+    """Run the setup.py of a folder, and return what it gives to `setup`."""
+
+    def run(folder: Path) -> dict[str, Any]:
+        given: dict[str, Any] = {}
+        monkeypatch.setattr("setuptools.setup", given.update)
+        monkeypatch.chdir(folder)
+        runpy.run_path("setup.py")
+        return given
+
+    return run
 
 
 @pytest.fixture(scope="session")
@@ -74,8 +91,11 @@ def recordings() -> Path:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    if "CI" in os.environ and getattr(config.option, "randomly_seed", None) == "default":
-        config.option.randomly_seed = 1
+    # workers have the number that the first process was given or chose
+    if config.getoption("randomly_seed", "default") in {"default", SEED}:
+        config.option.randomly_seed = SEED
+    else:
+        settings.load_profile("other")
     config.addinivalue_line(
         "markers",
         "in_child_process: run the test in a fork, without the threads and tasks of other tests",
@@ -170,12 +190,12 @@ def _served(session: Session) -> Iterator[str]:
     session.start()
     session.wait(60)
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(application(session), log_level="critical", lifespan="off")
+    config = uvicorn.Config(application(session, "secret"), log_level="critical", lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/?token=secret"
     finally:
         server.should_exit = True
         thread.join()

@@ -139,7 +139,8 @@ def test_a_selection_offers_the_command_that_draws_its_stacks(page: Page) -> Non
 
     page.wait_for_selector(".command code")
     # rows 10 of three columns have a tick each, rows 11 and 12 work: the mean is in the second
-    assert "mean offset 230.000 ms, median 230.000 ms" in page.locator(".details").inner_text()
+    details = page.locator(".details").inner_text()
+    assert "mean offset 230.0\u202fms, median 230.0\u202fms" in details
     command = page.locator(".command code").inner_text()
     assert command.startswith("meantime flame ")
     assert command.endswith("--from abs:3s --to abs:6s --band 200ms..260ms -o flame.svg")

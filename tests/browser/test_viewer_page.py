@@ -20,6 +20,7 @@ from meantime.history import HistoryBuilder
 from meantime.server.demo import demo_session
 from meantime.server.session import Session
 from meantime.testing import history_from_picture, history_from_samples, history_from_spans
+from meantime.zones import Zone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,6 +67,22 @@ def view(online: BrowserContext, served: Served) -> Iterator[View]:
 
         yield open_view
     assert complaints == []
+
+
+def test_the_token_leaves_the_address_and_stays_in_the_cookie(view: View, browser: Browser) -> None:
+    page = view(history_from_picture("a  xxyy"), fragment="#tab=stats")
+
+    assert "token" not in page.url
+    assert page.url.endswith("/#tab=stats")
+    page.reload()
+    at_rest(page)
+    assert page.evaluate("document.cookie") == ""
+    # neither are earlier addresses in the history of the tab
+    assert page.evaluate("history.length") <= 2
+    with browser.new_context() as other:
+        reply = other.new_page().goto(page.url)
+        assert reply is not None
+        assert reply.status == 403
 
 
 def at_rest(page: Page) -> Page:
@@ -595,9 +612,13 @@ def test_on_paper_it_is_light_with_the_heads_of_tables(view: View) -> None:
 
 
 def test_on_a_phone_nothing_is_too_small_or_beside_the_page(browser: Browser, view: View) -> None:
-    url = view(session=demo_session()).url
+    served = view(session=demo_session())
+    url = served.url.partition("#")[0]
     with browser.new_context(
-        viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True
+        viewport={"width": 390, "height": 844},
+        has_touch=True,
+        is_mobile=True,
+        storage_state=served.context.storage_state(),
     ) as phone:
         page = phone.new_page()
         for tab in ("over", "stats", "flame", "heat", "moment", "notes", "sql"):
@@ -847,6 +868,49 @@ def test_a_notebook_shows_the_page_in_a_frame(online: BrowserContext) -> None:
     assert inside.locator(".lane-name >> text=disk0").count() == 1
     assert complaints == []
     page.close()
+
+
+# 2025-10-25 22:00 UTC, when 2025-10-26 begins in Berlin: a day of 25 hours
+AUTUMN_NS = 1_761_429_600 * 10**9
+
+
+def hours(count: int) -> History:
+    builder = HistoryBuilder(origin_ns=AUTUMN_NS)
+    builder.modify(0, builder.quark("cpu"), "busy")
+    return builder.close(count * 3600 * 10**9)
+
+
+def test_a_recording_of_hours_has_the_clock_of_the_zone_it_was_opened_with(view: View) -> None:
+    page = view(session=Session([hours(6)], zone=Zone("Europe/Berlin")))
+
+    ticks = page.locator(".time-axis span").all_inner_texts()
+    assert (
+        ticks == ["2025-10-26", "01:00", "02:00", "02:00", "03:00", "04:00", "05:00"][: len(ticks)]
+    )
+    assert len(ticks) > 4
+    assert page.locator(".clock option:checked").get_attribute("title") == "Europe/Berlin"
+    fact = page.locator(".facts .fact", has_text="Europe/Berlin")
+    assert fact.locator("span").nth(1).inner_text() == "00:00:00.000000"
+
+
+def test_a_clock_that_is_chosen_stays(view: View) -> None:
+    page = view(hours(6))
+
+    assert page.locator(".time-axis span").first.inner_text() == "22:00"
+    page.select_option(".clock", "start")
+    page.wait_for_url(lambda address: "clock=start" in address)
+    page.reload()
+
+    assert at_rest(page).locator(".time-axis span").first.inner_text() == "0"
+
+
+def test_a_recording_of_minutes_counts_from_its_start(view: View) -> None:
+    builder = HistoryBuilder(origin_ns=AUTUMN_NS)
+    builder.modify(0, builder.quark("cpu"), "busy")
+
+    page = view(builder.close(40 * 60 * 10**9))
+
+    assert page.locator(".clock").input_value() == "start"
 
 
 def test_the_tour_of_the_demo_is_walked_by_keys(view: View) -> None:

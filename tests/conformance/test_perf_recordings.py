@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from plain_scheduling import Line, proven_runs
 
 from meantime.errors import InputError
 from meantime.history.ingest import build
@@ -18,6 +21,13 @@ ROOT = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 FOLDERS = ("perf-script/", "heatmap/")
 # They take half a minute to read, and the other recordings have all that they have.
 HUGE = {"perf-script/recorded/big-mixed.txt.zst", "perf-script/recorded/pg-sched.txt.zst"}
+
+
+_LINE = re.compile(
+    r".{16} +(?:-?\d+/)?(?P<tid>-?\d+) +\[(?P<cpu>\d+)\] +(?P<s>\d+)\.(?P<fraction>\d{6,9}):"
+    r" +(?P<rest>.*)"
+)
+_SWITCH = re.compile(r"(?:\d+ +)?sched:sched_switch: .* prev_pid=(\d+) .* next_pid=(\d+) ")
 
 
 def truths() -> dict[str, Any]:
@@ -89,5 +99,34 @@ def test_threads_run_as_long_as_their_switches_say(name: str) -> None:
         for row in statistics.rows
         if row.key == "running" and str(row.entity).endswith("/Status")
     }
+    # where switches were lost, other events of a CPU prove that a thread ran
+    lines = lines_of(ROOT / "perf-script" / "recorded" / name)
+    by_switches = Counter[str]()
+    proven = Counter[str]()
+    for run in proven_runs(lines, (lines[0].time_ns, lines[-1].time_ns + 1)):
+        proven[str(run.thread)] += run.to_ns - run.from_ns
+    switches = [line for line in lines if line.switch]
+    for run in proven_runs([line._replace(thread=None) for line in switches]):
+        by_switches[str(run.thread)] += run.to_ns - run.from_ns
     expected = {tid: fact["ns"] for tid, fact in truth["own"]["oncpu_ns_top"].items()}
-    assert {tid: running[tid] for tid in expected} == expected
+    assert {tid: by_switches[tid] for tid in expected} == expected
+    del proven["0"]
+    assert running == {tid: ns for tid, ns in proven.items() if ns}
+
+
+def lines_of(path: Path) -> list[Line]:
+    """Return the lines of a text with times."""
+    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    lines = []
+    for row in text.decode(errors="replace").splitlines():
+        if found := _LINE.match(row):
+            switch = _SWITCH.match(found["rest"])
+            lines.append(
+                Line(
+                    int(found["s"]) * 10**9 + int(found["fraction"].ljust(9, "0")),
+                    int(found["cpu"]),
+                    int(found["tid"]) if int(found["tid"]) >= 0 else None,
+                    (int(switch[1]), int(switch[2])) if switch else None,
+                )
+            )
+    return lines

@@ -1,8 +1,10 @@
 """Run times of threads against `perf sched timehist -s` of a recording whose ring overflowed.
 
-They differ in three ways, each of which is found here. Where the thread that leaves a CPU is not
-the one that came, timehist gives it the time since the switch before, and here nobody ran. Where
-events were lost, nothing is known here, although the same thread left afterwards. And once a thread
+They differ in four ways, each of which is found here. Where the thread that leaves a CPU is not
+the one that came, timehist gives it the time since the switch before, and here only what other
+events prove. Where events were lost, nothing is known here until the next event, although the same
+thread left afterwards. What ran before the first switch of a CPU, and after the last one, timehist
+leaves out. And once a thread
 has begun to exit, perf has no id for its samples, and timehist leaves out what it ran from then on.
 """
 
@@ -12,6 +14,8 @@ import gzip
 import re
 from collections import Counter
 from typing import TYPE_CHECKING
+
+from plain_scheduling import Line, proven_runs
 
 import meantime
 from meantime.query.statistics import state_statistics
@@ -75,6 +79,31 @@ def test_every_difference_from_timehist_is_a_marked_stretch_or_an_exit(samples: 
     }
 
     del expected[0]
-    assert running == {tid: ns for tid, ns in expected.items() if ns}
-    assert {*marked} <= {tuple(each) for each in history.lost}
+    proven: Counter[int] = Counter()
+    lines = lines_of(path)
+    for run in proven_runs(lines, (begin_ns, lines[-1].time_ns + 1)):
+        proven[run.thread] += run.to_ns - run.from_ns
+    del proven[0]
+    assert running == {tid: ns for tid, ns in proven.items() if ns}
+    # what other events prove comes to what the switches do
+    assert {tid: ns for tid, ns in expected.items() if ns > proven[tid]} == {}
+    # their beginnings, as they end with the first event that names a thread
+    assert {start_ns for start_ns, _ in marked} <= {start_ns for start_ns, _ in history.lost}
     assert (len(marked), exits) == (16, 4)
+
+
+def lines_of(path: Path) -> list[Line]:
+    """Return the lines of the text, with the thread that each names."""
+    lines = []
+    for row in gzip.decompress(path.read_bytes()).decode().splitlines():
+        found = _LINE.match(row)
+        assert found, row
+        line = Line(int(found["s"]) * 10**9 + int(found["ns"]), int(found["cpu"]), None)
+        if found["rest"].startswith("PERF_RECORD_LOST"):
+            line = line._replace(is_lost=True)
+        elif switch := _SWITCH.match(found["rest"]):
+            line = line._replace(switch=(int(switch[1]), int(switch[2])))
+        elif found["tid"] != "-1":
+            line = line._replace(thread=int(found["tid"]))
+        lines.append(line)
+    return lines

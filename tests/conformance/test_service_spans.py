@@ -269,13 +269,19 @@ def test_commands_print_services_and_traces(tmp_path: Path) -> None:
     path = shop(tmp_path)
 
     def printed(*words: str) -> str:
-        done = CliRunner().invoke(cli, [words[0], str(path), *words[1:]], env={"COLUMNS": "80"})
+        done = CliRunner().invoke(cli, [words[0], str(path), *words[1:]], env={"COLUMNS": "200"})
         assert not done.exit_code, done.output
         return done.output
 
     table = printed("stats", "--by", "service").splitlines()
     assert table[0] == "Requests by service over 320us"
-    assert table[4].split()[:4] == ["web", "4", "2", "0"]
+    row = dict(zip(table[2].split(), table[4].split(), strict=True))
+    assert [row[name] for name in ("service", "spans", "requests", "failed")] == [
+        "web",
+        "4",
+        "2",
+        "0",
+    ]
     found = json.loads(printed("stats", "--by", "operation", "-f", "B2", "--json"))
     assert (found["by"], found["trace_id"]) == ("operation", "b2")
     assert [row["operation"] for row in found["rows"]] == ["take", "buy"]

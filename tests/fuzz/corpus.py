@@ -133,7 +133,7 @@ def _statemap() -> list[Files]:
     short = b"".join(
         [
             b'{"start":[100,5],"title":"t","host":"h","entityKind":"CPU","states":',
-            b'{"idle":{"value":0,"color":"#eee"},"busy":{"value":1}}}\n',
+            b'{"idle":{"value":0,"color":"#eeeeee"},"busy":{"value":1}}}\n',
             b'{"entity":"a","description":"first"}\n{"state":0,"tag":"x","pid":7}\n',
             *(b'{"time":"%d","entity":"a","state":%d}\n' % (10 * n, n % 2) for n in range(8)),
             b'{"time":"15","entity":"b","state":1,"tag":"x"}\n',
@@ -814,6 +814,15 @@ def _parquet() -> list[Files]:
 
 
 @cache
+def _log() -> list[Files]:
+    text = (
+        b"2026-03-02 08:00:00,123 INFO started\n2026-03-02 08:00:00,250 - a.b - ERROR - failed\n"
+        b'Traceback (most recent call last):\n  File "x.py", line 3, in f\nValueError\n'
+        b"[2026-03-02T07:00:01Z] [MainThread] WARNING:app:late\nINFO 2026/03/02 08:00:02 [x] y\n"
+    )
+    return [{"app.log": text}]
+
+
 def _jsonl() -> list[Files]:
     lines = (_EXAMPLES / "files.jsonl").read_bytes().splitlines(keepends=True)
     wide = b"".join(
@@ -1312,6 +1321,10 @@ FORMATS = {
             ),
         ),
         Format("parquet", _parquet, (b"PAR1",), text=False),
+        Format(
+            "log", _log, (b"2026-03-02 08:00:00", b" INFO ", b"\n", b",", b"[", b"+0100", b"\xff"),
+            reader="log",
+        ),
         Format(
             "jsonl", _jsonl,
             (*_JSON_TOKENS, b'"ts":', b'"time_ns":', b'"name":"', b'"cpu":', b'"fd":'),

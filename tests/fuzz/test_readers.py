@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -57,8 +55,7 @@ def reported(request: pytest.FixtureRequest, *arguments: str, seed: int = 0) -> 
 
 @pytest.fixture(scope="module")
 def damaged(request: pytest.FixtureRequest) -> Reported:
-    # elsewhere than where results are compared, each run tries other inputs
-    seed = 0 if "CI" in os.environ else random.randrange(2**30)  # noqa: S311 - not a secret
+    seed: int = request.config.getoption("randomly_seed")
     return reported(request, "--inputs", str(INPUTS), seed=seed)
 
 

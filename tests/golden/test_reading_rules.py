@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from meantime.history import History
 
-RULES = 10
+RULES = 14
 DIGESTS = {
     "examples/files.jsonl": "36adefdb374db2ea",
     "examples/jobs.perf.gz": "feec9e32bccd51ce",
@@ -26,8 +26,8 @@ DIGESTS = {
     "tests/samples/chrome/invalid-x-nesting.json": "fc39ef1587d3bfa0",
     "tests/samples/chrome/multi-thread-with-samples.json": "b511f388dbf2638e",
     "tests/samples/chrome/triton_example.json.gz": "b5bb6a15e1164665",
-    "tests/samples/ftrace/kernel.txt": "e609a6028f4569f7",
-    "tests/samples/ftrace/trace-cmd.txt": "30305c9b18809df3",
+    "tests/samples/ftrace/kernel.txt": "806e8ef7f2d6f3e0",
+    "tests/samples/ftrace/trace-cmd.txt": "3b304db4901e6c5b",
     "tests/samples/perf/idle-and-java.txt": "e3da5abcc162390e",
     "tests/samples/statemap/tst.tag_redefined.in": "495444bd7bea9fe2",
 }

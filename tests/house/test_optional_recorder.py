@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import re
 import runpy
 import subprocess
 import sys
@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    BuildScript = Callable[[Path], dict[str, Any]]
 
 setuptools: Any = import_module("setuptools")  # it comes without types
 
@@ -35,41 +38,12 @@ class Version(NamedTuple):
     micro: int = 0
 
 
-def build_script(root: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Return what setup.py gives to `setup`."""
-    given: dict[str, Any] = {}
-    monkeypatch.setattr(setuptools, "setup", given.update)
-    monkeypatch.chdir(root)
-    runpy.run_path("setup.py")
-    return given
-
-
-def test_a_translation_is_used_if_it_is_newer_than_all_sources(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(setuptools, "setup", lambda **_: None)
-    monkeypatch.chdir(tmp_path)
-    is_newer = runpy.run_path(str(root / "setup.py"))["is_newer"]
-    source, translated = tmp_path / "src" / "kernel.pyx", tmp_path / "kernel.c"
-    source.parent.mkdir()
-    assert not is_newer([translated])
-
-    for path, modified_s in ((source, 2**32), (translated, 2**32 + 1)):
-        path.touch()
-        os.utime(path, (modified_s, modified_s))
-    assert is_newer([translated])
-
-    source.with_suffix(".pxd").touch()
-    os.utime(source.with_suffix(".pxd"), (2**32 + 1, 2**32 + 1))
-    assert not is_newer([translated])
-
-
 def modules(given: dict[str, Any]) -> set[str]:
     return {extension.name for extension in given["ext_modules"]}
 
 
-def test_only_the_recorder_is_optional(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = build_script(root, monkeypatch)
+def test_only_the_recorder_is_optional(root: Path, build_script: BuildScript) -> None:
+    given = build_script(root)
 
     assert [each.name for each in given["ext_modules"] if each.optional] == [RECORDER]
 
@@ -77,23 +51,25 @@ def test_only_the_recorder_is_optional(root: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("patch", "reason"),
     [
-        (("version_info", Version(3, 14)), "cpython 3.14 is not supported"),
+        (("version_info", Version(3, 99)), "cpython 3.99 is not supported"),
         (("platform", "darwin"), "darwin is not supported"),
         (("abiflags", "t"), "free-threaded Python 3."),
     ],
 )
 def test_everything_else_is_compiled_where_the_recorder_is_not_supported(
     root: Path,
+    *,
     monkeypatch: pytest.MonkeyPatch,
+    build_script: BuildScript,
     capfd: pytest.CaptureFixture[str],
     patch: tuple[str, object],
     reason: str,
 ) -> None:
-    everywhere = modules(build_script(root, monkeypatch))
+    everywhere = modules(build_script(root))
     assert capfd.readouterr().err == ""
     with monkeypatch.context() as patched:
         patched.setattr(sys, *patch)
-        here = modules(build_script(root, patched))
+        here = modules(build_script(root))
 
     assert everywhere - here == {RECORDER}
     (line,) = capfd.readouterr().err.splitlines()
@@ -103,12 +79,14 @@ def test_everything_else_is_compiled_where_the_recorder_is_not_supported(
 @pytest.mark.parametrize("broken", [RECORDER, "meantime.kernels.records"])
 def test_only_the_recorder_may_fail_to_compile(
     root: Path,
+    *,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    build_script: BuildScript,
     capfd: pytest.CaptureFixture[str],
     broken: str,
 ) -> None:
-    given = build_script(root, monkeypatch)
+    given = build_script(root)
     monkeypatch.chdir(tmp_path)
     extensions = []
     for each in given["ext_modules"]:
@@ -174,6 +152,34 @@ def test_recording_reports_why_it_is_not_possible(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_version_without_a_recorder_is_told_which_have_one(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(setuptools, "setup", lambda **_: None)
+    last = runpy.run_path(str(root / "setup.py"))["RECORDED_VERSIONS"][1]
+    for version in (last, (last[0], last[1] + 1)):
+        code = f"""
+import sys
+sys.version_info = (*{version}, 0, "final", 0)
+from meantime import collect
+from meantime.errors import MeantimeError
+try:
+    collect._recorder
+except MeantimeError as error:
+    print(error)
+"""
+        done = subprocess.run(
+            [sys.executable, "-c", HIDDEN.format(error="ModuleNotFoundError('none')") + code],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=tmp_path,
+        )
+        said = "meantime was installed without its recorder" if version == last else "yet: it needs"
+        assert said in done.stdout
+    assert done.stdout.endswith(f"Python 3.11 to {last[0]}.{last[1]}\n")
+
+
 def test_everything_else_works_without_the_recorder(root: Path) -> None:
     code = HIDDEN.format(error="ModuleNotFoundError('none')") + (
         "from meantime.cli import main\n"
@@ -181,3 +187,40 @@ def test_everything_else_works_without_the_recorder(root: Path) -> None:
     )
 
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, cwd=root)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["record", "true"], "recording is not possible on darwin yet: it needs Linux"),
+        (
+            ["record-system", "cpu", "-o", "x.statemap"],
+            "recording a system is not possible on darwin: it needs Linux",
+        ),
+    ],
+)
+def test_commands_that_record_report_that_they_need_linux(
+    tmp_path: Path, words: list[str], said: str
+) -> None:
+    code = (
+        "import sys; sys.platform = 'darwin'; from meantime.cli import main;"
+        f"sys.argv = {['meantime', *words]}; main()"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+
+    assert done.returncode == 1
+    assert done.stderr == f"meantime: {said}\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_message_names_the_last_version_that_setup_compiles_for(root: Path) -> None:
+    declared = re.search(
+        r"RECORDED_VERSIONS = .*, \((\d+, \d+)\)\)", (root / "setup.py").read_text()
+    )
+    message = (root / "src/meantime/collect/__init__.py").read_text()
+
+    assert declared is not None
+    assert f"_LAST_RECORDED = ({declared[1]})" in message

@@ -90,7 +90,7 @@ def batches(history: History, every: Int32s) -> None:
 
 def shares(history: History, every: Int32s) -> None:
     for bins in (1, 7, 64):
-        ns = int(history.shares(every, bins=bins).ns.sum())
+        ns = int(history.shares(every, history.start_ns, bins=bins).ns.sum())
         assert ns == (history.end_ns - history.start_ns) * len(every)
 
 

@@ -42,9 +42,15 @@ class Plain(meantime.StateProvider):
         self.declaration = declaration
         self.slots: dict[str, int] = {}
         self.pool: AttributePool | None = None
+        self.met: set[str] = set()
+
+    def events_not_found(self) -> str:
+        events = {on["event"] for on in self.declaration["on"]}
+        return "" if not self.met or "*" in events or events & self.met else str(events)
 
     def handle(self, event: Event, state: HistoryBuilder) -> None:
         self.event, self.state = event, state
+        self.met.add(event.name)
         for on in self.declaration["on"]:
             if on["event"] in ("*", event.name) and self.holds(on.get("if")):
                 self.all_of(on["change"])

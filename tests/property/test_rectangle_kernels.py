@@ -376,31 +376,3 @@ def pixels(start: int, end: int, window_end: int, width: int) -> Iterator[tuple[
     left, right = Fraction(start * width, window_end), Fraction(end * width, window_end)
     for pixel in range(int(left), ceil(right)):
         yield pixel, min(right, Fraction(pixel + 1)) - max(left, Fraction(pixel))
-
-
-@given(intervals(most=6), st.lists(st.tuples(*[st.integers(0, 255)] * 3), min_size=4, max_size=4))
-def test_colors_are_mixed_from_the_longest_state_on(
-    held: list[Interval], colors: list[tuple[int, int, int]]
-) -> None:
-    window = window_of(held)
-    count, columns = packed(held, window, rectangles.LEVELS - 1)
-    fill = np.empty((count, 3), np.uint8)
-    start, end = columns.start[:count], columns.end[:count]
-    encoded = np.array(colors, np.float64) / 255
-
-    rectangles.blend(
-        start, end, columns.state_offsets, columns.state_index, columns.state_ns, encoded, fill
-    )
-
-    for (_, since, until, _, states, _), found in zip(
-        plain(count, columns), fill.tolist(), strict=True
-    ):
-        longest = max(states, key=lambda state: (states[state], state))
-        mixed = [part / 255 for part in colors[longest]]
-        for state in sorted(states.keys() - {longest}):
-            share = states[state] / (until - since)
-            mixed = [
-                part * (1 - share) + own / 255 * share
-                for part, own in zip(mixed, colors[state], strict=True)
-            ]
-        assert found == [min(255, int(256 * part)) for part in mixed]

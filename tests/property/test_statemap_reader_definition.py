@@ -314,6 +314,11 @@ class Definition:
             self._run(states)
         if self.outcome.refused is None and not {"states", "start"} <= self.metadata.keys():
             self.outcome.refused = None, "missing"
+        is_nothing_left = self.anomalies["bad_record"] and not self.outcome.records
+        if self.outcome.refused is None and is_nothing_left:
+            self.outcome.refused = None, "nothing left"
+        if self.anomalies["sorted_record"]:
+            self.outcome.changes.sort(key=lambda change: change[0])
         if self.outcome.last_ns is not None:
             late = [point for point in self.outcome.points if point[0] >= self.outcome.last_ns]
             self.anomalies["event_after_end"] += len(late)
@@ -361,11 +366,39 @@ class Definition:
                 if {"time", "entity"} <= fields.keys():
                     self.anomalies["definition_with_time"] += 1
             case "metadata":
+                if self.lenient:
+                    record = self._understood(record)
                 self.metadata = take_metadata(self.metadata, record)
                 return
             case _:
                 raise BadError("record")
         self.outcome.records += 1
+
+    def _understood(self, record: Pairs) -> Pairs:
+        """What of metadata lenient reading takes, colors as they are read."""
+        kept = Pairs()
+        for key, value in record:
+            known = key in {"start", "title", "host", "entityKind", "states"}
+            if not known or (key == "title" and value is None):
+                self.anomalies["ignored_metadata"] += 1
+                continue
+            if key == "states" and isinstance(value, Pairs):
+                value = Pairs((name, self._state(said)) for name, said in value)  # noqa: PLW2901
+            kept.append((key, value))
+        return kept
+
+    def _state(self, said: Any) -> Any:
+        kept = Pairs()
+        for key, value in said if isinstance(said, Pairs) else ():
+            color = value.lower() if isinstance(value, str) else ""
+            if re.fullmatch("#[0-9a-f]{3}", color):
+                color = "#" + "".join(2 * digit for digit in color[1:])
+            good = re.fullmatch("#[0-9a-f]{6}", color) or color.isalpha()
+            if key == "value" or (key == "color" and good):
+                kept.append((key, value if key == "value" else color))
+            else:
+                self.anomalies["ignored_metadata"] += 1
+        return kept if isinstance(said, Pairs) else said
 
     def _take_datum(self, datum: dict[str, Any], states: dict[str, int] | None) -> None:
         time, entity, state = time_of(datum["time"]), datum["entity"], datum["state"]
@@ -379,10 +412,13 @@ class Definition:
             state = states.get(state, -1) if isinstance(state, str) else state
             if not 0 <= state < len(states):
                 raise BadError("state")
-        if time < self.prior.get(entity, 0):
+        is_late = time < self.prior.get(entity, 0)
+        if is_late and not self.lenient:
             raise BadError("order")
+        self.anomalies["sorted_record"] += is_late
         self._has(entity)
-        self.prior[entity] = self.outcome.last_ns = time
+        if not is_late:
+            self.prior[entity] = self.outcome.last_ns = time
         tag = datum.get("tag")
         if states is not None:
             if tag is not None:
@@ -428,6 +464,7 @@ REASONS = {
     "time": 'illegal datum: "time" is .*, which exceeds the largest possible time',
     "record": "illegal datum: ",
     "missing": "missing metadata payload",
+    "nothing left": "all of its records were skipped; the first is line ",
     "metadata": "",
 }
 

@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meantime import HistoryBuilder
+from meantime.durations import PERCENTS, nearest_rank
 from meantime.errors import UsageError
 from meantime.history.grouped_shares import added_shares
 from meantime.query.duration_sums import DurationsBuilder, DurationSums
 from meantime.query.durations import added_span_statistics, span_statistics
 from meantime.query.stacks import added_trees, sample_tree, span_tree
-from meantime.query.state_durations import PERCENTS, nearest_rank
 from meantime.query.statistics import added_statistics, state_statistics
 from meantime.stacks import StackTable
 from meantime.testing import history_from_picture, history_from_samples, history_from_spans

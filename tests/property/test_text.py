@@ -15,49 +15,42 @@ from meantime.kernels import text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy.typing as npt
-
-    from meantime.columns import Int64s
+    from meantime.columns import Int32s, Int64s
 
 UNITS = 40_000
-PIXEL, THIN, ROOM = 1000, 500, 4000
+PIXEL = 1000
+COLORS = (0x112233, 0xFFFFFF, 0)
 
 
 @st.composite
 def rows(draw: st.DrawFn) -> list[tuple[int, int, int]]:
-    """Return one row: (start, end, fill) in order of time, some touching."""
+    """Return one row: (start, end, state) in order of time, some touching."""
     time = 0
     made = []
-    for gap, length, fill in draw(
+    for gap, length, state in draw(
         st.lists(
             st.tuples(
                 st.sampled_from([0, 0, 0, 1, 30, 4000, 9000]),
                 st.sampled_from([1, 7, 300, 900, 5000, 20_000]),
-                st.sampled_from([0x112233, 0xFFFFFF, 0]),
+                st.integers(0, len(COLORS) - 1),
             ),
             max_size=30,
         )
     ):
-        made.append((time + gap, time + gap + length, fill))
+        made.append((time + gap, time + gap + length, state))
         time += gap + length
     return made
 
 
-def columns(
-    row: list[tuple[int, int, int]],
-) -> tuple[Int64s, Int64s, Int64s, npt.NDArray[np.uint8]]:
+def columns(row: list[tuple[int, int, int]]) -> tuple[Int64s, Int64s, Int64s, Int32s]:
     table = np.array(row, np.int64).reshape(-1, 3)
-    fill = np.stack([table[:, 2] >> shift & 255 for shift in (16, 8, 0)], axis=1)
-    return (
-        np.array([0, len(row)]),
-        table[:, 0].copy(),
-        table[:, 1].copy(),
-        np.ascontiguousarray(fill.astype(np.uint8)),
-    )
+    start, end, state = (table[:, column].copy() for column in range(3))
+    return np.array([0, len(row)]), start, end, state.astype(np.int32)
 
 
 def drawn(row: list[tuple[int, int, int]], width: int) -> bytes:
-    (paths,) = text.strokes(*columns(row), 0, width, UNITS, 100) or []
+    colors = np.array(COLORS, np.uint32)
+    (paths,) = text.strokes(*columns(row), colors, 0, width, UNITS, 100) or []
     return paths
 
 
@@ -73,42 +66,6 @@ def painted(paths: bytes, units: int) -> Int64s:
     return strip
 
 
-def placed(row: list[tuple[int, int, int]], width: int) -> list[list[int]]:
-    """Return each rectangle's edges in units, lone thin ones widened at their neighbours' cost."""
-    plain = [[(t * UNITS + width // 2) // width for t in edges[:2]] for edges in row]
-    moved = [list(edges) for edges in plain]
-    for i, (left, right) in enumerate(plain):
-        last = plain[i - 1] if i else [0, 0]
-        following = plain[i + 1] if i + 1 < len(plain) else [UNITS, UNITS]
-        before = left - last[1] if left > last[1] else last[1] - last[0]
-        after = following[0] - right if following[0] > right else following[1] - following[0]
-        grow = THIN - (right - left)
-        if grow <= 0:
-            continue
-        if before >= ROOM:
-            share = grow // 2 if after >= ROOM else grow
-            moved[i][0] = left - share
-            if i and last[1] == left:
-                moved[i - 1][1] = left - share
-        if after >= ROOM:
-            share = grow - grow // 2 if before >= ROOM else grow
-            moved[i][1] = right + share
-            if i + 1 < len(plain) and following[0] == right:
-                moved[i + 1][0] = right + share
-    return moved
-
-
-def averaged(strip: Int64s, owners: Int64s) -> Int64s:
-    """Return colours in which a covered pixel of three or more rectangles is their average."""
-    for pixel in range(0, UNITS, PIXEL):
-        colors = strip[pixel : pixel + PIXEL]
-        if len(set(owners[pixel : pixel + PIXEL].tolist())) > 2 and (colors >= 0).all():
-            channels = [(colors >> shift & 255).sum() for shift in (16, 8, 0)]
-            red, green, blue = ((int(total) + PIXEL // 2) // PIXEL for total in channels)
-            colors[:] = red << 16 | green << 8 | blue
-    return strip
-
-
 @given(rows())
 def test_every_unit_of_a_row_has_the_colour_of_the_rectangle_that_covers_it(
     row: list[tuple[int, int, int]],
@@ -118,11 +75,10 @@ def test_every_unit_of_a_row_has_the_colour_of_the_rectangle_that_covers_it(
     paths = drawn(row, width)
 
     expected = np.full(UNITS, -1, np.int64)
-    owners = np.full(UNITS, -1, np.int64)
-    for i, ((left, right), (_, _, fill)) in enumerate(zip(placed(row, width), row, strict=True)):
-        expected[left:right] = fill
-        owners[left:right] = i
-    assert (painted(paths, UNITS) == averaged(expected, owners)).all()
+    for start, end, state in row:
+        left, right = ((time * UNITS + width // 2) // width for time in (start, end))
+        expected[left:right] = COLORS[state]
+    assert (painted(paths, UNITS) == expected).all()
 
 
 def channels(strip: Int64s) -> Int64s:
@@ -139,12 +95,11 @@ def test_edges_are_right_to_a_unit_in_windows_of_any_width(
 ) -> None:
     last = max([end for _, end, _ in row], default=1)
     factor = max(1, stretch // last)
-    wide = [(start * factor, end * factor, fill) for start, end, fill in row]
+    wide = [(start * factor, end * factor, state) for start, end, state in row]
 
     paths = drawn(wide, last * factor)
     plain = drawn(row, last)
 
-    # a unit more or less can make three colours of a pixel two, but not change what they come to
     differ = np.abs(channels(painted(paths, UNITS)) - channels(painted(plain, UNITS)))
     assert differ.sum() <= 4 * 255 * len(row)
 
@@ -200,7 +155,7 @@ def test_records_keep_every_number(
             if len(held) == 1 and held[0][1] == length:
                 expected.append(2 * held[0][0])
             else:
-                expected += [2 * len(held) + 1, *(n for pair in held for n in pair), 1, 2, 3]
+                expected += [2 * len(held) + 1, *(n for pair in held for n in pair)]
             if len(tagged) == 1 and tagged[0][1] == length:
                 expected += [1, tagged[0][0]]
             elif tagged:
@@ -219,7 +174,6 @@ def test_records_keep_every_number(
         np.cumsum([0, *map(len, tags)], dtype=np.int64),
         np.array([tag for held in tags for tag, _ in held], np.int32),
         np.array([ns for held in tags for _, ns in held], np.int64),
-        np.full((len(start), 3), (1, 2, 3), np.uint8),
         0,
         piece_bytes,
     )
@@ -233,8 +187,9 @@ def test_records_keep_every_number(
 def test_no_paths_are_given_when_there_would_be_too_many() -> None:
     row = [(1000 * i, 1000 * (i + 1), i) for i in range(40)]
 
-    assert len(text.strokes(*columns(row), 0, UNITS, UNITS, 40) or []) == 1
-    assert text.strokes(*columns(row), 0, UNITS, UNITS, 39) is None
+    colors = np.arange(40, dtype=np.uint32)
+    assert len(text.strokes(*columns(row), colors, 0, UNITS, UNITS, 40) or []) == 1
+    assert text.strokes(*columns(row), colors, 0, UNITS, UNITS, 39) is None
 
 
 @given(st.binary(max_size=100))

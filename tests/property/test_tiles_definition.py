@@ -337,13 +337,13 @@ def test_totals_of_a_part_are_not_taken_for_the_whole(
     quark = random.integers(0, 2, changes, dtype=np.int32)
     builder.modify_many(time_ns, quark, Coded(code, NAMES))
     end_ns = builder.close().end_ns
-    expected = open_history(tmp_path / "x.mth").shares([0, 1], bins=1).ns.tolist()
+    expected = open_history(tmp_path / "x.mth").shares([0, 1], 0).ns.tolist()
 
     history = open_history(tmp_path / "x.mth")
     history.shares([0, 1], end_ns // 4, end_ns * 3 // 4, bins=1)
 
     assert sum(expected) == 2 * (end_ns - history.start_ns)
-    assert history.shares([0, 1], bins=1).ns.tolist() == expected
+    assert history.shares([0, 1], history.start_ns).ns.tolist() == expected
 
 
 @pytest.mark.parametrize("step_ns", [9, 2**21, 2**26])

@@ -51,7 +51,6 @@ def test_pages_are_the_same_with_the_times_of_each_rectangle(
         np.array(end, np.int64),
         np.array(state, np.int32),
         np.array(tag, np.int32) if tagged else None,
-        np.array([[1, 2, 3], [40, 50, 60], [250, 255, 0]], np.uint8),
     )
     blank = panel(ROWS, end_ns=max(end, default=1), tags=TAGS)
     one, other = (

@@ -16,6 +16,7 @@ from meantime.query.aligning_histories import align_histories
 from meantime.readers import open_trace
 from meantime.readers.services import collect
 from meantime.server.session import Session
+from meantime.units import format_ns
 from meantime.views.statemap.assembly import build
 from meantime.views.statemap.captions import panel_title
 from meantime.views.statemap.options import StatemapOptions
@@ -91,7 +92,7 @@ def test_the_same_calls_place_a_service_on_every_page(stores: list[Path]) -> Non
     assert len(said) == 1
     assert said[0].endswith(f"messages between hosts, within {found.error_ns} ns")
     facts = meantime.join([web, db, mail], ["web", "db", "mail"]).facts
-    assert facts["aligned by messages"] == f"db (within {found.error_ns} ns)"
+    assert facts["aligned by messages"] == f"db (within {format_ns(found.error_ns or 0)})"
     assert facts["not aligned"] == "mail"
 
 

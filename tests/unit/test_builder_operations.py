@@ -512,3 +512,81 @@ def test_a_pool_needs_a_parent_that_is_there(builder: HistoryBuilder, quark: int
 
     with pytest.raises(QuarkError, match=f"^{quark} is not the quark of an attribute"):
         AttributePool(builder, quark)
+
+
+def test_a_refused_pop_remove_or_poll_has_changed_nothing(builder: HistoryBuilder) -> None:
+    stack = builder.quark("stack")
+    builder.push(1, stack, "main")
+    builder.modify(10, builder.quark("1", parent=stack), "renamed")
+    with pytest.raises(TimeOrderError):
+        builder.pop(5, stack)
+    assert builder.ongoing(stack) == 1
+
+    disk, x, y = builder.quark("d"), builder.quark("d", "x"), builder.quark("d", "y")
+    for time_ns, quark in ((1, disk), (10, x), (1, y)):
+        builder.modify(time_ns, quark, "on")
+    with pytest.raises(TimeOrderError):
+        builder.remove(5, disk)
+    assert [builder.ongoing(each) for each in (disk, x, y)] == ["on", "on", "on"]
+
+    line = builder.quark("q")
+    queue = AttributeQueue(builder, line)
+    for time_ns, value in ((1, "a"), (2, "b"), (9, "c")):
+        queue.offer(time_ns, value)
+    with pytest.raises(TimeOrderError):
+        queue.poll(5)
+    values = [builder.ongoing(child) for child in builder.attributes.children(line).tolist()]
+    assert (values, builder.ongoing(line)) == (["a", "b", "c"], 3)
+
+    pool = AttributePool(builder, disk)
+    child = pool.available()
+    builder.modify(20, child, "busy")
+    with pytest.raises(TimeOrderError):
+        pool.recycle(15, child)
+    assert pool.available() != child
+
+
+def test_a_pool_under_the_root_works(builder: HistoryBuilder) -> None:
+    pool = AttributePool(builder, -1)
+    first = pool.available()
+    assert builder.attributes.path(first) == ("0",)
+    pool.recycle(5, first)
+    assert pool.available() == first
+
+
+@pytest.mark.parametrize("depth", [2, -1])
+def test_a_depth_that_no_push_made_cannot_be_popped(builder: HistoryBuilder, depth: int) -> None:
+    stack = builder.quark("s")
+    builder.modify(1, stack, depth)
+
+    with pytest.raises(StateTypeError):
+        builder.pop(2, stack)
+    assert builder.ongoing(stack) == depth
+
+
+def test_a_cell_of_shares_adds_numbers_that_are_equal(builder: HistoryBuilder) -> None:
+    builder.modify(0, builder.quark("a"), 1)
+    builder.modify(0, builder.quark("b"), 1.0)
+    history = builder.close(10)
+
+    shares = history.grouped_shares([0, 1], 0, 10, key=lambda path: "g")  # noqa: ARG005
+    assert shares.cell("g", 0) == {1: 20}
+
+
+def test_clipped_intervals_add_up_to_the_range(builder: HistoryBuilder) -> None:
+    quark = builder.quark("a")
+    for time_ns, value in ((1, "x"), (4, "y"), (8, "z")):
+        builder.modify(time_ns, quark, value)
+    history = builder.close(10)
+
+    whole = history.intervals(quark, 3, 9)
+    assert [*zip(whole.start_ns.tolist(), whole.end_ns.tolist(), strict=True)] == [
+        (1, 4), (4, 8), (8, 10)
+    ]  # fmt: skip
+    for found in (
+        history.intervals(quark, 3, 9, clip=True),
+        *history.interval_batches([quark], 3, 9, clip=True),
+    ):
+        assert [*zip(found.start_ns.tolist(), found.end_ns.tolist(), strict=True)] == [
+            (3, 4), (4, 8), (8, 9)
+        ]  # fmt: skip

@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from meantime.views.state_classes import CLASSES
+from meantime.state_classes import CLASSES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 STATIC = files("meantime.views") / "static"
-PLAIN = ("package.json", "package-lock.json", "tsconfig.json", "build.mjs")
+PLAIN = (
+    "../src/meantime/views/static/thresholds.bin",
+    "package.json",
+    "package-lock.json",
+    "tsconfig.json",
+    "build.mjs",
+)
 MEND = "run `npm ci && npm run build` in web/ and commit what it writes"
 
 

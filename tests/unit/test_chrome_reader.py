@@ -609,8 +609,12 @@ def test_the_header_is_kept(read: Callable[..., History]) -> None:
     ("text", "message"),
     [
         ("", "the input is empty"),
-        ('{"a":1}', "the trace has no list of events"),
+        ('{"a":1}', "JSON with the keys a:"),
         ('{"traceEvents":{}}', "the trace has no list of events"),
+        (
+            '{"type": "module", "modules": [{"name": "x"}, {"text": "' + "x" * 70_000 + '"}]}',
+            "a key traceEvents; its keys are type, modules, name, text: `meantime formats`",
+        ),
         ("[{ph:1}]", r"trace.json:1: an event's key is a string in double quotes \(byte 2\)"),
         (f'[{ONE},\n{{"a" 1}}]', r"trace.json:2: a colon is missing after an event's key"),
         (f"[{ONE},\n/* no */]", "an event, a comma or the closing bracket is missing"),
@@ -724,6 +728,14 @@ def test_facts_of_several_processes_are_distinguished(read: Callable[..., Histor
         "config": '{"a": 1, "b": [2]}',
         "config of 2": "3",
     }
+
+
+def test_text_of_ftrace_in_a_string_is_counted(read: Callable[..., History]) -> None:
+    system = "# tracer: nop\n#\n a-1 [000] 1.000100: x: y=1\n\n a-1 [000] 1.000200: x: y=1\n"
+    history = read(json.dumps({"traceEvents": [json.loads(ONE)], "systemTraceEvents": system}))
+
+    assert dict(history.anomalies) == {"system_trace_left_out": 2}
+    assert "systemTraceEvents" not in history.metadata.facts
 
 
 def test_a_counter_without_values_is_counted(read: Callable[..., History]) -> None:

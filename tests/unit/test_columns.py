@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+import shlex
 import sqlite3
 from contextlib import closing
 from importlib import import_module
@@ -412,3 +414,194 @@ def test_the_kernel_reads_times_as_python_does(text: str, seconds: str) -> None:
     for row, each in enumerate(texts):
         if kinds[row] != TimeKind.ODD:
             assert (int(values[row]), int(kinds[row])) == parse(each)
+
+
+def seconds_of(history: History) -> list[float]:
+    return [round((end - start) / 10**9, 9) for _, start, end, _ in states(history)]
+
+
+DATES = [f"2024-01-01T12:00:{second:02}.5Z" for second in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        # the unit of the start, guessed or in its name
+        (
+            "start,elapsed,thread,job\n1551783627191,351,a,x\n1551783627543,192,a,y\n",
+            [0.351, 0.192],
+        ),
+        ("start_us,took,host,job\n5,3,a,x\n9,2,a,y\n", [0.000003, 0.000002]),
+        ("end_ms,duration,host,job\n500,400,a,x\n", [0.4]),
+        # requests of a service run at the same time
+        ("start_ms,duration,service,job\n0,90,a,x\n1,90,a,y\n2,90,a,z\n", [0.09] * 3),
+        # the unit of the start would make a thread do several things at a time
+        (
+            "time,elapsed,thread,job\n"
+            + "".join(f"{1700000000 + n}.5,{900 + n},a,x{n}\n" for n in range(4)),
+            [0.9, 0.901, 0.902, 0.903],
+        ),
+        # Perfetto's, which count from the start of the system
+        ("ts,dur,utid,cpu,state\n261187017446933,24219,1,0,R\n", [0.000024219]),
+        ("ts,dur,cpu,state\n5000000000000,24219,0,R\n", [0.000024219]),
+        # dates say nothing, rows do
+        ("start,elapsed,host,job\n" + "".join(f"{t},700,a,x\n" for t in DATES), [0.7] * 4),
+        ("start,elapsed,host,job\n" + "".join(f"{t},0.7,a,x\n" for t in DATES), [0.7] * 4),
+        ("end,elapsed,host,job\n" + "".join(f"{t},700,a,x\n" for t in DATES), [0.7] * 4),
+        ("start,elapsed_ms,host,job\n" + "".join(f"{t},1,a,x\n" for t in DATES), [0.001] * 4),
+    ],
+)
+def test_durations_are_in_a_unit_that_something_says(
+    tmp_path: Path, text: str, seconds: list[float]
+) -> None:
+    assert seconds_of(read(tmp_path, text)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ("start,elapsed,host,job\n2024-01-01T12:00:00Z,90,a,x\n", "no entity has two rows"),
+        (
+            "start,elapsed,host,job\n2024-01-01T12:00:00Z,90,a,x\n2024-01-02T12:00:00Z,90,a,x\n",
+            "in s the rows fill hardly any of the time",
+        ),
+        (
+            "start,elapsed,service,job\n"
+            + "".join(f"{1700000000 + n},9{n},a,x{n}\n" for n in range(4)),
+            "in s most rows of an entity overlap, in ms none",
+        ),
+    ],
+)
+def test_durations_of_an_unknown_unit_are_not_guessed(
+    tmp_path: Path, rows: str, reason: str
+) -> None:
+    with pytest.raises(InputError, match=f"the unit of elapsed is not known .{reason}") as raised:
+        read(tmp_path, rows)
+    [command] = re.findall(r"as in --columns (\S+)", str(raised.value))
+    assert ",duration=elapsed:ms," in command
+
+    assert seconds_of(read(tmp_path, rows, columns=command))[0] <= 0.09
+
+
+def test_the_unit_of_times_and_durations_is_said(tmp_path: Path) -> None:
+    said: list[str] = []
+    (path := tmp_path / "t.csv").write_text("start,elapsed,thread,job\n1551783627191,351,a,x\n")
+    history = meantime.open(path, notify=said.append)
+    assert history.facts["times"] == "numbers of ms"
+    assert history.facts["durations"].startswith("numbers of ms (the unit of the times")
+    assert said[0].endswith("--columns start=start:ms,duration=elapsed:ms,entity=thread,state=job")
+
+    relative = read(tmp_path, "start,end,host,job\n10,20,a,x\n")
+    assert relative.facts["times"] == "numbers of s, since nothing says their unit"
+
+
+@pytest.mark.parametrize("row", ["100,5,a", "100,,a", "100,-5,a", "100,x,a"])
+def test_a_table_of_ends_and_durations(tmp_path: Path, row: str) -> None:
+    text = f"end,duration,state\n{row}\n200,5,b\n"
+    history = read(tmp_path, text, lenient=True)
+    assert states(history)[-1][1:] == (195 * 10**9, 200 * 10**9, "b")
+
+
+NESTED = [
+    {"metric": "http", "data": {"time": f"2026-03-02T08:00:0{second}Z", "value": second}}
+    for second in (1, 2)
+]
+
+
+def test_fields_of_objects_in_a_line_have_names_with_dots(tmp_path: Path) -> None:
+    (path := tmp_path / "k6.json").write_text("".join(json.dumps(line) + "\n" for line in NESTED))
+
+    history = meantime.open(path, columns="time=data.time,name=metric")
+    assert history.points().name.to_list() == ["http", "http"]
+    listed = "metric, data.time, data.value: name them, as in --columns"
+    with pytest.raises(InputError, match=f"the first line has {listed}"):
+        meantime.open(path)
+
+
+def test_an_array_of_objects_is_a_table(tmp_path: Path) -> None:
+    rows = [
+        {"thread": "a", "name": "x", "at": {"start": 1, "end": 2}},
+        {"thread": "a", "name": "y", "at": {"start": 2, "end": 5}},
+    ]
+    (path := tmp_path / "rows.json").write_text(json.dumps(rows))
+    columns = "start=at.start:s,end=at.end:s,entity=thread,state=name"
+    found = states(meantime.open(path, columns=columns))
+    assert [row[1:] for row in found] == [
+        (10**9, 2 * 10**9, "x"),
+        (2 * 10**9, 5 * 10**9, "y"),
+    ]
+
+    (path := tmp_path / "flat.json").write_text(json.dumps([{"start": 1, "end": 2, "name": "x"}]))
+    assert [row[1:] for row in states(meantime.open(path))] == [(10**9, 2 * 10**9, "x")]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"log": {"version": "1.2", "creator": {}, "entries": []}}', "this is a HAR file"),
+        ('{"a": {"b": 1}, "runtime": 2}', "JSON with the keys a.b, runtime: `meantime formats`"),
+        ('[{"method": "m", "params": {"timestamp": 1}}]', "the columns are method, params.timest"),
+        ('[{"start": 1, "end": 2, "name": "x"}, 3]', "row 2 is another value than an object"),
+    ],
+)
+def test_json_that_is_not_a_trace_is_refused_with_what_it_has(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    (path := tmp_path / "x.json").write_text(text)
+    with pytest.raises(InputError, match=message):
+        meantime.open(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.json", '{"metric": "m", "data": {"time": "2026-01-01T00:00:00Z", "value": 1}}\n' * 2),
+        ("x.log", '{"textPayload": "a b", "timestamp": "2026-01-01T00:00:00Z"}\n' * 2),
+        ("x.log", '{"kind": "E", "verb": "get", "sent at": "2026-01-01T00:00:00Z"}\n' * 2),
+        ("x.json", '[{"method": "m", "params": {"timestamp": 347588.6}}, {"method": "n"}]'),
+        ("x.csv", "stage_ts,sent\n1,a\n"),
+    ],
+)
+def test_the_columns_that_a_refusal_suggests_work_as_printed(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    (path := tmp_path / name).write_text(text)
+    with pytest.raises(InputError) as caught:
+        meantime.open(path)
+
+    suggested = shlex.split(str(caught.value).partition("as in --columns ")[2])[0]
+
+    history = meantime.open(path, columns=suggested.removesuffix(","), lenient=True)
+    assert history.metadata.records >= 1
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        (b"[Sun Dec 04] worker.init() ok\nmore\n", "the line '[Sun Dec 04] worker.init() ok'"),
+        (b"x" * 100, f"the text '{'x' * 60}'"),
+        (b"\x01\x02\xff\xfe\x00abcd", "the bytes 01 02 ff fe 00 61 62 63"),
+    ],
+)
+def test_an_unknown_format_is_refused_with_how_it_begins(
+    tmp_path: Path, content: bytes, shown: str
+) -> None:
+    (path := tmp_path / "x").write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        meantime.open(path)
+    assert f"unknown format, which begins with {shown}: `meantime formats`" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "stacks"),
+    [
+        ("a;b 1\n 3\n", [["a", "b"], []]),
+        ("\ufeffa;b 1\n", [["a", "b"]]),
+        ("# austin: 3.3.0\n# mode: wall\nP1;T2;f 5\n", [["f"]]),
+    ],
+)
+def test_folded_stacks_of_every_tool(tmp_path: Path, text: str, stacks: list[list[str]]) -> None:
+    (path := tmp_path / "x.txt").write_text(text)
+    samples = meantime.open(path).samples()
+    found = [samples.stacks.frames_of(row) if row >= 0 else [] for row in samples.stack.tolist()]
+    assert found == stacks

@@ -109,6 +109,64 @@ def test_an_interrupt_exits_with_130(tmp_path: Path) -> None:
     assert (process.returncode, err.strip()) == (130, b"meantime: interrupted")
 
 
+INTERRUPTED = """
+import os, signal, sys
+import meantime.__main__ as process
+
+class Found:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Found())
+sys.argv = ["meantime", "formats"]
+process.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "ended"),
+    [
+        ("meantime.cli", (-signal.SIGINT, b"")),
+        ("click", (-signal.SIGINT, b"")),
+        ("meantime.cli.formats", (130, b"meantime: interrupted")),
+    ],
+)
+def test_an_interrupt_while_modules_are_imported_prints_no_traceback(
+    name: str, ended: tuple[int, bytes]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED.format(name=name)], capture_output=True, check=False
+    )
+
+    assert (done.returncode, done.stderr.strip()) == ended
+
+
+IGNORED = """
+import os, signal, sys, time
+import meantime.__main__ as process
+from meantime.cli import formats
+
+class Last:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+
+def wait():
+    Last()
+    time.sleep(60)
+
+formats.command.callback = lambda **options: wait()
+sys.argv = ["meantime", "formats"]
+process.main()
+"""
+
+
+def test_an_interrupt_that_python_ignores_is_repeated() -> None:
+    done = subprocess.run([sys.executable, "-c", IGNORED], capture_output=True, check=False)
+
+    assert (done.returncode, done.stderr.strip()) == (130, b"meantime: interrupted")
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_of_each_shell_completes_by_asking_meantime(
     shell: str, run: Callable[..., tuple[object, str, str]]
@@ -239,6 +297,18 @@ def test_a_range_is_printed_by_dump(run: Callable[..., tuple[object, str, str]])
         (b"go 1.22 trace\0\0\0", "an execution trace of Go 1.22 or later", "jsontrace"),
         (b"  *A0   67729.291769 secs A0 => cc1:18\n", "a report of perf sched", "perf script >"),
         (b"PK\3\4\x14\0", "a zip archive", "unpack"),
+        (b"memray\0\x0b\0", "a recording of memray", "memray stats NAME"),
+        (
+            bytes.fromhex("04224d18 4040 c0 da0a0000 f100") + b"memray\0\x0b\0",
+            "a recording of memray",
+            "memray flamegraph NAME",
+        ),
+        (b"\x04\x22\x4d\x18\x40\x40\xc0\0\0", "compressed with lz4", "lz4 -d NAME"),
+        (
+            b'{"version": "1", "profile": {"frames": [{"function": "f"}]',
+            "a profile of Sentry",
+            "io",
+        ),
         (b'{\n "resourceMetrics": [', "OpenTelemetry metrics", "CSV"),
         (b'{"trace_id": "0x1"}\n', "the output of OpenTelemetry's console exporter", "OTLP"),
         (b'{"traceId": "AA==", "refType": 0', "Jaeger's model in protobuf's JSON", "download"),

@@ -1,10 +1,11 @@
-"""The time that a step waits for a processor, in the states of its thread and in its block."""
+"""How long a step waits for a processor or sleeps, in the states of its thread and its block."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 
 from meantime.kernels.record_kinds import KINDS
 from meantime.kernels.tasks import CALLBACK, LOOP, TASK, THREAD
@@ -66,6 +67,79 @@ def replayed(*rows: Row) -> Replayed:
 
 def cpu_wait(time_ms: int, tid: int, waited_ms: int) -> Row:
     return (time_ms, tid, "CPU_WAIT", waited_ms * MS, 0)
+
+
+def asleep(time_ms: int, tid: int, kind: str, asleep_ms: int) -> Row:
+    return (time_ms, tid, kind, asleep_ms * MS, 0)
+
+
+def test_what_a_step_slept_precedes_its_wait_for_a_processor() -> None:
+    found = replayed(
+        (1, MAIN, "LOOP_BEGIN", 1, 0),
+        (10, MAIN, "START", 1, 0),
+        asleep(80, MAIN, "ASLEEP", 40),
+        cpu_wait(80, MAIN, 20),
+        (80, MAIN, "WAIT", 1, 0),
+    )
+    assert found.states[LOOP, MAIN] == [
+        *((1, "running"), (20, "sleeping"), (60, "cpu-wait"), (80, "running"))
+    ]
+    assert found.states[TASK, 0][0] == (10, "running")
+    # it is the step's own, as nothing else kept it from running
+    assert found.blocks[-1] == (10, 80, 20)
+
+
+@pytest.mark.parametrize("kind", ["OFF_CPU", "ASLEEP_OR_LATE"])
+def test_a_step_slept_for_an_unknown_reason_where_waits_are_not_recorded(kind: str) -> None:
+    found = replayed(
+        (1, MAIN, "LOOP_BEGIN", 1, 0),
+        (10, MAIN, "START", 1, 0),
+        asleep(80, MAIN, kind, 40),
+        (80, MAIN, "WAIT", 1, 0),
+    )
+    assert found.states[LOOP, MAIN] == [(1, "running"), (40, "unrecorded-wait"), (80, "running")]
+
+
+def test_what_short_steps_slept_is_drawn_across_them_but_not_before_the_loop_ran() -> None:
+    found = replayed(
+        (1, MAIN, "LOOP_BEGIN", 1, 0),
+        (10, MAIN, "PARK", 0, 0),
+        (20, MAIN, "UNPARK", 0, 0),
+        (21, MAIN, "START", 1, 0),
+        (30, MAIN, "WAIT", 1, 0),
+        (31, MAIN, "START", 1, 0),
+        asleep(40, MAIN, "ASLEEP", 15),
+        (40, MAIN, "WAIT", 1, 0),
+        asleep(50, MAIN, "ASLEEP", 4000),
+        (50, MAIN, "TURN", 0, 0),
+    )
+    nanosecond = 1 / MS
+    assert found.states[LOOP, MAIN] == [
+        *((1, "running"), (10, "parked"), (20, "running")),
+        *((25, "sleeping"), (40, "running")),
+        *((40 + nanosecond, "sleeping"), (50, "running")),
+    ]
+
+
+def test_a_callback_slept_and_not_what_the_loop_did_before_it() -> None:
+    found = replayed(
+        (1, MAIN, "LOOP_BEGIN", 1, 0),
+        (2, MAIN, "TURN", 0, 0),
+        asleep(90, MAIN, "ASLEEP", 60),
+        (90, MAIN, "CALLBACK", 0, 70 * MS),
+    )
+    assert found.states[LOOP, MAIN] == [(1, "running"), (30, "sleeping"), (90, "running")]
+
+
+def test_a_thread_without_a_loop_sleeps_too() -> None:
+    found = replayed(
+        (1, HOG, "THREAD_BEGIN", 0, 0),
+        asleep(80, HOG, "ASLEEP", 40),
+        (90, HOG, "LOCK_WAIT", 0, 0),
+    )
+    assert found.states[THREAD, HOG] == [
+        *((1, "running"), (40, "sleeping"), (80, "running"), (90, "lock-wait"))
+    ]
 
 
 def test_what_a_step_waited_before_another_wait_is_drawn_before_it() -> None:

@@ -146,7 +146,7 @@ def test_long_events_and_many_fields_are_read() -> None:
     extra = f'[979.500000000] e: {{ cpu_id = 0 }}, {{ text = "{long}" }}\n'
     history = read(PERF + extra + f"[979.600000000] e: {{ cpu_id = 0 }}, {{ {many} }}\n")
 
-    assert dict(history.anomalies) == {"unread_fields": 105}
+    assert dict(history.anomalies) == {"unread_fields": 105, "unknown_time": 1}
 
 
 def test_an_event_that_does_not_end_is_refused_before_it_is_in_memory(
@@ -196,7 +196,7 @@ def test_a_directory_is_read_by_the_program(
 
     assert history.metadata.format == "ctf"
     assert history.clock.host == "web1"
-    assert dict(history.anomalies) == {"lost_events": 37}
+    assert dict(history.anomalies) == {"lost_events": 37, "unknown_time": 1}
     assert list(history.lost) == [(979417060000, 979417070000)]
 
 

@@ -86,7 +86,7 @@ def test_losses_are_counted_with_their_stretches(tmp_path: Path) -> None:
     history = meantime.open(written(tmp_path, trace()))
 
     # of the first packet of a stream, and 5 and a packet of the other one
-    assert dict(history.anomalies) == {"lost_events": 2 + 5 + 1}
+    assert dict(history.anomalies) == {"lost_events": 2 + 5 + 1, "unknown_time": 1}
     assert [(begin - BASE_NS, end - BASE_NS) for begin, end in history.lost] == [
         (700, 1400),
         (3000, (1 << 28) + 4991),
@@ -100,7 +100,7 @@ def test_a_number_of_lost_events_that_cannot_be_right_counts_once(tmp_path: Path
 
     history = meantime.open(written(tmp_path, files))
 
-    assert dict(history.anomalies) == {"lost_events": 1 + 5 + 1}
+    assert dict(history.anomalies) == {"lost_events": 1 + 5 + 1, "unknown_time": 1}
 
 
 def test_other_frequencies_are_exact(tmp_path: Path) -> None:

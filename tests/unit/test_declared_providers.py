@@ -459,3 +459,18 @@ def test_what_is_nested_too_deeply_is_refused() -> None:
     for toml in (f'[[on]]\nevent = "e"\nchange = [{change}]\n', doubled + on):
         with pytest.raises(ProviderError, match=r"x\.toml:\d+: .*nested too deeply"):
             declare(toml.encode(), "x.toml")
+
+
+@pytest.mark.parametrize(("name", "is_found"), [("sched_swich", False), ("sched_switch", True)])
+def test_events_that_the_trace_does_not_have_are_counted_with_the_nearest_names(
+    name: str,
+    is_found: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    provider = declare(
+        f'[[on]]\nevent = "{name}"\nchange = [{{ path = "CPUs/0", set = "busy" }}]\n'.encode(), "p"
+    )
+    history = meantime.build([Event(1, "sched_switch"), Event(5, "sched_waking")], provider)
+
+    assert history.anomalies["no_such_event"] == (not is_found)
+    found = history.facts.get("events not found")
+    assert found == (None if is_found else "sched_swich (nearest: sched_switch, sched_waking)")

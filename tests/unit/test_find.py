@@ -293,3 +293,27 @@ def test_empty_columns_are_gaps_only_where_they_are_unusual() -> None:
     assert [each.sentence for each in found if each.kind == "gap"] == [
         "nothing happened for 19s from 181s"
     ]
+
+
+def test_what_stops_with_everything_has_no_period_of_its_own() -> None:
+    chance = np.random.default_rng(6)
+    at = np.arange(0, 600 * S, 10_101_010)
+    at = at[(at + 5 * S) % (8 * S) >= S // 2]
+    names = ("most", "some", "few")
+    name = chance.choice(len(names), len(at), p=(0.7, 0.2, 0.1))
+    builder = CellsBuilder(Fold(0, 3 * S, 50))
+    builder.add_times(at, keys=name)
+    source = Source("x", ((0, 600 * S),), interval_ns=10_101_010)
+    found = OffsetMap.of(builder, "count", names=list(names), sources=[source])
+
+    sentences = [each.sentence for each in find(found) if each.kind == "period"]
+
+    assert sentences == ["everything stops every 8s"]
+
+
+def test_stops_of_a_map_without_names_are_found() -> None:
+    builder = CellsBuilder(Fold(0, S, 50))
+    builder.add_times(np.array([t for t in range(0, 200 * S, 10**7) if t % (8 * S) >= S // 2]))
+    found = OffsetMap.of(builder, "count", sources=[Source("x", ((0, 200 * S),))])
+
+    assert [each.sentence for each in find(found)] == ["everything stops every 8s"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import pytest
@@ -15,7 +16,9 @@ from meantime.cli import main
 from meantime.errors import TimeRangeError
 from meantime.history.ingest import build
 from meantime.providers.tasks import lane_of
-from meantime.query.findings import Finding, scope
+from meantime.query import scope
+from meantime.query.findings import Finding
+from meantime.query.findings.finding import KINDS, Kind
 from meantime.query.findings.outliers import Usual
 from meantime.query.findings.ranking import ranked
 from meantime.testing import history_from_samples, history_from_spans
@@ -142,6 +145,17 @@ def test_the_limit_is_beyond_steady_durations_and_below_planted_ones(kind: str) 
     for planted in (1, 20, 90):
         mixed = np.concatenate([steady, np.full(planted, 10**9)])
         assert Usual.of(mixed).limit_ns() < 10**9
+
+
+def test_every_kind_is_declared_and_documented(root: Path) -> None:
+    document = (root / "docs/how-to/find-what-stands-out.md").read_text("utf-8")
+    reference = (root / "docs/reference/json.md").read_text("utf-8")
+    listed = re.search(r'\{"kind": ("block".*?"care"),', reference)
+    assert listed is not None
+
+    assert {*KINDS} == {*get_args(Kind)}
+    assert {*KINDS} == {*re.findall(r"^\| `(\w+)` \|", document, re.MULTILINE)}
+    assert {*KINDS} == {*re.findall(r'"(\w+)"', listed[1])}
 
 
 def test_too_few_durations_have_no_limit() -> None:
@@ -360,6 +374,18 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return captured.out
 
 
+def test_a_program_that_nearly_always_runs_and_stops_every_8_s_stops_every_8_s() -> None:
+    at_ms = [at for at in range(0, 120_000, 10) if (at + 3000) % 8000 >= 500]
+    spans = [("work", at, at + 10) for at in at_ms]
+    by_spans = history_from_spans({"main": [(n, a * 10**6, b * 10**6) for n, a, b in spans]})
+
+    found = [each for each in meantime.findings(by_spans) if each.kind == "repeat"]
+
+    assert [each.sentence for each in found] == [
+        "everything stops every 8s, for up to 492 ms; 6% of the time"
+    ]
+
+
 def test_the_command_prints_what_the_library_finds(
     capsys: pytest.CaptureFixture[str], trace: Path
 ) -> None:
@@ -381,7 +407,9 @@ def test_the_command_prints_what_the_library_finds(
     assert expected[0].sentence in table
     assert "1 more; -n 2 prints all" in table
     assert "unknown_phase" not in table
-    assert "query" not in run(capsys, "findings", str(trace), "--from", "200ms", "--to", "205ms")
+    part = run(capsys, "findings", str(trace), "--from", "200ms", "--to", "205ms")
+    assert part.startswith("Of 2.01 ms in spans of 1 thread, most is the own time of query 50 %")
+    assert "nothing stands out" in part
 
 
 def test_the_findings_of_several_files_are_those_of_the_history_that_joins_them(
@@ -408,11 +436,11 @@ def test_the_findings_of_several_files_are_those_of_the_history_that_joins_them(
 def test_the_summary_has_the_first_findings(
     capsys: pytest.CaptureFixture[str], trace: Path
 ) -> None:
-    (line,) = (
-        line for line in run(capsys, "info", str(trace)).splitlines() if line.startswith("findings")
-    )
+    lines = run(capsys, "info", str(trace)).splitlines()
+    (first,) = (row for row, line in enumerate(lines) if line.startswith("findings"))
 
-    assert "  query took 90.2 ms; usually 202 us" in line
+    assert "  Of 241 ms in spans of 1 thread, most is the own time of query" in lines[first]
+    assert "  query took 90.2 ms; usually 202 us" in lines[first + 1]
 
 
 def test_tasks_whose_paths_name_no_kind_are_compared_with_none(root: Path) -> None:
@@ -427,7 +455,9 @@ def test_steady_behaviour_is_reported_as_such(
     path = tmp_path / "calm.json"
     path.write_text(json.dumps([{"ph": "X", "pid": 1, "tid": 1, "name": "a", "ts": 0, "dur": 1}]))
 
-    assert run(capsys, "findings", str(path)) == "nothing stands out\n"
+    assert run(capsys, "findings", str(path)) == (
+        "Nothing limited it: 100 % of the time was work (a).\n\nnothing stands out\n"
+    )
     assert json.loads(run(capsys, "findings", str(path), "--json"))["findings"] == []
 
 
@@ -862,6 +892,88 @@ def test_a_loop_that_often_waits_for_the_gil_is_found(hog: int, found: int) -> N
     sentence = (
         "the event loop waited 220 ms for the GIL while other threads ran, and ran for 44 ms;"
         " the longest of 44 waits took 5 ms; hog 8 had it most"
+    )
+    assert sentences == [sentence] * found
+
+
+def _waits_of_tasks(
+    state: str, function: str, idle_s: int, *, others_wake: bool = False, end: str = "completed"
+) -> list[str]:
+    """Return what is said of four tasks that wait and hold in turn for 2 s, before an idle time.
+
+    Each wakes the next, or another task wakes all of them.
+    """
+    trace = Trace("run.mtr", "recording", iter(()))
+    trace.paths += [("Tasks", "ask (a.py:3)", f"{number}") for number in range(1, 5)]
+    trace.paths += [("Tasks", "idle (a.py:9)", "5")]
+    trace.values += ["running", state, "waiting:sleep", "wake", end]
+    trace.tags += [{"function": "ask", "location": "a.py:2", "in": function}]
+    trace.lanes += [lane_of("Tasks")]
+    rows = [(0, 4, 2, -1), (2000 + idle_s * 1000, 4, -1, -1)]
+    for begin in range(0, 2000, 40):
+        for task in range(4):
+            held = begin + 10 * task
+            rows += [(held, task, 2, -1), (held + 10, task, 1, 0)]
+    for task in range(4):
+        rows += [(2050, task, 4, -1), (2060, task, -1, -1)]
+    time_ns, *columns = np.array(sorted(rows, key=lambda row: row[0]), np.int64).T
+    entity, value, tag = (column.astype(np.int32) for column in columns)
+    woken = np.arange(1, 200, dtype=np.int32)
+    by = np.full(199, 4, np.int32) if others_wake else (woken - 1) % 4
+    at_ns = woken.astype(np.int64) * 10 * MS
+    flows = Flows(by, at_ns, woken % 4, at_ns, np.full(199, 3, np.int32))
+    trace.batches = iter([StateChanges(time_ns * MS, entity, value, tag), flows])
+    trace.bounds = (0, (2 + idle_s) * S + S)
+    found = meantime.findings(meantime.build(trace))
+    return [each.sentence for each in found if each.kind == "contention"]
+
+
+@pytest.mark.parametrize("idle_s", [0, 100, 3600])
+@pytest.mark.parametrize(
+    ("state", "function", "what"),
+    [
+        ("waiting:semaphore", "Semaphore.acquire", "a semaphore"),
+        ("waiting:queue", "Queue.put", "room in a queue"),
+        ("waiting:queue", "Queue.get", "an item of a queue that others bring back"),
+    ],
+)
+def test_a_queue_is_found_however_long_the_program_was_idle(
+    state: str, function: str, what: str, idle_s: int
+) -> None:
+    (sentence,) = _waits_of_tasks(state, function, idle_s)
+
+    assert sentence.startswith(f"4 tasks waited for {what} at ask (a.py:2) 7")
+
+
+def test_tasks_that_wait_for_something_to_do_are_no_queue() -> None:
+    assert not _waits_of_tasks("waiting:queue", "Queue.get", 0, others_wake=True)
+    assert not _waits_of_tasks("waiting:queue", "Queue.get", 0, end="cancelled")
+
+
+@pytest.mark.parametrize(
+    ("step_ns", "line", "found"), [(4000, 0, 1), (200_000, 0, 0), (4000, -1, 0)]
+)
+def test_a_task_that_only_looks_whether_it_can_go_on_is_found(
+    step_ns: int, line: int, found: int
+) -> None:
+    trace = Trace("run.mtr", "recording", iter(()))
+    trace.paths += [("Tasks", "wait (a.py:7)", "1")]
+    trace.values += ["running", "runnable"]
+    trace.tags += [{"function": "wait", "location": "a.py:4"}]
+    trace.lanes += [lane_of("Tasks")]
+    number = 5000
+    steps_ns = np.arange(number, dtype=np.int64) * (step_ns + 1000)
+    time_ns = np.stack([steps_ns, steps_ns + step_ns], axis=1).ravel()
+    state = np.tile(np.array([0, 1], np.int32), number)
+    tag = np.where(state == 1, np.int32(line), np.int32(-1)).astype(np.int32)
+    changes = StateChanges(time_ns, np.zeros(2 * number, np.int32), state, tag)
+    trace.batches = iter([changes])
+    trace.bounds = (0, int(time_ns[-1]) + 1000)
+
+    sentences = [each.sentence for each in meantime.findings(meantime.build(trace))]
+    sentence = (
+        "a task of wait (a.py:7) looked 5,000 times at wait (a.py:4) whether it could go on, and"
+        " kept the event loop busy for 25 ms"
     )
     assert sentences == [sentence] * found
 

@@ -119,3 +119,19 @@ def test_what_came_before_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "old.json").write_text('{"format": "x", "profileJSON": {}}')
     with pytest.raises(InputError, match="Cleopatra"):
         meantime.open(tmp_path / "old.json")
+
+
+@pytest.mark.parametrize("time", ["time", "startTime"])
+def test_times_whose_nanoseconds_are_no_number_are_refused(
+    samples: Path, tmp_path: Path, time: str
+) -> None:
+    profile = json.loads((samples / "profiles" / NAMES[0]).read_bytes())
+    thread = next(each for each in profile["threads"] if each["samples"]["data"])
+    if time == "time":
+        thread["samples"]["data"][0][thread["samples"]["schema"]["time"]] = 1e303
+    else:
+        markers, schema = thread["markers"]["data"], thread["markers"]["schema"]
+        markers[0][schema["data"]] = {"startTime": 1, "endTime": 1e303}
+    (tmp_path / "bad.json").write_text(json.dumps(profile))
+    with pytest.raises(InputError, match="is malformed"):
+        meantime.open(tmp_path / "bad.json")

@@ -77,7 +77,9 @@ def test_every_form_of_a_line_is_read(tmp_path: Path, begin: str, head: str, nan
     assert history.metadata.format == "ftrace"
     assert len(history.samples()) == 3
     assert states(history, "Threads", "7") == [(100, 200, "running"), (200, 300, "blocked")]
-    assert dict(history.anomalies) == {}
+    # who runs after the last switch is known if the text is all that its CPU did
+    whole = head.startswith("cpus")
+    assert dict(history.anomalies) == ({} if whole else {"unknown_time": 1})
 
 
 LETTERS = ("R", "S", "D", "T", "P", "I", "R+")
@@ -124,8 +126,8 @@ def test_a_name_that_is_not_utf8_is_escaped(tmp_path: Path) -> None:
 def test_a_woken_thread_is_runnable_and_tagged_with_its_waker(tmp_path: Path) -> None:
     text = (
         switch("  a-3 [000] 1.000100", 3, "S", 8)
-        + "  b-8 [001] 1.000150: sched_waking: comm=a pid=3 prio=120 target_cpu=001\n"
-        + "  b-8 [001] 1.000160: sched_wakeup: a:3 [120] success=1 CPU:001\n"
+        + "  b-8 [000] 1.000150: sched_waking: comm=a pid=3 prio=120 target_cpu=001\n"
+        + "  b-8 [000] 1.000160: sched_wakeup: a:3 [120] success=1 CPU:001\n"
         + switch("  b-8 [000] 1.000200", 8, "R+", 3, "a")
         + switch("  a-3 [000] 1.000300", 3, "X", 8)
         + switch("  b-8 [000] 1.000400", 8, "S", 0)
@@ -143,7 +145,7 @@ def test_a_woken_thread_is_runnable_and_tagged_with_its_waker(tmp_path: Path) ->
     assert history.tags[running.tag] == {"cpu": 0, "priority": 110, "name": "a"}
     flows = history.flows()
     assert (flows.from_ns.tolist(), flows.to_ns.tolist()) == ([1_000_150_000], [1_000_150_000])
-    assert states(history, "CPUs", "0") == [(100, 400, "user")]
+    assert states(history, "CPUs", "0") == [(100, 400, "user"), (400, 400, "idle")]
 
 
 def test_without_a_provider_nothing_follows_from_the_scheduler(
@@ -181,6 +183,7 @@ def test_interrupts_are_states_and_spans_of_their_cpu(tmp_path: Path) -> None:
     assert states(history, "CPUs", "0") == [
         (100, 110, "kernel thread"), (110, 120, "softirq"), (120, 130, "irq"),
         (130, 140, "softirq"), (140, 200, "kernel thread"), (200, 300, "idle"),
+        (300, 300, "kernel thread"),
     ]  # fmt: skip
     spans = history.spans()
     assert sorted(spans.name.names[code] for code in spans.name.codes.tolist()) == [
@@ -269,11 +272,17 @@ def test_a_stretch_in_which_events_were_lost_is_unknown(tmp_path: Path, note: st
     )  # fmt: skip
     history = read(tmp_path, text)
 
-    assert states(history, "Threads", "3") == [(100, 150, "running"), (300, 300, "sleeping")]
-    assert states(history, "CPUs", "0") == [(100, 150, "user")]
+    # from the first line after the gap on, it runs until it leaves
+    assert states(history, "Threads", "3") == [
+        (100, 150, "running"), (150, 250, "unknown"), (250, 300, "running"),
+        (300, 300, "sleeping"),
+    ]  # fmt: skip
+    assert states(history, "CPUs", "0")[:3] == [
+        (100, 150, "user"), (150, 250, "unknown"), (250, 300, "user")
+    ]  # fmt: skip
     assert states(history, "Threads", "4")[0] == (100, 300, "running")
-    assert dict(history.anomalies) == {"lost_events": 12}
-    assert (1_000_150_000, 1_000_300_000) in [tuple(each) for each in history.lost]
+    assert dict(history.anomalies) == {"lost_events": 12, "unknown_time": 1}
+    assert (1_000_150_000, 1_000_250_000) in [tuple(each) for each in history.lost]
 
 
 def test_what_an_overwritten_buffer_lacks_is_counted_and_hatched(tmp_path: Path) -> None:
@@ -296,7 +305,7 @@ def test_a_thread_on_two_cpus_at_once_is_unknown_on_the_first(tmp_path: Path) ->
     )
     history = read(tmp_path, text)
 
-    assert states(history, "Threads", "3")[0] == (200, 300, "running")
+    assert states(history, "Threads", "3")[:2] == [(100, 200, "unknown"), (200, 300, "running")]
     assert history.anomalies["lost_switch"] == 1
 
 
@@ -311,9 +320,10 @@ def test_a_reused_thread_id_runs_again_after_its_exit(tmp_path: Path) -> None:
     )
     history = read(tmp_path, text)
 
-    assert states(history, "Threads", "3") == [
-        (100, 200, "running"), (300, 400, "runnable"), (400, 500, "running"),
-        (500, 500, "sleeping"),
+    assert states(history, "Threads", "3") == [(100, 200, "running")]
+    # another thread with its id
+    assert states(history, "Threads", "3#2") == [
+        (300, 400, "runnable"), (400, 500, "running"), (500, 500, "sleeping"),
     ]  # fmt: skip
 
 
@@ -332,7 +342,7 @@ def test_times_that_go_back_within_a_cpu_are_counted_and_placed(tmp_path: Path) 
 def test_a_line_that_is_cut_off_is_counted(tmp_path: Path) -> None:
     history = read(tmp_path, "  a-9 [000] 1.000100: x: y=1\n  a-9 [000] 1.0001")
 
-    assert dict(history.anomalies) == {"unknown_line": 1}
+    assert dict(history.anomalies) == {"unknown_line": 1, "truncated": 1}
 
 
 @pytest.mark.parametrize(

@@ -490,8 +490,8 @@ def test_times_are_in_utc_where_the_clock_is_known(
     assert run(path, "--period", "1h") == 0
 
     picture = (tmp_path / "out.svg").read_text()
-    assert "each column 1h, each of its 60 rows 1min; colour is the count" in picture
-    assert ">2025-11-21 00:00</text>" in picture
+    assert "each column 1 h, each of its 60 rows 1 min; colour is the count" in picture
+    assert ">2025-11-21</text>" in picture
     assert b"2025-11-21" in capfdbinary.readouterr().out
 
 
@@ -635,9 +635,32 @@ def test_lost_switches_are_counted_and_hatched(tmp_path: Path) -> None:
 
     found = document(path, "--state", "running", "--by", "cpu")
 
-    assert found["anomalies"] == {"lost_switch": 2}
+    assert found["anomalies"] == {"lost_switch": 2, "unknown_time": 2}
     assert found["lost_ns"] == [[1_500_000_000, 1_750_000_000], [1_900_000_000, 2_100_000_000]]
-    assert totals(found) == {"CPU 0": 750_000_000, "CPU 1": 700_000_000}
+    # thread 7 comes in the last nanosecond of the trace
+    assert totals(found) == {"CPU 0": 750_000_000, "CPU 1": 700_000_001}
     assert run(path, "--state", "running", "--by", "cpu", "-o", tmp_path / "x.svg") == 0
     # one for what was not recorded, one for what was lost
     assert (tmp_path / "x.svg").read_text().count('fill="url(#hatch)"') == 2
+
+
+def test_a_quiet_window_is_an_empty_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "quiet.statemap"
+    lines = [
+        '{"start": [1, 0], "title": "t", "states": {"run": {"value": 0}, "stop": {"value": 1}}}',
+        '{"time": "0", "entity": "a", "state": 0}',
+        f'{{"time": "{S}", "entity": "a", "state": 1}}',
+        f'{{"time": "{9 * S}", "entity": "b", "state": 1}}',
+        f'{{"time": "{10 * S}", "entity": "b", "state": 1}}',
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    window = ("--from", "5s", "--to", "6s")
+
+    assert document(path, "--state", "run", *window)["cells"] == []
+    assert document(path, "--by", "name", "--isolate", "b", *window)["cells"] == []
+    assert run(path, "--state", "fly", *window) == 1
+    assert capsys.readouterr().err.endswith("nothing is ever in a state that matches --state fly\n")
+    assert run(path, "--by", "name", "--isolate", "c", *window) == 1
+    assert capsys.readouterr().err.endswith(
+        "unknown name 'c'; the most frequent names are: 'a', 'b'\n"
+    )

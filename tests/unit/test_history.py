@@ -329,3 +329,32 @@ def test_the_top_of_a_stack_is_found_at_any_time() -> None:
     assert [top and top.value for top in tops] == [None, "main", "read", "main"]
     with pytest.raises(StateTypeError):
         history.stack_top(history.quark("text"), 4)
+
+
+def test_sums_are_of_what_the_trace_covers_by_default() -> None:
+    begin_ns = 1_780_000_000 * 10**9
+    builder = HistoryBuilder()
+    worker = builder.quark("worker")
+    builder.modify(begin_ns, worker, "a")
+    builder.modify(begin_ns + 10, worker, "b")
+    history = builder.close(begin_ns + 20)
+
+    assert history.bounds == (begin_ns, begin_ns + 20)
+    assert history.shares([worker]).cell(worker, 0) == {"a": 10, "b": 10}
+    assert history.dominant([worker], bins=2).value.to_list() == ["a", "b"]
+    # what is given counts, also before the trace
+    assert history.shares([worker], 0).cell(worker, 0)[None] == begin_ns
+    rows = history.sql("select start_ns, end_ns, value from intervals order by start_ns")
+    frame = rows.to_arrow().to_pydict()
+    assert (frame["start_ns"], frame["value"]) == ([begin_ns, begin_ns + 10], ["a", "b"])
+
+
+def test_a_trace_covers_states_and_spans() -> None:
+    builder = HistoryBuilder()
+    worker, thread = builder.quark("worker"), builder.quark("Threads", "1")
+    builder.modify(100, worker, "a")
+    builder.add_spans([thread], ["work"], [150], [170])
+    assert builder.history.bounds == (100, 170)
+    builder.modify(180, worker, "b")
+    assert builder.history.bounds == (100, 181)
+    assert builder.close(200).bounds == (100, 200)

@@ -251,3 +251,18 @@ def sealed(history: History) -> SealedSegments:
     segments = history._now().segments
     assert isinstance(segments, SealedSegments)
     return segments
+
+
+@pytest.mark.usefixtures("mapped")
+def test_a_mapped_file_that_is_overwritten_is_an_error_and_not_read(path: Path) -> None:
+    history = open_history(path)
+    answers(history)
+    for name in SEGMENTS:
+        file = path / name
+        size = file.stat().st_size
+        with file.open("r+b") as opened:
+            opened.seek(200)
+            opened.write(b"\xff" * (size - 200))
+
+    with pytest.raises(InputError, match="was changed while it was open"):
+        answers(history)

@@ -152,7 +152,7 @@ def test_what_is_known_of_a_segment_has_room_though_it_has_more_changes(
     flipped(segment_of(path, 3))
 
     history = meantime.open(path, lenient=True)
-    shares = history.shares("*", bins=8)
+    shares = history.shares("*", history.start_ns, bins=8)
 
     assert history.anomalies["segment_damaged"] == 1
     assert int(shares.ns.sum()) == attributes * (history.end_ns - history.start_ns)

@@ -214,8 +214,9 @@ def test_arguments_of_chrome_events_lose_only_what_is_private(tmp_path: Path) ->
 
 def test_a_recording_has_no_arguments_of_its_program(tmp_path: Path) -> None:
     subprocess.run(
-        [sys.executable, "-m", "meantime", "record", "-o", "run.mtr", "--", sys.executable,
-         "-c", "import asyncio; asyncio.run(asyncio.sleep(0))", "--key=secret"],
+        [sys.executable, "-m", "meantime", "record", "--include", "command", "-o", "run.mtr",
+         "--", sys.executable, "-c", "import asyncio; asyncio.run(asyncio.sleep(0))",
+         "--key=secret"],
         cwd=tmp_path, check=True, capture_output=True,
     )  # fmt: skip
 

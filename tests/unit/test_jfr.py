@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import corpus
 import pytest
 from corpus import jfr_chunk
 
@@ -83,6 +84,21 @@ def test_events_become_what_they_mean(tmp_path: Path) -> None:
     assert points.name.to_list() == ["Request"]
     assert json.loads(points.arguments(0) or "") == {"path": "/x"}
     assert dict(history.anomalies) == {"private_field": 1}
+
+
+def test_samples_of_threads_that_wait_are_not_added_to_those_that_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = jfr_chunk()
+    name, fields = corpus._JFR_TYPES[40]
+    monkeypatch.setitem(corpus._JFR_TYPES, 40, (name.replace("Execution", "NativeMethod"), fields))
+    waiting = jfr_chunk(5000)
+
+    history = read(tmp_path, waiting + running + waiting)
+
+    assert history.samples().event.to_list() == ["ExecutionSample STATE_RUNNABLE"]
+    native = history.samples(event="NativeMethodSample STATE_RUNNABLE")
+    assert len(native) == 2
 
 
 def test_chunks_have_times_and_constants_of_their_own(tmp_path: Path) -> None:

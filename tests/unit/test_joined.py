@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from meantime.errors import (
     UsageError,
 )
 from meantime.history import HistoryBuilder
+from meantime.history.directory.open import open_history as open_directory
 from meantime.query.aligning import Clocked, Message, align_all
 from meantime.query.critical_path import critical_path, scheduled_threads
 from meantime.query.durations import span_statistics
@@ -67,7 +70,7 @@ def test_hosts_stand_below_their_names_on_one_axis() -> None:
 
     assert pictures(both) == {"web": "aaa..", "db": "..bbb"}
     assert both.clock.utc_at_origin_ns == 100
-    assert both.facts == {"times of": "web", "aligned by utc": "db"}
+    assert both.facts == {"times of": "web", "aligned by utc": "db (error unknown)"}
     assert not both.anomalies
     assert both.state("Hosts/db/cpu0", 0)[1:4] == (0, 2, None)
 
@@ -221,19 +224,169 @@ def test_a_file_joins_histories_and_reports_those_that_are_gone(tmp_path: Path) 
         meantime.open(file, strict=True)
 
 
+def joined_file(path: Path, parts: dict[str, str]) -> Path:
+    """Write a file as someone else might: of parts by name, without checksums."""
+    hosts = [
+        {"name": name, "path": part, "offset_ns": 0, "how": "start", "error_ns": None}
+        | {"checksum": None}
+        for name, part in parts.items()
+    ]
+    clock = {"kind": "unknown", "host": None, "boot_id": None, "utc_at_origin_ns": None}
+    content = {"format": "meantime join", "version": 1, "clock": clock, "anomalies": {}}
+    path.write_text(json.dumps(content | {"hosts": hosts}))
+    return path
+
+
+def test_a_file_refers_to_places_outside_of_its_folder_only_if_allowed(tmp_path: Path) -> None:
+    inner = tmp_path / "sent"
+    inner.mkdir()
+    outside = stored(tmp_path / "a.mth", "ab")
+    (inner / "link.mth").symlink_to(outside)
+    file = inner / "all.mtj"
+
+    for part in ("../a.mth", str(outside), "link.mth", "x/../../a.mth"):
+        joined_file(file, {"a": part})
+        with pytest.raises(InputError, match=r"outside of its folder: .*\.mth; .* --allow-paths"):
+            meantime.open(file)
+        with pytest.raises(InputError, match="outside"):
+            meantime.open(file, allow="urls")
+    joined_file(file, {"a": "../a.mth"})
+    assert pictures(meantime.open(file, allow="paths")) == {"a": "ab"}
+    # one that is joined by an allowed one is in its own folder
+    joined_file(tmp_path / "above.mtj", {"b": "sent/all.mtj"})
+    with pytest.raises(InputError, match=r"sent/all\.mtj: .*outside"):
+        meantime.open(tmp_path / "above.mtj")
+    with pytest.raises(UsageError, match="unknown kind 'all'"):
+        meantime.open(file, allow="all")
+
+
+def test_a_file_refers_to_other_stores_only_if_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def blocks_of(url: str) -> list[bytes]:
+        asked.append(url)
+        raise InputError(url, "nobody answers")
+
+    monkeypatch.setattr("meantime.joined_file.blocks_of", blocks_of)
+    urls = {"a": "https://inner.example:8443/a.mth", "b": "s3://bucket/b.mth"}
+    file = joined_file(tmp_path / "all.mtj", urls)
+
+    with pytest.raises(
+        InputError, match=r"other stores: https://inner\.example:8443, s3://bucket; .* --allow-urls"
+    ):
+        meantime.open(file)
+    assert not asked
+    joined_file(file, {"a": "https://inner.example/a.mtj"})
+    with pytest.raises(InputError, match="nobody answers"):
+        meantime.open(file, allow=["urls"])
+    assert asked == ["https://inner.example/a.mtj"]
+
+
+def test_files_that_join_each_other_without_end_are_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Path] = []
+    monkeypatch.setattr(
+        "meantime.history.directory.open.open_history", lambda path, **_: opened.append(path)
+    )
+    stored(tmp_path / "a.mth", "ab")
+    ten = [f"h{number}" for number in range(10)]
+    joined_file(tmp_path / "0.mtj", dict.fromkeys(ten, "a.mth"))
+    for depth in range(1, 8):
+        joined_file(tmp_path / f"{depth}.mtj", dict.fromkeys(ten, f"{depth - 1}.mtj"))
+
+    with pytest.raises(InputError, match="joins more than 100,000 histories"):
+        meantime.open(tmp_path / "7.mtj")
+
+    joined_file(tmp_path / "deep.mtj", {"a": "a.mth"})
+    for depth in range(8):
+        (tmp_path / "deep.mtj").rename(tmp_path / f"below{depth}.mtj")
+        joined_file(tmp_path / "deep.mtj", {"a": f"below{depth}.mtj"})
+    with pytest.raises(InputError, match="more than 8 deep"):
+        meantime.open(tmp_path / "deep.mtj")
+
+    joined_file(tmp_path / "x.mtj", {"y": "y.mtj"})
+    joined_file(tmp_path / "y.mtj", {"x": "x.mtj"})
+    with pytest.raises(InputError, match="joins itself"):
+        meantime.open(tmp_path / "y.mtj")
+    assert not opened
+
+
+def test_a_path_that_is_joined_often_is_opened_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[object] = []
+
+    def counted(path: Path, **options: Any) -> History:
+        reads.append(path)
+        return open_directory(path, **options)
+
+    monkeypatch.setattr("meantime.history.directory.open.open_history", counted)
+    stored(tmp_path / "a.mth", "ab")
+    joined_file(tmp_path / "some.mtj", {"x": "a.mth", "y": "./a.mth"})
+    joined_file(tmp_path / "all.mtj", {"s": "some.mtj", "t": "some.mtj", "a": "a.mth"})
+
+    history = meantime.open(tmp_path / "all.mtj")
+
+    assert len(reads) == 1
+    assert len(history.quarks("**/cpu0")) == 5
+
+
+def test_a_part_that_is_a_pipe_is_left_out_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    os.mkfifo(tmp_path / "pipe.mtj")
+    stored(tmp_path / "a.mth", "ab")
+    joined_file(tmp_path / "all.mtj", {"a": "a.mth", "p": "pipe.json", "q": "pipe.mtj"})
+
+    history = meantime.open(tmp_path / "all.mtj")
+
+    assert pictures(history) == {"a": "ab"}
+    assert dict(history.anomalies) == {"host_missing": 2}
+    assert "pipe.json is neither a file nor a directory" in history.facts["hosts left out"]
+
+
+@pytest.mark.parametrize("place", ["segments/000000.seg", "tables", "pyramid/000000.pyr"])
+def test_a_pipe_inside_of_a_history_is_not_waited_for(tmp_path: Path, place: str) -> None:
+    path = stored(tmp_path / "a.mth", "ab" * 3000)
+    (path / place).parent.mkdir(exist_ok=True)
+    (path / place).unlink(missing_ok=True)
+    os.mkfifo(path / place)
+
+    with (
+        nullcontext()
+        if not place.startswith("segments")  # they are not needed for this answer
+        else pytest.raises(InputError, match="not a regular file")
+    ):
+        history = meantime.open(path)
+        history.shares(history.quarks("*"), bins=2)
+
+
+def test_a_path_that_is_not_utf_8_is_joined(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"bad\xff")
+    folder.mkdir()
+    stored(folder / os.fsdecode(b"a\xfe.mth"), "ab")
+    stored(tmp_path / "b.mth", "ba")
+
+    write_join(tmp_path / "all.mtj", [folder / os.fsdecode(b"a\xfe.mth"), tmp_path / "b.mth"])
+
+    assert sorted(pictures(meantime.open(tmp_path / "all.mtj")).values()) == ["ab", "ba"]
+
+
 def test_a_file_that_is_damaged_or_of_a_later_version_is_one_sentence(tmp_path: Path) -> None:
     file = tmp_path / "all.mtj"
     write_join(file, [stored(tmp_path / "a.mth", "ab")])
     content = json.loads(file.read_text())
 
     for wrong, reason in (
-        (content | {"version": 2}, "is of version 2"),
+        (content | {"version": 3}, "is of version 3"),
         (content | {"format": "x"}, "is damaged"),
         (content | {"hosts": []}, "is damaged"),
         (content | {"hosts": content["hosts"] * 2}, "two have one name"),
         (content | {"hosts": [content["hosts"][0] | {"offset_ns": 2**70}]}, "is damaged"),
         (content | {"anomalies": {"no such": 1}}, "is damaged"),
-        (content | {"hosts": [content["hosts"][0] | {"path": file.name}]}, "has changed"),
+        (content | {"hosts": [content["hosts"][0] | {"path": file.name}]}, "joins itself"),
         (
             content | {"hosts": [content["hosts"][0] | {"path": file.name, "checksum": None}]},
             "joins itself",
@@ -314,6 +467,65 @@ def test_offsets_that_were_put_in_are_found_by_messages() -> None:
     assert pictures(both) == {"x": ".ab", "y": "ab."}
 
 
+def host_in_utc(*, utc_ns: int = 0) -> History:
+    builder = HistoryBuilder(clock=Clock("realtime", utc_at_origin_ns=utc_ns))
+    builder.modify(0, builder.quark("t"), "a")
+    return builder.close(10**9)
+
+
+def test_messages_decide_where_they_contradict_utc() -> None:
+    ms = 10**6
+    sent = range(100 * ms, 900 * ms, 50 * ms)
+    there = [Message(0, at, 1, at - 80 * ms) for at in sent]
+    back = [Message(1, at, 0, at + 81 * ms) for at in sent]
+
+    both = join([host_in_utc(), host_in_utc()], ["a", "b"], messages=[*there, *back])
+
+    assert both.anomalies["clock_contradicted"] == 1
+    assert both.facts["aligned by messages"] == (
+        "b (within 500us, messages contradict its clock by 80ms)"
+    )
+    (_, found) = align_all([Clocked(Clock(utc_at_origin_ns=0), 0)] * 2, messages=[*there, *back])
+    assert found.offset_ns == 80_500_000
+    # with one direction only, the least that makes sense of the messages
+    (_, found) = align_all([Clocked(Clock(utc_at_origin_ns=0), 0)] * 2, messages=there)
+    assert (found.offset_ns, found.error_ns, found.contradicted_ns) == (80 * ms, None, 80 * ms)
+    # an offset that was given stays
+    given = join(
+        [host_in_utc(), host_in_utc()], ["a", "b"], offsets={1: 0}, messages=[*there, *back]
+    )
+    assert given.anomalies["clock_contradicted"] == 1
+    assert given.facts["aligned by given"] == "b (messages contradict its clock by 80ms)"
+
+
+def test_messages_that_agree_with_utc_change_nothing() -> None:
+    both = join([host_in_utc(), host_in_utc()], ["a", "b"], messages=[Message(0, 100, 1, 120)])
+
+    assert both.facts["aligned by utc"] == "b (error unknown)"
+    assert not both.anomalies
+
+
+def test_a_contradiction_within_the_error_of_a_clock_is_none() -> None:
+    anchors = ((0, 0), (50, 55))
+    clocks = [Clocked(Clock("realtime", utc_at_origin_ns=0, anchors=anchors), 0)] * 2
+
+    assert align_all(clocks, messages=[Message(0, 100, 1, 91)])[1].how == "utc"
+    assert align_all(clocks, messages=[Message(0, 100, 1, 89)])[1].contradicted_ns == 11
+
+
+def test_of_three_hosts_the_one_that_messages_contradict_most_moves() -> None:
+    clocks = [Clocked(Clock(utc_at_origin_ns=0), 0)] * 3
+    messages = [
+        *(Message(0, 100, 1, 110), Message(1, 120, 0, 130)),
+        *(Message(0, 100, 2, 20), Message(2, 30, 0, 120)),
+        *(Message(1, 100, 2, 20), Message(2, 30, 1, 120)),
+    ]
+    found = align_all(clocks, messages=messages)
+
+    assert [each.how for each in found] == ["first", "utc", "messages"]
+    assert 80 <= found[2].offset_ns <= 90
+
+
 def test_a_clock_that_was_set_while_recording_is_reported() -> None:
     stepped = Clock("realtime", utc_at_origin_ns=0, anchors=((0, 0), (50, 50 + 2_000_000)))
     builder = HistoryBuilder(clock=stepped)
@@ -325,7 +537,7 @@ def test_a_clock_that_was_set_while_recording_is_reported() -> None:
     both = join(histories, ["a", "b"])
 
     assert both.anomalies["clock_moved"] == 1
-    assert both.facts["aligned by utc"] == "b (within 2000003 ns)"
+    assert both.facts["aligned by utc"] == "b (within 2ms)"
 
 
 def test_why_and_scheduling_of_a_thread_are_those_of_its_host() -> None:

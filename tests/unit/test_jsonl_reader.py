@@ -13,9 +13,11 @@ import meantime
 from meantime.attribute_paths import location_path
 from meantime.attributes import format_path
 from meantime.cli import main
+from meantime.column_mapping import mapping_of
 from meantime.columns import Coded
 from meantime.errors import InputError
 from meantime.events import ABSENT, Event, Events
+from meantime.input_path import input_path
 from meantime.readers import jsonl, open_trace
 
 if TYPE_CHECKING:
@@ -90,6 +92,28 @@ def test_a_mark_empty_lines_and_a_last_line_without_an_end_are_read(file: Path) 
 
     assert [event.name for event in events] == ["a", "b"]
     assert (trace.records, trace.bounds, dict(trace.anomalies)) == (2, (1, 3), {})
+
+
+@pytest.mark.parametrize("given", [None, "time=date+time,name=message"])
+def test_a_date_and_a_time_may_be_two_fields(file: Path, given: str | None) -> None:
+    file.write_text(
+        '{"date": "2026-03-02", "time": "08:00:00.5", "message": "a", "n": 1}\n'
+        '{"date": "2026-03-02", "time": "08:00:02", "message": "b", "n": 2}\n'
+    )
+    trace = open_trace(input_path(file, mapping_of(given)))
+
+    [events] = [[*events_of(batch)] for batch in trace.batches]
+
+    begin_ns = 1_772_438_400 * 10**9
+    assert [(event.time_ns - begin_ns, event.name, event.fields) for event in events] == [
+        (500_000_000, "a", {"n": 1}), (2_000_000_000, "b", {"n": 2}),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_lines_in_utf_16_are_refused_as_such(file: Path, encoding: str) -> None:
+    with pytest.raises(InputError, match="UTF-16 or UTF-32: save it in UTF-8"):
+        opened(file, '{"ts": 1, "name": "a"}\n'.encode(encoding))
 
 
 def test_a_last_line_that_is_cut_off_is_counted(file: Path) -> None:

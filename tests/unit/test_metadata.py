@@ -27,6 +27,7 @@ FACTS: dict[str, Any] = {
     "sort_keys": {0: 3, 1: 4},
     "facts": {"program": "x"},
     "sample_units": {"alloc": "bytes"},
+    "samples_first": True,
     "lost": [(1, 2)],
     "records": 7,
 }

@@ -73,7 +73,7 @@ CASES = [
         "band does not apply",
     ),
     ("flame FILE -o OUT.svg --period 2s", "spans samples", 2, "period is the period of band"),
-    ("flame FILE -o OUT.svg --whole", "samples", 1, "there are no spans, and whole applies"),
+    ("flame FILE -o OUT.svg --whole", "samples", 1, "there are no spans, only samples"),
     (
         "flame FILE -o OUT.svg --whole --event cycles",
         "samples",

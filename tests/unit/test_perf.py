@@ -340,7 +340,8 @@ def test_switches_say_the_state_of_each_thread(tmp_path: Path) -> None:
         (300, 300, "blocked"),
     ]
     assert states(history, 9) == [(200, 250, "running"), (250, 300, "preempted")]
-    assert states(history, 8) == []
+    # nothing says what it did on its CPU
+    assert states(history, 8) == [(150, 300, "unknown")]
     assert history.names[history.quark("Threads", "9")] == "b 1 ==> x"
 
 
@@ -386,8 +387,12 @@ def test_time_after_a_lost_switch_is_nobodys(tmp_path: Path) -> None:
     )
     history = read(tmp_path, text)
 
-    assert states(history, 7) == [(200, 300, "running"), (300, 300, "sleeping")]
-    assert states(history, 8) == [(200, 300, "sleeping")]
+    assert states(history, 7) == [
+        (100, 200, "unknown"),
+        (200, 300, "running"),
+        (300, 300, "sleeping"),
+    ]
+    assert states(history, 8)[0] == (200, 300, "sleeping")
 
 
 def test_a_thread_that_leaves_a_cpu_which_it_came_to_unseen_was_in_no_known_state(
@@ -404,7 +409,13 @@ def test_a_thread_that_leaves_a_cpu_which_it_came_to_unseen_was_in_no_known_stat
     history = read(tmp_path, text)
 
     # woken, and run since some time after that
-    assert states(history, 8) == [(200, 250, "sleeping"), (300, 400, "sleeping")]
+    assert states(history, 8) == [
+        (100, 200, "unknown"),
+        (200, 250, "sleeping"),
+        (250, 300, "unknown"),
+        (300, 400, "sleeping"),
+        (400, 400, "running"),
+    ]
 
 
 def test_an_interrupt_whose_end_is_missing_ends_at_a_switch_for_wake_ups(tmp_path: Path) -> None:
@@ -436,9 +447,9 @@ def test_what_ran_while_perf_lost_records_of_a_cpu_is_unknown(tmp_path: Path) ->
     history = read(tmp_path, text)
 
     # it left as if it had run all the time
-    assert states(history, 7) == [(300, 300, "sleeping")]
+    assert states(history, 7) == [(100, 300, "unknown"), (300, 300, "sleeping")]
     assert states(history, 8)[0] == (100, 300, "running")
-    assert dict(history.anomalies) == {"lost_events": 7}
+    assert dict(history.anomalies) == {"lost_events": 7, "unknown_time": 1}
     assert [tuple(each) for each in history.lost] == [(100_000, 300_000), (300_000, 400_000)]
 
 
@@ -700,3 +711,33 @@ def test_a_switch_at_the_end_of_a_block_is_read_once() -> None:
         assert found["time_ns"].tolist() == [1_000_000_000, 2_000_000_000]
         assert tids[found["thread"]].tolist() == [1, 2]
         assert tids[found["other"]].tolist() == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("rest", "stack"),
+    [
+        ("2004008 cpu-clock:  7f2b5eaff69e parse+0x7e (/usr/lib/libapp.so)", ["parse"]),
+        ("cycles:u:  55d0a1 main+0x14 (/usr/bin/app)", ["main"]),
+        ("cycles:  7f7865eacc18 [unknown] (/usr/lib/libapp.so)", ["[libapp.so]"]),
+        ("cycles:  7f7865eacc18 operator new(unsigned long)+0x1", ["operator new(unsigned long)"]),
+        ("7f7865eacc18 main+0x1 (/usr/bin/app)", ["main"]),
+        (
+            "block:block_rq_issue: 8,0 R 4096 () ffffffff8bee blk_mq_start ([kernel.kallsyms])",
+            ["blk_mq_start"],
+        ),
+        ("sched:sched_wakeup: comm=(a) pid=1 prio=120 target_cpu=000", []),
+        ("cycles: \n\t55d0a1 inner (/a)\n\t55d0a2 outer (/a)\n", ["outer", "inner"]),
+        (
+            "cycles: 55d0a1 inner (/a)\n\t55d0a1 inner (/a)\n\t55d0a2 outer (/a)\n",
+            ["outer", "inner"],
+        ),
+    ],
+)
+def test_a_frame_on_the_line_of_its_event_is_a_stack(
+    tmp_path: Path, rest: str, stack: list[str]
+) -> None:
+    samples = read(tmp_path, f"app 101 3487.825911: {rest}\n").samples()
+
+    assert (samples.stacks.frames_of(int(samples.stack[0])) if stack else samples.stack[0]) == (
+        stack or -1
+    )

@@ -192,6 +192,10 @@ def test_a_difference_of_profiles_keeps_its_decreases(tmp_path: Path) -> None:
     assert history.anomalies["negative_weight"] == 1
     rows = {row.name: row.total for row in by_name(sample_tree(history.samples()))}
     assert rows == {"a": 2, "b": -3}
+    lost: Counter[str] = Counter()
+    document = json.loads(b"".join(export(history, "speedscope", lost)))
+    assert [each["weights"] for each in document["profiles"]] == [[5]]
+    assert lost["samples whose weight is negative"] == 1
     drawn = meantime.flame(history)
     assert isinstance(drawn.data, CallTree)
     assert drawn.data.total.tolist() == [5]
@@ -278,3 +282,13 @@ def test_legacy_profiles_are_refused_by_name(tmp_path: Path, beginning: bytes) -
     (tmp_path / "old").write_bytes(beginning + b"\x10\x27" + bytes(30))
     with pytest.raises(InputError, match=r"legacy pprof profile.*go tool pprof -proto"):
         meantime.open(tmp_path / "old")
+
+
+@pytest.mark.parametrize("index", [2**63, 2**64 - 1])
+def test_an_index_of_64_bits_is_that_of_a_missing_string(tmp_path: Path, index: int) -> None:
+    texts = field(6, b"") + field(6, b"cpu")
+    profile = field(1, field(1, index) + field(2, 1)) + texts
+    (path := tmp_path / "x.pb").write_bytes(profile)
+
+    with pytest.raises(InputError, match=f"string {index} is missing"):
+        meantime.open(path, format="pprof")

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import meantime
 from meantime.errors import InputError
 from meantime.history.ingest import build
+from meantime.history.samples import ALL_EVENTS
 from meantime.query.stacks import sample_tree
 from meantime.readers import open_trace, recognise
 from meantime.readers.source import open_source
@@ -85,10 +87,10 @@ def test_a_sampled_profile_is_samples_one_after_the_other(read: Callable[..., Hi
         (speedscope({"type": "else"}), r"profiles\[0\]"),
         (json.dumps({"$schema": SCHEMA}), "shared.frames or profiles are missing"),
         (f'{{"$schema":"{SCHEMA}",', "profile:1: Expecting property name"),
-        ('{"nodes":[{"callFrame":{}}]}', "nodes, samples or timeDeltas are missing"),
+        ('{"nodes":[{"callFrame":{}}]}', "head or nodes, samples or their times are missing"),
         (
             '{"nodes":[{"id":1,"callFrame":{}}],"samples":[1]}',
-            "there are 1 samples but 0 timeDeltas",
+            "there are 1 samples but 0 times",
         ),
         ("main;a 5\n", None),
         ("main;a 5\nmain;b five\n", "unknown format"),
@@ -165,6 +167,136 @@ def test_a_v8_profile_is_samples(read: Callable[..., History]) -> None:
     assert samples.time_ns.tolist() == [11_000, 13_000, 16_000]
     assert samples.weight.tolist() == [2000, 3000, 0]
     assert samples.stacks.frames_of(int(samples.stack[0])) == ["f", "(anonymous)"]
+
+
+OLD_HEAD = {
+    "functionName": "(root)", "id": 1, "hitCount": 0,
+    "children": [
+        {"functionName": "a", "id": 2, "hitCount": 3, "children": [
+            {"functionName": "b", "id": 3, "hitCount": 2, "children": []}
+        ]},
+        {"functionName": "c", "id": 4, "hitCount": 0},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["x.json", "x.cpuprofile"])
+def test_a_v8_profile_may_have_its_nodes_in_each_other(tmp_path: Path, name: str) -> None:
+    profile = {"typeId": "CPU", "head": OLD_HEAD, "startTime": 10.0, "samples": [2, 3, 4]}
+    times = {"timestamps": [10_000_000, 10_001_000, 10_003_000]}
+    (tmp_path / name).write_text(json.dumps(profile | times))
+
+    samples = meantime.open(tmp_path / name).samples()
+
+    assert samples.time_ns.tolist() == [10_000_000_000, 10_001_000_000, 10_003_000_000]
+    assert samples.weight.tolist() == [1_000_000, 2_000_000, 0]
+    stacks = [samples.stacks.frames_of(row) for row in samples.stack.tolist()]
+    assert stacks == [["a"], ["a", "b"], ["c"]]
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        {"head": OLD_HEAD},
+        {
+            "nodes": [
+                {"id": 1, "callFrame": {"functionName": "(root)"}, "children": [2]},
+                {"id": 2, "callFrame": {"functionName": "a"}, "hitCount": 3, "children": [3]},
+                {"id": 3, "callFrame": {"functionName": "b"}, "hitCount": 2},
+            ]
+        },
+    ],
+)
+def test_a_v8_profile_without_times_has_the_samples_of_each_node(
+    read: Callable[..., History], profile: dict[str, object]
+) -> None:
+    samples = read(json.dumps(profile)).samples()
+
+    found = zip(samples.stack.tolist(), samples.weight.tolist(), strict=True)
+    assert [(samples.stacks.frames_of(row), weight) for row, weight in found] == [
+        (["a"], 3), (["a", "b"], 2),
+    ]  # fmt: skip
+
+
+AUSTIN = """\
+# austin: 3.4.1
+# interval: 100
+# mode: {mode}
+
+P7;T7;w.py:main:12;w.py:leaf:3 {first}
+P7;T0:8;w.py:wait:8 {second}
+P7;T7 {third}
+P9;T1:MainThread;w.py:main:2 {first}
+# duration: 5000
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "weights", "found"),
+    [
+        ("wall", ("1200", "400", "3"), {"wall": [1_200_000, 400_000, 1_200_000, 3000]}),
+        ("cpu", ("1200", "400", "3"), {"on-cpu": [1_200_000, 400_000, 1_200_000, 3000]}),
+        ("memory", ("1200", "-400", "3"), {"memory": [1200, -400, 1200, 3]}),
+        (
+            "full",
+            ("5,0,12", "4,1,-3", "3,1,0"),
+            {
+                "wall": [5000, 4000, 5000, 3000],
+                "on-cpu": [5000, 5000],
+                "memory": [12, -3, 12],
+            },
+        ),
+    ],
+)
+def test_stacks_of_austin_have_threads_and_what_their_mode_counts(
+    tmp_path: Path, mode: str, weights: tuple[str, ...], found: dict[str, list[int]]
+) -> None:
+    text = AUSTIN.format(mode=mode, first=weights[0], second=weights[1], third=weights[2])
+    (tmp_path / "x.txt").write_text(text)
+
+    history = meantime.open(tmp_path / "x.txt")
+
+    for event, expected in found.items():
+        assert history.samples(event=event).weight.tolist() == expected
+    found_in = history.samples(event=ALL_EVENTS).thread.tolist()
+    assert {"/".join(history.attributes.path(thread)) for thread in found_in} == {
+        "Processes/7/Threads/7", "Processes/7/Threads/8", "Processes/9/Threads/1:MainThread",
+    }  # fmt: skip
+    assert history.metadata.facts["interval"] == "100"
+    assert history.metadata.facts["duration"] == "5000"
+    assert not history.anomalies
+
+
+def test_a_thread_of_austin_has_a_time_axis_of_its_own(tmp_path: Path) -> None:
+    text = AUSTIN.format(mode="wall", first=5, second=4, third=3)
+    (tmp_path / "x.txt").write_text(text)
+
+    history = meantime.open(tmp_path / "x.txt")
+
+    assert history.samples().time_ns.tolist() == [0, 0, 0, 5000]
+    assert (history.start_ns, history.end_ns) == (0, 8000)
+
+
+def test_a_function_may_begin_with_the_sign_of_a_fact(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("# made by hand\n# of: 3\n#private;f 3\n#private 4\n")
+
+    history = meantime.open(tmp_path / "x")
+
+    assert history.samples().weight.tolist() == [3, 4]
+    assert history.metadata.facts["of"] == "3"
+
+
+def test_folded_stacks_with_a_bad_line_are_recognised_and_can_be_read_without_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "x").write_text("main;a 5\nmain;b five\nmain;c 2\nmain;d 1\n")
+
+    with pytest.raises(InputError, match=r"x:2: expected functions .*; --lenient leaves such"):
+        meantime.open(tmp_path / "x")
+
+    history = meantime.open(tmp_path / "x", lenient=True)
+    assert history.samples().weight.tolist() == [5, 2, 1]
+    assert dict(history.anomalies) == {"bad_record": 1}
 
 
 def test_folded_stacks_are_samples(read: Callable[..., History]) -> None:

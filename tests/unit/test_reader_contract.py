@@ -26,6 +26,7 @@ from meantime.readers import (
     jfr,
     jsonl,
     junit,
+    log,
     ninja,
     nsys,
     otlp,
@@ -367,6 +368,14 @@ class TestJsonLines(ReaderContract):
 
     def large(self, rows: int) -> bytes:
         return b'{"time_ns": 1, "name": "a"}\n' * rows
+
+
+class TestLog(ReaderContract):
+    reader = log
+    samples = (sample("log", "app.log", {"Events": 4}),)
+
+    def large(self, rows: int) -> bytes:
+        return b"2026-03-02 08:00:00,123 INFO a\n" * rows
 
 
 class TestNinja(ReaderContract):

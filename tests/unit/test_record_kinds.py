@@ -37,6 +37,7 @@ def test_the_kinds_that_carry_a_payload_come_last() -> None:
             "RESPONSE",
             "PHASE",
             "UNRECOGNISED",
+            "UNWATCHED",
         ),
     }
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from meantime.history import History
 
 GOOD_HOST = "127.0.0.1:8643"
+TOKEN = "0123456789abcdef"  # noqa: S105 - of the servers of these tests
 
 
 class Reply(NamedTuple):
@@ -56,7 +57,7 @@ class Page:
         self.session = session or Session(sources, **options)
         self.session.start()
         assert self.session.wait(60)
-        self.app = application(self.session)
+        self.app = application(self.session, TOKEN)
         self.is_gone = False
 
     def ask(self, target: str, method: str = "GET", body: bytes = b"", /, **headers: str) -> Reply:
@@ -64,7 +65,11 @@ class Page:
 
     async def _ask(self, target: str, method: str, body: bytes, headers: dict[str, str]) -> Reply:
         parts = urlsplit(target)
-        given = {"host": GOOD_HOST, **{k.replace("_", "-"): v for k, v in headers.items()}}
+        given = {
+            "host": GOOD_HOST,
+            "cookie": f"other=1; meantime-8643={TOKEN}",
+            **{k.replace("_", "-"): v for k, v in headers.items()},
+        }
         scope = {
             "type": "http",
             "asgi": {"version": "3.0"},
@@ -760,6 +765,57 @@ def test_only_pages_of_this_server_are_answered(
 
     assert reply.status == status
     assert "access-control-allow-origin" not in reply.headers
+
+
+ROUTES = [
+    *("/", "/viewer.js", "/viewer.css", "/session.json", "/lanes/0/1", "/names/0/1?within=0"),
+    *("/tile/0/1/state/0/0/0", "/notes", "/progress", "/sql?statement=select+1", "/statistics"),
+    *("/nothing", "/?token=", "/?token=0", f"/session.json?token={TOKEN}", "/?token=%ff%ed%a0%80"),
+]
+
+
+@pytest.mark.parametrize("target", ROUTES)
+@pytest.mark.parametrize(
+    "cookie", ["", f"meantime-8642={TOKEN}", "meantime-8643=0", "meantime-8643=", "meantime-8643=é"]
+)
+def test_nothing_is_answered_without_the_token(states: Page, target: str, cookie: str) -> None:
+    reply = states.ask(target, cookie=cookie)
+
+    assert (reply.status, list(reply.json)) == (403, ["error"])
+    assert "set-cookie" not in reply.headers
+
+
+def test_without_the_token_no_notes_are_written(tmp_path: Path) -> None:
+    trace = tmp_path / "t.json"
+    trace.write_text('[{"ph":"X","ts":0,"dur":1,"pid":1,"tid":1,"name":"a"}]')
+    page = Page(str(trace))
+    tag = page.ask("/notes").headers["etag"]
+
+    reply = page.ask(
+        "/notes", "PUT", b'{"notes":[]}', content_type="application/json", if_match=tag, cookie=""
+    )
+
+    assert (reply.status, sorted(tmp_path.iterdir())) == (403, [trace])
+
+
+@pytest.mark.parametrize("site", ["none", "same-origin", "cross-site"])
+@pytest.mark.parametrize(("host", "port"), [("127.0.0.1:8643", 8643), ("localhost:9", 9)])
+def test_the_token_is_exchanged_for_a_cookie(states: Page, site: str, host: str, port: int) -> None:
+    reply = states.ask(f"/?token={TOKEN}", cookie="", host=host, sec_fetch_site=site)
+
+    assert reply.status == 200
+    assert reply.headers["set-cookie"] == (
+        f"meantime-{port}={TOKEN}; Path=/; HttpOnly; SameSite=Strict"
+    )
+    assert TOKEN not in reply.body.decode()
+    assert reply.headers["cache-control"] == "no-store"
+    assert reply.headers["referrer-policy"] == "no-referrer"
+    cookie = reply.headers["set-cookie"].partition(";")[0]
+    assert states.ask("/", host=host, cookie=cookie).status == 200
+
+
+def test_the_token_is_of_no_use_to_another_host(states: Page) -> None:
+    assert states.ask(f"/?token={TOKEN}", host="evil.example:8643").status == 403
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,49 @@ def test_time_of_functions_themselves_agrees_with_independent_sums(
     assert not history.anomalies
 
 
+@pytest.mark.parametrize(
+    ("text", "event", "own"),
+    [
+        (
+            (
+                "Bytes Used\tCount\t\tSymbol Name\n 10.00 KB 100.0%\t9\t \tstart\n"
+                " 10.00 KB 100.0%\t9\t \t main\n  7.50 KB  75.0%\t5\t \t  f\n"
+                "  1.50 KB  15.0%\t1\t \t   g\n  1.00 KB  10.0%\t4\t \t  g\n\n\n"
+            ),
+            "bytes",
+            {"main": 1500, "f": 6000, "g": 2500},
+        ),
+        (
+            (
+                "Running Time\tSelf (ms)\t\tSymbol Name\n4.0ms  100.0%\t0\t \tmain\n"
+                "3.0ms   75.0%\t3\t \t f\n"
+            ),
+            "wall",
+            {"main": 1_000_000, "f": 3_000_000},
+        ),
+        (
+            (
+                "Weight\tSelf Weight\t\tSymbol Name\n3.00 Kc  100.0%\t-\t \tmain\n"
+                "2.50 Kc   83.3%\t2.50 Kc\t \t f\n500 cycles  16.6%\t500 cycles\t \t g\n"
+            ),
+            "cycles",
+            {"f": 2500, "g": 500},
+        ),
+    ],
+)
+def test_call_trees_of_all_instruments_are_read(
+    tmp_path: Path, text: str, event: str, own: dict[str, int]
+) -> None:
+    (tmp_path / "x.txt").write_text(text)
+
+    found = meantime.open(tmp_path / "x.txt").samples(event=event)
+
+    weights: Counter[str] = Counter()
+    for stack, weight in zip(found.stack.tolist(), found.weight.tolist(), strict=True):
+        weights[found.stacks.frames_of(stack)[-1]] += weight
+    assert weights == own
+
+
 def test_times_of_stackprof_are_those_of_each_sample(samples: Path) -> None:
     history, facts = read(samples, "stackprof-wall.json.gz")
 

@@ -5,6 +5,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import sys
 import threading
 from pathlib import Path
@@ -51,6 +52,32 @@ def test_a_plain_file_is_read_as_it_is(tmp_path: Path) -> None:
         assert (source.read_bytes, source.stored_bytes) == (len(TEXT), len(TEXT))
 
 
+@pytest.mark.parametrize("begin", [b"\xef\xbb\xbf", b"\xef\xbb", b"\xef\xbb\xbf\xef\xbb\xbf"])
+def test_one_byte_order_mark_is_left_out(begin: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "marked"
+    path.write_bytes(begin + TEXT)
+    text = (begin + TEXT).removeprefix(b"\xef\xbb\xbf")
+
+    for stored in (begin + TEXT, gzip.compress(begin + TEXT)):
+        path.write_bytes(stored)
+        with open_source(path) as source:
+            assert source.head() == text[:HEAD_BYTES]
+            assert contents(source) == text
+        with open_source(path) as source:
+            assert source.whole() == text
+        with open_source(path) as source:
+            assert source.text()[:] == text
+
+
+def test_lines_of_a_file_with_a_mark_are_counted_again(tmp_path: Path) -> None:
+    path = tmp_path / "marked"
+    path.write_bytes(b"\xef\xbb\xbf" + TEXT)
+
+    with open_source(path) as source:
+        contents(source)
+        assert b"".join(source.again(7, len(TEXT))) == TEXT[7:]
+
+
 @compressed
 def test_compressed_data_are_recognised_by_their_content(
     compress: Callable[[bytes], bytes], tmp_path: Path
@@ -94,10 +121,78 @@ def test_of_truncated_data_what_there_is_is_read(
 def test_damaged_data_are_refused_in_one_line(compress: Callable[[bytes], bytes]) -> None:
     stored = bytearray(compress(TEXT))
     stored[len(stored) // 2] ^= 0x55
-    source = Source("x.gz", io.BytesIO(stored))
 
     with pytest.raises(InputError, match=r"^x\.gz: the \w+ data are damaged \([^\n]+\)$"):
-        contents(source)
+        contents(Source("x.gz", io.BytesIO(stored)))
+
+
+@compressed
+def test_read_leniently_damaged_data_end_where_they_are_damaged(
+    compress: Callable[[bytes], bytes],
+) -> None:
+    text = os.urandom(200_000)
+    stored = bytearray(compress(text))
+    stored[len(stored) // 2] ^= 0x55
+
+    with pytest.raises(InputError, match="are damaged"):
+        contents(Source("x", io.BytesIO(stored)))
+    source = Source("x", io.BytesIO(stored), lenient=True)
+    found = contents(source)
+
+    assert source.damaged
+    assert not source.truncated
+    # blocks of bzip2 and xz are checked as a whole, and may be all there is
+    assert found == text[: len(found)] or len(found) <= len(text)
+
+
+def test_of_gzip_everything_before_the_damage_is_read_leniently() -> None:
+    stored = bytearray(gzip.compress(TEXT))
+    stored[-6] ^= 1  # of the checksum
+
+    source = Source("x", io.BytesIO(stored), lenient=True)
+
+    assert contents(source) == TEXT
+    assert source.damaged
+
+
+@compressed
+def test_other_data_after_compressed_data_are_left_out_leniently(
+    compress: Callable[[bytes], bytes],
+) -> None:
+    source = Source("x", io.BytesIO(compress(TEXT) + b"{}........"), lenient=True)
+
+    assert contents(source) == TEXT
+    assert source.damaged
+
+
+@pytest.mark.parametrize("how", ["file", "gzip"])
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("x.jsonl", b'{"time_ns": %d, "name": "open the file"}\n'),
+        ("x.json", b'{"ph": "X", "ts": %d, "dur": 1, "name": "a name", "pid": 1, "tid": 1}\n'),
+        ("x.txt", b"a 7 [000] %d.000000: cycles: \n\t 7f f (x)\n\n"),
+        ("x.csv", b"%d,a long name\n"),
+        ("x.folded", b"main;f%d some function 1\n"),
+        ("x.log", b"2026-03-02 08:00:00,123 INFO message %d of many\n"),
+    ],
+)
+def test_zero_bytes_in_a_text_are_counted(
+    tmp_path: Path, how: str, name: str, lines: bytes
+) -> None:
+    text = bytearray(b"".join(lines % number for number in range(1, 60_000)))
+    if name == "x.csv":
+        text = bytearray(b"time_ns,name\n") + text
+    # in a name, so that what the lines say beside it can be read
+    at = text.index(lines.split(b"%d")[1][1:4], 1 << 20)
+    text[at : at + 2] = bytes(2)
+    stored = gzip.compress(text) if how == "gzip" else bytes(text)
+    (path := tmp_path / name).write_bytes(stored)
+
+    trace = open_trace(path, lenient=True)
+    assert sum(1 for _ in trace.batches) > 0
+
+    assert trace.anomalies["zero_bytes"] == 2
 
 
 @compressed
@@ -159,12 +254,16 @@ def test_a_large_text_is_decompressed_into_a_file(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_large_text_without_room_for_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_text_without_room_for_it_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(source_module, "_MOST_IN_MEMORY", 100_000)
-    monkeypatch.setattr("tempfile.tempdir", "/nonexistent")
-    monkeypatch.setenv("TMPDIR", "/nonexistent")
+    missing = str(tmp_path / "missing")
+    monkeypatch.setattr("tempfile.tempdir", missing)
+    monkeypatch.setenv("TMPDIR", missing)
 
-    with pytest.raises(InputError, match=r"^pipe: its decompressed .* /nonexistent .*TMPDIR"):
+    said = rf"^pipe: its decompressed .* {re.escape(missing)} .*TMPDIR"
+    with pytest.raises(InputError, match=said):
         Source("pipe", io.BytesIO(gzip.compress(TEXT))).text()
 
 
@@ -207,8 +306,12 @@ def test_input_that_expands_beyond_measure_is_refused(monkeypatch: pytest.Monkey
 
     assert "compressed bytes expand to more than" in caught.value.reason
     assert caught.value.reason.endswith(
-        "over 300 times as many: if you trust the file, decompress it first"
+        "over 300 times as many: if you trust the file, allow it with --memory SIZE, or"
+        " memory=BYTES from Python"
     )
+    allowed = Source("x.gz", io.BytesIO(bomb))
+    allowed.most_memory = 50_000_000
+    assert len(allowed.whole()) == 50_000_000
 
 
 def test_what_shrinks_well_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

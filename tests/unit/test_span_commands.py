@@ -72,24 +72,32 @@ def test_spans_are_dumped_by_thread_with_their_arguments(
     ]  # fmt: skip
 
 
-def test_statistics_report_the_async_spans_they_leave_out(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, trace: str
+def test_statistics_are_of_asynchronous_operations_if_threads_have_no_spans(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "async.json").write_text(json.dumps(EVENTS[-2:]))
-    only = str(tmp_path / "async.json")
 
-    printed = run(capsys, "stats", only)
-    found = json.loads(run(capsys, "stats", only, "--json"))
+    found = json.loads(run(capsys, "stats", str(tmp_path / "async.json"), "--json"))
+
+    assert [(row["key"], row["count"], row["total_ns"]) for row in found["rows"]] == [
+        ("get", 1, 2000)
+    ]
+    assert "async_spans" not in found
+
+
+def test_statistics_report_the_async_spans_they_leave_out(
+    capsys: pytest.CaptureFixture[str], trace: str
+) -> None:
+    printed = run(capsys, "stats", trace)
     chosen = json.loads(run(capsys, "stats", trace, "--filter", "main", "--json"))
 
     assert printed.splitlines()[-1] == (
         "1 spans of async operations are not counted; meantime dump --kind spans prints them"
     )
-    assert (found["rows"], found["async_spans"]) == ([], 1)
     assert "async_spans" not in chosen
     assert json.loads(run(capsys, "stats", trace, "--tree", "--json"))["async_spans"] == 1
     with pytest.raises(SystemExit):
-        main(["stats", only, "--longest", "get"])
+        main(["stats", trace, "--longest", "get"])
     assert capsys.readouterr().err == (
         "meantime: 'get' does not occur in this part of the trace;"
         " 1 spans of async operations are not counted\n"
@@ -538,3 +546,14 @@ def test_numbers_beyond_floats_leave_every_line_json(
     assert [line["args"] for line in strictly("spans")] == [{"v": "1e400", "n": "-1e999", "x": 2.5}]
     assert [(line["series"], line["value"]) for line in strictly("counters")] == [("e", 7)]
     assert json.loads(run(capsys, "info", str(path), "--json"))["anomalies"] == {"bad_counter": 4}
+
+
+def test_samples_in_chrome_json_come_with_what_shows_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folded := tmp_path / "x.folded").write_text("a;b 3\n")
+
+    for suffix, is_said in ((".trace.json", True), (".speedscope.json", False)):
+        with pytest.raises(SystemExit):
+            main(["convert", str(folded), str(tmp_path / f"out{suffix}")])
+        assert ("shown by chrome://tracing only" in capsys.readouterr().err) is is_said

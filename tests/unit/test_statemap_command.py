@@ -49,6 +49,25 @@ def test_the_page_has_commands_for_its_inputs_and_options(
     assert two == (0, {"draw": f"{draw} {trace}", "figures": None})
 
 
+def test_the_commands_of_a_page_say_how_its_table_was_read(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    table, out = tmp_path / "t.csv", tmp_path / "out.svg"
+    table.write_text("who,start,end,what\nx,2025-10-25T06:00,2025-10-26T06:00,work\n")
+    reading = "--columns entity=who,start=start,end=end,state=what --zone Europe/Berlin"
+
+    assert run(capsys, *reading.split(), "-o", str(out), str(table))[0] == 0
+
+    found = head(out)
+    assert found["commands"] == {
+        "draw": f"meantime statemap {reading} {table}",
+        "figures": f"meantime stats --by state {reading} {table}",
+    }
+    assert found["zone"]["name"] == "Europe/Berlin"
+    hours = [int(offset) // (3600 * 10**9) for _, _, offset in found["zone"]["pieces"]]
+    assert hours == [2, 1]
+
+
 def head(page: Path) -> dict[str, Any]:
     """Return what the script of a page reads as JSON."""
     text = page.read_text().partition('<metadata data-block="head">')[2]

@@ -6,6 +6,7 @@ import shutil
 import struct
 import subprocess
 import xml.etree.ElementTree as ET
+import zlib
 from base64 import b64decode
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,13 +17,15 @@ import pytest
 import meantime
 from meantime.anomalies import Anomalies
 from meantime.testing.statemaps import events, panel, panel_of, statemap
-from meantime.views.statemap.bands import bands
 from meantime.views.statemap.data import Clipped
 from meantime.views.statemap.svg import render
+from meantime.zones import Zone
 
 if TYPE_CHECKING:
     from meantime.testing.statemaps import Drawn
+    from meantime.views.statemap.data import Statemap
 
+HOUR_NS = 3600 * 10**9
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -55,6 +58,46 @@ def test_the_picture_has_title_rows_legend_axis_and_footer_without_any_script() 
         *("disk0", "disk1"),
         "3 rectangles of 3 intervals",
     ]
+
+
+BERLIN = Zone("Europe/Berlin")
+# 2025-10-26 00:00 UTC, an hour before clocks go back in Berlin
+AUTUMN_NS = 1_761_436_800 * 10**9
+
+
+def axis_of(drawn: Statemap) -> list[str]:
+    found = texts(render(drawn))
+    return found[found.index("a") + 1 : found.index("r")]
+
+
+def test_a_recording_of_hours_has_a_clock_on_its_axis() -> None:
+    drawn = statemap(panel({"r": "aaaa"}, step_ns=HOUR_NS, origin_ns=AUTUMN_NS))
+
+    assert axis_of(drawn) == [
+        *("2025-10-26", "00:30", "01:00", "01:30", "02:00", "02:30", "03:00", "03:30", "04:00")
+    ]
+
+
+def test_the_clock_of_a_zone_shows_an_hour_twice_where_it_goes_back() -> None:
+    hours = statemap(panel({"r": "aaaa"}, step_ns=HOUR_NS, origin_ns=AUTUMN_NS))
+
+    drawn = replace(hours, zone=BERLIN)
+
+    assert axis_of(drawn) == [
+        *("2025-10-26", "02:00", "02:30", "02:00", "02:30", "03:00", "03:30", "04:00", "04:30"),
+        "05:00",
+    ]
+    assert "from 2025-10-26 02:00:00.000000000 Europe/Berlin" in " ".join(texts(render(drawn)))
+
+
+def test_times_of_a_recording_of_minutes_count_from_its_start() -> None:
+    drawn = statemap(panel({"r": "aaaa"}, step_ns=60 * 10**9, origin_ns=AUTUMN_NS))
+
+    assert axis_of(drawn)[:3] == ["0 s", "30 s", "60 s"]
+
+
+def test_times_of_hours_without_a_date_count_from_the_start() -> None:
+    assert "2 h" in axis_of(statemap(panel({"r": "aaaa"}, step_ns=HOUR_NS)))
 
 
 def test_a_legend_of_very_many_states_has_those_with_the_most_time() -> None:
@@ -93,12 +136,36 @@ def test_columns_that_mix_states_are_an_image_in_the_colours_of_the_legend() -> 
     assert image.attrib["height"] == "20"
 
 
-def test_flat_rows_are_not_stacked() -> None:
-    rows = {"one": "abc" * 2000}
+@pytest.mark.parametrize("rows", [1, 9_000])
+def test_low_rows_and_bands_have_no_colour_but_those_of_the_legend(rows: int) -> None:
+    drawn = panel(dict.fromkeys(map(str, range(rows)), "abc" * 2000 if rows == 1 else "abca"))
 
-    flat = render(statemap(panel(rows), state_height_px=5))
+    (image,) = parsed(render(statemap(drawn, state_height_px=5))).iter(f"{SVG}image")
 
-    assert not list(parsed(flat).iter(f"{SVG}image"))
+    file = b64decode(image.attrib["href"].removeprefix("data:image/png;base64,"))
+    length = int.from_bytes(file[file.index(b"PLTE") - 4 : file.index(b"PLTE")], "big")
+    palette = file[file.index(b"PLTE") + 4 :][:length]
+    assert palette == bytes(3) + b"".join(bytes.fromhex(one.color[1:]) for one in drawn.states)
+
+
+def test_more_states_than_an_image_has_indices_keep_their_colours() -> None:
+    states = [f"state {n}" for n in range(400)]
+    row: list[Drawn] = [(n, n + 1, {n % 400: 1}, {}) for n in range(4000)]
+    many = panel_of({"r": row}, states=states, end_ns=4000)
+    legend = tuple(
+        one._replace(color=f"#{number:06x}") for number, one in enumerate(many.states, 1)
+    )
+
+    (image,) = parsed(render(statemap(replace(many, states=legend)))).iter(f"{SVG}image")
+
+    file = b64decode(image.attrib["href"].removeprefix("data:image/png;base64,"))
+    lines = np.frombuffer(zlib.decompress(file[file.index(b"IDAT") + 4 : -16]), np.uint8)
+    pixels = lines.reshape(10, -1)[:, 1:].reshape(10, -1, 4).astype(int)
+    seen = pixels[..., 0] << 16 | pixels[..., 1] << 8 | pixels[..., 2]
+    at = np.arange(seen.shape[1]) * 4000 / seen.shape[1]
+    near = np.abs((seen - 1 - at.astype(int) + 200) % 400 - 200)
+    assert (near <= 20).all()  # a mark is at most four columns away
+    assert len(np.unique(seen)) == 400
 
 
 def test_the_same_statemap_gives_the_same_bytes() -> None:
@@ -218,22 +285,7 @@ def test_rows_have_the_requested_height(state_height_px: int) -> None:
     file = render(statemap(panel({"a": "ab", "b": "ba"}), state_height_px=state_height_px))
 
     (height,) = set(re.findall(rb'fill="none" stroke-width="([\d.]+)"', file))
-    assert float(height) == (state_height_px or 10)
-
-
-def test_more_rows_than_pixels_become_bands_of_their_average() -> None:
-    drawn = panel({f"{n}": "aabb" if n % 2 else "bbbb" for n in range(10)})
-
-    held = drawn.rectangles.with_times()
-    shown = bands(held, start_ns=0, end_ns=4, rows_a_band=4, cells=4, ground=(255, 255, 255))
-
-    a, b = (np.array(list(bytes.fromhex(state.color[1:]))) for state in drawn.states)
-    mixed = np.rint((a + b) / 2 / 17) * 17
-    assert shown.row_offsets.tolist() == [0, 2, 4, 6]
-    assert shown.start.tolist() == [0, 2] * 3
-    assert shown.end.tolist() == [2, 4] * 3
-    assert (shown.fill[0::2] == mixed).all()
-    assert (shown.fill[1::2] == np.rint(b / 17) * 17).all()
+    assert float(height) == 1000 * (state_height_px or 10)
 
 
 def test_ten_thousand_rows_make_a_picture_of_bounded_size() -> None:

@@ -179,7 +179,10 @@ def test_traces_and_histories_are_read_from_a_store(
     names = ["memory://logs/x.mth", "memory://logs/disks.statemap"]
     assert run(capsys, "join", *names, "-o", tmp_path / "j.mtj")[0] == 0
     assert '"path": "memory://logs/x.mth"' in (tmp_path / "j.mtj").read_text()
-    assert len(meantime.open(tmp_path / "j.mtj").quarks("Hosts/*")) == 2
+    with pytest.raises(InputError, match=r"in other stores: memory://; .* --allow-urls"):
+        meantime.open(tmp_path / "j.mtj")
+    assert len(meantime.open(tmp_path / "j.mtj", allow="urls").quarks("Hosts/*")) == 2
+    assert run(capsys, "info", tmp_path / "j.mtj", "--allow-urls")[0] == 0
     put("memory://logs/j.mtj", (tmp_path / "j.mtj").read_bytes().replace(b"memory://logs/", b""))
     assert len(meantime.open("memory://logs/j.mtj").quarks("Hosts/*")) == 2
     assert version_of("memory://logs/x.mth/manifest") is not None
@@ -219,7 +222,7 @@ def test_a_recording_that_cannot_be_copied_is_left_and_keeps_the_status_of_its_c
         raise FileNotFoundError("AKIDSECRET") from NoSuchBucket()
 
     monkeypatch.setattr(fsspec.filesystem("memory"), "put_file", fail)
-    words = ("-q", "--open", "--", "sh", "-c", f"exit {own}")
+    words = ("-q", "--open", "--", sys.executable, "-c", f"raise SystemExit({own})")
 
     code, _, err = run(capsys, "record", "-o", "memory://none/a.mtr", *words)
 

@@ -10,6 +10,7 @@ import pytest
 
 import meantime
 from meantime.errors import InputError
+from meantime.readers import strace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,6 +48,34 @@ def states(history: History, *path: str) -> list[tuple[int, int, object]]:
         for each in history.intervals([history.quark(*path, "Status")], *history.bounds)
         if each.value is not None
     ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[Sun Dec 04 04:47:44 2005] [notice] jk_init() Found child 6725 in slot 10\n[Sun] x\n",
+        "import os\n\n\ndef f(a, b):\n    g(a)\n\n\nf(\n    1,\n)\nprint(f(2))\n",
+        "set(x, 1)\nfoo(i) = bar\nbaz(\n",
+        "10:00:00 started(1)\n10:00:01 stopped(2)\n",
+        "+++ b/src/x.py\n--- a/src/x.py\n",
+    ],
+)
+def test_other_text_with_names_and_brackets_is_not_strace(text: str) -> None:
+    assert not strace.recognises(text.encode(), "x")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'open("/x", O_RDONLY) = 3\nread(3, "a"...\n',
+        "7 1770000000.123456 sched_frobnicate(1) = 0 <0.000010>\n",
+        "[pid  7] 10:00:00 unheard_of(1 <unfinished ...>\n",
+        "10:00:00.5 +++ exited with 0 +++\n",
+        "7 --- SIGCHLD {si_signo=SIGCHLD} ---\n",
+    ],
+)
+def test_calls_that_are_known_or_have_a_time_are_strace(text: str) -> None:
+    assert strace.recognises(text.encode(), "x")
 
 
 @pytest.mark.parametrize("name", ["threads-and-children.txt.gz", "attach.txt"])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import sqlite3
 from contextlib import closing
 from importlib import import_module
@@ -10,6 +11,7 @@ import pytest
 
 import meantime
 from meantime.errors import InputError
+from meantime.query.sampled_states import with_sampled_states
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +48,121 @@ def test_columns_may_be_in_any_order_and_among_others(tmp_path: Path) -> None:
     samples = read(tmp_path, "\ufeffhost,name,time_ns\nh,a,7\n").samples()
 
     assert (samples.time_ns.tolist(), samples.weight.tolist()) == ([7], [1])
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["Date,Time,name", "date,time,name", "name2,Time,Date,name", "Event Date,Event Time,name"],
+)
+def test_a_date_and_a_time_in_two_columns_are_one_time(tmp_path: Path, header: str) -> None:
+    names = header.split(",")
+    row = {"date": "2017-05-16", "time": "00:00:04.500", "name": "a", "name2": "-"}
+    lines = [header]
+    for time in ("00:00:04.500", "00:00:00.008"):
+        cells = row | {"time": time}
+        lines.append(",".join(cells[each.lower().removeprefix("event ")] for each in names))
+    (path := tmp_path / "x.csv").write_text("\n".join(lines))
+    given = "time=Event Date+Event Time" if "Event Date" in header else None
+
+    history = meantime.open(path, columns=given)
+
+    begin_ns = 1_494_892_800 * 10**9
+    assert history.samples().time_ns.tolist() == [begin_ns + 8_000_000, begin_ns + 4_500_000_000]
+    assert history.clock.kind == "realtime"
+
+
+def test_starts_and_ends_may_be_in_two_columns_each(tmp_path: Path) -> None:
+    text = (
+        "Start Date,Start Time,End Date,End Time,Node,Job\n"
+        "2026-03-02,23:59:59,2026-03-03,00:00:01,n1,a\n2026/03/03,00:00:01,2026/03/03,00:00:02,n1,b\n"
+    )
+    history = read(tmp_path, text)
+
+    begin_ns = 1_772_495_999 * 10**9
+    assert states(history) == [
+        ("n1", begin_ns, begin_ns + 2 * 10**9, "a"),
+        ("n1", begin_ns + 2 * 10**9, begin_ns + 3 * 10**9, "b"),
+    ]
+
+
+def test_a_date_and_a_time_that_are_none_are_named_with_their_row(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"row 2: its Date\+Time is not a time"):
+        read(tmp_path, "Date,Time,name\n2026-03-02,08:00,a\n2026-03-02,noon,b\n")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json", "sqlite", "parquet"])
+def test_numbers_of_events_are_counters(tmp_path: Path, suffix: str) -> None:
+    rows = [
+        {"time": 1_700_000_000, "name": "a", "users": 10, "rate": 1.5, "row": 7, "kind": "x"},
+        {"time": 1_700_000_002, "name": "a", "users": 12, "rate": 2.25, "row": 7, "kind": "y"},
+        {"time": 1_700_000_001, "name": "b", "users": None, "rate": 3.0, "row": 7, "kind": "y"},
+    ]
+    path = tmp_path / f"x.{suffix}"
+    write_rows(path, rows)
+
+    history = meantime.open(path, columns="time=time:s,name=name")
+
+    assert len(history.samples()) == 3
+    found = {
+        "/".join(history.attributes.path(quark)[-2:]): [
+            (row.start_ns // 10**9 - 1_700_000_000, row.value)
+            for row in history.intervals([quark], *history.bounds)
+            if row.value is not None
+        ]
+        for lane in history.lanes
+        if lane.declaration.kind == "counter"
+        for quark in lane.quarks
+    }
+    assert found == {
+        "a/users": [(0, 10), (2, 12)], "a/rate": [(0, 1.5), (2, 2.25)], "b/rate": [(1, 3.0)],
+    }  # fmt: skip
+    assert history.metadata.facts["columns not read"] == "row, kind"
+
+
+def test_many_columns_that_are_not_read_fit_into_a_line(tmp_path: Path) -> None:
+    others = [f"another column {number}" for number in range(9)]
+    history = read(tmp_path, f"time_ns,name,{','.join(others)}\n1,a{',x' * 9}\n")
+
+    listed = history.metadata.facts["columns not read"]
+    assert listed == "another column 0, another column 1, another column 2 and 6 more"
+
+
+def test_a_value_that_is_no_number_among_counters_is_counted(tmp_path: Path) -> None:
+    rows = "".join(f"{second},a,{second}\n" for second in range(60))
+    history = read(tmp_path, f"time,name,users\n{rows}60,a,many\n")
+
+    assert dict(history.anomalies) == {"bad_counter": 1}
+
+
+def test_events_of_a_table_are_never_the_state_on_cpu(tmp_path: Path) -> None:
+    history = read(tmp_path, "time,name\n1700000000,a\n1700000001,a\n1700000002,b\n")
+
+    assert with_sampled_states(history) is history
+
+
+def write_rows(path: Path, rows: list[dict[str, object]]) -> None:
+    """Write rows in the format of the suffix."""
+    match path.suffix:
+        case ".csv":
+            lines = [",".join(rows[0])]
+            lines += [
+                ",".join("" if each is None else str(each) for each in row.values()) for row in rows
+            ]
+            path.write_text("\n".join(lines) + "\n")
+        case ".json":
+            path.write_text(json.dumps(rows))
+        case ".sqlite":
+            with closing(sqlite3.connect(path)) as database:
+                database.execute(
+                    "CREATE TABLE t (time INT, name TEXT, users INT, rate REAL, row INT, kind TEXT)"
+                )
+                database.executemany(
+                    "INSERT INTO t VALUES (?,?,?,?,?,?)", [[*row.values()] for row in rows]
+                )
+                database.commit()
+        case ".parquet":
+            pa, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+            parquet.write_table(pa.Table.from_pylist(rows), path)
 
 
 def test_intervals_are_states_and_between_them_is_none(tmp_path: Path) -> None:
@@ -259,3 +376,26 @@ def test_pages_of_a_database_that_refer_to_each_other_end(tmp_path: Path) -> Non
     # only SQLite reads what is in memory
     with pytest.raises(InputError, match="it has more rows than fit into it"):
         meantime.open(packed)
+
+
+@pytest.mark.parametrize(
+    ("row", "wrong"),
+    [
+        ("late,5,a", "its end_s is not a time"),
+        ("99999999999999999999,5,a", "its end_s is not a time"),
+        ("100,soon,a", "its duration_s is not a length of time"),
+        ("100,-5,a", "its duration_s is negative"),
+    ],
+)
+def test_what_is_wrong_with_ends_and_durations_is_said_of_its_column(
+    tmp_path: Path, row: str, wrong: str
+) -> None:
+    path = tmp_path / "ends.csv"
+    path.write_text(f"end_s,duration_s,state\n100,5,a\n{row}\n,5,a\n")
+
+    with pytest.raises(InputError, match=f"row 2: {wrong}"):
+        meantime.open(path)
+    history = meantime.open(path, lenient=True)
+    times = [second * 10**9 for second in (94, 95, 99)]
+    assert history.sample(history.quarks("all"), times).rows() == [[None, "a", "a"]]
+    assert dict(history.anomalies) == {"bad_record": 1, "interval_without_start": 1}

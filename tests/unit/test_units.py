@@ -3,7 +3,14 @@ from __future__ import annotations
 import pytest
 
 from meantime.errors import UsageError
-from meantime.units import bin_edge, format_bytes, format_ns, parse_duration, parse_instant
+from meantime.units import (
+    bin_edge,
+    format_bytes,
+    format_ns,
+    parse_duration,
+    parse_instant,
+    rounded_ns,
+)
 
 
 @pytest.mark.parametrize(
@@ -58,10 +65,32 @@ def test_an_impossible_date_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("duration_ns", "expected"),
-    [(0, "0ns"), (999, "999ns"), (1_000, "1us"), (-1_500, "-1.5us"), (90 * 10**9, "90s")],
+    [(0, "0ns"), (999, "999ns"), (1_000, "1us"), (-1_500, "-1.5us"), (9 * 10**9, "9s")],
 )
 def test_a_duration_is_written_in_the_unit_that_fits(duration_ns: int, expected: str) -> None:
     assert format_ns(duration_ns) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        *((59.9994, "59.999s"), (59.9996, "1 min"), (61, "1 min 1 s"), (89.6, "1 min 30 s")),
+        *((3599.4, "59 min 59 s"), (3599.6, "1 h"), (86_369, "23 h 59 min"), (86_370, "1 d")),
+        *((-90_000, "-1 d 1 h"), (4166 * 86_400 + 82_800, "4,166 d 23 h")),
+    ],
+)
+def test_a_duration_of_a_minute_or_more_has_two_units_and_can_be_given_back(
+    seconds: float, expected: str
+) -> None:
+    duration_ns = round(seconds * 10**9)
+
+    text = format_ns(duration_ns)
+
+    assert text == expected
+    assert abs(parse_duration(text) - duration_ns) <= abs(duration_ns) / 50
+    if seconds > 0:
+        in_words = rounded_ns(duration_ns)
+        assert in_words == ("1 min" if text == "59.999s" else text)
 
 
 def test_a_size_is_written_with_three_digits() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import os
@@ -11,20 +12,24 @@ import sys
 import threading
 import time
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.request import urlopen
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
 import pytest
 from click.testing import CliRunner
 
 from meantime.cli import cli
 from meantime.readers.statemap import reader
+from meantime.server import run
 from meantime.server import session as sessions
 from meantime.server.session import Session
+from meantime.server.view import view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 STATES = "examples/postgres.statemap.gz"
 
@@ -50,14 +55,78 @@ def test_two_servers_at_once_until_they_are_interrupted(root: Path) -> None:
             assert server.stdout is not None
             addresses.append(server.stdout.readline().split()[0])
             # the second is asked for the port of the first
-            port = addresses[0].rstrip("/").rpartition(":")[2]
+            port = str(urlsplit(addresses[0]).port)
         assert addresses[0] != addresses[1]
         for server, address in zip(servers, addresses, strict=True):
-            with urlopen(f"{address}session.json") as reply:  # noqa: S310 - its own server
-                assert json.load(reply)["files"][0]["name"] == "postgres.statemap.gz"
+            assert _session(address)["files"][0]["name"] == "postgres.statemap.gz"
             server.send_signal(signal.SIGINT)
             _, errors = server.communicate(timeout=120)
             assert (server.returncode, errors) == (0, "")
+
+
+def _session(address: str) -> dict[str, Any]:
+    """Return the session that is served at an address, as a browser reads it."""
+    plain, _, token = address.partition("?token=")
+    with pytest.raises(HTTPError, match="403"):
+        urlopen(f"{plain}session.json")  # noqa: S310 - the command's own server
+    with urlopen(address) as reply:  # noqa: S310 - as above
+        cookie = reply.headers["set-cookie"].partition(";")[0]
+    assert cookie == f"meantime-{urlsplit(plain).port}={token}"
+    with urlopen(Request(f"{plain}session.json", headers={"cookie": cookie})) as reply:  # noqa: S310 - as above
+        found: dict[str, Any] = json.load(reply)
+    return found
+
+
+def test_the_token_is_in_no_arguments_of_a_program(root: Path, tmp_path: Path) -> None:
+    browser, found = tmp_path / "browser", tmp_path / "found.json"
+    # It opens the page that it was given and then what that leads to, as browsers do, and ends the
+    # server, which answers by then.
+    browser.write_text(
+        f"""#!{sys.executable}
+import json, os, pathlib, re, signal, sys, urllib.parse, urllib.request
+try:
+    path = pathlib.Path(urllib.parse.urlsplit(sys.argv[1]).path)
+    page = path.read_text()
+    address = re.search('url=([^"]*)', page)[1]
+    status = urllib.request.urlopen(address).status
+    mode = path.stat().st_mode & 0o777
+    server = pathlib.Path("/proc", str(os.getppid()), "cmdline").read_text()
+    with open({str(found)!r}, "w") as file:
+        json.dump([address, status, mode, [*sys.argv, server], str(path)], file)
+finally:
+    os.kill(os.getppid(), signal.SIGINT)
+"""
+    )
+    browser.chmod(0o700)
+    server = subprocess.run(
+        [sys.executable, "-m", "meantime", "view", STATES, "--port", "0"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "BROWSER": f"{browser} %s", "TMPDIR": str(tmp_path)},
+    )
+
+    printed = server.stdout.split()[0]
+    address, status, mode, arguments, path = json.loads(found.read_text())
+    token = printed.partition("?token=")[2]
+    assert (address, status, mode) == (printed, 200, 0o600)
+    assert len(token) >= 32
+    assert token not in " ".join(arguments)
+    assert not Path(path).exists()
+
+
+def test_each_start_has_another_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    class _Server:
+        def run(self, sockets: list[Any]) -> None:
+            assert sockets
+
+    monkeypatch.setattr(run, "_server", lambda *_: _Server())
+    seen: list[str] = []
+    for _ in range(2):
+        view(STATES).serve(port=0, browser=False, notify=seen.append)
+
+    assert len({each.partition("token=")[2] for each in seen}) == 2
 
 
 @pytest.mark.parametrize(
@@ -198,3 +267,21 @@ def test_what_has_been_read_is_shown_while_the_rest_is(
     ends_ns = [file["end_ns"] for _, file in seen]
     assert ends_ns == sorted(ends_ns)
     assert seen[-1][0]
+
+
+def test_a_server_looks_for_unused_objects_more_often_than_a_command() -> None:
+    before = gc.get_threshold()
+    gc.set_threshold(200_000, 10, 10)
+    seen: list[int] = []
+
+    def notify(_: str) -> None:
+        seen.append(gc.get_threshold()[0])
+        raise KeyboardInterrupt
+
+    try:
+        view(STATES).serve(port=0, browser=False, notify=notify)
+        after = gc.get_threshold()
+    finally:
+        gc.set_threshold(*before)
+    assert seen[0] <= 5_000
+    assert after == (200_000, 10, 10)

@@ -142,7 +142,10 @@ def test_statistics_by_thread_are_of_the_scheduler(
         "wait_ns": 1_000_000 + 4_000_000,
         "wakeups": 2,
         "mean_latency_ns": 2_500_000,
+        "median_latency_ns": 1_000_000,
+        "p90_latency_ns": 4_000_000,
         "p99_latency_ns": 4_000_000,
+        "min_latency_ns": 1_000_000,
         "max_latency_ns": 4_000_000,
         "migrations": 0,
         "involuntary": 0,
@@ -163,5 +166,5 @@ def test_a_range_counts_what_happened_in_it(trace: Path) -> None:
     found = thread_scheduling(history, start_ns=1_004 * ms, end_ns=1_015 * ms)
     rows = {row.thread: row for row in found.rows}
     assert found.range_ns == (1_004 * ms, 1_015 * ms)
-    assert (rows["db (20)"].run_ns, rows["db (20)"].wakeups) == (2 * ms, 1)
+    assert (rows["db (20)"].run_ns, rows["db (20)"].latency.count) == (2 * ms, 1)
     assert rows["app (10)"].run_ns == 0

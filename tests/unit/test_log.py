@@ -1,0 +1,125 @@
+"""Text of logs: what Python's `logging` writes comes back."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import meantime
+from meantime.errors import InputError
+from meantime.readers import open_trace, recognise
+from meantime.readers.source import open_source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FORMATS = {
+    "%(asctime)s %(levelname)s %(message)s": {"level"},
+    "%(asctime)s - %(name)s - %(levelname)s - %(message)s": {"level", "logger"},
+    "%(asctime)s %(name)s %(levelname)s %(message)s": {"level", "logger"},
+    "%(asctime)s:%(levelname)s:%(name)s:%(message)s": {"level", "logger"},
+    "%(asctime)s [%(levelname)s] %(message)s": {"level"},
+    "%(asctime)s | %(levelname)-8s | %(message)s": {"level"},
+    "[%(asctime)s] %(levelname)s in %(name)s: %(message)s": {"level", "logger"},
+    "%(levelname)s %(asctime)s [%(name)s] %(message)s": {"level", "logger"},
+    "%(asctime)s [%(threadName)s] %(levelname)s %(message)s": {"level", "context"},
+}
+MESSAGES = ["job_started", "slow query: select 1", "wrote 3 files - done", "failed\nbadly"]
+
+
+def written(path: Path, format_: str) -> list[logging.LogRecord]:
+    """Write records as `logging` does, a second and a millisecond apart, and return them."""
+    records = []
+    for number, message in enumerate(MESSAGES):
+        record = logging.LogRecord("app.jobs", logging.WARNING, "x.py", 1, message, None, None)
+        record.created = 1_770_000_000 + number
+        record.msecs = number
+        records.append(record)
+    formatter = logging.Formatter(format_)
+    path.write_text("".join(f"{formatter.format(record)}\n" for record in records))
+    return records
+
+
+def events(path: Path) -> list[dict[str, Any]]:
+    trace = open_trace(path)
+    return [
+        {"time_ns": event.time_ns, "name": event.name, **event.fields}
+        for batch in trace.batches
+        for event in batch  # type: ignore[union-attr] # events
+    ]
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_what_logging_writes_is_read(
+    tmp_path: Path, format_: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    records = written(path := tmp_path / "x", format_)
+
+    found = events(path)
+
+    assert [event["name"] for event in found] == [
+        record.getMessage().split("\n")[0] for record in records
+    ]
+    assert found[3]["following"] == "badly"
+    for event, record in zip(found, records, strict=True):
+        assert event["level"] == "WARNING"
+        assert event["time_ns"] % 10**9 == record.msecs * 10**6
+        assert event.keys() - {"time_ns", "name", "following"} == FORMATS[format_]
+        assert event.get("logger", "app.jobs") == "app.jobs"
+
+
+def test_lines_before_the_first_record_are_counted(tmp_path: Path) -> None:
+    (path := tmp_path / "x.log").write_text(
+        "2026-03-02 08:00:00,000 INFO a\n2026-03-02 08:00:01,000 INFO b\n"
+    )
+    assert not meantime.open(path).anomalies
+    path.write_text("starting\n\n" + path.read_text())
+
+    history = meantime.open(path, format="log")
+
+    assert dict(history.anomalies) == {"unknown_line": 1}
+    assert history.metadata.records == 2
+
+
+def test_begins_and_ends_of_a_log_are_spans(tmp_path: Path) -> None:
+    (path := tmp_path / "x.log").write_text(
+        "2026-03-02 08:00:00,000 INFO w1: start\n"
+        "2026-03-02 08:00:00,500 INFO - app - start\n"
+        "2026-03-02 08:00:02,000 INFO - app - stop\n"
+    )
+
+    spans = meantime.open(path, columns={"pair": "start:stop", "by": "logger"}).spans()
+
+    assert (spans.end_ns - spans.start_ns).tolist() == [1_500_000_000]
+
+
+def test_a_late_record_is_named_by_its_line(tmp_path: Path) -> None:
+    lines = ["2026-03-02 08:00:01,000 INFO a\n  more\n"] * 70_000
+    (path := tmp_path / "x.log").write_text("".join(lines) + "2026-03-02 08:00:00,000 INFO b\n")
+
+    with pytest.raises(InputError) as caught:
+        meantime.open(path)
+
+    assert caught.value.line == 140_001
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-03-02 08:00:00,5,3\n2026-03-02 08:00:01,6,4\n",
+        "date,time,level\n2026-03-02,08:00:00,INFO\n",
+        "2026-03-02 08:00:00.123 CET [30291] something else\n",
+        "INFO: no date here\n",
+    ],
+)
+def test_other_lines_with_dates_are_no_logs(tmp_path: Path, text: str) -> None:
+    (path := tmp_path / "x").write_text(text)
+    with open_source(path) as source:
+        try:
+            format_ = recognise(source).FORMAT
+        except InputError:
+            format_ = "none"
+    assert format_ != "log"

@@ -1,0 +1,92 @@
+"""Documents that would take more memory than there is are refused before they are parsed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import resource
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+import meantime
+from meantime.cli import cli
+from meantime.errors import InputError
+from meantime.readers import memory_limit, source
+from meantime.readers.memory_limit import available_bytes, check_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEADS = {
+    "speedscope": (
+        b'{"$schema":"https://www.speedscope.app/file-format-schema.json","shared":{"frames":[',
+        b'{}]},"profiles":[]}',
+    ),
+    "zipkin": (b'[{"traceId":"1","id":"1","timestamp":1,"name":"a"},', b"{}]"),
+    "an array of rows": (b'[{"start_ns":1,"end_ns":2,"state":"a"},', b"{}]"),
+}
+
+
+def bomb(kind: str, objects: int) -> bytes:
+    head, tail = HEADS[kind]
+    return head + b"{}," * objects + tail
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_limit, "_FREELY", 1 << 10)
+    monkeypatch.setattr(memory_limit, "available_bytes", lambda: 4_000_000)
+
+
+@pytest.mark.parametrize("kind", HEADS)
+def test_more_objects_than_memory_are_refused_unless_they_are_allowed(
+    kind: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "bomb.json"
+    path.write_bytes(bomb(kind, 100_000))
+
+    with pytest.raises(
+        InputError, match=r"objects and lists, .* at least .* MB of memory, and 3 MB .* --memory"
+    ):
+        meantime.open(path)
+    # then it is read, and may be refused for what it says
+    try:
+        meantime.open(path, memory=1_000_000_000)
+    except InputError as error:
+        assert "of memory" not in error.reason  # noqa: PT017 - an array of rows is not refused
+    refused = CliRunner().invoke(cli, ["info", str(path)])
+    assert "of memory" in str(refused.exception)
+    allowed = CliRunner().invoke(cli, ["info", "--memory", "1G", str(path)])
+    assert "of memory" not in str(allowed.exception)
+
+
+@pytest.mark.parametrize("kind", ["speedscope", "an array of rows"])
+def test_what_becomes_objects_may_expand_less(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "_OBJECTS_EXPANDED_FREELY", 1_000_000)
+    path = tmp_path / "bomb.json.gz"
+    path.write_bytes(gzip.compress(bomb(kind, 10_000_000)))
+
+    with pytest.raises(InputError, match="over 100 times as many"):
+        meantime.open(path)
+    with pytest.raises(InputError, match="of memory"):
+        meantime.open(path, memory=100_000_000)
+
+
+def test_a_document_that_fits_is_not_refused() -> None:
+    data = json.dumps([{"a": [1, 2, {"b": "c"}], "d": 1.5}] * 5000)
+
+    check_json("x", data, None)
+    check_json("x", data.encode(), None)
+
+
+def test_the_limit_of_the_process_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    unlimited = available_bytes()
+    assert 0 < unlimited < 1 << 50
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1 << 20, 1 << 20))
+
+    assert available_bytes() == 0

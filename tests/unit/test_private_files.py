@@ -1,0 +1,153 @@
+"""Who may read what is made: of a private trace, only its owner."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+import meantime
+from meantime.cache import cache_directory, cached_history
+from meantime.cli import cli
+from meantime.collect import session
+from meantime.files import mode_of, private_folder
+from meantime.server.notes import Notes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "postgres.statemap.gz"
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture(autouse=True)
+def umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "pg.statemap.gz"
+    path.write_bytes(EXAMPLE.read_bytes())
+    path.chmod(0o600)
+    return path
+
+
+def test_the_cache_is_private_also_if_it_was_not(trace: Path) -> None:
+    cache_directory().mkdir(parents=True)
+    cache_directory().chmod(0o755)
+
+    assert cached_history(trace, None) is not None
+
+    assert mode(cache_directory()) == 0o700
+
+
+def test_a_folder_of_somebody_else_is_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+
+    private_folder(tmp_path)
+
+    assert mode(tmp_path) == 0o755
+
+
+@pytest.mark.parametrize(
+    ("of_trace", "of_history"), [(0o600, 0o700), (0o640, 0o750), (0o644, 0o755)]
+)
+def test_a_history_is_for_those_who_may_read_the_trace(
+    tmp_path: Path, trace: Path, of_trace: int, of_history: int
+) -> None:
+    trace.chmod(of_trace)
+
+    meantime.build(trace, path=tmp_path / "pg.mth")
+
+    assert mode(tmp_path / "pg.mth") == of_history
+
+
+@pytest.mark.parametrize(("of_trace", "wanted"), [(0o600, 0o600), (0o444, 0o644)])
+@pytest.mark.parametrize(
+    "command",
+    ["convert {trace} {folder}/out.json --to-format chrome", "view {trace} -o {folder}/out.html"],
+)
+def test_what_commands_make_of_a_trace_is_for_those_who_may_read_it(
+    tmp_path: Path, trace: Path, of_trace: int, wanted: int, command: str
+) -> None:
+    trace.chmod(of_trace)
+    words = command.format(trace=trace, folder=tmp_path).split()
+    done = CliRunner().invoke(cli, words)
+
+    assert not done.exit_code, done.output
+    [output] = tmp_path.glob("out.*")
+    assert mode(output) == wanted
+
+
+def test_notes_have_the_mode_of_their_trace(trace: Path) -> None:
+    notes = Notes(str(trace))
+    _, digest = notes.read()
+
+    notes.write(b'{"notes":[]}', digest)
+
+    assert mode(trace.with_name(f"{trace.name}.notes.json")) == 0o600
+
+
+def test_several_sources_are_for_those_who_may_read_all(tmp_path: Path) -> None:
+    for name, bits in (("a", 0o644), ("b", 0o660)):
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(bits)
+
+    assert mode_of([tmp_path / "a", tmp_path / "b", "s3://bucket/c", None]) == 0o640
+
+
+def test_a_recording_is_private_and_has_no_secrets(tmp_path: Path) -> None:
+    path = tmp_path / "app.mtr"
+
+    session.create(str(path), ["python", "app.py", "--token=a1", "--password", "b2"])
+
+    assert mode(path) == 0o700
+    assert mode(path / "recording.json") == 0o600
+    written = json.loads((path / "recording.json").read_text())
+    assert written["command"] == ["python", "app.py", "--token=***", "--password", "***"]
+
+
+def meantime_runs(*words: str) -> None:
+    subprocess.run([sys.executable, "-m", "meantime", *words], check=True)
+
+
+RECORDED = "import sys, asyncio; asyncio.run(asyncio.sleep(0))"
+
+
+@pytest.mark.parametrize("options", [[], ["--include", "command"]])
+def test_all_files_of_a_recording_are_private_and_secrets_are_there_on_request(
+    tmp_path: Path, options: list[str]
+) -> None:
+    path = tmp_path / "app.mtr"
+
+    meantime_runs(
+        "record", "-q", *options, "-o", str(path), sys.executable, "-c", RECORDED, "--key=hunter2"
+    )
+
+    assert {mode(each) for each in path.iterdir()} == {0o600}
+    texts = [each.read_text() for each in path.glob("*.json")]
+    assert len(texts) == 2
+    assert all(("hunter2" in text) == bool(options) for text in texts)
+    meantime_runs("pack", str(path))
+    assert mode(tmp_path / "app.mtrz") == 0o600
