@@ -93,7 +93,6 @@ def generated(rows: int, a_row: int) -> Statemap:
     part = (length.reshape(-1, 1) * (weight / weight.sum(axis=1, keepdims=True))).astype(np.int64)
     part[:, 0] += length.ravel() - part.sum(axis=1)
     plain = panel({"row": STATES})
-    colors = np.array([list(bytes.fromhex(held.color[1:])) for held in plain.states])
     rectangles = Rectangles(
         row_offsets=np.arange(rows + 1) * a_row,
         start_ns=(end - length).ravel(),
@@ -104,9 +103,6 @@ def generated(rows: int, a_row: int) -> Statemap:
         tag_offsets=np.zeros(count + 1, np.int64),
         tag_index=np.empty(0, np.int32),
         tag_ns=np.empty(0, np.int64),
-        fill=((colors[state] * part[..., None]).sum(axis=1) / length.reshape(-1, 1)).astype(
-            np.uint8
-        ),
     )
     names = [f"thread-{row}" for row in range(rows)]
     return statemap(replace(plain, entities=names, rectangles=rectangles, end_ns=int(end.max())))

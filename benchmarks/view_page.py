@@ -23,6 +23,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
 import measure
 
@@ -146,7 +147,7 @@ def print_page(path: Path) -> None:
             address = next(
                 match[0]
                 for line in server.stdout or ()
-                if (match := re.search(r"http://[\d.:]+/", line))
+                if (match := re.search(r"http://[\d.:]+/\?token=\w+", line))
             )
             with sync_playwright() as playwright:
                 for painting, (options, believes) in PAINTING.items():
@@ -178,7 +179,7 @@ def _print_costs(
         page.set_default_timeout(300_000)
         if believes:
             page.add_init_script(BELIEVE)
-        opened.append(_opened(page, address))
+        opened.append(_opened(page, _entered(page, address)))
         if len(opened) < OPENINGS:
             page.close()
     boxes = f", {opened[0].boxes:,} boxes" if opened[0].boxes else ""
@@ -205,6 +206,14 @@ def _print_costs(
         )
     print(f"    then {_private_bytes(browser) / 1e6:.0f} MB of the renderer's own")
     page.close()
+
+
+def _entered(page: Page, address: str) -> str:
+    """Give a page the cookie for the token of an address; return the address without it."""
+    plain, _, token = address.partition("?token=")
+    name = f"meantime-{urlsplit(plain).port}"
+    page.context.add_cookies([{"name": name, "value": token, "url": plain}])
+    return plain
 
 
 def _opened(page: Page, address: str) -> Opened:
