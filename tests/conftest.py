@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import functools
 import os
 import runpy
@@ -54,6 +55,7 @@ _LONGEST = (
     *("test_viewer_page.py", "test_heatmap_command.py"),
 )
 SEED = 1
+_HANGING_S = 540  # less than faulthandler_timeout
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -132,6 +134,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         # those of the browser's driver, whose loop is between two steps
         for name in ("_all_tasks", "_scheduled_tasks"):
             getattr(asyncio.tasks, name, set()).clear()
+        faulthandler.enable(sending)
         try:
             pyfuncitem.obj(**arguments)
             status = 0
@@ -140,8 +143,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         finally:
             os._exit(status)
     os.close(sending)
+    # ended before the test is, whose traceback would say only that it waits
+    hanging = threading.Timer(_HANGING_S, os.kill, (child, signal.SIGABRT))
+    hanging.start()
     with os.fdopen(receiving, encoding="utf-8", errors="replace") as written:
         message = written.read()
+    hanging.cancel()
     _, status = os.waitpid(child, 0)
     if status:
         pytest.fail(message or f"the child ended with status {status}", pytrace=False)
