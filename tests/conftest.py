@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped] # has no types
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from playwright.sync_api import Browser, BrowserContext, Page
+    from xdist.remote import Producer  # type: ignore[import-untyped] # has no types
+    from xdist.workermanage import WorkerController  # type: ignore[import-untyped] # has no types
 
     from meantime.server.session import Session
 
@@ -54,6 +57,8 @@ _LONGEST = (
     *("test_readers.py", "test_statemap_against_original.py", "test_pytest_plugin.py"),
     *("test_viewer_page.py", "test_heatmap_command.py"),
 )
+# They record what a program does from moment to moment, and run when nothing else does.
+_ALONE = "tests/collect/"
 SEED = 1
 _HANGING_S = 540  # less than faulthandler_timeout
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -115,7 +120,37 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take longest, so that none is left when the others have ended."""
     tests = Counter(item.path for item in items)
     place = {name: number for number, name in enumerate(_LONGEST)}
-    items.sort(key=lambda item: (place.get(item.path.name, len(place)), -tests[item.path]))
+    items.sort(
+        key=lambda item: (
+            item.nodeid.startswith(_ALONE),
+            place.get(item.path.name, len(place)),
+            -tests[item.path],
+        )
+    )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
+    return _AloneAtLast(config, log)
+
+
+class _AloneAtLast(LoadFileScheduling):  # type: ignore[misc] # has no types
+    """Give workers files in order, and the first one those that run alone when the others ended."""
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        crashed: str | None = super().remove_node(node)
+        for other in self.nodes:
+            self._reschedule(other)
+        return crashed
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if next(iter(self.workqueue)).startswith(_ALONE):
+            first, *others = self.nodes
+            if node is not first:
+                node.shutdown()
+            if others:
+                return
+        super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from meantime.inspection import InspectedProcess
 
 WAITING = """
-import asyncio, threading, time, sys
+import asyncio, functools, threading, time, sys
 
 async def asleep():
     await asyncio.sleep(1000)
@@ -69,8 +69,7 @@ async def main():
     waits = [locked(lock), queued(asyncio.Queue()), for_task(inner), gathers(), iterates(),
              with_children(), in_thread(), asyncio.Event().wait()]
     tasks = [asyncio.create_task(each) for each in waits]
-    await asyncio.sleep(0.1)
-    print("ready", flush=True)
+    asyncio.get_running_loop().call_later(0.1, functools.partial(print, "ready", flush=True))
     await asyncio.Event().wait()
 
 threading.Thread(target=beside, name="beside", daemon=True).start()
@@ -186,8 +185,7 @@ def test_tasks_written_in_python_and_those_of_uvloop_are_shown() -> None:
         "async def main():\n"
         "    loop = asyncio.get_running_loop()\n"
         "    tasks = [_PyTask(one(), loop=loop, name='written'), asyncio.create_task(two())]\n"
-        "    await asyncio.sleep(0.1)\n"
-        "    print('ready', flush=True)\n"
+        "    loop.call_later(0.1, lambda: print('ready', flush=True))\n"
         "    await asyncio.Event().wait()\n"
         "with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner: runner.run(main())\n"
     )
