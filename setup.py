@@ -22,6 +22,7 @@ from typing import Any
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
 from setuptools.errors import BaseError, CCompilerError, CompileError
 from setuptools.modified import newer_group
 
@@ -46,6 +47,8 @@ TRANSLATED = {".pyx", ".pxd", ".pxi"}
 # Cython's support for typed memoryviews is larger than most kernels. It is compiled once, into a
 # module that the kernels import; otherwise every kernel would carry a copy of it.
 SHARED = "meantime.kernels._shared"
+# A source distribution has the translations, made once, so that who installs it only compiles.
+SHIPPED = Path("translated")
 # Measured: the loops of the first are 5 to 15 % faster with -O3, looking codes up three times as
 # fast; those of the second are 5 to 40 % faster with -O2. The others gain nothing, and compile in
 # two thirds of the time with -O1 and inlining.
@@ -118,8 +121,12 @@ LIMITED = {
 }
 LIMITED_OPTIONS = {
     "bdist_wheel": {"py_limited_api": "cp311"},
-    # not where modules for one Python are: a wheel would have both
-    "build": {"build_base": "build/limited"},
+    # Not where modules for one Python or for others are, which a wheel would have as well; and
+    # the same whichever of them builds it.
+    "build": {
+        "build_base": "build/limited",
+        "build_lib": "-".join(["build/limited/lib", *(Path(each).name for each in PYTHONS)]),
+    },
 }
 PLACES = "import sysconfig as s; print(s.get_path('include'), s.get_config_var('EXT_SUFFIX'))"
 # processes that are not forked would run this script again, which begins another build
@@ -316,11 +323,63 @@ class Beside:
                 raise CompileError("a module cannot be translated; Cython's message is above")
 
 
+def translation_paths(extensions: list[Extension], folder: Path) -> dict[str, Path]:
+    return {
+        each.name: folder / Path(*(each.sources or ["_shared"])).with_suffix(".c")
+        for each in extensions
+    }
+
+
+def translate_core(extensions: list[Extension], before: Callable[[], None]) -> dict[str, Path]:
+    """Return the translation of each module; `before` is called before any is made."""
+    own = [each for each in extensions if each.name != SHARED]
+    shipped = translation_paths(extensions, SHIPPED)
+    if not SANITIZE and all(is_translated(Path(*each.sources), shipped[each.name]) for each in own):
+        return shipped
+    # Imported here, since nothing above needs it.
+    import Cython
+
+    gc.set_threshold(COLLECT_AFTER)  # the processes of cythonize have it too
+    if CAN_FORK:
+        multiprocessing.set_start_method("fork", force=True)
+    variant = "-sanitized" if SANITIZE else ""
+    generated = Path("build") / f"cython-{Cython.__version__}{variant}"
+    generated.mkdir(parents=True, exist_ok=True)
+    translations = translation_paths(extensions, generated)
+    stale = [
+        each for each in own if not is_translated(Path(*each.sources), translations[each.name])
+    ]
+    recorders = [each for each in stale if each.name == RECORDER]
+    kernels = [each for each in stale if each.name != RECORDER]
+    beside = []
+    if stale:
+        before()
+    if not translations[SHARED].exists():
+        beside.append(Beside(generate_shared, str(translations[SHARED])))
+    # The recorder is loaded into other programs, so it imports nothing of the kernels. One
+    # module occupies one processor: its translation goes on beside those of the kernels.
+    if recorders:
+        beside.append(Beside(translate, recorders, generated, None))
+    if kernels:
+        translate(kernels, generated, SHARED)
+    for process in beside:
+        process.wait()
+    # Cython copies headers beside its translations, where the compiler would find them first
+    # and not see that theirs were edited since.
+    for copied in generated.rglob("*.h"):
+        copied.unlink()
+    return translations
+
+
 class BuildCore(build_ext):
     """Translate and compile the core, printing each step: this is most of an installation."""
 
     def build_extensions(self) -> None:
-        self._translate()
+        translations = translate_core(self.extensions, lambda: check_compiler(self.compiler))
+        for each in self.extensions:
+            each.sources = [str(translations[each.name])]
+        # What takes long begins first, or one processor would wait at the end.
+        self.extensions.sort(key=lambda each: -Path(*each.sources).stat().st_size)
         super().build_extensions()
 
     def is_stale(self, ext: Extension) -> bool:
@@ -365,48 +424,6 @@ class BuildCore(build_ext):
             )
             compiler.link_shared_object(objects, str(module), extra_postargs=ext.extra_link_args)
 
-    def _translate(self) -> None:
-        # Imported here, so that making a source distribution translates nothing.
-        import Cython
-
-        gc.set_threshold(COLLECT_AFTER)  # the processes of cythonize have it too
-        if CAN_FORK:
-            multiprocessing.set_start_method("fork", force=True)
-        variant = "-sanitized" if SANITIZE else ""
-        generated = Path("build") / f"cython-{Cython.__version__}{variant}"
-        generated.mkdir(parents=True, exist_ok=True)
-        shared = generated / "_shared.c"
-        own = [each for each in self.extensions if each.name != SHARED]
-        translations = {
-            each.name: generated / Path(*each.sources).with_suffix(".c") for each in own
-        }
-        stale = [
-            each for each in own if not is_translated(Path(*each.sources), translations[each.name])
-        ]
-        recorders = [each for each in stale if each.name == RECORDER]
-        kernels = [each for each in stale if each.name != RECORDER]
-        beside = []
-        if stale:
-            check_compiler(self.compiler)
-        if not shared.exists():
-            beside.append(Beside(generate_shared, str(shared)))
-        # The recorder is loaded into other programs, so it imports nothing of the kernels. One
-        # module occupies one processor: its translation goes on beside those of the kernels.
-        if recorders:
-            beside.append(Beside(translate, recorders, generated, None))
-        if kernels:
-            translate(kernels, generated, SHARED)
-        for process in beside:
-            process.wait()
-        for each in self.extensions:
-            each.sources = [str(translations.get(each.name, shared))]
-        # What takes long begins first, or one processor would wait at the end.
-        self.extensions.sort(key=lambda each: -Path(*each.sources).stat().st_size)
-        # Cython copies headers beside its translations, where the compiler would find them first
-        # and not see that theirs were edited since.
-        for copied in generated.rglob("*.h"):
-            copied.unlink()
-
     def _keep_module_in_place(self, ext: Extension) -> None:
         """Use what `build_ext --inplace` compiled: an editable installation starts without."""
         place, built = SOURCE / self.get_ext_filename(ext.name), self.get_ext_fullpath(ext.name)
@@ -426,11 +443,23 @@ class BuildModules(build_py):
         self.copy_file(str(SOURCE / AT_START), str(Path(directory, AT_START)))
 
 
+class SourceDistribution(sdist):
+    """Add the translated core, which takes a quarter of an installation to make."""
+
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        super().make_release_tree(base_dir, files)
+        extensions = self.distribution.ext_modules
+        shipped = translation_paths(extensions, Path(base_dir, SHIPPED))
+        for name, translation in translate_core(extensions, before=lambda: None).items():
+            self.mkpath(str(shipped[name].parent))
+            self.copy_file(str(translation), str(shipped[name]))
+
+
 setup(
     ext_modules=[
         Extension(SHARED, [], extra_compile_args=["-O1", "-g0"], **(LIMITED if PYTHONS else {})),
         *map(extension, sources()),
     ],
-    cmdclass={"build_ext": BuildCore, "build_py": BuildModules},
+    cmdclass={"build_ext": BuildCore, "build_py": BuildModules, "sdist": SourceDistribution},
     options={"build_ext": {"parallel": PROCESSORS}, **(LIMITED_OPTIONS if PYTHONS else {})},
 )

@@ -92,6 +92,19 @@ class Checkout:
         self.compiled.clear()
         command.run()
 
+    def distribute(self, into: Path) -> None:
+        """Make the folder that a source distribution is packed from, with what is given."""
+        given = self._build_script(self.folder)
+        command = setuptools.Distribution({**given, "package_dir": {"": "src"}}).get_command_obj(
+            "sdist"
+        )
+        command.ensure_finalized()
+        self.translated.clear()
+        files = [path for path in self.folder.rglob("*") if "build" not in path.parts]
+        command.make_release_tree(
+            str(into), [str(path.relative_to(self.folder)) for path in files if path.is_file()]
+        )
+
     def edit(self, name: str) -> None:
         os.utime(self.folder / name, (EARLIER_S + 3, EARLIER_S + 3))
 
@@ -160,6 +173,30 @@ def test_without_a_compiler_or_headers_a_sentence_says_what_to_do(
     with pytest.raises(failed, match=r"cc does not find Python.h: install the headers of Python 3"):
         checkout.build()
     assert checkout.translated == set()
+
+
+def test_a_source_distribution_is_compiled_without_being_translated(
+    checkout: Checkout, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    checkout.edit(f"{KERNELS}/heat.pyx")
+    unpacked = tmp_path_factory.mktemp("unpacked")
+    checkout.distribute(unpacked)
+    assert checkout.translated == {"heat"}
+
+    checkout.folder = unpacked
+    checkout.build()
+
+    modules = {path.stem for path in unpacked.rglob("*.pyx")} | {"_shared"}
+    assert (checkout.translated, checkout.compiled) == (set(), modules)
+
+    # then all are, since those of two translators do not fit together
+    os.utime(unpacked / KERNELS / "heat.pyx")
+    (unpacked / "build" / f"cython-{cython.__version__}").mkdir(parents=True)
+    (unpacked / "build" / f"cython-{cython.__version__}" / "_shared.c").touch()
+    checkout.translations = unpacked / "build" / f"cython-{cython.__version__}"
+    checkout.build()
+    # the recorder is translated by a process of its own
+    assert checkout.translated == modules - {"_shared", "_recorder"}
 
 
 def test_a_core_without_the_recorder_is_built(
