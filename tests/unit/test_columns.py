@@ -72,9 +72,9 @@ def test_columns_are_guessed_and_overlapping_intervals_are_in_lanes(tmp_path: Pa
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
-        ("start,duration,host,job\n10,5,a,x\n20.5,0.5,a,y\n", [(10, 15), (20.5, 21)]),
+        ("start_s,duration,host,job\n10,5,a,x\n20.5,0.5,a,y\n", [(10, 15), (20.5, 21)]),
         ("start_ms,end_ms,host,job\n1,2,a,x\n3,4,a,y\n", [(0.001, 0.002), (0.003, 0.004)]),
-        ("start,end,host,job\n0,1,a,x\n-5,-4,a,y\n", [(-5, -4), (0, 1)]),
+        ("start_s,end,host,job\n0,1,a,x\n-5,-4,a,y\n", [(-5, -4), (0, 1)]),
         (
             "start,end,host,job\n1704110400000,1704110400500,a,x\n",
             [(1704110400, 1704110400.5)],
@@ -107,7 +107,7 @@ def test_a_zone_is_that_of_dates_without_one(tmp_path: Path) -> None:
 
 
 def test_changes_of_state_last_until_the_next_one(tmp_path: Path) -> None:
-    text = "time,host,state\n1,a,up\n2,b,up\n5,a,down\n7,b,\n9,a,up\n"
+    text = "time_s,host,state\n1,a,up\n2,b,up\n5,a,down\n7,b,\n9,a,up\n"
     found = [(name, a // 10**9, b // 10**9, v) for name, a, b, v in states(read(tmp_path, text))]
 
     assert found[:3] == [("a", 1, 5, "up"), ("a", 5, 9, "down"), ("a", 9, 9, "up")]
@@ -127,10 +127,10 @@ def test_changes_of_state_last_until_the_next_one(tmp_path: Path) -> None:
         ("start,end,host,node\n1,2,a,b\n", None, "choose one with --columns entity=host"),
         ("start,end,host\n1,2,a\n", "state=Job", "there is no column 'Job'; the columns are start"),
         ("start,start,end,host\n1,1,2,a\n", None, "the column start occurs twice"),
-        ("start,end,host\n5,2,a\n", None, "row 1: its end is before its start"),
-        ("start,end,host\nsoon,2,a\n", None, "row 1: its start is not a time between 1678 and"),
-        ("start,duration,host\n1,-2,a\n", None, "row 1: its duration is negative"),
-        ("start,end,host\n1e300,2,a\n", None, "row 1: its start is not a time"),
+        ("start_s,end_s,host\n5,2,a\n", None, "row 1: its end_s is before its start_s"),
+        ("start_s,end,host\nsoon,2,a\n", None, "row 1: its start_s is not a time between 1678 and"),
+        ("start_s,duration,host\n1,-2,a\n", None, "row 1: its duration is negative"),
+        ("start_s,end,host\n1e300,2,a\n", None, "row 1: its start_s is not a time"),
         ("start,end,host\n1,2,a\n", {"pair": "a:b"}, "pairs of events are in logs of JSON lines"),
         ("time,level\n1,2\n", None, "time is a time, but no column is known to be a name"),
     ],
@@ -248,7 +248,9 @@ def test_pairs_of_a_log_are_spans_of_its_workers(tmp_path: Path) -> None:
         "".join(json.dumps({"ts": t + 0.5, "event": e} | f) + "\n" for e, t, f in lines)
     )
     pairs = {"pair": ["begin:ended,failed", "step:done"], "by": ["job", "job,part"]}
-    history = meantime.open(path, columns=pairs | {"entity": "worker", "name": "part"})
+    history = meantime.open(
+        path, columns=pairs | {"time": "ts:s", "entity": "worker", "name": "part"}
+    )
 
     spans = history.spans()
     found = [
@@ -267,7 +269,7 @@ def test_pairs_of_a_log_are_spans_of_its_workers(tmp_path: Path) -> None:
     assert history.anomalies["begin_without_end"] == 2
     assert history.anomalies["end_without_begin"] == 1
     with pytest.raises(InputError, match="no event is called 'start'; the log has begin, done"):
-        meantime.open(path, columns={"pair": "start:ended"})
+        meantime.open(path, columns={"time": "ts:s", "pair": "start:ended"})
 
 
 @pytest.mark.parametrize(
@@ -294,7 +296,9 @@ def test_fields_of_logs(tmp_path: Path, members: dict[str, Any], time_ns: int) -
 
 
 def test_lines_with_a_start_and_an_end_are_a_table(tmp_path: Path) -> None:
-    text = '{"start": 1, "end": 2.5, "worker": "w", "task": "x"}\n{"start": null, "worker": 3}\n'
+    text = (
+        '{"start_s": 1, "end": 2.5, "worker": "w", "task": "x"}\n{"start_s": null, "worker": 3}\n'
+    )
     history = read(tmp_path, text, "x.jsonl")
 
     assert states(history) == [("w", 10**9, 25 * 10**8, "x")]
@@ -491,13 +495,81 @@ def test_the_unit_of_times_and_durations_is_said(tmp_path: Path) -> None:
     assert history.facts["durations"].startswith("numbers of ms (the unit of the times")
     assert said[0].endswith("--columns start=start:ms,duration=elapsed:ms,entity=thread,state=job")
 
-    relative = read(tmp_path, "start,end,host,job\n10,20,a,x\n")
-    assert relative.facts["times"] == "numbers of s, since nothing says their unit"
+
+@pytest.mark.parametrize(
+    ("text", "unit", "reason"),
+    [
+        # another time of the row
+        ("start_ms,end,host,job\n10,20,a,x\n", "ms", "as start_ms"),
+        ("start,end_us,host,job\n10,20,a,x\n", "us", "as end_us"),
+        # the duration
+        ("start,elapsed_ms,thread,job\n0,9,a,x\n9,4,a,y\n13,9,a,y\n", "ms", "the unit of the dur"),
+        ("end,elapsed_us,host,job\n9,9,a,x\n", "us", "the unit of the durations"),
+        (
+            "start,elapsed_ms,thread,job\n0,351,a,x\n0.351,192,a,y\n0.543,80,a,z\n",
+            "s",
+            "in ms the rows of an entity overlap",
+        ),
+        (
+            "start,elapsed,worker,job\n" + "".join(f"{700 * n},700ms,a,x\n" for n in range(4)),
+            "ms",
+            "the smallest in which rows of an entity do not overlap",
+        ),
+        # a few numbers that mean that there is no time
+        (
+            "start,end,host,job\n"
+            + "".join(f"{1700000000 + n},{1700000001 + n},a,x\n" for n in range(4))
+            + "1700000004,253402300799,a,x\n",
+            "s",
+            "",
+        ),
+    ],
+)
+def test_times_that_are_no_dates_are_in_a_unit_that_something_says(
+    tmp_path: Path, text: str, unit: str, reason: str
+) -> None:
+    texts = read(tmp_path, text, lenient=True).facts["times"].split("; ")
+
+    said = f"numbers of {unit} ({reason}" if reason else f"numbers of {unit}"
+    assert any(each.startswith(said) for each in texts)
+
+
+SMALL = [
+    ("x.csv", "start,end,host,job\n10,20,a,x\n", "start and end", "start=start:ms,end=end:ms,"),
+    ("x.csv", "start,took,host,job\n10,20,a,x\n", "start", "start=start:ms,duration=took,"),
+    ("x.csv", "time,host,state\n0,a,up\n1,a,down\n", "time", "time=time:ms,"),
+    ("x.csv", "time,name\n5e9,a\n", "time", "time=time:ms,name=name"),
+    ("x.json", '[{"start": 1, "end": 2, "name": "x"}]', "start and end", "start=start:ms,end=end"),
+    ("x.jsonl", '{"start": 1, "end": 2, "name": "x"}\n', "start and end", "start=start:ms,end=end"),
+    ("x.jsonl", '{"t": 170.147, "msg": "a"}\n{"t": 171, "msg": "b"}\n', "t", "time=t:ms,name=msg"),
+    ("x.jsonl", '{"t": 0, "msg": "a"}\n', "t", "time=t:ms,name=msg"),
+    # the rows overlap in the unit of the durations, and a service does several things at a time
+    (
+        "x.csv",
+        "start,elapsed_ms,service,job\n" + "".join(f"{n},999,a,x\n" for n in range(4)),
+        "start",
+        "start=start:ms,",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "column", "copied"), SMALL)
+def test_times_of_an_unknown_unit_are_not_guessed(
+    tmp_path: Path, name: str, text: str, column: str, copied: str
+) -> None:
+    with pytest.raises(InputError, match=f"the unit of {column} is not known") as raised:
+        read(tmp_path, text, name)
+    [command] = re.findall(r"as in --columns (\S+)", str(raised.value))
+    assert command.startswith(copied)
+
+    first_ns, _ = read(tmp_path, text, name, columns=command).bounds
+    numbers = [float(each) for each in re.findall(r"(?<=[\n:,( ])[0-9][0-9.e]*", text)]
+    assert first_ns in {round(number * 10**6) for number in numbers}
 
 
 @pytest.mark.parametrize("row", ["100,5,a", "100,,a", "100,-5,a", "100,x,a"])
 def test_a_table_of_ends_and_durations(tmp_path: Path, row: str) -> None:
-    text = f"end,duration,state\n{row}\n200,5,b\n"
+    text = f"end_s,duration,state\n{row}\n200,5,b\n"
     history = read(tmp_path, text, lenient=True)
     assert states(history)[-1][1:] == (195 * 10**9, 200 * 10**9, "b")
 
@@ -531,7 +603,9 @@ def test_an_array_of_objects_is_a_table(tmp_path: Path) -> None:
         (2 * 10**9, 5 * 10**9, "y"),
     ]
 
-    (path := tmp_path / "flat.json").write_text(json.dumps([{"start": 1, "end": 2, "name": "x"}]))
+    (path := tmp_path / "flat.json").write_text(
+        json.dumps([{"start_s": 1, "end_s": 2, "name": "x"}])
+    )
     assert [row[1:] for row in states(meantime.open(path))] == [(10**9, 2 * 10**9, "x")]
 
 
@@ -541,7 +615,7 @@ def test_an_array_of_objects_is_a_table(tmp_path: Path) -> None:
         ('{"log": {"version": "1.2", "creator": {}, "entries": []}}', "this is a HAR file"),
         ('{"a": {"b": 1}, "runtime": 2}', "JSON with the keys a.b, runtime: `meantime formats`"),
         ('[{"method": "m", "params": {"timestamp": 1}}]', "the columns are method, params.timest"),
-        ('[{"start": 1, "end": 2, "name": "x"}, 3]', "row 2 is another value than an object"),
+        ('[{"start_s": 1, "end_s": 2, "name": "x"}, 3]', "row 2 is another value than an object"),
     ],
 )
 def test_json_that_is_not_a_trace_is_refused_with_what_it_has(
@@ -558,8 +632,8 @@ def test_json_that_is_not_a_trace_is_refused_with_what_it_has(
         ("x.json", '{"metric": "m", "data": {"time": "2026-01-01T00:00:00Z", "value": 1}}\n' * 2),
         ("x.log", '{"textPayload": "a b", "timestamp": "2026-01-01T00:00:00Z"}\n' * 2),
         ("x.log", '{"kind": "E", "verb": "get", "sent at": "2026-01-01T00:00:00Z"}\n' * 2),
-        ("x.json", '[{"method": "m", "params": {"timestamp": 347588.6}}, {"method": "n"}]'),
-        ("x.csv", "stage_ts,sent\n1,a\n"),
+        ("x.json", '[{"method": "m", "params": {"timestamp": 1767225600.6}}, {"method": "n"}]'),
+        ("x.csv", "stage_ts,sent\n1767225600,a\n"),
     ],
 )
 def test_the_columns_that_a_refusal_suggests_work_as_printed(

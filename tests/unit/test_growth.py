@@ -131,7 +131,7 @@ SHAPES = {
         ),
     ),
     "names of lines of JSON": Shape(
-        ".jsonl", 20_000, lambda n: lines("", '{{"time":{n},"name":"e{n}","x":{n}}}\n', n)
+        ".jsonl", 20_000, lambda n: lines("", '{{"time_ns":{n},"name":"e{n}","x":{n}}}\n', n)
     ),
 }
 

@@ -214,7 +214,7 @@ def test_a_time_of_a_long_recording_with_a_date_is_a_date(tmp_path: Path) -> Non
 
 def test_a_zone_needs_a_known_date(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = tmp_path / "trace.csv"
-    trace.write_text("time,name\n1.5,a\n2.5,b\n")
+    trace.write_text("time_s,name\n1.5,a\n2.5,b\n")
 
     with pytest.raises(UsageError, match="needs the start of the trace in UTC"):
         meantime.heatmap(trace, zone="Europe/Berlin")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import sqlite3
 from contextlib import closing
 from importlib import import_module
@@ -129,9 +130,24 @@ def test_many_columns_that_are_not_read_fit_into_a_line(tmp_path: Path) -> None:
 
 def test_a_value_that_is_no_number_among_counters_is_counted(tmp_path: Path) -> None:
     rows = "".join(f"{second},a,{second}\n" for second in range(60))
-    history = read(tmp_path, f"time,name,users\n{rows}60,a,many\n")
+    history = read(tmp_path, f"time_s,name,users\n{rows}60,a,many\n")
 
     assert dict(history.anomalies) == {"bad_counter": 1}
+
+
+def test_a_guessed_entity_of_events_is_not_read_and_said_to_be(tmp_path: Path) -> None:
+    (path := tmp_path / "x.csv").write_text("ts,host,msg,level\n1700000000,a,up,INFO\n")
+    said: list[str] = []
+    history = meantime.open(path, columns="time=ts,name=msg", notify=said.append)
+
+    assert history.facts["columns not read"] == "host, level"
+    assert history.samples().name.to_list() == ["up"]
+    with pytest.raises(InputError, match="entity does not apply to events") as raised:
+        meantime.open(path, columns="time=ts,name=msg,entity=host")
+    [command] = re.findall(r"as in --columns (\S+)", str(raised.value))
+    assert states(meantime.open(path, columns=command)) == [
+        ("a", 17 * 10**17, 17 * 10**17 + 1, "up")
+    ]
 
 
 def test_events_of_a_table_are_never_the_state_on_cpu(tmp_path: Path) -> None:
@@ -183,14 +199,14 @@ def test_intervals_are_states_and_between_them_is_none(tmp_path: Path) -> None:
 def test_a_column_may_have_two_roles(tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     path.write_text("Start,End,Job\n1,5,x\n7,9,x\n2,8,y\n")
-    columns = {"start": "Start", "end": "End", "entity": "Job", "state": "Job"}
+    columns = {"start": "Start:s", "end": "End", "entity": "Job", "state": "Job"}
 
     assert states(meantime.open(path, columns=columns)) == [
         ("x", 10**9, 5 * 10**9, "x"),
         ("x", 7 * 10**9, 9 * 10**9, "x"),
         ("y", 2 * 10**9, 8 * 10**9, "y"),
     ]
-    columns["end"] = "Start"
+    columns["end"] = "Start:s"
     assert meantime.open(path, columns=columns).anomalies["zero_length_state"] == 3
 
 

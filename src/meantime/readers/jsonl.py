@@ -12,6 +12,7 @@ says what is wrong.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from json.scanner import make_scanner
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -120,6 +121,9 @@ def batches_of(source: Source, trace: Trace, options: ReadOptions) -> Iterator[B
         return batches_of_records(source, trace, options)
     if given is not None or (fields is None and first and not options.lenient):
         _check(given or ColumnMapping(), fields, first, source)
+    if fields is not None and fields.unit is None:
+        source.close()
+        raise _unknown_unit(source.name, fields, given)
     reading = _Reading(trace, Window(source, progress=options.progress), options, fields)
     if given is not None and given.pairs:
         return paired(reading.batches(), given, trace, options)
@@ -177,6 +181,22 @@ def _check(
         )
 
 
+def _unknown_unit(name: str, fields: LogFields, given: ColumnMapping | None) -> InputError:
+    """Return the error about times that are numbers of a unit that nothing shows."""
+    import shlex  # noqa: PLC0415 - only for this message
+
+    known = given or ColumnMapping()
+    columns = {"time": (fields.time,), **known.columns}
+    if not known.pairs:
+        columns.setdefault("name", (fields.name,))
+    copied = replace(known, columns=columns, units={**known.units, "time": "ms"})
+    return InputError(
+        name,
+        f"the unit of {fields.time} is not known (the numbers are not dates between 1990 and 2100):"
+        f" choose s, ms, us or ns, as in {shlex.join(copied.options)}",
+    )
+
+
 class _Reading:
     """Reads one input into a trace."""
 
@@ -197,12 +217,12 @@ class _Reading:
             _BATCH_EVENTS + _LATE_EVENTS,
             fields.time.encode(),
             fields.name.encode(),
-            UNITS_NS[fields.unit],
+            UNITS_NS[fields.unit or "ns"],
             naive=fields.zone in {"", "UTC"},
         )
         if fields.is_guess:
             guessed = {"time": (fields.time,), "name": (fields.name,)}
-            units = {"time": fields.unit} if fields.is_number else {}
+            units = {"time": fields.unit} if fields.is_number and fields.unit else {}
             trace.facts[GUESSED] = ColumnMapping(guessed, units, fields.zone).text
         self._names = Interner(trace.values)
         self._name_of = np.empty(0, np.int32)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from meantime.column_mapping import halves
 from meantime.kernels.csv_rows import TimeKind
+from meantime.readers.table.number_units import has_numbers
 from meantime.readers.table.records import nested
-from meantime.readers.table.times import DURATION, MISSING, resolve, times_of
+from meantime.readers.table.times import DURATION, MISSING, date_unit, resolve, times_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from meantime.column_mapping import ColumnMapping
-    from meantime.readers.table.times import TimeColumn
 
 __all__ = ["LogFields", "is_event", "log_fields", "time_ns_of", "value_of"]
 
@@ -39,7 +39,7 @@ class LogFields(NamedTuple):
     Attributes:
         time: The field with its time; empty for `time_ns` or `ts` in whole nanoseconds.
         name: The field with its name.
-        unit: The unit of times that are numbers.
+        unit: The unit of times that are numbers; None if it is not known.
         zone: The time zone of dates without one.
         is_guess: Whether that was guessed.
         is_number: Whether the first time is a number.
@@ -47,7 +47,7 @@ class LogFields(NamedTuple):
 
     time: str = ""
     name: str = "name"
-    unit: str = "ns"
+    unit: str | None = "ns"
     zone: str = ""
     is_guess: bool = False
     is_number: bool = False
@@ -81,7 +81,7 @@ def log_fields(members: Mapping[str, Any], given: ColumnMapping | None) -> LogFi
     column = times_of([value_of(members, time)])
     unit = given.units.get("time") if given is not None else None
     if unit is None:
-        unit = _unit(column)
+        unit = date_unit([column]) if has_numbers(column) else "s"
     zone = "" if given is None else given.zone
     is_guess = given is None or not {"time", "name"} <= given.columns.keys()
     is_number = type(members.get(time)) in {int, float}
@@ -110,17 +110,6 @@ def _is_own(members: Mapping[str, Any]) -> bool:
     return whole and not any(key in members for key in _NAMES[:-1])
 
 
-def _unit(column: TimeColumn) -> str:
-    whole = abs(int(column.values[0]))
-    kind = int(column.kinds[0])
-    if kind != TimeKind.INTEGER:
-        return {int(TimeKind.DECIMAL_6): "ms", int(TimeKind.DECIMAL_3): "us"}.get(kind, "s")
-    for unit, below in (("s", 10**11), ("ms", 10**14), ("us", 10**17)):
-        if whole < below:
-            return unit
-    return "ns"
-
-
 def _digits(value: object) -> int:
     """Return how many digits of a second a time has, and one more; 0 if it is not a time."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -130,7 +119,7 @@ def _digits(value: object) -> int:
     if kind in {int(TimeKind.ODD), MISSING, DURATION}:
         return 0
     if kind == TimeKind.INTEGER:
-        return 1 + {"s": 0, "ms": 3, "us": 6, "ns": 9}[_unit(column)]
+        return 1 + {None: 0, "s": 0, "ms": 3, "us": 6, "ns": 9}[date_unit([column])]
     if kind in {TimeKind.ZONED, TimeKind.NAIVE}:
         _, _, fraction = str(value).replace(",", ".").partition(".")
         return 1 + len(fraction) - len(fraction.lstrip("0123456789"))
@@ -142,5 +131,6 @@ def time_ns_of(value: object, fields: LogFields) -> int | None:
     """Return the time of an event in nanoseconds; None if it is none."""
     if isinstance(value, bool):
         return None
+    assert fields.unit is not None
     [found] = resolve([times_of([value])], [fields.unit], fields.zone)
     return None if found.bad[0] or found.missing[0] else int(found.time_ns[0])

@@ -117,6 +117,7 @@ def guess(
         _settle_times(columns, names)
         _add_texts(columns, free)
         _settle_texts(columns, names)
+        _settle_entity(columns, known)
     except _UndecidedError as undecided:
         return Guess(None, str(undecided))
     units = {role: unit for role in _TIMES if role in columns and (unit := _unit(columns[role]))}
@@ -205,6 +206,20 @@ def _settle_texts(columns: dict[str, str], names: Sequence[str]) -> None:
             f"{columns['time']} is a time, but no column is known to be a name or a state"
             f"{_listing(names, example)}"
         )
+
+
+def _settle_entity(columns: dict[str, str], known: ColumnMapping) -> None:
+    """Leave out what a guess took for the entity of events, which have names and no states."""
+    if "time" not in columns or "state" in columns:
+        return
+    for role in ("entity", "path"):
+        if role in known.columns:
+            raise _UndecidedError(
+                f"{role} does not apply to events, which have a name: name the states that"
+                f" {columns[role]} is in, as in --columns time={columns['time']},"
+                f"{role}={columns[role]},state={columns.get('name', 'NAME')}"
+            )
+        columns.pop(role, None)
 
 
 def _is_settled(role: str, columns: Mapping[str, str]) -> bool:

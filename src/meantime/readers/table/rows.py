@@ -19,12 +19,12 @@ from meantime.columns import Coded, Interner
 from meantime.errors import InputError, UsageError
 from meantime.input_path import GUESSED
 from meantime.kernels.csv_rows import TimeKind, appearing, changes, first_fit
-from meantime.readers.table.duration_units import DurationUnit, duration_unit, has_numbers
+from meantime.readers.table.number_units import Unit, duration_unit, has_numbers, start_unit
 from meantime.readers.table.times import (
     MISSING,
     Resolved,
     TimeColumn,
-    is_epoch,
+    date_unit,
     joined,
     number_kinds,
     resolve,
@@ -53,9 +53,10 @@ _MOST_ROWS = 2**31 - 1
 _NO_TEXT = "(none)"
 _ALL = "all"
 _ACTIVE = "active"
-_ASSUMED = ", since nothing says their unit"
+_NO_DATES = "the numbers are not dates between 1990 and 2100"
 # Kinds of entities that do one thing at a time.
 _SEQUENTIAL = re.compile(r"thread|tid|worker|lane|executor|slot|cpu|core")
+_PERFETTO = Unit("ns", "as in Perfetto's ts and dur")
 _Item = TypeVar("_Item", bound=np.generic)
 
 
@@ -145,9 +146,9 @@ class _Table:
 
     def events(self, counters: Sequence[str]) -> Iterator[Batch]:
         """Yield events, each a sample without a stack, and their numbers as counters."""
-        [times] = self._resolved("time")
+        [times] = self._times_of("time")
         if "weight" in self._mapping.columns:
-            [weights] = self._resolved("weight", is_duration=True)
+            weights = self._durations_of("weight", "ns!")
         else:
             ones, no = np.ones(len(times.time_ns), np.int64), np.zeros(len(times.bad), np.bool_)
             weights = Resolved(ones, no, no, "")
@@ -215,7 +216,7 @@ class _Table:
 
     def changes(self) -> StateChanges:
         """Return the changes of entities that stay in a state until their next row."""
-        [times] = self._resolved("time")
+        [times] = self._times_of("time")
         bad = times.bad | times.missing | _outside(times)
         rows = self._good((bad, self._not_a_time("time")))
         entity = self._entities()
@@ -263,7 +264,7 @@ class _Table:
         """
         columns = self._mapping.columns
         roles = [role for role in ("start", "end") if role in columns]
-        found = dict(zip(roles, self._resolved(*roles), strict=True))
+        found = dict(zip(roles, self._times_of(*roles, entity=entity), strict=True))
         lasted = None
         if "duration" in columns:
             lasted = self._durations(found, entity)
@@ -320,12 +321,11 @@ class _Table:
         [(role, known), *others] = found.items()
         durations = self._column(columns["duration"][0])
         if others or "duration" in units or not has_numbers(durations):
-            [lasted] = self._resolved("duration", is_duration=True)
-            return lasted
+            return self._durations_of("duration", units.get("duration", "s"))
         if role in self._named:
-            decided = DurationUnit(self._named[role], f"as {columns[role][0]}")
+            decided = Unit(self._named[role], f"as {columns[role][0]}")
         elif self._is_perfetto():
-            decided = DurationUnit("ns", "as in Perfetto's ts and dur")
+            decided = _PERFETTO
         else:
             decided = duration_unit(
                 durations,
@@ -336,18 +336,55 @@ class _Table:
                 is_sequential=self._is_sequential(),
             )
         if decided.unit is None:
-            import shlex  # noqa: PLC0415 - only for this message
-
-            copied = replace(self._mapping, units={**units, "duration": "ms"}).text
-            raise InputError(
-                self._trace.source,
-                f"the unit of {columns['duration'][0]} is not known ({decided.reason}): choose s,"
-                f" ms, us or ns, as in --columns {shlex.quote(copied)}",
-            )
+            raise self._unknown_unit(("duration",), decided.reason)
         self._decide({"duration": decided.unit})
-        [lasted] = self._resolved("duration", is_duration=True)
+        lasted = self._durations_of("duration", decided.unit)
         self._trace.facts["durations"] = f"{lasted.unit} ({decided.reason})"
         return lasted
+
+    def _unit_of(self, roles: Sequence[str], entity: Int32s | None) -> Unit:
+        """Return the unit of times that are numbers, in which something decides.
+
+        Args:
+            roles: The roles of all times of a row.
+            entity: The entity of each row, if rows are intervals.
+        """
+        columns, units = self._mapping.columns, self._mapping.units
+        named = next((role for role in roles if role in units), None)
+        if named is not None:
+            return Unit(units[named], f"as {columns[named][0]}")
+        if self._is_perfetto():
+            return _PERFETTO
+        times = [self._column(columns[role][0]) for role in roles]
+        if (unit := date_unit(times)) is not None:
+            return Unit(unit, "")
+        if entity is None or "duration" not in columns or len(roles) > 1:
+            return Unit(None, _NO_DATES)
+        durations = self._column(columns["duration"][0])
+        is_number = has_numbers(durations)
+        if is_number and "duration" not in units:
+            return Unit(None, _NO_DATES)
+        return start_unit(
+            times[0],
+            self._durations_of("duration", units.get("duration", "s")),
+            entity,
+            units["duration"] if is_number else None,
+            is_end=roles == ("end",),
+            is_sequential=self._is_sequential(),
+        )
+
+    def _unknown_unit(self, roles: Sequence[str], reason: str) -> InputError:
+        """Return the error about numbers whose unit nothing decides."""
+        import shlex  # noqa: PLC0415 - only for this message
+
+        columns, units = self._mapping.columns, self._mapping.units
+        copied = replace(self._mapping, units={**units, **dict.fromkeys(roles, "ms")}).text
+        names = " and ".join(columns[role][0] for role in roles)
+        return InputError(
+            self._trace.source,
+            f"the unit of {names} is not known ({reason}): choose s, ms, us or ns, as in"
+            f" --columns {shlex.quote(copied)}",
+        )
 
     def _is_sequential(self) -> bool:
         """Whether an entity is of a kind that does one thing at a time."""
@@ -392,37 +429,56 @@ class _Table:
             return f"its {name} is not a length of time, such as 90, 1.5s or 1-02:00:00"
         return f"its {name} is not a time between 1678 and 2262: a number, or a date as in ISO 8601"
 
-    def _resolved(self, *roles: str, is_duration: bool = False) -> list[Resolved]:
+    def _durations_of(self, role: str, unit: str) -> Resolved:
+        """Return a column of durations; `unit` is that of its numbers."""
+        column = self._column(self._mapping.columns[role][0])
+        [found] = resolve([column], [unit], self._mapping.zone, is_duration=True)
+        return found
+
+    def _times_of(self, *roles: str, entity: Int32s | None = None) -> list[Resolved]:
+        """Return columns of times.
+
+        Args:
+            roles: Their roles: all that a row has.
+            entity: The entity of each row, if rows are intervals.
+
+        Raises:
+            InputError: If nothing decides the unit of numbers.
+        """
+        columns = [self._column(self._mapping.columns[role][0]) for role in roles]
+        unknown = [
+            role
+            for role, column in zip(roles, columns, strict=True)
+            if role not in self._mapping.units and has_numbers(column)
+        ]
+        reason = ""
+        if unknown:
+            decided = self._unit_of(roles, entity)
+            if decided.unit is None:
+                raise self._unknown_unit(unknown, decided.reason)
+            self._decide(dict.fromkeys(unknown, decided.unit))
+            reason = f" ({decided.reason})" if decided.reason else ""
         mapping = self._mapping
-        columns = [self._column(mapping.columns[role][0]) for role in roles]
-        units = [mapping.units.get(role) for role in roles]
-        if roles == ("start",) and units == [None] and self._is_perfetto():
-            units = ["ns"]
-        if roles == ("weight",):
-            units = ["ns!"]
-        found = resolve(columns, units, mapping.zone, is_duration=is_duration)
+        # the unit of a column without numbers makes no difference
+        found = resolve(columns, [mapping.units.get(role, "s") for role in roles], mapping.zone)
         is_date = any(
             bool(((each.kinds == TimeKind.ZONED) | (each.kinds == TimeKind.NAIVE)).any())
             for each in columns
         )
         if is_date:
             self._trace.clock = Clock("realtime", utc_at_origin_ns=0)
-        if not is_duration and not self._is_own(roles[0]):
-            is_assumed = None in units and not is_epoch(found)
-            self._trace.facts["times"] = "; ".join(
-                dict.fromkeys(
-                    each.unit + (_ASSUMED if is_assumed and each.number_unit else "")
-                    for each in found
-                    if each.unit
-                )
-            )
-            self._decide({role: each.number_unit for role, each in zip(roles, found, strict=True)})
+        if not self._is_own(roles[0]):
+            texts = [
+                each.unit + (reason if role in unknown else "")
+                for role, each in zip(roles, found, strict=True)
+                if each.unit
+            ]
+            self._trace.facts["times"] = "; ".join(dict.fromkeys(texts))
         return found
 
     def _decide(self, units: Mapping[str, str]) -> None:
         """Set the units of roles that have none yet."""
-        decided = {role: unit for role, unit in units.items() if unit} | dict(self._mapping.units)
-        self._mapping = replace(self._mapping, units=decided)
+        self._mapping = replace(self._mapping, units={**units, **self._mapping.units})
         if self._mapping.is_guess:
             self._trace.facts[GUESSED] = self._mapping.text
 

@@ -1,8 +1,8 @@
 """Columns of times: numbers, dates and durations of any form, as nanoseconds.
 
 The kernel reads the forms that files have by the million; `parse` reads all others, one at a time.
-A number is in the unit that its column is given, or in that which makes the largest one a date of
-this century: seconds below 10^11, milliseconds below 10^14, microseconds below 10^17.
+A number is in the unit that its column is given, or in that which makes it a date between 1990 and
+2100. Smaller and larger numbers may be of any unit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from meantime.kernels.csv_rows import TimeKind, parse_times
 from meantime.units import parse_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import numpy.typing as npt
 
@@ -31,7 +31,7 @@ __all__ = [
     "MISSING",
     "Resolved",
     "TimeColumn",
-    "is_epoch",
+    "date_unit",
     "joined",
     "number_kinds",
     "parse",
@@ -56,7 +56,7 @@ _SCALES = {
 }
 _LONGEST = 64
 _DATES = "dates"
-_FROM_1990_NS = 631_152_000 * 10**9
+_FROM_1990_S, _TO_2100_S = 631_152_000, 4_102_444_800
 _ZONE = re.compile(r"(?:Z|UTC|[+-]\d\d:?(?:\d\d)?)$", re.IGNORECASE)
 _CLOCK = re.compile(
     r"(?:(\d{1,6})(?:-| days?,? ))?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,2})(?:[.,](\d{1,18}))?"
@@ -189,9 +189,40 @@ def number_kinds() -> dict[TimeKind, int]:
     return _SCALES
 
 
-def is_epoch(columns: Sequence[Resolved]) -> bool:
-    """Return whether the latest of these times is from 1990 or later, if it counts from 1970."""
-    return any(len(each.time_ns) and int(each.time_ns.max()) > _FROM_1990_NS for each in columns)
+def date_unit(columns: Sequence[TimeColumn]) -> str | None:
+    """Return the unit in which numbers are dates from 1990 to 2100 if they count from 1970.
+
+    None if there is none.
+
+    >>> date_unit([times_of([1_700_000_000_123])]), date_unit([times_of([12, 90])])
+    ('ms', None)
+    """
+    largest = _largest(columns, lambda numbers: max(int(numbers.max()), -int(numbers.min())))
+    # a few numbers may mean that there is no time, such as a date in the year 9999
+    return _unit_of_date(largest) or _unit_of_date(
+        _largest(columns, lambda numbers: int(np.median(numbers)))
+    )
+
+
+def _unit_of_date(number: int) -> str | None:
+    for unit, ns in UNITS_NS.items():
+        if _FROM_1990_S * 10**9 <= number * ns < _TO_2100_S * 10**9:
+            return unit
+    return None
+
+
+def _largest(columns: Sequence[TimeColumn], of: Callable[[Int64s], int]) -> int:
+    """Return the largest of what these numbers are like, as a whole number; 0 if there are none."""
+    largest = 0
+    for values, kinds in columns:
+        only = _only_kind(kinds)
+        for kind, scale in _SCALES.items():
+            if only is not None and only != kind:
+                continue
+            rows = values if only == kind else values[kinds == kind]
+            if len(rows):
+                largest = max(largest, of(rows) // 10**scale)
+    return largest
 
 
 def joined(parts: Sequence[TimeColumn]) -> TimeColumn:
@@ -206,47 +237,23 @@ def joined(parts: Sequence[TimeColumn]) -> TimeColumn:
 
 def resolve(
     columns: Sequence[TimeColumn],
-    units: Sequence[str | None],
+    units: Sequence[str],
     zone: str,
     *,
     is_duration: bool = False,
 ) -> list[Resolved]:
-    """Return columns in nanoseconds; those without a unit have the same one.
+    """Return columns in nanoseconds.
 
     Args:
         columns: The columns.
-        units: The unit of the numbers of each; None if it is not known. `ns!` is whole
-            nanoseconds and nothing else.
+        units: The unit of the numbers of each. `ns!` is whole nanoseconds and nothing else.
         zone: The time zone of dates without one.
-        is_duration: Whether they are lengths of time: numbers of unknown unit are seconds.
+        is_duration: Whether they are lengths of time.
     """
-    guessed = (
-        "s"
-        if is_duration
-        else _unit_of([column for column, unit in zip(columns, units, strict=True) if unit is None])
-    )
     return [
-        _resolved(column, unit or guessed, zone, is_duration=is_duration)
+        _resolved(column, unit, zone, is_duration=is_duration)
         for column, unit in zip(columns, units, strict=True)
     ]
-
-
-def _unit_of(columns: Sequence[TimeColumn]) -> str:
-    """Return the unit in which the largest number is nearest to our time."""
-    largest = 0
-    for values, kinds in columns:
-        only = _only_kind(kinds)
-        for kind, scale in _SCALES.items():
-            if only is not None and only != kind:
-                continue
-            rows = values if only == kind else values[kinds == kind]
-            if len(rows):
-                whole = max(int(rows.max()), -int(rows.min())) // 10**scale
-                largest = max(largest, whole)
-    for unit, below in (("s", 10**11), ("ms", 10**14), ("us", 10**17)):
-        if largest < below:
-            return unit
-    return "ns"
 
 
 def _resolved(column: TimeColumn, unit: str, zone: str, *, is_duration: bool) -> Resolved:
