@@ -126,7 +126,8 @@ CATALOGUE: dict[str, str] = {
     "flow_without_end": "flows without an end were left out",
     "bad_id": "process and thread ids that are neither numbers nor strings were replaced by 0",
     "system_trace_left_out": (
-        "events of the kernel, text in `systemTraceEvents`, were left out:"
+        "events of the kernel, text in `systemTraceEvents`, were left out; the fact `system trace`"
+        " says why:"
         " `jq -r .systemTraceEvents FILE > kernel.txt` writes a file that can be opened"
     ),
     "bad_metadata": "malformed metadata were left out",

@@ -183,9 +183,20 @@ def _chrome() -> list[Files]:
         }},
     }  # fmt: skip
     begin = {**profile, "ph": "P", "name": "Profile", "args": {"data": {"startTime": 1}}}
+    kernel = (
+        "# tracer: nop\n#\n#         TASK-PID   CPU#  ||||    TIMESTAMP  FUNCTION\n#\n"
+        "  p-2  [000] d..3  0.000003: sched_switch: prev_comm=p prev_pid=2 prev_prio=120"
+        " prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120\n"
+        "  p-2  [000] d..3  0.000005: tracing_mark_write: B|1|draw\n"
+        "  p-2  [000] d..3  0.000006: tracing_mark_write: trace_event_clock_sync: parent_ts=9.5\n"
+        "  p-2  [000] d..3  0.000007: tracing_mark_write: trace_event_clock_sync: name=sync\n"
+    )
+    sync = {"ph": "c", "name": "clock_sync", "ts": 9, "args": {"sync_id": "sync", "issue_ts": 1}}
+    system = {"traceEvents": [*phases[:6], sync], "systemTraceEvents": kernel}
     return [
         {"phases.json": json.dumps(phases).encode()},
         {"program.json": json.dumps(program).encode()},
+        {"system.json": json.dumps(system).encode()},
         {"profile.json": json.dumps([begin, {**profile, "ph": "P"}], indent=1).encode()},
         *_read(*sorted((_SAMPLES / "chrome").glob("*.json*"))),
     ]

@@ -730,12 +730,115 @@ def test_facts_of_several_processes_are_distinguished(read: Callable[..., Histor
     }
 
 
-def test_text_of_ftrace_in_a_string_is_counted(read: Callable[..., History]) -> None:
-    system = "# tracer: nop\n#\n a-1 [000] 1.000100: x: y=1\n\n a-1 [000] 1.000200: x: y=1\n"
-    history = read(json.dumps({"traceEvents": [json.loads(ONE)], "systemTraceEvents": system}))
+KERNEL = """# tracer: nop
+#
+#           TASK-PID   CPU#  ||||    TIMESTAMP  FUNCTION
+#              | |       |   ||||       |         |
+  bash-100   [000] d..3  1.000100: sched_switch: prev_comm=bash prev_pid=100 prev_prio=120 \
+prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
+  <idle>-0   [000] d..3  1.002100: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 \
+prev_state=R ==> next_comm=bash next_pid=100 next_prio=120
+  bash-100   [000] d..3  1.003000: tracing_mark_write: B|7|draw
+  bash-100   [000] d..3  1.003500: tracing_mark_write: C|7|heap|5
+  bash-100   [000] d..3  1.003900: ext4_sync: dev=8
+  bash-100   [000] d..3  1.004000: tracing_mark_write: E|7
+"""
 
-    assert dict(history.anomalies) == {"system_trace_left_out": 2}
-    assert "systemTraceEvents" not in history.metadata.facts
+
+def with_kernel(kernel: str = KERNEL, *events: dict[str, Any], begin_us: int = 1_000_000) -> str:
+    own = {"ph": "X", "name": "a", "ts": begin_us, "dur": 9000, "pid": 7, "tid": 100}
+    heap = {"ph": "C", "name": "heap", "ts": begin_us, "pid": 7, "args": {"value": 0.5}}
+    content = {"traceEvents": [own, heap, *events], "systemTraceEvents": kernel}
+    return json.dumps(content)
+
+
+def thread_states(history: History, path: str) -> list[tuple[object, int, int]]:
+    rows = history.intervals(path, *history.bounds)
+    found = [(row.value, row.start_ns, row.end_ns) for row in rows if row.value is not None]
+    return [(value, start // 10**5, end // 10**5) for value, start, end in found]
+
+
+def test_text_of_ftrace_in_a_string_is_read(read: Callable[..., History]) -> None:
+    history = read(with_kernel())
+
+    # where the text ends nothing more is known, though the trace goes on
+    assert thread_states(history, "Processes/7/Threads/100/Status") == [
+        ("sleeping", 10001, 10021),
+        ("running", 10021, 10040),
+    ]
+    assert thread_states(history, "CPUs/0/Status")[0] == ("idle", 10001, 10021)
+    assert {*history.spans().name.to_list()} == {"a", "draw"}
+    assert (
+        history.spans().thread.tolist() == [history.quark("Processes", "7", "Threads", "100")] * 2
+    )
+    assert history.spans().depth.tolist() == [0, 1]
+    assert history.points().name.to_list() == ["ext4_sync"]
+    assert history.state("Processes/7/Counters/heap/value (ftrace)", 1_003_600_000).value == 5
+    assert history.state("Processes/7/Counters/heap/value", 1_003_600_000).value == 0.5
+    assert history.names[history.quark("Processes", "7", "Threads", "100")] == "bash"
+    assert history.bounds == (10**9, 1_009_000_000)
+    assert "both cover the same time" in history.facts["system trace"]
+    assert not dict(history.anomalies)
+    assert not len(history.samples())
+
+
+def test_a_trace_of_the_kernel_alone_is_on_its_own_clock(read: Callable[..., History]) -> None:
+    history = read(json.dumps({"traceEvents": [], "systemTraceEvents": KERNEL}))
+
+    assert thread_states(history, "Threads/100/Status")[1] == ("running", 10021, 10040)
+    assert history.bounds == (1_000_100_000, 1_004_000_001)
+
+
+PARENT = "  bash-100 [000] d..3 1.000200: tracing_mark_write: trace_event_clock_sync: "
+
+
+@pytest.mark.parametrize(
+    ("mark", "events", "moved_us", "said"),
+    [
+        ("parent_ts=5000.0002", [], 4999 * 10**6, "moved by 4999s, as parent_ts says"),
+        (
+            "name=abc",
+            [
+                {
+                    "ph": "c",
+                    "name": "clock_sync",
+                    "ts": 5000 * 10**6 + 210,
+                    "args": {"sync_id": "abc", "issue_ts": 5000 * 10**6 + 190},
+                }
+            ],
+            4999 * 10**6,
+            "moved by 4999s, as clock_sync says, within 10us",
+        ),
+    ],
+)
+def test_the_kernel_is_moved_to_the_clock_of_the_trace(
+    read: Callable[..., History], mark: str, events: list[dict[str, Any]], moved_us: int, said: str
+) -> None:
+    kernel = KERNEL + PARENT + mark + "\n"
+    history = read(with_kernel(kernel, *events, begin_us=5000 * 10**6))
+
+    [_, running] = thread_states(history, "Processes/7/Threads/100/Status")
+    assert running == ("running", 10021 + moved_us // 100, 10040 + moved_us // 100)
+    assert history.facts["system trace"] == said
+
+
+@pytest.mark.parametrize(
+    ("kernel", "begin_us", "count", "reason"),
+    [
+        (KERNEL, 5000 * 10**6, 6, "nothing says how its clock is related"),
+        ("no events\n", 10**6, 1, "has no events"),
+        ("# tracer: wakeup\n a-1 [000] 1.0: x: y=1\n", 10**6, 1, "tracer wakeup is not read"),
+    ],
+)
+def test_a_kernel_that_cannot_be_aligned_is_counted(
+    read: Callable[..., History], kernel: str, begin_us: int, count: int, reason: str
+) -> None:
+    history = read(with_kernel(kernel, begin_us=begin_us))
+
+    assert dict(history.anomalies) == {"system_trace_left_out": count}
+    assert reason in history.facts["system trace"]
+    assert "systemTraceEvents" not in history.facts
+    assert history.bounds == (begin_us * 1000, (begin_us + 9000) * 1000)
 
 
 def test_a_counter_without_values_is_counted(read: Callable[..., History]) -> None:

@@ -1049,6 +1049,12 @@ cdef class PerfText:
         """Return the names of the events from this code on."""
         return [self.text_of(&self.tables[EVENTS], code) for code in range(first, self.tables[EVENTS].count)]
 
+    def are_others(self):
+        """Return by code of an event whether no record is made of it."""
+        return [
+            self.find_kind(code) == TRACE_OTHER for code in range(self.tables[EVENTS].count)
+        ]
+
     def frames_so_far(self):
         """Return each frame's name, and whether it is that of a file as the function is unknown."""
         return [

@@ -106,8 +106,16 @@ def batches_of(trace: Trace, found: Records, keep: Callable[[str], bool] | None)
 
 
 def thread_paths_of(trace: Trace) -> dict[str, Path]:
-    """Return the paths of threads that a trace has already, by the text of their id."""
-    return {path[-1]: path for path in trace.paths if path[-2:-1] == (THREADS,)}
+    """Return the paths of threads that a trace has already, by the text of their id.
+
+    Ids that several processes have are not those of the kernel.
+    """
+    found: dict[str, Path] = {}
+    several: set[str] = set()
+    for path in trace.paths:
+        if path[-2:-1] == (THREADS,) and found.setdefault(path[-1], path) != path:
+            several.add(path[-1])
+    return {tid: path for tid, path in found.items() if tid not in several}
 
 
 def _one_thread_each(found: Records) -> tuple[Records, list[int]]:

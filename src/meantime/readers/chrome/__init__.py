@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from meantime.errors import InputError
 from meantime.kernels.chrome import ChromeScanner
 from meantime.readers.chrome.entities import Entities
-from meantime.readers.chrome.header import read_header
+from meantime.readers.chrome.header import SYSTEM_TRACE, read_header
 from meantime.readers.chrome.metadata import read_metadata
 from meantime.readers.chrome.phases import DEFAULT_ID, FAULTS, KINDS, ODDITIES
 from meantime.readers.chrome.program import program_of
@@ -184,6 +184,14 @@ class _Reading:
         is_metadata = records.is_phase("M")
         self._reach(records.time_ns[~is_metadata] if is_metadata.any() else records.time_ns)
         trace.bounds = self._bounds
+        for key, offset, length in top:
+            raw = bytes(self._text[offset : offset + length])
+            if key == SYSTEM_TRACE.encode() and raw.startswith(b'"'):
+                from meantime.readers.chrome.system_trace import read_system_trace  # noqa: PLC0415 - few have one
+
+                yield from read_system_trace(
+                    raw, records, trace, trace.bounds, scheduling=self._options.scheduling
+                )
 
     def _take(self) -> dict[str, Any]:
         """Take what was scanned since the last call; return the scanner's threads."""

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from meantime.readers.chrome.text import decode
 
 if TYPE_CHECKING:
     from meantime.trace import Sliceable, Trace
 
-__all__ = ["read_header"]
+__all__ = ["SYSTEM_TRACE", "read_header"]
+
+# The key whose value is text of ftrace, as a string.
+SYSTEM_TRACE: Final = "systemTraceEvents"
 
 # Longer values are kept as text: parsing them takes long, and nothing uses their parts.
 _LONGEST_READ_BYTES = 4096
 _LIMIT_NS = 2**62
-# Text of ftrace as a string.
-_SYSTEM_TRACE = "systemTraceEvents"
 
 
 def read_header(top: list[tuple[bytes, int, int]], text: Sliceable, trace: Trace) -> None:
@@ -28,6 +29,9 @@ def read_header(top: list[tuple[bytes, int, int]], text: Sliceable, trace: Trace
         if name in {"samples", "stackFrames"}:
             continue
         raw = bytes(text[offset : offset + length])
+        # read by `system_trace`
+        if name == SYSTEM_TRACE and raw.startswith(b'"'):
+            continue
         if length > _LONGEST_READ_BYTES and not raw.startswith(b'"'):
             trace.facts[name] = raw.decode("utf-8", "replace")
             continue
@@ -43,11 +47,6 @@ def read_header(top: list[tuple[bytes, int, int]], text: Sliceable, trace: Trace
 
 def _store(name: str, value: Any, trace: Trace) -> None:
     """Store the value of a key as a fact, or as what it is known to be."""
-    if name == _SYSTEM_TRACE and isinstance(value, str):
-        lines = (line for line in value.split("\n") if line.strip())
-        left_out = sum(not line.startswith("#") for line in lines)
-        trace.anomalies.add("system_trace_left_out", left_out)
-        return
     if name == "traceName" and isinstance(value, str):
         trace.title = value
     if name == "baseTimeNanoseconds" and type(value) is int and abs(value) < _LIMIT_NS:
