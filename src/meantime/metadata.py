@@ -73,6 +73,8 @@ class TraceMetadata:
     Attributes:
         source: The name of the input, as messages print it; empty if there was none.
         format: The format of the input: a reader's, or `history` for a directory.
+        recognised: By what the format was recognised, as the rest of a sentence; empty if it was
+            not, as for a directory.
         clock: Which clock the times count.
         title: The trace's name for itself.
         bounds: The window [begin_ns, finish_ns) that the trace covers, if it is known.
@@ -97,6 +99,7 @@ class TraceMetadata:
     source: str = ""
     format: str = "history"
     _: KW_ONLY
+    recognised: str = ""
     clock: Clock = field(default_factory=Clock)
     title: str | None = None
     bounds: tuple[int, int] | None = None

@@ -15,6 +15,9 @@ from typing import NamedTuple
 
 import pytest
 
+from meantime.readers import formats
+from meantime.readers.evidence import Head
+
 ROOT = Path(__file__).resolve().parents[2]
 ADD_A_FORMAT = (
     ROOT / "docs" / "how-to" / "add-a-format.md"
@@ -114,6 +117,10 @@ def test_the_format_that_is_added_keeps_the_contract_and_is_converted(tmp_path: 
     (declared,) = re.findall(r"(?ms)^```toml\n(.*?)^```$", text)
     points = tomllib.loads(declared)["project"]["entry-points"]
     assert points == {"meantime.readers": {"intervals": "intervals"}}
+    (declaration,) = re.findall(r"(?ms)^```py\n(.*?)^```$", text)
+    declared_format = eval(declaration, vars(formats))  # noqa: S307 - our own page
+    assert declared_format.example in test.encode().decode("unicode_escape").encode()
+    assert [sign.is_seen(Head(log.encode(), "x")) for sign in declared_format.signs] == [True]
     (tmp_path / "intervals.py").write_text(reader)
     (tmp_path / "interval_writer.py").write_text(writer)
     (tmp_path / "test_intervals.py").write_text(test)

@@ -1,5 +1,6 @@
 """The formats that are fuzzed, and of each the sound inputs that are damaged.
 
+Each declared format is one: by what is listed here, or else by the example of its declaration.
 They are the project's small samples and what is generated here, so they are the same everywhere:
 a format and a seed name an input for good. More of them can be added from a folder.
 """
@@ -17,7 +18,7 @@ import tarfile
 import tempfile
 import zlib
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from random import Random
@@ -32,6 +33,7 @@ import meantime
 from meantime.errors import MeantimeError
 from meantime.history.store import Store
 from meantime.readers import recognise
+from meantime.readers.formats import FORMATS as DECLARED
 from meantime.readers.recording.packing import pack
 from meantime.readers.source import open_source
 
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from containers import Files
+
+    from meantime.readers.formats import Format as DeclaredFormat
 
 __all__ = ["FORMATS", "Format", "input_of"]
 
@@ -85,9 +89,11 @@ class Format:
 def _beginning(path: Path, reader: str) -> bytes | None:
     try:
         with open_source(path) as source:
-            return source.head()[:_LARGEST_BYTES] if reader == recognise(source).FORMAT else None
+            if reader == recognise(source).reader.FORMAT:
+                return source.head()[:_LARGEST_BYTES]
     except (MeantimeError, OSError):
-        return None
+        pass
+    return None
 
 
 def input_of(kind: Format, seed: int) -> Files:
@@ -824,14 +830,10 @@ def _parquet() -> list[Files]:
     return found
 
 
-@cache
-def _log() -> list[Files]:
-    text = (
-        b"2026-03-02 08:00:00,123 INFO started\n2026-03-02 08:00:00,250 - a.b - ERROR - failed\n"
-        b'Traceback (most recent call last):\n  File "x.py", line 3, in f\nValueError\n'
-        b"[2026-03-02T07:00:01Z] [MainThread] WARNING:app:late\nINFO 2026/03/02 08:00:02 [x] y\n"
-    )
-    return [{"app.log": text}]
+def _example(declared: DeclaredFormat) -> list[Files]:
+    """Return what a declaration shows."""
+    assert declared.example, f"{declared.format} has no example, and is not fuzzed"
+    return [{f"example{declared.names[0]}": declared.example}]
 
 
 def _jsonl() -> list[Files]:
@@ -1333,10 +1335,6 @@ FORMATS = {
         ),
         Format("parquet", _parquet, (b"PAR1",), text=False),
         Format(
-            "log", _log, (b"2026-03-02 08:00:00", b" INFO ", b"\n", b",", b"[", b"+0100", b"\xff"),
-            reader="log",
-        ),
-        Format(
             "jsonl", _jsonl,
             (*_JSON_TOKENS, b'"ts":', b'"time_ns":', b'"name":"', b'"cpu":', b'"fd":'),
             reader="jsonl", provider=_EXAMPLES / "files.toml",
@@ -1351,3 +1349,10 @@ FORMATS = {
         Format("mtrz", _packed, damage=mutated_packed),
     )
 }  # fmt: skip
+# Formats of directories, and what is fuzzed under another name.
+_ELSEWHERE = {"recording", "history", "ctf", "table", "ninja", "junit", "github-actions", "dask"}
+FORMATS |= {
+    each.format: Format(each.format, partial(_example, each), reader=each.format)
+    for each in DECLARED
+    if each.format not in {*FORMATS, *_ELSEWHERE}
+}

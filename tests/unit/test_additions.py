@@ -99,7 +99,9 @@ def test_what_meantime_reads_itself_is_not_looked_up(
 ) -> None:
     install("acme_dots", "meantime.readers", "raise SystemError")
     trace.write_text("main;work 3\n")
-    monkeypatch.setattr("meantime.readers.additions", lambda *_: pytest.fail("looked up"))
+    monkeypatch.setattr(
+        "meantime.readers.recognition.additions", lambda *_: pytest.fail("looked up")
+    )
 
     assert len(meantime.open(trace).samples()) == 1
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import signal
@@ -13,7 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from meantime.cli import COMMANDS, main
-from meantime.readers.unsupported import advice
+from meantime.errors import InputError
+from meantime.readers.recognition import recognise
+from meantime.readers.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -336,24 +340,28 @@ def test_a_format_that_is_not_read_is_named_with_what_to_do(
 
 
 @pytest.mark.parametrize(
-    "head",
+    ("head", "format_"),
     [
-        b'\n {"traceEvents": [',
-        b'{"otherData": {"id": "traceID"}, "traceEvents": [',
-        b'[{"ph": "X", "args": {"traceId": 1, "id": 2}',
-        b"a 7 1.000000: 1 x: \n\n",
-        b"\n\n# a text\n",
+        (b'\n {"traceEvents": [', "chrome"),
+        (b'{"otherData": {"id": "traceID"}, "traceEvents": [', "chrome"),
+        # zipkin's keys, behind Chrome's
+        (b'[{"ph": "X", "args": {"traceId": 1, "id": 2}', "chrome"),
+        (b"a 7 1.000000: 1 x: \n\n", "perf"),
     ],
 )
-def test_what_is_read_is_not_taken_for_another_format(head: bytes) -> None:
-    assert advice(head, "x") is None
+def test_what_is_read_is_not_taken_for_another_format(head: bytes, format_: str) -> None:
+    assert format_ == recognise(Source("x", io.BytesIO(head))).reader.FORMAT
 
 
 def test_a_large_text_is_not_searched_for_long() -> None:
     began = time.process_time()
 
-    for text in (b"# \n" * 30_000, b"\n" * 60_000, b"{" + b'"traceID"' * 5000, b"[" * 60_000):
-        advice(text, "x")
+    for text in (
+        b"# \n" * 30_000, b"\n" * 60_000, b"{" + b'"traceID"' * 5000, b"[" * 60_000,
+        b'{"log": {' * 7000, b'"' * 60_000, b'{"ph"' * 12_000, b"[{," * 20_000,
+    ):  # fmt: skip
+        with contextlib.suppress(InputError):
+            recognise(Source("x", io.BytesIO(text)))
 
     # the square of its length would be minutes
     assert time.process_time() - began < 20

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,19 +12,33 @@ import pytest
 import meantime
 from meantime.cli import main
 from meantime.errors import InputError
-from meantime.readers import readers
+from meantime.readers.evidence import Strength
 from meantime.readers.formats import FORMATS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_every_reader_is_in_the_table_and_in_the_documents(root: Path) -> None:
-    listed = [each.format for each in FORMATS]
-    # these are directories, which no reader recognises by its bytes
-    assert sorted(listed) == sorted([*(reader.FORMAT for reader in readers()), "ctf", "history"])
+def test_the_page_of_formats_has_what_is_declared(root: Path) -> None:
     page = (root / "docs" / "formats.md").read_text()
-    assert [each.called for each in FORMATS if each.called not in page] == []
+    sys.path.insert(0, str(root / "docs"))
+    try:
+        writer = import_module("write_formats")
+    finally:
+        sys.path.remove(str(root / "docs"))
+
+    assert writer.written(page) == page, "run python docs/write_formats.py"
+
+
+def test_every_format_is_declared_with_all_that_is_said_of_it() -> None:
+    for each in FORMATS:
+        assert each.uses, each.format
+        assert all(use.called and use.made_by and use.run for use in each.uses), each.format
+        assert bool(each.signs) is not each.is_directory, each.format
+        # without them it is recognised by its name alone
+        assert each.is_directory or any(sign.strength > Strength.HINT for sign in each.signs)
+        assert not (each.rows or each.damaged) or each.example, each.format
+    assert len({each.format for each in FORMATS}) == len(FORMATS)
 
 
 def test_formats_are_listed_within_a_terminal(

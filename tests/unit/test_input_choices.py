@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -110,13 +111,20 @@ def test_a_cached_history_of_another_format_is_rebuilt(
     assert history.provenance["format"] == "folded"
 
 
-def test_messages_that_fit_two_formats_are_not_guessed(tmp_path: Path) -> None:
+def test_messages_that_fit_two_formats_are_not_guessed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     span = b"\x0a\x10" + b"t" * 16 + b"\x12\x08" + b"s" * 8
     packet = field(2, field(1, field(1, 7) + field(3, span))) + field(8, 5)
     path = write(tmp_path / "trace", field(1, packet) * 3)
 
-    with pytest.raises(InputError, match="fit otlp and perfetto; choose one with --format"):
+    with pytest.raises(InputError, match=r"fits perfetto \(.*\) and otlp \(") as caught:
         meantime.open(path)
+    # the command that it prints works as it stands
+    command = str(caught.value).rpartition(", such as `")[2].removesuffix("`")
+    assert shlex.split(command)[0] == "meantime"
+    status, out, _ = run(capsys, *shlex.split(command)[1:], "--json")
+    assert (status, json.loads(out)["format"]) == (0, "perfetto")
     assert meantime.open(path, format="perfetto").metadata.format == "perfetto"
 
 

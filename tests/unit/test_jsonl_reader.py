@@ -17,7 +17,7 @@ from meantime.column_mapping import mapping_of
 from meantime.columns import Coded
 from meantime.errors import InputError
 from meantime.events import ABSENT, Event, Events
-from meantime.input_path import input_path
+from meantime.input_path import InputPath, input_path
 from meantime.readers import jsonl, open_trace
 
 if TYPE_CHECKING:
@@ -216,17 +216,16 @@ def test_a_reading_continues_where_another_stopped(
     file = tmp_path_factory.mktemp("resume") / "a.jsonl"
     lines = [line(time, str(row)) for row, time in enumerate(times)]
     file.write_text("".join("bad\n" if row in bad else text for row, text in enumerate(lines)))
+    path = InputPath(str(file), format="jsonl")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jsonl, "_BATCH_EVENTS", sizes[0])
         patch.setattr(jsonl, "_LATE_EVENTS", sizes[1])
-        only = {"meantime.readers.jsonl": lambda _head, _name: True}
-        patch.setattr("meantime.readers.SIGNATURES", only)
-        whole = open_trace(file, lenient=True)
+        whole = open_trace(path, lenient=True)
         batches = [events_of(batch) for batch in whole.batches]
         stop = data.draw(st.integers(0, len(batches)))
         position = json.loads(json.dumps(batches[stop - 1].position)) if stop else None
 
-        again = open_trace(file, lenient=True, position=position)
+        again = open_trace(path, lenient=True, position=position)
         rest = [events_of(batch) for batch in again.batches]
 
     assert [list(batch) for batch in rest] == [list(batch) for batch in batches[stop:]]

@@ -119,7 +119,7 @@ def test_other_lines_with_dates_are_no_logs(tmp_path: Path, text: str) -> None:
     (path := tmp_path / "x").write_text(text)
     with open_source(path) as source:
         try:
-            format_ = recognise(source).FORMAT
+            format_ = recognise(source).reader.FORMAT
         except InputError:
             format_ = "none"
     assert format_ != "log"

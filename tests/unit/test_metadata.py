@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FACTS: dict[str, Any] = {
+    "recognised": "has lines with a date and a level",
     "clock": Clock("monotonic", "host", "boot", 5, ((0, 5),)),
     "title": "a title",
     "bounds": (0, 9),
@@ -70,6 +71,7 @@ def test_all_metadata_but_the_input_s_name_and_format_are_kept_on_disk(tmp_path:
 
     # the number of records is kept as a part of the provenance, which this trace has none of
     of_input = {"source": str(tmp_path / "x.mth"), "format": "history", "records": 0}
+    of_input["recognised"] = ""
     assert there == built | of_input
     # a new field is to be tested too
     empty = by_name(TraceMetadata())

@@ -374,7 +374,7 @@ def test_json_that_ends_in_a_number_is_not_folded(tmp_path: Path, text: str, rea
         path = tmp_path / name
         path.write_text(text)
         with open_source(path) as source:
-            assert reader == recognise(source).FORMAT
+            assert reader == recognise(source).reader.FORMAT
 
 
 def test_folded_stacks_of_many_blocks_are_numbered_by_line(tmp_path: Path) -> None:

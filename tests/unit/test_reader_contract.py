@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pytest
 from corpus import FORMATS
 
 from meantime.history import HistoryBuilder
@@ -17,7 +18,6 @@ from meantime.readers import (
     cpuprofile,
     dask_tasks,
     firefox,
-    folded,
     github_jobs,
     go_trace,
     heapprofile,
@@ -26,12 +26,11 @@ from meantime.readers import (
     jfr,
     jsonl,
     junit,
-    log,
     ninja,
     nsys,
+    open_trace,
     otlp,
     packed,
-    perf,
     perfetto,
     pprof,
     readers,
@@ -46,9 +45,16 @@ from meantime.readers import (
     zipkin,
 )
 from meantime.readers.contract import ReadOptions
-from meantime.readers.signatures import SIGNATURES
+from meantime.readers.evidence import Head
+from meantime.readers.formats import FORMATS as DECLARED
 from meantime.readers.source import HEAD_BYTES, Source
-from meantime.testing.contracts import OTHER_FORMATS, HistoryContract, ReaderContract, Sample
+from meantime.testing.contracts import (
+    OTHER_FORMATS,
+    HistoryContract,
+    ReaderContract,
+    Sample,
+    rows_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +62,8 @@ if TYPE_CHECKING:
 
     from meantime.columns import Value
     from meantime.history.history import History
+    from meantime.readers.contract import Reader
+    from meantime.readers.formats import Format
 
 
 def sample(
@@ -64,13 +72,6 @@ def sample(
     """Return one of the inputs that are fuzzed too."""
     (data,) = [files[name] for files in FORMATS[format_].samples() if name in files]
     return Sample(name, data, rows, anomalies or {})
-
-
-class TestFolded(ReaderContract):
-    reader = folded
-    unbounded = "the whole file is parsed before its stacks are numbered"
-    samples = (Sample("a.folded", b"main;work 3\nmain;[unknown] 1\r\n\nmain 2\n", {"Samples": 3}),)
-    damaged = b"main;work 3\nmain;work\nmain;rest 1\n"
 
 
 class TestSpeedscope(ReaderContract):
@@ -343,21 +344,6 @@ class TestTable(ReaderContract):
     damaged = b"start_ns,end_ns,path,value\n0,5,a,x\nfive,9,a,y\n"
 
 
-class TestPerf(ReaderContract):
-    reader = perf
-    samples = (
-        Sample(
-            "perf.txt",
-            b"java 7 [000] 1.000000:  1 cycles: \n\t 7f start (x)\n\t 80 main (x)\n\n"
-            b"java 7 [000] 2.000000:  1 cycles: \n\t 7f start (x)\n\n",
-            {"Samples": 2},
-        ),
-    )
-
-    def large(self, rows: int) -> bytes:
-        return b"java 7 [000] 1.000000:  1 cycles: \n\n" * rows
-
-
 class TestJsonLines(ReaderContract):
     reader = jsonl
     samples = (
@@ -368,14 +354,6 @@ class TestJsonLines(ReaderContract):
 
     def large(self, rows: int) -> bytes:
         return b'{"time_ns": 1, "name": "a"}\n' * rows
-
-
-class TestLog(ReaderContract):
-    reader = log
-    samples = (sample("log", "app.log", {"Events": 4}),)
-
-    def large(self, rows: int) -> bytes:
-        return b"2026-03-02 08:00:00,123 INFO a\n" * rows
 
 
 class TestNinja(ReaderContract):
@@ -429,10 +407,6 @@ class TestChrome(ReaderContract):
         sample("chrome", "profile.json", {"Samples": 3}),
     )
     damaged = b'[{"ph": "X", "name": "a", "ts": 1, "dur": 2}, {"ph": }]'
-    # any JSON object may be one, whose events stand far behind its beginning
-    others: Mapping[str, bytes] = {
-        name: head for name, head in OTHER_FORMATS.items() if not head.startswith(b"{")
-    }
 
     def large(self, rows: int) -> bytes:
         return b"[" + b'{"ph":"X","ts":1,"dur":1},' * rows + b"]"
@@ -483,19 +457,72 @@ class TestHistoryOfNumbersAndStrings(HistoryContract):
         return builder.close(20)
 
 
-def test_everything_that_a_reader_recognises_has_its_signature() -> None:
+OF_FILES = [each for each in DECLARED if not each.is_directory]
+
+
+def _declared(format_: Format, reader: Reader) -> type[ReaderContract]:
+    """Return the contract of a format whose declaration has all that it is tested with."""
+    assert format_.example, f"{format_.format} has no example, and no contract in this module"
+    facts: dict[str, Any] = {
+        "reader": reader,
+        "samples": (Sample(f"example{format_.names[0]}", format_.example, format_.rows),),
+        "damaged": format_.damaged or None,
+        "unbounded": format_.unbounded or None,
+    }
+    if (large := format_.large) is not None:
+        facts["large"] = lambda _, rows: large(rows)
+    return type(f"Test{format_.format.title()}", (ReaderContract,), facts)
+
+
+WRITTEN = {
+    each.reader.FORMAT
+    for each in list(globals().values())
+    if isinstance(each, type) and issubclass(each, ReaderContract) and each is not ReaderContract
+}
+for declared, reader in zip(OF_FILES, readers(), strict=True):
+    if declared.format not in WRITTEN:
+        contract = _declared(declared, reader)
+        globals()[contract.__name__] = contract
+
+
+def test_a_reader_has_the_name_that_is_declared() -> None:
+    assert [each.FORMAT for each in readers()] == [each.format for each in OF_FILES]
+
+
+@pytest.mark.parametrize("declared", OF_FILES, ids=lambda each: each.format)
+def test_the_example_of_a_declaration_is_one(declared: Format, tmp_path: Path) -> None:
+    """It is recognised as its format, and has the declared rows."""
+    if not declared.example:
+        return
+    path = tmp_path / "trace"
+    path.write_bytes(declared.example)
+    trace = open_trace(path)
+    rows = Counter[str]()
+    for batch in trace.batches:
+        rows[type(batch).__name__] += rows_of(batch)
+    assert (trace.format, dict(rows)) == (declared.format, dict(declared.rows))
+
+
+def test_what_a_reader_recognises_meets_the_condition_of_a_sign() -> None:
+    """A reader is asked only where a sign says that it may recognise an input."""
     heads = {(name, data) for name, data in OTHER_FORMATS.items()}
     for each in FORMATS.values():
         for files in each.samples():
             heads |= {(name, data[:HEAD_BYTES]) for name, data in files.items()}
     heads |= {(".".join(["x", *name.split(".")[2:]]), data) for name, data in heads}
+    asked = {
+        each.format: (each.signs, reader)
+        for each, reader in zip(OF_FILES, readers(), strict=True)
+        if any(sign.asks for sign in each.signs)
+    }
     found = Counter[str]()
     for name, data in heads:
         cut = (data[:size] for size in (0, 1, 4, 30, 100, len(data) // 2))
         led = (start + data for start in (b"\xef\xbb\xbf", b"\n", b" \r\n\t", b"# x\n", b"[", b"{"))
-        for head in (data, data.rstrip(), data.replace(b"\n", b"\r\n"), *cut, *led):
-            for (module, may_be), reader in zip(SIGNATURES.items(), readers(), strict=True):
-                if reader.recognises(head, name):
-                    assert may_be(head, name), (module, name, head[:100])
-                    found[module] += 1
-    assert found.keys() == SIGNATURES.keys()
+        for content in (data, data.rstrip(), data.replace(b"\n", b"\r\n"), *cut, *led):
+            head = Head(content, name)
+            for format_, (signs, reader) in asked.items():
+                if reader.recognises(content, name):
+                    assert any(sign.is_seen(head) for sign in signs), (format_, name, content[:100])
+                    found[format_] += 1
+    assert found.keys() == asked.keys()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,33 +21,44 @@ __all__ = ["command"]
 def command(*, as_json: bool) -> None:
     """List the formats that are read, how each is recognised, and how to make one."""
     from meantime.readers.formats import FORMATS  # noqa: PLC0415 - NumPy is not for --help
-    from meantime.readers.unsupported import refused  # noqa: PLC0415 - as above
+    from meantime.readers.refused import REFUSED, advised  # noqa: PLC0415 - as above
 
     added = list(_added())
-    if as_json:
-        document = {
-            "read": [each._asdict() for each in FORMATS],
-            "added": added,
-            "refused": [{"called": called, "advice": advice} for called, advice in refused()],
+    rows: list[dict[str, Any]] = [
+        {
+            "format": each.format,
+            "called": _plain(each.uses[0].called),
+            "names": each.names,
+            "begins": _plain(each.content),
+            "made_by": "; ".join(_plain(use.made_by) for use in each.uses),
         }
-        click.echo(json.dumps(document))
+        for each in FORMATS
+    ]
+    refused = [{"called": each.called, "advice": advised(each)} for each in REFUSED]
+    if as_json:
+        click.echo(json.dumps({"read": rows, "added": added, "refused": refused}))
         return
     print_table(
         "Formats that are read, also compressed with gzip, Zstandard, xz or bzip2",
         [Column("format"), Column("names"), Column("made by", prose=True)],
-        [[each.format, ", ".join(each.names), each.made_by] for each in FORMATS]
+        [[row["format"], ", ".join(row["names"]), row["made_by"]] for row in rows]
         + [[name, "", "an installed package"] for name in added],
     )
     print_table(
         "Recognised by",
         [Column("format"), Column("content", prose=True)],
-        [[each.format, each.begins] for each in FORMATS],
+        [[row["format"], row["begins"]] for row in rows],
     )
     print_table(
         "Recognised and not read",
         [Column("input"), Column("what to do", prose=True)],
-        [[called, advice] for called, advice in refused()],
+        [[each["called"], each["advice"]] for each in refused],
     )
+
+
+def _plain(text: str) -> str:
+    """Return Markdown without the marks of what is typed."""
+    return text.replace("`", "")
 
 
 def _added() -> Iterator[str]:

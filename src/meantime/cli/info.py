@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_SPAN_FORMATS = ("chrome", "spall", "ninja", "junit", "github-actions", "dask")
-# Formats whose facts say which columns were read, and how.
-_COLUMN_FORMATS = ("table", "jsonl")
 _MOST_THREADS = 60
 _MOST_FACTS = 12
 _MOST_PROCESSES = 20
@@ -73,20 +70,24 @@ def _suggest(file: str, history: History) -> None:
 
 def _facts(file: str, history: History, *, most_threads: int | None) -> dict[str, Any]:
     from meantime.query.summary import summary  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.readers.formats import FORMATS  # noqa: PLC0415 - not for --help
 
     metadata = history.metadata
+    declared = next((each for each in FORMATS if each.format == metadata.format), None)
     about = {
         "source": metadata.source if file == "-" else file,
         "format": metadata.format,
+        "recognised": metadata.recognised or None,
         "records": metadata.records,
     }
     found = summary(
         history,
-        spans=metadata.format in _SPAN_FORMATS,
+        spans=declared is not None and declared.has_spans,
         event_names=metadata.format == "jsonl",
         most_threads=most_threads,
     )
-    if history.facts and metadata.format in _COLUMN_FORMATS:
+    # these say which columns were read, and how
+    if history.facts and declared is not None and declared.takes_columns:
         found["facts"] = history.facts
     return about | found
 
@@ -101,6 +102,7 @@ def _print(facts: dict[str, Any], history: History) -> None:
             for name, value in [
                 ("file", facts["source"]),
                 ("format", facts["format"]),
+                ("recognised", facts["recognised"]),
                 ("title", facts["title"]),
                 ("host", facts["host"]),
                 ("from", _instant(extent, extent.start_ns)),

@@ -33,6 +33,8 @@ __all__ = [
     "offsets_of",
 ]
 
+_STATEMAP = "statemap"
+
 
 def load(
     path: str,
@@ -214,15 +216,15 @@ def mapped(file: str) -> str | os.PathLike[str]:
 
 def is_statemap(file: str) -> bool:
     """Return whether a file, which can be read again, is a statemap."""
-    from meantime.readers import statemap  # noqa: PLC0415 - not for --help
+    from meantime.readers.recognition import seen  # noqa: PLC0415 - not for --help
     from meantime.readers.source import open_source  # noqa: PLC0415 - as above
 
     if not Path(file).is_file():
         return False
     if (format_ := click.get_current_context().meta.get("meantime.format")) is not None:
-        return bool(format_ == statemap.FORMAT)
+        return bool(format_ == _STATEMAP)
     with open_source(file) as source:
-        return statemap.recognises(source.head(), source.name)
+        return [*seen(source.head(), source.name)] == [_STATEMAP]
 
 
 def notify(sentence: str) -> None:

@@ -1,19 +1,17 @@
 """Readers: one module per format, each turning an input into a `Trace`.
 
-A format is a module that implements `contract.Reader`, and a signature in `signatures`. It is
-imported when an input has the signature. Installed packages add readers by entry points of the
-group `meantime.readers`, which are tried when no module here recognises the input.
+A format is a module that implements `contract.Reader`, and a declaration in `formats`, by whose
+signs `recognition` chooses it; the module is imported then. Installed packages add readers by entry
+points of the group `meantime.readers`.
 """
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from meantime.additions import READERS, additions, warn_about
 from meantime.errors import InputError, UsageError
 from meantime.input_path import (
     format_for,
@@ -24,7 +22,15 @@ from meantime.input_path import (
     memory_for,
 )
 from meantime.readers.contract import ReadOptions
-from meantime.readers.signatures import SIGNATURES
+from meantime.readers.recognition import (
+    Recognised,
+    head_of,
+    reader_named,
+    readers,
+    recognise,
+    recognise_columns,
+    takes_columns,
+)
 from meantime.readers.source import open_source
 
 if TYPE_CHECKING:
@@ -40,105 +46,9 @@ if TYPE_CHECKING:
 __all__ = ["open_trace", "open_without_stacks", "readers", "recognise"]
 
 _CTF, _RECORDING = "ctf", "recording"
-_OF_PROTOBUF = ("meantime.readers.pprof", "meantime.readers.otlp", "meantime.readers.perfetto")
-_WITH_COLUMNS = ("table", "jsonl", "log")
-_CONSOLE_EXPORTER = b'"trace_id": "0x'
-# The byte order marks of UTF-16 and UTF-32 and a character that ASCII has, or a line feed.
-_WIDE_MARK = re.compile(rb"\xff\xfe(?:[\t-~]\0|\0\0)|\xfe\xff\0[\t-~]|\0\0\xfe\xff")
-# How JSON in 2 or 4 bytes a character may begin, without a byte order mark.
-_WIDE = {
-    bytes(wide)
-    for bracket in b"[{"
-    for rest in b'{\r\n "]'
-    for wide in (
-        (bracket, 0, rest, 0),
-        (0, bracket, 0, rest),
-        (bracket, 0, 0, 0),
-        (0, 0, 0, bracket),
-    )
-}
 
 
-def readers() -> Iterator[Reader]:
-    """Yield the built-in readers, in the order in which they are tried."""
-    for name in SIGNATURES:
-        yield cast("Reader", import_module(name))
-
-
-def _is_reader(value: Any) -> bool:
-    return isinstance(getattr(value, "FORMAT", None), str) and all(
-        callable(getattr(value, name, None)) for name in ("recognises", "read")
-    )
-
-
-def recognise(source: Source) -> Reader:
-    """Return the reader that recognises an input: a built-in one, or one that a package adds.
-
-    Raises:
-        InputError: If the input is empty, or no reader recognises it, or several do.
-    """
-    head = _head(source)
-    _refuse_ambiguous(source, head)
-    for module, may_be in SIGNATURES.items():
-        if not may_be(head, source.name):
-            continue
-        reader = cast("Reader", import_module(module))
-        if reader.recognises(head, source.name) and not _is_other_json(reader, head, source.name):
-            return reader
-    added = []
-    for addition in additions(READERS, _is_reader):
-        try:
-            recognised = addition.value.recognises(head, source.name)
-        except Exception as error:  # noqa: BLE001 - one bad package must not stop the others
-            warn_about(addition, READERS, f"fails to recognise inputs ({error!r})")
-            continue
-        if recognised:
-            return cast("Reader", addition.value)
-        added.append(addition.value.FORMAT)
-    advised = _advice(head, source.name)
-    if advised is not None:
-        raise InputError(source.name, advised)
-    from meantime.readers.unknown import unknown  # noqa: PLC0415 - only for this message
-
-    raise InputError(source.name, unknown(head, added))
-
-
-def _head(source: Source) -> bytes:
-    """Return the beginning of an input.
-
-    Raises:
-        InputError: If it is empty, or text of which a character has more than one byte.
-    """
-    head = source.head()
-    if not head:
-        raise InputError(source.name, "the input is empty")
-    if _WIDE_MARK.match(head) or head[:4] in _WIDE:
-        raise InputError(source.name, "the text is in UTF-16 or UTF-32: save it in UTF-8")
-    return head
-
-
-def _refuse_ambiguous(source: Source, head: bytes) -> None:
-    """Fail if the first messages of an input fit several formats of protobuf, which has no magic.
-
-    Raises:
-        InputError: If so.
-    """
-    if head[:1] != b"\n":
-        return
-    fitting = [
-        module.rpartition(".")[2]
-        for module in _OF_PROTOBUF
-        if SIGNATURES[module](head, source.name)
-        and cast("Reader", import_module(module)).recognises(head, source.name)
-    ]
-    if len(fitting) > 1:
-        raise InputError(
-            source.name,
-            f"its first messages fit {' and '.join(fitting)}; choose one with --format",
-        )
-
-
-def _chosen(source: Source, format_: str | None, columns: ColumnMapping | None) -> Reader:
+def _chosen(source: Source, format_: str | None, columns: ColumnMapping | None) -> Recognised:
     """Return the reader of an input: the one that is named, or that recognises it.
 
     Raises:
@@ -147,79 +57,17 @@ def _chosen(source: Source, format_: str | None, columns: ColumnMapping | None) 
         UsageError: If there is no such format, or it is one of directories.
     """
     if format_ is None:
-        return recognise(source) if columns is None else _mapped(source)
-    reader = _named(format_)
+        return recognise(source) if columns is None else recognise_columns(source)
+    reader = reader_named(format_)
     if reader is None:
         raise UsageError(f"{source.name}: the format {format_!r} is one of directories")
-    if columns is not None and format_ not in _WITH_COLUMNS:
+    if columns is not None and not takes_columns(format_):
         raise InputError(
             source.name,
             f"columns and pairs apply to tables and to logs of JSON lines, not {format_}",
         )
-    _head(source)
-    return reader
-
-
-def _named(format_: str) -> Reader | None:
-    """Return the reader of a format; None for a format that only directories have.
-
-    Raises:
-        UsageError: If there is no such format.
-    """
-    if format_ == _CTF:
-        return None
-    # most modules have the name of their format, and then no other one is imported
-    modules = sorted(SIGNATURES, key=lambda name: name.rpartition(".")[2] != format_)
-    found = (cast("Reader", import_module(name)) for name in modules)
-    if (reader := next((each for each in found if format_ == each.FORMAT), None)) is not None:
-        return reader
-    added = {each.value.FORMAT: each.value for each in additions(READERS, _is_reader)}
-    if format_ in added:
-        return cast("Reader", added[format_])
-    names = sorted({_CTF, *(reader.FORMAT for reader in readers()), *added})
-    raise UsageError(f"unknown format {format_!r}; choose one of {', '.join(names)}")
-
-
-def _mapped(source: Source) -> Reader:
-    """Return the reader of an input whose columns or fields are given.
-
-    Raises:
-        InputError: If it is neither a table nor a log.
-    """
-    head = _head(source)
-    log = cast("Reader", import_module("meantime.readers.log"))
-    if log.recognises(head, source.name):
-        return log
-    table = cast("Reader", import_module("meantime.readers.table"))
-    if SIGNATURES[table.__name__](head, source.name) and table.recognises(head, source.name):  # type: ignore[attr-defined] # a module
-        return table
-    text = head.lstrip()
-    first = text.split(b"\n", 1)[0].rstrip()
-    if first.startswith(b"{") and first.endswith(b"}"):
-        return cast("Reader", import_module("meantime.readers.jsonl"))
-    if text.startswith((b"{", b"[", b"<")) or b"\0" in head[:4096]:
-        raise InputError(
-            source.name,
-            "columns and pairs apply to tables and to logs of JSON lines; this is neither",
-        )
-    return table
-
-
-def _is_other_json(reader: Reader, head: bytes, name: str) -> bool:
-    """Whether an input is JSON of a known format that a reader accepts but cannot read."""
-    if reader.FORMAT == "jsonl":
-        return _CONSOLE_EXPORTER in head and _advice(head, name) is not None
-    # Chrome's reader accepts any JSON object; one with these keys is its own
-    if reader.FORMAT != "chrome" or b'"ph"' in head or b'"traceEvents"' in head:
-        return False
-    return _advice(head, name) is not None
-
-
-def _advice(head: bytes, name: str) -> str | None:
-    # its expressions take 3 ms to compile, and few inputs need them
-    from meantime.readers.unsupported import advice  # noqa: PLC0415 - see above
-
-    return advice(head, name)
+    head_of(source)
+    return Recognised(reader, "was given as --format")
 
 
 def open_trace(
@@ -278,10 +126,11 @@ def open_trace(
     source.most_memory = memory_for(path)
     # the reader closes the source from here on, unless it fails
     try:
-        reader = _chosen(source, format_, columns)
+        reader, why = _chosen(source, format_, columns)
         if not getattr(reader, "REPAIRS_CLOCKS", False):
             _check_no_repair(options, source.name, reader.FORMAT)
         trace = _read(reader, source, options)
+        trace.recognised = why
     except BaseException:
         source.close()
         raise
@@ -320,7 +169,7 @@ def _in_directory(path: str | os.PathLike[str], options: ReadOptions, format_: s
     from meantime.readers.ctf_metadata import is_ctf  # noqa: PLC0415 - only for directories
 
     if format_ not in {None, _CTF, _RECORDING}:
-        _named(format_)
+        reader_named(format_)
         raise UsageError(f"{path}: this is a directory; its format is {_CTF} or {_RECORDING}")
     if format_ == _CTF or (format_ is None and is_ctf(Path(path))):
         ctf = import_module("meantime.readers.ctf")
@@ -359,7 +208,7 @@ def open_without_stacks(
     """
     columns = mapping_for(path)
     with open_source(path, lenient=lenient) as source:
-        reader = _chosen(source, format_for(path), columns)
+        reader, _ = _chosen(source, format_for(path), columns)
         options = ReadOptions(
             lenient=lenient,
             progress=progress,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "read"]
 
 FORMAT = "art"
 
@@ -52,12 +52,6 @@ _VERSION_PROBLEM = (
     "the header of the method trace is malformed, or of an unknown version: meantime reads 1 to 3;"
     " record newer ones with Perfetto"
 )
-
-
-def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input begins with the first lines of a trace, or streamed records."""
-    del name
-    return head.startswith((b"*version\n", _MAGIC))
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

@@ -24,27 +24,17 @@ if TYPE_CHECKING:
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "read"]
 
 FORMAT = "callgrind"
 TEXT = True
 
-_BEGINNING = re.compile(
-    rb"# callgrind format|(?:version|creator|pid|cmd|part|desc|positions): ?[^\n]*\n"
-    rb"(?:[a-z]+:[^\n]*\n|\s*\n|#[^\n]*\n){0,40}events:"
-)
 _NAMED = re.compile(r"\((\d+)\)\s*(.*)", re.DOTALL)
 _COST = re.compile(r"(?:\+|-|\*|0x[0-9a-fA-F]|\d)")
 _MOST_EVENTS = 100
 _LIMIT = 2**62
 # The parts of a name, which the names of calls have too.
 _FUNCTION, _CALLED = "fn", "cfn"
-
-
-def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input begins with the header of a profile."""
-    del name
-    return _BEGINNING.match(head) is not None
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

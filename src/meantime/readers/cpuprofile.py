@@ -22,22 +22,10 @@ if TYPE_CHECKING:
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "read"]
 
 FORMAT = "cpuprofile"
 TEXT = True
-
-
-def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input begins like a V8 CPU profile."""
-    text = head.lstrip()
-    if not text.startswith(b"{") or b'"traceEvents"' in text:
-        return False
-    return (
-        (b'"nodes"' in text and b'"callFrame"' in text)
-        or (b'"head"' in text and b'"hitCount"' in text)
-        or name.endswith(".cpuprofile")
-    )
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

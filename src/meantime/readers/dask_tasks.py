@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "read"]
 
 FORMAT = "dask"
 TEXT = True
@@ -33,13 +33,6 @@ TEXT = True
 _MALFORMED = (ArithmeticError, AttributeError, KeyError, TypeError, ValueError)
 _HASH = re.compile(r"-(?:[0-9a-f]{8,}|[0-9a-f]{8}-[0-9a-f-]{27})$")
 _TUPLE = re.compile(r"^\(?['\"]?")
-
-
-def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input begins like a task stream."""
-    del name
-    text = head.lstrip()
-    return text.startswith((b"[", b"{")) and b'"startstops"' in text and b'"worker"' in text
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

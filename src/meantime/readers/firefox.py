@@ -57,17 +57,11 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float64]
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "read"]
 
 FORMAT = "firefox"
 TEXT = True
 
-_SIGNS = re.compile(
-    rb'"(?:preprocessedProfileVersion|stackwalk|processType|geckoProfile|sampleUnits)"'
-)
-# The list of libraries is first in old profiles, and may be longer than the beginning.
-_LIBRARIES = re.compile(rb'"libs":\s*\[\s*\{.*?"(?:breakpadId|debugName|pdbName)"', re.DOTALL)
-_TABLES = (b'"stackTable"', b'"frameTable"', b'"threads"')
 _CATEGORY = "Category"
 _SAMPLES, _CPU = "samples", "cpu"
 # A stack counts until the next sample, at most for so many intervals.
@@ -85,19 +79,6 @@ _CPU_UNITS = {"ns": 1, "µs": 1000, "us": 1000}
 _MALFORMED = (
     ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError,
 )  # fmt: skip
-
-
-def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input begins like a profile of Firefox or samply."""
-    del name
-    text = head.lstrip()
-    if not text.startswith(b"{") or b'"traceEvents"' in text:
-        return False
-    if b'"libs"' in text and _LIBRARIES.search(text) is not None:
-        return True
-    return (b'"meta"' in text and _SIGNS.search(text) is not None) or all(
-        each in text for each in _TABLES
-    )
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

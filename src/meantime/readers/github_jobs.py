@@ -26,21 +26,10 @@ if TYPE_CHECKING:
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "read"]
 
 FORMAT = "github-actions"
 TEXT = True
-
-_JOB = re.compile(rb'"workflow_job"\s*:\s*\{|"steps"\s*:\s*\[')
-_KEYS = (b'"started_at"', b'"completed_at"')
-
-
-def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input begins like jobs."""
-    del name
-    text = head.lstrip()
-    is_json = text.startswith((b"{", b"["))
-    return is_json and all(key in text for key in _KEYS) and _JOB.search(text) is not None
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

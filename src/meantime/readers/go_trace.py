@@ -7,7 +7,6 @@ have another layout. Definition: `internal/trace/parser.go` and `order.go` of Go
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -39,12 +38,11 @@ if TYPE_CHECKING:
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "read"]
 
 FORMAT = "go-trace"
 
-_HEADER = re.compile(rb"go 1\.(\d{2}) trace\0\0\0")
-_HEADER_BYTES, _FIRST, _LAST = 16, 11, 21
+_HEADER_BYTES = 16
 _INLINE_ARGUMENTS = 4
 _MOST_VARINT_BYTES = 10
 _NS_PER_S = 10**9
@@ -84,13 +82,6 @@ _ARGUMENTS: Final = {
     _UNBLOCK_LOCAL: 1, _SYS_EXIT: 3, _SYS_EXIT_LOCAL: 2, _WAITING: 1, _IN_SYSCALL: 1, _HEAP: 1,
     _BATCH: 1, _HEAP_GOAL: 1, _TASK: 3, _TASK_END: 1, _REGION: 3, _LOG: 2, _SAMPLE: 4,
 }  # fmt: skip
-
-
-def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input begins like a trace of a version that is read."""
-    del name
-    match = _HEADER.match(head)
-    return match is not None and _FIRST <= int(match[1]) <= _LAST
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

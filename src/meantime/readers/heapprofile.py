@@ -21,19 +21,12 @@ if TYPE_CHECKING:
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "read"]
 
 FORMAT = "heapprofile"
 TEXT = True
 
 _ROOT = "(root)"
-
-
-def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input begins with the root of a profile."""
-    del name
-    text = head.lstrip()
-    return text.startswith(b"{") and b'"head"' in text[:64] and b'"callFrame"' in text
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

@@ -25,14 +25,11 @@ if TYPE_CHECKING:
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "read"]
 
 FORMAT = "instruments"
 TEXT = True
 
-_HEADER = re.compile(
-    rb"(?:[^\n]*\bWeight\t[^\n]*Self Weight\t|Running Time\t|Bytes Used\t)[^\n]*Symbol Name"
-)
 _SELF = "Self Weight"
 _TOTALS = ("Running Time", "Bytes Used")
 _AMOUNT = re.compile(r"\s*([\d.]+)\s*([A-Za-z\u00b5\u03bc]*)")
@@ -50,12 +47,6 @@ _BYTES = {
 # Of each kind of weight, what samples are called.
 _UNITS = (("wall", _TIMES), ("cycles", _CYCLES), ("bytes", _BYTES), ("samples", {"": 1}))
 _ROUNDED = "rounded by Instruments to the digits that it shows"
-
-
-def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input begins with the header of a call tree."""
-    del name
-    return _HEADER.match(head) is not None
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

@@ -6,7 +6,6 @@ https://github.com/jaegertracing/jaeger-ui (packages/jaeger-ui/src/types/trace.t
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from meantime.errors import InputError
@@ -32,27 +31,13 @@ if TYPE_CHECKING:
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
 
-__all__ = ["FORMAT", "REPAIRS_CLOCKS", "read", "recognises"]
+__all__ = ["FORMAT", "REPAIRS_CLOCKS", "read"]
 
 FORMAT = "jaeger"
 TEXT = True
 REPAIRS_CLOCKS = True
 
 _US = 1000
-_IDS = re.compile(rb'"(?:traceID|spanID)"')
-_OTHER = re.compile(rb'"(?:operationName|processes|processID|duration|startTime)"')
-
-
-def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input begins like JSON of Jaeger."""
-    del name
-    text = head.lstrip()
-    return (
-        text.startswith((b"{", b"["))
-        and _IDS.search(text) is not None
-        and _OTHER.search(text) is not None
-        and b'"traceEvents"' not in text
-    )
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "read"]
 
 FORMAT = "junit"
 TEXT = True
@@ -35,13 +35,6 @@ _OUTCOMES = ("failure", "error", "skipped")
 _LONGEST_MESSAGE = 1000
 _MOST_NS = 2**62
 _LAYOUT = "cases have no start: they follow each other from the time of their suite"
-
-
-def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input is XML that begins with a suite of tests."""
-    del name
-    text = head.lstrip()
-    return text.startswith(b"<") and b"<testsuite" in text
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "read"]
 
 FORMAT = "ninja"
 TEXT = True
@@ -49,12 +49,6 @@ class _Row(NamedTuple):
     modified_ns: int
     output: str
     command: str
-
-
-def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input begins with ninja's header."""
-    del name
-    return head.startswith(b"# ninja log v")
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

@@ -5,20 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meantime.readers.recording.layout import FORMAT, PACKED_MAGIC
+from meantime.readers.recording.layout import FORMAT
 
 if TYPE_CHECKING:
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
     from meantime.trace import Trace
 
-__all__ = ["FORMAT", "read", "recognises"]
-
-
-def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input begins like a packed recording."""
-    del name
-    return head.startswith(PACKED_MAGIC)
+__all__ = ["FORMAT", "read"]
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "read"]
 
 FORMAT = "safari"
 TEXT = True
@@ -31,17 +31,6 @@ _MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, 
 _NS_PER_S = 10**9
 _PREFIX = "timeline-record-type-"
 _TITLE_CHARACTERS = 200
-
-
-def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input begins like a recording."""
-    del name
-    text = head.lstrip()
-    return (
-        text.startswith(b"{")
-        and b'"recording"' in text
-        and (b'"instrumentTypes"' in text or b'"sampleStackTraces"' in text)
-    )
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

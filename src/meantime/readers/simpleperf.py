@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "read"]
 
 FORMAT = "simpleperf"
 
@@ -42,12 +42,6 @@ _LIMIT = 2**62
 _NS_EVENTS = ("task-clock", "cpu-clock")
 _RETRIES = 100
 _STATES = (("running", "#1d8759"), ("not running", "#ebedf1"))
-
-
-def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input begins like a report."""
-    del name
-    return head.startswith(_MAGIC)
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
 
-__all__ = ["AUTO_MAGIC", "FORMAT", "MAGIC", "read", "recognises"]
+__all__ = ["AUTO_MAGIC", "FORMAT", "MAGIC", "read"]
 
 FORMAT = "spall"
 
@@ -52,13 +52,6 @@ _ODDITIES = (
 )
 _HEADER = struct.Struct("<QQdQ")
 _AUTO_HEADER = struct.Struct("<QQdQH")
-
-
-def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input begins like a .spall trace of any version."""
-    if ".spall" in name and b"\0" in head[:32]:
-        return True  # so that a damaged header is reported as one of a .spall trace
-    return head[:8] in {MAGIC.to_bytes(8, "little"), AUTO_MAGIC.to_bytes(8, "little")}
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

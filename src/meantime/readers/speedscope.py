@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "read"]
 
 FORMAT = "speedscope"
 TEXT = True
@@ -45,19 +45,6 @@ _LIMIT = 2**62
 _WHOLE = _LIMIT // 10**9
 # ArithmeticError: raised by decimals whose exponents are too large
 _MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError)
-
-
-def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input begins like a speedscope file."""
-    text = head.lstrip()
-    if not text.startswith(b"{"):
-        return False
-    # the schema may be at the end; then the name decides
-    return (
-        b"speedscope.app/file-format-schema" in text
-        or (b'"profiles"' in text and b'"shared"' in text)
-        or ".speedscope.json" in name
-    )
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

@@ -24,12 +24,11 @@ if TYPE_CHECKING:
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "read"]
 
 FORMAT = "stackprof"
 TEXT = True
 
-_KEYS = (b'"mode"', b'"frames"', b'"interval"', b'"samples"')
 _NS_PER_US = 1000
 _MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError)
 _TIMED = ("wall", "cpu")
@@ -37,13 +36,6 @@ _FACT_CHARACTERS = 200
 _FACTS = {"samples": "samples", "gc_samples": "samples of the garbage collector"} | {
     "missed_samples": "missed samples", "mode": "mode", "interval": "interval"
 }  # fmt: skip
-
-
-def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input begins with the keys of a profile."""
-    del name
-    text = head.lstrip()
-    return text.startswith(b"{") and all(key in text for key in _KEYS)
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

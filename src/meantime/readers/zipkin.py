@@ -5,7 +5,6 @@ Times are in microseconds. Definition: https://zipkin.io/zipkin-api (zipkin2-api
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -32,25 +31,17 @@ if TYPE_CHECKING:
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
 
-__all__ = ["FORMAT", "REPAIRS_CLOCKS", "read", "recognises"]
+__all__ = ["FORMAT", "REPAIRS_CLOCKS", "read"]
 
 FORMAT = "zipkin"
 TEXT = True
 REPAIRS_CLOCKS = True
 
 _US = 1000
-_SPAN = re.compile(rb"\A\s*\[\s*(?:\[\s*)?\{")
-_IDS = re.compile(rb'"traceId"'), re.compile(rb'"id"')
 # The trace id, the span id and the kind.
 _Key: TypeAlias = "tuple[str, str, str]"
 # A trace's id of 128 bits may be cut to its lower half by older programs.
 _SHORT_ID = 16
-
-
-def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input begins like a list of Zipkin's spans."""
-    del name
-    return _SPAN.match(head) is not None and all(each.search(head) for each in _IDS)
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

@@ -34,26 +34,12 @@ if TYPE_CHECKING:
     from meantime.readers.source import Source
     from meantime.trace import Batch, Spans, Trace
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "read"]
 
 FORMAT = "chrome"
 TEXT = True
-_EVENTS = (b'"ph"', b'"traceEvents"')
 # How many rows are read before those that need not wait for more are delivered.
 DELIVERED_ROWS: Final = 1 << 18
-
-
-def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input begins like a Chrome trace."""
-    del name
-    text = head.lstrip()
-    if text.startswith(b"["):
-        inside = text[1:].lstrip()
-        # one whose first object has no phase is a table, whose reader is asked before
-        return not inside or inside.startswith((b"{", b"]", b","))
-    # what is cut off may have them: the events may follow any number of other keys
-    has_events = len(head) >= HEAD_BYTES or any(each in text for each in _EVENTS)
-    return text.startswith(b"{") and (has_events or not text.rstrip().endswith(b"}"))
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

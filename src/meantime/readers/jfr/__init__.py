@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     # Adds events.
     Add = Callable[["_Events"], None]
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "read"]
 
 FORMAT = "jfr"
 
@@ -158,12 +158,6 @@ _SETTINGS = {
     "datadog.ProfilerSetting",
 }
 _USUAL = {"startTime", "duration", "eventThread", "stackTrace", "sampledThread", "thread"}
-
-
-def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input begins like a Java flight recording."""
-    del name
-    return head.startswith(MAGIC)
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

@@ -21,22 +21,9 @@ if TYPE_CHECKING:
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "read"]
 
 FORMAT = "nsys"
-
-_MAGIC = b"SQLite format 3\0"
-# Names of tables, which are in the first pages of a database.
-_TABLES = (
-    b"META_DATA_EXPORT", b"CUPTI_ACTIVITY_KIND_", b"NVTX_EVENTS", b"TARGET_INFO_SESSION_START",
-    b"ENUM_NSYS_EVENT", b"OSRT_API",
-)  # fmt: skip
-
-
-def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input begins like a database of Nsight Systems."""
-    del name
-    return head.startswith(_MAGIC) and any(table in head for table in _TABLES)
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

@@ -66,15 +66,15 @@ def recognises(head: bytes, name: str) -> bool:
 
 
 def _is_array(text: bytes) -> bool:
-    """Return whether a text is an array that begins with an object, but no event of Chrome."""
-    if not re.match(rb"\[\s*\{", text) or b'"ph"' in text:
+    """Return whether a text is an array that begins with an object."""
+    if not re.match(rb"\[\s*\{", text):
         return False
     decoder = json.JSONDecoder(strict=False)
     try:
         first, _ = decoder.raw_decode(text[1:].lstrip().decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return False
-    return bool(first) and "ph" not in first
+    return bool(first)
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

@@ -1,0 +1,117 @@
+"""Which format an input is taken for, and what is said where that is not clear."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import meantime
+from meantime.cli import main
+from meantime.errors import InputError
+from meantime.readers.recognition import recognise
+from meantime.readers.source import HEAD_BYTES, Source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# The header of a table, and lines that end in a number.
+BOTH = "start ns;end;name 3\n1;2;x 5\n"
+ROWS = [{"thread": "a", "name": "x", "start": 1, "end": 5}, {"thread": "b", "start": 2, "end": 3}]
+EVENT = '{"name": "x", "ph": "X", "ts": 1, "dur": 2, "pid": 1, "tid": 1}'
+
+
+def format_of(content: str | bytes, name: str = "x") -> str:
+    data = content.encode() if isinstance(content, str) else content
+    return recognise(Source(name, io.BytesIO(data))).reader.FORMAT
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "format_"),
+    [
+        # an object with a phase, or traceEvents, or cut before either
+        (f"[{EVENT}]", "x", "chrome"),
+        (f"[\n{EVENT},\n", "x.log", "chrome"),
+        (f"{EVENT}\n{EVENT}\n", "x.jsonl.txt", "chrome"),
+        (f'[{{"args": {{"a": {{}}}}, {EVENT[1:]}]', "x", "chrome"),
+        ('{"traceEvents": []}', "x", "chrome"),
+        ('{"otherData": {"states": 1}, "traceEvents": [', "x", "chrome"),
+        ('{"metadata": {"' + 'x": 1, "' * HEAD_BYTES, "x", "chrome"),
+        ("[", "x.json", "chrome"),
+        # lines of objects, whatever their name
+        ('{"a": {"b": 1}}\n{"a": {"b": 2}}\n', "trace.trace", "jsonl"),
+        ('{"insertId": "1", "timestamp": "2026-01-01"}\n' * 2, "gcp.log", "jsonl"),
+        # an array of objects is a table, also one of water
+        (json.dumps(ROWS), "x", "table"),
+        ('[{"time": "2026-01-01", "ph": 7.2}, {"time": "2026-01-02", "ph": 7.1}]', "x", "table"),
+        # a magic is stronger than a form, and a form than any table
+        (b"SLOW query: a;b 5\nSLOW query: a;c 7\n", "x", "folded"),
+        (b"SLOW\x03\0\x20\0" + bytes(24), "x", "art"),
+        ('2026-03-02 08:00:00,123 INFO read(3) = 5, "time"\n' * 3, "x.csv", "log"),
+    ],
+)
+def test_the_strongest_sign_decides(content: str | bytes, name: str, format_: str) -> None:
+    assert format_of(content, name) == format_
+
+
+def test_a_name_decides_between_equally_strong_signs() -> None:
+    assert format_of(BOTH, "x.csv") == "table"
+    assert format_of(BOTH, "x.folded.gz") == "folded"
+    with pytest.raises(InputError, match=r"^x: its content fits folded \(.*\) and table \(.*\); c"):
+        format_of(BOTH)
+
+
+def test_a_tie_is_asked_about_with_a_command_that_works(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "two words").write_text(BOTH)
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(SystemExit, match="1"):
+        main(["info", "two words"])
+    said = capsys.readouterr().err
+    assert "such as `meantime info 'two words' --format folded`" in said
+    with pytest.raises(SystemExit, match="0"):
+        main(["info", "two words", "--format", "folded"])
+    assert "folded" in capsys.readouterr().out
+
+
+def test_columns_overrule_what_is_recognised(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(f"[{EVENT}, {EVENT}]")
+
+    assert meantime.open(path).metadata.format == "chrome"
+    history = meantime.open(path, columns="start=ts:us,duration=dur:us,entity=tid,name=name")
+
+    assert history.metadata.format == "table"
+    assert [*history.attributes.children()]
+
+
+def test_info_says_by_what_a_format_is_recognised(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(f"[{EVENT}]")
+    for words, why in (
+        ([], "is JSON whose first object has the key ph"),
+        (["--format", "chrome"], "was given as --format"),
+    ):
+        with pytest.raises(SystemExit):
+            main(["info", str(path), *words])
+        assert why in capsys.readouterr().out
+        with pytest.raises(SystemExit):
+            main(["info", str(path), "--json", *words])
+        assert json.loads(capsys.readouterr().out)["recognised"] == why
+
+
+def test_what_is_not_read_is_refused_only_where_no_format_is_seen_as_well() -> None:
+    with pytest.raises(InputError, match="this is a HAR file"):
+        format_of('{"log": {"version": "1.2", "creator": {"name": "x"}}}\n{"a": 1}\n')
+    # a report of Go's goroutines has lines like those of perf
+    with pytest.raises(InputError, match="this is a text dump of goroutines"):
+        format_of("goroutine 7 [000] 1.000000: 1 x:\n\n" * 9)
+    with pytest.raises(InputError, match="this is XML or a web page"):
+        format_of("<html><body>")
+    assert format_of("<html><testsuite>") == "junit"
