@@ -96,7 +96,11 @@ def test_only_the_recorder_may_fail_to_compile(
             source.write_text("#error\n" if each.name == broken else f"int PyInit_{init};\n")
             each.sources, each.depends = [source.name], []
             extensions.append(each)
-    monkeypatch.setattr(given["cmdclass"]["build_ext"], "_translate", lambda _: None)
+    monkeypatch.setitem(
+        given["cmdclass"]["build_ext"].build_extensions.__globals__,
+        "translate_core",
+        lambda extensions, _: {each.name: each.sources[0] for each in extensions},
+    )
     distribution = setuptools.Distribution({**given, "ext_modules": extensions})
     command = distribution.get_command_obj("build_ext")
     command.ensure_finalized()
