@@ -64,10 +64,10 @@ sys.stdin.read()
 
 
 @contextmanager
-def running(code: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+def running(code: str, folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """Run a program until it is ready; at the end it gets a line, and must end well."""
     process = subprocess.Popen(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -101,6 +101,18 @@ def test_a_program_in_the_middle_of_an_import_is_recorded_after_it(tmp_path: Pat
         attach(process.pid, "--for", "10ms", "-q", "-o", tmp_path / "run.mtr")
 
     assert (tmp_path / "run.mtr").is_dir()
+
+
+@pytest.mark.parametrize("options", [[], ["--include", "command"]])
+def test_secrets_of_a_command_line_are_recorded_on_request(
+    tmp_path: Path, options: list[str]
+) -> None:
+    code = "import sys, meantime; meantime.enable(); print('ready', flush=True); sys.stdin.read()"
+    with running(code, tmp_path, "--token=hunter2") as process:
+        attach(process.pid, "--for", "1ms", "-q", "-o", tmp_path / "run.mtr", *options)
+
+    for name in ("recording.json", f"{process.pid}.0.json"):
+        assert ("hunter2" in (tmp_path / "run.mtr" / name).read_text()) == bool(options)
 
 
 def test_a_running_loop_is_recorded_as_often_as_asked(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def import_all() -> None:
     """Import what inputs need, once for all processes that are forked from this one."""
     # no input may start babeltrace2, whose faults are not found here
     os.environ["PATH"] = ""
-    for package in ("history", "query", "readers", "views"):
+    for package in ("cli", "history", "query", "readers", "views"):
         path = importlib.import_module(f"meantime.{package}").__path__
         for module in pkgutil.walk_packages(path, f"meantime.{package}."):
             importlib.import_module(module.name)

@@ -21,7 +21,9 @@ from meantime.files import mode_of, private_folder
 from meantime.server.notes import Notes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from meantime.views.picture import Picture
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "postgres.statemap.gz"
 
@@ -86,7 +88,14 @@ def test_a_history_is_for_those_who_may_read_the_trace(
 @pytest.mark.parametrize(("of_trace", "wanted"), [(0o600, 0o600), (0o444, 0o644)])
 @pytest.mark.parametrize(
     "command",
-    ["convert {trace} {folder}/out.json --to-format chrome", "view {trace} -o {folder}/out.html"],
+    [
+        "convert {trace} {folder}/out.json --to-format chrome",
+        "view {trace} -o {folder}/out.html",
+        "statemap {trace} -o {folder}/out.svg",
+        "heatmap {folder}/*.gz -o {folder}/out.html",
+        "query {trace} intervals * --arrow {folder}/out.arrow",
+        "query {trace} intervals * --parquet {folder}/out.parquet",
+    ],
 )
 def test_what_commands_make_of_a_trace_is_for_those_who_may_read_it(
     tmp_path: Path, trace: Path, of_trace: int, wanted: int, command: str
@@ -98,6 +107,32 @@ def test_what_commands_make_of_a_trace_is_for_those_who_may_read_it(
     assert not done.exit_code, done.output
     [output] = tmp_path.glob("out.*")
     assert mode(output) == wanted
+
+
+@pytest.mark.parametrize("draw", [meantime.statemap, meantime.heatmap, meantime.view])
+def test_a_picture_that_is_saved_is_for_those_who_may_read_the_trace(
+    tmp_path: Path, trace: Path, draw: Callable[[Path], Picture]
+) -> None:
+    path = tmp_path / f"out.{'html' if draw is meantime.view else 'svg'}"
+
+    draw(trace).save(path)
+
+    assert mode(path) == 0o600
+
+
+def test_a_flame_graph_is_for_those_who_may_read_both_that_it_compares(tmp_path: Path) -> None:
+    for name, bits in (("a.folded", 0o644), ("b.folded", 0o600)):
+        (tmp_path / name).write_text("f;g 1\n")
+        (tmp_path / name).chmod(bits)
+    a, b, out = (str(tmp_path / name) for name in ("a.folded", "b.folded", "out.svg"))
+
+    CliRunner().invoke(cli, ["flame", a, "-o", out], catch_exceptions=False)
+    assert mode(tmp_path / "out.svg") == 0o644
+    CliRunner().invoke(cli, ["flame", a, "--against", b, "-o", out], catch_exceptions=False)
+    assert mode(tmp_path / "out.svg") == 0o600
+
+    meantime.flame(a, against=b).save(tmp_path / "saved.svg")
+    assert mode(tmp_path / "saved.svg") == 0o600
 
 
 def test_notes_have_the_mode_of_their_trace(trace: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import signal
+import stat
 import struct
 import subprocess
 import sys
@@ -118,6 +119,20 @@ def test_scripts_say_what_they_show_cost_and_need() -> None:
         assert all(f" * {word}: " in head for word in ("Shows", "Costs", "Needs")), path
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_recording_by_sudo_is_the_user_s(
+    machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bpftrace(machine, HEAD + b'{"time":"1","entity":"0","state":0}\n')
+    monkeypatch.setenv("SUDO_UID", "65534")
+    monkeypatch.setenv("SUDO_GID", "65533")
+
+    meantime.record_system("cpu", tmp_path / "cpu.statemap", duration="1s")
+
+    state = (tmp_path / "cpu.statemap").stat()
+    assert (state.st_uid, state.st_gid) == (65534, 65533)
+
+
 def test_lines_of_several_cpus_are_put_in_order_and_losses_are_in_the_title(
     machine: Path, tmp_path: Path
 ) -> None:
@@ -131,6 +146,7 @@ def test_lines_of_several_cpus_are_put_in_order_and_losses_are_in_the_title(
     found = meantime.record_system("cpu", tmp_path / "cpu.statemap", duration="1s")
 
     assert (found.method, found.lost, found.skipped) == ("bpftrace", 1205, 1)
+    assert stat.S_IMODE((tmp_path / "cpu.statemap").stat().st_mode) == 0o600
     history = meantime.open(found.path, strict=True)
     assert history.metadata.title == "CPUs (1,205 events were lost)"
     text = Path(found.path).read_text().splitlines()

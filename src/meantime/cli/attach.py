@@ -35,6 +35,11 @@ _NUDGES_EVERY_S = 0.2
 @once("--for", "duration", metavar="TIME", help="Record for this time.  [until Ctrl-C]")
 @once("--samples", type=float, metavar="HZ", help="Samples of each thread per second.")
 @once("--max-size", metavar="SIZE", help="Delete the oldest data beyond this size, such as 2G.")
+@once(
+    "--include",
+    type=click.Choice(["command"]),
+    help="Record the command line with the secrets in it.",
+)
 @click.option("--stop", is_flag=True, help="End a recording whose `meantime attach` was killed.")
 @click.option("--open", "opens", is_flag=True, help="Open the recording in the browser.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no summary at the end.")
@@ -46,7 +51,7 @@ def command(*, pid: int, stop: bool, opens: bool, quiet: bool, **given: Any) -> 
     now, that has cost it nothing. It runs on afterwards.
     """
     if stop:
-        reject(("output", "duration", "samples", "max_size", "opens"), "--stop")
+        reject(("output", "duration", "samples", "max_size", "include", "opens"), "--stop")
         click.echo(_ask(pid, {"do": "stop"})["path"])
         return
     request: dict[str, object] = {"do": "start"}
@@ -55,6 +60,8 @@ def command(*, pid: int, stop: bool, opens: bool, quiet: bool, **given: Any) -> 
         request["samples"] = given["samples"]
     if given["max_size"] is not None:
         request["max_bytes"] = parse_size(given["max_size"])
+    if given["include"] is not None:
+        request["secrets"] = 1
     path = request["path"] = str(Path(given["output"] or _free_name(pid)).absolute())
     # like any supervisor's stop signal, this ends the recording and not only this command
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)

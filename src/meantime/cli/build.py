@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,11 +99,14 @@ def keep_history(
         raise OutputError(f"{output}: cannot be replaced by what is built from it")
     if not path.resolve().parent.is_dir():
         raise OutputError(f"{output}: the directory {path.parent} does not exist")
-    with replacing(path if is_replaced else None), progress_bar(f"reading {trace}") as progress:
+    with (
+        replacing(path) if is_replaced else nullcontext(path) as target,
+        progress_bar(f"reading {trace}") as progress,
+    ):
         history = build(
             mapped(trace),
             provider,
-            path,
+            target,
             lenient=lenient,
             resume=True,
             notify=notify,
@@ -114,6 +118,6 @@ def keep_history(
         except InputError:
             from shutil import rmtree  # noqa: PLC0415 - imports archive formats, 4 ms
 
-            rmtree(path)
+            rmtree(target)
             raise
     return history

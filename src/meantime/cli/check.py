@@ -9,7 +9,7 @@ import click
 from meantime.cli.inputs import import_numpy
 from meantime.cli.options import file_argument, force_option, json_option, once, reject
 from meantime.cli.output import replacing
-from meantime.errors import UsageError
+from meantime.errors import OutputError, UsageError
 
 __all__ = ["command"]
 
@@ -42,8 +42,11 @@ def command(*, history: str, salvage: str | None, force: bool, as_json: bool) ->
     target = Path(salvage)
     if force and Path(history).resolve() == target.resolve():
         raise UsageError("--salvage names the damaged history itself; choose another name")
-    with replacing(target if force and is_history(target) else None):
-        missing = save(Path(history), target)
+    if target.exists() and not (force and is_history(target)):
+        hint = "" if force else ", or use --force"
+        raise OutputError(f"{salvage}: already exists; choose another name{hint}")
+    with replacing(target) as new:
+        missing = save(Path(history), new)
     if as_json:
         click.echo(json.dumps({"salvaged": salvage, "missing": missing}))
         return

@@ -93,7 +93,7 @@ def command(
     found = explain(history, activity, start=from_, end=to, roles=given)
     file = "FILE" if files == ("-",) else files[0] if len(files) == 1 else "joined.mtj"
     if output is not None:
-        _draw(found, output)
+        _draw(found, file, output)
     broken = [rule for rule in parsed if rule.holds(found)]
     if as_json:
         document = found.as_json(file)
@@ -180,13 +180,13 @@ def _rule(text: str) -> _Rule:
         return _Rule(text, parts["id"], parts["sign"], parse_duration(limit), of_time=True)
 
 
-def _draw(found: Explanation, output: str) -> None:
+def _draw(found: Explanation, file: str, output: str) -> None:
     from meantime.cli.output import write  # noqa: PLC0415 - only with -o
     from meantime.view_functions.statemap import statemap  # noqa: PLC0415 - as above
 
     assert found.path is not None
     title = f"Path of {found.path.title}"
-    write(output, statemap(found.path.history(), title=title).render("svg"))
+    write(output, statemap(found.path.history(), title=title).render("svg"), [file])
 
 
 def _print(found: Explanation, file: str, limit: int) -> None:

@@ -134,7 +134,8 @@ def command(
     if as_json:
         click.echo(json.dumps(view.document()))
     if output is not None and form is not None:
-        write(output, view.render(form))
+        sources = [*paths, compared_to and compared_to.file]
+        write(output, view.render(form), sources)
         report_lost(view.lost)
 
 

@@ -214,7 +214,7 @@ def command(
         chunks: Iterable[bytes] = view.terminal(width, color=is_styled(sys.stdout))
     else:
         chunks = view.render(form)
-    write(output or "-", chunks)
+    write(output or "-", chunks, paths)
 
 
 def _of_inputs(

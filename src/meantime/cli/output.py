@@ -118,24 +118,43 @@ def written_locally(output: str, last: str, *, force: bool, keep: bool = False) 
 
 
 @contextmanager
-def replacing(path: Path | None) -> Iterator[None]:
-    """Move a directory aside for the block, which makes another; it returns if the block fails.
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield where the block makes a directory, which then gets the path, in place of what is there.
 
-    Args:
-        path: The directory, which is deleted at the end; None for nothing.
+    If the block fails, nothing is left of it, and what is there is unchanged.
+
+    Raises:
+        OutputError: If the new one cannot be written, or the old one not be removed.
     """
-    if path is None:
-        yield
-        return
-    aside = path.with_name(f".{path.name}.{os.getpid()}.old")
-    path.rename(aside)
+    new, old = (path.with_name(f".{path.name}.{os.getpid()}.{age}") for age in ("new", "old"))
+    is_there = path.exists()
     try:
-        yield
-    except BaseException:
-        _remove(path)
-        aside.rename(path)
+        yield new
+        if is_there:
+            path.rename(old)
+        try:
+            new.rename(path)
+        except OSError:
+            if is_there:
+                old.rename(path)
+            raise
+    except BaseException as error:
+        _remove(new)
+        cause = error.__cause__ if isinstance(error, OutputError) else error
+        if isinstance(cause, OSError):
+            unchanged = ", and is unchanged" if is_there else ""
+            raise OutputError(
+                f"{path}: cannot be written{unchanged}: {cause.strerror or cause}"
+            ) from None
         raise
-    _remove(aside, ignore_errors=False)
+    if not is_there:
+        return
+    try:
+        _remove(old, ignore_errors=False)
+    except OSError as error:
+        raise OutputError(
+            f"{path}: was replaced, but {old} cannot be removed: {error.strerror}"
+        ) from None
 
 
 def _remove(directory: Path, *, ignore_errors: bool = True) -> None:

@@ -45,6 +45,8 @@ def command(*, recording: str, output: str | None, as_json: bool, strict: bool) 
     packed = output or f"{path.parent / path.name.removesuffix('.mtr')}.mtrz"
     contents = Packed()
     write(packed, chunks(), [recording])
+    for line in contents.anomalies.lines():
+        click.echo(f"{recording}: {line}", err=True)
     if packed == "-":
         return
     before = sum(file.stat().st_size for file in path.iterdir())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from meantime.cli.inputs import load_joined
+from meantime.cli.inputs import expanded, load_joined
 from meantime.cli.options import (
     file_argument,
     input_options,
@@ -161,7 +161,8 @@ def command(
         "flows": lambda: _table(asked.flows(*_chosen(asked, words), **_range(range_ns))),
         "span": lambda: _span(asked, words[0]),
     }
-    show(question, answers[question](), form, extent=extent, drop=("tag", "bin", "end"))
+    answer = answers[question]()
+    show(question, answer, form, expanded(histories), extent=extent, drop=("tag", "bin", "end"))
 
 
 def _files_and_question(

@@ -75,6 +75,7 @@ def show(
     title: str,
     batches: Rows,
     form: Form,
+    sources: Sequence[str],
     *,
     extent: Extent | None = None,
     drop: Sequence[str] = (),
@@ -85,6 +86,7 @@ def show(
         title: The title of a table.
         batches: The rows.
         form: The format.
+        sources: The files that they are of: who may read a file that is written may read these.
         extent: The range in which a table's columns `start_ns` and `end_ns` are times.
         drop: As `print_table` takes it.
 
@@ -93,9 +95,9 @@ def show(
         OutputError: If a file cannot be written.
     """
     if form.arrow:
-        _write_arrow(batches, form.arrow)
+        _write_arrow(batches, form.arrow, sources)
     elif form.parquet:
-        _write_parquet(batches, form.parquet)
+        _write_parquet(batches, form.parquet, sources)
     elif form.as_json:
         sys.stdout.writelines(_json_lines(batches))
     elif form.as_csv:
@@ -104,22 +106,22 @@ def show(
         _print_table(title, batches, extent, drop)
 
 
-def _write_arrow(batches: Rows, path: str) -> None:
+def _write_arrow(batches: Rows, path: str, sources: Sequence[str]) -> None:
     from meantime.tabular import need  # noqa: PLC0415 - NumPy is not for --help
 
     reader = batches.arrow_batches()
     ipc = need("pyarrow.ipc", "--arrow", "arrow")
-    with result_file(path) as file, ipc.new_file(file, reader.schema) as writer:
+    with result_file(path, sources) as file, ipc.new_file(file, reader.schema) as writer:
         for batch in reader:
             writer.write_batch(batch)
 
 
-def _write_parquet(batches: Rows, path: str) -> None:
+def _write_parquet(batches: Rows, path: str, sources: Sequence[str]) -> None:
     from meantime.tabular import need  # noqa: PLC0415 - as above
 
     reader = batches.arrow_batches()
     parquet = need("pyarrow.parquet", "--parquet", "arrow")
-    with result_file(path) as file, parquet.ParquetWriter(file, reader.schema) as writer:
+    with result_file(path, sources) as file, parquet.ParquetWriter(file, reader.schema) as writer:
         for batch in reader:
             writer.write_batch(batch)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from meantime.cli.inputs import load_joined
+from meantime.cli.inputs import expanded, load_joined
 from meantime.cli.options import (
     file_argument,
     input_options,
@@ -73,4 +73,4 @@ def command(
     else:
         answered = answer(asked, statement, handle=named)
     with answered as rows:
-        show("answer", rows, form)
+        show("answer", rows, form, expanded(histories))

@@ -370,7 +370,8 @@ def _drawn(
             anomalies.refuse(label)
     if target is not None:
         is_json = target.kind == "json"
-        write(target.path, [document.render(drawn)] if is_json else svg.parts(drawn))
+        chunks = [document.render(drawn)] if is_json else svg.parts(drawn)
+        write(target.path, chunks, files)
     return found
 
 

@@ -80,19 +80,19 @@ def command(
 
     path = critical_path(history, thread, start=from_, end=to)
     if output is not None:
-        _draw(path, output)
+        _draw(path, file, output)
     if as_json:
         click.echo(json.dumps(path.as_json()))
     elif output != "-":
         _print(history, path, limit)
 
 
-def _draw(path: CriticalPath, output: str) -> None:
+def _draw(path: CriticalPath, file: str, output: str) -> None:
     from meantime.cli.output import write  # noqa: PLC0415 - only with -o
     from meantime.view_functions.statemap import statemap  # noqa: PLC0415 - as above
 
     title = f"Critical path of {path.titles[path.quark]}"
-    write(output, statemap(path.history(), title=title).render("svg"))
+    write(output, statemap(path.history(), title=title).render("svg"), [file])
 
 
 def _print(history: History, path: CriticalPath, limit: int) -> None:

@@ -117,4 +117,4 @@ def view(
         session = Session(
             listed(sources), offsets_ns=offsets_ns, follow=follow, zone=current_zone()
         )
-    return View(session, most_bytes)
+    return View(session, most_bytes).made_of(listed(sources))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
+from contextlib import suppress
 from os import fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import IO, TYPE_CHECKING, Literal, NamedTuple
 
 from meantime.errors import MeantimeError, OutputError, UsageError
 from meantime.files import whole_file
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from meantime.system.kinds import Kind, Method, Request
 
 __all__ = ["SystemRecording", "record_system"]
+
+# What a system does is not for all its accounts.
+_OWNER = 0o600
 
 
 class SystemRecording(NamedTuple):
@@ -60,7 +65,8 @@ def record_system(
         kind: `cpu`: what each CPU does. `threads`: what each thread does or waits for. `block`: how
             many requests each block device works on. `postgres`: what the processes of a server
             wait for. `sched`: switches and wake-ups of all threads, for `meantime why`.
-        output: The file, which appears under its name when it is complete.
+        output: The file, which appears under its name when it is complete. It is private; where
+            sudo ran this, it is the user's.
         pid: For `threads`, the process whose threads and children are recorded; by default all. For
             `postgres`, the server's first process; by default the only server that runs.
         duration: How long to record: nanoseconds, or a text such as `10s`.
@@ -101,10 +107,19 @@ def record_system(
     return SystemRecording(str(path), method, lost, skipped, _shown_by(found, path, method))
 
 
+def _give_to_user(output: IO[bytes]) -> None:
+    """Let the user own the file who runs this as root by sudo, and could not read it otherwise."""
+    user, group = (os.environ.get(f"SUDO_{kind}", "") for kind in ("UID", "GID"))
+    if os.geteuid() == 0 and user.isdecimal() and group.isdecimal():
+        with suppress(OSError):  # as on file systems without owners
+            os.fchown(output.fileno(), int(user), int(group))
+
+
 def _recorded(request: Request, method: Method, path: Path) -> tuple[int, int]:
     """Record into a file; return how many events were lost, and lines skipped."""
     folder = path.resolve().parent
-    with whole_file(path) as output:
+    with whole_file(path, _OWNER) as output:
+        _give_to_user(output)
         if method == "bpftrace":
             from meantime.system import with_bpftrace  # noqa: PLC0415 - one of three
 

@@ -149,7 +149,8 @@ def flame(
     has_range = start is not None or end is not None
     title = title or history.title or title_of(source)
     if chart:
-        return _chart(part, title, label, label_arg, of, has_range=has_range)
+        drawn = _chart(part, title, label, label_arg, of, has_range=has_range)
+        return drawn.made_of([source])
     tree, unit, left_out = counting.tree(part)
     if not len(tree) and against is None and has_range:
         raise extent_of(history).nothing(part.start_ns, part.end_ns)
@@ -166,7 +167,8 @@ def flame(
         None if words is None else shlex.join([*words, *counting.options(), "-o", "flame.svg"])
     )
     if against is None:
-        return FlameView(tree, title=title, unit=unit, chosen=chosen, command=command)
+        drawn = FlameView(tree, title=title, unit=unit, chosen=chosen, command=command)
+        return drawn.made_of([source])
     if isinstance(against, tuple):
         other = part_of(history, *against, filter)
         chosen.append(f"against {_range(other)}")
@@ -178,11 +180,14 @@ def flame(
     if unit != unit_before and len(tree) and len(before):
         raise UsageError(f"cannot compare {unit} with {unit_before}; choose an event")
     both = difference(before, tree)
-    if elided:
-        return FlameView(
-            gone(both), title=f"{title}: gone", unit=unit, chosen=chosen, command=command
-        )
-    return FlameView(both, title=title, unit=unit, chosen=chosen, command=command)
+    drawn = FlameView(
+        gone(both) if elided else both,
+        title=f"{title}: gone" if elided else title,
+        unit=unit,
+        chosen=chosen,
+        command=command,
+    )
+    return drawn.made_of([source, against])
 
 
 @struct

@@ -222,7 +222,7 @@ def heatmap(
         data.anomalies.refuse(tasks[0].path)
     with in_zone(zone):
         data = _checked(data, selection, tasks, partial(_added, jobs=jobs, client=client))
-    return HeatmapView(
+    view = HeatmapView(
         data,
         selection,
         _look(color or ("linear" if data.value == "ns" else "rank"), palette, hues, scale),
@@ -238,6 +238,7 @@ def heatmap(
         ratio=ratio,
         idle=idle,
     )
+    return view.made_of(given)
 
 
 def _checked(

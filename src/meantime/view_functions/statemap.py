@@ -128,7 +128,8 @@ def statemap(
     options = replace(options, begin_ns=begin_ns, end_ns=end_ns)
     try:
         drawn = build(histories, options)
-        return StatemapView(replace(drawn, given_title=title or "", zone=used_zone))
+        view = StatemapView(replace(drawn, given_title=title or "", zone=used_zone))
+        return view.made_of(given)
     except HistoryProblem as problem:
         source = given[problem.history]
         if not isinstance(source, str | os.PathLike):

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from meantime.errors import OutputError, UsageError
-from meantime.files import write_whole
+from meantime.files import mode_of, write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
+    from typing import Self
 
 __all__ = ["Picture"]
 
@@ -27,10 +28,16 @@ class Picture:
 
     noun: ClassVar[str]
     formats: ClassVar[tuple[str, ...]]
+    _sources: Collection[object] = ()
 
     def render(self, form: str) -> Iterable[bytes]:
         """Return the content of a file in one of `formats`."""
         raise NotImplementedError
+
+    def made_of(self, sources: Collection[object]) -> Self:
+        """Return this picture, saved for those who may read all files among these sources."""
+        self._sources = sources
+        return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the picture to a file, which appears under its name only when it is complete.
@@ -49,7 +56,7 @@ class Picture:
                 f"{os.fspath(path)!r}: a {self.noun} is written as {', '.join(others)} or {last}"
             )
         try:
-            write_whole(target, self.render(form))
+            write_whole(target, self.render(form), mode_of(self._sources))
         except OSError as error:
             raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
 

@@ -100,7 +100,8 @@ class DirectoryLock:
         handle, self._handle = self._handle, -1
         _HELD.discard(self)
         if handle >= 0:
-            os.close(handle)
+            with suppress(OSError):  # nothing of it is needed any more, as on a full disk
+                os.close(handle)
 
     def __del__(self) -> None:
         self.close()

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -259,10 +259,17 @@ class DirectoryWriter:
     def _append(self, record: dict[str, Any]) -> None:
         line = checksummed_line(record)
         path = self.path / ("manifest.new" if self._rewritten else "manifest")
-        with self._writing(path), path.open("ab") as file:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
+        with self._writing(path):
+            try:
+                with path.open("ab") as file:
+                    file.write(line)
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError:
+                # it may be there all the same, and would finish a history whose logs remain
+                with suppress(OSError):
+                    os.truncate(path, self._ends[-1])
+                raise
         self._ends.append(self._ends[-1] + len(line))
         self._cursors.append(self._cursor)
 

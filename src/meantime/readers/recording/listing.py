@@ -180,7 +180,7 @@ class _Listing:
             # deleted by rotation since the directory was listed
             return None
         except OSError as error:
-            raise InputError(str(entry), f"cannot be read: {error.strerror}") from error
+            raise _unreadable(entry, error) from error
         if len(data) < HEADER_BYTES:
             self.anomalies.add("truncated")
             return None
@@ -202,12 +202,18 @@ class _Listing:
                 content = json.loads(file.read(_MAX_JSON_BYTES))
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError, RecursionError):
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        except (ValueError, RecursionError):
             content = None
         if not isinstance(content, dict):
             self.anomalies.add("description_damaged")
             return {}
         return content
+
+
+def _unreadable(path: Path, error: OSError) -> InputError:
+    return InputError(str(path), f"cannot be read: {error.strerror or error}")
 
 
 def open_recording(path: Path) -> RecordingFiles:
@@ -287,8 +293,10 @@ def unrecorded_in(path: Path) -> list[list[str]]:
     try:
         with open_regular(path / "unrecorded") as file:
             text = file.read(_MAX_JSON_BYTES).decode("utf-8", "replace")
-    except OSError:
+    except FileNotFoundError:
         return []
+    except OSError as error:
+        raise _unreadable(path / "unrecorded", error) from error
     return [[*line.split("\t", 2), "", ""][:3] for line in text.splitlines()]
 
 
@@ -296,8 +304,10 @@ def _read_shared(path: Path, anomalies: Anomalies) -> Unwritten:
     try:
         with open_regular(path) as file:
             data = file.read(_SHARED.size)
-    except OSError:
+    except FileNotFoundError:
         return Unwritten()
+    except OSError as reason:
+        raise _unreadable(path, reason) from reason
     if len(data) < _SHARED.size:
         anomalies.add("file_damaged", len(data) > 0)
         return Unwritten()

@@ -1,0 +1,156 @@
+"""The commands that read or write files, each with a small input."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corpus import FORMATS
+
+import meantime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["COMMANDS", "Command"]
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command line that is tried.
+
+    Attributes:
+        arguments: Those of `meantime`, run in the folder.
+        prepare: Puts the inputs into a folder.
+        directory: The history that it builds, which a failed command may leave unfinished.
+        has_cache: Whether it uses the cache of histories.
+        status: Its exit status.
+    """
+
+    arguments: tuple[str, ...]
+    prepare: Callable[[Path], None]
+    directory: str | None = None
+    has_cache: bool = False
+    status: int = 0
+
+
+def _of_format(name: str, folder: Path) -> None:
+    """Write the first small input of a format, as `in`."""
+    kind = FORMATS[name]
+    for file, data in kind.samples()[0].items():
+        path = folder / (f"in/{file}" if kind.is_directory else _input(name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+def _statemap(folder: Path) -> None:
+    shutil.copy2(_ROOT / "tests/samples/statemap/tst.io.in", folder / "in.statemap")
+
+
+def _built(folder: Path) -> None:
+    _statemap(folder)
+    meantime.build(folder / "in.statemap", None, folder / "in.mth")
+
+
+def _spans(folder: Path) -> None:
+    shutil.copy2(
+        _ROOT / "tests/samples/chrome/simultaneous-anonymous-calls.json", folder / "in.json"
+    )
+
+
+def _built_spans(folder: Path) -> None:
+    _spans(folder)
+    meantime.build(folder / "in.json", None, folder / "in.mth")
+
+
+def _samples(folder: Path) -> None:
+    shutil.copy2(_ROOT / "tests/samples/profiles/cppbench.pb.gz", folder / "in.pb.gz")
+
+
+def _events(folder: Path) -> None:
+    for name in ("files.jsonl", "files.toml"):
+        shutil.copy2(_ROOT / "examples" / name, folder / name)
+
+
+def _older(name: str, folder: Path) -> None:
+    shutil.copytree(_ROOT / "tests/samples/history" / name, folder / "in.mth")
+
+
+def _recording(folder: Path) -> None:
+    for name, data in FORMATS["mtr"].samples()[0].items():
+        (folder / "in.mtr" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "in.mtr" / name).write_bytes(data)
+
+
+def _with(prepare: Callable[[Path], None], *outputs: str) -> Callable[[Path], None]:
+    """Return what also makes outputs, which are replaced."""
+
+    def prepared(folder: Path) -> None:
+        prepare(folder)
+        for output in outputs:
+            (folder / output).write_bytes(b"as before\n")
+
+    return prepared
+
+
+def _input(name: str) -> str:
+    files = FORMATS[name].samples()[0]
+    return "in" if FORMATS[name].is_directory else f"in{Path(next(iter(files))).suffix}"
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_STATEMAP_OUT = _with(_statemap, "out.svg")
+COMMANDS = {
+    "statemap": Command(_words("statemap in.statemap -o out.svg"), _STATEMAP_OUT),
+    "statemap on stdout": Command(_words("statemap in.statemap -o -"), _statemap),
+    "heatmap": Command(_words("heatmap in.json -o out.svg"), _with(_spans, "out.svg")),
+    "flame": Command(_words("flame in.pb.gz -o out.svg"), _with(_samples, "out.svg")),
+    "chart": Command(_words("flame --chart in.json -o out.svg"), _spans),
+    "view": Command(_words("view in.mth -o out.html"), _with(_built_spans, "out.html")),
+    "build": Command(_words("build in.statemap -o out.mth"), _statemap, directory="out.mth"),
+    "build spans": Command(_words("build in.json -o out.mth"), _spans, directory="out.mth"),
+    "build events": Command(
+        _words("build files.jsonl --provider files.toml -o out.mth"), _events, directory="out.mth"
+    ),
+    "build again": Command(_words("build in.statemap --force -o in.mth"), _built),
+    "cache": Command(_words("stats files.jsonl --provider files.toml"), _events, has_cache=True),
+    "convert to spall": Command(_words("convert in.json out.spall"), _with(_spans, "out.spall")),
+    "convert to perfetto": Command(_words("convert in.json out.pftrace"), _spans),
+    "convert to pprof": Command(_words("convert in.pb.gz out.pb.gz"), _samples),
+    "convert to statemap": Command(_words("convert in.mtr out.statemap --only tasks"), _recording),
+    "convert history": Command(_words("convert in.mth out.trace.json"), _built_spans),
+    "join": Command(_words("join in.mth in.json -o out.mtj"), _with(_built_spans, "out.mtj")),
+    "pack": Command(_words("pack in.mtr -o out.mtrz"), _with(_recording, "out.mtrz")),
+    "check": Command(_words("check in.mth"), _built),
+    "check older": Command(_words("check in.mth"), partial(_older, "version-1.mth")),
+    "check unfinished": Command(_words("check in.mth"), partial(_older, "unfinished-1.mth")),
+    "salvage": Command(
+        _words("check in.mth --salvage out.mth"),
+        partial(_older, "unfinished-1.mth"),
+        directory="out.mth",
+    ),
+    "sql to parquet": Command(
+        ("sql", "in.mth", "select * from spans", "--parquet", "out.parquet"),
+        _with(_built_spans, "out.parquet"),
+    ),
+    "query to arrow": Command(_words("query in.mth intervals * --arrow out.arrow"), _built),
+    "query as csv": Command(_words("query in.mth intervals * --csv"), _built),
+    "dump": Command(_words("dump in.statemap"), _statemap),
+    "dump history": Command(_words("dump in.mth --kind intervals"), _built_spans),
+    "stats": Command(_words("stats in.mth"), _built_spans),
+    "explain": Command(_words("explain in.json"), _spans),
+    "findings": Command(_words("findings in.mth --json"), _built_spans),
+    **{
+        f"read {name}": Command(("info", "--json", _input(name)), partial(_of_format, name))
+        for name in FORMATS
+        if name != "ctf"  # text of another program, which commands do not read
+    },
+}
