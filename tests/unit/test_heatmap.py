@@ -23,6 +23,9 @@ from meantime.query.offsets import (
     samples_in_band,
 )
 from meantime.readers import open_trace
+from meantime.server.answers import Asked, heat, statistics
+from meantime.server.answers import flame as answered_flame
+from meantime.server.lanes import LaneTree
 from meantime.testing import history_from_picture
 from meantime.trace import Samples
 from meantime.views.heatmap.document import document as document_of
@@ -226,6 +229,70 @@ def test_the_idle_task_is_hidden_by_its_number_and_not_by_its_name(
         assert b"all: 1\n" in capfdbinary.readouterr().out
     assert run(path, "--idle") == 0
     assert b"all: 3\n" in capfdbinary.readouterr().out
+
+
+IDLE = (
+    "java 100 [000] 1.000000: 5 cpu-clock: \n\t 7f A::a (/tmp/perf.map)\n"
+    "\t 7e Main (/tmp/perf.map)\n\n"
+    # a CPU that waits, also where its innermost frame has no name
+    "swapper 0 [001] 1.020000: 5 cpu-clock: \n\tff xen_hypercall_sched_op+0xa ([kernel])\n"
+    "\tfe cpu_idle ([kernel])\n\n"
+    "swapper 0 [001] 1.030000: 5 cpu-clock: \n\tff [unknown] ([kernel])\n"
+    "\tfe mwait_idle_with_hints.constprop.0 ([kernel])\n\n"
+    # work on top of it, and what shows nothing
+    "swapper 0 [001] 1.040000: 5 cpu-clock: \n\tff tasklet_action+0xa ([kernel])\n"
+    "\tfe irq_exit ([kernel])\n\tfd cpu_idle ([kernel])\n\n"
+    "swapper 0 [001] 1.060000: 5 cpu-clock: \n\n"
+)
+
+
+@pytest.mark.parametrize("options", [[], ["--origin", "first"], ["--by", "cpu"], ["--by", "event"]])
+def test_work_on_an_idle_cpu_is_shown_and_its_waiting_is_not(
+    tmp_path: Path, options: list[str]
+) -> None:
+    (path := tmp_path / "perf.txt").write_text(IDLE)
+
+    found, whole = document(path, *options), document(path, *options, "--idle")
+
+    assert sum(value for *_, value in found["cells"]) == 2
+    assert found["idle"] == 3
+    assert sum(value for *_, value in whole["cells"]) == 5
+    assert "idle" not in whole
+    sums = {name: sum(value for *_, value in cells) for name, cells in whole["by"].items()}
+    assert {count for name, count in sums.items() if name.endswith(" (idle)")} == {3}
+    assert sum(sums.values()) == 5
+    shown = {name for name in whole["by"] if not name.endswith(" (idle)")}
+    assert found["by"].keys() == shown
+
+
+def test_all_that_counts_samples_counts_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path := tmp_path / "perf.txt").write_text(IDLE)
+    history = meantime.open(path)
+    tree = LaneTree(history)
+    everything = Asked(None, None, None)
+    counts = [
+        sum(row["count"] for row in statistics(tree, "name", everything)["rows"]),
+        sum(answered_flame(tree, everything)["count"]),
+        sum(value for *_, value in heat(tree, everything, 10**9, 50, None)["cells"]),
+    ]
+    assert counts == [2] * 3
+    assert statistics(tree, "name", everything)["idle"] == 3
+    with pytest.raises(SystemExit):
+        main(["explain", str(path)])
+    assert "The time of 2 samples" in capsys.readouterr().out
+
+    with pytest.raises(SystemExit):
+        main(["stats", str(path), "--json"])
+    out, err = capsys.readouterr()
+    assert json.loads(out)["idle_samples"] == 3
+    assert err == "3 samples of idle CPUs are left out; --idle counts them\n"
+    for options, count in (([], 2), (["--idle"], 5), (["--filter", "swapper"], 4)):
+        with pytest.raises(SystemExit):
+            main(["flame", str(path), "--json", *options])
+        rows = json.loads(capsys.readouterr().out)["rows"]
+        assert sum(row["self_ns"] for row in rows) == 5 * count
 
 
 def test_switches_are_measured_to_the_nanosecond(tmp_path: Path) -> None:

@@ -82,10 +82,11 @@ def test_given_durations_are_exact() -> None:
 
 
 def test_the_idle_task_is_idle() -> None:
-    rows = [(time, thread, "f", 10) for time in range(0, 40, 10) for thread in ("0", "5")]
+    rows = [(time, thread, "do_idle", 10) for time in range(0, 40, 10) for thread in ("0", "5")]
+    rows[4] = (20, "0", "tasklet_action", 10)
     history = sampled(rows, "cpu-clock:ppp")
 
-    assert states(history, "0") == [(0, 40, "idle")]
+    assert states(history, "0") == [(0, 20, "idle"), (20, 30, "on-cpu"), (30, 40, "idle")]
     assert states(history, "5") == [(0, 40, "on-cpu")]
 
 

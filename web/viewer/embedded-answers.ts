@@ -328,7 +328,7 @@ export class Answering {
 
   /** Functions by their weight in samples; recursive calls count once. */
   private sampleStatistics(from: number, to: number, lanes: Set<number> | null): Statistics {
-    const { tree, unit } = sampledTree(this.data, from, to, lanes);
+    const { tree, unit, idle } = sampledTree(this.data, from, to, lanes);
     const rows = new Map<number, StatisticsRow>();
     tree.parent.forEach((above, node) => {
       const name = tree.name[node]!;
@@ -341,7 +341,7 @@ export class Answering {
     });
     const sorted = [...rows.values()].sort((a, b) => b.self! - a.self! || b.total! - a.total!);
     this.addSampleBars(sorted.slice(0, MOST_BARS), from, to, lanes);
-    return { by: "name", range_ns: [this.ns(from), this.ns(to)], unit, rows: sorted.slice(0, MOST_ROWS), rest: Math.max(0, sorted.length - MOST_ROWS) };
+    return { by: "name", range_ns: [this.ns(from), this.ns(to)], unit, rows: sorted.slice(0, MOST_ROWS), rest: Math.max(0, sorted.length - MOST_ROWS), idle };
   }
 
   /** Adds how much each function has itself over a range. */
@@ -371,7 +371,7 @@ export class Answering {
 
   private flame(from: number, to: number, lanes: Set<number> | null): Flame {
     const { data } = this;
-    const { tree, unit } = hasSpans(data) ? { tree: spanTree(data, from, to, lanes), unit: "ns" } : sampledTree(data, from, to, lanes);
+    const { tree, unit, idle } = hasSpans(data) ? { tree: spanTree(data, from, to, lanes), unit: "ns", idle: 0 } : sampledTree(data, from, to, lanes);
     return {
       unit,
       names: [...tree.names],
@@ -381,6 +381,7 @@ export class Answering {
       self: [...tree.own],
       count: [...tree.count],
       dropped: 0,
+      idle,
     };
   }
 

@@ -83,6 +83,15 @@ function doubles(bytes: Uint8Array, { count }: ColumnInfo): Float64Array {
   return new Float64Array(raw.buffer);
 }
 
+/** The samples of a lane; `idle` is 1 for those of idle CPUs, and 2 for other ones of the idle task. */
+export interface Samples {
+  time: Float64Array;
+  weight: Numbers;
+  stack: Numbers | null;
+  counted: Numbers | null;
+  idle: Numbers | null;
+}
+
 export class Data {
   readonly originNs: bigint;
   /** In nanoseconds since the origin. */
@@ -95,7 +104,7 @@ export class Data {
   /** By lane, its rows in order. */
   readonly ofLane = new Map<number, Row[]>();
   readonly counters = new Map<number, { time: Float64Array; value: Float64Array }>();
-  readonly samples = new Map<number, { time: Float64Array; weight: Numbers; stack: Numbers | null; counted: Numbers | null }>();
+  readonly samples = new Map<number, Samples>();
   readonly points: { time: Float64Array; lane: Numbers; name: Numbers };
   readonly texts: string[];
   /** By name, the class of a state and its place in the stack. */
@@ -206,12 +215,13 @@ export class Data {
     const weight = this.column("sample_weight", all);
     const stack = this.columns.get("sample_stack") ?? null;
     const counted = this.columns.get("sample_counted") ?? null;
+    const idle = this.columns.get("sample_idle") ?? null;
     let first = 0;
     lane.forEach((each, at) => {
       const last = first + count[at]!;
       const time = new Float64Array(count[at]!);
       for (let index = first, sum = 0; index < last; index++) time[index - first] = sum += gap[index]!;
-      this.samples.set(each, { time, weight: weight.subarray(first, last), stack: stack && stack.subarray(first, last), counted: counted && counted.subarray(first, last) });
+      this.samples.set(each, { time, weight: weight.subarray(first, last), stack: stack && stack.subarray(first, last), counted: counted && counted.subarray(first, last), idle: idle && idle.subarray(first, last) });
       first = last;
     });
   }

@@ -1,7 +1,7 @@
 /** Heat maps of the data inside a page: when in each period something happens. */
 
 import type { Data, Row } from "./embedded-data";
-import { lowerBound } from "./embedded-data";
+import { eachSample } from "./embedded-spans";
 import type { Heat } from "./protocol";
 
 const MOST_CELLS = 1 << 22;
@@ -38,12 +38,7 @@ export function heatOf(data: Data, from: number, to: number, lanes: Set<number> 
   };
   const counted = kind === "states" ? active(data, from, to, lanes) : null;
   if (kind === "samples") {
-    // stacks that samples show are of the lane of samples beside them
-    const threads = lanes && new Set([...lanes].map((lane) => data.table.handle[lane]!).filter(Boolean));
-    for (const [lane, { time }] of data.samples) {
-      if (lanes && !lanes.has(lane) && !threads!.has(data.table.handle[lane]!)) continue;
-      for (let at = lowerBound(time, from); at < time.length && time[at]! < to; at++) values[cellAt(time[at]!)]!++;
-    }
+    eachSample(data, from, to, lanes, ({ time }, at) => values[cellAt(time[at]!)]!++);
   } else {
     const isWanted = counted ? (_: Row, box: number) => counted.has(data.name[box]!) : outermost(data);
     for (const row of data.rows) {

@@ -3,7 +3,7 @@
 import { TreeBuilder } from "../shared/call-tree";
 import type { CallTree } from "../shared/call-tree";
 import { BARS, addTo } from "./bars";
-import type { Data, Row } from "./embedded-data";
+import type { Data, Row, Samples } from "./embedded-data";
 import { lowerBound } from "./embedded-data";
 
 export interface Group {
@@ -168,19 +168,40 @@ function addThread(builder: TreeBuilder, data: Data, from: number, to: number, b
   advance(to);
 }
 
-/** Calls with each sample of a range that has a stack, of some lanes or of all: 1 + its stack, its weight and its time. */
-export function samplesIn(data: Data, from: number, to: number, lanes: Set<number> | null, each: (stack: number, weight: number, time: number) => void): void {
+/**
+ * Calls with the index of each sample of a range, of some lanes or of all, and returns how many are left out: those of idle CPUs,
+ * unless all that was chosen is the idle task.
+ */
+export function eachSample(data: Data, from: number, to: number, lanes: Set<number> | null, each: (samples: Samples, at: number) => void): number {
   const { handle } = data.table;
   // samples that are drawn as stacks are of the lane of samples beside them
   const threads = lanes && new Set([...lanes].map((lane) => handle[lane]!).filter(Boolean));
-  for (const [lane, { time, weight, stack }] of data.samples) {
-    if (!stack || (lanes && !lanes.has(lane) && !threads!.has(handle[lane]!))) continue;
-    for (let at = lowerBound(time, from); at < time.length && time[at]! < to; at++) each(stack[at]!, weight[at]!, time[at]!);
+  const chosen: [samples: Samples, first: number, last: number][] = [];
+  for (const [lane, samples] of data.samples) {
+    if (lanes && !lanes.has(lane) && !threads!.has(handle[lane]!)) continue;
+    chosen.push([samples, lowerBound(samples.time, from), lowerBound(samples.time, to)]);
   }
+  const isIdleTask = ([{ idle }, first, last]: (typeof chosen)[number]) => first === last || (idle !== null && idle[first] !== 0);
+  const isWanted = lanes !== null && chosen.every(isIdleTask);
+  let count = 0;
+  for (const [samples, first, last] of chosen) {
+    for (let at = first; at < last; at++) {
+      if (samples.idle?.[at] === 1 && !isWanted) count++;
+      else each(samples, at);
+    }
+  }
+  return count;
 }
 
-/** The call tree of samples, and the unit of their weights. */
-export function sampledTree(data: Data, from: number, to: number, lanes: Set<number> | null): { tree: CallTree; unit: string } {
+/** Calls with each sample of a range that has a stack, as `eachSample`: 1 + its stack, its weight and its time. */
+export function samplesIn(data: Data, from: number, to: number, lanes: Set<number> | null, each: (stack: number, weight: number, time: number) => void): number {
+  return eachSample(data, from, to, lanes, ({ time, weight, stack }, at) => {
+    if (stack) each(stack[at]!, weight[at]!, time[at]!);
+  });
+}
+
+/** The call tree of samples, the unit of their weights, and how many samples of idle CPUs are left out. */
+export function sampledTree(data: Data, from: number, to: number, lanes: Set<number> | null): { tree: CallTree; unit: string; idle: number } {
   const builder = new TreeBuilder(data.info.frames ?? []);
   const parents = data.columns.get("stack_parent") ?? new Uint32Array(0);
   const frames = data.columns.get("stack_frame") ?? new Uint32Array(0);
@@ -192,11 +213,11 @@ export function sampledTree(data: Data, from: number, to: number, lanes: Set<num
     if (node === undefined) nodes.set(stack, (node = builder.child(nodeOf(parents[stack - 1]!), frames[stack - 1]!)));
     return node;
   };
-  samplesIn(data, from, to, lanes, (stack, weight) => {
+  const idle = samplesIn(data, from, to, lanes, (stack, weight) => {
     const node = nodeOf(stack);
     if (node < 0) return;
     builder.own[node]! += weight;
     builder.count[node]!++;
   });
-  return { tree: builder.summed(), unit: unit[kind.indexOf("density")] ?? "ns" };
+  return { tree: builder.summed(), unit: unit[kind.indexOf("density")] ?? "ns", idle };
 }

@@ -203,6 +203,8 @@ export interface Statistics {
   rest: number;
   /** Of samples, what their weights are; `ns` is time. */
   unit?: string;
+  /** How many samples of idle CPUs are left out. */
+  idle?: number;
   /** Whether these are states that samples show. */
   estimated?: boolean;
 }
@@ -223,6 +225,8 @@ export interface Flame {
   self: number[];
   count: number[];
   dropped: number;
+  /** How many samples of idle CPUs are left out. */
+  idle: number;
 }
 
 export interface Heat {

@@ -183,6 +183,7 @@ export class StatTable {
     const rest = statistics.rest + Math.max(0, rows.length - MOST_ROWS);
     this.element.replaceChildren(
       h("table", {}, h("thead", {}, head), h("tbody", {}, ...body)),
+      statistics.idle ? h("p", { class: "muted" }, `${grouped(statistics.idle)} samples of idle CPUs are left out; select their lane to count them`) : "",
       rest ? h("p", { class: "muted" }, `and ${grouped(rest)} more; the command below prints all`) : "",
     );
   }

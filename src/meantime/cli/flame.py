@@ -57,6 +57,7 @@ _LINES = ("txt", "folded")
     is_flag=True,
     help="Draw only the stacks of --against that are missing in this range.",
 )
+@click.option("--idle", is_flag=True, help="Count samples of idle CPUs, too.")
 @once("--band", metavar="FROM..TO", help="Count only samples at these offsets in every period.")
 @once("--period", metavar="TIME", help="Period of --band.  [1s]")
 @once("--event", metavar="NAME", help="Count only samples of this event.")

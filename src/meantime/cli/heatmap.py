@@ -51,12 +51,12 @@ _MODES = ("highlight", "isolate", "exclude")
 _RATIOS = ("concurrency", "utilisation")
 # Options that have no effect on an output: .json has every name and no colours.
 _SELECTING = ("highlight", "isolate", "exclude", "decompose")
-_COLOURING = ("color", "palette", "hues", "scale", "title", "idle")
+_COLOURING = ("color", "palette", "hues", "scale", "title")
 _UNUSED = {
     "json": ("highlight", "decompose", "no_stacks", *_COLOURING),
     "png": ("no_stacks",),
     "terminal": ("title", "scale", "no_stacks"),
-    "findings": ("to_format", "no_stacks", *_SELECTING, *_COLOURING),
+    "findings": ("to_format", "no_stacks", "idle", *_SELECTING, *_COLOURING),
 }
 _OUTPUTS = {
     "json": ".json",
@@ -104,7 +104,7 @@ _SEVERAL = ("assume_aligned", "jobs", "client")
 @once("--isolate", metavar="NAMES", help="Draw only these names.")
 @once("--exclude", metavar="NAMES", help="Draw everything except these names.")
 @click.option("--decompose", is_flag=True, help="Draw every name in its own colour.")
-@click.option("--idle", is_flag=True, help="Draw the idle task too.")
+@click.option("--idle", is_flag=True, help="Draw samples of idle CPUs, too.")
 @click.option(
     "--state",
     "states",

@@ -74,6 +74,7 @@ _By = Literal[_OfStates, _Groups, "name", "category", "thread"]
 @click.option(
     "--whole", is_flag=True, help="Count the full duration of spans that cross the range's edges."
 )
+@click.option("--idle", is_flag=True, help="Count samples of idle CPUs, too.")
 @once(
     "--against",
     metavar="FROM..TO|FILE",
@@ -108,6 +109,7 @@ def command(
     of: Counted | None,
     lanes: tuple[str, ...],
     whole: bool,
+    idle: bool,
     against: str | None,
     event: str | None,
     sketch: bool,
@@ -152,6 +154,7 @@ def command(
         or by == "service"
         or by == "operation"
     ):
+        reject(("idle",), f"--by {by}")
         _reject_for_groups(by, question, whole=whole, lanes=len(chosen.lanes) > 0)
         _answer_groups(file, history, by, chosen, as_json=as_json)
         return
@@ -162,6 +165,7 @@ def command(
     ):
         scheduling = chosen.scheduling(history, by)
         if not threads.exist or (scheduling is not None and not _has_spans(history)):
+            reject(("idle",), "the use of CPUs")
             _show_scheduling(
                 scheduling, _no_names(file, by, question, chosen), whole=whole, as_json=as_json
             )
@@ -179,6 +183,7 @@ def command(
             other,
             scheduling,
             whole=whole,
+            idle=idle,
             of="samples" if event is not None else of,
             event=event,
             keep="sketch" if sketch else None,
@@ -187,6 +192,7 @@ def command(
         return
     if whole:
         raise UsageError("--whole applies to spans; these are states")
+    reject(("idle",), "states")
     statistics = chosen.statistics(history, by, keep="sketch" if sketch else None)
     if compared_to is None:
         _show(statistics, by, as_json=as_json)

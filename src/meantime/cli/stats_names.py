@@ -55,7 +55,12 @@ class Table(NamedTuple):
 
 
 def tree_of(
-    part: Part, *, whole: bool, event: str | None, of: Counted | None = None
+    part: Part,
+    *,
+    whole: bool,
+    event: str | None,
+    of: Counted | None = None,
+    idle: bool = False,
 ) -> tuple[CallTree, str]:
     """Return the call tree of a part, and its unit; with an event, that of its samples."""
     return call_tree(
@@ -66,19 +71,26 @@ def tree_of(
         whole=whole,
         event=event,
         of=of,
+        idle=idle,
     )
 
 
 def compared(
-    part: Part, other: Part, *, whole: bool, event: str | None, of: Counted | None
+    part: Part,
+    other: Part,
+    *,
+    whole: bool,
+    event: str | None,
+    of: Counted | None,
+    idle: bool,
 ) -> tuple[dict[str, Any], Table]:
     """Return each name's weights in both parts, ordered by the change of its own weight.
 
     Raises:
         UsageError: If the units differ.
     """
-    after, unit = tree_of(part, whole=whole, event=event, of=of)
-    before, unit_before = tree_of(other, whole=whole, event=event, of=of)
+    after, unit = tree_of(part, whole=whole, event=event, of=of, idle=idle)
+    before, unit_before = tree_of(other, whole=whole, event=event, of=of, idle=idle)
     if unit != unit_before and len(after) and len(before):
         raise UsageError(f"cannot compare {unit} with {unit_before}")
     sides = [{row.name: row for row in by_name(tree)} for tree in (before, after)]

@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from meantime.cli import stats_scheduling
+from meantime.cli.options import reject
 from meantime.cli.stats_names import (
     Table,
     all_calls,
@@ -26,6 +27,7 @@ from meantime.errors import MeantimeError, UsageError
 from meantime.history.samples import ALL_EVENTS
 from meantime.query.counting import beside, what_counts
 from meantime.query.durations import SpanStatistics, span_statistics
+from meantime.query.idle_samples import left_out, without_idle
 from meantime.query.parts import extent_of
 from meantime.query.sample_units import events
 from meantime.query.threads import thread_quarks
@@ -56,6 +58,7 @@ def answer(
     scheduling: ThreadScheduling | None,
     *,
     whole: bool,
+    idle: bool,
     of: Counted | None,
     event: str | None,
     keep: Keep | None,
@@ -78,13 +81,21 @@ def answer(
     kind = _kind(part.history, of)
     async_spans = _count_async_spans(part) if kind == "spans" else 0
     _check_samples(part, kind, event, by, what, whole=whole, keep=keep)
+    if kind != "samples":
+        reject(("idle",), kind)
     if other is not None:
-        document, table = compared(part, other, whole=whole, event=event, of=of)
+        document, table = compared(part, other, whole=whole, event=event, of=of, idle=idle)
     elif question is not None:
-        document, table = _about(part, question, async_spans, whole=whole, event=event, of=of)
+        document, table = _about(
+            part, question, async_spans, whole=whole, event=event, of=of, idle=idle
+        )
     else:
         most = None if as_json else _MOST_ROWS
-        document, table = _statistics(part, kind, by, event, whole=whole, most=most, keep=keep)
+        document, table = _statistics(
+            part, kind, by, event, whole=whole, most=most, keep=keep, idle=idle
+        )
+    if kind == "samples" and not idle:
+        _count_idle(part, event, document)
     if not table.rows and not async_spans and scheduling is None:
         raise extent_of(part.history).nothing(part.start_ns, part.end_ns)
     document["range_ns"] = [part.start_ns, part.end_ns]
@@ -115,12 +126,13 @@ def _statistics(
     whole: bool,
     most: int | None,
     keep: Keep | None,
+    idle: bool,
 ) -> tuple[dict[str, Any], Table]:
     """Return the document and the table of what is counted."""
     if kind == "events":
         return _event_statistics(part)
     if kind == "samples":
-        return _sample_statistics(part, event)
+        return _sample_statistics(part, event, idle=idle)
     return _span_statistics(part, by, whole=whole, most=most, keep=keep)
 
 
@@ -194,6 +206,7 @@ def _about(
     whole: bool,
     event: str | None,
     of: Counted | None,
+    idle: bool,
 ) -> tuple[dict[str, Any], Table]:
     """Return the document and table of a call tree, or of a single name."""
     what, name = question
@@ -203,7 +216,7 @@ def _about(
             spans = spans.clipped(part.start_ns, part.end_ns)
         _check(name, spans.name.names, distinct(spans.name.codes), async_spans)
         return (longest if what == "longest" else histogram)(part, spans, name)
-    tree, unit = tree_of(part, whole=whole, event=event, of=of)
+    tree, unit = tree_of(part, whole=whole, event=event, of=of, idle=idle)
     if what == "tree":
         return all_calls(tree, unit)
     _check(name, tree.stacks.frames, distinct(tree.stacks.frame), async_spans)
@@ -277,8 +290,21 @@ def _span_statistics(
     )
 
 
-def _sample_statistics(part: Part, event: str | None) -> tuple[dict[str, Any], Table]:
-    tree, unit = tree_of(part, whole=False, event=event, of="samples")
+def _count_idle(part: Part, event: str | None, document: dict[str, Any]) -> None:
+    """Say how many samples of idle CPUs are left out, if any are."""
+    samples = part.history.samples(
+        part.threads, start_ns=part.start_ns, end_ns=part.end_ns, event=event
+    )
+    _, count = without_idle(part.history, samples, is_chosen=part.threads is not None)
+    if count:
+        document["idle_samples"] = count
+        click.echo(left_out(count), err=True)
+
+
+def _sample_statistics(
+    part: Part, event: str | None, *, idle: bool
+) -> tuple[dict[str, Any], Table]:
+    tree, unit = tree_of(part, whole=False, event=event, of="samples", idle=idle)
     own, total = amount("self", unit), amount("total", unit)
     everything = max(1, int(tree.own.sum()))
     rows = [

@@ -199,6 +199,14 @@ cdef int32_t intern(intern_table *table, const char *at, size_t size, uint32_t c
     return code if code >= 0 else intern_add(table, &text, context)
 
 
+cdef bint is_idle_task(const perf_header *header) noexcept nogil:
+    """Return whether the thread of a line has the id 0."""
+    cdef const char *last = header.begin + header.bytes - 1
+    return (
+        header.bytes > header.comm_bytes + 1 and last[0] == b"0" and not perf_digit((last - 1)[0])
+    )
+
+
 cdef class PerfText:
     """Reads blocks of text one after the other, and remembers the names and stacks in them."""
 
@@ -207,6 +215,8 @@ cdef class PerfText:
     cdef Py_ssize_t open_count, open_room
     cdef int layout
     cdef bint with_stacks, with_records, after_frames
+    # whether the innermost frame of the open sample is wanted, which is of the idle task
+    cdef bint wants_leaf
     cdef trace_record *records_found
     cdef int64_t record_count, record_room
     # of the sample that is open: its line, and where its fields begin and end
@@ -361,7 +371,7 @@ cdef class PerfText:
                         tail = counted.event + counted.event_bytes + 1
                     if not self.begin(&header, &counted, tail, line_end, out):
                         return -1
-                    if self.with_stacks and tail < line_end:
+                    if (self.with_stacks or self.wants_leaf) and tail < line_end:
                         tail = perf_frame_behind(counted.event, counted.event_bytes, tail, line_end)
                         if tail != NULL and not self.add_only_frame(tail, line_end):
                             return -1
@@ -566,6 +576,7 @@ cdef class PerfText:
             out.tail[2 * out.rows + 1] = end - out.text
         self.open_count = self.open_unknown = self.open_unread = 0
         self.after_frames = False
+        self.wants_leaf = not self.with_stacks and is_idle_task(header)
         self.open_header = header[0]
         self.open_event = event
         self.open_thread = thread
@@ -941,7 +952,7 @@ cdef class PerfText:
         """Add a line that belongs to the open sample."""
         cdef perf_frame frame
         cdef bint indented = line[0] == b"\t" or line[0] == b" "
-        if indented and not self.with_stacks:
+        if indented and not (self.with_stacks or self.wants_leaf):
             self.after_frames = True
             return True
         if not perf_read_frame(line, end, &frame):
@@ -952,8 +963,11 @@ cdef class PerfText:
             # the stack has the frame of the event's line, too
             self.open_count = 0
         self.after_frames = True
-        if not self.with_stacks:
+        if not (self.with_stacks or self.wants_leaf):
             return True
+        # frames without a name show nothing
+        if self.wants_leaf and frame.bytes and not frame.is_file:
+            self.wants_leaf = frame.name[0] == b"["
         return self.push_frame(frame.name, frame.bytes, frame.is_file)
 
     cdef bint close(self, Columns *out) noexcept nogil:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import is_idle_task
 from meantime.columns import distinct
 from meantime.history.ingest import build
+from meantime.query.idle_samples import are_idle
 from meantime.trace import LaneDeclaration, State, StateChanges, Trace
 
 if TYPE_CHECKING:
@@ -150,11 +150,7 @@ def _is_idle(history: History, samples: SampleTable) -> npt.NDArray[np.bool_]:
     named = np.array([name.lower() in _IDLE_FRAMES for name in table.frames], np.bool_)
     # the last is for samples without a stack
     idle = np.append(named[table.frame] if len(table) else np.zeros(0, np.bool_), False)
-    threads = distinct(samples.thread)
-    tasks = [quark for quark in threads.tolist() if is_idle_task(history.attributes.path(quark))]
-    # a profiler of a single thread may call it 0
-    is_task = np.isin(samples.thread, tasks) & ~_is_called(samples, {_WALL})
-    found: npt.NDArray[np.bool_] = idle[samples.stack] | is_task
+    found: npt.NDArray[np.bool_] = idle[samples.stack] | are_idle(history, samples)
     return found
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from meantime.names import merged_names
 from meantime.query.counting import what_counts
+from meantime.query.idle_samples import without_idle
 from meantime.query.sample_units import sample_unit
 from meantime.query.stacks import CallTree, left_heavy, sample_tree, span_tree
 from meantime.query.threads import thread_quarks
@@ -41,6 +42,7 @@ def call_tree(
     whole: bool = False,
     event: str | None = None,
     of: Counted | None = None,
+    idle: bool = False,
 ) -> tuple[CallTree, str]:
     """Return the call tree of some threads in a range, and the unit of its weights.
 
@@ -52,6 +54,8 @@ def call_tree(
         whole: Count the full duration of spans that cross the range's edges.
         event: Count samples of this event, also if there are spans.
         of: Count `spans`, or `samples`; None counts what `what_counts` returns.
+        idle: Whether samples of idle CPUs count, too; those of threads that are all the idle task
+            do.
 
     >>> from meantime.testing import history_from_spans
     >>> tree, unit = call_tree(history_from_spans({"main": [("a", 0, 9)]}), start_ns=4)
@@ -65,6 +69,8 @@ def call_tree(
             return span_tree(spans), "ns"
         return span_tree(spans, start_ns=start_ns, end_ns=end_ns), "ns"
     samples = history.samples(quarks, start_ns=start_ns, end_ns=end_ns, event=event)
+    if not idle:
+        samples, _ = without_idle(history, samples, is_chosen=quarks is not None)
     return sample_tree(samples), sample_unit(samples)
 
 

@@ -18,10 +18,12 @@ from meantime.errors import TimeRangeError, UsageError
 from meantime.kernels.calls import count_states
 from meantime.kernels.pixel_columns import state_load
 from meantime.names import merged_names
+from meantime.query.counting import what_counts
 from meantime.query.durations import span_statistics
 from meantime.query.explain import explain_briefly
 from meantime.query.findings import findings
 from meantime.query.groups import group_statistics
+from meantime.query.idle_samples import without_idle
 from meantime.query.offsets.fold import Fold
 from meantime.query.offsets.gather import Choice, kind_of, offset_map
 from meantime.query.parts import extent_of
@@ -34,6 +36,7 @@ from meantime.query.trees import by_name, call_tree
 from meantime.server.places import clip
 from meantime.state_classes import class_of, is_quiet, rank
 from meantime.views.heatmap.document import document as heat_document
+from meantime.views.heatmap.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -260,6 +263,7 @@ def _sample_statistics(
         for row in found[:_MOST_ROWS]
     ]
     samples = history.samples(chosen, start_ns=start_ns, end_ns=end_ns)
+    samples, idle = without_idle(history, samples, is_chosen=chosen is not None)
     bars = _sample_bars(samples, [row["key"] for row in rows[:_MOST_BARS]], (start_ns, end_ns))
     for row, own in zip(rows, bars, strict=False):
         row["bars"] = own
@@ -270,6 +274,7 @@ def _sample_statistics(
         "rows": rows,
         "rest": max(0, len(found) - _MOST_ROWS),
         "transitions": [],
+        "idle": idle,
     }
 
 
@@ -357,6 +362,10 @@ def flame(tree: LaneTree, asked: Asked) -> dict[str, Any]:
     start_ns, end_ns, lanes = asked
     chosen = None if lanes is None else tree.quarks(lanes)
     found, unit = call_tree(tree.history, chosen, start_ns=start_ns, end_ns=end_ns)
+    idle = 0
+    if what_counts(tree.history) == "samples":
+        samples = tree.history.samples(chosen, start_ns=start_ns, end_ns=end_ns)
+        _, idle = without_idle(tree.history, samples, is_chosen=chosen is not None)
     order = [row for row in left_heavy(found) if found.total[row] or found.count[row]]
     dropped = 0
     if len(order) > _MOST_NODES:
@@ -377,6 +386,7 @@ def flame(tree: LaneTree, asked: Asked) -> dict[str, Any]:
         "self": found.own[order].tolist(),
         "count": found.count[order].tolist(),
         "dropped": dropped,
+        "idle": idle,
     }
 
 
@@ -414,8 +424,13 @@ def heat(
     if kind_of(history, choice) == "states":
         patterns = (state,) if state else _active_states(history, choice, (start_ns, end_ns))
         choice = replace(choice, states=patterns)
+    is_sampled = kind_of(history, choice) == "samples"
+    if is_sampled:
+        # so that samples of idle CPUs are apart
+        choice = replace(choice, by="event")
     found = offset_map(history, fold, choice, source="")
-    content = heat_document(found)
+    is_idle_wanted = lanes is not None and [*found.by] == [*found.idle]
+    content = heat_document(found, selection=Selection(hidden=() if is_idle_wanted else found.idle))
     return {
         name: content[name]
         for name in ("origin_ns", "period_ns", "rows", "value", "columns", "cells", "recorded")

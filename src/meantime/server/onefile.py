@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.columns import Coded, Mixed, named
+from meantime.columns import Coded, Mixed, distinct, named
 from meantime.errors import MeantimeError, OutputError
 from meantime.kernels import gather
 from meantime.kernels.tail import FLOAT, INT
 from meantime.kernels.text import base64
+from meantime.query.idle_samples import are_idle
 from meantime.server.answers import Asked, stands_out
 from meantime.server.documents import document
 from meantime.server.notes import Notes
@@ -753,6 +754,11 @@ def _add_samples(
         codes = samples.event.codes[order]
         is_counted = np.array([name == tree.counted_event for name in samples.event.names])
         columns["sample_counted"] = is_counted[codes].astype(np.uint8)
+    idle = are_idle(history, samples)
+    if idle.any():
+        # 1 for samples of idle CPUs, 2 for other ones of the same threads
+        of_task = np.isin(samples.thread, distinct(samples.thread[idle]))
+        columns["sample_idle"] = np.where(idle, 1, 2 * of_task)[order].astype(np.uint8)
     columns["sample_stack"] = samples.stack[order] + 1
     columns["stack_parent"] = samples.stacks.parent + 1
     columns["stack_frame"] = samples.stacks.frame

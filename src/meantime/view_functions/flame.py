@@ -11,6 +11,8 @@ import numpy as np
 
 from meantime.errors import InputError, UsageError
 from meantime.query.counting import beside, what_counts
+from meantime.query.idle_samples import left_out as idle_left_out
+from meantime.query.idle_samples import without_idle
 from meantime.query.offsets.band import samples_in_band, samples_of_names
 from meantime.query.parts import extent_of, part_of
 from meantime.query.roots import sample_names, with_roots
@@ -47,6 +49,7 @@ def flame(
     filter: str | None = None,  # noqa: A002 - the command's name for it
     of: Counted | None = None,
     whole: bool = False,
+    idle: bool = False,
     against: Source | tuple[Time, Time] | None = None,
     elided: bool = False,
     band: tuple[Time, Time] | None = None,
@@ -83,6 +86,7 @@ def flame(
         of: Count `spans` or `samples` of a trace that has both; what its own tool shows first
             unless given.
         whole: Count the full duration of spans that cross the range's edges.
+        idle: Count samples of idle CPUs, too.
         against: Colour by the change of share since this range, or since another history or path.
         elided: Draw only what is in `against` and not in the range.
         band: Only samples between these two offsets of every period.
@@ -118,6 +122,7 @@ def flame(
             "event": event is not None,
             "band": band is not None,
             "exclude": bool(exclude),
+            "idle": idle,
             "isolate": bool(isolate),
             "no-names": not names,
             "label_arg": label_arg is not None,
@@ -144,6 +149,7 @@ def flame(
         names,
         whole,
         of,
+        idle,
     )
     part = part_of(history, start, end, filter)
     has_range = start is not None or end is not None
@@ -155,13 +161,7 @@ def flame(
     if not len(tree) and against is None and has_range:
         raise extent_of(history).nothing(part.start_ns, part.end_ns)
     chosen = counting.chosen(part if has_range else None) + left_out
-    kind = counting.kind(history)
-    if (others := beside(history, kind)) is not None:
-        other_kind = "samples" if kind == "spans" else "spans"
-        chosen.append(f"{kind}; {others} with --{other_kind}")
-        if notify is not None and isinstance(source, str | os.PathLike):
-            copied = ["meantime", "flame", os.fspath(source), f"--{other_kind}", "-o", "flame.svg"]
-            notify(f"this counts {kind}; {others} are in {shlex.join(copied)}")
+    chosen += _mentioned(history, counting.kind(history), left_out, source, notify)
     words = None if provider is not None else _words(source, start, end, against, elided=elided)
     command = (
         None if words is None else shlex.join([*words, *counting.options(), "-o", "flame.svg"])
@@ -190,6 +190,25 @@ def flame(
     return drawn.made_of([source, against])
 
 
+def _mentioned(
+    history: History,
+    kind: Counted,
+    left_out: Sequence[str],
+    source: Source,
+    notify: Notify | None,
+) -> list[str]:
+    """Return what a trace has beside what is counted, in words, and say it and what is left out."""
+    others = beside(history, kind)
+    other_kind = "samples" if kind == "spans" else "spans"
+    if notify is not None:
+        for each in left_out:
+            notify(each)
+        if others is not None and isinstance(source, str | os.PathLike):
+            copied = ["meantime", "flame", os.fspath(source), f"--{other_kind}", "-o", "flame.svg"]
+            notify(f"this counts {kind}; {others} are in {shlex.join(copied)}")
+    return [] if others is None else [f"{kind}; {others} with --{other_kind}"]
+
+
 @struct
 class _Counting:
     """What of a part is counted, and how.
@@ -206,6 +225,7 @@ class _Counting:
         names: Whether stacks of samples begin with the name of the thread or process.
         whole: Whether spans that cross the range's edges count whole.
         of: Whether spans or samples are counted, if that is given.
+        idle: Whether samples of idle CPUs are counted.
     """
 
     label: str
@@ -219,6 +239,7 @@ class _Counting:
     names: bool
     whole: bool
     of: Counted | None
+    idle: bool
 
     @property
     def is_selected(self) -> bool:
@@ -251,6 +272,7 @@ class _Counting:
         words += [f"--{self.of}"] if self.of else []
         if not self.names:
             words.append("--no-names")
+        words += ["--idle"] if self.idle else []
         if self.filter is not None:
             words += ["--filter", self.filter]
         if self.event is not None:
@@ -269,12 +291,14 @@ class _Counting:
 
         Raises:
             InputError: If an event or offsets are selected, and no sample is left.
-            UsageError: If names are left out, and there are spans.
+            UsageError: If an option of samples is given, and there are spans.
         """
         history, start_ns, end_ns, threads = part
         if self.kind(history) == "spans":
             if not self.names:
                 raise UsageError("no-names applies to samples, and these are spans")
+            if self.idle:
+                raise UsageError("idle applies to samples, and these are spans")
             found = call_tree(
                 history,
                 threads,
@@ -287,12 +311,17 @@ class _Counting:
         samples = history.samples(threads, start_ns=start_ns, end_ns=end_ns, event=self.event)
         if self.band_ns is not None:
             samples = samples_in_band(samples, self.band_ns, self.period_ns)
+        idle_count = 0
+        if not self.idle:
+            is_chosen = threads is not None
+            samples, idle_count = without_idle(history, samples, is_chosen=is_chosen)
         if not len(samples) and self.is_selected:
             raise InputError(self.label, f"no samples match these options{_events(history)}")
         samples = self._named(history, samples)
         if self.names:
             samples = with_roots(samples, sample_names(history, samples))
-        unit, left_out = sample_unit(samples), []
+        unit = sample_unit(samples)
+        left_out = [idle_left_out(idle_count)] if idle_count else []
         negative = samples.weight < 0
         if negative.any():
             # a box cannot be narrower than nothing: the increases are drawn
@@ -364,7 +393,7 @@ def _check(given: Mapping[str, bool], of: Counted | None) -> None:
         raise UsageError("against compares flame graphs; leave out chart")
     if given["isolate"] and given["exclude"]:
         raise UsageError("isolate and exclude are mutually exclusive")
-    of_samples = ("band", "event", "isolate", "exclude", "no-names")
+    of_samples = ("band", "event", "idle", "isolate", "exclude", "no-names")
     for option in (*of_samples, "whole"):
         if given[option] and given["chart"]:
             raise UsageError(f"{option} does not apply to a chart")

@@ -13,7 +13,6 @@ from meantime.attribute_paths import (
     HOSTS,
     STATUS,
     host_and_path,
-    is_idle_task,
     process_id,
     process_path,
 )
@@ -21,6 +20,7 @@ from meantime.attributes import entity_name
 from meantime.columns import Coded, Interner, distinct, named
 from meantime.errors import UsageError
 from meantime.history.samples import ALL_EVENTS
+from meantime.query.idle_samples import IDLE_SUFFIX, are_idle
 from meantime.query.offsets.cells import CellsBuilder
 from meantime.query.offsets.interval_stacks import IntervalStacks, segments_of
 from meantime.query.offsets.map import OffsetMap, Source
@@ -304,12 +304,11 @@ class _Gathering:
         self.stacks = history.samples().stacks
         self._states_of_entities = StackTableBuilder()
         self._key = Interner(self.names).code
-        self._asleep: set[str] = set()
-        self._awake: set[str] = set()
+        self._idle: set[str] = set()
 
     def idle(self) -> tuple[str, ...]:
-        """Return the names under which there is nothing but the idle task, thread 0."""
-        return tuple(sorted(self._asleep - self._awake))
+        """Return the names under which there is nothing but idle CPUs."""
+        return tuple(sorted(self._idle))
 
     def rows(self, kind: Kind) -> Iterator[_Rows]:
         return {"samples": self._samples, "spans": self._spans, "states": self._states}[kind]()
@@ -331,16 +330,20 @@ class _Gathering:
             rooted = with_roots(samples, sample_names(self._history, samples))
             self.stacks, stack = rooted.stacks, rooted.stack[chosen]
         yield _Rows(samples.time_ns[chosen], None, key[chosen], samples.weight[chosen], stack)
-        if self._choice.by in {"name", "thread", "process"}:
-            threads, at = np.unique(samples.thread, return_inverse=True)
-            idle = [is_idle_task(self._history.attributes.path(int(each))) for each in threads]
-            is_idle = np.array(idle, np.bool_)[at]
-            names = self.names
-            self._asleep.update(names[each] for each in distinct(key[is_idle]).tolist())
-            self._awake.update(names[each] for each in distinct(key[~is_idle]).tolist())
 
     def sample_keys(self, samples: SampleTable) -> Int64s:
-        """Return the key of each sample."""
+        """Return the key of each sample; those of idle CPUs have keys of their own."""
+        key = self._group_keys(samples)
+        if self._choice.by is None:
+            return key
+        rows = np.flatnonzero(are_idle(self._history, samples))
+        groups, which = np.unique(key[rows], return_inverse=True)
+        names = [self.names[group] + IDLE_SUFFIX for group in groups.tolist()]
+        self._idle.update(names)
+        key[rows] = np.array([*map(self._key, names)], np.int64)[which]
+        return key
+
+    def _group_keys(self, samples: SampleTable) -> Int64s:
         match self._choice.by:
             case None:
                 return self._coded(np.zeros(len(samples), np.int64), [self._source])

@@ -40,7 +40,7 @@ class Source:
         entities: The number of entities it measures: attributes with states, threads with spans.
         interval_ns: The sampling interval, if a clock triggered the samples.
         kind: What of it was mapped.
-        idle: The names that contain only the idle task.
+        idle: The names of what idle CPUs had.
         is_cut: Whether its cells have too many parts for their stacks to be kept.
         repeated: The ranges of local times in which it was recording twice, since the clock was set
             back.
@@ -235,7 +235,7 @@ class OffsetMap:
 
     @property
     def idle(self) -> tuple[str, ...]:
-        """The names that contain only the idle task, in every source."""
+        """The names of what idle CPUs had, of all sources."""
         said = {name for source in self.sources for name in source.idle}
         return tuple(sorted(said))
 

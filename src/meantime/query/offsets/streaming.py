@@ -10,6 +10,7 @@ import numpy as np
 from meantime.attribute_paths import is_idle_task, process_id
 from meantime.attributes import entity_name
 from meantime.columns import distinct
+from meantime.query.idle_samples import IDLE_SUFFIX, idle_stacks
 from meantime.query.offsets.cells import CellsBuilder
 from meantime.query.offsets.map import OffsetMap, Source
 from meantime.query.offsets.sampling_interval import interval_ns
@@ -57,12 +58,13 @@ class SampleStream:
         self._builder = CellsBuilder(
             type(fold)(fold.origin_ns - offset_ns, fold.period_ns, fold.rows)
         )
-        self._pairs: list[tuple[int, int]] = []
+        # by key: its event, its part and, of the idle task, its innermost frames
+        self._groups: list[tuple[int, int, int | None]] = []
+        self._of_idle_task: dict[tuple[int, int, int], int] = {}
         self._events: list[int] = []
         self._event_at = np.zeros(0, np.int32)
         self._key_of = np.zeros((0, 0), np.int32)
-        self._is_idle = np.zeros(0, np.bool_)
-        self._awake = np.zeros(0, np.int64)
+        self._is_idle_task = np.zeros(0, np.bool_)
         self._kept: list[Samples] = []
 
     def read(self, batches: Iterator[Samples]) -> None:
@@ -76,20 +78,21 @@ class SampleStream:
             self.counts[self._trace.values[self._events[code]]] += count
         if sum(map(len, (each.time_ns for each in self._kept))) < _KEPT:
             self._kept.append(batch)
-        time_ns, weight, thread = batch.time_ns, batch.weight, batch.thread
+        time_ns, weight, thread, stack = batch.time_ns, batch.weight, batch.thread, batch.stack
         part = self._part(batch)
         chosen = self._chosen(batch)
         if chosen is not None:
             time_ns, weight, thread = time_ns[chosen], weight[chosen], thread[chosen]
+            stack = stack[chosen]
             event, part = event[chosen], part[chosen]
         if not len(time_ns):
             return
         key = self._keys(event, part)
-        for path in self._trace.paths[len(self._is_idle) :]:
-            self._is_idle = np.append(self._is_idle, is_idle_task(path))
-        awake = np.bincount(key[~self._is_idle[thread]], minlength=len(self._pairs))
-        awake[: len(self._awake)] += self._awake
-        self._awake = awake
+        for path in self._trace.paths[len(self._is_idle_task) :]:
+            self._is_idle_task = np.append(self._is_idle_task, is_idle_task(path))
+        rows = np.flatnonzero(self._is_idle_task[thread])
+        if len(rows):
+            key[rows] = self._idle_keys(event[rows], part[rows], stack[rows])
         weights = weight if self._choice.value == "weight" else None
         self._builder.add_times(time_ns, keys=key, weights=weights)
 
@@ -145,15 +148,32 @@ class SampleStream:
         if new.any():
             pairs = np.unique(np.stack((event[new], part[new])), axis=1)
             for pair in zip(*pairs.tolist(), strict=True):
-                self._key_of[pair] = len(self._pairs)
-                self._pairs.append(pair)
+                self._key_of[pair] = len(self._groups)
+                self._groups.append((*pair, None))
             key = self._key_of[event, part]
         return key.astype(np.int64)
 
+    def _idle_keys(self, event: Int32s, part: Int32s, stack: Int32s) -> Int64s:
+        """Return a key for each event, part and stack of the idle task."""
+        groups, which = np.unique(np.stack((event, part, stack)), axis=1, return_inverse=True)
+        keys = []
+        for group in zip(*groups.tolist(), strict=True):
+            keys.append(self._of_idle_task.setdefault(group, len(self._groups)))
+            if keys[-1] == len(self._groups):
+                self._groups.append(group)
+        return np.array(keys, np.int64)[which.reshape(-1)]
+
     def found(self, source: str, by: str | None) -> OffsetMap:
         """Return the map of all that was read, taken apart by what is now decided."""
-        names = [self._name(event, part, by, source) for event, part in self._pairs]
-        awake = {name for name, count in zip(names, self._awake.tolist(), strict=True) if count}
+        table = self._trace.stacks
+        is_idle = np.ones(1, np.bool_) if table is None else idle_stacks(table)
+        names, idle = [], set()
+        for event, part, stack in self._groups:
+            name = self._name(event, part, by, source)
+            if by is not None and stack is not None and is_idle[stack]:
+                name += IDLE_SUFFIX
+                idle.add(name)
+            names.append(name)
         bounds = self._trace.bounds or (0, 0)
         low, high = self._choice.window
         window = (bounds[0] if low is None else low, bounds[1] if high is None else high)
@@ -162,7 +182,6 @@ class SampleStream:
         def moved(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
             return tuple((a + offset_ns, b + offset_ns) for a, b in clipped(ranges, *window))
 
-        idle = tuple(sorted(set(names) - awake)) if by in {"name", "thread", "process"} else ()
         return OffsetMap.of(
             self._builder,
             self._choice.value or "count",
@@ -173,7 +192,7 @@ class SampleStream:
                     moved([bounds]),
                     moved(self._trace.lost),
                     interval_ns=self._interval_ns(),
-                    idle=idle,
+                    idle=tuple(sorted(idle)),
                 )
             ],
             anomalies=self._trace.anomalies,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.views.heatmap.selection import Selection, chosen
+from meantime.views.heatmap.selection import Selection, chosen, hidden_sum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,8 @@ def document(
         found: The map.
         value: `concurrency` turns nanoseconds into ratios to the cell's width, `utilisation` into
             ratios to that of all entities of all sources.
-        selection: If names are isolated, only these are included; excluded names are left out.
+        selection: If names are isolated, only these are included; excluded and hidden names are
+            left out.
     """
     rows = found.fold.rows
     per = None
@@ -56,6 +57,9 @@ def document(
         "recorded": [list(run) for run in found.recorded_columns()],
         "anomalies": dict(found.anomalies),
     }
+    hidden = hidden_sum(found, selection or Selection())
+    if hidden:
+        content["idle"] = hidden
     if found.fold.calendar is not None:
         content["zone"] = found.fold.calendar.zone.name
         content["repeated_ns"] = [list(span) for span in found.repeated]

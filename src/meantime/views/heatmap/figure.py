@@ -13,7 +13,7 @@ from meantime.views.axis import Tick, dated, ticks, wall_ticks
 from meantime.views.heatmap.grid import Grid, paint
 from meantime.views.heatmap.legend import LISTED, entries, keys
 from meantime.views.heatmap.palette import palette
-from meantime.views.heatmap.selection import layers, numbered
+from meantime.views.heatmap.selection import hidden_sum, layers, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -203,9 +203,8 @@ def _notes(
         notes.append(f"Only {_MOST_ROWS_PX:,} of the {found.fold.rows:,} rows are drawn.")
     if len(grid.runs) > 1:
         notes.append(f"{len(grid.runs) - 1} empty stretches are left out.")
-    hidden = sum(int(found.by[name].value.sum()) for name in selection.hidden if name in found.by)
-    if hidden:
-        notes.append(f"{hidden:,} of the idle task hidden (show with --idle).")
+    if hidden := hidden_sum(found, selection):
+        notes.append(f"{hidden:,} of idle CPUs hidden (show with --idle).")
     named = sum(layer.name is not None for layer in drawn)
     if colors.hues is not None and named > colors.hues:
         notes.append(f"The {named:,} names share {colors.hues} colours.")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from meantime.query.offsets import OffsetMap
     from meantime.views.heatmap.palette import Palette
 
-__all__ = ["Layer", "Selection", "check", "chosen", "layers", "numbered"]
+__all__ = ["Layer", "Selection", "check", "chosen", "hidden_sum", "layers", "numbered"]
 
 
 @struct
@@ -81,7 +81,7 @@ def numbered(drawn: Sequence[Layer], palette: Palette) -> list[Layer]:
 
 
 def chosen(found: OffsetMap, selection: Selection) -> tuple[Cells, dict[str, Cells]]:
-    """Return the cells, altogether and by name, of the names that are isolated or not excluded.
+    """Return the cells, altogether and by name, of the names that are isolated or not left out.
 
     Raises:
         UsageError: If a name is not in the map.
@@ -90,10 +90,16 @@ def chosen(found: OffsetMap, selection: Selection) -> tuple[Cells, dict[str, Cel
     if selection.mode == "isolate":
         by = {name: found.by[name] for name in selection.names}
         return merge_cells(list(by.values())), by
+    left_out = {*selection.hidden} & found.by.keys()
     if selection.mode == "exclude":
-        rest = {name: cells for name, cells in found.by.items() if name not in selection.names}
-        return minus(found.total, [found.by[name] for name in selection.names]), rest
-    return found.total, dict(found.by)
+        left_out |= {*selection.names}
+    rest = {name: cells for name, cells in found.by.items() if name not in left_out}
+    return minus(found.total, [found.by[name] for name in sorted(left_out)]), rest
+
+
+def hidden_sum(found: OffsetMap, selection: Selection) -> int:
+    """Return the sum of the cells of names that are hidden."""
+    return sum(int(found.by[name].value.sum()) for name in selection.hidden if name in found.by)
 
 
 def check(found: OffsetMap, selection: Selection) -> None:

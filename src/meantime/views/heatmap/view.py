@@ -56,7 +56,7 @@ class HeatmapView(Picture):
             title: The title of the picture.
             command: The command that draws flame graphs of the same samples, if there is one.
             ratio: `concurrency` or `utilisation`: what `.json` has instead of nanoseconds.
-            idle: Whether the idle task is drawn too.
+            idle: Whether samples of idle CPUs are drawn too.
         """
         self.data = data
         self.title = title
@@ -86,7 +86,7 @@ class HeatmapView(Picture):
         if form == "json":
             from meantime.views.heatmap.document import document, text  # noqa: PLC0415 - one form
 
-            return text(document(self.data, self._ratio, selection=self._selection))
+            return text(document(self.data, self._ratio, selection=self._drawn))
         if form == "png":
             from meantime.views.heatmap.image import figure_png  # noqa: PLC0415 - one form
 

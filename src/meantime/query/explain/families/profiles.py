@@ -12,6 +12,7 @@ from meantime.query.explain.budget import Budget
 from meantime.query.explain.conclusion import Conclusion, Explanation
 from meantime.query.explain.lanes import TimeClass
 from meantime.query.explain.span_rows import by_name
+from meantime.query.idle_samples import without_idle
 from meantime.query.sentences import FILE, counted, listed, percent
 from meantime.query.stacks import sample_tree
 from meantime.query.threads import thread_quarks
@@ -38,10 +39,12 @@ _MOST = 20
 
 def explain_samples(subject: Subject) -> Explanation | None:
     """Return which functions took the time of samples; None for a trace without any."""
-    samples = subject.history.samples(start_ns=subject.start_ns, end_ns=subject.end_ns)
-    tree = sample_tree(samples)
-    if not len(tree):
+    history = subject.history
+    everything = history.samples(start_ns=subject.start_ns, end_ns=subject.end_ns)
+    if not (everything.stack >= 0).any():
         return None
+    samples, idle = without_idle(history, everything, is_chosen=False)
+    tree = sample_tree(samples)
     number = len(samples)
     own = _by_frame(tree, tree.own)
     is_outermost = outermost(tree.stacks.parent, tree.stacks.frame, len(tree.stacks.frames))
@@ -61,6 +64,9 @@ def explain_samples(subject: Subject) -> Explanation | None:
             ),
         ]
     missing = []
+    if idle:
+        verb = "is" if idle == 1 else "are"
+        missing.append(f"{counted(idle, 'sample')} of idle CPUs {verb} not counted.")
     if number < _FEWEST:
         missing.append(f"there are {counted(number, 'sample')}, too few for a conclusion.")
     return Explanation(
