@@ -66,6 +66,11 @@ def states_of(payloads: list[dict[str, Any]]) -> dict[str, list[str]]:
     return dict(found)
 
 
+def existing(states: list[str]) -> list[str]:
+    """Return the states in which a task or a worker exists."""
+    return [state for state in states if state not in {"completed", "stopped"}]
+
+
 def record_several(folder: Path) -> None:
     with meantime.record(folder / "run.mtr"):
         asyncio.run(several())
@@ -133,7 +138,7 @@ def test_the_original_draws_it_and_ours_reads_it_the_same(tmp_path: Path, only: 
     for name, each in states_of(payloads).items():
         intervals = history.intervals(history.quarks(name))
         read = [intervals[row].value for row in range(len(intervals))]
-        assert [value for value in read if value is not None] == each
+        assert [value for value in read if value is not None] == existing(each)
 
 
 @pytest.mark.parametrize("only", ["tasks", "workers"])
@@ -150,7 +155,13 @@ def test_a_file_of_tokios_own_recorder_is_read_and_drawn(tmp_path: Path, only: s
     for name, each in states_of(payloads).items():
         intervals = history.intervals(history.quarks(name))
         read = [intervals[row].value for row in range(len(intervals))]
-        assert [value for value in read if value is not None] == each
+        assert [value for value in read if value is not None] == existing(each)
+        # what has ended has no state until the end of the trace
+        assert (read[-1] is None) == (existing(each) != each)
+    assert "completed" not in history.shares("*").value.to_list()
+    ended = sum(existing(each) != each for each in states_of(payloads).values())
+    assert history.facts.get("completed", history.facts.get("stopped")) == str(ended)
+    assert "completed" not in {row.key for row in history.stats("state").rows}
 
 
 def test_the_title_names_trio(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from meantime.history import History
 
-RULES = 14
+RULES = 15
 DIGESTS = {
     "examples/files.jsonl": "36adefdb374db2ea",
     "examples/jobs.perf.gz": "feec9e32bccd51ce",
@@ -29,6 +29,7 @@ DIGESTS = {
     "tests/samples/ftrace/kernel.txt": "806e8ef7f2d6f3e0",
     "tests/samples/ftrace/trace-cmd.txt": "3b304db4901e6c5b",
     "tests/samples/perf/idle-and-java.txt": "e3da5abcc162390e",
+    "tests/samples/statemap/tokio-tasks.statemap": "cf6a9a943acb39b1",
     "tests/samples/statemap/tst.tag_redefined.in": "495444bd7bea9fe2",
 }
 

@@ -35,6 +35,8 @@ from meantime.units import format_ns
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    import numpy.typing as npt
+
     from meantime.columns import Int32s, Int64s
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
@@ -44,6 +46,12 @@ __all__ = ["Reader", "reader_for"]
 
 BATCH_ROWS = 1 << 16
 _DECODER = json.JSONDecoder()
+# By the kind of entities and the states that tokio-statemap writes, the state of what has ended: it
+# does not exist any more, and has none.
+_ENDED = {
+    ("Task", frozenset(("spawned", "running", "waiting", "completed"))): "completed",
+    ("Worker", frozenset(("running", "parked", "stopped"))): "stopped",
+}
 # Where a payload may begin after broken JSON: an object at the beginning of a line, or a bracket
 # directly after the end of an array or object, which inside JSON needs a comma. After broken text
 # outside of brackets: any object or array.
@@ -81,6 +89,9 @@ class Reader:
         self._ahead = ahead
         self._metadata = Metadata(given, lenient=options.lenient and forgives)
         self._states: tuple[State, ...] = ()
+        # of what has ended; -1 if entities do not end, None before that is known
+        self._ended: int | None = None
+        self._ends = 0
         self._scanner = self._new_scanner(None)
         if ahead:
             self._scanner.define_states(None)
@@ -353,7 +364,7 @@ class Reader:
             time_ns, entity, state, tag, value = self._scanner.take_changes()
             if value is not None:
                 self._weighed = True
-            yield StateChanges(time_ns, self._paths_of(entity), state, tag, value)
+            yield self._changes(time_ns, self._paths_of(entity), state, tag, value)
         if self._scanner.points:
             time_ns, entity, event, target = self._scanner.take_points()
             names = np.array(self._event_codes, np.int32)
@@ -365,7 +376,28 @@ class Reader:
                 time_ns, entity, state, tag, _ = self._scanner.take_changes()
                 rows = np.argsort(time_ns, kind="stable")  # a history sorts those that are not
                 paths = self._paths_of(entity[rows])
-                yield StateChanges(time_ns[rows], paths, state[rows], tag[rows])
+                yield self._changes(time_ns[rows], paths, state[rows], tag[rows])
+
+    def _changes(
+        self,
+        time_ns: Int64s,
+        entity: Int32s,
+        state: Int32s,
+        tag: Int32s,
+        value: npt.NDArray[np.float64] | None = None,
+    ) -> StateChanges:
+        """Return changes of state; what has ended has none from then on."""
+        if self._ended is None:
+            names = [each.name for each in self._states]
+            name = _ENDED.get((self._metadata.text("entityKind") or "", frozenset(names)))
+            self._ended = -1 if name is None else names.index(name)
+        if self._ended >= 0:
+            has_ended = state == self._ended
+            self._ends += int(np.count_nonzero(has_ended))
+            state, tag = (
+                np.where(has_ended, np.int32(-1), codes).astype(np.int32) for codes in (state, tag)
+            )
+        return StateChanges(time_ns, entity, state, tag, value)
 
     def _path_code(self, entity: int) -> int:
         return entity if self._options.keep is None else self._path_codes[entity]
@@ -393,6 +425,9 @@ class Reader:
         if metadata.ignored:
             trace.anomalies.add("ignored_metadata", len(metadata.ignored))
             trace.facts["ignored"] = ", ".join(metadata.ignored)
+        if self._ends:
+            assert self._ended is not None
+            trace.facts[self._states[self._ended].name] = f"{self._ends:,}"
         kind = metadata.text("entityKind")
         trace.lanes.append(LaneDeclaration("*", entity_kind=kind, states=self._states))
         if self._weighed:
