@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["MOST_DRIFT_PPT", "Clock", "ClockShift", "with_utc"]
+__all__ = ["MOST_DRIFT_PPT", "UTC", "Clock", "ClockShift", "with_utc"]
 
 # No clock of a computer gains or loses more than a thousandth, in parts per 10^12.
 MOST_DRIFT_PPT = 10**9
@@ -40,6 +40,10 @@ class Clock:
     boot_id: str | None = None
     utc_at_origin_ns: int | None = None
     anchors: tuple[tuple[int, int], ...] = ()
+
+
+# That of traces whose format promises dates: their times are those since 1970.
+UTC: Final = Clock("realtime", utc_at_origin_ns=0)
 
 
 class ClockShift(NamedTuple):

@@ -49,7 +49,7 @@ def _service(path: Path, name: str, spans: list[tuple[str, str, int, int, int]])
 @pytest.fixture
 def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Return stored histories of two services of unknown clocks, and of one that calls neither."""
-    monkeypatch.setattr(collect, "Clock", lambda *_, **__: Clock())
+    monkeypatch.setattr(collect, "UTC", Clock())
     calls = [(call, _BASE_NS + call * 1000) for call in range(1, 30)]
     late = [(call, at + call + _SKEW_NS) for call, at in calls]
     traces = [

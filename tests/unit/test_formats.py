@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import meantime
 from meantime.cli import main
-from meantime.errors import InputError
+from meantime.errors import InputError, MeantimeError
+from meantime.readers import open_trace
 from meantime.readers.evidence import Strength
 from meantime.readers.formats import FORMATS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_the_page_of_formats_has_what_is_declared(root: Path) -> None:
@@ -72,3 +70,37 @@ def test_profiles_that_are_not_read_are_refused_by_name(
     (tmp_path / "some").write_bytes(data)
     with pytest.raises(InputError, match=called):
         meantime.open(tmp_path / "some")
+
+
+SAMPLES = Path(__file__).resolve().parents[1] / "samples"
+TEXTS = {
+    "epoch.strace": b"7 1700000000.000001 read(3) = 0 <0.000002>\n" * 3,
+    "log.ninja_log": b"# ninja log v5\n0\t5\t1700000000000000000\ta.o\t1f\n",
+    **{
+        name: b"".join(b"a 7 [000] %d.000000: 1 x: \n\n" % n for n in range(begin, begin + 3))
+        for name, begin in (("epoch.perf", 1_700_000_000), ("boot.perf", 5))
+    },
+}
+
+
+def test_a_trace_counts_utc_if_its_history_does(tmp_path: Path) -> None:
+    for name, content in TEXTS.items():
+        (tmp_path / name).write_bytes(content)
+    kinds: dict[str, tuple[str, bool]] = {}
+    for path in sorted([*SAMPLES.rglob("*"), *tmp_path.iterdir()]):
+        if path.suffix in {".md", ".toml"} or not path.is_file() or path.stat().st_size > 2**20:
+            continue
+        try:
+            clock = meantime.open(path).clock
+        except MeantimeError:
+            continue
+        trace = open_trace(path)
+        for _ in trace.batches:
+            pass
+        assert (path.name, trace.clock) == (path.name, clock)
+        kinds[path.name] = clock.kind, clock.utc_at_origin_ns is not None
+
+    assert [kinds[name] for name in TEXTS] == [("realtime", True)] * 3 + [("unknown", False)]
+    assert len(kinds) > 50
+    # also where the samples are counted while they are read
+    assert meantime.heatmap(tmp_path / "epoch.perf").data.utc_at_zero_ns == 0

@@ -10,8 +10,9 @@ from __future__ import annotations
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
+from meantime.clocks import with_utc
 from meantime.errors import InputError, UsageError
 from meantime.input_path import (
     format_for,
@@ -142,14 +143,21 @@ def _read(reader: Reader, source: Source, options: ReadOptions) -> Trace:
     """Return a trace that counts what is damaged in its input below any format, in the end."""
     source.is_text = getattr(reader, "TEXT", False)
     trace = reader.read(source, options)
-    trace.batches = _with_damage(trace, source, trace.batches)
+    trace.batches = _completed(trace, trace.batches, source)
     return trace
 
 
-def _with_damage(trace: Trace, source: Source, batches: Iterator[Batch]) -> Iterator[Batch]:
+def _completed(
+    trace: Trace, batches: Iterator[Batch], source: Source | None = None
+) -> Iterator[Batch]:
+    """Yield the batches of a trace; then add what is known of any format when all is read."""
     yield from batches
-    trace.anomalies.add("zero_bytes", source.zero_bytes)
-    trace.anomalies.add("damaged_compression", int(source.damaged))
+    if source is not None:
+        trace.anomalies.add("zero_bytes", source.zero_bytes)
+        trace.anomalies.add("damaged_compression", int(source.damaged))
+    if trace.bounds is not None:
+        # as its history does: a reader only says what its format promises
+        trace.clock = with_utc(trace.clock, trace.bounds[0])
 
 
 def _check_no_repair(options: ReadOptions, source: str, what: str) -> None:
@@ -173,10 +181,15 @@ def _in_directory(path: str | os.PathLike[str], options: ReadOptions, format_: s
         raise UsageError(f"{path}: this is a directory; its format is {_CTF} or {_RECORDING}")
     if format_ == _CTF or (format_ is None and is_ctf(Path(path))):
         ctf = import_module("meantime.readers.ctf")
-        return cast("Trace", ctf.read(Path(path), options))
+        return _in_folder(ctf.read(Path(path), options))
     # all other directories are recordings
     reading = import_module("meantime.readers.recording")
-    return cast("Trace", reading.read(path, private=options.private))
+    return _in_folder(reading.read(path, private=options.private))
+
+
+def _in_folder(trace: Trace) -> Trace:
+    trace.batches = _completed(trace, trace.batches)
+    return trace
 
 
 @contextmanager
@@ -224,5 +237,5 @@ def open_without_stacks(
         perf = import_module("meantime.readers.perf")
         source.is_text = True
         trace = perf.read(source, options, stacks=False, switches=switches)
-        trace.batches = _with_damage(trace, source, trace.batches)
+        trace.batches = _completed(trace, trace.batches, source)
         yield trace, not switches

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from meantime.attribute_paths import thread_path
-from meantime.clocks import Clock
+from meantime.clocks import UTC
 from meantime.errors import InputError
 from meantime.readers.contract import lazy_trace
 from meantime.readers.services.text import documents
@@ -45,7 +45,7 @@ def read(source: Source, options: ReadOptions) -> Trace:
 
 
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
-    trace.clock = Clock("realtime", utc_at_origin_ns=0)
+    trace.clock = UTC
     spans = SpanRows(trace)
     for document in documents(source, trace, options):
         tasks = document.value if isinstance(document.value, list) else [document.value]

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from meantime.attribute_paths import thread_path
-from meantime.clocks import Clock
+from meantime.clocks import UTC
 from meantime.errors import InputError, UsageError
 from meantime.readers.contract import lazy_trace
 from meantime.readers.services.text import documents
@@ -42,7 +42,7 @@ def read(source: Source, options: ReadOptions) -> Trace:
 
 
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
-    trace.clock = Clock("realtime", utc_at_origin_ns=0)
+    trace.clock = UTC
     jobs = []
     for document in documents(source, trace, options):
         found = _jobs(document.value)

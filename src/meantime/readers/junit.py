@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
 from meantime.attribute_paths import thread_path
-from meantime.clocks import Clock
+from meantime.clocks import UTC
 from meantime.errors import InputError, UsageError
 from meantime.metadata import SUITES_FACT
 from meantime.readers.contract import lazy_trace
@@ -74,7 +74,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     trace.facts["layout"] = _LAYOUT
     results.finish()
     if results.is_dated:
-        trace.clock = Clock("realtime", utc_at_origin_ns=0)
+        trace.clock = UTC
     yield from results.spans.batches()
 
 

@@ -13,7 +13,6 @@ from statistics import median_low
 from typing import TYPE_CHECKING, NamedTuple
 
 from meantime.attribute_paths import thread_path
-from meantime.clocks import Clock
 from meantime.errors import InputError
 from meantime.readers.contract import lazy_trace
 from meantime.readers.span_rows import SpanRows, lanes
@@ -76,8 +75,6 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
             spans.name_thread(path, "lane", lane)
             spans.add(path, time_ns, outputs[0].output, "command", fields)
             after_ns = max(after_ns, time_ns[1])
-    if after_ns > _FIRST_NS:
-        trace.clock = Clock("realtime", utc_at_origin_ns=0)
     yield from spans.batches()
 
 

@@ -94,10 +94,12 @@ class SpanRows:
         return self._trace.text.add(text), len(text)
 
     def batches(self) -> Iterator[Batch]:
-        """Yield all that was added; call it once."""
+        """Yield all that was added, and set the trace's bounds; call it once."""
         if self._spans:
             columns = np.array(self._spans, np.int64).T
             start, end, thread, name, category, flags, offset, length = columns
+            if self._trace.bounds is None:
+                self._trace.bounds = int(start.min()), max(int(start.max()) + 1, int(end.max()))
             yield Spans(
                 start_ns=start.copy(),
                 end_ns=end.copy(),

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from meantime.attribute_paths import STATUS, process_path, thread_path
-from meantime.clocks import Clock
 from meantime.columns import Interner, distinct
 from meantime.errors import InputError
 from meantime.kernels import strace
@@ -219,9 +218,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
         )
     first_ns, last_ns = text.bounds
     trace.bounds = first_ns, last_ns + 1
-    if text.mode == strace.EPOCH:
-        trace.clock = Clock("realtime", utc_at_origin_ns=0)
-    elif text.mode == strace.OF_DAY:
+    if text.mode == strace.OF_DAY:
         trace.facts["date"] = "not recorded: the times are those of a day"
     yield from _Making(trace, text, options, _own_tid(source)).batches()
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol, cast
 
+from meantime.clocks import with_utc
 from meantime.columns import distinct
 from meantime.errors import InputError, UsageError
 from meantime.extent import Extent
@@ -123,7 +124,7 @@ class SampleSource:
         self._batches = cast("Iterator[Samples]", rest)
         # only samples are streamed, and their batches are not empty
         start_ns = 0 if first is None else int(cast("Samples", first).time_ns.min())
-        self.extent = Extent(start_ns, start_ns, trace.clock)
+        self.extent = Extent(start_ns, start_ns, with_utc(trace.clock, start_ns))
 
     @property
     def bounds(self) -> Range:

@@ -23,7 +23,7 @@ from meantime.attribute_paths import (
     process_path,
     thread_path,
 )
-from meantime.clocks import Clock
+from meantime.clocks import UTC
 from meantime.columns import Interner, distinct
 from meantime.errors import InputError
 from meantime.kernels.jfr import Op, StackRows, objects, times
@@ -177,7 +177,7 @@ def read(source: Source, options: ReadOptions) -> Trace:
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
     with source:
         text = source.text()
-    trace.clock = Clock("realtime", utc_at_origin_ns=0)
+    trace.clock = UTC
     reading = _Reading(trace, options)
     described: dict[bytes, Description] = {}
     at, chunks = 0, 0

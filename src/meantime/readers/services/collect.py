@@ -15,7 +15,7 @@ import numpy as np
 
 from meantime.anomalies import Anomalies
 from meantime.attribute_paths import COUNTER_PATTERN, counter_path, process_path, thread_path
-from meantime.clocks import Clock
+from meantime.clocks import UTC
 from meantime.columns import Interner, distinct
 from meantime.kernels import service_rows
 from meantime.kernels.service_rows import (
@@ -115,7 +115,7 @@ class Collected:
         self._trace = trace
         self._with_private = private
         self._repair_clocks = repair_clocks
-        trace.clock = Clock("realtime", utc_at_origin_ns=0)
+        trace.clock = UTC
         self.rows = ServiceRows(
             () if private else ("\n".join(["", *PRIVATE_NAMES, ""]).encode(),),
             tuple(each.encode() for each in OWN_FIELDS),

@@ -14,7 +14,7 @@ import numpy as np
 
 from meantime.attribute_paths import COUNTER_PATTERN, counter_path
 from meantime.attributes import parse_pattern
-from meantime.clocks import Clock
+from meantime.clocks import UTC
 from meantime.columns import Coded, Interner
 from meantime.errors import InputError, UsageError
 from meantime.input_path import GUESSED
@@ -466,7 +466,7 @@ class _Table:
             for each in columns
         )
         if is_date:
-            self._trace.clock = Clock("realtime", utc_at_origin_ns=0)
+            self._trace.clock = UTC
         if not self._is_own(roles[0]):
             texts = [
                 each.unit + (reason if role in unknown else "")
