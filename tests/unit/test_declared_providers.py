@@ -304,7 +304,7 @@ BAD = {
     '[[lanes]]\npattern = "a*"': "2: in the pattern 'a\\*'",
     '[[lanes]]\npattern = "a"\nshort_lived = false': "3: can only be true",
     '[[lanes]]\npattern = "a"\nkind = "bar"': "3: 'bar' must be one of state, stack",
-    '[[lanes]]\npattern = "a"\nstates = [\n{ name = "a", color = "red" }]': "4: 'red' is not a",
+    '[[lanes]]\npattern = "a"\nstates = [\n{ name = "a", color = "rouge" }]': "4: 'rouge' is not a",
 }
 
 

@@ -190,7 +190,7 @@ def test_colors_are_checked_before_the_input_is_read_and_name_the_file(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, trace: str
 ) -> None:
     path = tmp_path / "other.statemap"
-    red = TRACE.replace('{"value": 0}', '{"value": 0, "color": "Red"}')
+    red = TRACE.replace('{"value": 0}', '{"value": 0, "color": "rouge"}')
     far = '{"entity": "x", "description": "it stands far behind the beginning"}' * 2_000
     for text in (red + "this cannot be read", far + red):
         path.write_text(text)
@@ -199,8 +199,8 @@ def test_colors_are_checked_before_the_input_is_read_and_name_the_file(
 
         assert (status, out) == (1, "")
         assert err == (
-            f'meantime: {path}: illegal color "Red" for state "a":'
-            " it must be #rrggbb or a CSS color name in lower case\n"
+            f'meantime: {path}: illegal color "rouge" for state "a":'
+            " it must be #rgb, #rrggbb or a CSS color name\n"
         )
 
 

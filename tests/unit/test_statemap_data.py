@@ -70,10 +70,25 @@ def test_a_run_that_begins_with_zero_sorts_like_a_fraction() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "#12345", "#1234567", "#12345é", "Red", "rgb(0,0,0)", "#ggg000"]
+    "text", ["", "#12345", "#1234567", "#12345é", "rouge", "#12", "rgb(0,0,0)", "#ggg000"]
 )
 def test_an_invalid_color_is_none(text: str) -> None:
     assert parse(text) is None
+
+
+@pytest.mark.parametrize("lenient", [False, True])
+@pytest.mark.parametrize("color", ["#F00", "#ff0000", "#Ff0000", "Red", "red"])
+def test_lenient_and_strict_reading_know_the_same_colors(
+    tmp_path: Path, color: str, *, lenient: bool
+) -> None:
+    states = {"on": {"value": 0, "color": color}}
+    (path := tmp_path / "x.statemap").write_text(
+        json.dumps({"start": [0, 0], "title": "t", "states": states})
+        + '\n{"time": "0", "entity": "a", "state": 0}\n{"time": "9", "entity": "a", "state": 0}\n'
+    )
+    drawn = meantime.statemap(path, lenient=lenient)
+
+    assert [each.color for each in drawn.data.panels[0].states] == ["#ff0000"]
 
 
 def test_the_color_of_a_name_does_not_depend_on_the_order_of_names() -> None:
@@ -123,8 +138,8 @@ def test_a_state_has_another_color_on_dark_ground_if_its_class_chose_it_or_if_it
 
 
 def test_a_bad_color_is_named_before_anything_is_drawn() -> None:
-    with pytest.raises(MeantimeError, match='illegal color "Red" for state "a"'):
-        build([history((0, "x", "a"), colors={"a": "Red"})])
+    with pytest.raises(MeantimeError, match='illegal color "rouge" for state "a"'):
+        build([history((0, "x", "a"), colors={"a": "rouge"})])
 
 
 def test_a_state_without_color_has_that_of_the_other_map() -> None:

@@ -475,7 +475,7 @@ def test_lenient_reading_ignores_what_it_does_not_know_of_metadata() -> None:
 
     assert len(rows) == 1
     (lane,) = trace.lanes
-    assert [state.color for state in lane.states] == ["#ff0000", None]
+    assert [state.color for state in lane.states] == ["#F00", None]
     assert dict(trace.anomalies) == {"ignored_metadata": 4}
     assert trace.facts["ignored"] == (
         '"title" of null, metadata key "version", x 1 of state "on",'

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 import numpy as np
 
 from meantime.attributes import parse_pattern
+from meantime.css_colors import color_hex
 from meantime.errors import ProviderError, UsageError
 from meantime.events import Events
 from meantime.history.provider_runner import located
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["DeclaredProvider", "declare"]
 
 _TOP = ("name", "version", "lanes", "mappings", "pools", "define", "on")
-_COLOR = re.compile(r"#[0-9a-fA-F]{6}")
 
 
 class _Lane(NamedTuple):
@@ -273,8 +273,8 @@ def _state(node: Node, row: int) -> State:
         return State(node.text(), row)
     node.table("name", "color")
     color = node.get("color")
-    if color is not None and not _COLOR.fullmatch(color.text()):
-        color.fail(f"{color.value!r} is not a color: write it as #rrggbb")
+    if color is not None and color_hex(color.text()) is None:
+        color.fail(f"{color.value!r} is not a color: write it as #rrggbb, or as a name of CSS")
     name = node.needed("name", "the name of the state")
     return State(name.text(), row, None if color is None else color.value)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
+from meantime.css_colors import color_hex
 from meantime.trace import State
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
 METADATA_KEYS = ("start", "title", "host", "entityKind", "states")
 MAX_U64 = 2**64 - 1
 _MEMBERS = ("value", "color")
-_SHORT_HEX, _HEX = re.compile(r"#[0-9a-f]{3}"), re.compile(r"#[0-9a-f]{6}")
 _SHOWN = 60
 
 
@@ -110,16 +109,16 @@ class Metadata:
         return kept
 
     def _state(self, name: str, members: Any) -> Any:
-        """Return the members of a state that can be understood, with its color as it is read."""
+        """Return the members of a state that can be understood."""
         if not isinstance(members, Pairs):
             return members
         kept = Pairs()
         for key, value in members:
-            color = _color(value) if key == "color" else None
-            if key not in _MEMBERS or (key == "color" and color is None):
+            is_color = isinstance(value, str) and color_hex(value) is not None
+            if key not in _MEMBERS or (key == "color" and not is_color):
                 self.ignored.append(f"{key} {quoted(value)} of state {quoted(name)}")
             else:
-                kept.append((key, value if color is None else color))
+                kept.append((key, value))
         return kept
 
     @property
@@ -140,18 +139,6 @@ class Metadata:
         """Return the title, host or entityKind, if it was given."""
         value: str | None = self.given.get(key)
         return value
-
-
-def _color(value: Any) -> str | None:
-    """Return a color as names and #rrggbb are written; None for any other form of one.
-
-    >>> _color("#F00"), _color("Red"), _color("rgb(1, 2, 3)")
-    ('#ff0000', 'red', None)
-    """
-    text = value.lower() if isinstance(value, str) else ""
-    if _SHORT_HEX.fullmatch(text):
-        return "#" + "".join(2 * digit for digit in text[1:])
-    return text if _HEX.fullmatch(text) or text.isalpha() else None
 
 
 def _unsigned(value: Any) -> bool:

@@ -194,7 +194,7 @@ def _given_colors(tables: Sequence[Sequence[StateTable]]) -> dict[str, RGB]:
                 raise HistoryProblem(
                     number,
                     f'illegal color "{state.color}" for state "{state.name}":'
-                    " it must be #rrggbb or a CSS color name in lower case",
+                    " it must be #rgb, #rrggbb or a CSS color name",
                 )
             given.setdefault(state.name, color)
     return given
