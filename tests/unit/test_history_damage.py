@@ -222,6 +222,7 @@ def test_commands_answer_from_the_rest_and_report_what_is_damaged(
         ["stats", str(path)],
         ["findings", str(path)],
         ["query", str(path), "shares", "disk0"],
+        ["heatmap", str(path), "--find", "--period", "100"],
     ):
         with pytest.raises(SystemExit) as left:
             main([*command, "--json"])

@@ -121,7 +121,6 @@ def test_the_window_is_what_the_options_say(
         (["-c", "many", "T"], "coalesce factor must be an integer"),
         (["-c", "-1", "T"], "coalesce factor must be an integer"),
         (["-h", "1.5", "T"], "state height must be an integer"),
-        (["-b", "1", "--from", "2", "T"], "Option 'begin' given more than once"),
         (["--offset", "U=1s", "T"], "--offset 'U=1s': write FILE=TIME with one of the files"),
         (["-j", "2", "T"], "-j does not apply to maps of their own; add --hosts"),
         (["-o", "x.png", "T"], "'x.png' must end in .svg or .json"),
@@ -135,6 +134,13 @@ def test_what_the_options_alone_show_to_be_wrong_exits_with_2(
     status, out, err = run(capsys, *arguments)
 
     assert (status, out, err) == (2, "", f"meantime: {sentence}\n")
+
+
+def test_an_option_with_two_names_is_one(capsys: pytest.CaptureFixture[str], trace: str) -> None:
+    status, _, err = run(capsys, "-b", "1", "--from", "2", trace)
+
+    assert status == 2
+    assert "Option 'begin' given more than once; see meantime statemap --help" in err
 
 
 @pytest.mark.parametrize(

@@ -15,25 +15,22 @@ from meantime.anomalies import check_strictness
 from meantime.cli.inputs import expanded, import_numpy, mapped, notify, offsets_of
 from meantime.cli.options import (
     file_argument,
-    filter_option,
     given,
     hosts_options,
     input_options,
     json_option,
-    lenient_option,
-    listed_names,
     once,
+    options_of,
     output_option,
-    provider_option,
-    range_options,
     reject,
-    strict_option,
+    zone_option,
 )
 from meantime.cli.output import write
 from meantime.cli.progress import count_bar, progress_bar
 from meantime.cli.tables import Column, print_table
 from meantime.cli.terminal import is_styled
 from meantime.errors import UsageError
+from meantime.view_functions.heatmap_options import HeatmapArguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -45,18 +42,15 @@ __all__ = ["command"]
 
 _FORMATS = ("svg", "html", "png", "json")
 _PAGES = ("svg", "html")
-_PALETTES = ["even", "cloud-analytics", "flamescope", "flamescope-enhanced"]
-_VALUES = ["count", "ns", "weight", "starts", "ends", "concurrency", "utilisation"]
-_MODES = ("highlight", "isolate", "exclude")
 _RATIOS = ("concurrency", "utilisation")
 # Options that have no effect on an output: .json has every name and no colours.
 _SELECTING = ("highlight", "isolate", "exclude", "decompose")
 _COLOURING = ("color", "palette", "hues", "scale", "title")
 _UNUSED = {
-    "json": ("highlight", "decompose", "no_stacks", *_COLOURING),
-    "png": ("no_stacks",),
-    "terminal": ("title", "scale", "no_stacks"),
-    "findings": ("to_format", "no_stacks", "idle", *_SELECTING, *_COLOURING),
+    "json": ("highlight", "decompose", "stacks", *_COLOURING),
+    "png": ("stacks",),
+    "terminal": ("title", "scale", "stacks"),
+    "findings": ("to_format", "stacks", "idle", *_SELECTING, *_COLOURING),
 }
 _OUTPUTS = {
     "json": ".json",
@@ -80,62 +74,9 @@ _SEVERAL = ("assume_aligned", "jobs", "client")
     type=click.Choice(_FORMATS),
     help="Output format.  [the suffix of FILE]",
 )
-@once("--period", metavar="TIME", default="1s", help="Width of a column.  [1s]")
-@once(
-    "--rows",
-    metavar="N",
-    type=int,
-    help="Number of rows in a column.  [50; 60 for a minute or hour, 96 for a day]",
-)
-@once(
-    "--origin",
-    metavar="TIME",
-    help="Start of a column: a time, `first` for the first event, or `wall` for whole UTC periods."
-    "  [whole periods of the trace's clock]",
-)
-@once(
-    "--by",
-    metavar="WHAT",
-    help="Group by name, thread, process, cpu, event, host, state or tag:FIELD.",
-)
-@once(
-    "--highlight", metavar="NAMES", help="Draw these names, comma-separated, in their own colours."
-)
-@once("--isolate", metavar="NAMES", help="Draw only these names.")
-@once("--exclude", metavar="NAMES", help="Draw everything except these names.")
-@click.option("--decompose", is_flag=True, help="Draw every name in its own colour.")
-@click.option("--idle", is_flag=True, help="Draw samples of idle CPUs, too.")
-@click.option(
-    "--state",
-    "states",
-    metavar="PATTERN",
-    multiple=True,
-    help="Measure the states that match this pattern (* and ? are wildcards). Repeatable.",
-)
-@once("--event", metavar="NAME", help="Count only samples of this event, or spans of this name.")
-@once(
-    "--value",
-    type=click.Choice(_VALUES),
-    help="Value of a cell; concurrency and utilisation need .json.  [count; ns for spans, states]",
-)
+@options_of(HeatmapArguments)
 @click.option("--weight", is_flag=True, help="Same as --value weight: perf's sample period.")
-@range_options
-@filter_option
-@once(
-    "--color",
-    type=click.Choice(["rank", "linear"]),
-    help="Colour by rank or in proportion.  [linear for times, else rank]",
-)
-@once("--palette", type=click.Choice(_PALETTES), default="even", help="Colour palette.  [even]")
-@once("--hues", metavar="DEGREES", help="Hues of the palette cloud-analytics, comma-separated.")
-@once(
-    "--scale",
-    metavar="SCALE",
-    default="auto",
-    help="Value of the strongest colour: a number, `auto` for the largest drawn, `lock` for the"
-    " largest of the unfiltered map.  [auto]",
-)
-@once("--title", metavar="TEXT", help="Title of the picture.")
+@zone_option
 @hosts_options
 @click.option(
     "--hosts",
@@ -148,57 +89,37 @@ _SEVERAL = ("assume_aligned", "jobs", "client")
     is_flag=True,
     help="Report periods, stripes, gaps, bursts, and what ran in the gaps; draw only with -o.",
 )
-@click.option(
-    "--no-stacks",
-    is_flag=True,
-    help="Leave flame graphs and tables of selected cells out of a page.",
-)
 @json_option
-@provider_option
-@lenient_option
-@strict_option
 def command(
     *,
     inputs: tuple[str, ...],
     output: str | None,
     to_format: str | None,
-    from_: str | None,
-    to: str | None,
     weight: bool,
-    value: Any,
-    hues: str | None,
-    scale: Any,
     offsets: tuple[str, ...],
     find: bool,
-    no_stacks: bool,
     as_json: bool,
-    pattern: str | None,
     client: str | None,
     hosts: bool,
     **options: Any,
 ) -> None:
     """Draw a subsecond-offset heat map: activity by its offset in each second."""
     check_strictness(lenient=options["lenient"], strict=options["strict"])
+    value = options["value"]
     form = "findings" if find and output is None else _form(output, to_format)
     paths = expanded(inputs)
-    _check(form, paths, value, scale)
-    if hues and options["palette"] != "cloud-analytics":
+    _check(form, paths, value, options["scale"])
+    if options["hues"] and options["palette"] != "cloud-analytics":
         raise UsageError("--hues applies to --palette cloud-analytics")
     if as_json and not find:
         raise UsageError("--json applies to --find; -o x.json writes the cells")
     if weight and value not in {None, "weight"}:
         raise UsageError(f"--weight and --value {value} are mutually exclusive")
-    for mode in _MODES:
-        options[mode] = listed_names(mode, options[mode])
     offsets_ns = offsets_of(offsets, paths)
     options |= {
-        "start": from_,
-        "end": to,
         "value": "weight" if weight else value,
-        "hues": _degrees(hues),
-        "scale": _scale(scale),
-        "stacks": form in _PAGES and not no_stacks,
-        "filter": pattern,
+        "stacks": form in _PAGES and options["stacks"],
+        "intact": True,
         "notify": notify,
     }
     import_numpy()
@@ -295,20 +216,6 @@ def _form(output: str | None, to_format: str | None) -> str:
     raise UsageError(
         f"cannot infer the format from {output!r}; use one of {listed}, or --to-format"
     )
-
-
-def _degrees(text: str | None) -> tuple[float, ...]:
-    try:
-        return tuple(float(hue) for hue in (text or "").split(",") if hue)
-    except ValueError:
-        raise UsageError(f"invalid hues {text!r}; write degrees such as 21,203") from None
-
-
-def _scale(text: str) -> str | float:
-    try:
-        return text if text in {"auto", "lock"} else float(text)
-    except ValueError:
-        return text
 
 
 def _print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:

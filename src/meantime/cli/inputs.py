@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = [
     "expanded",
     "import_numpy",
-    "is_statemap",
     "load",
     "load_hosts",
     "load_joined",
@@ -33,15 +32,12 @@ __all__ = [
     "offsets_of",
 ]
 
-_STATEMAP = "statemap"
-
 
 def load(
     path: str,
     *,
     lenient: bool,
     strict: bool = False,
-    until_ns: int | None = None,
     start: Time | Instant | None = None,
     end: Time | Instant | None = None,
     provider: str | None = None,
@@ -66,7 +62,6 @@ def load(
             # what is damaged of a history is reported
             lenient=lenient or (not strict and (is_history(path) or is_joined(path))),
             strict=strict,
-            until_ns=until_ns,
             start=start,
             end=end,
             notify=notify,
@@ -212,19 +207,6 @@ def mapped(file: str) -> str | os.PathLike[str]:
         allow=allow,
         memory=None if memory is None else parse_size(memory),
     )
-
-
-def is_statemap(file: str) -> bool:
-    """Return whether a file, which can be read again, is a statemap."""
-    from meantime.readers.recognition import seen  # noqa: PLC0415 - not for --help
-    from meantime.readers.source import open_source  # noqa: PLC0415 - as above
-
-    if not Path(file).is_file():
-        return False
-    if (format_ := click.get_current_context().meta.get("meantime.format")) is not None:
-        return bool(format_ == _STATEMAP)
-    with open_source(file) as source:
-        return [*seen(source.head(), source.name)] == [_STATEMAP]
 
 
 def notify(sentence: str) -> None:

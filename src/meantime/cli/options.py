@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from meantime.errors import UsageError
+from meantime.options import FILTER, LENIENT, PROVIDER, STRICT
 from meantime.stores import store_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
+
+    from meantime.options import Option, Options
 
 __all__ = [
     "Once",
@@ -26,10 +28,10 @@ __all__ = [
     "json_option",
     "lenient_option",
     "limit_option",
-    "listed_names",
     "of_options",
     "offset_option",
     "once",
+    "options_of",
     "output_option",
     "provider_option",
     "range_options",
@@ -62,6 +64,45 @@ class Once(click.Option):
 def once(*names: str, **attributes: Any) -> Callable[[F], F]:
     """Return a decorator for an option with one value that may be given only once."""
     return click.option(*names, cls=Once, **attributes)
+
+
+def options_of(kind: type[Options]) -> Callable[[F], F]:
+    """Return a decorator for the options of a class, which are then keywords of the function."""
+
+    def add(function: F) -> F:
+        for name, each in reversed(kind.declared.items()):
+            if each.flags:
+                function = _declared_option(name, each)(function)
+        return function
+
+    return add
+
+
+def _declared_option(name: str, each: Option) -> Callable[[F], F]:
+    text = f"{each.help} Repeatable." if each.repeated else each.help
+    text = f"{text}  [{each.without}]" if each.without else text
+    if each.is_switch:
+        return click.option(
+            *each.flags,
+            name,
+            is_flag=True,
+            default=each.default,
+            flag_value=not each.default,
+            help=text,
+        )
+    kind: Any = click.Choice(each.choices) if each.choices else each.parse
+    if kind is None and each.metavar == "FILE":
+        kind = click.Path()
+    if each.repeated:
+        return click.option(
+            *each.flags,
+            name,
+            multiple=True,
+            metavar=each.metavar,
+            type=kind,
+            help=text,
+        )
+    return once(*each.flags, name, default=each.default, metavar=each.metavar, type=kind, help=text)
 
 
 def file_argument(name: str, metavar: str, **attributes: Any) -> Callable[[F], F]:
@@ -245,28 +286,6 @@ def hosts_options(function: F) -> F:
     return offset_option(aligned(jobs(client(function))))
 
 
-def filter_option(function: F) -> F:
-    """Add the option that selects rows: entities or threads."""
-    return once(
-        "-f",
-        "--filter",
-        "pattern",
-        metavar="PATTERN",
-        help="Only rows with this name, or whose name contains a match of this regular expression.",
-    )(function)
-
-
-def provider_option(function: F) -> F:
-    """Add the option for the provider, which turns events into states."""
-    return once(
-        "--provider",
-        metavar="FILE",
-        type=click.Path(),
-        help="TOML or Python file that defines how events become states; none: leave out the states"
-        " that follow from a scheduler's events.",
-    )(function)
-
-
 def of_options(function: F) -> F:
     """Add the options that say whether spans or samples are counted, as `of`."""
     for of in ("samples", "spans"):
@@ -278,20 +297,6 @@ def of_options(function: F) -> F:
     return function
 
 
-def lenient_option(function: F) -> F:
-    """Add the option to skip what cannot be read."""
-    return click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")(
-        function
-    )
-
-
-def strict_option(function: F) -> F:
-    """Add the option to fail if anything in the input is odd; it excludes `--lenient`."""
-    return click.option("--strict", is_flag=True, help="Fail if the input has any anomaly.")(
-        function
-    )
-
-
 def json_option(function: F) -> F:
     """Add the option for a result as one JSON object."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(function)
@@ -300,6 +305,12 @@ def json_option(function: F) -> F:
 def force_option(function: F) -> F:
     """Add the option to replace an existing output."""
     return click.option("--force", is_flag=True, help="Replace the output if it exists.")(function)
+
+
+filter_option = _declared_option("pattern", FILTER)
+provider_option = _declared_option("provider", PROVIDER)
+lenient_option = _declared_option("lenient", LENIENT)
+strict_option = _declared_option("strict", STRICT)
 
 
 def given(names: Collection[str]) -> list[str]:
@@ -325,14 +336,3 @@ def reject(names: Collection[str], target: str) -> None:
     """
     for option in given(names):
         raise UsageError(f"{option} does not apply to {target}")
-
-
-def listed_names(option: str, text: str | None) -> tuple[str, ...]:
-    r"""Return the names that an option lists, separated by commas; `\,` is a comma in a name."""
-    if text is None:
-        return ()
-    listed = re.split(r"(?<!\\),", text)
-    names = tuple(name.replace("\\,", ",") for name in listed if name)
-    if not names:
-        raise UsageError(f"--{option} {text!r} contains no name")
-    return names

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from meantime.cli.inputs import load
-from meantime.errors import UsageError
+from meantime.options import file_or_range
 
 if TYPE_CHECKING:
     from meantime.history.history import History
@@ -45,11 +44,7 @@ def against(text: str) -> Against:
     Raises:
         UsageError: If it is neither.
     """
-    if Path(text).exists():
-        return Against(text, None, None)
-    first, dots, last = text.partition("..")
-    if not (dots and first and last):
-        raise UsageError(
-            f"--against {text!r}: write two times, such as 10s..20s, or the path of another trace"
-        )
-    return Against(None, first, last)
+    found = file_or_range("--against")(text)
+    if isinstance(found, str):
+        return Against(found, None, None)
+    return Against(None, *found)

@@ -6,61 +6,44 @@ import re
 import shlex
 import sys
 from dataclasses import replace
-from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.core import ParameterSource
 
-from meantime.anomalies import check_strictness
 from meantime.attribute_paths import HOSTS
-from meantime.cli.inputs import (
-    expanded,
-    import_numpy,
-    is_statemap,
-    load,
-    load_hosts,
-    offsets_of,
-)
+from meantime.cli.inputs import expanded, import_numpy, load_hosts, mapped, notify, offsets_of
 from meantime.cli.options import (
     file_argument,
-    filter_option,
-    given,
     hosts_options,
     input_options,
-    lenient_option,
-    once,
+    options_of,
     output_option,
-    provider_option,
     reject,
-    strict_option,
     zone_option,
 )
+from meantime.cli.options import given as is_given
 from meantime.cli.output import write
-from meantime.cli.window import parse_window
-from meantime.clocks import Clock
-from meantime.errors import InputError, UsageError
-from meantime.extent import Extent, current_zone
+from meantime.cli.progress import progress_bar
+from meantime.errors import UsageError
+from meantime.view_functions.statemap_options import StatemapArguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.anomalies import Anomalies
-    from meantime.history import History
-    from meantime.units import Instant
-    from meantime.views.statemap import Commands, StatemapOptions
+    from meantime.view_functions.sources import Source
+    from meantime.views.statemap import Commands
 
 __all__ = ["command"]
 
-_WINDOW = {"begin", "end", "duration", "from_", "to"}
+# The page completes its command with a window; the others say nothing about what it shows.
 _NOT_IN_COMMANDS = {
-    *("files", "output", "coalesce", "dry_run", "strict", "jobs", "client"),
-    *_WINDOW,
+    *("files", "output", "start", "end", "duration", "coalesce"),
+    *("dry_run", "strict", "jobs", "client"),
 }
 _OF_HOSTS = ("assume_aligned", "jobs", "client")
 _IN_STATS = {"provider", "lenient"}
-# The times of statemap data count from its `start`, which is known before it is read.
-_STATEMAP = Extent(0, 0, Clock())
 _NUMBER = re.compile(r"[+-]?[0-9.]+")
 _EXAMPLES = """\b
 Examples:
@@ -91,33 +74,7 @@ class _Statemap(click.Command):
 @input_options
 @file_argument("files", "FILE...", nargs=-1)
 @output_option("OUT", "Output file: .svg or .json, or - for standard output.")
-@once("-b", "--begin", metavar="TIME", help="Start of the map.")
-@once("-e", "--end", metavar="TIME", help="End of the map.")
-@once("-d", "--duration", metavar="TIME", help="Length of the map.")
-@once(
-    "-c",
-    "--coalesce",
-    metavar="N",
-    help="Merge short states until each map has at most N rectangles; totals stay exact."
-    "  [no merging up to 5 million intervals]",
-)
-@once("-s", "--sortby", metavar="STATE", help="Sort rows by time in this state.  [entity]")
-@once("-S", "--stacksortby", metavar="STATE", help="Sort stacked maps by time in this state.")
-@click.option("-i", "--ignore-tags", "--ignoreTags", is_flag=True, help="Ignore all tags.")
-@once(
-    "-H",
-    "--state-height",
-    "--stateHeight",
-    metavar="PX",
-    default="10",
-    help="Height of a row in pixels.  [10]",
-)
-@filter_option
-@click.option(
-    "--unpacked", is_flag=True, help="Draw a row for each task, instead of rows that tasks share."
-)
-@once("--from", "from_", metavar="TIME", help="Same as -b.")
-@once("--to", "to", metavar="TIME", help="Same as -e.")
+@options_of(StatemapArguments)
 @zone_option
 @click.option(
     "--hosts",
@@ -125,37 +82,18 @@ class _Statemap(click.Command):
     help="Draw the FILEs as hosts in one map, instead of a map for each.",
 )
 @hosts_options
-@provider_option
-@once("--title", metavar="TEXT", help="Title of the picture.  [that of the data]")
-@lenient_option
-@strict_option
 @click.option("-n", "--dry-run", is_flag=True, help="Print the summary without drawing.")
 def command(
     *,
     files: tuple[str, ...],
     output: str | None,
-    begin: str | None,
-    end: str | None,
-    duration: str | None,
-    coalesce: str | None,
-    sortby: str | None,
-    stacksortby: str | None,
-    ignore_tags: bool,
-    state_height: str,
-    pattern: str | None,
-    unpacked: bool,
-    from_: str | None,
-    to: str | None,
     hosts: bool,
     offsets: tuple[str, ...],
     assume_aligned: bool,
     jobs: int,
     client: str | None,
-    provider: str | None,
-    title: str | None,
-    lenient: bool,
-    strict: bool,
     dry_run: bool,
+    **given: Any,
 ) -> None:
     """Draw a statemap of each FILE, one above the other, as an interactive SVG.
 
@@ -165,214 +103,63 @@ def command(
     FILE may be - or a quoted pattern, and may be compressed with gzip, xz, bzip2
     or zstd.
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
-    check_strictness(lenient=lenient, strict=strict)
     if not files:
         raise UsageError("must specify a data file")
-    asked = parse_window(_one_of("begin", begin, from_), _one_of("end", end, to), duration)
-    limit = None if coalesce is None else _whole_number("coalesce factor", coalesce)
-    height_px = _whole_number("state height", state_height)
     files = tuple(expanded(files))
     offsets_ns = offsets_of(offsets, files)
+    arguments = StatemapArguments(
+        **given,
+        offsets=None if hosts else offsets_ns,
+        intact=True,
+        notify=notify,
+        progress=progress_bar,
+    )
     if not hosts:
         reject(_OF_HOSTS, "maps of their own; add --hosts")
     if dry_run:
         reject(("output", "title"), "--dry-run")
     target = None if dry_run else _target(output)
     if target is not None and target.kind == "json":
-        reject(("state_height", "title"), ".json")
+        reject(("state_height_px", "title"), ".json")
 
     import_numpy()
-    from meantime.query.parts import extent_of  # noqa: PLC0415 - NumPy is not for --help
-    from meantime.query.sampled_states import with_sampled_states  # noqa: PLC0415 - as above
-    from meantime.views.statemap import (  # noqa: PLC0415 - as above
-        HistoryProblem,
-        StatemapOptions,
-    )
+    from meantime.view_functions.statemap import open_statemap  # noqa: PLC0415 - NumPy is not for --help
 
-    options = StatemapOptions(
-        coalesce=limit,
-        sort_by=sortby,
-        stack_sort_by=stacksortby,
-        filter=pattern,
-        packed=not unpacked,
-        ignore_tags=ignore_tags,
-        state_height_px=height_px,
-        offsets_ns={} if hosts else offsets_ns,
-    )
-    labels = list(files)
+    labels: Sequence[str] = files
+    sources: list[Source] = [mapped(file) for file in files]
     if hosts:
-        joined = with_sampled_states(
-            load_hosts(
-                files,
-                client,
-                offsets=offsets_ns,
-                assume_aligned=assume_aligned,
-                provider=provider,
-                lenient=lenient,
-                strict=strict,
-                jobs=jobs,
-            )
+        reading = {name: given[name] for name in ("provider", "lenient", "strict")}
+        joined = load_hosts(
+            files,
+            client,
+            offsets=offsets_ns,
+            assume_aligned=assume_aligned,
+            jobs=jobs,
+            **reading,
         )
-        opened = [joined]
-        labels = [f"{len(joined.quarks(f'{HOSTS}/*')):,} of {len(files):,} hosts"]
-    else:
-        if provider is None and target is not None:
-            _check_states(files, options, lenient=lenient)
-        end_ns = asked.window(_STATEMAP)[1] if asked.is_relative else None
-        # the windows of other files depend on their clocks, which are known once they are read
-        opened = [
-            _open(file, provider, lenient=lenient)
-            if number
-            else _open(file, provider, lenient=lenient, ends=asked.ends, end_ns=end_ns)
-            for number, file in enumerate(files)
-        ]
-    extent = extent_of(opened[0])
-    begin_ns, end_ns = asked.window(extent)
-    extent.check_overlap(begin_ns, end_ns)
-    options = replace(options, begin_ns=begin_ns, end_ns=end_ns)
-    try:
-        counts = _drawn(files, labels, opened, options, target, title=title, strict=strict)
-    except HistoryProblem as problem:
-        raise InputError(labels[problem.history], str(problem)) from None
-    for label, history, (rectangles, anomalies) in zip(labels, opened, counts, strict=True):
-        name = PurePath(label).name
-        click.echo(
-            f"{name}: {history.metadata.records} records processed, {rectangles} rectangles",
-            err=True,
+        labels, sources = (
+            (f"{len(joined.quarks(f'{HOSTS}/*')):,} of {len(files):,} hosts",),
+            [joined],
         )
-        for line in anomalies.lines():
-            click.echo(f"{name}: {line}", err=True)
-
-
-def _check_states(files: Sequence[str], options: StatemapOptions, *, lenient: bool) -> None:
-    """Check colors and the states to sort by in files that define them at their beginning.
-
-    Raises:
-        InputError: If a file has an illegal color.
-        MeantimeError: If there is no such state.
-    """
-    from meantime.readers import statemap  # noqa: PLC0415 - NumPy is not for --help
-    from meantime.readers.source import open_source  # noqa: PLC0415 - as above
-    from meantime.views.statemap import HistoryProblem, check_states  # noqa: PLC0415 - as above
-
-    defined, of_file = [], []
-    for file in files:
-        if not Path(file).is_file():
-            continue
-        with open_source(file) as source:
-            states = statemap.defined_states(source, lenient=lenient)
-        if states is not None:
-            defined.append(states)
-            of_file.append(file)
-    if not defined:
-        return
-    try:
-        check_states(defined, options)
-    except HistoryProblem as problem:
-        raise InputError(of_file[problem.history], str(problem)) from None
-
-
-def _open(
-    file: str,
-    provider: str | None,
-    *,
-    lenient: bool,
-    ends: tuple[Instant | None, Instant | None] = (None, None),
-    end_ns: int | None = None,
-) -> History:
-    """Load a file; as in the original, data after the end of the window may be malformed.
-
-    Args:
-        file: The file.
-        provider: Its provider.
-        lenient: Whether records that cannot be read are skipped.
-        ends: Begin and end of the window: other states are not needed.
-        end_ns: The end in the times of a statemap file, if it is known.
-
-    Raises:
-        InputError: If it cannot be read up to there.
-    """
-    from meantime.query.sampled_states import with_sampled_states  # noqa: PLC0415 - NumPy is not for --help
-
-    start, end = ends
-    try:
-        return with_sampled_states(
-            load(file, lenient=lenient, provider=provider, start=start, end=end)
-        )
-    except InputError:
-        if not end_ns or provider is not None or not is_statemap(file):
-            raise
-    history = load(file, lenient=lenient, until_ns=end_ns, start=start, end=end)
-    history.anomalies.add("unread_after_end")
-    return history
-
-
-def _drawn(
-    files: Sequence[str],
-    labels: Sequence[str],
-    histories: Sequence[History],
-    options: StatemapOptions,
-    target: Target | None,
-    *,
-    title: str | None,
-    strict: bool,
-) -> list[tuple[int, Anomalies]]:
-    """Write the document, if wanted; return the rectangles and anomalies of each history.
-
-    Args:
-        files: The inputs.
-        labels: What messages call each history.
-        histories: The histories: of the inputs, or the one that joins them.
-        options: What is drawn.
-        target: Where the document is written.
-        title: Its title.
-        strict: Whether anomalies are errors.
-
-    Raises:
-        InputError: If `strict` and there is an anomaly, or the filter leaves nothing to draw; then
-            nothing is written.
-        TimeRangeError: If there is nothing in the window.
-    """
-    from meantime.anomalies import Anomalies  # noqa: PLC0415 - only once something is drawn
-    from meantime.query.parts import extent_of  # noqa: PLC0415 - as above
-    from meantime.views.statemap import build, count, document, svg  # noqa: PLC0415 - as above
-
-    found: list[tuple[int, Anomalies]]
+        arguments = arguments.changed(provider=None)
+    opened = open_statemap(sources, arguments, labels, draws=target is not None)
     if target is None:
-        found = [(each.rectangles, each.anomalies) for each in count(histories, options)]
+        counts = opened.counts()
     else:
-        drawn = build(histories, options)
+        view = opened.drawn()
+        counts = view.counts
         # the figures of states are those of the maps of one file; spans overlap each other
-        kinds = {lane.declaration.kind for lane in histories[0].lanes} - {"counter"}
-        same = len(histories) == 1 and kinds == {"state"} and options.filter is None
+        kinds = {lane.declaration.kind for lane in opened.histories[0].lanes} - {"counter"}
+        same = len(labels) == 1 and kinds == {"state"} and arguments.filter is None
         # `stats` has no options that move the times of hosts
-        same = same and not given(["offsets", "assume_aligned"])
-        drawn = replace(
-            drawn,
-            commands=_commands(files, figures=same),
-            given_title=title or "",
-            zone=current_zone(),
-        )
-        found = [(0, Anomalies()) for _ in histories]
-        for panel in drawn.panels:
-            rectangles, anomalies = found[panel.history]
-            anomalies.update(panel.anomalies)
-            found[panel.history] = rectangles + len(panel.rectangles), anomalies
-    if not any(rectangles for rectangles, _ in found):
-        if options.filter is not None:
-            raise InputError(
-                labels[0], f"no entity that the filter {options.filter!r} matches has a state here"
-            )
-        if options.begin_ns is not None or options.end_ns is not None:
-            raise extent_of(histories[0]).nothing(options.begin_ns, options.end_ns)
-    if strict:
-        for label, (_, anomalies) in zip(labels, found, strict=True):
-            anomalies.refuse(label)
-    if target is not None:
-        is_json = target.kind == "json"
-        chunks = [document.render(drawn)] if is_json else svg.parts(drawn)
-        write(target.path, chunks, files)
-    return found
+        same = same and not is_given(["offsets", "assume_aligned"])
+        view.data = replace(view.data, commands=_commands(files, figures=same))
+        write(target.path, view.render(target.kind), files)
+    for label, history, found in zip(labels, opened.histories, counts, strict=True):
+        name, records = PurePath(label).name, history.metadata.records
+        click.echo(f"{name}: {records} records processed, {found.rectangles} rectangles", err=True)
+        for line in found.anomalies.lines():
+            click.echo(f"{name}: {line}", err=True)
 
 
 def _commands(files: Sequence[str], *, figures: bool) -> Commands | None:
@@ -396,8 +183,9 @@ def _commands(files: Sequence[str], *, figures: bool) -> Commands | None:
         # both commands have the options that say how a file is read, which no parameters are
         is_of_reading = name not in context.params
         value = context.meta.get(f"meantime.{name}", ()) if is_of_reading else context.params[name]
+        is_switch = isinstance(option, click.Option) and option.is_flag
         for each in value if isinstance(value, tuple) else (value,):
-            words = [option.opts[0]] if each is True else [option.opts[0], each]
+            words = [option.opts[0]] if is_switch else [option.opts[0], str(each)]
             draw += words
             stats += words if is_of_reading or name in _IN_STATS else ()
     return Commands(shlex.join([*draw, *files]), shlex.join([*stats, *files]) if figures else None)
@@ -419,16 +207,3 @@ def _target(output: str | None) -> Target:
     if suffix not in ("", ".svg", ".json"):
         raise UsageError(f"{output!r} must end in .svg or .json")
     return Target(output, suffix[1:] or "svg")
-
-
-def _one_of(name: str, first: str | None, second: str | None) -> str | None:
-    """Return the value of an option that has two spellings."""
-    if first is not None and second is not None:
-        raise UsageError(f"Option '{name}' given more than once")
-    return second if first is None else first
-
-
-def _whole_number(name: str, text: str) -> int:
-    if not re.fullmatch(r"\+?[0-9]+", text):
-        raise UsageError(f"{name} must be an integer")
-    return int(text)

@@ -8,11 +8,12 @@ import shutil
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from meantime.errors import MeantimeError
+from meantime.errors import InputError, MeantimeError
 
 __all__ = ["load_ipython_extension", "unload_ipython_extension"]
 
@@ -90,11 +91,11 @@ class _Cell:
             *(f"Threads/.* {thread}$" for thread in self._threads),
         ]
         if any(lane.declaration.entity_kind != "Thread" for lane in history.lanes):
-            import_module("IPython.display").display(
-                statemap(history, filter=f"^(?!{'|'.join(hidden)})")
-            )
-        else:
-            print(_NOTHING)  # noqa: T201 - where a cell's output goes
+            with suppress(InputError):  # all of them are the kernel's
+                drawn = statemap(history, filter=f"^(?!{'|'.join(hidden)})")
+                import_module("IPython.display").display(drawn)
+                return
+        print(_NOTHING)  # noqa: T201 - where a cell's output goes
 
 
 def _output(arguments: str) -> str | None:

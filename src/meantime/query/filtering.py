@@ -6,11 +6,26 @@ import re
 from typing import TYPE_CHECKING
 
 from meantime.errors import UsageError
+from meantime.options import FILTER, Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["matching"]
+__all__ = ["Filtered", "matching"]
+
+
+class Filtered(Options):
+    """The option that selects rows.
+
+    Raises:
+        UsageError: If it is not a regular expression.
+    """
+
+    filter: str | None = FILTER
+
+    def _check(self) -> None:
+        if self.filter is not None:
+            matching(self.filter, ())
 
 
 def matching(pattern: str, names: Sequence[str]) -> Callable[[str], object]:

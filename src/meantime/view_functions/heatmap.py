@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from meantime.errors import InputError, MeantimeError, UsageError
 from meantime.extent import current_zone, in_zone
 from meantime.history.directory import is_joined, is_stored_history
+from meantime.options import keywords_of
 from meantime.query.aligning_histories import align_histories
 from meantime.query.offsets import Choice, Fold
 from meantime.query.offsets.cells import merge_cells
@@ -30,12 +31,12 @@ from meantime.readers import open_trace, open_without_stacks
 from meantime.shards import Failure, total
 from meantime.structs import struct
 from meantime.units import duration_ns
+from meantime.view_functions.heatmap_options import HeatmapArguments
 from meantime.view_functions.sources import (
     Reading,
     history_of,
     label_of,
     listed,
-    silent,
     texts,
     title_of,
 )
@@ -46,62 +47,21 @@ from meantime.views.heatmap.selection import Selection, check
 from meantime.views.heatmap.view import HeatmapView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from meantime.directory_build import Notify
-    from meantime.providers.loading import ProviderLike
     from meantime.query.offsets import OffsetMap, Value
     from meantime.query.offsets.combine import Mapped, Reference
     from meantime.query.offsets.sources import MapSource
-    from meantime.units import Time
-    from meantime.view_functions.sources import Progress, Source
+    from meantime.view_functions.sources import Source
     from meantime.views.heatmap.color import Method
 
 __all__ = ["heatmap"]
 
-Measure: TypeAlias = Literal[
-    "count", "ns", "weight", "starts", "ends", "concurrency", "utilisation"
-]
+_RATIOS = ("concurrency", "utilisation")
 
 
-def heatmap(
-    inputs: Source | Sequence[Source],
-    *,
-    period: Time = "1s",
-    rows: int | None = None,
-    origin: Time | None = None,
-    by: str | None = None,
-    event: str | None = None,
-    states: str | Sequence[str] = (),
-    filter: str | None = None,  # noqa: A002 - the command's name for it
-    value: Measure | None = None,
-    start: Time | None = None,
-    end: Time | None = None,
-    highlight: str | Sequence[str] = (),
-    isolate: str | Sequence[str] = (),
-    exclude: str | Sequence[str] = (),
-    decompose: bool = False,
-    idle: bool = False,
-    color: Method | None = None,
-    palette: str = "even",
-    hues: Sequence[float] = (),
-    scale: str | float = "auto",
-    title: str | None = None,
-    names: Sequence[str] | None = None,
-    stacks: bool = True,
-    offsets: Mapping[int, Time] | None = None,
-    assume_aligned: bool = False,
-    zone: str | None = None,
-    provider: ProviderLike = None,
-    lenient: bool = False,
-    strict: bool = False,
-    jobs: int = 1,
-    client: Any = None,
-    failed: Callable[[Failure], None] | None = None,
-    done: Callable[[int, int], None] | None = None,
-    notify: Notify | None = None,
-    progress: Progress | None = None,
-) -> HeatmapView:
+@keywords_of(HeatmapArguments)
+def heatmap(inputs: Source | Sequence[Source], **given: Any) -> HeatmapView:
     """Return a heat map of activity by offset within each second, or within another period.
 
     Times are nanoseconds of the trace's own clock, or texts: `"1.5s"` counts from where the trace
@@ -114,97 +74,27 @@ def heatmap(
     Args:
         inputs: A history or a path, or several of them; several are added up in the times of the
             first.
-        period: The width of a column.
-        rows: The rows of a column; by default 50, but 60 for a minute or an hour, 96 for a day.
-        origin: Where a column begins: a time, `"first"` for the beginning of the input, `"wall"`
-            for whole periods of UTC; None for whole periods of the clock.
-        by: Group by `name`, `thread`, `process`, `cpu`, `event`, `host`, `state` or `tag:FIELD`.
-        event: Count only samples of this event, or spans with this name.
-        states: Count the states that match these patterns (`*` and `?` are wildcards); with a
-            provider all states unless given.
-        filter: Only rows, which are threads or entities: those with this name, or whose name
-            contains a match of this regular expression.
-        value: What a cell counts; by default samples, or nanoseconds of spans and states.
-            `concurrency` and `utilisation` are ratios, which are only in `.json`.
-        start: The beginning of the range.
-        end: The end of the range.
-        highlight: Draw these names in separate colours.
-        isolate: Draw only these names.
-        exclude: Draw all other names.
-        decompose: Draw every name in a separate colour.
-        idle: Draw the idle task too.
-        color: Colour by `"rank"`, or `"linear"` in proportion; by default in proportion if the
-            values are times, where ranks would make all busy cells alike, and by rank otherwise.
-        palette: `even`, `cloud-analytics`, `flamescope` or `flamescope-enhanced`.
-        hues: Hues in degrees, for the palette `cloud-analytics`.
-        scale: The value of the strongest colour; `"auto"` is the largest value that is drawn,
-            `"lock"` the largest of the whole map.
-        title: The title of the picture.
-        names: The names of the inputs, in order.
-        stacks: Read the stacks of samples and spans and the entities of states, for the flame
-            graphs and tables of pages.
-        offsets: By index of an input, a time to add to its times, regardless of its clock.
-        assume_aligned: Treat unrelated clocks as synchronised.
-        zone: Fold the local times of this time zone, by its name in the database of IANA: days have
-            23, 24 or 25 hours. Dates without a zone are of it, too. None is the zone of
-            `meantime.in_zone`, or UTC without one.
-        provider: Derives states from the events of a path's trace, as in `meantime.open`; the
-            history is kept in the cache.
-        lenient: Skip and count records of a file that cannot be read.
-        strict: Fail if an input has any anomaly.
-        jobs: The number of files to read in parallel.
-        client: A `distributed.Client`, whose workers read the files but the first; None for
-            processes of this machine.
-        failed: Called with each file that cannot be read or mapped, which is then left out; None
-            raises its error.
-        done: Called now and then with the number of inputs that are mapped, and that of all.
-        notify: Called with a sentence that gives the reason when a cached history is rebuilt.
-        progress: Returns for a path a context manager that yields a progress callback.
+        **given: What is mapped and drawn, and how paths are read: see `HeatmapArguments`.
 
     Raises:
         InputError: If an input cannot be read or `strict` and it has an anomaly, or has nothing
             that matches the arguments.
         UsageError: If an argument is wrong, or does not apply to the inputs.
     """
-    given = listed(inputs)
-    if not given:
+    options = HeatmapArguments(**given)
+    sources, names = listed(inputs), options.names
+    if not sources:
         raise UsageError("a heat map needs an input: a history or a path")
-    if names is not None and len(names) != len(given):
-        raise UsageError(f"there are {len(given)} inputs and {len(names)} names for them")
-    selection = _selection(highlight, isolate, exclude, decompose=decompose)
+    if names is not None and len(names) != len(sources):
+        raise UsageError(f"there are {len(sources)} inputs and {len(names)} names for them")
+    selection = _selection(options)
     # what is wrong with them is said before anything is read
-    _look(color or "rank", palette, hues, scale)
-    patterns = texts(states)
-    if provider is not None and event is None and not patterns:
-        patterns = (EVERY_STATE,)
-    if event is not None and patterns:
-        raise UsageError("event applies to samples and spans, state applies to states; choose one")
-    period_ns = duration_ns(period)
-    fold = Fold(0, period_ns, rows_of(period_ns) if rows is None else rows)
-    ratio = value if value in {"concurrency", "utilisation"} else None
-    with in_zone(zone):
-        folded_in = current_zone()
-    query = MapQuery(
-        period_ns,
-        fold.rows,
-        origin,
-        Choice(
-            value="ns" if ratio else cast("Value | None", value),
-            by=by,
-            event=event,
-            states=patterns,
-            filter=filter,
-            stacks=stacks,
-        ),
-        start,
-        end,
-        assume_aligned,
-        folded_in,
-    )
-    offsets_ns = {index: duration_ns(offset) for index, offset in (offsets or {}).items()}
-    if not offsets_ns.keys() <= set(range(len(given))):
-        raise UsageError(f"the keys of offsets are indices of inputs: 0 to {len(given) - 1}")
-    reading = Reading(provider, lenient, strict, notify, progress or silent)
+    _look(options, "rank")
+    query = _query(options)
+    offsets_ns = {index: duration_ns(each) for index, each in (options.offsets or {}).items()}
+    if not offsets_ns.keys() <= set(range(len(sources))):
+        raise UsageError(f"the keys of offsets are indices of inputs: 0 to {len(sources) - 1}")
+    reading = options.narrowed(Reading)
     tasks = [
         _Task(
             each,
@@ -214,31 +104,60 @@ def heatmap(
             query,
             reading,
         )
-        for index, each in enumerate(given)
+        for index, each in enumerate(sources)
     ]
-    with in_zone(zone):
-        data, reference = _added(tasks, jobs, client, failed, done)
-    if strict:
+    jobs, client = options.jobs, options.client
+    with in_zone(options.zone):
+        data, reference = _added(tasks, jobs, client, options.failed, options.done)
+    if options.strict:
         data.anomalies.refuse(tasks[0].path)
-    with in_zone(zone):
+    with in_zone(options.zone):
         data = _checked(data, selection, tasks, partial(_added, jobs=jobs, client=client))
+    drawn = options.words(only=("value", "idle", "palette", "hues", "title"))
     view = HeatmapView(
         data,
         selection,
-        _look(color or ("linear" if data.value == "ns" else "rank"), palette, hues, scale),
-        title=title or _title(given),
-        command=_command(
-            tasks[0],
-            reference,
-            data,
-            _options(value=value, idle=idle, palette=palette, hues=hues, title=title),
-        )
-        if len(tasks) == 1
-        else None,
-        ratio=ratio,
-        idle=idle,
+        _look(options, "linear" if data.value == "ns" else "rank"),
+        title=options.title or _title(sources),
+        command=_command(tasks[0], reference, data, tuple(drawn)) if len(tasks) == 1 else None,
+        ratio=options.value if options.value in _RATIOS else None,
+        idle=options.idle,
     )
-    return view.made_of(given)
+    return view.made_of(sources)
+
+
+def _query(options: HeatmapArguments) -> MapQuery:
+    """Return which part of the inputs is mapped, and to which cells.
+
+    Raises:
+        UsageError: If the options exclude each other.
+    """
+    patterns = texts(options.states)
+    if options.provider is not None and options.event is None and not patterns:
+        patterns = (EVERY_STATE,)
+    if options.event is not None and patterns:
+        raise UsageError("event applies to samples and spans, state applies to states; choose one")
+    period_ns = duration_ns(options.period)
+    rows = rows_of(period_ns) if options.rows is None else options.rows
+    with in_zone(options.zone):
+        folded_in = current_zone()
+    return MapQuery(
+        period_ns,
+        Fold(0, period_ns, rows).rows,
+        options.origin,
+        Choice(
+            value="ns" if options.value in _RATIOS else cast("Value | None", options.value),
+            by=options.by,
+            event=options.event,
+            states=patterns,
+            filter=options.filter,
+            stacks=options.stacks,
+        ),
+        options.start,
+        options.end,
+        options.assume_aligned,
+        folded_in,
+    )
 
 
 def _checked(
@@ -316,7 +235,7 @@ class _Task:
         # which part of other inputs, or of shifted times, is mapped depends on the clocks
         whole = not first or bool(self.offset_ns)
         start, end = (None, None) if whole else (self.query.start, self.query.end)
-        lenient, progress = self.reading.lenient, self.reading.progress
+        lenient, reported = self.reading.lenient, self.reading.reported
         file = self.given if isinstance(self.given, str | os.PathLike) else None
         is_built = (
             Path(path).is_dir()
@@ -330,13 +249,13 @@ class _Task:
         if self.query.choice.stacks and not self.query.choice.states:
             from meantime.history import build  # noqa: PLC0415 - a third of the start-up time
 
-            with progress(path) as report:
+            with reported(path) as report:
                 trace = open_trace(file, lenient=lenient, progress=report, start=start, end=end)
                 yield HistorySource(build(trace), path)
             return
         switches = bool(self.query.choice.states)
         with (
-            progress(path) as report,
+            reported(path) as report,
             open_without_stacks(
                 file, lenient=lenient, switches=switches, progress=report, start=start, end=end
             ) as (trace, is_stream),
@@ -427,7 +346,7 @@ def _moved_by_messages(
         return {}
     tasks = [first, *(others[index] for index in chosen)]
     try:
-        histories = [history_of(task.given, replace(task.reading, strict=False)) for task in tasks]
+        histories = [history_of(task.given, task.reading.changed(strict=False)) for task in tasks]
     except (MeantimeError, OSError):
         # what could be read once and cannot be read again relates nothing
         return {}
@@ -446,18 +365,6 @@ def _moved_by_messages(
                 f" messages between hosts, within {exact(found.error_ns or 0)}"
             )
     return moved
-
-
-def _options(
-    *, value: str | None, idle: bool, palette: str, hues: Sequence[float], title: str | None
-) -> tuple[str, ...]:
-    """Return the options of the command that decide how a map is drawn, as its words."""
-    words = [] if value is None else ["--value", value]
-    words += ["--idle"] if idle else []
-    words += [] if palette == "even" else ["--palette", palette]
-    words += ["--hues", ",".join(f"{hue:g}" for hue in hues)] if hues else []
-    words += ["--title", title] if title else []
-    return tuple(words)
 
 
 def _command(
@@ -498,31 +405,21 @@ def _title(given: Sequence[Source]) -> str:
     return first if len(given) == 1 else f"{first} and {len(given) - 1} more"
 
 
-def _look(color: Method, palette: str, hues: Sequence[float], scale: str | float) -> Look:
+def _look(options: HeatmapArguments, usual: Method) -> Look:
+    """Return how a map is coloured; `usual` is the method unless one is given."""
+    color, scale, hues = options.color or usual, options.scale, tuple(options.hues)
     if scale in {"auto", "lock"}:
-        return Look(color, palette, tuple(hues), scale == "lock", None)
+        return Look(color, options.palette, hues, scale == "lock", None)
     if isinstance(scale, str) or not 0 < scale < float("inf"):
         raise UsageError(f"unknown scale {scale!r}; choose auto, lock, or the largest value")
-    return Look(color, palette, tuple(hues), lock=False, largest=float(scale))
+    return Look(color, options.palette, hues, lock=False, largest=float(scale))
 
 
-def _selection(
-    highlight: str | Sequence[str],
-    isolate: str | Sequence[str],
-    exclude: str | Sequence[str],
-    *,
-    decompose: bool,
-) -> Selection:
-    modes = {
-        mode: texts(names)
-        for mode, names in (("highlight", highlight), ("isolate", isolate), ("exclude", exclude))
-        if names
-    }
-    if decompose:
-        modes["decompose"] = ()
-    if len(modes) > 1:
-        first, second, *_ = modes
-        raise UsageError(f"{first} and {second} are mutually exclusive")
-    for mode, names in modes.items():
-        return Selection(names, mode)
+def _selection(options: HeatmapArguments) -> Selection:
+    modes = ("highlight", "isolate", "exclude", "decompose")
+    chosen = [mode for mode in modes if mode in options.given]
+    if len(chosen) > 1:
+        raise UsageError(f"{chosen[0]} and {chosen[1]} are mutually exclusive")
+    for mode in chosen:
+        return Selection(() if mode == "decompose" else texts(getattr(options, mode)), mode)
     return Selection()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from meantime.anomalies import check_strictness
 from meantime.errors import UsageError
+from meantime.options import LENIENT, PROVIDER, STRICT, Options, option, time_text
 from meantime.stores import store_url
-from meantime.structs import struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,41 +20,51 @@ if TYPE_CHECKING:
     from meantime.directory_build import Notify
     from meantime.history.history import History
     from meantime.providers.loading import ProviderLike
-    from meantime.units import Time
+    from meantime.units import Instant, Time
 
     Source: TypeAlias = History | str | os.PathLike[str]
     # Called with a path; yields a function that is called with the bytes read and the total.
     Progress: TypeAlias = Callable[[str], AbstractContextManager[Callable[[int, int], None] | None]]
 
-__all__ = ["Reading", "history_of", "label_of", "listed", "silent", "texts", "title_of"]
+__all__ = ["Range", "Reading", "history_of", "label_of", "listed", "texts", "title_of"]
 
 
-def silent(path: str) -> AbstractContextManager[None]:
-    """Report no progress."""
-    del path
-    return nullcontext()
+class Range(Options):
+    """A range of time."""
+
+    start: Time | None = option(
+        "--from", metavar="TIME", write=time_text, help="Start of the range."
+    )
+    end: Time | None = option("--to", metavar="TIME", write=time_text, help="End of the range.")
 
 
-@struct
-class Reading:
+class Reading(Options):
     """How the paths among sources are read.
 
-    Attributes:
-        provider: Derives states from the events of a trace; such a history is cached.
-        lenient: Skip and count records that cannot be read.
-        strict: Fail if there is any anomaly.
-        notify: Called with a sentence when a cached history is rebuilt.
-        progress: Returns for a path a context manager that yields a progress callback.
+    Raises:
+        UsageError: If they are to be read both `lenient` and `strict`.
     """
 
-    provider: ProviderLike = None
-    lenient: bool = False
-    strict: bool = False
-    notify: Notify | None = None
-    progress: Progress = silent
+    provider: ProviderLike = PROVIDER
+    lenient: bool = LENIENT
+    strict: bool = STRICT
+    intact: bool = option(
+        default=False,
+        help="Answer from what is intact of a damaged history, as commands do, unless `strict`.",
+    )
+    notify: Notify | None = option(
+        help="Called with a sentence that gives the reason when a cached history is rebuilt."
+    )
+    progress: Progress | None = option(
+        help="Returns for a path a context manager that yields a progress callback."
+    )
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         check_strictness(lenient=self.lenient, strict=self.strict)
+
+    def reported(self, path: str) -> AbstractContextManager[Callable[[int, int], None] | None]:
+        """Return a context manager that yields what is called while a path is read, if anything."""
+        return nullcontext() if self.progress is None else self.progress(path)
 
 
 def listed(sources: Source | Sequence[Source]) -> list[Source]:
@@ -65,11 +75,17 @@ def listed(sources: Source | Sequence[Source]) -> list[Source]:
 
 
 def history_of(
-    source: Source, reading: Reading, start: Time | None = None, end: Time | None = None
+    source: Source,
+    reading: Reading,
+    start: Time | Instant | None = None,
+    end: Time | Instant | None = None,
+    *,
+    until_ns: int | None = None,
 ) -> History:
     """Return the history that a source is, or that is read from its path.
 
-    Of the latter, states outside of the range from `start` to `end` may be left out.
+    Of the latter, states outside of the range from `start` to `end` may be left out, and what is
+    later than `until_ns` is not read in formats that allow it.
 
     Raises:
         InputError: If the file cannot be read, or has an anomaly and is read strictly.
@@ -81,17 +97,18 @@ def history_of(
         if reading.strict:
             source.anomalies.refuse(label_of(source))
         return source
-    from meantime.history_from_path import (  # noqa: PLC0415 - perf text is mapped without it
-        open_history,
-    )
+    from meantime.history.directory import is_history, is_joined  # noqa: PLC0415 - as below
+    from meantime.history_from_path import open_history  # noqa: PLC0415 - perf text is mapped without it
 
-    with reading.progress(os.fspath(source)) as report:
+    kept = reading.intact and not reading.strict and (is_history(source) or is_joined(source))
+    with reading.reported(os.fspath(source)) as report:
         return open_history(
             source,
             provider=reading.provider,
             cache=reading.provider is not None,
-            lenient=reading.lenient,
+            lenient=reading.lenient or kept,
             strict=reading.strict,
+            until_ns=until_ns,
             start=start,
             end=end,
             notify=reading.notify,

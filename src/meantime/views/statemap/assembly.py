@@ -11,7 +11,7 @@ from meantime.columns import exact_sum
 from meantime.errors import MeantimeError, UsageError
 from meantime.query.aligning_histories import align_histories
 from meantime.views.palette import at_night, choose, pale_at_night, parse
-from meantime.views.statemap.data import SharedRows, Statemap, StatemapPanel, StateRow
+from meantime.views.statemap.data import Counted, SharedRows, Statemap, StatemapPanel, StateRow
 from meantime.views.statemap.events import events, without_row
 from meantime.views.statemap.options import StatemapOptions
 from meantime.views.statemap.panel import draw
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from meantime.views.statemap.panel import Drawing
     from meantime.views.statemap.panel_source import PanelSource
 
-__all__ = ["Counted", "HistoryProblem", "build", "check_states", "count"]
+__all__ = ["HistoryProblem", "build", "check_states", "count"]
 
 
 class HistoryProblem(MeantimeError):  # noqa: N818 - it is about a history, not one of its errors
@@ -42,13 +42,6 @@ class HistoryProblem(MeantimeError):  # noqa: N818 - it is about a history, not 
     def __init__(self, history: int, reason: str) -> None:
         super().__init__(reason)
         self.history = history
-
-
-class Counted(NamedTuple):
-    """The number of rectangles that a statemap of one history has, and its anomalies."""
-
-    rectangles: int
-    anomalies: Anomalies
 
 
 class _Alignment(NamedTuple):
@@ -238,7 +231,7 @@ def _there_are(tables: Sequence[StateTable]) -> str:
 def _alignments(histories: Sequence[History], options: StatemapOptions) -> Iterator[_Alignment]:
     window = Window.of(histories[0], options.begin_ns, options.end_ns)
     yield _Alignment(window, 0, aligned=True)
-    found = align_histories(histories, options.offsets_ns)
+    found = align_histories(histories, options.offsets_ns or {})
     for history, each in zip(histories[1:], found[1:], strict=True):
         below = window.below(history, each.offset_ns)
         within_ns = each.error_ns if each.how == "messages" else None

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Clipped",
     "Commands",
+    "Counted",
     "Events",
     "Existence",
     "Rectangles",
@@ -263,6 +264,13 @@ class StatemapPanel:
     def name(self) -> str:
         """The title of the trace and the panel's label."""
         return ": ".join(filter(None, (self.title, self.label)))
+
+
+class Counted(NamedTuple):
+    """The number of rectangles that a statemap of one history has, and its anomalies."""
+
+    rectangles: int
+    anomalies: Anomalies
 
 
 class Commands(NamedTuple):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from meantime.anomalies import Anomalies
 from meantime.units import format_ns
 from meantime.views.picture import Picture
 from meantime.views.statemap import document, svg
+from meantime.views.statemap.data import Counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,6 +30,16 @@ class StatemapView(Picture):
 
     def __init__(self, data: Statemap) -> None:
         self.data = data
+
+    @property
+    def counts(self) -> list[Counted]:
+        """The number of rectangles and the anomalies of each history, in the order of these."""
+        found = [Counted(0, Anomalies()) for _ in {panel.history for panel in self.data.panels}]
+        for panel in self.data.panels:
+            rectangles, anomalies = found[panel.history]
+            anomalies.update(panel.anomalies)
+            found[panel.history] = Counted(rectangles + len(panel.rectangles), anomalies)
+        return found
 
     def render(self, form: str) -> Iterable[bytes]:
         """Return the file: `svg` is a picture that is a page in a browser, `json` is data."""
