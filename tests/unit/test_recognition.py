@@ -43,6 +43,7 @@ def format_of(content: str | bytes, name: str = "x") -> str:
         # lines of objects, whatever their name
         ('{"a": {"b": 1}}\n{"a": {"b": 2}}\n', "trace.trace", "jsonl"),
         ('{"insertId": "1", "timestamp": "2026-01-01"}\n' * 2, "gcp.log", "jsonl"),
+        ('{"ts": "2026-01-01T00:00:00Z", "host": "a", "state": "up"}\n' * 2, "x", "jsonl"),
         # an array of objects is a table, also one of water
         (json.dumps(ROWS), "x", "table"),
         ('[{"time": "2026-01-01", "ph": 7.2}, {"time": "2026-01-02", "ph": 7.1}]', "x", "table"),

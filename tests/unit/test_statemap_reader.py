@@ -707,6 +707,13 @@ def test_the_first_statemap_programs_own_files_are_read(
         ('{"title": "t", "states', "x", False),
         ('{"states": {', "x", True),
         ('{"time": "5", "entity": "a"', "x", True),
+        ('{"time": 5, "entity": "a", "state": 0}', "x", True),
+        ('{"entity": "a", "description": "first"}', "x", True),
+        ('{"state": 0, "tag": "a", "pid": 7}', "x", True),
+        # logs of states
+        ('{"ts": "2026-01-01T00:00:00Z", "host": "a", "state": "up"}', "x", False),
+        ('{"time": "2026-01-01T00:00:00Z", "entity": "a", "state": "up"}', "x", False),
+        ('{"states": ["up", "down"], "machine": "a"}', "x", False),
         ('{"traceEvents": [{"state": 1}]}', "x", False),
         ('[{"name": "x", "ph": "X", "args": {"state": 1}}]', "x", False),
         ('["5", "a", 0, null]', "x.statemap", True),
