@@ -37,6 +37,7 @@ __all__ = [
     "State",
     "StateChanges",
     "Trace",
+    "rows_of",
 ]
 
 
@@ -240,6 +241,13 @@ class Counters:
 
 
 Batch: TypeAlias = StateChanges | Points | Spans | Samples | Flows | Counters | Events
+
+
+def rows_of(batch: Batch) -> int:
+    """Return how many rows a batch has."""
+    if isinstance(batch, Spans):
+        return len(batch.start_ns)
+    return len(batch.from_ns if isinstance(batch, Flows) else batch.time_ns)
 
 
 @dataclass(slots=True, eq=False, repr=False)

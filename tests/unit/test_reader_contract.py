@@ -53,8 +53,8 @@ from meantime.testing.contracts import (
     HistoryContract,
     ReaderContract,
     Sample,
-    rows_of,
 )
+from meantime.trace import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -116,3 +116,33 @@ def test_what_is_not_read_is_refused_only_where_no_format_is_seen_as_well() -> N
     with pytest.raises(InputError, match="this is XML or a web page"):
         format_of("<html><body>")
     assert format_of("<html><testsuite>") == "junit"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        # events without a phase, rows without times, and lines without a time
+        ('{"traceEvents": [{"name": "a"}, {"name": "b"}]}', []),
+        ("node,start,end\na,,\nb,,\n", []),
+        ('{"time_ns": 1}\n{"time_ns": 2}\n{"time_ns": 3}\n', ["--lenient"]),
+    ],
+)
+def test_an_input_of_which_nothing_is_used_is_an_error(
+    content: str, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path := tmp_path / "x").write_text(content)
+    with pytest.raises(InputError, match="x: nothing in it can be shown"):
+        meantime.open(path, lenient=bool(words))
+    with pytest.raises(SystemExit, match="1"):
+        main(["statemap", str(path), "-o", str(tmp_path / "x.svg"), *words])
+    assert "nothing in it can be shown" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="1"):
+        main(["build", str(path), "-o", str(tmp_path / "x.mth"), *words])
+    assert [*tmp_path.iterdir()] == [path]
+
+
+@pytest.mark.parametrize("content", ['{"traceEvents": []}', "[]", "start_ns,end_ns,path,value\n"])
+def test_an_input_that_has_nothing_is_empty(content: str, tmp_path: Path) -> None:
+    (path := tmp_path / "x").write_text(content)
+
+    assert meantime.open(path).bounds == (0, 0)

@@ -33,13 +33,13 @@ from meantime.readers.recognition import (
     takes_columns,
 )
 from meantime.readers.source import open_source
+from meantime.trace import rows_of
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator
 
     from meantime.column_mapping import ColumnMapping
-    from meantime.readers.contract import Reader
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
     from meantime.units import Instant, Time
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["open_trace", "open_without_stacks", "readers", "recognise"]
 
 _CTF, _RECORDING = "ctf", "recording"
+# What is counted of an input that is cut, which may have been cut before its first record.
+_OF_THE_END = ("truncated", "unclosed")
 
 
 def _chosen(source: Source, format_: str | None, columns: ColumnMapping | None) -> Recognised:
@@ -127,11 +129,10 @@ def open_trace(
     source.most_memory = memory_for(path)
     # the reader closes the source from here on, unless it fails
     try:
-        reader, why = _chosen(source, format_, columns)
-        if not getattr(reader, "REPAIRS_CLOCKS", False):
-            _check_no_repair(options, source.name, reader.FORMAT)
-        trace = _read(reader, source, options)
-        trace.recognised = why
+        chosen = _chosen(source, format_, columns)
+        if not getattr(chosen.reader, "REPAIRS_CLOCKS", False):
+            _check_no_repair(options, source.name, chosen.reader.FORMAT)
+        trace = _read(chosen, source, options)
     except BaseException:
         source.close()
         raise
@@ -139,12 +140,35 @@ def open_trace(
     return trace
 
 
-def _read(reader: Reader, source: Source, options: ReadOptions) -> Trace:
-    """Return a trace that counts what is damaged in its input below any format, in the end."""
-    source.is_text = getattr(reader, "TEXT", False)
-    trace = reader.read(source, options)
+def _read(chosen: Recognised, source: Source, options: ReadOptions, **given: bool) -> Trace:
+    """Return a trace with what is known of any format, unless nothing of it is used."""
+    source.is_text = getattr(chosen.reader, "TEXT", False)
+    trace = chosen.reader.read(source, options, **given)
+    trace.recognised = chosen.why
     trace.batches = _completed(trace, trace.batches, source)
+    is_part = options.until_ns is not None or options.keep is not None
+    is_part |= (options.position, options.start, options.end) != (None, None, None)
+    if not is_part:
+        trace.batches = _used(trace, source.name, trace.batches)
     return trace
+
+
+def _used(trace: Trace, source: str, batches: Iterator[Batch]) -> Iterator[Batch]:
+    """Yield the batches of a trace.
+
+    Raises:
+        InputError: In the end, if records were left out and none became anything that can be shown.
+    """
+    is_used = False
+    for batch in batches:
+        is_used = is_used or rows_of(batch) > 0
+        yield batch
+    if not is_used and (reasons := trace.anomalies.lines(without=_OF_THE_END)):
+        raise InputError(
+            source,
+            f"nothing in it can be shown ({trace.format}; it {trace.recognised}):"
+            f" {'; '.join(reasons)}",
+        )
 
 
 def _completed(
@@ -221,7 +245,7 @@ def open_without_stacks(
     """
     columns = mapping_for(path)
     with open_source(path, lenient=lenient) as source:
-        reader, _ = _chosen(source, format_for(path), columns)
+        chosen = _chosen(source, format_for(path), columns)
         options = ReadOptions(
             lenient=lenient,
             progress=progress,
@@ -231,11 +255,7 @@ def open_without_stacks(
             private=is_private_wanted(path),
             scheduling=is_scheduling_wanted(path),
         )
-        if reader.FORMAT != "perf":
-            yield _read(reader, source, options), False
-            return
-        perf = import_module("meantime.readers.perf")
-        source.is_text = True
-        trace = perf.read(source, options, stacks=False, switches=switches)
-        trace.batches = _completed(trace, trace.batches, source)
-        yield trace, not switches
+        if chosen.reader.FORMAT == "perf":
+            yield _read(chosen, source, options, stacks=False, switches=switches), not switches
+        else:
+            yield _read(chosen, source, options), False

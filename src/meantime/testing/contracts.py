@@ -30,7 +30,7 @@ from meantime.readers.formats import FORMATS
 from meantime.readers.recognition import seen
 from meantime.readers.source import HEAD_BYTES, Source
 from meantime.stacks import StackTable
-from meantime.trace import Events, Samples, Spans
+from meantime.trace import Events, Samples, Spans, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from meantime.history.history import History
     from meantime.trace import Batch, Trace
 
-__all__ = ["OTHER_FORMATS", "HistoryContract", "ReaderContract", "Sample", "rows_of"]
+__all__ = ["OTHER_FORMATS", "HistoryContract", "ReaderContract", "Sample"]
 
 # Small inputs by format.
 OTHER_FORMATS: Mapping[str, bytes] = {each.format: each.example for each in FORMATS if each.example}
@@ -279,11 +279,6 @@ def _columns(batch: Any) -> Iterator[tuple[str, Any]]:
             yield from _columns(value)
         elif value is not None:
             yield column.name, value
-
-
-def rows_of(batch: Any) -> int:
-    """Return how many rows a batch has."""
-    return len(next(_columns(batch))[1]) if is_dataclass(batch) else len(batch.time_ns)
 
 
 def _check(trace: Trace, batch: Batch) -> None:
