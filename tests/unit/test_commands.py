@@ -54,6 +54,7 @@ def test_info_prints_the_facts(capsys: pytest.CaptureFixture[str], trace: str) -
     assert facts == {
         "source": trace,
         "format": "statemap",
+        "recognised": "is JSON with `states`, or with an `entity` with a `state`",
         "title": "disks & more",
         "host": "db1",
         "clock": "unknown",

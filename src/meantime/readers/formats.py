@@ -120,6 +120,7 @@ _NSYS_TABLES = (
     b"META_DATA_EXPORT", b"CUPTI_ACTIVITY_KIND_", b"NVTX_EVENTS", b"TARGET_INFO_SESSION_START",
     b"ENUM_NSYS_EVENT", b"OSRT_API",
 )  # fmt: skip
+_JAEGER_KEYS = ("operationName", "processes", "processID", "duration", "startTime")
 _STATEMAP_KEYS = frozenset((b"states", b"entityKind", b"state", b"entity"))
 
 
@@ -438,8 +439,8 @@ FORMATS = (
             ),
         ),
         (
-            keys("traceID", some=("operationName", "processes", "processID", "duration")),
-            keys("spanID", some=("operationName", "processes", "processID", "duration")),
+            keys("traceID", some=_JAEGER_KEYS),
+            keys("spanID", some=_JAEGER_KEYS),
         ),
     ),
     Format(
