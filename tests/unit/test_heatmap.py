@@ -442,7 +442,7 @@ def test_colours_go_to_terminals_that_want_them(
     path = perf(tmp_path, ("a", 1.5), ("a", 2.5))
     written = bytearray()
     monkeypatch.setattr(
-        "meantime.cli.heatmap.write", lambda _, chunks: written.extend(b"".join(chunks))
+        "meantime.cli.heatmap.write", lambda _, chunks, __: written.extend(b"".join(chunks))
     )
     run(path)
 

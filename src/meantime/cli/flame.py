@@ -38,7 +38,12 @@ _LINES = ("txt", "folded")
 )
 @input_options
 @file_argument("files", "FILE...", nargs=-1, required=True)
-@output_option("OUT", "Output file: .svg, .html, .json or .txt.")
+@output_option(
+    "OUT",
+    "Output file: .svg, .html, .json or .txt.",
+    more="`.svg` and `.html` are pages with the flame graph, `.json` is a speedscope file, `.txt`"
+    " and `.folded` are folded stacks.",
+)
 @options_of(FlameArguments)
 @of_options
 @zone_option

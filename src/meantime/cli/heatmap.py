@@ -14,6 +14,7 @@ import click
 from meantime.anomalies import check_strictness
 from meantime.cli.inputs import expanded, import_numpy, mapped, notify, offsets_of
 from meantime.cli.options import (
+    Documented,
     file_argument,
     given,
     hosts_options,
@@ -67,7 +68,12 @@ _SEVERAL = ("assume_aligned", "jobs", "client")
 )
 @input_options
 @file_argument("inputs", "INPUT...", nargs=-1, required=True)
-@output_option("FILE", "Output file: .svg, .html, .png or .json.  [the terminal]")
+@output_option(
+    "FILE",
+    "Output file: .svg, .html, .png or .json.  [the terminal]",
+    more="`.svg` and `.html` are pages, `.json` has [every cell](json.md), `.png` needs Pillow:"
+    " `meantime[png]`.",
+)
 @once(
     "--to-format",
     "to_format",
@@ -80,14 +86,19 @@ _SEVERAL = ("assume_aligned", "jobs", "client")
 @hosts_options
 @click.option(
     "--hosts",
+    cls=Documented,
     is_flag=True,
     help="Inputs are hosts: group by host without --by, and leave out and report those that cannot"
     " be read.",
+    more="They are called as their files ([how to](../how-to/look-at-many-hosts.md)); with"
+    " `--strict` one that cannot be read is an error.",
 )
 @click.option(
     "--find",
+    cls=Documented,
     is_flag=True,
     help="Report periods, stripes, gaps, bursts, and what ran in the gaps; draw only with -o.",
+    more="Gaps are stops of everything or of some names.",
 )
 @json_option
 def command(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from meantime.options import Option, Options
 
 __all__ = [
+    "Documented",
     "Once",
     "file_argument",
     "filter_option",
@@ -43,7 +44,15 @@ __all__ = [
 F = TypeVar("F", bound="Callable[..., object] | click.Command")
 
 
-class Once(click.Option):
+class Documented(click.Option):
+    """An option about which the reference says more than the help."""
+
+    def __init__(self, param_decls: Sequence[str], more: str = "", **attributes: Any) -> None:
+        self.more = more
+        super().__init__(param_decls, **attributes)
+
+
+class Once(Documented):
     """An option that may be given only once: a repetition is an error."""
 
     def __init__(self, param_decls: Sequence[str], **attributes: Any) -> None:
@@ -81,28 +90,17 @@ def options_of(kind: type[Options]) -> Callable[[F], F]:
 def _declared_option(name: str, each: Option) -> Callable[[F], F]:
     text = f"{each.help} Repeatable." if each.repeated else each.help
     text = f"{text}  [{each.without}]" if each.without else text
+    about: dict[str, Any] = {"help": text, "more": each.more}
     if each.is_switch:
-        return click.option(
-            *each.flags,
-            name,
-            is_flag=True,
-            default=each.default,
-            flag_value=not each.default,
-            help=text,
-        )
-    kind: Any = click.Choice(each.choices) if each.choices else each.parse
-    if kind is None and each.metavar == "FILE":
-        kind = click.Path()
+        about |= {"is_flag": True, "default": each.default, "flag_value": not each.default}
+        return click.option(*each.flags, name, cls=Documented, **about)
+    about["type"] = click.Choice(each.choices) if each.choices else each.parse
+    if each.metavar == "FILE" and each.parse is None:
+        about["type"] = click.Path()
+    about["metavar"] = each.metavar
     if each.repeated:
-        return click.option(
-            *each.flags,
-            name,
-            multiple=True,
-            metavar=each.metavar,
-            type=kind,
-            help=text,
-        )
-    return once(*each.flags, name, default=each.default, metavar=each.metavar, type=kind, help=text)
+        return click.option(*each.flags, name, cls=Documented, multiple=True, **about)
+    return once(*each.flags, name, default=each.default, **about)
 
 
 def file_argument(name: str, metavar: str, **attributes: Any) -> Callable[[F], F]:
@@ -231,6 +229,7 @@ def zone_option(function: F) -> F:
         expose_value=False,
         callback=_use_zone,
         help="Time zone of dates, such as Europe/Berlin.  [UTC]",
+        more="As [above](#commands).",
     )(function)
 
 
@@ -259,9 +258,11 @@ def offset_option(function: F) -> F:
     return click.option(
         "--offset",
         "offsets",
+        cls=Documented,
         metavar="FILE=TIME",
         multiple=True,
         help="Time to add to the times of a file. Repeatable.",
+        more="Its clock is not aligned then.",
     )(function)
 
 
@@ -277,11 +278,14 @@ def hosts_options(function: F) -> F:
         type=click.IntRange(1),
         default=1,
         help="Number of files to read in parallel.  [1]",
+        more="Histories of traces are kept in the cache.",
     )
     client = once(
         "--client",
         metavar="ADDRESS",
         help="Read the files with the workers of this dask scheduler, such as tcp://host:8786.",
+        more="They build histories into their cache, from which they are used if this machine has"
+        " it too. It needs the extra `[fleet]`.",
     )
     return offset_option(aligned(jobs(client(function))))
 

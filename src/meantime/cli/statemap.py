@@ -15,6 +15,7 @@ from click.core import ParameterSource
 from meantime.attribute_paths import HOSTS
 from meantime.cli.inputs import expanded, import_numpy, load_hosts, mapped, notify, offsets_of
 from meantime.cli.options import (
+    Documented,
     file_argument,
     hosts_options,
     input_options,
@@ -73,13 +74,21 @@ class _Statemap(click.Command):
 )
 @input_options
 @file_argument("files", "FILE...", nargs=-1)
-@output_option("OUT", "Output file: .svg or .json, or - for standard output.")
+@output_option(
+    "OUT",
+    "Output file: .svg or .json, or - for standard output.",
+    more="Without it standard output, which must not be a terminal.",
+)
 @options_of(StatemapArguments)
 @zone_option
 @click.option(
     "--hosts",
+    cls=Documented,
     is_flag=True,
     help="Draw the FILEs as hosts in one map, instead of a map for each.",
+    more="They are drawn as their [join](#meantime-join)"
+    " ([how to](../how-to/look-at-many-hosts.md)). Hosts that cannot be read are left out and"
+    " reported, and with `--strict` they are an error.",
 )
 @hosts_options
 @click.option("-n", "--dry-run", is_flag=True, help="Print the summary without drawing.")
