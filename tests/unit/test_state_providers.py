@@ -50,6 +50,40 @@ def test_a_pool_thread_is_idle_between_items() -> None:
     assert states_of(*kinds) == ["running", "idle", "running", "stopped", None]
 
 
+def result_flows(first_step: str, ending_ms: int) -> list[int]:
+    """Return when a task got the result of an item whose thread ended it so much later."""
+    owners = np.array([0, 0], np.int32), np.array([-1, -1], np.int32)
+    states = task_states()
+    nothing = np.empty(0, np.int32)
+    states.extend(*owners, nothing.astype(np.int8), nothing, nothing.astype(np.uint32))
+    rows = [
+        *((0, 0, "SPAWN", 1, 0), (1, 0, "START", 1, 0), (2, 0, "SUBMIT", 9, 0)),
+        *((3, 0, "ITEM_AWAITED", 9, 1), (3, 0, "WAIT", 1, 0), (4, 1, "ITEM_BEGIN", 9, 0)),
+        *((5, 0, "WAKE", 1, 0), (6, 0, first_step, 1, 0), (5 + ending_ms, 1, "ITEM_END", 9, 0)),
+    ]
+    time_ms, stream, kind, ident, aux = zip(*rows, strict=True)
+    states.feed(
+        np.array(time_ms) * 1_000_000,
+        np.array(stream, np.int32),
+        np.array([KINDS[name] for name in kind], np.uint8),
+        np.array(ident, np.uint32),
+        np.array(aux, np.uint32),
+        np.arange(len(rows)),
+    )
+    _, _, _, to_ns, kinds = states.take_flows()
+    return [
+        ns
+        for ns, way in zip(to_ns.tolist(), kinds.tolist(), strict=True)
+        if way == KINDS["ITEM_END"]
+    ]
+
+
+def test_a_result_comes_from_the_thread_however_late_that_ends_the_item() -> None:
+    assert result_flows("START", 1) == result_flows("START", 500) == [5_000_000]
+    # a cancelled task was not woken by the result
+    assert result_flows("THROW", 500) == []
+
+
 def test_a_thread_waits_in_four_ways() -> None:
     kinds = ("GIL_WAIT", "GIL_HANDOFF", "LOCK_WAIT", "POLL", "RESUMED")
     assert states_of(*kinds) == ["gil-wait", "gil-handoff", "lock-wait", "polling", "running"]

@@ -61,6 +61,7 @@ ctypedef struct Task:
     int32_t label
     int32_t waited
     int32_t awaits
+    int32_t awaited  # the item that its last wait was for; -1 if none, or if it was cancelled
     int64_t result_ns, woken_ns, due_ns, ended_ns
     uint32_t parent  # the number of the task that spawned it; 0 if none did
     # Of the tasks that it spawned and waits for, the last that ended: its entity or -1, when it
@@ -836,6 +837,7 @@ cdef class TaskStates:
         t.label = -1
         t.waited = -1
         t.awaits = -1
+        t.awaited = -1
         t.woken_ns = -1
         t.due_ns = -1
         t.child = -1
@@ -968,6 +970,8 @@ cdef class TaskStates:
             t.due_ns = -1
             s.timer_ns = -1
             t.state = self.running
+            if kind == KIND_THROW:
+                t.awaited = -1
             return self.task_change(time_ns, t, self.running, tag)
         if kind == KIND_WAIT or kind == KIND_CANCELLING:
             if self.leave(time_ns, stream, t, tag) < 0:
@@ -980,6 +984,7 @@ cdef class TaskStates:
             t.state = self.state_of[kind]
             if kind == KIND_WAIT and tag >= 0:
                 t.state = self.waits[tag]
+            t.awaited = t.awaits
             if t.awaits >= 0:
                 # a task that waits for an item waits for a thread to begin it first
                 item = <Item *>self.items.data + t.awaits
@@ -1134,7 +1139,10 @@ cdef class TaskStates:
             item = <Item *>self.items.data + number
             if item.submitter >= 0:
                 t = <Task *>self.tasks.data + item.submitter
-                if t.woken_ns >= item.begun_ns and time_ns - t.woken_ns < self.result_lead_ns:
+                # the thread may have lost the processor in between
+                if t.woken_ns >= item.begun_ns and (
+                    t.awaited == number or time_ns - t.woken_ns < self.result_lead_ns
+                ):
                     if self.flow(worker, t.woken_ns, t.entity, t.woken_ns, KIND_ITEM_END) < 0:
                         return -1
                 elif t.alive:
