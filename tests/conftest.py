@@ -59,6 +59,7 @@ _LONGEST = (
 )
 # They record what a program does from moment to moment, and run when nothing else does.
 _ALONE = "tests/collect/"
+_NOT_ALONE = "tests/collect/test_damage.py"  # of what is recorded already
 SEED = 1
 _HANGING_S = 540  # less than faulthandler_timeout
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -111,8 +112,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:  # noqa: ARG001 - a hook's
-    # one more than there are processors: many tests wait for a browser, a program or a timer
-    return len(os.sched_getaffinity(0)) + 1
+    # more than there are processors: many tests wait for a browser or a program
+    return 2 * len(os.sched_getaffinity(0))
 
 
 @pytest.hookimpl(trylast=True)
@@ -122,7 +123,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     place = {name: number for number, name in enumerate(_LONGEST)}
     items.sort(
         key=lambda item: (
-            item.nodeid.startswith(_ALONE),
+            _is_alone(item.nodeid),
             place.get(item.path.name, len(place)),
             -tests[item.path],
         )
@@ -132,6 +133,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
     return _AloneAtLast(config, log)
+
+
+def _is_alone(name: str) -> bool:
+    return name.startswith(_ALONE) and not name.startswith(_NOT_ALONE)
 
 
 class _AloneAtLast(LoadFileScheduling):  # type: ignore[misc] # has no types
@@ -144,7 +149,7 @@ class _AloneAtLast(LoadFileScheduling):  # type: ignore[misc] # has no types
         return crashed
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        if next(iter(self.workqueue)).startswith(_ALONE):
+        if _is_alone(next(iter(self.workqueue))):
             first, *others = self.nodes
             if node is not first:
                 node.shutdown()
