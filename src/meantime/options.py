@@ -36,6 +36,7 @@ __all__ = [
     "STRICT",
     "Option",
     "Options",
+    "Range",
     "file_or_range",
     "keywords_of",
     "names_option",
@@ -119,6 +120,11 @@ class _Computed:
         return self._compute(kind)
 
 
+def time_text(time: Time) -> str:
+    """Return the text of a time on the command line, where numbers count from the beginning."""
+    return time if isinstance(time, str) else f"abs:{time}ns"
+
+
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class Options:
     """The base of classes of options: for type checkers a dataclass, whose fields are keywords.
@@ -191,6 +197,15 @@ class Options:
             for one in values:
                 found += [each.flags[0], each.write(one)]
         return found
+
+
+class Range(Options):
+    """A range of time."""
+
+    start: Time | None = option(
+        "--from", metavar="TIME", write=time_text, help="Start of the range."
+    )
+    end: Time | None = option("--to", metavar="TIME", write=time_text, help="End of the range.")
 
 
 def keywords_of(
@@ -282,11 +297,6 @@ def file_or_range(flag: str) -> Callable[[str], str | tuple[str, str]]:
         return first, last
 
     return parse
-
-
-def time_text(time: Time) -> str:
-    """Return the text of a time on the command line, where numbers count from the beginning."""
-    return time if isinstance(time, str) else f"abs:{time}ns"
 
 
 # Those of several classes and commands.

@@ -10,13 +10,14 @@ import pytest
 from click.testing import CliRunner
 
 from meantime.cli.options import options_of
+from meantime.cli.stats_options import StatsOptions
 from meantime.errors import UsageError
 from meantime.options import Options, keywords_of, names_option, option, time_text
 from meantime.view_functions.flame_options import FlameArguments
 from meantime.view_functions.heatmap_options import HeatmapArguments
 from meantime.view_functions.statemap_options import StatemapArguments
 
-CLASSES = [FlameArguments, HeatmapArguments, StatemapArguments]
+CLASSES = [FlameArguments, HeatmapArguments, StatemapArguments, StatsOptions]
 
 
 class Shared(Options):
@@ -125,4 +126,4 @@ def test_every_option_says_in_a_sentence_what_it_does(kind: type[Options]) -> No
         assert each.help[0].isupper(), name
         assert each.help.endswith("."), name
         assert not (each.is_switch and each.default and not each.keyword), name
-        assert (each.metavar is None) == (each.is_switch or not each.flags or bool(each.choices))
+        assert bool(each.flags and not each.is_switch) == bool(each.metavar or each.choices), name

@@ -17,6 +17,7 @@ from meantime.query.parts import given_range
 from meantime.units import format_ns
 
 if TYPE_CHECKING:
+    from meantime.cli.stats_options import StatsOptions
     from meantime.history.history import History
     from meantime.query.groups import Grouping
 
@@ -33,25 +34,18 @@ _MISSING = {
 }
 
 
-def answer(  # noqa: PLR0917 - the options of the command
-    file: str,
-    history: History,
-    by: Grouping,
-    from_: str | None,
-    to: str | None,
-    pattern: str | None,
-    *,
-    as_json: bool,
-) -> None:
+def answer(file: str, history: History, by: Grouping, options: StatsOptions) -> None:
     """Print a table for each kind of entity, or one JSON object.
 
     Raises:
         InputError: If the history has no such entities.
     """
-    start_ns, end_ns = given_range(history, from_, to)
-    found = group_statistics(history, by=by, pattern=pattern, start_ns=start_ns, end_ns=end_ns)
+    start_ns, end_ns = given_range(history, options.start, options.end)
+    found = group_statistics(
+        history, by=by, pattern=options.filter, start_ns=start_ns, end_ns=end_ns
+    )
     if not found.rows:
-        asked = from_ is not None or to is not None
+        asked = options.start is not None or options.end is not None
         raise InputError(
             file,
             f"there is nothing in this range for --by {by}"
@@ -62,7 +56,7 @@ def answer(  # noqa: PLR0917 - the options of the command
                 " other servers with the middleware RequestTags",
             ),
         )
-    if as_json:
+    if options.as_json:
         content = [row_as_json(row) for row in found.rows]
         click.echo(json.dumps({"by": by, "range_ns": found.range_ns, "rows": content}))
         return

@@ -16,8 +16,8 @@ from meantime.query.trees import amount, by_name, call_tree, tree_rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from meantime.cli.stats_options import StatsOptions
     from meantime.history.spans import SpanTable
-    from meantime.query.counting import Counted
     from meantime.query.parts import Part
     from meantime.query.stacks import CallTree
 
@@ -54,43 +54,28 @@ class Table(NamedTuple):
     more: int = 0
 
 
-def tree_of(
-    part: Part,
-    *,
-    whole: bool,
-    event: str | None,
-    of: Counted | None = None,
-    idle: bool = False,
-) -> tuple[CallTree, str]:
+def tree_of(part: Part, options: StatsOptions) -> tuple[CallTree, str]:
     """Return the call tree of a part, and its unit; with an event, that of its samples."""
     return call_tree(
         part.history,
         part.threads,
         start_ns=part.start_ns,
         end_ns=part.end_ns,
-        whole=whole,
-        event=event,
-        of=of,
-        idle=idle,
+        whole=options.whole,
+        event=options.event,
+        of=options.of,
+        idle=options.idle,
     )
 
 
-def compared(
-    part: Part,
-    other: Part,
-    *,
-    whole: bool,
-    event: str | None,
-    of: Counted | None,
-    idle: bool,
-) -> tuple[dict[str, Any], Table]:
+def compared(part: Part, other: Part, options: StatsOptions) -> tuple[dict[str, Any], Table]:
     """Return each name's weights in both parts, ordered by the change of its own weight.
 
     Raises:
         UsageError: If the units differ.
     """
-    after, unit = tree_of(part, whole=whole, event=event, of=of, idle=idle)
-    before, unit_before = tree_of(other, whole=whole, event=event, of=of, idle=idle)
+    after, unit = tree_of(part, options)
+    before, unit_before = tree_of(other, options)
     if unit != unit_before and len(after) and len(before):
         raise UsageError(f"cannot compare {unit} with {unit_before}")
     sides = [{row.name: row for row in by_name(tree)} for tree in (before, after)]

@@ -17,31 +17,25 @@ from meantime.query.services import ServiceGroup, service_statistics
 from meantime.units import format_ns
 
 if TYPE_CHECKING:
+    from meantime.cli.stats_options import StatsOptions
     from meantime.history.history import History
     from meantime.query.services import ServiceGrouping
 
 __all__ = ["answer"]
 
 
-def answer(  # noqa: PLR0917 - the options of the command
-    file: str,
-    history: History,
-    by: ServiceGrouping,
-    from_: str | None,
-    to: str | None,
-    pattern: str | None,
-    *,
-    as_json: bool,
-) -> None:
+def answer(file: str, history: History, by: ServiceGrouping, options: StatsOptions) -> None:
     """Print a table, or one JSON object.
 
     Raises:
         InputError: If the history has no spans of services.
     """
-    start_ns, end_ns = given_range(history, from_, to)
-    found = service_statistics(history, by=by, pattern=pattern, start_ns=start_ns, end_ns=end_ns)
+    start_ns, end_ns = given_range(history, options.start, options.end)
+    found = service_statistics(
+        history, by=by, pattern=options.filter, start_ns=start_ns, end_ns=end_ns
+    )
     if not found.rows:
-        asked = from_ is not None or to is not None
+        asked = options.start is not None or options.end is not None
         raise InputError(
             file,
             f"there is nothing in this range for --by {by}"
@@ -49,7 +43,7 @@ def answer(  # noqa: PLR0917 - the options of the command
             else f"there are no services for --by {by}: they are in traces of OpenTelemetry, Jaeger"
             " and Zipkin",
         )
-    if as_json:
+    if options.as_json:
         rows = [row_as_json(row) for row in found.rows]
         about = {"by": by, "range_ns": found.range_ns, "trace_id": found.trace_id}
         click.echo(json.dumps(about | {"rows": rows}))

@@ -37,10 +37,10 @@ from meantime.units import format_ns
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from meantime.cli.stats_options import StatsOptions
     from meantime.extent import Extent
     from meantime.history.history import History
     from meantime.query.counting import Counted
-    from meantime.query.duration_sums import Keep
     from meantime.query.durations import Grouping
     from meantime.query.parts import Part
     from meantime.query.scheduling import ThreadScheduling
@@ -53,16 +53,9 @@ _MOST_ROWS = 60
 def answer(
     part: Part,
     by: Grouping,
-    question: tuple[str, str] | None,
     other: Part | None,
     scheduling: ThreadScheduling | None,
-    *,
-    whole: bool,
-    idle: bool,
-    of: Counted | None,
-    event: str | None,
-    keep: Keep | None,
-    as_json: bool,
+    options: StatsOptions,
 ) -> None:
     """Print statistics, or the result of a question, as one JSON object or as a table.
 
@@ -74,34 +67,30 @@ def answer(
         MeantimeError: If the name does not occur, or there are no samples of the event.
         UsageError: If an option does not apply to samples.
     """
-    what, _ = question or ("", "")
-    if by != "name" or what in {"longest", "histogram"} or whole or keep:
+    what, _ = options.question or ("", "")
+    if by != "name" or what in {"longest", "histogram"} or options.whole or options.sketch:
         # these are of spans, if there are any
-        of = of or ("spans" if len(part.history.spans()) else None)
-    kind = _kind(part.history, of)
+        of = options.of or ("spans" if len(part.history.spans()) else None)
+        options = options.changed(of=of)
+    kind = _kind(part.history, options.of)
     async_spans = _count_async_spans(part) if kind == "spans" else 0
-    _check_samples(part, kind, event, by, what, whole=whole, keep=keep)
+    _check_samples(part, kind, by, what, options)
     if kind != "samples":
         reject(("idle",), kind)
     if other is not None:
-        document, table = compared(part, other, whole=whole, event=event, of=of, idle=idle)
-    elif question is not None:
-        document, table = _about(
-            part, question, async_spans, whole=whole, event=event, of=of, idle=idle
-        )
+        document, table = compared(part, other, options)
+    elif what:
+        document, table = _about(part, async_spans, options)
     else:
-        most = None if as_json else _MOST_ROWS
-        document, table = _statistics(
-            part, kind, by, event, whole=whole, most=most, keep=keep, idle=idle
-        )
-    if kind == "samples" and not idle:
-        _count_idle(part, event, document)
+        document, table = _statistics(part, kind, by, options)
+    if kind == "samples" and not options.idle:
+        _count_idle(part, options.event, document)
     if not table.rows and not async_spans and scheduling is None:
         raise extent_of(part.history).nothing(part.start_ns, part.end_ns)
     document["range_ns"] = [part.start_ns, part.end_ns]
     if async_spans:
         document["async_spans"] = async_spans
-    if as_json:
+    if options.as_json:
         more = {} if scheduling is None else stats_scheduling.document(scheduling)
         click.echo(json.dumps(more | document))
     else:
@@ -118,22 +107,14 @@ def _mention_others(history: History, kind: Counted) -> None:
 
 
 def _statistics(
-    part: Part,
-    kind: str,
-    by: Grouping,
-    event: str | None,
-    *,
-    whole: bool,
-    most: int | None,
-    keep: Keep | None,
-    idle: bool,
+    part: Part, kind: str, by: Grouping, options: StatsOptions
 ) -> tuple[dict[str, Any], Table]:
     """Return the document and the table of what is counted."""
     if kind == "events":
         return _event_statistics(part)
     if kind == "samples":
-        return _sample_statistics(part, event, idle=idle)
-    return _span_statistics(part, by, whole=whole, most=most, keep=keep)
+        return _sample_statistics(part, options.changed(of="samples", whole=False))
+    return _span_statistics(part, by, options)
 
 
 def _kind(
@@ -168,22 +149,14 @@ def _show(part: Part, table: Table, async_spans: int, scheduling: ThreadScheduli
         click.echo(f"{_not_counted(async_spans)}; meantime dump --kind spans prints them")
 
 
-def _check_samples(
-    part: Part,
-    kind: str,
-    event: str | None,
-    by: str,
-    what: str,
-    *,
-    whole: bool,
-    keep: Keep | None,
-) -> None:
+def _check_samples(part: Part, kind: str, by: str, what: str, options: StatsOptions) -> None:
     """Check that there are samples of an event, and that options apply to samples.
 
     Raises:
         MeantimeError: If there are none.
         UsageError: If an option does not apply.
     """
+    event = options.event
     if event is not None and event not in (counts := events(part.history)):
         named = f"; choose one of {', '.join(counts)}" if counts else ""
         raise MeantimeError(f"there are no samples of the event {event!r}{named}")
@@ -192,31 +165,22 @@ def _check_samples(
     asked = None
     if by != "name" or what in {"longest", "histogram"}:
         asked = f"--{what}" if what else f"--by {by}"
-    elif whole or keep is not None:
-        asked = "--whole" if whole else "--sketch"
+    elif options.whole or options.sketch:
+        asked = "--whole" if options.whole else "--sketch"
     if asked is not None:
         raise UsageError(f"{asked} applies to spans of threads; this trace has samples only")
 
 
-def _about(
-    part: Part,
-    question: tuple[str, str],
-    async_spans: int,
-    *,
-    whole: bool,
-    event: str | None,
-    of: Counted | None,
-    idle: bool,
-) -> tuple[dict[str, Any], Table]:
+def _about(part: Part, async_spans: int, options: StatsOptions) -> tuple[dict[str, Any], Table]:
     """Return the document and table of a call tree, or of a single name."""
-    what, name = question
+    what, name = options.question or ("", "")
     if what in {"longest", "histogram"}:
         spans = part.history.spans(_threads(part), start_ns=part.start_ns, end_ns=part.end_ns)
-        if not whole:
+        if not options.whole:
             spans = spans.clipped(part.start_ns, part.end_ns)
         _check(name, spans.name.names, distinct(spans.name.codes), async_spans)
         return (longest if what == "longest" else histogram)(part, spans, name)
-    tree, unit = tree_of(part, whole=whole, event=event, of=of, idle=idle)
+    tree, unit = tree_of(part, options)
     if what == "tree":
         return all_calls(tree, unit)
     _check(name, tree.stacks.frames, distinct(tree.stacks.frame), async_spans)
@@ -251,9 +215,10 @@ def _check(name: str, names: Sequence[str], there: Any, async_spans: int) -> Non
 
 
 def _span_statistics(
-    part: Part, by: Grouping, *, whole: bool, most: int | None, keep: Keep | None
+    part: Part, by: Grouping, options: StatsOptions
 ) -> tuple[dict[str, Any], Table]:
-    """Return the document and the table; both have at most `most` rows."""
+    """Return the document and the table; the table has the first rows."""
+    most = None if options.as_json else _MOST_ROWS
     threads = _threads(part)
     found = span_statistics(
         part.history,
@@ -261,8 +226,8 @@ def _span_statistics(
         quarks=threads,
         start_ns=part.start_ns,
         end_ns=part.end_ns,
-        whole=whole,
-        keep=keep,
+        whole=options.whole,
+        keep=options.keep,
     )
     window_ns = max(1, part.end_ns - part.start_ns)
     whole_ns = window_ns * (1 if by == "thread" else max(1, len(threads)))
@@ -301,10 +266,8 @@ def _count_idle(part: Part, event: str | None, document: dict[str, Any]) -> None
         click.echo(left_out(count), err=True)
 
 
-def _sample_statistics(
-    part: Part, event: str | None, *, idle: bool
-) -> tuple[dict[str, Any], Table]:
-    tree, unit = tree_of(part, whole=False, event=event, of="samples", idle=idle)
+def _sample_statistics(part: Part, options: StatsOptions) -> tuple[dict[str, Any], Table]:
+    tree, unit = tree_of(part, options)
     own, total = amount("self", unit), amount("total", unit)
     everything = max(1, int(tree.own.sum()))
     rows = [

@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 from meantime.errors import UsageError
-from meantime.options import file_or_range, names_option, option, time_text
+from meantime.options import Range, file_or_range, names_option, option, time_text
 from meantime.query.filtering import Filtered
-from meantime.view_functions.sources import Range, Reading
+from meantime.view_functions.sources import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from meantime.errors import UsageError
-from meantime.options import names_option, option
+from meantime.options import Range, names_option, option
 from meantime.query.filtering import Filtered
-from meantime.view_functions.sources import Range, Reading
+from meantime.view_functions.sources import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

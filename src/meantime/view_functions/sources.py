@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from meantime.anomalies import check_strictness
 from meantime.errors import UsageError
-from meantime.options import LENIENT, PROVIDER, STRICT, Options, option, time_text
+from meantime.options import LENIENT, PROVIDER, STRICT, Options, option
 from meantime.stores import store_url
 
 if TYPE_CHECKING:
@@ -26,16 +26,7 @@ if TYPE_CHECKING:
     # Called with a path; yields a function that is called with the bytes read and the total.
     Progress: TypeAlias = Callable[[str], AbstractContextManager[Callable[[int, int], None] | None]]
 
-__all__ = ["Range", "Reading", "history_of", "label_of", "listed", "texts", "title_of"]
-
-
-class Range(Options):
-    """A range of time."""
-
-    start: Time | None = option(
-        "--from", metavar="TIME", write=time_text, help="Start of the range."
-    )
-    end: Time | None = option("--to", metavar="TIME", write=time_text, help="End of the range.")
+__all__ = ["Reading", "history_of", "label_of", "listed", "texts", "title_of"]
 
 
 class Reading(Options):
