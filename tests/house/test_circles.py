@@ -20,11 +20,6 @@ _EXCEPTIONS = {
     ("meantime.history.history", "meantime.query.statistics"),
     ("meantime.history.history", "meantime.query.threads"),
     ("meantime.history.history", "meantime.server.view"),
-    # records.py defines the type that the readers of each kind take, and calls them
-    ("meantime.readers.chrome.records", "meantime.readers.chrome.asynchronous"),
-    ("meantime.readers.chrome.records", "meantime.readers.chrome.counters"),
-    ("meantime.readers.chrome.records", "meantime.readers.chrome.flows"),
-    ("meantime.readers.chrome.records", "meantime.readers.chrome.objects"),
 }
 
 

@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from meantime.errors import InputError
 from meantime.kernels.chrome import ChromeScanner
+from meantime.readers.chrome.asynchronous import read_async
+from meantime.readers.chrome.counters import read_counters
 from meantime.readers.chrome.entities import Entities
+from meantime.readers.chrome.flows import read_flows
 from meantime.readers.chrome.header import SYSTEM_TRACE, read_header
 from meantime.readers.chrome.metadata import read_metadata
+from meantime.readers.chrome.objects import read_objects
 from meantime.readers.chrome.phases import DEFAULT_ID, FAULTS, KINDS, ODDITIES
 from meantime.readers.chrome.program import program_of
-from meantime.readers.chrome.records import RecordRows, read_points, read_records
+from meantime.readers.chrome.records import RecordRows, read_points
 from meantime.readers.chrome.spans import SpanRows
 from meantime.readers.chrome.text import Strings
 from meantime.readers.contract import lazy_trace
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from meantime.columns import Int64s
+    from meantime.readers.chrome.records import Records
     from meantime.readers.contract import ReadOptions
     from meantime.readers.file_text import FileText
     from meantime.readers.source import Source
@@ -40,6 +45,7 @@ FORMAT = "chrome"
 TEXT = True
 # How many rows are read before those that need not wait for more are delivered.
 DELIVERED_ROWS: Final = 1 << 18
+_SHOWN = "iIRCbneSTpFstfNODPMXB"
 
 
 def read(source: Source, options: ReadOptions) -> Trace:
@@ -158,7 +164,7 @@ class _Reading:
             leave_private_facts_out(trace)
         if program := program_of(trace.facts, trace.names.values()):
             trace.facts.setdefault("program", program)
-        yield from read_records(records)
+        yield from _read_records(records)
         if len(records.rows("PI")) or any(key == b"samples" for key, _, _ in top):
             from meantime.readers.chrome.profiles import read_profiles  # noqa: PLC0415 - few have one
 
@@ -210,3 +216,13 @@ def _line_feeds(text: FileText | memoryview, end: int) -> int:
         bytes(block_of(text, offset, min(BLOCK_BYTES, end - offset))).count(b"\n")
         for offset in range(0, end, BLOCK_BYTES)
     )
+
+
+def _read_records(records: Records) -> Iterator[Batch]:
+    """Yield the points, counters, async spans, flows and object states."""
+    records.trace.anomalies.add("phase_not_shown", int((~records.is_phase(_SHOWN)).sum()))
+    yield from read_points(records)
+    yield from read_counters(records)
+    yield from read_async(records)
+    yield from read_flows(records)
+    yield from read_objects(records)

@@ -1,4 +1,4 @@
-"""Events other than spans of threads: instants, counters, async spans, flows, objects."""
+"""Events other than spans of threads, as columns, and the instants among them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,6 @@ import numpy as np
 
 from meantime.attribute_paths import GLOBAL
 from meantime.columns import distinct
-from meantime.readers.chrome.asynchronous import read_async
-from meantime.readers.chrome.counters import read_counters
-from meantime.readers.chrome.flows import read_flows
-from meantime.readers.chrome.objects import read_objects
 from meantime.readers.private_fields import leave_private_arguments_out
 from meantime.trace import Arguments, Points
 
@@ -28,14 +24,13 @@ if TYPE_CHECKING:
     from meantime.readers.chrome.text import Strings
     from meantime.trace import Batch, Trace
 
-__all__ = ["PROFILES", "RecordRows", "Records", "Rows", "read_points", "read_records"]
+__all__ = ["PROFILES", "RecordRows", "Records", "Rows", "read_points"]
 
 Rows: TypeAlias = "npt.NDArray[np.intp]"
 
 # Not strict: tracers leave control characters in strings. `json.loads` would create such a decoder
 # at each call.
 _DECODER = json.JSONDecoder(strict=False)
-_SHOWN = "iIRCbneSTpFstfNODPMXB"
 _INSTANTS = "iIR"
 # Events of these names are V8 profiles; some tracers write them as instants.
 PROFILES = frozenset({"Profile", "ProfileChunk", "CpuProfile"})
@@ -190,16 +185,6 @@ def _json(text: bytes) -> object:
         return _DECODER.decode(text.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
-
-
-def read_records(records: Records) -> Iterator[Batch]:
-    """Yield the points, counters, async spans, flows and object states."""
-    records.trace.anomalies.add("phase_not_shown", int(np.count_nonzero(~records.is_phase(_SHOWN))))
-    yield from read_points(records)
-    yield from read_counters(records)
-    yield from read_async(records)
-    yield from read_flows(records)
-    yield from read_objects(records)
 
 
 def read_points(records: Records) -> Iterator[Batch]:
