@@ -15,7 +15,7 @@ import pytest
 from meantime.cli.options import Documented
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "reference" / "commands.md"
-COMMANDS = ("statemap", "heatmap", "flame", "stats")
+COMMANDS = ("statemap", "heatmap", "stats", "build", "join", "query", "sql", "check", "flame")
 TABLE = re.compile(r"^\| option \| value \| \|\n(?:\|.*\n)+", re.MULTILINE)
 # What the top of the document explains for all commands.
 READING = {

@@ -35,7 +35,12 @@ __all__ = ["command", "keep_history"]
 @click.command("build", epilog="Example:  meantime build disks.statemap.gz -o disks.mth")
 @input_options
 @file_argument("trace", "TRACE")
-@output_option("NAME.mth", "Directory to create.", required=True)
+@output_option(
+    "NAME.mth",
+    "Directory to create.",
+    required=True,
+    more="An unfinished history there is resumed; anything else is an error.",
+)
 @force_option
 @json_option
 @provider_option

@@ -20,6 +20,7 @@ __all__ = ["command"]
     "--salvage",
     metavar="NAME.mth",
     help="Write the intact part, up to the first damage, to this directory.",
+    more="It reports what is missing.",
 )
 @force_option
 @json_option

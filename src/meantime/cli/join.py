@@ -12,6 +12,7 @@ import click
 from meantime.anomalies import check_strictness
 from meantime.cli.inputs import expanded, import_numpy, load, names_of, offsets_of
 from meantime.cli.options import (
+    Documented,
     file_argument,
     json_option,
     lenient_option,
@@ -48,8 +49,11 @@ _RESTS_ON = {
     "--name",
     "names",
     multiple=True,
+    cls=Documented,
     metavar="FILE=NAME",
     help="Name of the host of a file. Repeatable.  [its machine, or the name of the file]",
+    more="The name of the file is used if machines are unknown or the same. Names that are there"
+    " twice are numbered, and reported.",
 )
 @offset_option
 @json_option

@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from meantime.errors import UsageError
-from meantime.options import FILTER, LENIENT, PROVIDER, STRICT
+from meantime.options import FILTER, LENIENT, PROVIDER, STRICT, Range
 from meantime.stores import store_url
 
 if TYPE_CHECKING:
@@ -216,8 +216,8 @@ def output_option(metavar: str, text: str, **attributes: Any) -> Callable[[F], F
 
 def range_options(function: F) -> F:
     """Add the options for a range of time."""
-    begin = once("--from", "from_", metavar="TIME", help="Start of the range.")
-    end = once("--to", "to", metavar="TIME", help="End of the range.")
+    begin = _declared_option("from_", Range.declared["start"])
+    end = _declared_option("to", Range.declared["end"])
     return begin(end(zone_option(function)))
 
 

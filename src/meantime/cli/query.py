@@ -78,10 +78,24 @@ def _is_file(text: str) -> bool:
 @click.argument("words", metavar="[PATH|PATTERN|NUMBER] [TIME]", nargs=-1)
 @range_options
 @once(
-    "--resolution", metavar="TIME", help="Only intervals at multiples of this time from the start."
+    "--resolution",
+    metavar="TIME",
+    help="Only intervals at multiples of this time from the start.",
+    more="And the one at the end of the range.",
 )
-@once("--bins", type=click.IntRange(1), help="Number of parts to split the range into.  [1]")
-@once("--value", help="Only states with this value.")
+@once(
+    "--bins",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Number of parts to split the range into.  [1]",
+    more="They are equal, and for `shares`.",
+)
+@once(
+    "--value",
+    metavar="VALUE",
+    help="Only states with this value.",
+    more="For `next`, `previous` and `count`.",
+)
 @provider_option
 @lenient_option
 @strict_option
