@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from meantime.query.critical_path import critical_path as critical_path
     from meantime.query.explain import explain as explain
     from meantime.query.findings import findings as findings
+    from meantime.query.sql import sql as sql
+    from meantime.query.stats import stats as stats
     from meantime.server.view import view as view
     from meantime.system.recording import record_system as record_system
     from meantime.trace import LaneDeclaration as LaneDeclaration
@@ -61,8 +63,10 @@ __all__ = [
     "open",
     "record",
     "record_system",
+    "sql",
     "start",
     "statemap",
+    "stats",
     "stop",
     "view",
 ]
@@ -93,8 +97,10 @@ _HOMES = {
     "open": ("meantime.history_from_path", "open_history"),
     "record": ("meantime.collect.session", "record"),
     "record_system": ("meantime.system.recording", "record_system"),
+    "sql": ("meantime.query.sql", "sql"),
     "start": ("meantime.collect.session", "start"),
     "statemap": ("meantime.view_functions.statemap", "statemap"),
+    "stats": ("meantime.query.stats", "stats"),
     "stop": ("meantime.collect.session", "stop"),
     "view": ("meantime.server.view", "view"),
 }

@@ -161,7 +161,7 @@ def test_a_file_of_tokios_own_recorder_is_read_and_drawn(tmp_path: Path, only: s
     assert "completed" not in history.shares("*").value.to_list()
     ended = sum(existing(each) != each for each in states_of(payloads).values())
     assert history.facts.get("completed", history.facts.get("stopped")) == str(ended)
-    assert "completed" not in {row.key for row in history.stats("state").rows}
+    assert "completed" not in {row.key for row in meantime.stats(history, "state").rows}
 
 
 def test_the_title_names_trio(tmp_path: Path) -> None:

@@ -9,19 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Imports that are left out, each with its reason. Nothing is to be added.
-_EXCEPTIONS = {
-    # a pickled history is opened again where it is kept, so a History names what opens one
-    ("meantime.history.history", "meantime.history.directory.open"),
-    # stats(), sql() and view() are methods of a history for its users, and import what they need
-    # when called
-    ("meantime.history.history", "meantime.query.durations"),
-    ("meantime.history.history", "meantime.query.sql"),
-    ("meantime.history.history", "meantime.query.statistics"),
-    ("meantime.history.history", "meantime.query.threads"),
-    ("meantime.history.history", "meantime.server.view"),
-}
-
 
 def imports(source: Path) -> dict[str, set[str]]:
     """Return the modules below a directory, and those that each imports anywhere in its text."""
@@ -44,17 +31,12 @@ def imports(source: Path) -> dict[str, set[str]]:
 
 def test_no_module_imports_itself_through_others(root: Path) -> None:
     graph = imports(root / "src")
-    unused = {pair for pair in _EXCEPTIONS if pair[1] not in graph[pair[0]]}
-    for importer, imported in _EXCEPTIONS - unused:
-        graph[importer].remove(imported)
-
     try:
         TopologicalSorter(graph).prepare()
         circle = []
     except CycleError as error:
         circle = error.args[1]
 
-    assert unused == set()
     assert circle == []
 
 

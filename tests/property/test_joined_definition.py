@@ -274,7 +274,10 @@ def test_a_join_answers_as_one_history_of_the_same_events(
         for _ in range(2):
             check_states(joined, whole, random)
             check_events(joined, whole, random)
-        stored = [history.without_derived().stats().rows for history in (joined, whole)]
+        stored = [meantime.stats(history.without_derived()).rows for history in (joined, whole)]
         assert stored[0] == stored[1]
-        names = [by_text(rows_of(history.stats("name"), history)) for history in (joined, whole)]
+        names = [
+            by_text(rows_of(meantime.stats(history, "name"), history))
+            for history in (joined, whole)
+        ]
         assert names[0] == names[1]

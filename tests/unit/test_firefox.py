@@ -88,7 +88,7 @@ def test_markers_states_counters_and_messages(tmp_path: Path) -> None:
     (counter,) = history.quarks("Processes/*/Counters/*/*")
     values = [each.value for each in history.intervals([counter]) if each.value is not None]
     assert values == [5, 3]
-    assert {row.key for row in history.stats(by="state").rows} == {"Other", "JavaScript"}
+    assert {row.key for row in meantime.stats(history, by="state").rows} == {"Other", "JavaScript"}
     assert history.metadata.sample_units == {"samples": "samples", "cpu": "ns"}
     assert int(history.samples(event="cpu").weight.sum()) == 11_000
 

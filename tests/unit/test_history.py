@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import meantime
 from meantime.columns import Coded, Mixed
 from meantime.errors import (
     HistoryClosedError,
@@ -344,7 +345,7 @@ def test_sums_are_of_what_the_trace_covers_by_default() -> None:
     assert history.dominant([worker], bins=2).value.to_list() == ["a", "b"]
     # what is given counts, also before the trace
     assert history.shares([worker], 0).cell(worker, 0)[None] == begin_ns
-    rows = history.sql("select start_ns, end_ns, value from intervals order by start_ns")
+    rows = meantime.sql(history, "select start_ns, end_ns, value from intervals order by start_ns")
     frame = rows.to_arrow().to_pydict()
     assert (frame["start_ns"], frame["value"]) == ([begin_ns, begin_ns + 10], ["a", "b"])
 
@@ -358,3 +359,15 @@ def test_a_trace_covers_states_and_spans() -> None:
     builder.modify(180, worker, "b")
     assert builder.history.bounds == (100, 181)
     assert builder.close(200).bounds == (100, 200)
+
+
+@pytest.mark.parametrize("name", ["stats", "view", "sql"])
+def test_methods_that_became_functions_are_deprecated(name: str) -> None:
+    history = history_from_picture("disk0  aab.")
+
+    with pytest.warns(DeprecationWarning, match=rf"call meantime\.{name}\(history\) instead"):
+        method = getattr(history, name)
+
+    assert (method.func, method.args) == (getattr(meantime, name), (history,))
+    with pytest.raises(AttributeError, match="'History' object has no attribute 'stat'"):
+        getattr(history, "stat")  # noqa: B009 - the mistake under test

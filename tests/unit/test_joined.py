@@ -151,7 +151,7 @@ def test_depths_of_spans_are_those_of_the_parts() -> None:
     assert both.sample(depths, [3, 103]).rows() == [["b", None], [None, "b"]]
     assert len(both.without_derived().attributes) < len(both.attributes)
     assert both.spans("**").rows.tolist() == [0, 1, 2, 3]
-    assert both.stats("name").count.tolist() == [2, 2]
+    assert meantime.stats(both, "name").count.tolist() == [2, 2]
 
 
 def test_an_empty_host_and_one_of_another_year_are_joined(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_value_that_is_text_here_and_a_number_there() -> None:
     assert both.intervals(quarks).value.to_list() == ["on", 7]
     assert both.shares(quarks).value.to_list() == ["on", 7]
     assert both.state_tile(quarks, 0, 2, 1).states.to_list() == ["on", 7]
-    assert {row.key: row.total_ns for row in both.stats().rows} == {"on": 2, "7": 2}
+    assert {row.key: row.total_ns for row in meantime.stats(both).rows} == {"on": 2, "7": 2}
 
 
 def test_a_file_joins_histories_and_reports_those_that_are_gone(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_a_history_in_a_directory_is_freed_at_once(
         meantime.build(root / "examples" / "postgres.statemap.gz", path=path)
 
     assert garbage(build) == []
-    assert garbage(lambda: meantime.open(path).stats()) == []
+    assert garbage(lambda: meantime.stats(meantime.open(path))) == []
 
 
 def test_a_builder_is_freed_while_its_history_is_used() -> None:

@@ -110,9 +110,13 @@ def test_statistics_and_sql_are_methods(history: History) -> None:
     pytest.importorskip("duckdb", reason="the extra [sql] is not installed")
     spans = history_from_spans({"main": [("f", 0, 9), ("g", 2, 5)]})
 
-    by_entity = history_from_picture("a  xxy\nb  yyy").stats("entity", start_ns=1).to_arrow()
-    by_name = spans.stats("name").to_arrow()
-    rows = history.sql("select path, value from intervals join attributes using (quark) order by 2")
+    by_entity = meantime.stats(
+        history_from_picture("a  xxy\nb  yyy"), "entity", start_ns=1
+    ).to_arrow()
+    by_name = meantime.stats(spans, "name").to_arrow()
+    rows = meantime.sql(
+        history, "select path, value from intervals join attributes using (quark) order by 2"
+    )
 
     assert by_entity.select(["entity", "state", "count", "total_ns"]).to_pylist() == [
         {"entity": "b", "state": "y", "count": 1, "total_ns": 2},
@@ -126,4 +130,4 @@ def test_statistics_and_sql_are_methods(history: History) -> None:
     assert rows.to_arrow().to_pylist()[0] == {"path": "Threads/14", "value": 0}
     assert repr(rows) == "SqlTable: 9 rows of path, value"
     with pytest.raises(UsageError, match=r"^SQL: "):
-        history.sql("select nothing")
+        meantime.sql(history, "select nothing")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
+import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
@@ -41,16 +44,14 @@ if TYPE_CHECKING:
     from meantime.history.spans import SpanTable
     from meantime.history.tiles import CounterTile, StateTile
     from meantime.metadata import TraceMetadata
-    from meantime.query.durations import SpanStatistics
-    from meantime.query.sql import SqlTable
-    from meantime.query.statistics import StateStatistics
-    from meantime.server.view import View
 
 __all__ = ["History", "moment"]
 
 TableT = TypeVar("TableT", "Intervals", "Sample", "Points", "Flows")
 
 _BATCH_ROWS = 2**19
+# Once methods, now functions of the package: they need modules that need this one.
+_FUNCTIONS = ("sql", "stats", "view")
 _LOOK_EVERY_S = 0.02
 
 
@@ -90,12 +91,13 @@ class History:
         self.close()
 
     def __reduce__(self) -> tuple[Callable[[Path], History], tuple[Path]]:
-        path = self._now().path
-        if path is None:
+        kept = self._now().kept
+        if kept is None:
             raise HistoryError(
                 "a history in memory cannot be pickled; one in a directory is pickled as its path"
             )
-        return _reopened, (path.absolute(),)
+        open_again, path = kept
+        return open_again, (path.absolute(),)
 
     def _now(self) -> Snapshot:
         """The current snapshot, which is the last one once the history is built."""
@@ -876,76 +878,18 @@ class History:
             table = table.select(**self._selected(quarks, start_ns, end_ns))
         return _with_paths(table, now.attributes)
 
-    @overload
-    def stats(
-        self,
-        by: Literal["state", "entity"] = "state",
-        *,
-        start_ns: int | None = None,
-        end_ns: int | None = None,
-    ) -> StateStatistics: ...
-    @overload
-    def stats(
-        self,
-        by: Literal["name", "category", "thread"],
-        *,
-        start_ns: int | None = None,
-        end_ns: int | None = None,
-    ) -> SpanStatistics: ...
-    def stats(
-        self,
-        by: Literal["state", "entity", "name", "category", "thread"] = "state",
-        *,
-        start_ns: int | None = None,
-        end_ns: int | None = None,
-    ) -> StateStatistics | SpanStatistics:
-        """Return how long states lasted, or spans if by `name`, `category` or `thread`.
+    if not TYPE_CHECKING:
+        # Hidden from type checkers: they would accept any name as an attribute of a history.
 
-        >>> from meantime.testing import history_from_picture
-        >>> history_from_picture("disk0  aab.").stats().columns()["total_ns"].tolist()
-        [2, 1]
-
-        Raises:
-            TimeRangeError: If the range is empty or starts outside the history.
-        """
-        # queries import this class, so those that are methods of it are imported when called
-        if by == "state" or by == "entity":  # noqa: PLR1714 - mypy narrows by ==
-            from meantime.query.statistics import state_statistics  # noqa: PLC0415 - as above
-
-            return state_statistics(self, by=by, start_ns=start_ns, end_ns=end_ns)
-        from meantime.query.durations import span_statistics  # noqa: PLC0415 - as above
-        from meantime.query.threads import thread_quarks  # noqa: PLC0415 - as above
-
-        threads = thread_quarks(self)
-        return span_statistics(self, by, quarks=threads, start_ns=start_ns, end_ns=end_ns)
-
-    def view(self) -> View:
-        """Return the history on a page with lanes, statistics and what stands out.
-
-        A notebook shows it below the cell; `serve` opens it in the browser, and `save` writes it as
-        one file. `meantime.view` shows several histories or paths on one axis.
-
-        >>> from meantime.testing import history_from_picture
-        >>> history_from_picture("disk0  aab.").view()
-        <View of 'history'>
-        """
-        from meantime.server.view import view  # noqa: PLC0415 - as above
-
-        return view(self)
-
-    def sql(self, statement: str) -> SqlTable:
-        """Return the rows of an SQL statement, run by DuckDB from the extra `[sql]`.
-
-        The tables are `intervals`, `attributes`, `tags`, `states`, `spans`, `samples`, `points` and
-        `flows`.
-
-        Raises:
-            MissingExtraError: If DuckDB or pyarrow is not installed.
-            UsageError: If DuckDB rejects the statement, or it returns no rows.
-        """
-        from meantime.query.sql import result  # noqa: PLC0415 - as in `stats`
-
-        return result(self, statement)
+        def __getattr__(self, name: str) -> Any:
+            if name not in _FUNCTIONS:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            warnings.warn(
+                f"History.{name} is deprecated; call meantime.{name}(history) instead",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+            return partial(getattr(sys.modules["meantime"], name), self)
 
     def __repr__(self) -> str:
         if self._source is _closed:
@@ -971,12 +915,6 @@ def _with_paths(result: TableT, attributes: Attributes) -> TableT:
 
 def _closed() -> Snapshot:
     raise HistoryClosedError("this history was closed")
-
-
-def _reopened(path: Path) -> History:
-    from meantime.history.directory.open import open_history  # noqa: PLC0415 - it needs this module
-
-    return open_history(path)
 
 
 def _range(start_ns: int, end_ns: int) -> tuple[int, int]:

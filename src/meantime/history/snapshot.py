@@ -178,7 +178,7 @@ class Snapshot(Present):
         tags: By tag, its fields.
         tables: The event tables.
         metadata: The metadata of the trace.
-        path: Where it is kept; None in memory.
+        kept: What opens it again, and the path where it is kept; None in memory.
         damage: What of it was found damaged; None of one that is not kept, and of one that is not
             finished unless it is opened without its damage.
         derive: Returns the snapshot with the attributes derived from spans; None if they follow
@@ -189,7 +189,7 @@ class Snapshot(Present):
     tags: Sequence[dict[str, Any]]
     tables: Tables
     metadata: TraceMetadata
-    path: Path | None = None
+    kept: tuple[Callable[[Path], Any], Path] | None = None
     damage: DamageLog | None = None
     derive: Callable[[], Snapshot] | None = None
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     TableMaker = Callable[[], Tabular]
 
-__all__ = ["Answer", "SqlTable", "answer", "result", "table_makers", "tables"]
+__all__ = ["Answer", "SqlTable", "answer", "sql", "table_makers", "tables"]
 
 _ROWS = 2**16
 
@@ -75,8 +75,16 @@ class SqlTable(Tabular):
         return f"SqlTable: {len(self):,} rows of {', '.join(self._table.column_names)}"
 
 
-def result(history: History, statement: str) -> SqlTable:
-    """Return all rows of a statement; raises as `answer` does."""
+def sql(history: History, statement: str) -> SqlTable:
+    """Return the rows of an SQL statement, run by DuckDB from the extra `[sql]`.
+
+    The tables are `intervals`, `attributes`, `tags`, `states`, `spans`, `samples`, `points` and
+    `flows`.
+
+    Raises:
+        MissingExtraError: If DuckDB or pyarrow is not installed.
+        UsageError: If DuckDB rejects the statement, or it returns no rows.
+    """
     with answer(history, statement) as rows:
         return SqlTable(rows.arrow_batches().read_all())
 

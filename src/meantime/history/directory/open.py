@@ -63,7 +63,7 @@ class _Source:
         self._salvage = salvage
         self._lenient = lenient
         # Opening a salvaged history again without salvaging would fail.
-        self._kept_path = None if salvage else path
+        self._kept = None if salvage else (open_history, path)
         self._opened: dict[int, StoredSegment] = {}
         self._blocks: dict[Path, StoredBlock] = {}
         self._seen: tuple[tuple[int, ...], Snapshot] | None = None
@@ -111,7 +111,7 @@ class _Source:
     def _snapshot(self, loaded: LoadedHistory) -> Snapshot:
         loaded.catalogue.set_metadata("source", self._source)
         if loaded.closed is None:
-            return replace(_unfinished(loaded), path=self._kept_path)
+            return replace(_unfinished(loaded), kept=self._kept)
         catalogue, closed = loaded.catalogue, loaded.closed
         catalogue.attributes.freeze()
         range_ns = closed["start_ns"], closed["end_ns"]
@@ -139,7 +139,7 @@ class _Source:
             catalogue.tags,
             tables,
             catalogue.final_metadata(loaded.replaced),
-            path=self._kept_path,
+            kept=self._kept,
             damage=damage,
         )
 
