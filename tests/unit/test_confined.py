@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from click.testing import CliRunner
 
 import meantime
-from meantime.cli import cli
 from meantime.errors import UsageError
 from meantime.query import confined
 from meantime.query.confined import Confined
@@ -113,8 +111,8 @@ def test_files_settings_and_several_statements_are_refused(
 
 TRY = """
 import socket, os, sys
-from meantime.query.confined_child import _confine
-_confine()
+from meantime.confinement import confine
+confine()
 import graphlib  # a module that is imported late
 for work in (
     lambda: open("/etc/hostname"), lambda: open({path!r}, "w"), lambda: os.listdir("/"),
@@ -188,11 +186,17 @@ def test_the_command_runs_statements_of_others(tmp_path: Path) -> None:
     ).close()
     counted = "select count(*) n from intervals"
 
-    free = CliRunner().invoke(cli, ["sql", str(path), counted, "--json"])
-    bound = CliRunner().invoke(cli, ["sql", str(path), counted, "--json", "--confined"])
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "meantime", "sql", str(path), *words],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
-    assert (bound.exit_code, bound.output) == (0, free.output)
-    refused = CliRunner().invoke(
-        cli, ["sql", str(path), f"copy (select 1) to '{tmp_path}/x.csv'", "--confined"]
-    )
-    assert isinstance(refused.exception, UsageError)
+    free, bound = (run(counted, "--json", *options) for options in ([], ["--confined"]))
+
+    assert (bound.returncode, bound.stdout) == (0, free.stdout)
+    refused = run(f"copy (select 1) to '{tmp_path}/x.csv'", "--confined")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert [*tmp_path.glob("*.csv")] == []

@@ -121,12 +121,44 @@ class _Commands(click.Group):
                 formatter.write_dl([(name.ljust(width), sentence) for name, sentence in rows])
 
 
+def _keep_version(context: click.Context, option: click.Parameter, value: bool) -> None:  # noqa: ARG001,FBT001 - click's signature
+    context.meta["meantime.version"] = value
+
+
+def _print_version(context: click.Context, option: click.Parameter, value: bool) -> None:  # noqa: ARG001,FBT001 - click's signature
+    """Print the version if that was asked for, and end.
+
+    Raises:
+        UsageError: If more of it was asked for than there is.
+    """
+    if not context.meta["meantime.version"]:
+        if value:
+            raise click.UsageError("--verbose applies to --version", context)
+        return
+    click.echo(f"meantime, version {__version__}")
+    if value:
+        from meantime.confinement import means  # noqa: PLC0415 - on request
+
+        click.echo(f"Python {sys.version.split()[0]} on {sys.platform}")
+        for what, is_kept in means().items():
+            click.echo(f"--confined: {what}: {'bounded' if is_kept else 'NOT bounded here'}")
+    context.exit()
+
+
 @click.group(
     cls=_Commands,
     context_settings=_CONTEXT,
     epilog=_READS,
 )
-@click.version_option(__version__, prog_name="meantime")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_keep_version,
+    help="Show the version and exit; with --verbose, also what --confined means here.",
+)
+@click.option("--verbose", is_flag=True, expose_value=False, callback=_print_version, hidden=True)
 def cli() -> None:
     """Turn any trace into a history of states, query it and draw it."""
 

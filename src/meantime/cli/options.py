@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from click.core import ParameterSource
@@ -195,7 +196,30 @@ def format_options(function: F) -> F:
         callback=_keep,
         help="What a compressed file may expand to, and its objects take, such as 16G.",
     )
-    return name(include(repair(paths(urls(memory(function))))))
+    confined = click.option(
+        "--confined",
+        is_flag=True,
+        expose_value=False,
+        callback=_keep,
+        help="Read files of someone else: in a process without other files, network, and much"
+        " memory.",
+    )
+    return name(include(repair(paths(urls(memory(confined(_confinable(function))))))))
+
+
+def _confinable(function: F) -> F:
+    """Return what runs a command in a process that is confined, if that was asked for."""
+
+    @wraps(function)
+    def run(*arguments: Any, **given: Any) -> Any:
+        context = click.get_current_context()
+        if context.meta.get("meantime.confined"):
+            from meantime.cli.confined import go_on_confined  # noqa: PLC0415 - on request
+
+            go_on_confined(context)
+        return function(*arguments, **given)
+
+    return cast("F", run)
 
 
 def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
 
-__all__ = ["replacing", "report_lost", "result_file", "write", "written_locally"]
+__all__ = ["handed_over", "replacing", "report_lost", "result_file", "write", "written_locally"]
+
+# In a process that may open no file: those for what it writes, by path.
+handed_over: dict[str, IO[bytes]] = {}
 
 
 def write(path: str, chunks: Iterable[bytes], sources: Iterable[object] = ()) -> None:
@@ -54,6 +57,10 @@ def result_file(path: str, sources: Iterable[object] = ()) -> Iterator[IO[bytes]
     Raises:
         OutputError: If the file cannot be written.
     """
+    if path in handed_over:
+        yield handed_over[path]
+        handed_over[path].flush()
+        return
     if path == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

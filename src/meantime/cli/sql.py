@@ -31,11 +31,6 @@ __all__ = ["command"]
     metavar="HANDLE",
     help="Table `handle` with what this names: path, quark, span, time_ns, start_ns, end_ns.",
 )
-@click.option(
-    "--confined",
-    is_flag=True,
-    help="Run a statement of someone else: one select, without files and network, in 1 GB.",
-)
 @provider_option
 @lenient_option
 @strict_option
@@ -45,7 +40,6 @@ def command(
     histories: tuple[str, ...],
     statement: str,
     handle: str | None,
-    confined: bool,
     provider: str | None,
     lenient: bool,
     strict: bool,
@@ -66,7 +60,7 @@ def command(
     from meantime.query.sql import answer  # noqa: PLC0415 - as above
 
     named = None if handle is None else resolve(asked, handle)
-    if confined:
+    if click.get_current_context().meta.get("meantime.confined"):
         from meantime.query.confined import Confined  # noqa: PLC0415 - as above
 
         answered = Confined(statement).answer(asked, named)

@@ -194,11 +194,12 @@ class _Child:
 
     def end(self) -> None:
         """End it, and free what it has."""
-        self.kill()
-        self._process.wait()
+        with suppress(PermissionError):  # a process that is confined itself ends none
+            self.kill()
         self.output.close()
         with suppress(OSError):
             self._control.shutdown(socket.SHUT_RDWR)
+        self._process.wait()
         if self._service is not None:
             self._service.join()
         self._control.close()

@@ -6,21 +6,19 @@ pipe for each, and gets them as Arrow streams; the result is one on its standard
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import platform
 import signal
 import socket
-import struct
 import sys
-import sysconfig
 from contextlib import suppress
 from threading import Lock
 from typing import Any
 
 import duckdb
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
+
+from meantime.confinement import confine, limit
 
 __all__: list[str] = []
 
@@ -34,32 +32,8 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "lock_configuration": "true",
 }
 _BATCH_ROWS = 1 << 16
+# Beside the library's buffers are texts, results and stacks of threads.
 _ADDRESSES = 2
-_NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
-# By version of Landlock: how many kinds of access to files it knows, and to the network since 4.
-_FILE_KINDS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
-_READ = 1 << 2 | 1 << 3  # files and directories
-# Beside Python's modules, which may be imported late: what DuckDB and the interpreter look at.
-_READABLE = (
-    *("/proc/self", "/proc/meminfo", "/sys/fs/cgroup", "/sys/devices/system/cpu"),
-    *("/usr/share/zoneinfo", "/dev/urandom"),
-)
-# By processor its number, and those of socket, socketpair, connect, accept, bind, listen, accept4,
-# execve, execveat, ptrace, process_vm_readv, process_vm_writev, kill, pidfd_open,
-# open_by_handle_at, io_uring_setup, unshare, setns, mount, bpf and perf_event_open.
-_REFUSED = {
-    "x86_64": (
-        0xC000003E,
-        *(41, 53, 42, 43, 49, 50, 288, 59, 322, 101, 310, 311, 62, 434),
-        *(304, 425, 272, 308, 165, 321, 298),
-    ),
-    "aarch64": (
-        0xC00000B7,
-        *(198, 199, 203, 202, 200, 201, 242, 221, 281, 117, 270, 271, 129, 434),
-        *(265, 425, 97, 268, 40, 280, 241),
-    ),
-}
 
 
 def main() -> None:
@@ -67,14 +41,15 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     most_bytes, most_s = int(sys.argv[2]), int(sys.argv[3])
     # Its threads begin with what was forbidden before.
-    _confine()
+    confine()
     connection = duckdb.connect(config=_CONFIG | {"memory_limit": f"{most_bytes // 10**6}MB"})
     _warm(connection)
     control.sendall(b"\n")
     request = control.makefile("rb").readline()
     if not request:
         return
-    _limit(most_bytes, most_s)
+    limit(_ADDRESSES * most_bytes, most_s * (os.cpu_count() or 1))
+    signal.alarm(most_s + 1)
     asked: dict[str, Any] = json.loads(request)
     try:
         _answer(connection, asked, control)
@@ -169,79 +144,6 @@ def _text(cell: Any, most: int) -> str | None:
         text = text.lower()
     text = text.encode("utf-8", "replace").decode()
     return text if len(text) <= most else f"{text[:most]}…"
-
-
-def _limit(most_bytes: int, most_s: int) -> None:
-    """Let the system end what takes more: the library counts only its buffers, and looks at an
-    interrupt only between its operators."""  # noqa: D205,D209 - one sentence
-    import resource  # noqa: PLC0415 - a module of POSIX, as the processes that run this are
-
-    with suppress(OSError, ValueError), open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - no pathlib
-        used = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-        # beside the library's buffers are texts, results and stacks of threads
-        most = used + _ADDRESSES * most_bytes
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    if most_s:
-        cpu_s = most_s * (os.cpu_count() or 1)
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
-        signal.alarm(most_s + 1)
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-def _confine() -> None:
-    """Give up files, but those of Python's libraries, networks and other processes, on Linux."""
-    if sys.platform != "linux":
-        return
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
-        return
-    _restrict_files(libc)
-    _restrict_calls(libc)
-
-
-def _restrict_files(libc: Any) -> None:
-    version = libc.syscall(_CREATE_RULESET, None, 0, 1)
-    if version < 1:
-        return
-    files = (1 << _FILE_KINDS.get(version, 16)) - 1
-    networks = 3 if version >= 4 else 0
-    data = struct.pack("=QQ", files, networks)[: 16 if version >= 4 else 8]
-    rules = libc.syscall(_CREATE_RULESET, data, len(data), 0)
-    if rules < 0:
-        return
-    for path in {*sys.path, *sysconfig.get_paths().values(), *_READABLE}:
-        with suppress(OSError):
-            folder = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            rule = struct.pack("=Qi", _READ if os.path.isdir(path) else 1 << 2, folder)  # noqa: PTH112 - no pathlib
-            libc.syscall(_ADD_RULE, rules, 1, rule, 0)
-            os.close(folder)
-    libc.syscall(_RESTRICT_SELF, rules, 0)
-    os.close(rules)
-
-
-def _restrict_calls(libc: Any) -> None:
-    if (known := _REFUSED.get(platform.machine())) is None:
-        return
-    architecture, *refused = known
-    load, jump, end = 0x20, 0x15, 0x06
-    allow, refuse = 0x7FFF0000, 0x00050000 | 1  # EPERM
-    program = [
-        (load, 0, 0, 4),
-        (jump, 1, 0, architecture),
-        (end, 0, 0, refuse),
-        (load, 0, 0, 0),
-        # calls of the same number in the ABI of 32 bits
-        (0x35, len(refused) + 1, 0, 0x40000000),
-        *((jump, len(refused) - place, 0, call) for place, call in enumerate(refused)),
-        (end, 0, 0, allow),
-        (end, 0, 0, refuse),
-    ]
-    code = b"".join(struct.pack("=HBBI", *each) for each in program)
-    buffer = ctypes.create_string_buffer(code, len(code))
-    header = struct.pack("@HP", len(program), ctypes.addressof(buffer))
-    libc.prctl(_SET_SECCOMP, _FILTER, header, 0, 0)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,150 @@
+"""Commands with --confined: the same answers, and nothing that the content of a file could do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from meantime.cli import cli, confined
+from meantime.confinement import means
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="only Linux refuses files and networks"
+)
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "tests" / "samples" / "statemap" / "tst.io.in"
+# Code that runs while a file is read, as it would if a file could make a reader run it.
+PROVIDER = """
+import meantime, os, socket
+
+class Files(meantime.StateProvider):
+    version = 1
+
+    def handle(self, event):
+        pass
+
+def tried(work):
+    try:
+        work()
+    except OSError as error:
+        return type(error).__name__
+    return "allowed"
+
+for work in (
+    lambda: open("/etc/hostname"), lambda: open({folder!r} + "/other.txt"),
+    lambda: open({folder!r} + "/new.txt", "w"), lambda: os.listdir({folder!r}),
+    lambda: os.unlink({folder!r} + "/other.txt"), lambda: socket.socket(),
+    lambda: os.kill(os.getppid(), 0), lambda: os.execv("/bin/true", ["x"]),
+):
+    print(tried(work), flush=True)
+"""
+
+
+def meantime(*words: object, program: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command in a process of its own, which forks."""
+    start = f"{program}\nfrom meantime.__main__ import main; main()"
+    return subprocess.run(
+        [sys.executable, "-P", "-c", start, *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_what_a_command_answers_and_writes_is_the_same(tmp_path: Path) -> None:
+    for options in ([], ["--confined"]):
+        done = meantime("statemap", SAMPLE, "-o", tmp_path / f"{len(options)}.json", *options)
+        assert not done.returncode, done.stderr
+    assert (tmp_path / "0.json").read_bytes() == (tmp_path / "1.json").read_bytes()
+    free, bound = (meantime("info", SAMPLE, *options) for options in ([], ["--confined"]))
+    assert bound.stdout == free.stdout
+    by_pattern = meantime("statemap", "--confined", SAMPLE.parent / "tst.i*", "-o", "-")
+    assert by_pattern.stdout.startswith("<svg")
+
+
+def test_a_history_is_built_and_read(tmp_path: Path) -> None:
+    built = meantime("build", "--confined", SAMPLE, "-o", tmp_path / "a.mth")
+    assert not built.returncode, built.stderr
+
+    free = meantime("stats", tmp_path / "a.mth")
+    bound = meantime("stats", "--confined", tmp_path / "a.mth")
+
+    assert (bound.stdout, bound.returncode) == (free.stdout, 0)
+
+
+def test_code_in_the_process_gets_no_files_no_network_and_no_other_process(tmp_path: Path) -> None:
+    if not all(means().values()):
+        pytest.skip("this kernel has no Landlock or seccomp")
+    for name, content in (("p.py", PROVIDER.format(folder=str(tmp_path))), ("other.txt", "x")):
+        (tmp_path / name).write_text(content)
+    events = ROOT / "examples" / "files.jsonl"
+
+    done = meantime("info", "--confined", "--provider", tmp_path / "p.py", events)
+
+    assert done.stdout.split()[:8] == ["PermissionError"] * 8, done.stdout + done.stderr
+    assert (tmp_path / "other.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("work", "reason"),
+    [
+        ("x = bytearray(3 << 30)", "MemoryError"),
+        ("while True: pass", "this takes more than 1 s of the processor"),
+        ("import os; os.abort()", "the process ended by SIGABRT: it may need more than"),
+    ],
+)
+def test_the_system_ends_what_takes_too_much_and_nothing_is_left(
+    tmp_path: Path, work: str, reason: str
+) -> None:
+    (tmp_path / "p.py").write_text(work)
+    program = "import meantime.cli.confined as c; c._MOST_S = 1"
+    command = ["statemap", ROOT / "examples" / "files.jsonl", "--confined"]
+
+    done = meantime(
+        *command, "--provider", tmp_path / "p.py", "-o", tmp_path / "out.svg", program=program
+    )
+
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert reason in done.stderr
+    assert [*tmp_path.glob("*.svg*")] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["view", str(SAMPLE)], "--confined applies to a page in a file: name it with -o"),
+        (["info", "https://example.org/x.json"], "has no network"),
+        (["heatmap", str(SAMPLE), "-o", "x.svg", "-j", "2"], "-j and --confined are"),
+        (["info", str(SAMPLE), "--allow-paths"], "--allow-paths and --confined are mutually"),
+    ],
+)
+def test_what_cannot_be_confined_is_said(words: list[str], reason: str) -> None:
+    done = meantime(*words, "--confined")
+
+    assert done.returncode == 2
+    assert reason in done.stderr
+
+
+def test_the_version_says_what_is_confined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("meantime.confinement.means", lambda: {"files": False, "time": True})
+
+    printed = CliRunner().invoke(cli, ["--version", "--verbose"]).output
+
+    assert "--confined: files: NOT bounded here\n--confined: time: bounded\n" in printed
+    assert "confined" not in CliRunner().invoke(cli, ["--version"]).output
+    assert CliRunner().invoke(cli, ["--verbose", "formats"]).exit_code
+
+
+def test_larger_inputs_have_more_time(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(bytes(3000))
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "c").write_bytes(bytes(500))
+
+    assert confined._size(str(tmp_path / "a")) == 3000
+    assert confined._size(str(tmp_path / "b")) >= 500
+    assert confined._size("no such file") == 0
