@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from meantime.columns import Value
     from meantime.history.history import History
     from meantime.readers.contract import Reader
+    from meantime.readers.evidence import Sign
     from meantime.readers.formats import Format
 
 
@@ -510,7 +511,7 @@ def test_what_a_reader_recognises_meets_the_condition_of_a_sign() -> None:
         for files in each.samples():
             heads |= {(name, data[:HEAD_BYTES]) for name, data in files.items()}
     heads |= {(".".join(["x", *name.split(".")[2:]]), data) for name, data in heads}
-    asked = {
+    asked: dict[str, tuple[tuple[Sign, ...], Any]] = {
         each.format: (each.signs, reader)
         for each, reader in zip(OF_FILES, readers(), strict=True)
         if any(sign.asks for sign in each.signs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,8 +12,8 @@ import pytest
 import meantime
 from meantime.cli import main
 from meantime.errors import InputError
-from meantime.readers.recognition import recognise
-from meantime.readers.source import HEAD_BYTES, Source
+from meantime.readers.recognition import recognise, seen
+from meantime.readers.source import HEAD_BYTES, Source, open_source
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +45,7 @@ def format_of(content: str | bytes, name: str = "x") -> str:
         ('{"a": {"b": 1}}\n{"a": {"b": 2}}\n', "trace.trace", "jsonl"),
         ('{"insertId": "1", "timestamp": "2026-01-01"}\n' * 2, "gcp.log", "jsonl"),
         ('{"ts": "2026-01-01T00:00:00Z", "host": "a", "state": "up"}\n' * 2, "x", "jsonl"),
+        ('{"traceID": "1", "spanID": "2", "duration": "5ms", "msg": "a"}\n' * 2, "x", "jsonl"),
         # an array of objects is a table, also one of water
         (json.dumps(ROWS), "x", "table"),
         ('[{"time": "2026-01-01", "ph": 7.2}, {"time": "2026-01-02", "ph": 7.1}]', "x", "table"),
@@ -55,6 +57,22 @@ def format_of(content: str | bytes, name: str = "x") -> str:
 )
 def test_the_strongest_sign_decides(content: str | bytes, name: str, format_: str) -> None:
     assert format_of(content, name) == format_
+
+
+def test_every_sample_of_the_project_is_of_one_format(root: Path) -> None:
+    found = Counter[str]()
+    for path in sorted(
+        path for part in ("examples", "tests/samples") for path in (root / part).rglob("*")
+    ):
+        if path.is_file():
+            with open_source(path) as source:
+                formats = seen(source.head(), source.name)
+            assert len(formats) <= 1, (path, formats)
+            found.update(formats.keys())
+
+    # documents and programs are of none
+    assert len(found) > 25
+    assert {"statemap", "perf", "chrome", "otlp", "pprof"} <= found.keys()
 
 
 def test_a_name_decides_between_equally_strong_signs() -> None:

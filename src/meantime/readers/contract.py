@@ -90,7 +90,9 @@ class ReadOptions:
 class Reader(Protocol):
     """A module or other object that reads one format.
 
-    `meantime.testing.contracts.ReaderContract` tests an implementation.
+    `meantime.testing.contracts.ReaderContract` tests an implementation. One that a package adds
+    also has `recognises(head, name)`, which returns whether the beginning of an input is of the
+    format; its name is only a hint. So does one of meantime where a sign of its declaration asks.
 
     Attributes:
         FORMAT: The format's name.
@@ -101,9 +103,6 @@ class Reader(Protocol):
     """
 
     FORMAT: str
-
-    def recognises(self, head: bytes, name: str) -> bool:
-        """Return whether the format matches an input's beginning; its name is only a hint."""
 
     def read(self, source: Source, options: ReadOptions) -> Trace:
         """Return the trace; its batches read the input, and close it when they are exhausted.

@@ -120,7 +120,8 @@ _NSYS_TABLES = (
     b"META_DATA_EXPORT", b"CUPTI_ACTIVITY_KIND_", b"NVTX_EVENTS", b"TARGET_INFO_SESSION_START",
     b"ENUM_NSYS_EVENT", b"OSRT_API",
 )  # fmt: skip
-_JAEGER_KEYS = ("operationName", "processes", "processID", "duration", "startTime")
+# Lines of logs have a traceID, a spanID and a duration, too.
+_JAEGER_KEYS = ("operationName", "processes", "processID", "startTime")
 _STATEMAP_KEYS = frozenset((b"states", b"entityKind", b"state", b"entity"))
 
 
@@ -439,8 +440,9 @@ FORMATS = (
             ),
         ),
         (
-            keys("traceID", some=_JAEGER_KEYS),
-            keys("spanID", some=_JAEGER_KEYS),
+            keys("traceID", some=("duration", *_JAEGER_KEYS), brackets=b"["),
+            keys("traceID", "spanID", some=_JAEGER_KEYS),
+            keys("traceID", "spans", "processes"),
         ),
     ),
     Format(
