@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,10 +16,8 @@ from meantime.cli.options import (
     force_option,
     input_options,
     json_option,
-    lenient_option,
     output_option,
-    provider_option,
-    strict_option,
+    reading_options,
 )
 from meantime.cli.output import replacing, written_locally
 from meantime.cli.progress import progress_bar
@@ -43,24 +41,18 @@ __all__ = ["command", "keep_history"]
 )
 @force_option
 @json_option
-@provider_option
-@lenient_option
-@strict_option
+@reading_options
 def command(
     *,
     trace: str,
     output: str,
     force: bool,
     as_json: bool,
-    provider: str | None,
-    lenient: bool,
-    strict: bool,
+    **reading: Any,
 ) -> None:
     """Turn a trace into a history on disk, which every command can read."""
     with written_locally(output, "manifest", force=force) as local:
-        history = keep_history(
-            trace, local, provider=provider, lenient=lenient, strict=strict, force=force
-        )
+        history = keep_history(trace, local, **reading, force=force)
         for line in history.anomalies.lines():
             click.echo(f"{trace}: {line}", err=True)
         parts = Path(local).rglob("*")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,10 +15,8 @@ from meantime.cli.options import (
     force_option,
     input_options,
     json_option,
-    lenient_option,
     once,
-    provider_option,
-    strict_option,
+    reading_options,
 )
 from meantime.errors import InputError, UsageError
 
@@ -53,11 +51,9 @@ _SAMPLES_IN_CHROME = (
 @click.option("--samples", "of", flag_value="samples", help="Write only samples.")
 @click.option("--spans", "of", flag_value="spans", help="Write only spans.")
 @click.option("--states", "of", flag_value="states", help="Write only states, as spans.")
-@provider_option
+@reading_options
 @force_option
 @json_option
-@lenient_option
-@strict_option
 def command(
     *,
     source: str,
@@ -65,11 +61,9 @@ def command(
     to_format: str | None,
     only: str | None,
     of: Exported | None,
-    provider: str | None,
     force: bool,
     as_json: bool,
-    lenient: bool,
-    strict: bool,
+    **reading: Any,
 ) -> None:
     """Convert a trace to another format, and report what that format cannot represent."""
     from meantime.cli.output import report_lost, write  # noqa: PLC0415 - only once the command line is sound
@@ -84,10 +78,10 @@ def command(
     if target == _HISTORY:
         if of is not None:
             raise UsageError(f"--{of} does not apply to a history, which has all of a trace")
-        keep_history(source, output, provider=provider, lenient=lenient, strict=strict, force=force)
+        keep_history(source, output, **reading, force=force)
         report_lost(lost, as_json=as_json)
         return
-    history = load(source, lenient=lenient, strict=strict, provider=provider)
+    history = load(source, **reading)
     if reason := nothing_for(history, target, of):
         raise InputError(source, reason)
     write(output, export(history, target, lost, of), [source])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,14 +12,11 @@ from meantime.cli.options import (
     file_argument,
     filter_option,
     input_options,
-    lenient_option,
     once,
-    provider_option,
     range_options,
+    reading_options,
     reject,
-    strict_option,
 )
-from meantime.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,9 +51,7 @@ _OF_TRACE = {"changes", "events"}
 )
 @range_options
 @filter_option
-@provider_option
-@lenient_option
-@strict_option
+@reading_options
 def command(
     *,
     file: str,
@@ -64,22 +59,21 @@ def command(
     from_: str | None,
     to: str | None,
     pattern: str | None,
-    provider: str | None,
-    lenient: bool,
-    strict: bool,
+    **reading: Any,
 ) -> None:
     """Print the content of a trace, one JSON object per line."""
     if kind in _OF_TRACE | {"tags"}:
         reject(("from_", "to", "pattern"), f"--kind {kind}")
-    if provider and kind in _OF_TRACE:
-        raise UsageError(f"--provider does not apply to --kind {kind}")
     if kind in _OF_TRACE:
+        reject(("provider",), f"--kind {kind}")
         import_numpy()
         from meantime.cli import dump_trace  # noqa: PLC0415 - NumPy is not for --help
 
-        lines: Iterator[str] = dump_trace.lines(file, kind, lenient=lenient, strict=strict)
+        lines: Iterator[str] = dump_trace.lines(
+            file, kind, lenient=reading["lenient"], strict=reading["strict"]
+        )
     else:
-        history = load(file, lenient=lenient, strict=strict, provider=provider, start=from_, end=to)
+        history = load(file, **reading, start=from_, end=to)
         from meantime.cli import dump_history  # noqa: PLC0415 - as above
         from meantime.query.parts import given_range  # noqa: PLC0415 - as above
 

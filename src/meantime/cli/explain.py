@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -15,14 +15,12 @@ from meantime.cli.options import (
     file_argument,
     input_options,
     json_option,
-    lenient_option,
     limit_option,
     once,
     output_option,
-    provider_option,
     range_options,
+    reading_options,
     reject,
-    strict_option,
 )
 from meantime.cli.tables import Column, print_table, sentence_lines
 from meantime.cli.terminal import width_of
@@ -60,9 +58,7 @@ _RULE = re.compile(r"^\s*(?P<id>[\w./ -]+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<limit>\S
 )
 @output_option("PATH.svg", "Draw the path of the activity: what each lane did for it.")
 @json_option
-@provider_option
-@lenient_option
-@strict_option
+@reading_options
 def command(
     *,
     files: tuple[str, ...],
@@ -73,9 +69,7 @@ def command(
     rules: tuple[str, ...],
     output: str | None,
     as_json: bool,
-    provider: str | None,
-    lenient: bool,
-    strict: bool,
+    **reading: Any,
 ) -> int:
     """Explain what limited a trace: where its time went, which resources were full.
 
@@ -85,7 +79,7 @@ def command(
     files, activity = _files_and_activity(files)
     parsed = [_rule(text) for text in rules]
     _check_options(activity, output, as_json=as_json)
-    history = load_joined(files, lenient=lenient, strict=strict, provider=provider)
+    history = load_joined(files, **reading)
     from meantime.query.explain import explain  # noqa: PLC0415 - NumPy is not for --help
     from meantime.query.explain.roles import read_roles  # noqa: PLC0415 - as above
 

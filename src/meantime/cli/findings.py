@@ -14,11 +14,9 @@ from meantime.cli.options import (
     file_argument,
     input_options,
     json_option,
-    lenient_option,
     limit_option,
-    provider_option,
     range_options,
-    strict_option,
+    reading_options,
 )
 from meantime.cli.tables import Column, more, print_table, sentence_lines
 from meantime.cli.terminal import width_of
@@ -46,9 +44,7 @@ _JOINED = "joined.mtj"
 @limit_option("findings to print", 10)
 @range_options
 @json_option
-@provider_option
-@lenient_option
-@strict_option
+@reading_options
 def command(
     *,
     files: tuple[str, ...],
@@ -56,9 +52,7 @@ def command(
     from_: str | None,
     to: str | None,
     as_json: bool,
-    provider: str | None,
-    lenient: bool,
-    strict: bool,
+    **reading: Any,
 ) -> None:
     """Report what stands out: blocked loops, slow calls, long waits, stops, lost data.
 
@@ -66,7 +60,7 @@ def command(
     are the hosts of one joined history.
     """
     paths = expanded(files)
-    history = load_joined(paths, lenient=lenient, strict=strict, provider=provider)
+    history = load_joined(paths, **reading)
     from meantime.query.explain import explain_briefly  # noqa: PLC0415 - NumPy is not for --help
     from meantime.query.findings import findings  # noqa: PLC0415 - as above
     from meantime.query.parts import extent_of, range_of  # noqa: PLC0415 - as above

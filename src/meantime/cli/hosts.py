@@ -13,12 +13,10 @@ from meantime.cli.options import (
     hosts_options,
     input_options,
     json_option,
-    lenient_option,
     limit_option,
     once,
-    provider_option,
     range_options,
-    strict_option,
+    reading_options,
 )
 from meantime.cli.progress import count_bar
 from meantime.cli.tables import Column, more, print_table
@@ -49,9 +47,7 @@ _DROP = ("others there", "there", "kind", "to")
 @range_options
 @hosts_options
 @json_option
-@provider_option
-@lenient_option
-@strict_option
+@reading_options
 def command(
     *,
     files: tuple[str, ...],

@@ -14,9 +14,7 @@ from meantime.cli.options import (
     file_argument,
     input_options,
     json_option,
-    lenient_option,
-    provider_option,
-    strict_option,
+    reading_options,
     zone_option,
 )
 from meantime.cli.tables import Column, print_facts, print_table
@@ -41,15 +39,11 @@ _MOST_SEARCHED = 1_000_000
 @input_options
 @file_argument("files", "FILE...", nargs=-1, required=True)
 @json_option
-@provider_option
-@lenient_option
-@strict_option
+@reading_options
 @zone_option
-def command(
-    *, files: tuple[str, ...], as_json: bool, provider: str | None, lenient: bool, strict: bool
-) -> None:
+def command(*, files: tuple[str, ...], as_json: bool, **reading: Any) -> None:
     """Show a summary of a trace: format, time range, entities, states and anomalies."""
-    history = load_joined(files, lenient=lenient, strict=strict, provider=provider)
+    history = load_joined(files, **reading)
     file = " ".join(files)
     facts = _facts(file, history, most_threads=None if as_json else _MOST_THREADS)
     if as_json:

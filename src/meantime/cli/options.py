@@ -37,6 +37,7 @@ __all__ = [
     "output_option",
     "provider_option",
     "range_options",
+    "reading_options",
     "reject",
     "strict_option",
     "zone_option",
@@ -339,6 +340,11 @@ filter_option = _declared_option("pattern", FILTER)
 provider_option = _declared_option("provider", PROVIDER)
 lenient_option = _declared_option("lenient", LENIENT)
 strict_option = _declared_option("strict", STRICT)
+
+
+def reading_options(function: F) -> F:
+    """Add the options that say how inputs are read, which the functions of `cli.inputs` take."""
+    return provider_option(lenient_option(strict_option(function)))
 
 
 def given(names: Collection[str]) -> list[str]:

@@ -12,11 +12,9 @@ from meantime.cli.inputs import expanded, load_joined
 from meantime.cli.options import (
     file_argument,
     input_options,
-    lenient_option,
     once,
-    provider_option,
     range_options,
-    strict_option,
+    reading_options,
 )
 from meantime.cli.rows import Form, form_options, show
 from meantime.errors import UsageError
@@ -96,9 +94,7 @@ def _is_file(text: str) -> bool:
     help="Only states with this value.",
     more="For `next`, `previous` and `count`.",
 )
-@provider_option
-@lenient_option
-@strict_option
+@reading_options
 @form_options
 def command(
     *,
@@ -110,13 +106,11 @@ def command(
     resolution: str | None,
     bins: int | None,
     value: str | None,
-    provider: str | None,
-    lenient: bool,
-    strict: bool,
     as_json: bool,
     as_csv: bool,
     arrow: str | None,
     parquet: str | None,
+    **reading: Any,
 ) -> None:
     """Query a history or a trace: states at a time, intervals, shares, events, attributes.
 
@@ -155,9 +149,7 @@ def command(
             raise UsageError(f"{option} does not apply to {question}: {', '.join(questions)}")
     form = Form(as_json, as_csv, arrow, parquet).check()
     start, end = _needed(question, words, from_, to)
-    asked = load_joined(
-        histories, lenient=lenient, strict=strict, provider=provider, start=start, end=end
-    )
+    asked = load_joined(histories, **reading, start=start, end=end)
     from meantime.query.parts import extent_of, given_range  # noqa: PLC0415 - NumPy is not for --help
 
     extent = extent_of(asked)

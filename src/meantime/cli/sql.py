@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from meantime.cli.inputs import expanded, load_joined
 from meantime.cli.options import (
     file_argument,
     input_options,
-    lenient_option,
     once,
-    provider_option,
-    strict_option,
+    reading_options,
 )
 from meantime.cli.rows import Form, form_options, show
 
@@ -31,22 +31,18 @@ __all__ = ["command"]
     metavar="HANDLE",
     help="Table `handle` with what this names: path, quark, span, time_ns, start_ns, end_ns.",
 )
-@provider_option
-@lenient_option
-@strict_option
+@reading_options
 @form_options
 def command(
     *,
     histories: tuple[str, ...],
     statement: str,
     handle: str | None,
-    provider: str | None,
-    lenient: bool,
-    strict: bool,
     as_json: bool,
     as_csv: bool,
     arrow: str | None,
     parquet: str | None,
+    **reading: Any,
 ) -> None:
     """Query a history or a trace with SQL.
 
@@ -55,7 +51,7 @@ def command(
     a row of the table handle. This needs DuckDB, which the extra [sql] installs.
     """
     form = Form(as_json, as_csv, arrow, parquet).check()
-    asked = load_joined(histories, lenient=lenient, strict=strict, provider=provider)
+    asked = load_joined(histories, **reading)
     from meantime.query.handles import resolve  # noqa: PLC0415 - NumPy is not for --help
     from meantime.query.sql import answer  # noqa: PLC0415 - as above
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,14 +13,12 @@ from meantime.cli.options import (
     file_argument,
     format_options,
     json_option,
-    lenient_option,
     limit_option,
     once,
     output_option,
-    provider_option,
     range_options,
+    reading_options,
     reject,
-    strict_option,
 )
 from meantime.cli.tables import Column, print_table
 from meantime.errors import UsageError
@@ -46,9 +44,7 @@ __all__ = ["command"]
 @limit_option("rows of each table", 10)
 @output_option("PATH.svg", "Draw the path: what each thread on it did for the thread.")
 @json_option
-@provider_option
-@lenient_option
-@strict_option
+@reading_options
 def command(
     *,
     file: str,
@@ -58,9 +54,7 @@ def command(
     limit: int,
     output: str | None,
     as_json: bool,
-    provider: str | None,
-    lenient: bool,
-    strict: bool,
+    **reading: Any,
 ) -> None:
     """Show why a thread took its time: what it waited for, and who woke it.
 
@@ -75,7 +69,7 @@ def command(
             reject(("output",), "--json, which prints to standard output too")
     if output is not None and output != "-" and not output.endswith(".svg"):
         raise UsageError(f"-o {output!r} does not end in .svg, which is what is drawn")
-    history = load(file, lenient=lenient, strict=strict, provider=provider)
+    history = load(file, **reading)
     from meantime.query.critical_path import critical_path  # noqa: PLC0415 - NumPy is not for --help
 
     path = critical_path(history, thread, start=from_, end=to)
