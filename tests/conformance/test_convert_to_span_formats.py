@@ -50,7 +50,7 @@ def counters_of(history: History, shift_ns: int = 0) -> dict[tuple[str, ...], li
     return {
         history.attributes.path(quark): [
             (start_ns - shift_ns, value)
-            for batch in history.interval_batches([quark])
+            for batch in history.interval_batches([quark], history.start_ns, history.end_ns)
             for _, start_ns, _, value, _, _ in batch
             if value is not None
         ]

@@ -136,7 +136,7 @@ def test_the_original_draws_it_and_ours_reads_it_the_same(tmp_path: Path, only: 
     history = meantime.open(tmp_path / f"{only}.statemap")
     assert drawn.rows() == sorted(states_of(payloads), key=lambda name: int(name.split("-")[1]))
     for name, each in states_of(payloads).items():
-        intervals = history.intervals(history.quarks(name))
+        intervals = history.intervals(history.quarks(name), history.start_ns, history.end_ns)
         read = [intervals[row].value for row in range(len(intervals))]
         assert [value for value in read if value is not None] == existing(each)
 
@@ -153,7 +153,7 @@ def test_a_file_of_tokios_own_recorder_is_read_and_drawn(tmp_path: Path, only: s
     payloads = [json.loads(line) for line in source.read_text().splitlines()]
     history = meantime.open(source)
     for name, each in states_of(payloads).items():
-        intervals = history.intervals(history.quarks(name))
+        intervals = history.intervals(history.quarks(name), history.start_ns, history.end_ns)
         read = [intervals[row].value for row in range(len(intervals))]
         assert [value for value in read if value is not None] == existing(each)
         # what has ended has no state until the end of the trace

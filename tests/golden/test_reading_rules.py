@@ -36,7 +36,7 @@ DIGESTS = {
 
 def figures(history: History) -> Iterator[object]:
     intervals, spans, samples = (
-        history.intervals(range(len(history.attributes))),
+        history.intervals(range(len(history.attributes)), history.start_ns, history.end_ns),
         history.spans(),
         history.samples(),
     )

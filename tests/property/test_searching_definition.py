@@ -89,7 +89,7 @@ def test_the_nearest_interval_is_that_of_all(  # noqa: PLR0917 - as drawn
 ) -> None:
     history = built(steps)
     time %= history.end_ns
-    intervals = [*history.intervals(chosen)] if chosen else []
+    intervals = [*history.intervals(chosen, history.start_ns, history.end_ns)] if chosen else []
     found = [each for each in intervals if matches(each, value, tag)]
 
     with pytest.MonkeyPatch.context() as patch:
@@ -138,7 +138,7 @@ def test_what_is_found_in_joined_histories_is_in_their_intervals(  # noqa: PLR09
     history = join_parts(parts, clock=Clock())
     # each part has strings and tags of its own, and some attributes are depths of spans
     quarks = [quark for quark in chosen if quark < len(history.attributes)]
-    every = [*history.intervals(quarks)]
+    every = [*history.intervals(quarks, history.start_ns, history.end_ns)]
     tags = sorted({each.tag for each in every if each.tag is not None})
     tag = tags[tag_of] if tag_of < len(tags) else None
     found = [each for each in every if matches(each, value, tag)]
@@ -303,7 +303,7 @@ def test_long_runs_in_all_forms_are_searched_as_their_intervals_are(
     builder.modify_many(time_ns, which, values, tag_of)
     builder.close(int(time_ns[-1]) + 9)
     history = meantime.open(tmp_path / "history.mth")
-    every = [*history.intervals("*")]
+    every = [*history.intervals("*", history.start_ns, history.end_ns)]
     different = {repr(each.value): each.value for each in every}
 
     for sums in (False, True):

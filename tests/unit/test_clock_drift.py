@@ -185,13 +185,17 @@ def test_a_converted_history_answers_as_its_intervals_say(
     for quark in range(4):
         expected = HistoryBuilder(start_ns=found.start_ns)
         attribute = expected.quark("x")
-        for each in history.intervals([quark + 1]):
+        for each in history.intervals([quark + 1], history.start_ns, history.end_ns):
             if each.start_ns > history.start_ns:
                 expected.modify(shift.of(each.start_ns), attribute, each.value)
         one = expected.close(found.end_ns)
-        rows = [(each.start_ns, each.end_ns, each.value) for each in one.intervals([attribute])]
+        rows = [
+            (each.start_ns, each.end_ns, each.value)
+            for each in one.intervals([attribute], one.start_ns, one.end_ns)
+        ]
         assert [
-            (each.start_ns, each.end_ns, each.value) for each in found.intervals([quark + 1])
+            (each.start_ns, each.end_ns, each.value)
+            for each in found.intervals([quark + 1], found.start_ns, found.end_ns)
         ] == rows
         shares, right = (
             found.shares([quark + 1], found.start_ns, bins=7),

@@ -66,7 +66,7 @@ def test_a_change_at_one_instant_replaces_what_was_there() -> None:
     history = builder.close(9)
 
     rows = [(start, end, value) for _, start, end, value, _, _ in history.intervals([quark])]
-    assert rows == [(0, 5, None), (5, 7, "x"), (7, 9, "x")]
+    assert rows == [(5, 7, "x"), (7, 9, "x")]
     assert dict(history.anomalies) == {"zero_length_state": 3}
 
 

@@ -343,3 +343,39 @@ def test_averages_exist_where_products_and_ranges_overflow() -> None:
     small = history_of([1.0, float("-inf"), 2.0])
     assert small.counter_tile([0], 0, 3 * 10**9, 1).mean.tolist() == [[float("-inf")]]
     assert whole_range().average(0, LEAST + 1, GREATEST) == 1.0
+
+
+def test_every_query_is_of_what_the_trace_covers_by_default() -> None:
+    trace = Trace("x", "x", values=["off", "idle", "busy"], paths=PathTable([("disk0",)]))
+    trace.bounds = 1_000, 1_030
+    none = np.full(6, -1, np.int32)
+    trace.batches = iter(
+        [
+            StateChanges(
+                np.array([0, 1_000, 1_010, 1_020, 2_000, 2_900]),
+                np.zeros(6, np.int32),
+                np.array([0, 1, 2, -1, 0, 1], np.int32),
+                none,
+            )
+        ]
+    )
+    history = build(trace)
+    disk = history.quark("disk0")
+
+    for found in (
+        history.intervals("disk0"),
+        next(iter(history.interval_batches("disk0"))),
+        history.intervals("disk0", clip=True),
+    ):
+        assert found.value.to_list() == ["idle", "busy", None]
+        assert found.range_ns == history.bounds
+    assert history.intervals("disk0", clip=True).end_ns.tolist()[-1] == 1_030
+    assert history.count("disk0").tolist() == [2]
+    assert history.count("disk0", value="off").tolist() == [0]
+    assert history.shares("disk0").cell(disk, 0) == {"idle": 10, "busy": 10, None: 10}
+    # one time is given: the other is where the bounds are, or where the history is beyond them
+    assert history.count("disk0", 1_015).tolist() == [1]
+    assert history.count("disk0", end_ns=1_005).tolist() == [1]
+    assert history.count("disk0", end_ns=900).tolist() == [1]
+    assert history.count("disk0", 2_500).tolist() == [2]
+    assert history.count("disk0", 0, 3_000, value="off").tolist() == [2]

@@ -30,7 +30,9 @@ def answers(history: History) -> dict[str, Any]:
             repr(each.value) if isinstance(each.value, float) else each.value,
             each.tag,
         ]
-        for each in history.intervals(range(len(history.attributes)))
+        for each in history.intervals(
+            range(len(history.attributes)), history.start_ns, history.end_ns
+        )
     ]
     return {
         "paths": [list(history.attributes.path(quark)) for quark in history.attributes],

@@ -375,9 +375,10 @@ class History:
     ) -> Intervals:
         """Return the intervals that overlap [start_ns, end_ns), each in full unless it is clipped.
 
-        Quark by quark in the given order, in order of time; those without state are included,
-        their value is None. With a resolution, only those that contain start_ns,
-        start_ns + resolution_ns, and so on, or the range's last instant.
+        Without a time, the range begins or ends where `bounds` does. Quark by quark in the given
+        order, in order of time; those without state are included, their value is None. With a
+        resolution, only those that contain start_ns, start_ns + resolution_ns, and so on, or the
+        range's last instant.
 
         >>> from meantime.testing import history_from_picture
         >>> history_from_picture("disk0  aab.").intervals([0], 1, 3)
@@ -464,12 +465,7 @@ class History:
         from meantime.history.shares import shares  # noqa: PLC0415 - for few questions
 
         now = self._asked()
-        begin_ns, finish_ns = now.window_ns()
-        asked, range_ns = now.query(
-            many(now.attributes, quarks),
-            begin_ns if start_ns is None else start_ns,
-            finish_ns if end_ns is None else end_ns,
-        )
+        asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
         return shares(now, asked, range_ns, bins, longest=False)
 
     def grouped_shares(
@@ -524,12 +520,7 @@ class History:
         from meantime.history.shares import shares  # noqa: PLC0415 - for few questions
 
         now = self._asked()
-        begin_ns, finish_ns = now.window_ns()
-        asked, range_ns = now.query(
-            many(now.attributes, quarks),
-            begin_ns if start_ns is None else start_ns,
-            finish_ns if end_ns is None else end_ns,
-        )
+        asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
         return shares(now, asked, range_ns, bins, longest=True)
 
     def state_tile(self, quarks: Many, start_ns: int, bin_ns: int, bins: int) -> StateTile:
@@ -704,7 +695,8 @@ class History:
     ) -> Int64s:
         """Return for each attribute how many of its intervals overlap [start_ns, end_ns), as int64.
 
-        With a value or a tag, those that have it; otherwise those that have a state.
+        Without a time, the range begins or ends where `bounds` does. With a value or a tag, those
+        that have it; otherwise those that have a state.
 
         >>> from meantime.testing import history_from_picture
         >>> history_from_picture("disk0  aab.a").count([0], value="a").tolist()
@@ -725,7 +717,8 @@ class History:
     ) -> int:
         """Return about how many intervals of attributes overlap [start_ns, end_ns).
 
-        No interval is read: it is as if changes were spread evenly over the history.
+        Without a time, the range begins or ends where `bounds` does. No interval is read: it is as
+        if changes were spread evenly over the history.
 
         >>> from meantime.testing import history_from_picture
         >>> history_from_picture("disk0  aab.").estimate_count("*", end_ns=2)

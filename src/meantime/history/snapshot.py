@@ -235,7 +235,7 @@ class Snapshot(Present):
         return Sample(asked, times, Mixed(null, word, self.strings))
 
     def window_ns(self) -> tuple[int, int]:
-        """Return the range of sums by default: what the trace covers, or all if that is unknown.
+        """Return the range of queries by default: what the trace covers, or all if unknown.
 
         Attributes have no state before it, which may be since 1970, or since a machine was booted.
         """
@@ -247,9 +247,17 @@ class Snapshot(Present):
     def query(
         self, quarks: Sequence[int] | Int32s, start_ns: int | None, end_ns: int | None
     ) -> tuple[Int32s, tuple[int, int]]:
-        """Return the attributes and the range of a query, checked and clipped."""
-        start_ns = self.segments.start_ns if start_ns is None else time_of(start_ns)
-        end_ns = self.segments.end_ns if end_ns is None else time_of(end_ns)
+        """Return the attributes and the range of a query, checked and clipped.
+
+        What is not given is that of `window_ns`, unless the range would be outside of it then.
+        """
+        begin_ns, finish_ns = self.window_ns()
+        if end_ns is not None and time_of(end_ns) <= begin_ns:
+            begin_ns = self.segments.start_ns
+        start_ns = begin_ns if start_ns is None else time_of(start_ns)
+        if start_ns >= finish_ns:
+            finish_ns = self.segments.end_ns
+        end_ns = finish_ns if end_ns is None else time_of(end_ns)
         self.check_time(start_ns)
         if end_ns <= start_ns:
             raise TimeRangeError(f"the range from {start_ns} ns to {end_ns} ns is empty")

@@ -340,7 +340,7 @@ class HistoryContract:
         history = self.build(None)
         for quark in range(len(history.attributes)):
             at_ns = history.start_ns
-            for interval in history.intervals([quark]):
+            for interval in history.intervals([quark], history.start_ns, history.end_ns):
                 assert interval.start_ns == at_ns < interval.end_ns, interval
                 at_ns = interval.end_ns
             assert at_ns == history.end_ns, history.attributes.text(quark)
@@ -378,7 +378,11 @@ class HistoryContract:
 
 def _times_of(history: History) -> list[int]:
     quarks = list(range(len(history.attributes)))
-    starts_ns = history.intervals(quarks).start_ns.tolist() if quarks else []
+    starts_ns = (
+        history.intervals(quarks, history.start_ns, history.end_ns).start_ns.tolist()
+        if quarks
+        else []
+    )
     near = {time_ns + step for time_ns in {*starts_ns, history.end_ns} for step in (-1, 0, 1)}
     return sorted(time_ns for time_ns in near if history.start_ns <= time_ns < history.end_ns)
 
@@ -387,7 +391,9 @@ def _contents(history: History) -> tuple[Any, ...]:
     quarks = list(range(len(history.attributes)))
     return (
         [history.attributes.path(quark) for quark in quarks],
-        [repr(interval) for interval in history.intervals(quarks)] if quarks else [],
+        [repr(interval) for interval in history.intervals(quarks, history.start_ns, history.end_ns)]
+        if quarks
+        else [],
         (history.start_ns, history.end_ns, history.bounds, history.title),
         [dict(tag) for tag in history.tags],
         (history.names, history.descriptions, history.sort_keys, history.facts),

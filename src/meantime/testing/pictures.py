@@ -62,7 +62,7 @@ def picture(history: History) -> str:
         timeline = "".join(
             ("." if interval.value is None else str(interval.value)[:1])
             * (interval.end_ns - interval.start_ns)
-            for interval in history.intervals([quark])
+            for interval in history.intervals([quark], history.start_ns, history.end_ns)
         )
         lines.append(f"{name:{width}} {timeline}")
     return "\n".join(lines)

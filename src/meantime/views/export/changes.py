@@ -42,7 +42,11 @@ class Changes(NamedTuple):
         begin_ns, finish_ns = history.bounds
         table = StateTable(_declared(history))
         parts: list[tuple[Int64s, Int32s, Int32s, Int32s]] = []
-        for batch in history.interval_batches(quarks) if len(quarks) else ():
+        for batch in (
+            history.interval_batches(quarks, history.start_ns, history.end_ns)
+            if len(quarks)
+            else ()
+        ):
             column = named(batch.value)
             table.add(column)
             state = np.append(table.of_code(column.names), np.int32(-1))[column.codes]

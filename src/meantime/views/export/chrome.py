@@ -488,7 +488,7 @@ def _counters(history: History) -> Iterator[str]:
         _, pid, _, name, series = history.attributes.path(quark)
         event = {"ph": "C", "name": name, "pid": numbered(pid), "args": {series: 0}}
         head = json.dumps(event).removesuffix("0}}")
-        for batch in history.interval_batches([quark]):
+        for batch in history.interval_batches([quark], history.start_ns, history.end_ns):
             for start_ns, value in zip(batch.start_ns.tolist(), batch.value.to_list(), strict=True):
                 if value is not None:
                     yield f'{head}{json.dumps(value)}}}, "ts": {_us(start_ns)}}}'
@@ -517,7 +517,7 @@ def _objects(history: History) -> Iterator[str]:
         _, pid, _, name, id_ = history.attributes.path(quark)
         event = {"name": name, "id": id_, "pid": numbered(pid)}
         alive = False
-        for batch in history.interval_batches([quark]):
+        for batch in history.interval_batches([quark], history.start_ns, history.end_ns):
             for _, start_ns, _, value, _, _ in batch:
                 if alive or value is not None:
                     alive = value is not None

@@ -192,10 +192,11 @@ class _Writer:
         self._lost["counter series of no process"] += len(
             {quark for each in every for quark in each.tolist()} - {*quarks}
         )
+        whole_ns = self._history.start_ns, self._history.end_ns
         for quark in quarks:
             _, pid, _, name, series = self._history.attributes.path(quark)
             times, values = [], []
-            for batch in self._history.interval_batches([quark]):
+            for batch in self._history.interval_batches([quark], *whole_ns):
                 for _, start_ns, _, value, _, _ in batch:
                     if value is not None:
                         times.append(start_ns)

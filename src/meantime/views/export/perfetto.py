@@ -359,12 +359,13 @@ class _Writer:
     def _counters(self) -> Iterator[bytes]:
         listed = [lane.quarks for lane in self._history.lanes if lane.declaration.kind == "counter"]
         heads = Texts([_COUNTER])
+        whole_ns = self._history.start_ns, self._history.end_ns
         for quark in sorted({quark for quarks in listed for quark in quarks.tolist()}):
             track = number(11, self._tracks.counter(self._history.attributes.path(quark)))
             tails = Texts([track])
             yield from map(_field, self._described())
             has_value = False
-            for batch in self._history.interval_batches([quark]):
+            for batch in self._history.interval_batches([quark], *whole_ns):
                 found: dict[int, bytes] = {}
                 for row, value in enumerate(batch.value.to_list()):
                     if isinstance(value, float):

@@ -172,7 +172,7 @@ def _numbers(
     for quark, child in children.items():
         if child is not None:
             first, last = np.searchsorted(in_order, [quark, quark + 1]).tolist()
-            for interval in history.intervals([child]):
+            for interval in history.intervals([child], history.start_ns, history.end_ns):
                 if isinstance(interval.value, int | float):
                     yield quark, order[first:last], interval.start_ns, interval.value
 

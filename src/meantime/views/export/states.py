@@ -91,7 +91,7 @@ def _spans(history: History, quarks: Int32s) -> SpanTable:
     text = ArgumentText()
     tag_offsets, tag_lengths = _tag_arguments(history, text)
     parts = []
-    for batch in history.interval_batches(quarks):
+    for batch in history.interval_batches(quarks, history.start_ns, history.end_ns):
         column = named(batch.value)
         of_code = code_of_name.codes(column.names)
         kept = (column.codes >= 0) & (batch.start_ns <= finish_ns) & (batch.end_ns > begin_ns)

@@ -110,7 +110,9 @@ def _runtime(history: History) -> str:
     # older recordings have only the types of their loops
     found = dict.fromkeys(
         str(history.tags[tag].get("function", ""))
-        for tag in distinct(history.intervals(history.quarks("Loops/*")).tag).tolist()
+        for tag in distinct(
+            history.intervals(history.quarks("Loops/*"), history.start_ns, history.end_ns).tag
+        ).tolist()
         if tag >= 0
     )
     # trio is recorded by its name, others by the class of their loop
@@ -124,7 +126,7 @@ def _changes(
     names = _names(history, kind, quarks)
     rows: list[tuple[int, int, int]] = []
     sites: dict[int, dict[str, str]] = {}
-    found = history.intervals(quarks)
+    found = history.intervals(quarks, history.start_ns, history.end_ns)
     before: tuple[int, str | None] = (-1, None)
     for row in np.lexsort((found.start_ns, found.quark)).tolist():
         interval = found[row]
