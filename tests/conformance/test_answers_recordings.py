@@ -365,10 +365,11 @@ def test_what_is_on_top_of_stacks() -> None:
         return {each["name"]: each["share"] for each in _parts(folder + path, name)["by"]}
 
     own = shares("perf-numa-stacks-01.txt", "samples.own")
-    assert own["xen_hypercall_event_channel_op"] == pytest.approx(0.452, abs=0.005)
-    assert own["native_safe_halt"] == pytest.approx(0.372, abs=0.005)
+    # of the work: 37.2 % of all samples are of idle CPUs
+    assert own["xen_hypercall_event_channel_op"] == pytest.approx(0.452 / 0.628, abs=0.008)
+    assert "native_safe_halt" not in own
     within = shares("perf-numa-stacks-01.txt", "samples.within")
-    assert within["page_fault"] == pytest.approx(0.492, abs=0.005)
+    assert within["page_fault"] == pytest.approx(0.492 / 0.628, abs=0.008)
     own = shares("perf-iperf-stacks-pidtid-01.txt", "samples.own")
     assert own["xen_hypercall_xen_version"] == pytest.approx(0.335, abs=0.005)
     assert own["copy_user_enhanced_fast_string"] == pytest.approx(0.22, abs=0.005)

@@ -164,16 +164,36 @@ def test_a_range_without_anything_is_one_sentence_with_the_traces_range(
         ("start_ns,end_ns,path,value\n0,1000000000,a,on\n8000000000,9000000000,a,on\n", "stats"),
     ],
 )
-def test_a_range_inside_the_trace_may_hold_nothing_too(
+def test_an_empty_range_inside_the_trace_is_an_empty_answer(
     text: str, command: str, tmp_path: Path, run: Callable[..., tuple[object, str, str]]
 ) -> None:
     (tmp_path / "x").write_text(text)
-    output = ["-o", tmp_path / "x.svg"] if command == "flame" else []
+    window = ["--from", "3s", "--to", "5s"]
 
-    status, out, err = run(command, tmp_path / "x", *output, "--from", "3s", "--to", "5s")
+    status, out, err = run(command, tmp_path / "x", *window, "--json")
 
-    assert (status, out, list(tmp_path.iterdir())) == (1, "", [tmp_path / "x"])
-    assert err.startswith("meantime: there is nothing from 3s to 5s; the trace is from 0s to ")
+    assert (status, json.loads(out)["rows"]) == (0, [])
+    assert err.startswith("there is nothing from 3s to 5s; the trace is from 0s to ")
+    if command == "flame":
+        for suffix in ("svg", "html", "folded", "json"):
+            file = tmp_path / f"x.{suffix}"
+            assert run(command, tmp_path / "x", *window, "-o", file)[0] == 0
+            assert file.exists()
+        chart = tmp_path / "chart.svg"
+        assert run(command, tmp_path / "x", *window, "--chart", "-o", chart)[0] == 0
+
+
+def test_a_name_of_another_range_is_an_empty_answer(
+    tmp_path: Path, run: Callable[..., tuple[object, str, str]]
+) -> None:
+    (tmp_path / "x").write_text(
+        "a 1 [000] 1.000000: x: \n\t1 f (x)\n\na 1 [000] 9.000000: x: \n\t1 f (x)\n\n"
+    )
+    window = ["--from", "3s", "--to", "5s", "--json"]
+
+    assert run("stats", tmp_path / "x", *window, "--callers", "f")[0] == 0
+    status, _, err = run("stats", tmp_path / "x", *window, "--callers", "g")
+    assert (status, err) == (1, "meantime: 'g' does not occur in this part of the trace\n")
 
 
 def test_an_instant_outside_is_the_same_sentence(

@@ -191,7 +191,8 @@ def _statistics(history: History, by: OfStates, options: StatsOptions) -> StateS
         keep=options.keep,
     )
     if not statistics.rows and (options.start is not None or options.end is not None):
-        raise extent_of(history).nothing(*range_of(history, options.start, options.end))
+        nothing = extent_of(history).nothing(*range_of(history, options.start, options.end))
+        click.echo(str(nothing), err=True)
     return statistics
 
 

@@ -86,7 +86,7 @@ def answer(
     if kind == "samples" and not options.idle:
         _count_idle(part, options.event, document)
     if not table.rows and not async_spans and scheduling is None:
-        raise extent_of(part.history).nothing(part.start_ns, part.end_ns)
+        _say_nothing(part)
     document["range_ns"] = [part.start_ns, part.end_ns]
     if async_spans:
         document["async_spans"] = async_spans
@@ -97,6 +97,18 @@ def answer(
         _show(part, table, async_spans, scheduling)
     if kind == "spans" or kind == "samples":  # noqa: PLR1714 - mypy narrows by ==
         _mention_others(part.history, kind)
+
+
+def _say_nothing(part: Part) -> None:
+    """Say that there is nothing in a range.
+
+    Raises:
+        TimeRangeError: If that is the whole trace.
+    """
+    nothing = extent_of(part.history).nothing(part.start_ns, part.end_ns)
+    if (part.start_ns, part.end_ns) == part.history.bounds:
+        raise nothing
+    click.echo(str(nothing), err=True)
 
 
 def _mention_others(history: History, kind: Counted) -> None:
@@ -178,12 +190,12 @@ def _about(part: Part, async_spans: int, options: StatsOptions) -> tuple[dict[st
         spans = part.history.spans(_threads(part), start_ns=part.start_ns, end_ns=part.end_ns)
         if not options.whole:
             spans = spans.clipped(part.start_ns, part.end_ns)
-        _check(name, spans.name.names, distinct(spans.name.codes), async_spans)
+        _check(part, name, spans.name.names, distinct(spans.name.codes), async_spans)
         return (longest if what == "longest" else histogram)(part, spans, name)
     tree, unit = tree_of(part, options)
     if what == "tree":
         return all_calls(tree, unit)
-    _check(name, tree.stacks.frames, distinct(tree.stacks.frame), async_spans)
+    _check(part, name, tree.stacks.frames, distinct(tree.stacks.frame), async_spans)
     return neighbours(tree, unit, what, name)
 
 
@@ -208,7 +220,14 @@ def _threads(part: Part) -> Any:
     return threads if len(threads) else part.history.spans().threads
 
 
-def _check(name: str, names: Sequence[str], there: Any, async_spans: int) -> None:
+def _check(part: Part, name: str, names: Sequence[str], there: Any, async_spans: int) -> None:
+    """Check that a name occurs; one of another range has nothing in this one.
+
+    Raises:
+        MeantimeError: If it does not.
+    """
+    if name in names and (part.start_ns, part.end_ns) != part.history.bounds:
+        return
     if not any(names[code] == name for code in there.tolist()):
         left_out = f"; {_not_counted(async_spans)}" if async_spans else ""
         raise MeantimeError(f"{name!r} does not occur in this part of the trace{left_out}")

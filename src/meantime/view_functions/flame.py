@@ -87,8 +87,8 @@ def _drawn(source: Source, options: FlameArguments) -> FlameView:
     if options.chart:
         return _chart(part, title, label, options, has_range=has_range)
     tree, unit, left_out = counting.tree(part)
-    if not len(tree) and against is None and has_range:
-        raise extent_of(history).nothing(part.start_ns, part.end_ns)
+    if not len(tree):
+        left_out += _nothing(part)
     chosen = counting.chosen(part if has_range else None) + left_out
     chosen += _mentioned(history, counting.kind(history), left_out, source, notify)
     command = _command(source, options)
@@ -129,6 +129,14 @@ def _mentioned(
             copied = ["meantime", "flame", os.fspath(source), f"--{other_kind}", "-o", "flame.svg"]
             notify(f"this counts {kind}; {others} are in {shlex.join(copied)}")
     return [] if others is None else [f"{kind}; {others} with --{other_kind}"]
+
+
+def _nothing(part: Part) -> list[str]:
+    """Return the sentence about a range in which there is nothing; none about a whole trace."""
+    history, start_ns, end_ns, _ = part
+    if (start_ns, end_ns) == history.bounds:
+        return []
+    return [str(extent_of(history).nothing(start_ns, end_ns))]
 
 
 @struct
@@ -323,7 +331,6 @@ def _chart(
 
     Raises:
         InputError: If there are only samples without stacks.
-        TimeRangeError: If there is nothing in the range.
     """
     from meantime.views.flame.sample_chart import sample_chart  # noqa: PLC0415 - only for charts
     from meantime.views.flame.span_chart import chart  # noqa: PLC0415 - as above
@@ -334,8 +341,9 @@ def _chart(
         has_spans = what_counts(history, options.of) == "spans"
     draw = chart if has_spans else sample_chart
     drawn = draw(history, threads, title=title, start_ns=start_ns, end_ns=end_ns)
-    if not len(drawn) and has_range:
-        raise extent_of(history).nothing(start_ns, end_ns)
-    if not has_spans and not len(drawn):
+    if not len(drawn) and options.notify is not None:
+        for each in _nothing(part):
+            options.notify(each)
+    if not has_spans and not len(drawn) and not has_range:
         raise InputError(source, "no sample has a stack to draw")
     return FlameView(replace(drawn, source=source, label=options.label_arg), title=title, unit="ns")
