@@ -425,7 +425,7 @@ def test_how_a_file_was_read_is_part_of_its_commands(tmp_path: Path) -> None:
     options = ["--columns", "start=a:s,end=b:s,entity=who", "--format", "table", "--include", "env"]
     assert file["options"] == options
     printed = CliRunner().invoke(cli, ["info", file["path"], *options])
-    assert "entities   1 (who)" in printed.stdout
+    assert "entities    1 (who)" in printed.stdout
 
 
 def test_statistics_are_those_of_the_command(spans: Page, states: Page) -> None:
