@@ -80,6 +80,49 @@ def zipkin(services: int) -> bytes:
     return f"[{','.join(spans)}]".encode()
 
 
+def speedscope(frames: int) -> bytes:
+    names = ",".join(f'{{"name":"f{n}"}}' for n in range(frames))
+    stacks = ",".join(f"[{n},{n // 2}]" for n in range(frames))
+    weights = ",".join("1" for _ in range(frames))
+    schema = "https://www.speedscope.app/file-format-schema.json"
+    return (
+        f'{{"$schema":"{schema}","shared":{{"frames":[{names}]}},"profiles":[{{"type":"sampled",'
+        f'"name":"t","unit":"none","startValue":0,"endValue":{frames},"samples":[{stacks}],'
+        f'"weights":[{weights}]}}]}}'
+    ).encode()
+
+
+def cpuprofile(nodes: int) -> bytes:
+    parts = ",".join(
+        f'{{"id":{n},"callFrame":{{"functionName":"f{n}"}},"children":[{n + 1}]}}'
+        for n in range(1, nodes)
+    )
+    last = f'{{"id":{nodes},"callFrame":{{"functionName":"g"}}}}'
+    samples = ",".join(str(n) for n in range(1, nodes))
+    return (
+        f'{{"nodes":[{parts},{last}],"startTime":0,"endTime":{nodes},"samples":[{samples}],'
+        f'"timeDeltas":[{",".join("1" for _ in range(1, nodes))}]}}'
+    ).encode()
+
+
+def jaeger(spans: int) -> bytes:
+    parts = ",".join(
+        f'{{"traceID":"1","spanID":"{n:x}","operationName":"o{n}","startTime":{n},"duration":9,'
+        f'"references":[{{"refType":"CHILD_OF","traceID":"1","spanID":"{n // 2:x}"}}],'
+        f'"processID":"p{n}"}}'
+        for n in range(1, spans)
+    )
+    processes = ",".join(f'"p{n}":{{"serviceName":"s{n}"}}' for n in range(1, spans))
+    trace = f'{{"traceID":"1","spans":[{parts}],"processes":{{{processes}}}}}'
+    return f'{{"data":[{trace}]}}'.encode()
+
+
+def callgrind(functions: int) -> bytes:
+    calls = "".join(f"fn=(1)\ncfn=({n})\ncalls=1 1\n1 {n}\n" for n in range(2, functions))
+    names = "".join(f"fn=({n}) f{n}\n1 {n}\n" for n in range(1, functions))
+    return f"# callgrind format\nversion: 1\nevents: Ir\n{names}{calls}".encode()
+
+
 SWITCH = (
     "  t{n}-{n} [000] {t}.000000: sched_switch: prev_comm=t{n} prev_pid={n} prev_prio=120"
     " prev_state=S ==> next_comm=u next_pid=1 next_prio=120\n"
@@ -132,6 +175,45 @@ SHAPES = {
     ),
     "names of lines of JSON": Shape(
         ".jsonl", 20_000, lambda n: lines("", '{{"time_ns":{n},"name":"e{n}","x":{n}}}\n', n)
+    ),
+    "frames of speedscope": Shape(".json", 10_000, speedscope),
+    "depth of a cpuprofile": Shape(".cpuprofile", 5_000, cpuprofile),
+    "services of Jaeger": Shape(".json", 600, jaeger),
+    "functions of callgrind": Shape(".out", 8_000, callgrind),
+    "suites of JUnit": Shape(
+        ".xml",
+        6_000,
+        lambda n: (
+            "<testsuites>"
+            + "".join(
+                f'<testsuite name="s{each}"><testcase name="c" time="1"/></testsuite>'
+                for each in range(n)
+            )
+            + "</testsuites>"
+        ).encode(),
+    ),
+    "targets of ninja": Shape(
+        ".ninja_log", 10_000, lambda n: lines("# ninja log v5\n", "{n}\t{t}\t0\tt{n}\t{n:x}\n", n)
+    ),
+    "processes of strace": Shape(
+        ".strace",
+        6_000,
+        lambda n: lines("", '{n} 1700000000.{n:06} read(3, "", 1) = 0 <0.000001>\n', n),
+    ),
+    "names of a log": Shape(
+        ".log",
+        10_000,
+        lambda n: lines("", "2024-01-02 03:04:05,006 INFO app.m{n}: message {n}\n", n),
+    ),
+    "tracks of Perfetto": Shape(
+        ".pftrace",
+        6_000,
+        lambda n: b"".join(
+            field(1, field(60, field(1, each) + field(2, b"t%d" % each)))
+            + field(1, field(8, each) + field(11, field(9, 1) + field(11, each) + field(23, b"a")))
+            + field(1, field(8, each + 9) + field(11, field(9, 2) + field(11, each)))
+            for each in range(1, n)
+        ),
     ),
 }
 

@@ -70,10 +70,48 @@ def test_what_becomes_objects_may_expand_less(
     path = tmp_path / "bomb.json.gz"
     path.write_bytes(gzip.compress(bomb(kind, 10_000_000)))
 
-    with pytest.raises(InputError, match="over 100 times as many"):
+    with pytest.raises(InputError, match=r"over 100 times as many"):
         meantime.open(path)
     with pytest.raises(InputError, match="of memory"):
         meantime.open(path, memory=100_000_000)
+
+
+RECORDS = {
+    "pb": (b"\x0a\x04\x08\x01\x10\x02\x32\x00\x32\x01a\x32\x01b", b"\x12\x00"),
+    "xml": (b"<testsuite>", b"<testcase/>"),
+    "folded": (b"a;b 1\n", b"a;b 1\n"),
+    "callgrind": (b"# callgrind format\nversion: 1\nevents: Ir\nfn=(1) a\n", b"1 1\n"),
+    "log": (b"", b"2024-01-02 03:04:05,006 INFO app: message\n"),
+    "ninja_log": (b"# ninja log v5\n", b"1\t2\t0\tt\tab\n"),
+    "trace": (b"go 1.19 trace\0\0\0", b"\x02\x00\x01"),
+}
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+def test_records_that_become_objects_may_expand_less(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "_OBJECTS_EXPANDED_FREELY", 100_000)
+    head, record = RECORDS[kind]
+    path = tmp_path / f"bomb.{kind}.gz"
+    path.write_bytes(gzip.compress(head + record * (30_000_000 // len(record))))
+
+    with pytest.raises(InputError, match=r"over 100 times as many.* --memory SIZE"):
+        meantime.open(path)
+
+
+def test_what_is_read_in_blocks_is_bounded_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "_EXPANDED_FREELY", 100_000)
+    path = tmp_path / "bomb.statemap.gz"
+    head = b'{"start":[0,0],"title":"t","states":{"a":{"value":0}}}\n'
+    record = b'{"time":"1","entity":"a","state":0}\n'
+    path.write_bytes(gzip.compress(head + record * 300_000))
+
+    with pytest.raises(InputError, match=r"over 300 times as many.* --memory SIZE"):
+        meantime.open(path)
+    assert meantime.open(path, memory=100_000_000).metadata.title == "t"
 
 
 def test_a_document_that_fits_is_not_refused() -> None:

@@ -143,6 +143,7 @@ def open_trace(
 def _read(chosen: Recognised, source: Source, options: ReadOptions, **given: bool) -> Trace:
     """Return a trace with what is known of any format, unless nothing of it is used."""
     source.is_text = getattr(chosen.reader, "TEXT", False)
+    source.makes_objects = getattr(chosen.reader, "OBJECTS", False)
     trace = chosen.reader.read(source, options, **given)
     trace.recognised = chosen.why
     trace.batches = _completed(trace, trace.batches, source)

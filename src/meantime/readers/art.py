@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "read"]
 
 FORMAT = "art"
+OBJECTS = True
 
 _MAGIC: Final = b"SLOW"
 _END = b"*end\n"

@@ -28,6 +28,7 @@ __all__ = ["FORMAT", "read"]
 
 FORMAT = "callgrind"
 TEXT = True
+OBJECTS = True
 
 _NAMED = re.compile(r"\((\d+)\)\s*(.*)", re.DOTALL)
 _COST = re.compile(r"(?:\+|-|\*|0x[0-9a-fA-F]|\d)")

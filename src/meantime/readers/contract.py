@@ -98,6 +98,7 @@ class Reader(Protocol):
         FORMAT: The format's name.
 
     One of text, in which zero bytes are damage, also has `TEXT = True`: they are counted then.
+    One that makes an object of each record has `OBJECTS = True`: compressed, it may expand less.
     One whose traces may have services with clocks of their own, and which shifts them if
     `ReadOptions.repair_clocks` is set, also has `REPAIRS_CLOCKS = True`.
     """

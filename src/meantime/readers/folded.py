@@ -32,6 +32,7 @@ __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "folded"
 TEXT = True
+OBJECTS = True
 
 # py-spy writes a thread without frames as a weight alone
 _LINE = re.compile(rb"(.*\S)?[ \t]+(\d{1,18})(?:\.(\d+))?[ \t]*", re.DOTALL)

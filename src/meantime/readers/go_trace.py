@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "read"]
 
 FORMAT = "go-trace"
+OBJECTS = True
 
 _HEADER_BYTES = 16
 _INLINE_ARGUMENTS = 4

@@ -29,6 +29,7 @@ __all__ = ["FORMAT", "read"]
 
 FORMAT = "instruments"
 TEXT = True
+OBJECTS = True
 
 _SELF = "Self Weight"
 _TOTALS = ("Running Time", "Bytes Used")

@@ -29,6 +29,7 @@ __all__ = ["FORMAT", "read"]
 
 FORMAT = "junit"
 TEXT = True
+OBJECTS = True
 
 _BLOCK_BYTES = 1 << 20
 _OUTCOMES = ("failure", "error", "skipped")

@@ -28,6 +28,7 @@ __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "log"
 TEXT = True
+OBJECTS = True
 
 _LEVEL = (
     rb"(?P<level>(?i:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|SEVERE))(?![\w.-])"

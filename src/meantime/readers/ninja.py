@@ -29,6 +29,7 @@ __all__ = ["FORMAT", "read"]
 
 FORMAT = "ninja"
 TEXT = True
+OBJECTS = True
 
 _HEADER = re.compile(rb"# ninja log v(\d{1,9})\r?$")
 _VERSIONS = (5, 6, 7)

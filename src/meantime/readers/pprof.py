@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "pprof"
+OBJECTS = True
 
 _LAST_FIELD = 15
 # The fields of a profile that are messages or texts; the others are numbers.

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "read"]
 
 FORMAT = "simpleperf"
+OBJECTS = True
 
 _MAGIC: Final = b"SIMPLEPERF"
 _VERSION, _VERSION_BYTES, _LENGTH_BYTES = 1, 2, 4

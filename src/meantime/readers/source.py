@@ -57,7 +57,8 @@ class Source:
             of the format says so.
         most_memory: How many bytes it may expand to, and the objects made of it may take, whatever
             its size is; None is what is usual.
-        makes_objects: Whether the reader makes objects of all of it, and not columns.
+        makes_objects: Whether the reader makes objects of its records, and not columns. The reader
+            of the format says so.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Source:
         self._taken = False
         self.is_text = False
         self._zero_bytes = 0
+        self._expanded_bytes = 0
         self._text: FileText | None = None
         self._decompressor: Decompressor | None = None
         beginning = self._read_stored()
@@ -164,7 +166,8 @@ class Source:
         """Read the next bytes into the buffer and return how many; 0 at the end.
 
         Raises:
-            InputError: If the input cannot be read, or its compressed data are damaged.
+            InputError: If the input cannot be read, its compressed data are damaged, or they expand
+                too much.
         """
         self._taken = True
         if self._beginning:
@@ -173,6 +176,8 @@ class Source:
             self._beginning = self._beginning[count:]
         else:
             count = self._fill(buffer)
+        self._expanded_bytes += count
+        self._check_expansion()
         if self.is_text:
             self._zero_bytes += zeros_in(buffer[:count])
         return count
@@ -234,7 +239,6 @@ class Source:
                     for piece in pieces:
                         file.write(piece)
                         size += len(piece)
-                    self._check_expansion(size)
                     pieces = [piece] if len(piece := self._piece()) else []
                 file.flush()
                 return FileText(self.name, file.fileno(), size)
@@ -269,7 +273,6 @@ class Source:
                 return pieces, True
             pieces.append(piece)
             size += len(piece)
-            self._check_expansion(size)
         return pieces, False
 
     def _whole_file(self, size: int) -> memoryview:
@@ -295,15 +298,16 @@ class Source:
             return memoryview(bytes(data[:size]))
         return data[:size]
 
-    def _check_expansion(self, size: int) -> None:
+    def _check_expansion(self) -> None:
+        if self._decompressor is None:
+            return
         freely, times = (
             (_OBJECTS_EXPANDED_FREELY, _MOST_OBJECTS_EXPANDED)
             if self.makes_objects
             else (_EXPANDED_FREELY, _MOST_EXPANDED)
         )
-        if self._decompressor is not None and size > max(
-            freely, times * self._read_bytes, self.most_memory or 0
-        ):
+        size = self._expanded_bytes
+        if size > max(freely, times * self._read_bytes, self.most_memory or 0):
             raise InputError(
                 self.name,
                 f"its {self._read_bytes:,} compressed bytes expand to more than {size:,}, over"

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "read"]
 
 FORMAT = "jfr"
+OBJECTS = True
 
 _BATCH_ROWS = 1 << 15
 # How many events of a type are read at a time.

@@ -34,7 +34,6 @@ LAST_NS = 2**61
 _PART_ROWS = 1 << 15
 _LONGEST_VALUE = 1 << 20
 _PIECE_BYTES = 1 << 20
-_EXPANDED_FREELY, _MOST_EXPANDED = 1 << 30, 300
 
 
 @contextmanager
@@ -50,10 +49,6 @@ def stored(source: Source, options: ReadOptions) -> Iterator[tuple[str, int]]:
         size = 0
         while count := source.readinto(piece):
             size += count
-            if size > max(_EXPANDED_FREELY, _MOST_EXPANDED * source.read_bytes):
-                raise InputError(
-                    source.name, f"it expands to more than {_MOST_EXPANDED} times its size"
-                )
             try:
                 file.write(piece[:count])
                 file.flush()
