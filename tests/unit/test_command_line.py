@@ -359,6 +359,7 @@ def test_a_large_text_is_not_searched_for_long() -> None:
     for text in (
         b"# \n" * 30_000, b"\n" * 60_000, b"{" + b'"traceID"' * 5000, b"[" * 60_000,
         b'{"log": {' * 7000, b'"' * 60_000, b'{"ph"' * 12_000, b"[{," * 20_000,
+        b'{"libs": [{' * 5000, b"a-1 " * 16_000, b"a-1 memray\0;\x10[" * 4000,
     ):  # fmt: skip
         with contextlib.suppress(InputError):
             recognise(Source("x", io.BytesIO(text)))

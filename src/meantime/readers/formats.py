@@ -93,8 +93,10 @@ class Format(NamedTuple):
 # The time of a sample in perf and ftrace text.
 _PERF_TIME = rb"\d\.\d{6}(?:\d{3})?:"
 _PERF_HEADER, _PERF_BYTES = b"# captured on", 4096
+# Each part has a limit, as a line may be as long as the input.
 _FTRACE_TIME = (
-    rb"-\d+ (?:[^\n]*\[\d{3,}\] [^\n]*|[ \t]*\d+[^\s\d:][^\s:]{3,11}[ \t]+\d*)\d\.\d{6}(?:\d{3})?:"
+    rb"-\d+ (?:[^\n]{0,120}\[\d{3,}\] [^\n]{0,120}|[ \t]*\d+[^\s\d:][^\s:]{3,11}[ \t]+\d*)"
+    rb"\d\.\d{6}(?:\d{3})?:"
 )
 _FTRACE_WORDS = (b"# tracer:", b"TRACE:", b"ystem Trace", b"linuxPerfData", b"trace-data")
 # A date, or a level before it.
@@ -545,13 +547,7 @@ FORMATS = (
                 brackets=b"{",
             ),
             keys("stackTable", "frameTable", "threads", brackets=b"{"),
-            matches(
-                rb'\s*\{.*?"libs":\s*\[\s*\{.*?"(?:breakpadId|debugName|pdbName)"',
-                "is JSON with libraries that have a breakpadId",
-                _KEYS,
-                having=b'"libs"',
-                within=HEAD_BYTES,
-            ),
+            keys("libs", some=("breakpadId", "debugName", "pdbName"), brackets=b"{"),
         ),
     ),
     Format(
