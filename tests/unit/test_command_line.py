@@ -85,7 +85,7 @@ def test_begins_and_ends_of_a_log_are_suggested_as_pairs(
         (["stats", "x.csv", "--fron", "1"], "Unrecognized option: 'fron'; did you mean --from?"),
         (["stats", "x.csv", "--start", "1"], "Unrecognized option: 'start'; did you mean --from?"),
         (["stats", "x.csv", "--thread", "1"], "did you mean --filter?"),
-        (["stats", "x.csv", "--title", "1"], "Unrecognized option: 'title'; see meantime stats"),
+        (["stats", "x.csv", "--quux", "1"], "Unrecognized option: 'quux'; see meantime stats"),
         (["check", "x.csv", "--version"], "Unrecognized option: 'version'; see meantime check"),
     ],
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import meantime
+from meantime.cli import main
 from meantime.errors import InputError
 from meantime.readers import open_trace, recognise
 from meantime.readers.source import open_source
@@ -123,3 +125,15 @@ def test_other_lines_with_dates_are_no_logs(tmp_path: Path, text: str) -> None:
         except InputError:
             format_ = "none"
     assert format_ != "log"
+
+
+def test_info_counts_the_events_of_a_log_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "app.log"
+    path.write_text("2026-03-02 08:00:00,1 INFO began\n2026-03-02 08:00:01,1 INFO ended\n" * 2)
+
+    with pytest.raises(SystemExit, match="0"):
+        main(["info", str(path), "--json"])
+
+    assert json.loads(capsys.readouterr().out)["event_names"] == {"began": 2, "ended": 2}

@@ -77,7 +77,7 @@ def _facts(file: str, history: History, *, most_threads: int | None) -> dict[str
     found = summary(
         history,
         spans=declared is not None and declared.has_spans,
-        event_names=metadata.format == "jsonl",
+        event_names=declared is not None and "Events" in declared.rows,
         most_threads=most_threads,
     )
     # these say which columns were read, and how

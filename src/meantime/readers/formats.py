@@ -58,7 +58,8 @@ class Format(NamedTuple):
         has_spans: Whether it is made of spans, so that their number is stated even if it is none.
         example: A small sound input. It is recognised as nothing else, kept to by the reader's
             contract and damaged by the fuzzer. Empty if the tests make one.
-        rows: The number of rows that are read from it, by the name of the batches' class.
+        rows: The number of rows that are read from it, by the name of the batches' class. Where
+            these are events, `meantime info` counts them by name.
         damaged: An input with a malformed record, which lenient reading counts; empty if the format
             has none that can be left out.
         large: Makes an input of at least so many rows, of which no batch has very many.
