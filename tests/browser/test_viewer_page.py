@@ -474,6 +474,72 @@ def test_one_file_draws_samples_over_the_range_as_the_server_does(
     assert len(set(alone)) == 3
 
 
+@pytest.fixture
+def anywhere(
+    browser: Browser, view: View, tmp_path: Path
+) -> Iterator[Callable[[Path, str], list[Page]]]:
+    """Return a function that opens a file as a page of the server, and as one without it."""
+    with browser.new_context(offline=True, viewport={"width": 1200, "height": 800}) as context:
+
+        def opened(path: Path, fragment: str) -> list[Page]:
+            save(path, tmp_path / "page.html")
+            page = context.new_page()
+            page.goto((tmp_path / "page.html").as_uri() + fragment)
+            return [view(str(path), fragment=fragment), at_rest(page)]
+
+        yield opened
+
+
+def test_spans_and_samples_of_one_file_are_a_switch(
+    anywhere: Callable[[Path, str], list[Page]], tmp_path: Path
+) -> None:
+    frames = {"1": {"name": "main"}, "2": {"name": "inner", "parent": "1"}}
+    call = {"ph": "X", "name": "call", "pid": 1, "tid": 1, "ts": 0, "dur": 900}
+    samples = [
+        {"name": "cpu", "tid": 1, "ts": 100 * at, "sf": 1 + at % 2, "weight": 1} for at in range(8)
+    ]
+    (path := tmp_path / "both.json").write_text(
+        json.dumps({"traceEvents": [call], "samples": samples, "stackFrames": frames})
+    )
+
+    for page in anywhere(path, "#tab=stats"):
+        grouped_by(page, "name")
+        keys = page.locator(".stat-table td.key bdi")
+        page.wait_for_selector(".stat-table td.key bdi >> text=call")
+        assert keys.all_inner_texts() == ["call"]
+        page.click(".tools .segments button:text-is('samples')")
+        page.wait_for_selector(".stat-table td.key bdi >> text=inner")
+        assert sorted(keys.all_inner_texts()) == ["inner", "main"]
+        page.wait_for_selector(".statusbar code >> text=--samples")
+        assert "of=samples" in page.url
+        page.keyboard.press("Shift+Digit3")
+        page.wait_for_selector(".statusbar code >> text=flame")
+        page.wait_for_selector('.tools [aria-pressed="true"]:text-is("samples")')
+        page.click(".tools .segments button:text-is('spans')")
+        page.wait_for_selector(".statusbar code >> text=--spans")
+        page.click(".tools .segments button:text-is('functions, callers')")
+        page.wait_for_selector(".flame-tab >> text=call")
+        assert "of=spans" in page.url
+
+
+def test_samples_of_idle_cpus_are_left_out_and_counted(
+    anywhere: Callable[[Path, str], list[Page]], tmp_path: Path
+) -> None:
+    lines = [
+        f"{name} {tid} [000] 1.{at}00000: 5 cpu-clock: \n\tff {function} (x)\n\n"
+        for at, (name, tid, function) in enumerate(
+            [("a", 7, "work"), ("swapper", 0, "do_idle"), ("swapper", 0, "tasklet_action")]
+        )
+    ]
+    (path := tmp_path / "perf.txt").write_text("".join(lines))
+
+    for page in anywhere(path, "#tab=stats&by=name"):
+        page.wait_for_selector(".stat-table td.key bdi >> text=work")
+        keys = page.locator(".stat-table td.key bdi").all_inner_texts()
+        assert sorted(keys) == ["tasklet_action", "work"]
+        assert "1 sample of idle CPUs is left out" in page.locator("#tab-stats").inner_text()
+
+
 def test_the_longest_of_a_name_is_found_among_all(view: View) -> None:
     # more than a page knows at once
     short = [("a", 10 * at, 10 * at + 1) for at in range(10_050)]

@@ -211,8 +211,8 @@ def test_info_has_both_ends_their_dates_and_the_clock(
     _, out, _ = run("info", JOBS)
 
     assert "from        0s  2026-11-21T08:21:48.416634415Z" in out
-    assert "to         299.929318001s  2026-11-21T08:26:48.345952416Z" in out
-    assert "clock      monotonic; 0s is abs:1609.038454s" in out
+    assert "to          299.929318001s  2026-11-21T08:26:48.345952416Z" in out
+    assert "clock       monotonic; 0s is abs:1609.038454s" in out
 
 
 def test_a_date_a_relative_and_a_raw_time_are_the_same(

@@ -845,6 +845,8 @@ def test_the_token_is_of_no_use_to_another_host(states: Page) -> None:
         ("/at?file=-1&lane=1&time=1", 404),
         ("/span?span=0", 404),
         ("/statistics?by=nothing", 400),
+        ("/statistics?by=name&of=nothing", 400),
+        ("/flame?of=states", 400),
         ("/statistics?lanes=7", 404),
         ("/statistics?lanes=1,,2", 400),
         ("/statistics?from=5&to=5", 400),

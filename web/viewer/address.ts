@@ -15,6 +15,8 @@ export interface Fields {
   folded: boolean;
   /** How functions are shown: `heavy` or `callers`. */
   flame: string;
+  /** Whether spans or samples are counted; null for what the trace's own tool shows. */
+  of: string | null;
   /** The period of the heat map; null if the range decides. */
   period: bigint | null;
 }
@@ -44,6 +46,7 @@ export function remember(session: Session, fields: Fields, isStep: boolean): voi
       clock: fields.clock || null,
       libraries: fields.folded ? null : "unfolded",
       flame: fields.flame === "heavy" ? null : fields.flame,
+      of: fields.of,
       period: fields.period === null ? null : String(fields.period),
       open: session.toggles.join(SEPARATOR),
       move: session.files.flatMap(({ index, movedNs }) => (movedNs ? [`${index}_${movedNs}`] : [])).join(SEPARATOR),
@@ -94,6 +97,7 @@ export function recall(): Recalled {
     clock: parts.get("clock") ?? "",
     folded: parts.get("libraries") !== "unfolded",
     flame: parts.get("flame") ?? "heavy",
+    of: parts.get("of"),
     period: /^[1-9]\d{0,18}$/.test(parts.get("period") ?? "") ? BigInt(parts.get("period")!) : null,
     toggles: list("open"),
     moves: list("move").flatMap((each) => {

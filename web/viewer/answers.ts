@@ -20,7 +20,7 @@ import { GroupLane, PackedLane, StateLane, TileLane } from "./lanes";
 import { OF_SAMPLES, OF_SPANS, OF_STATES, OTHER } from "./model";
 import type { FileModel } from "./model";
 import { MomentTab } from "./moment-tab";
-import type { Conclusion, Finding, Hit, Placed, StatisticsRow, Summary } from "./protocol";
+import type { Conclusion, Counted, Finding, Hit, Placed, StatisticsRow, Summary } from "./protocol";
 import { Notes } from "./notes";
 import type { Range, Session, Thing } from "./session";
 import { SqlTab } from "./sql-tab";
@@ -31,6 +31,9 @@ import type { Part } from "./stat-table";
 import { WhyTab, isScheduled } from "./why-tab";
 
 export type By = "state" | "entity" | "name" | "category" | "thread" | "request" | "function" | "site" | "service" | "operation";
+/** What is counted of a file that has both. */
+const KINDS: [Counted, string][] = [["spans", "spans"], ["samples", "samples"]];
+
 export type FlameMode = "heavy" | "callers";
 
 const FLAMES = new Set([...OF_SPANS, ...OF_SAMPLES]);
@@ -77,6 +80,10 @@ export class Answers {
   /** What the facts are about. */
   private readonly about = h("div", { class: "about" });
   mode: FlameMode = "heavy";
+  /** What flame graphs and statistics by name count of a file that has spans and samples; null for what its own tool shows. */
+  of: Counted | null = null;
+  /** What was counted last. */
+  private counted: Counted = "spans";
   /** Folded at first: own code would be far down in a panel. */
   readonly fold = new LibraryFold(true, () => {
     this.showTree();
@@ -191,6 +198,26 @@ export class Answers {
     return [...known.filter((by) => (by === "state" || by === "entity" ? hasStates : by === "name" ? hasSpans || hasSamples : hasSpans)), ...groupings];
   }
 
+  /** Whether a file, or one of its lanes, has spans and samples. */
+  private hasBoth(file: FileModel, lane: number | undefined): boolean {
+    const { spans, samples } = file.info.counts;
+    const index = lane ?? null;
+    return (spans ?? 0) > 0 && (samples ?? 0) > 0 && file.has(OF_SPANS, index) && file.has(OF_SAMPLES, index);
+  }
+
+  /** What to ask for and the option of a command, where there are both. */
+  private counting(file: FileModel, lane: number | undefined): { of?: Counted } {
+    return this.of && this.hasBoth(file, lane) ? { of: this.of } : {};
+  }
+
+  /** What chooses between spans and samples. */
+  private kinds(): HTMLElement {
+    return segments(KINDS, this.counted, (each) => {
+      this.of = each as Counted;
+      this.redo();
+    });
+  }
+
   private byOf(file: FileModel, lane: number | undefined): By | null {
     const bys = this.bysOf(file, lane);
     return this.by && bys.includes(this.by) ? this.by : (bys[0] ?? null);
@@ -215,7 +242,7 @@ export class Answers {
     void this.summarize(file, from, to);
     const lane = this.lane;
     const ofFile = lane && lane.file === file ? lane : null;
-    const key = [tab, file.index, file.info.version, file.info.offset_ns, from, to, this.by, this.mode, ofFile?.key, tab === "moment" ? session.moment : "", tab === "why" ? this.why.ask(file) : "", tab === "stats" && session.base ? `${session.base.from} ${session.base.to}` : "", tab === "heat" ? `${this.heat.periodNs} ${this.heat.rows} ${session.view.start} ${session.view.span}` : ""].join(" ");
+    const key = [tab, file.index, file.info.version, file.info.offset_ns, from, to, this.by, this.mode, this.of, ofFile?.key, tab === "moment" ? session.moment : "", tab === "why" ? this.why.ask(file) : "", tab === "stats" && session.base ? `${session.base.from} ${session.base.to}` : "", tab === "heat" ? `${this.heat.periodNs} ${this.heat.rows} ${session.view.start} ${session.view.span}` : ""].join(" ");
     if (tab === "heat") this.heat.draw();
     if (key === this.answered) return;
     this.answered = key;
@@ -274,25 +301,30 @@ export class Answers {
     else if (tab === "stats") {
       const by = this.byOf(file, range.lanes);
       if (!by || isEmpty) return this.fail(tab, NOTHING);
-      const found = await session.source.ask("statistics", { ...range, by }, signal, this.onShare);
+      const counting = by === "name" ? this.counting(file, range.lanes) : {};
+      const found = await session.source.ask("statistics", { ...range, by, ...counting }, signal, this.onShare);
       const { base } = session;
       const before = base && { ...range, from: session.inFile(file, base.from), to: session.inFile(file, base.to) };
-      const compared = before && before.from < before.to ? await session.source.ask("statistics", { ...before, by }, signal) : null;
-      this.setCommand(file, range.lanes, "stats", ` --by ${by}`);
+      const compared = before && before.from < before.to ? await session.source.ask("statistics", { ...before, by, ...counting }, signal) : null;
+      this.counts(found.of, file, range.lanes);
+      this.setCommand(file, range.lanes, "stats", ` --by ${by}${counting.of ? ` --${counting.of}` : ""}`);
       this.table.show(found, compared);
       if (by !== "state" || compared || found.estimated) return;
       const kinds = new Set(found.rows.map(({ kind }) => kind ?? ""));
       const loads = await loadsOf(session.source, file, kinds, range.lanes, range.from, range.to, signal);
       if (!signal.aborted && loads.size) this.table.showLoads(loads);
     } else if (tab === "flame") {
-      const found = isEmpty ? null : await session.source.ask("flame", range, signal);
+      const counting = this.counting(file, range.lanes);
+      const option = counting.of ? ` --${counting.of}` : "";
+      const found = isEmpty ? null : await session.source.ask("flame", { ...range, ...counting }, signal);
+      this.counts(found?.of, file, range.lanes);
       // functions whose libraries are folded are in no table of a command
-      if (found?.parent.length && this.mode === "callers" && !this.fold.isOn) this.setCommand(file, range.lanes, "stats", " --by name");
-      else if (found?.parent.length) this.setCommand(file, range.lanes, "flame", " -o flame.svg");
+      if (found?.parent.length && this.mode === "callers" && !this.fold.isOn) this.setCommand(file, range.lanes, "stats", ` --by name${option}`);
+      else if (found?.parent.length) this.setCommand(file, range.lanes, "flame", `${option} -o flame.svg`);
       else if (range.lanes !== undefined && !file.has(FLAMES, range.lanes)) return this.fail("flame", `The lane ${file.titleOf(range.lanes)} has neither spans nor samples. Press Esc for all lanes.`);
       else return this.fail("flame", file.info.counts.spans || file.info.counts.samples ? "Neither spans nor samples with stacks are in this range. Select a longer one, or press 0." : "A flame graph needs spans or samples; this trace has neither.");
       this.flameUnit = found.unit;
-      const isSampled = found.unit === "ns" && !file.info.counts.spans;
+      const isSampled = found.unit === "ns" && found.of === "samples";
       this.flameSign = isSampled || session.source.missing !== null ? "≈ " : "";
       this.tree = {
         names: found.names,
@@ -334,6 +366,13 @@ export class Answers {
       this.command = statement && read !== null ? `meantime sql ${read} ${quoted(statement)}` : null;
       this.changed();
     }
+  }
+
+  /** Notes what was counted, which chooses between the two if there are both. */
+  private counts(of: Counted | undefined, file: FileModel, lane: number | undefined): void {
+    if (!of || of === this.counted) return;
+    this.counted = of;
+    this.drawTools(file, lane === undefined ? null : this.lane);
   }
 
   /** Shows the call tree as a graph, or by function. */
@@ -389,11 +428,13 @@ export class Answers {
         this.redo();
       };
       parts.push(
+        ...(by === "name" && this.hasBoth(file, lane?.index) ? [this.kinds()] : []),
         bys.length > MOST_SEGMENTS ? menu("Statistics by", bys, by ?? "", choose) : segments(bys, by ?? "", choose),
         this.comparison(),
         button("CSV", "Save as CSV", () => this.save(), { class: "small" }),
       );
     } else if (tab === "flame") {
+      if (this.hasBoth(file, lane?.index)) parts.push(this.kinds());
       parts.push(
         segments([["heavy", "left heavy"], ["callers", "functions, callers"]], this.mode, (each) => {
           this.mode = each as FlameMode;

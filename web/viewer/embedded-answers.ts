@@ -9,7 +9,7 @@ import { heatOf } from "./embedded-heat";
 import { activityOf, momentOf } from "./embedded-moment";
 import type { Group } from "./embedded-spans";
 import { hasSpans, sampledTree, samplesIn, spanOf, spanTree, spansByName } from "./embedded-spans";
-import type { At, EntityItem, Figures, Flame, Flow, Hit, PointInfo, SearchResult, SpanItem, StateItem, Statistics, StatisticsRow, Summary } from "./protocol";
+import type { At, Counted, EntityItem, Figures, Flame, Flow, Hit, PointInfo, SearchResult, SpanItem, StateItem, Statistics, StatisticsRow, Summary } from "./protocol";
 import type { Answers } from "./source";
 
 /** Arguments of a question: numbers, texts and times. */
@@ -32,9 +32,9 @@ export class Answering {
       case "span":
         return this.span(Number(asked.span));
       case "statistics":
-        return this.statistics(String(asked.by), this.time(asked.from), this.time(asked.to), this.lanes(asked.lanes));
+        return this.statistics(String(asked.by), asked.of as Counted | undefined, this.time(asked.from), this.time(asked.to), this.lanes(asked.lanes));
       case "flame":
-        return this.flame(this.time(asked.from), this.time(asked.to), this.lanes(asked.lanes));
+        return this.flame(asked.of as Counted | undefined, this.time(asked.from), this.time(asked.to), this.lanes(asked.lanes));
       case "search":
         return this.search(String(asked.text), this.time(asked.from), this.time(asked.to), Number(asked.limit ?? 100), asked.around === undefined ? null : this.time(asked.around), asked.longest === 1);
       case "neighbors":
@@ -243,10 +243,10 @@ export class Answering {
 
   // about ranges ----------------------------------------------------------------------------------
 
-  private statistics(by: string, from: number, to: number, lanes: Set<number> | null): Statistics {
+  private statistics(by: string, of: Counted | undefined, from: number, to: number, lanes: Set<number> | null): Statistics {
     const { data } = this;
     const isSpans = by === "name";
-    if (isSpans && !hasSpans(data)) return this.sampleStatistics(from, to, lanes);
+    if (isSpans && this.counted(of) === "samples") return this.sampleStatistics(from, to, lanes);
     const texts = isSpans ? data.merged.names : data.info.names;
     const names = texts.length;
     const groups = isSpans ? spansByName(data, from, to, lanes) : new Map<number, Group>();
@@ -303,7 +303,7 @@ export class Answering {
     const ranks = new Map(rows.map(({ kind = "" }) => [kind, 0]));
     [...ranks.keys()].forEach((kind, at) => ranks.set(kind, at));
     rows.sort((a, b) => ranks.get(a.kind ?? "")! - ranks.get(b.kind ?? "")! || Number(b.self_ns ?? b.total_ns) - Number(a.self_ns ?? a.total_ns));
-    return { by, range_ns: [this.ns(from), this.ns(to)], rows: rows.slice(0, MOST_ROWS), rest: Math.max(0, rows.length - MOST_ROWS) };
+    return { by, ...(isSpans ? { of: "spans" } : {}), range_ns: [this.ns(from), this.ns(to)], rows: rows.slice(0, MOST_ROWS), rest: Math.max(0, rows.length - MOST_ROWS) };
   }
 
   private summary(from: number, to: number): Summary {
@@ -341,7 +341,7 @@ export class Answering {
     });
     const sorted = [...rows.values()].sort((a, b) => b.self! - a.self! || b.total! - a.total!);
     this.addSampleBars(sorted.slice(0, MOST_BARS), from, to, lanes);
-    return { by: "name", range_ns: [this.ns(from), this.ns(to)], unit, rows: sorted.slice(0, MOST_ROWS), rest: Math.max(0, sorted.length - MOST_ROWS), idle };
+    return { by: "name", of: "samples", range_ns: [this.ns(from), this.ns(to)], unit, rows: sorted.slice(0, MOST_ROWS), rest: Math.max(0, sorted.length - MOST_ROWS), idle };
   }
 
   /** Adds how much each function has itself over a range. */
@@ -369,11 +369,19 @@ export class Answering {
     return lane;
   }
 
-  private flame(from: number, to: number, lanes: Set<number> | null): Flame {
+  /** What is counted: what is wanted or, without that, what the trace's own tool shows. */
+  private counted(wanted: Counted | undefined): Counted {
+    if (wanted) return wanted;
+    return hasSpans(this.data) && !this.data.info.samples_first ? "spans" : "samples";
+  }
+
+  private flame(wanted: Counted | undefined, from: number, to: number, lanes: Set<number> | null): Flame {
     const { data } = this;
-    const { tree, unit, idle } = hasSpans(data) ? { tree: spanTree(data, from, to, lanes), unit: "ns", idle: 0 } : sampledTree(data, from, to, lanes);
+    const of = this.counted(wanted);
+    const { tree, unit, idle } = of === "spans" ? { tree: spanTree(data, from, to, lanes), unit: "ns", idle: 0 } : sampledTree(data, from, to, lanes);
     return {
       unit,
+      of,
       names: [...tree.names],
       parent: [...tree.parent],
       name: [...tree.name],

@@ -18,6 +18,8 @@ export interface EmbeddedFile {
   entities: string[];
   tags: Record<string, unknown>[];
   frames: string[];
+  /** Whether samples are counted before spans, as by the trace's own tool. */
+  samples_first: boolean;
   counters: { lane: number[]; count: number[] };
   samples: { lane: number[]; count: number[] };
   points: number;

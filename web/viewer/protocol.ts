@@ -201,6 +201,8 @@ export interface Statistics {
   range_ns: [Ns, Ns];
   rows: StatisticsRow[];
   rest: number;
+  /** By name, whether spans or samples are counted. */
+  of?: Counted;
   /** Of samples, what their weights are; `ns` is time. */
   unit?: string;
   /** How many samples of idle CPUs are left out. */
@@ -216,8 +218,12 @@ export interface Summary {
   requests: number | null;
 }
 
+export type Counted = "spans" | "samples";
+
 export interface Flame {
   unit: string;
+  /** What is counted: the wanted of the two or, without that, what the trace's own tool shows. */
+  of: Counted;
   names: string[];
   parent: number[];
   name: number[];

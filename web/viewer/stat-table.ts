@@ -183,7 +183,7 @@ export class StatTable {
     const rest = statistics.rest + Math.max(0, rows.length - MOST_ROWS);
     this.element.replaceChildren(
       h("table", {}, h("thead", {}, head), h("tbody", {}, ...body)),
-      statistics.idle ? h("p", { class: "muted" }, `${grouped(statistics.idle)} samples of idle CPUs are left out; select their lane to count them`) : "",
+      statistics.idle ? h("p", { class: "muted" }, `${grouped(statistics.idle)} ${statistics.idle === 1 ? "sample of idle CPUs is" : "samples of idle CPUs are"} left out; select the lane of the idle task to count them`) : "",
       rest ? h("p", { class: "muted" }, `and ${grouped(rest)} more; the command below prints all`) : "",
     );
   }

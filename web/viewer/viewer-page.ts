@@ -318,7 +318,7 @@ export class ViewerPage {
     this.status.show("", command);
     setText(this.sameAs, command === null ? "" : "Same as the command");
     this.showNotice();
-    remember(session, { tab: this.answers.panel.tab, by: this.answers.by, search: this.field.text, filter: this.filter.value, order: this.order, density: this.density, clock: this.isClockChosen ? this.clock.value : "", folded: this.answers.fold.isOn, flame: this.answers.mode, period: this.answers.heat.periodNs }, this.isStep);
+    remember(session, { tab: this.answers.panel.tab, by: this.answers.by, search: this.field.text, filter: this.filter.value, order: this.order, density: this.density, clock: this.isClockChosen ? this.clock.value : "", folded: this.answers.fold.isOn, flame: this.answers.mode, of: this.answers.of, period: this.answers.heat.periodNs }, this.isStep);
     this.isStep = false;
     if (document.activeElement !== this.laneMenu) this.drawLaneMenu();
     if (!this.isReading) {
@@ -1060,6 +1060,7 @@ export class ViewerPage {
     if (this.order !== wanted.order) void this.sortLanes(wanted.order as Order);
     this.answers.fold.isOn = wanted.folded;
     this.answers.mode = wanted.flame === "callers" ? "callers" : "heavy";
+    this.answers.of = wanted.of === "spans" || wanted.of === "samples" ? wanted.of : null;
     this.answers.heat.periodNs = wanted.period;
     if (this.density !== wanted.density) this.setDensity(wanted.density in DENSITIES ? (wanted.density as Density) : "normal");
     this.field.text = wanted.search;

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from meantime.history import History
     from meantime.history.samples import SampleTable
     from meantime.history.spans import SpanTable
+    from meantime.query.counting import Counted
     from meantime.query.groups import Group, Grouping, GroupStatistics
     from meantime.query.offsets.map import Kind
     from meantime.query.ranges import Range
@@ -94,7 +95,12 @@ class Asked(NamedTuple):
 
 
 def statistics(
-    tree: LaneTree, by: str, asked: Asked, progress: Callable[[float], None] | None = None
+    tree: LaneTree,
+    by: str,
+    asked: Asked,
+    progress: Callable[[float], None] | None = None,
+    *,
+    of: Counted | None = None,
 ) -> dict[str, Any]:
     """Return what `meantime stats --json` prints of a range and some lanes, and histograms.
 
@@ -120,7 +126,8 @@ def statistics(
     if by not in _SPAN_GROUPINGS:
         known = ", ".join(["state", "entity", *_SPAN_GROUPINGS, *_GROUPINGS])
         raise UsageError(f"unknown grouping {by[:40]!r}; choose {known}")
-    if not len(thread_quarks(history)) and len(history.samples()):
+    has_only_samples = not len(thread_quarks(history)) and len(history.samples())
+    if has_only_samples or (by == "name" and what_counts(history, of) == "samples"):
         return _sample_statistics(history, start_ns, end_ns, chosen)
     grouping = cast("Literal['name', 'category', 'thread']", by)
     quarks = thread_quarks(history) if chosen is None else chosen
@@ -149,6 +156,7 @@ def statistics(
         rows.append(values)
     return {
         "by": by,
+        "of": "spans",
         "range_ns": [start_ns, end_ns],
         "rows": rows,
         "rest": max(0, len(found) - _MOST_ROWS),
@@ -256,7 +264,7 @@ def _service_row(row: ServiceGroup) -> dict[str, Any]:
 def _sample_statistics(
     history: History, start_ns: int, end_ns: int, chosen: Int32s | None
 ) -> dict[str, Any]:
-    tree, unit = call_tree(history, chosen, start_ns=start_ns, end_ns=end_ns)
+    tree, unit = call_tree(history, chosen, start_ns=start_ns, end_ns=end_ns, of="samples")
     found = by_name(tree)
     rows: list[dict[str, Any]] = [
         {"key": row.name, "count": row.calls, "self": row.own, "total": row.total}
@@ -269,6 +277,7 @@ def _sample_statistics(
         row["bars"] = own
     return {
         "by": "name",
+        "of": "samples",
         "range_ns": [start_ns, end_ns],
         "unit": unit,
         "rows": rows,
@@ -357,13 +366,14 @@ def _span_bars(
     return _heights(open_ @ np.maximum(until, 0))
 
 
-def flame(tree: LaneTree, asked: Asked) -> dict[str, Any]:
+def flame(tree: LaneTree, asked: Asked, of: Counted | None = None) -> dict[str, Any]:
     """Return the call tree of a range and some lanes, callers first."""
     start_ns, end_ns, lanes = asked
     chosen = None if lanes is None else tree.quarks(lanes)
-    found, unit = call_tree(tree.history, chosen, start_ns=start_ns, end_ns=end_ns)
+    of = what_counts(tree.history, of)
+    found, unit = call_tree(tree.history, chosen, start_ns=start_ns, end_ns=end_ns, of=of)
     idle = 0
-    if what_counts(tree.history) == "samples":
+    if of == "samples":
         samples = tree.history.samples(chosen, start_ns=start_ns, end_ns=end_ns)
         _, idle = without_idle(tree.history, samples, is_chosen=chosen is not None)
     order = [row for row in left_heavy(found) if found.total[row] or found.count[row]]
@@ -379,6 +389,7 @@ def flame(tree: LaneTree, asked: Asked) -> dict[str, Any]:
     frames, name = np.unique(found.stacks.frame[order], return_inverse=True)
     return {
         "unit": unit,
+        "of": of,
         "names": [found.stacks.frames[frame] for frame in frames.tolist()],
         "parent": [index.get(parent, -1) for parent in parents],
         "name": name.tolist(),

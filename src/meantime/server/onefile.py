@@ -20,6 +20,7 @@ from meantime.errors import MeantimeError, OutputError
 from meantime.kernels import gather
 from meantime.kernels.tail import FLOAT, INT
 from meantime.kernels.text import base64
+from meantime.query.counting import what_counts
 from meantime.query.idle_samples import are_idle
 from meantime.server.answers import Asked, stands_out
 from meantime.server.documents import document
@@ -687,6 +688,7 @@ def _rest_columns(tree: LaneTree, names: _Names, origin_ns: int) -> _Rest:
         "counters": counters,
         "samples": samples,
         "frames": frames,
+        "samples_first": what_counts(tree.history) == "samples",
         "points": points,
         "flows": flows,
     }

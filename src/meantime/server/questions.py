@@ -5,7 +5,7 @@ A page is drawn before it asks one: what answers them is imported with the first
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from meantime.errors import UsageError
 from meantime.server import answers, places
@@ -25,6 +25,7 @@ from meantime.server.search import search
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from meantime.query.counting import Counted
     from meantime.server.lanes import LaneTree
     from meantime.server.session import OpenFile
     from meantime.server.work import Progress
@@ -34,6 +35,18 @@ __all__ = ["LONG", "QUESTIONS"]
 
 def _asked(tree: LaneTree, parameters: Mapping[str, str]) -> answers.Asked:
     return answers.Asked(*range_of(parameters), lanes_of(parameters, tree))
+
+
+def _counted(parameters: Mapping[str, str]) -> Counted | None:
+    """Return which of spans and samples are wanted, if that is said.
+
+    Raises:
+        UsageError: If it is neither.
+    """
+    of = parameters.get("of")
+    if of is not None and of not in {"spans", "samples"}:
+        raise UsageError(f"spans or samples are counted, not {of[:40]!r}")
+    return cast("Counted | None", of)
 
 
 def _spot(parameters: Mapping[str, str]) -> tuple[int, int, int]:
@@ -56,7 +69,8 @@ def _statistics(
     file: OpenFile, tree: LaneTree, asked: Mapping[str, str], progress: Progress
 ) -> Any:
     del file
-    return answers.statistics(tree, asked.get("by", "state"), _asked(tree, asked), progress)
+    by, of = asked.get("by", "state"), _counted(asked)
+    return answers.statistics(tree, by, _asked(tree, asked), progress, of=of)
 
 
 def _findings(file: OpenFile, tree: LaneTree, asked: Mapping[str, str], progress: Progress) -> Any:
@@ -65,7 +79,7 @@ def _findings(file: OpenFile, tree: LaneTree, asked: Mapping[str, str], progress
 
 
 def _flame(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
-    return answers.flame(tree, _asked(tree, asked))
+    return answers.flame(tree, _asked(tree, asked), of=_counted(asked))
 
 
 def _heat(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
