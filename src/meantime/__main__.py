@@ -1,7 +1,8 @@
 """The process of a command: the script `meantime`, and `python -m meantime`."""
 
+# All of them are compiled into Python: an interrupt of their import would be a traceback.
+import _signal as signal  # type: ignore[import-not-found]  # mypy knows `signal` only
 import gc
-import signal
 import sys
 
 # How many objects may be made before those without references are looked for.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from hashlib import sha256
 from importlib.resources import files
@@ -47,6 +48,24 @@ def test_the_scripts_were_built_from_these_sources(root: Path) -> None:
         digest.update(f"{name}\n{len(text)}\n".encode() + text)
 
     assert noted()["sources"] == digest.hexdigest(), MEND
+
+
+def test_pages_contain_no_packages_of_others(root: Path) -> None:
+    web = root / "web"
+    if not web.is_dir():
+        pytest.skip("the sources of the page scripts are not here")
+    imported = {
+        name
+        for path in web.rglob("*.ts")
+        if "node_modules" not in path.parts
+        for name in re.findall(r'(?:from|^import) "([^"]+)";$', path.read_text(), re.MULTILINE)
+    }
+
+    assert imported
+    assert [
+        name for name in imported if not name.startswith("./") and not name.startswith("../")
+    ] == []
+    assert "dependencies" not in json.loads((web / "package.json").read_text())
 
 
 def test_the_classes_of_states_have_the_same_colours_everywhere(root: Path) -> None:

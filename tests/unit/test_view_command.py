@@ -11,8 +11,11 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, suppress
+from http.client import HTTPConnection
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
@@ -285,3 +288,72 @@ def test_a_server_looks_for_unused_objects_more_often_than_a_command() -> None:
         gc.set_threshold(*before)
     assert seen[0] <= 5_000
     assert after == (200_000, 10, 10)
+
+
+CLIENTS, ROUNDS, REQUESTS = 6, 4, 60
+MOST_GROWTH_BYTES = 8_000_000
+
+
+def test_the_memory_of_a_server_settles_under_load(root: Path) -> None:
+    if not Path("/proc/self/statm").exists():
+        pytest.skip("the memory of another process is not known here")
+    command = [sys.executable, "-m", "meantime", "view", "--no-open", "--port", "0"]
+    with subprocess.Popen(
+        [*command, str(root / "examples" / "postgres.statemap.gz")],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        try:
+            assert server.stdout is not None
+            address = server.stdout.readline().split()[0]
+            load = _Load(address)
+            used = []
+            for _ in range(ROUNDS):
+                with ThreadPoolExecutor(CLIENTS) as clients:
+                    answers = [*clients.map(load.run, range(CLIENTS))]
+                assert {status for part in answers for status in part} == {200}
+                pages = int(Path(f"/proc/{server.pid}/statm").read_text().split()[1])
+                used.append(pages * os.sysconf("SC_PAGE_SIZE"))
+        finally:
+            server.kill()
+
+    # after the first round, in which modules are imported and caches filled
+    assert used[-1] - used[1] < MOST_GROWTH_BYTES
+    assert used[-1] < 300_000_000
+
+
+class _Load:
+    """Valid requests, as a page that is moved sends them."""
+
+    def __init__(self, address: str) -> None:
+        url = urlsplit(address)
+        assert url.port is not None
+        self._port = url.port
+        self._headers = {"cookie": f"meantime-{url.port}={address.partition('token=')[2]}"}
+        file: dict[str, Any] = {}
+        with closing(HTTPConnection("127.0.0.1", self._port)) as connection:
+            while file.get("status") != "ready":
+                [file] = json.loads(self._get(connection, "/session.json")[1])["files"]
+            self._layout, self._end_ns = file["layout"], int(file["end_ns"])
+            lanes = json.loads(self._get(connection, f"/lanes/0/{self._layout}")[1])
+        blocks = zip(lanes["kind"], lanes["block"], strict=True)
+        self._blocks = sorted({each for each in blocks if each[1] >= 0})
+
+    def _get(self, connection: HTTPConnection, path: str) -> tuple[int, bytes]:
+        connection.request("GET", path, headers=self._headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+    def run(self, seed: int) -> list[int]:
+        """Send requests, and return the statuses of the answers."""
+        random = Random(seed)  # noqa: S311 - it has to be repeatable
+        found = []
+        with closing(HTTPConnection("127.0.0.1", self._port)) as connection:
+            for _ in range(REQUESTS):
+                kind, block = random.choice(self._blocks)
+                level = random.randrange(8, 30)
+                index = random.randrange((self._end_ns >> level + 9) + 1)
+                tile = f"/tile/0/{self._layout}/{kind}/{block}/{level}/{index}"
+                others = ["/session.json", f"/lanes/0/{self._layout}"]
+                found.append(self._get(connection, random.choice([tile, tile, *others]))[0])
+        return found
