@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import meantime
 from meantime.cli import main
+from meantime.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -365,3 +367,23 @@ def test_contradicting_options_are_reported_before_files(
     status, _, err = run(capsys, "-b2", "-e1", "no such file")
 
     assert (status, err) == (2, "meantime: begin offset must be less than end offset\n")
+
+
+def test_the_library_has_the_window_and_the_checks_of_the_command(
+    trace: str, tmp_path: Path
+) -> None:
+    def drawn(**given: Any) -> tuple[int, int]:
+        (panel,) = meantime.statemap(trace, **given).data.panels
+        return panel.start_ns, panel.end_ns
+
+    assert drawn(start="12", duration="8") == drawn(start=12, end=20) == (12, 20)
+    assert drawn(end=30, duration=8) == (22, 30)
+    with pytest.raises(UsageError, match="cannot specify all of begin, end, and duration"):
+        drawn(start=1, end=2, duration=1)
+    with pytest.raises(InputError, match="no entity that the filter 'none' matches"):
+        drawn(filter="none")
+    late = tmp_path / "late.statemap"
+    late.write_text(TRACE + '{"time": "50", "entity": "x", "state": 7}')
+    assert meantime.statemap(late, end="45").counts[0].anomalies["unread_after_end"] == 1
+    with pytest.raises(InputError, match='"state" is 7'):
+        meantime.statemap(late)
