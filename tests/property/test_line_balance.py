@@ -22,6 +22,7 @@ TEXTS: dict[str, tuple[bytes, bytes]] = {
     "ninja": (b"# ninja log v5\n", b"1\t2\t3\tout%d\tabc\n"),
     "strace": (b"", b"7 1770000000.%06d read(3) = 0 <0.000001>\n"),
     "ftrace": (b"# tracer: nop\n", b"  a-7 [000] 1.%06d: x: y=1\n"),
+    "table": (b"time_ns,name\n", b"17%d00000000,name of it\n"),
     # a line behind a sample would be a frame
     "perf": (b"", b"a 7 [000] 1.%06d: sched:x: y=1\n\n"),
 }

@@ -167,6 +167,8 @@ def write_rows(path: Path, rows: list[dict[str, object]]) -> None:
             path.write_text("\n".join(lines) + "\n")
         case ".json":
             path.write_text(json.dumps(rows))
+        case ".jsonl":
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         case ".sqlite":
             with closing(sqlite3.connect(path)) as database:
                 database.execute(
@@ -416,3 +418,24 @@ def test_what_is_wrong_with_ends_and_durations_is_said_of_its_column(
     times = [second * 10**9 for second in (94, 95, 99)]
     assert history.sample(history.quarks("all"), times).rows() == [[None, "a", "a"]]
     assert dict(history.anomalies) == {"bad_record": 1, "interval_without_start": 1}
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.json", "x.jsonl"])
+def test_a_row_is_used_or_counted_and_not_both(tmp_path: Path, name: str) -> None:
+    rows: list[dict[str, object]] = [
+        {"start_ms": 1, "end_ms": 2, "host": "a", "job": "x"},
+        {"start_ms": None, "end_ms": 3, "host": "a", "job": "x"},
+        {"start_ms": "soon", "end_ms": 4, "host": "a", "job": "x"},
+        {"start_ms": 9, "end_ms": 5, "host": "a", "job": "x"},
+        {"start_ms": 5, "end_ms": None, "host": "a", "job": "x"},
+    ]
+    write_rows(path := tmp_path / name, rows)
+
+    history = meantime.open(path, lenient=True)
+
+    assert history.metadata.records == 2
+    assert dict(history.anomalies) == {
+        "bad_record": 2,
+        "interval_without_start": 1,
+        "interval_without_end": 1,
+    }

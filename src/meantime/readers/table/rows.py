@@ -130,6 +130,7 @@ class _Table:
         self._keep = options.keep
         self._values = Interner(trace.values)
         self._paths = trace.paths
+        self._rows = 0
         self._times: dict[str, list[TimeColumn]] = {}
         self._texts: dict[str, _Texts] = {}
 
@@ -142,6 +143,7 @@ class _Table:
             else:
                 self._texts.setdefault(name, _Texts()).add(column)
                 rows = len(column.codes)
+        self._rows += rows
         self._trace.records += rows
 
     def events(self, counters: Sequence[str]) -> Iterator[Batch]:
@@ -305,7 +307,9 @@ class _Table:
             (bad_start | bad_end, self._not_a_time("duration" if lasted is not None else "start")),
             (order, self._wrong_order()),
         )
-        return start.time_ns, ends, _where(rows, ~_taken(start.missing, rows))
+        used = _where(rows, ~_taken(start.missing, rows))
+        self._trace.records -= len(rows) - len(used)
+        return start.time_ns, ends, used
 
     def _durations(self, found: Mapping[str, Resolved], entity: Int32s) -> Resolved:
         """Return the lengths of intervals, in a unit that something decides.
@@ -485,8 +489,7 @@ class _Table:
     def _text(self, role: str) -> Coded:
         name = self._mapping.column(role)
         if name is None:
-            rows = self._trace.records
-            return Coded(np.zeros(rows, np.int32), [_ACTIVE])
+            return Coded(np.zeros(self._rows, np.int32), [_ACTIVE])
         texts = self._texts.get(name)
         return Coded(np.empty(0, np.int32), []) if texts is None else texts.column()
 
@@ -497,7 +500,7 @@ class _Table:
             return self._text("path")
         names = columns.get("entity", ())
         if not names:
-            return Coded(np.zeros(self._trace.records, np.int32), [_ALL])
+            return Coded(np.zeros(self._rows, np.int32), [_ALL])
         if len(names) == 1:
             return self._text("entity")
         joint: Coded | None = None
@@ -608,6 +611,8 @@ class _Table:
             row = int(wrong[0])
             reason = next(reason for rows, reason in faults if rows[row])
             raise InputError(self._trace.source, f"row {row + 1}: {reason}")
+        # a row is used or counted, not both
+        self._trace.records -= len(wrong)
         self._trace.anomalies.add("bad_record", len(wrong))
         return np.flatnonzero(~bad) if len(wrong) else np.arange(len(bad))
 
