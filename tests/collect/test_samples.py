@@ -112,11 +112,12 @@ def test_running_and_waiting_are_distinguished_also_inside_c(tmp_path: Path) -> 
 def test_time_on_a_processor_is_never_more_than_was_used(tmp_path: Path) -> None:
     begin_ns = time.thread_time_ns()
     with meantime.record(tmp_path / "run.mtr", samples=HZ, trace="none"):
-        spin(300_000_000)  # so that a busy machine lets some samples be taken
+        spin(300_000_000)
     used_ns = time.thread_time_ns() - begin_ns
 
     samples = samples_of(tmp_path / "run.mtr")
-    assert 30_000_000 < ns_by(samples, "on-cpu", {"spin"})["spin"] <= used_ns
+    # a sample has what was used since the one before, so only the ends can be missing
+    assert used_ns // 2 < ns_by(samples, "on-cpu", {"spin"})["spin"] <= used_ns
 
 
 def test_a_sample_names_the_task_that_ran(tmp_path: Path) -> None:
