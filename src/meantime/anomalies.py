@@ -342,8 +342,12 @@ class Anomalies:
         Raises:
             InputError: With all of them.
         """
-        if faults := self.lines(without=_BY_CHOICE):
+        if faults := self.faults():
             raise InputError(path, "with --strict: " + "; ".join(faults))
+
+    def faults(self, without: Collection[str] = ()) -> list[str]:
+        """Return the lines of what is wrong with the input, not of what is left out by choice."""
+        return self.lines(without=(*_BY_CHOICE, *without))
 
     def lines(self, without: Collection[str] = ()) -> list[str]:
         """Return one line per oddity: its count, its name, and the advice about it."""

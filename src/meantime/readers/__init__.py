@@ -164,7 +164,7 @@ def _used(trace: Trace, source: str, batches: Iterator[Batch]) -> Iterator[Batch
     for batch in batches:
         is_used = is_used or rows_of(batch) > 0
         yield batch
-    if not is_used and (reasons := trace.anomalies.lines(without=_OF_THE_END)):
+    if not is_used and (reasons := trace.anomalies.faults(without=_OF_THE_END)):
         raise InputError(
             source,
             f"nothing in it can be shown ({trace.format}; it {trace.recognised}):"
