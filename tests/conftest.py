@@ -112,8 +112,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:  # noqa: ARG001 - a hook's
-    # more than there are processors: many tests wait for a browser or a program
-    return 2 * len(os.sched_getaffinity(0))
+    # more than there are processors, since many tests wait for a browser or a program, and the
+    # one for those that run alone
+    return 2 * len(os.sched_getaffinity(0)) + 1
 
 
 @pytest.hookimpl(trylast=True)
@@ -140,7 +141,10 @@ def _is_alone(name: str) -> bool:
 
 
 class _AloneAtLast(LoadFileScheduling):  # type: ignore[misc] # has no types
-    """Give workers files in order, and the first one those that run alone when the others ended."""
+    """Give workers files in order; the first one only those that run alone, when the others ended.
+
+    So nothing that other tests leave, such as threads, is in its process.
+    """
 
     def remove_node(self, node: WorkerController) -> str | None:
         crashed: str | None = super().remove_node(node)
@@ -149,13 +153,11 @@ class _AloneAtLast(LoadFileScheduling):  # type: ignore[misc] # has no types
         return crashed
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        if _is_alone(next(iter(self.workqueue))):
-            first, *others = self.nodes
-            if node is not first:
-                node.shutdown()
-            if others:
-                return
-        super()._assign_work_unit(node)
+        first, *others = self.nodes
+        if node is not first and _is_alone(next(iter(self.workqueue))):
+            node.shutdown()
+        elif node is not first or not others or not any(map(_is_alone, self.workqueue)):
+            super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -138,7 +138,7 @@ def _states(
     history.at(start_ns)
     history.at(end_ns - 1)
     middle_ns = start_ns + length_ns // 2
-    intervals = history.intervals(quarks)
+    intervals = history.intervals(quarks, start_ns, end_ns)
     columns = (intervals.quark, intervals.start_ns, intervals.end_ns)
     rows = list(
         zip(*(column.tolist() for column in columns), intervals.value.to_list(), strict=True)

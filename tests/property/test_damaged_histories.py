@@ -76,7 +76,7 @@ def damage(file: Path, random: np.random.Generator) -> None:
 
 
 def intervals(history: History, every: Int32s) -> None:
-    found = history.intervals(every)
+    found = history.intervals(every, history.start_ns, history.end_ns)
     assert found.start_ns[np.searchsorted(found.quark, every)].max() <= history.start_ns
     assert found.end_ns[np.searchsorted(found.quark, every, "right") - 1].min() >= history.end_ns
     same = found.quark[1:] == found.quark[:-1]

@@ -232,7 +232,7 @@ def test_a_history_can_be_queried_while_it_is_built(builder: HistoryBuilder) -> 
     assert not history.built
     assert history.state(one, 5) == (one, 5, 6, "b", None, True)
     assert history.state(other, 5) == (other, 2, 6, "c", None, True)
-    assert history.intervals([one]).ongoing.tolist() == [False] * 5 + [True]
+    assert history.intervals([one]).ongoing.tolist() == [False] * 4 + [True]
 
     assert builder.close(9) is history
     assert history.built
@@ -377,7 +377,7 @@ def test_an_invalid_change_is_reported_at_once_even_if_late_ones_are_accepted() 
         builder.modify_many([11, 12], [quark] * 2, [4, "x"])
     with pytest.raises(QuarkError):
         builder.modify(1, 99, 1)
-    assert [i.value for i in builder.close().intervals([quark])] == [None, 2, 1, 4]
+    assert [i.value for i in builder.close().intervals([quark])] == [2, 1, 4]
 
 
 def test_the_ongoing_state_includes_delayed_changes() -> None:

@@ -104,7 +104,7 @@ def test_perf_has_its_own_names() -> None:
     history = read(PERF)
 
     found = history.intervals(history.quark("Threads", "18", "Status"))
-    assert [each.value for each in found] == [None, "runnable", "running", "sleeping"]
+    assert [each.value for each in found] == ["runnable", "running", "sleeping"]
     assert history.clock.kind == "monotonic"
 
 
