@@ -126,6 +126,7 @@ class _Child:
     def __init__(self) -> None:
         self._control, theirs = socket.socketpair()
         self._service: threading.Thread | None = None
+        self._writers: list[threading.Thread] = []
         self._answer: dict[str, Any] | None = None
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - this program
@@ -170,6 +171,7 @@ class _Child:
                 if name not in tables:
                     tables[name] = makers[name]()
                 thread = threading.Thread(target=_write, args=[tables[name], writing], daemon=True)
+                self._writers.append(thread)
                 thread.start()
                 self._control.sendall(b"\n")
 
@@ -202,6 +204,9 @@ class _Child:
         self._process.wait()
         if self._service is not None:
             self._service.join()
+        # Nobody reads what they write. Python could not end while Arrow runs in a thread.
+        for each in self._writers:
+            each.join()
         self._control.close()
 
 
