@@ -28,6 +28,7 @@ _socket: Any = None
 _options: dict[str, Any] = {}
 _number = 0  # the signal of the socket
 _follows_forks = False
+_answers = False  # whether the handler of requests is running
 
 
 def enable(**options: Unpack[session.RecordingOptions]) -> None:
@@ -114,6 +115,18 @@ def _listen_in_child() -> None:
 
 
 def _answer_all(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a handler's
+    global _answers  # noqa: PLW0603 - of the handler, which another signal interrupts
+    if _answers:
+        # the interrupted one answers this request, too, once what it began has come to an end
+        return
+    _answers = True
+    try:
+        _answer_each()
+    finally:
+        _answers = False
+
+
+def _answer_each() -> None:
     while _socket is not None:  # a forked process that could not listen has the handler, too
         try:
             data, ancillary, _, sender = _socket.recvmsg(messages.MAX_BYTES, messages.ROOM)
