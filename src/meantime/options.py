@@ -31,9 +31,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FILTER",
+    "IDLE",
     "LENIENT",
     "PROVIDER",
     "STRICT",
+    "WHOLE",
     "Option",
     "Options",
     "Range",
@@ -306,6 +308,12 @@ FILTER: Any = option(
     metavar="PATTERN",
     help="Only rows with this name, or whose name contains a match of this regular expression.",
 )
+WHOLE: Any = option(
+    "--whole",
+    default=False,
+    help="Count the full duration of spans that cross the range's edges.",
+)
+IDLE: Any = option("--idle", default=False, help="Count samples of idle CPUs, too.")
 PROVIDER: Any = option(
     "--provider",
     metavar="FILE",

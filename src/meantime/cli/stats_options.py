@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from meantime.cli.inputs import load
 from meantime.errors import UsageError
-from meantime.options import FILTER, LENIENT, PROVIDER, STRICT, Range, file_or_range, option
+from meantime.options import (
+    FILTER,
+    IDLE,
+    LENIENT,
+    PROVIDER,
+    STRICT,
+    WHOLE,
+    Range,
+    file_or_range,
+    option,
+)
 
 if TYPE_CHECKING:
     from meantime.history.history import History
@@ -44,12 +54,8 @@ class StatsOptions(Range):
         more="The pattern is that of [`meantime query`](#meantime-query). Lanes below are taken if"
         " what matches has no states, spans or samples itself.",
     )
-    whole: bool = option(
-        "--whole",
-        default=False,
-        help="Count the full duration of spans that cross the range's edges.",
-    )
-    idle: bool = option("--idle", default=False, help="Count samples of idle CPUs, too.")
+    whole: bool = WHOLE
+    idle: bool = IDLE
     against: str | tuple[str, str] | None = option(
         "--against",
         metavar="FROM..TO|FILE",

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from meantime.errors import UsageError
-from meantime.options import Range, file_or_range, names_option, option, time_text
+from meantime.options import IDLE, WHOLE, Range, file_or_range, names_option, option, time_text
 from meantime.query.filtering import Filtered
 from meantime.view_functions.sources import Reading
 
@@ -40,12 +40,8 @@ class FlameArguments(Range, Filtered, Reading):
         absent="what the trace's own tool shows first",
         help="Count `spans` or `samples` of a trace that has both.",
     )
-    whole: bool = option(
-        "--whole",
-        default=False,
-        help="Count the full duration of spans that cross the range's edges.",
-    )
-    idle: bool = option("--idle", default=False, help="Count samples of idle CPUs, too.")
+    whole: bool = WHOLE
+    idle: bool = IDLE
     against: Source | tuple[Time, Time] | None = option(
         "--against",
         metavar="FROM..TO|FILE",
