@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from meantime.system.recording import record_system as record_system
     from meantime.trace import LaneDeclaration as LaneDeclaration
     from meantime.trace import State as State
+    from meantime.view_functions.comparing import compare as compare
     from meantime.view_functions.flame import flame as flame
     from meantime.view_functions.heatmap import heatmap as heatmap
     from meantime.view_functions.joining import join as join
@@ -51,6 +52,7 @@ __all__ = [
     "State",
     "StateProvider",
     "build",
+    "compare",
     "critical_path",
     "enable",
     "explain",
@@ -85,6 +87,7 @@ _HOMES = {
     "State": ("meantime.trace", "State"),
     "StateProvider": ("meantime.providers", "StateProvider"),
     "build": ("meantime.history_from_trace", "build"),
+    "compare": ("meantime.view_functions.comparing", "compare"),
     "critical_path": ("meantime.query.critical_path", "critical_path"),
     "enable": ("meantime.collect.enabling", "enable"),
     "explain": ("meantime.query.explain", "explain"),

@@ -41,6 +41,7 @@ __all__ = [
     "Range",
     "file_or_range",
     "keywords_of",
+    "keywords_of_pair",
     "names_option",
     "option",
     "time_text",
@@ -49,6 +50,7 @@ __all__ = [
 
 _O = TypeVar("_O", bound="Options")
 _S = TypeVar("_S")
+_T = TypeVar("_T")
 _R = TypeVar("_R")
 _P = ParamSpec("_P")
 
@@ -218,19 +220,36 @@ def keywords_of(
     The function itself takes `**given` and makes the options of it. For type checkers, `help` and
     the documents it has the keywords of the class.
     """
-    declared = cast("type[Options]", kind)
 
     def decorate(
         function: Callable[Concatenate[_S, ...], _R],
     ) -> Callable[Concatenate[_S, _P], _R]:
-        own = signature(function)
-        first = next(iter(own.parameters.values()))
-        described: Any = function
-        described.__signature__ = own.replace(parameters=[first, *_parameters(declared)])
-        described.__doc__ = _with_options(function.__doc__ or "", declared)
-        return cast("Callable[Concatenate[_S, _P], _R]", function)
+        return cast("Callable[Concatenate[_S, _P], _R]", _with_keywords(function, kind))
 
     return decorate
+
+
+def keywords_of_pair(
+    kind: Callable[_P, Options],
+) -> Callable[[Callable[Concatenate[_S, _T, ...], _R]], Callable[Concatenate[_S, _T, _P], _R]]:
+    """Return what `keywords_of` does, for a function of two arguments."""
+
+    def decorate(
+        function: Callable[Concatenate[_S, _T, ...], _R],
+    ) -> Callable[Concatenate[_S, _T, _P], _R]:
+        return cast("Callable[Concatenate[_S, _T, _P], _R]", _with_keywords(function, kind))
+
+    return decorate
+
+
+def _with_keywords(function: Callable[..., Any], kind: Callable[..., Options]) -> Any:
+    declared = cast("type[Options]", kind)
+    own = signature(function)
+    arguments = [each for each in own.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+    described: Any = function
+    described.__signature__ = own.replace(parameters=[*arguments, *_parameters(declared)])
+    described.__doc__ = _with_options(function.__doc__ or "", declared)
+    return function
 
 
 def _parameters(kind: type[Options]) -> list[Parameter]:

@@ -15,7 +15,18 @@ import pytest
 from meantime.cli.options import Documented
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "reference" / "commands.md"
-COMMANDS = ("statemap", "heatmap", "stats", "build", "join", "query", "sql", "check", "flame")
+COMMANDS = (
+    "statemap",
+    "heatmap",
+    "stats",
+    "build",
+    "join",
+    "query",
+    "sql",
+    "check",
+    "flame",
+    "diff",
+)
 TABLE = re.compile(r"^\| option \| value \| \|\n(?:\|.*\n)+", re.MULTILINE)
 # What the top of the document explains for all commands.
 READING = {

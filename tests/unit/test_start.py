@@ -27,6 +27,7 @@ READING = {
     "explain": ["explain", STATES],
     "findings": ["findings", SPANS],
     "stats": ["stats", SPANS],
+    "diff": ["diff", SAMPLES, "--ranges", "41s..91s,91s..141s"],
     "why": ["why", "examples/sched.perf.gz", "--thread", "pgbench"],
     "query": ["query", STATES, "at", "0.2s"],
     "dump": ["dump", STATES],

@@ -41,6 +41,7 @@ COMMANDS = {
     "findings": "Report what stands out: blocked loops, slow calls, long waits, stops, lost data.",
     "hosts": "Show which hosts are unlike the rest: in which state, how much, and since when.",
     "stats": "Show where the time went: by state or entity, or by name of spans or samples.",
+    "diff": "Compare some runs with others: what changed, by how much, and how sure that is.",
     "why": "Show why a thread took its time: what it waited for, and who woke it.",
     "query": "Query a history or a trace: states at a time, intervals, shares, events, attributes.",
     "sql": "Query a history or a trace with SQL.",

@@ -1,0 +1,227 @@
+"""`meantime diff`: what changed from some runs to others."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from meantime.cli.inputs import expanded, import_numpy, mapped, notify
+from meantime.cli.options import (
+    file_argument,
+    input_options,
+    json_option,
+    limit_option,
+    of_options,
+    once,
+    options_of,
+    reject,
+    zone_option,
+)
+from meantime.cli.progress import progress_bar
+from meantime.cli.tables import Column, more, print_table, sentence_lines
+from meantime.cli.terminal import width_of
+from meantime.errors import UsageError
+from meantime.options import file_or_range
+from meantime.query.sentences import counted
+from meantime.view_functions.compare_options import CompareOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meantime.query.compare import ComparedRow, Comparison
+
+__all__ = ["command"]
+
+FAILED = 3
+# What stands between the files of the two sides: no file is called by a separator of records.
+_BETWEEN = "\x1e"
+# Left out in this order on a terminal that is too narrow.
+_DROP = ("p", "points", "95 %", "before")
+
+
+class _TwoSides(click.Command):
+    """A command whose arguments are divided by `--`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; options may also follow the files after `--`."""
+        return super().parse_args(ctx, [_BETWEEN if word == "--" else word for word in args])
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return how the command is used."""
+        return ["[OPTIONS]", "BEFORE...", "--", "AFTER..."]
+
+
+@click.command(
+    "diff",
+    cls=_TwoSides,
+    epilog="Example:  meantime diff before/*.json -- after/*.json --by name --fail-on worse",
+)
+@input_options
+@file_argument("files", "FILE...", nargs=-1, required=True)
+@options_of(CompareOptions)
+@of_options
+@once(
+    "--ranges",
+    metavar="FROM..TO,FROM..TO",
+    help="Compare two ranges of one FILE, the one before first.",
+)
+@limit_option("rows to print", 20)
+@once(
+    "--fail-on",
+    type=click.Choice(["worse", "any"]),
+    help="Exit with status 3 if something takes noticeably more, or if anything changed so.",
+)
+@click.option("--markdown", is_flag=True, help="Print a short table for a pull request.")
+@zone_option
+@json_option
+def command(
+    *,
+    files: tuple[str, ...],
+    ranges: str | None,
+    limit: int,
+    fail_on: str | None,
+    markdown: bool,
+    as_json: bool,
+    **given: Any,
+) -> int:
+    """Compare some runs with others: what changed, by how much, and how sure that is.
+
+    BEFORE and AFTER are the traces of one run each; several a side distinguish a change from
+    noise. Without `--` there are two FILEs, one of each.
+    """
+    if as_json and markdown:
+        raise UsageError("--json and --markdown are mutually exclusive")
+    if as_json:
+        reject(("limit",), "--json, which prints everything")
+    options = CompareOptions(**given, intact=True, notify=notify, progress=progress_bar)
+    if ranges is not None:
+        reject(("start", "end"), "--ranges, which are the two ranges")
+    before, after = _sides(files, ranges)
+    import_numpy()
+    from meantime.view_functions.comparing import compare  # noqa: PLC0415 - NumPy is not for --help
+
+    found = compare(before, after, **vars(options))
+    if fail_on is not None and not found.is_certain:
+        raise UsageError(
+            "--fail-on needs at least 4 runs a side: fewer cannot distinguish a change from noise"
+        )
+    if as_json:
+        click.echo(json.dumps(found.as_json()))
+    elif markdown:
+        _print_markdown(found, limit)
+    else:
+        _print(found, limit)
+    is_failure = found.is_worse if fail_on == "worse" else bool(found.changed)
+    return FAILED if fail_on is not None and is_failure else 0
+
+
+def _sides(files: Sequence[str], ranges: str | None) -> tuple[list[Any], list[Any]]:
+    """Return the runs before and after.
+
+    Raises:
+        UsageError: If it is not clear which is which.
+    """
+    if ranges is not None:
+        both = [file_or_range("--ranges")(each) for each in ranges.split(",")]
+        if len(both) != 2 or any(isinstance(each, str) for each in both):
+            raise UsageError(f"--ranges {ranges!r}: write two ranges, such as 0s..10s,20s..30s")
+        if len(files) != 1:
+            raise UsageError("--ranges compares two ranges of one FILE")
+        source = mapped(files[0])
+        before, after = ((source, *each) for each in both)
+        return [before], [after]
+    sides: tuple[Sequence[str], Sequence[str]]
+    if _BETWEEN in files:
+        at = files.index(_BETWEEN)
+        sides = files[:at], files[at + 1 :]
+    elif len(files) == 2:
+        sides = files[:1], files[1:]
+    else:
+        raise UsageError(
+            "write -- between the runs before and after, as in"
+            " meantime diff before/*.json -- after/*.json; --ranges compares two ranges of one FILE"
+        )
+    for name, side in zip(("before", "after"), sides, strict=True):
+        if not side:
+            raise UsageError(
+                f"there is no run {name} the --"
+                if name == "before"
+                else "there is no run after the --"
+            )
+        if _BETWEEN in side:
+            raise UsageError("-- stands once between the runs before and after")
+    return [mapped(path) for path in expanded(sides[0])], [
+        mapped(path) for path in expanded(sides[1])
+    ]
+
+
+def _print(found: Comparison, limit: int) -> None:
+    for sentence in found.sentences:
+        for line in sentence_lines(sentence, width_of(sys.stdout)):
+            click.echo(line)
+    if not found.rows:
+        return
+    click.echo()
+    print_table(
+        _title(found),
+        [
+            *(Column(name) for name in _names(found)),
+            *(Column(name, numeric=True) for name in ("before", "after", "change", "95 %", "p")),
+            *([Column("points", numeric=True)] if found.wholes else []),
+        ],
+        [_cells(found, row) for row in found.rows[:limit]],
+        drop=_DROP,
+    )
+    if len(found.rows) > limit:
+        click.echo(more(len(found.rows), limit))
+
+
+def _print_markdown(found: Comparison, limit: int) -> None:
+    for sentence in found.sentences:
+        click.echo(f"{sentence}\n")
+    if not found.rows:
+        return
+    headings = [*_names(found), "before", "after", "change", "95 %", "p"]
+    headings += ["points"] if found.wholes else []
+    names = len(_names(found))
+    click.echo(f"| {' | '.join(headings)} |")
+    click.echo("|" + "---|" * names + "---:|" * (len(headings) - names))
+    for row in found.rows[:limit]:
+        cells = [cell.replace("|", "\\|") for cell in _cells(found, row)]
+        click.echo(f"| {' | '.join(cells)} |")
+
+
+def _title(found: Comparison) -> str:
+    before, after = found.runs
+    figure = f"{found.title} time" if found.title in {"self", "total"} else found.title
+    return (
+        f"What changed: {figure} by {found.by}, {counted(before, 'run')} before and {after} after"
+    )
+
+
+def _names(found: Comparison) -> list[str]:
+    """Return the headings of the names; all of one kind need none for it."""
+    return [name for name in found.names if name != "kind" or _has_kinds(found)]
+
+
+def _has_kinds(found: Comparison) -> bool:
+    return found.names[0] == "kind" and len({row.key[0] for row in found.rows}) > 1
+
+
+def _cells(found: Comparison, row: ComparedRow) -> list[str]:
+    key = row.key if found.names[0] != "kind" or _has_kinds(found) else row.key[1:]
+    sides = ["" if value is None else found.text(value) for value in found.values(row)]
+    if row.relative is None or row.before is None or row.after is None:
+        change = "new" if row.before is None else "gone" if row.after is None else ""
+    else:
+        change = f"{row.relative:+.1%}"
+    mark = "*" if row.is_noticeable else ""
+    interval = (
+        "" if row.interval is None else f"{row.interval.low:+.1%} to {row.interval.high:+.1%}"
+    )
+    probability = "" if row.corrected is None else f"{row.corrected:.2g}"
+    points = [f"{100 * row.part:+.2f}" if row.part is not None else ""] if found.wholes else []
+    return [*key, *sides, change + mark, interval, probability, *points]

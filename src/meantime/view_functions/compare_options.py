@@ -1,0 +1,71 @@
+"""The options of `meantime diff`, which are the keywords of `meantime.compare`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, get_args
+
+from meantime.errors import UsageError
+from meantime.options import FILTER, Range, option
+from meantime.view_functions.sources import Reading
+
+if TYPE_CHECKING:
+    from meantime.query.counting import Counted
+
+__all__ = ["CompareOptions"]
+
+# As `query.compare.grouping` has it, which is not for help: it imports NumPy.
+By = Literal["state", "entity", "name", "category", "thread", "budget", "conclusion"]
+
+
+def _parse_share(text: str) -> float:
+    """Return a share: `2%` or `0.02`."""
+    number, is_percent = text.removesuffix("%"), text.endswith("%")
+    try:
+        share = float(number) / (100 if is_percent else 1)
+    except ValueError:
+        raise UsageError(f"--noticeable {text!r}: write a share such as 2% or 0.02") from None
+    return share
+
+
+class CompareOptions(Range, Reading):
+    """What is compared, and how the paths among the runs are read.
+
+    Raises:
+        UsageError: If `noticeable` is not a share.
+    """
+
+    by: By | None = option(
+        "--by",
+        choices=get_args(By),
+        metavar="GROUPING",
+        absent="name if there are spans or samples, otherwise state",
+        help="Compare states by state or entity, spans by name, category or thread, samples by"
+        " name, or what `meantime explain` says: its budget or its conclusions.",
+    )
+    of: Counted | None = option(help="Compare `spans` or `samples` of traces that have both.")
+    figure: str | None = option(
+        "--figure",
+        metavar="NAME",
+        absent="the time of rows, which adds up",
+        help="The figure to compare: total, self, share, count, rate, mean, median, p90, p99,"
+        " longest.",
+    )
+    filter: str | None = FILTER
+    match: str | None = option(
+        "--match",
+        metavar="PATTERN",
+        absent="by name; numbers are left out of names that not all runs have",
+        help="Match entities by their names without what this regular expression matches.",
+    )
+    noticeable: float = option(
+        "--noticeable",
+        metavar="SHARE",
+        default=0.02,
+        parse=_parse_share,
+        write=lambda share: f"{share:.4g}",
+        help="The smallest change that counts, such as 2%.",
+    )
+
+    def _check(self) -> None:
+        if not 0 <= self.noticeable < float("inf"):
+            raise UsageError(f"noticeable is a share such as 0.02, not {self.noticeable}")

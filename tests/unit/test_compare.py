@@ -1,0 +1,434 @@
+"""`meantime.compare` and `meantime diff`: what changed from some runs to others."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import meantime
+from meantime.cli import main
+from meantime.query.compare.certainty import adjusted, changes, divisions, most_rows
+from meantime.query.compare.grouping import Entity
+from meantime.query.compare.matching import matched
+from meantime.testing import history_from_picture, history_from_samples, history_from_spans
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from meantime.history import History
+    from meantime.query.compare import Comparison
+
+PARTS = {"parse": 100, "wait": 300, "query": 500, "render": 200}
+
+
+def run(seed: int, slower: dict[str, float] | None = None) -> History:
+    """Return a run of 40 requests of four parts, which vary by 15 % and all by 2 % in a run."""
+    generator = np.random.default_rng(seed)
+    noise = generator.normal(1, 0.02)
+    spans, time_ns = [], 0
+    for _ in range(40):
+        begin_ns = time_ns
+        for name, usual in PARTS.items():
+            length = usual * generator.normal(1, 0.15) * noise * (slower or {}).get(name, 1)
+            spans.append((name, time_ns, time_ns + max(1, round(length * 1000))))
+            time_ns = spans[-1][2]
+        spans.append(("request", begin_ns, time_ns))
+    return history_from_spans({"main": spans})
+
+
+def runs(first: int, count: int, **slower: float) -> list[meantime.History | Any]:
+    return [run(seed, slower) for seed in range(first, first + count)]
+
+
+def values(found: Comparison) -> dict[str, float | None]:
+    return {" ".join(row.key): row.relative for row in found.rows}
+
+
+def tails(before: list[int], after: list[int]) -> float:
+    """Return the probability by its definition: twice the smaller tail of all divisions."""
+    every = [*before, *after]
+
+    def change(chosen: tuple[int, ...]) -> int:
+        own = sum(every[at] for at in chosen)
+        return own * len(before) - (sum(every) - own) * len(after)
+
+    ways = [change(each) for each in combinations(range(len(every)), len(after))]
+    given = change(tuple(range(len(before), len(every))))
+    least = min(sum(each >= given for each in ways), sum(each <= given for each in ways))
+    return min(1.0, 2 * least / len(ways))
+
+
+SIDE = st.lists(st.integers(-1000, 1000), min_size=1, max_size=5)
+
+
+@given(SIDE, SIDE)
+def test_probabilities_are_those_of_all_divisions(before: list[int], after: list[int]) -> None:
+    found = changes(np.array([before], np.float64), np.array([after], np.float64))
+
+    assert found.probability[0] == pytest.approx(tails(before, after))
+
+
+@given(
+    st.lists(st.integers(-1000, 1000), min_size=4, max_size=5),
+    st.lists(st.integers(-1000, 1000), min_size=4, max_size=5),
+)
+def test_an_interval_has_the_sizes_that_a_test_does_not_rule_out(
+    before: list[int], after: list[int]
+) -> None:
+    found = changes(np.array([before], np.float64), np.array([after], np.float64))
+    low, high = found.low[0], found.high[0]
+
+    def probability(size: float) -> float:
+        less = np.array([after], np.float64) - size
+        return float(changes(np.array([before], np.float64), less).probability[0])
+
+    middle = (low + high) / 2
+    beyond = 1e-3 + 1e-9 * (abs(low) + abs(high))
+    assert low <= high
+    if high - low > 2 * beyond:
+        assert probability(middle) > 0.05
+    assert probability(low - beyond) <= 0.05
+    assert probability(high + beyond) <= 0.05
+
+
+@given(st.lists(st.floats(0.001, 1), min_size=1, max_size=8))
+def test_corrected_probabilities_are_those_of_benjamini_and_hochberg(given: list[float]) -> None:
+    found = adjusted(np.array(given))
+
+    for own, corrected in zip(given, found.tolist(), strict=True):
+        # the least level at which the procedure keeps this one
+        expected = min(
+            1.0,
+            *(each * len(given) / sum(x <= each for x in given) for each in given if each >= own),
+        )
+        assert corrected == pytest.approx(expected)
+
+
+def test_many_runs_are_divided_at_random_and_always_alike() -> None:
+    found = divisions(10, 10)
+
+    assert found.shape == (10_000, 20)
+    assert found[0].tolist() == [False] * 10 + [True] * 10
+    assert (found.sum(axis=1) == 10).all()
+    assert (found == divisions(10, 10)).all()
+
+
+def test_a_planted_change_is_found_in_its_row_alone() -> None:
+    found = meantime.compare(runs(0, 10), runs(100, 10, wait=1.1))
+
+    assert {row.key for row in found.changed} == {("wait",), ()}
+    wait = next(row for row in found.rows if row.key == ("wait",))
+    assert wait.interval is not None
+    assert wait.interval.low < 0.1 < wait.interval.high
+    (whole,) = found.wholes
+    assert whole.is_noticeable == (abs(whole.relative or 0) >= 0.02)
+    assert found.is_worse
+    assert found.sentences[0].startswith("`request` takes ")
+    assert "are `wait`" in found.sentences[0]
+
+
+def test_unchanged_runs_differ_in_one_of_twenty_comparisons_at_most() -> None:
+    generator = np.random.default_rng(5)
+    every = runs(1000, 40)
+    noticeable = 0
+    for _ in range(40):
+        chosen = generator.permutation(40)[:10].tolist()
+        sides = [[every[at] for at in chosen[half]] for half in (slice(5), slice(5, 10))]
+        noticeable += bool(meantime.compare(sides[0], sides[1]).changed)
+
+    assert noticeable <= 2
+
+
+def test_rows_add_up_to_the_whole_and_sides_exchanged_give_the_opposite() -> None:
+    before, after = runs(0, 4), runs(50, 5, query=1.3)
+    there, back = meantime.compare(before, after), meantime.compare(after, before)
+
+    (whole,) = there.wholes
+    assert whole.change == pytest.approx(sum(row.change or 0 for row in there.rows))
+    assert whole.part == pytest.approx(sum(row.part or 0 for row in there.rows))
+    opposite = {row.key: row for row in back.rows}
+    for row in there.rows:
+        assert opposite[row.key].change == pytest.approx(-(row.change or 0))
+        assert opposite[row.key].probability == row.probability
+        assert opposite[row.key].runs_before == row.runs_after
+    assert there.is_worse
+    assert not back.is_worse
+
+
+def test_one_run_a_side_has_sizes_and_no_certainty() -> None:
+    found = meantime.compare(run(1), run(2, {"query": 2}))
+
+    assert not found.is_certain
+    assert not found.changed
+    assert all(row.probability is None and row.interval is None for row in found.rows)
+    assert found.rows[0].key == ("query",)
+    assert "One run each cannot distinguish a change from noise" in found.sentences[-1]
+
+
+def test_what_so_many_runs_cannot_tell_is_said() -> None:
+    def line(seed: int) -> str:
+        lengths = np.random.default_rng(seed).integers(1, 9, 8).tolist()
+        return "".join(name * length for name, length in zip("abcdefgh", lengths, strict=True))
+
+    old, new = (
+        [history_from_picture(f"d  {line(seed + side)}") for seed in range(5)] for side in (0, 5)
+    )
+    found = meantime.compare(old, new)
+
+    assert found.tested == most_rows(5, 5) == 6
+    # eight states, the whole and the length, which are equal
+    assert "5 and 5 runs distinguish 6 rows: of 10 those that vary most were tested." in found.notes
+    assert sum(row.probability is not None for row in found.rows) in {5, 6}
+
+
+def test_figures_of_a_side_are_of_all_its_runs() -> None:
+    old = [history_from_picture("d  aab"), history_from_picture("d  aaaabb")]
+    new = [history_from_picture("d  ab")]
+    rows = {row.key[1]: row for row in meantime.compare(old, new).rows}
+
+    before = rows["a"].before
+    assert before is not None
+    assert (before["total_ns"], before["count"], before["median_ns"], before["max_ns"]) == (
+        *(3, 1, 2),
+        4,
+    )
+    assert before["mean_ns"] == 3
+    assert rows["a"].runs_before == (2, 4)
+    assert rows["b"].relative == pytest.approx(1 / 1.5 - 1)
+
+
+def test_other_figures() -> None:
+    old, new = history_from_picture("d  aab"), history_from_picture("d  aaaab")
+
+    assert values(meantime.compare(old, new, figure="longest")) == {" a": 1.0, " b": 0.0}
+    assert values(meantime.compare(old, new, figure="max_ns")) == {" a": 1.0, " b": 0.0}
+    assert values(meantime.compare(old, new, figure="median")) == {" a": 1.0, " b": 0.0}
+    share = meantime.compare(old, new, figure="share")
+    assert values(share) == {" a": pytest.approx(0.2), " b": pytest.approx(-0.4)}
+    assert not share.wholes
+    with pytest.raises(meantime.MeantimeError, match="no figure 'weight'; choose one of total,"):
+        meantime.compare(old, new, figure="weight")
+
+
+def test_what_is_new_or_gone_is_a_row() -> None:
+    found = meantime.compare(history_from_picture("d  aac"), history_from_picture("d  aab"))
+    rows = {row.key[1]: row for row in found.rows}
+
+    assert (rows["b"].before, rows["b"].relative, rows["b"].change) == (None, None, 1)
+    assert (rows["c"].after, rows["c"].relative, rows["c"].change) == (None, -1, -1)
+    assert "`b` is new (+33 points)" in found.sentences[0]
+    # a duration of what did not occur is no number
+    longest = meantime.compare(
+        history_from_picture("d  aac"), history_from_picture("d  aab"), figure="longest"
+    )
+    rows = {row.key[1]: row for row in longest.rows}
+    assert (rows["b"].change, rows["b"].relative) == (None, None)
+    assert "NaN" not in json.dumps(longest.as_json())
+
+
+def test_samples_are_compared_by_their_functions() -> None:
+    old = history_from_samples([(0, "t", ["f", "g"], 1), (1, "t", ["f"], 2)])
+    new = history_from_samples([(0, "t", ["f", "g"], 4), (1, "t", ["f"], 2)])
+    found = meantime.compare(old, new)
+
+    assert (found.by, found.of) == ("name", "samples")
+    assert values(found) == {"g": 3.0, "f": 0.0}
+    (whole,) = found.wholes
+    assert whole.relative == 1.0
+    with pytest.raises(meantime.MeantimeError, match="compared by thread"):
+        meantime.compare(old, new, by="thread")
+
+
+def test_budgets_and_conclusions_are_compared() -> None:
+    old, new = runs(0, 4), runs(10, 4, query=1.5)
+    budget = meantime.compare(old, new, by="budget")
+
+    assert budget.names == ("class", "what")
+    assert budget.rows[0].key == ("work", "query")
+    (whole,) = budget.wholes
+    assert whole.part == pytest.approx(sum(row.part or 0 for row in budget.rows))
+    old_states = history_from_picture("cpu0  aab.\ncpu1  aaa.")
+    new_states = history_from_picture("cpu0  aab.\ncpu1  ....")
+    states = meantime.compare(old_states, new_states, by="conclusion")
+    assert states.names == ("conclusion",)
+    assert not states.wholes
+
+
+def test_entities_are_matched_by_name_and_by_order() -> None:
+    first = [Entity("1", "main"), Entity("2", "pool-7"), Entity("3", "pool-8")]
+    second = [Entity("1", "pool-9"), Entity("4", "main"), Entity("7", "main")]
+    found = matched([first, second])
+
+    assert found.names == [
+        {"1": "main", "2": "pool-N", "3": "pool-N #2"},
+        {"1": "pool-N", "4": "main", "7": "main #2"},
+    ]
+    assert found.rule == (
+        "by name, without their numbers where a run lacks one (3 entities); entities with one name"
+        " in order of appearance"
+    )
+    found = matched([first, second], r"-\d$")
+    assert found.names[0] == {"1": "main", "2": "pool", "3": "pool #2"}
+    with pytest.raises(meantime.MeantimeError, match="not a regular expression"):
+        matched([first], "(")
+
+
+def test_entities_of_several_runs_are_one_row() -> None:
+    old, new = history_from_picture("w-1  aab\nx  aaa"), history_from_picture("w-2  aaab\nx  aaaa")
+    found = meantime.compare(old, new, by="entity")
+
+    rows = {row.key[1:]: row.relative for row in found.rows}
+    assert rows == {("w-N", "a"): 0.5, ("w-N", "b"): 0.0, ("x", "a"): pytest.approx(1 / 3)}
+    assert any("matched by name, without their numbers" in each for each in found.notes)
+    assert {row.key[1] for row in meantime.compare(old, new, by="entity", match="-.").rows} == {
+        *("w", "x"),
+    }
+    with pytest.raises(meantime.MeantimeError, match="by entity or thread, not by state"):
+        meantime.compare(old, new, match="-.")
+
+
+def test_ranges_of_one_history_are_runs() -> None:
+    history = history_from_picture("d  aabbbaab")
+    found = meantime.compare((history, 0, 4), (history, 4, 8))
+
+    assert values(found) == {" a": 0.0, " b": 0.0}
+    ranges = [(history, *each) for each in pairwise(range(0, 9, 2))]
+    assert meantime.compare(list(ranges[:2]), list(ranges[2:])).runs == (2, 2)
+
+
+def test_a_filter_selects_rows() -> None:
+    old, new = run(1), run(2)
+
+    assert {row.key for row in meantime.compare(old, new, filter="^(parse|wait)$").rows} == {
+        *(("parse",), ("wait",)),
+    }
+    with pytest.raises(meantime.MeantimeError, match="'nothing' matches no row"):
+        meantime.compare(old, new, filter="nothing")
+    with pytest.raises(meantime.MeantimeError, match="no run after"):
+        meantime.compare(old, [])
+
+
+def test_a_comparison_is_a_table() -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    found = meantime.compare(history_from_picture("d  aac"), history_from_picture("d  aab"))
+
+    table = pyarrow.table(found).to_pydict()
+    assert dict(zip(table["state"], table["change"], strict=True)) == {"a": 0, "b": 1, "c": -1}
+    assert dict(zip(table["state"], table["relative"], strict=True)) == {"a": 0, "b": None, "c": -1}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, list[str]]:
+    """Return the files of ten runs as they were, and of as many with more waits, as Chrome JSON."""
+    found: dict[str, list[str]] = {"before": [], "after": []}
+    for side, first, slower in (("before", 0, 1.0), ("after", 50, 1.5)):
+        for seed in range(first, first + 5):
+            spans = run(seed, {"wait": slower}).spans()
+            rows = zip(
+                spans.name.to_list(), spans.start_ns.tolist(), spans.end_ns.tolist(), strict=True
+            )
+            events = [
+                {
+                    "name": name,
+                    "ph": "X",
+                    "pid": 1,
+                    "tid": 1,
+                    "ts": start / 1000,
+                    "dur": (end - start) / 1000,
+                }
+                for name, start, end in rows
+            ]
+            path = tmp_path / f"{side}-{seed}.json"
+            path.write_text(json.dumps({"traceEvents": events}))
+            found[side].append(str(path))
+    return found
+
+
+def status(*words: str) -> int:
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    return int(stopped.value.code or 0)
+
+
+def test_the_command_says_what_changed(
+    files: dict[str, list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    sides = [*files["before"], "--", *files["after"]]
+    assert status("diff", *sides) == 0
+    text = capsys.readouterr().out
+    assert text.splitlines()[0].startswith("`request` takes ")
+    assert "What changed: self time by name, 5 runs before and 5 after" in text
+    assert "%*" in next(line for line in text.splitlines() if line.startswith("  wait"))
+
+    assert status("diff", *sides, "--fail-on", "worse") == 3
+    assert status("diff", *files["after"], "--", *files["before"], "--fail-on", "worse") == 0
+    assert status("diff", *files["after"], "--", *files["before"], "--fail-on", "any") == 3
+    capsys.readouterr()
+    # options may stand on either side, and patterns are expanded
+    folder = files["before"][0].rsplit("/", 1)[0]
+    patterns = [f"{folder}/before-*.json", "--", f"{folder}/after-*.json"]
+    assert status("diff", *patterns, "--json", "--figure", "p99") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["figure"], document["runs"]) == ("p99_ns", [5, 5])
+    assert all(len(row["runs_before"]) == 5 for row in document["rows"])
+
+
+def test_a_short_table_for_a_pull_request(
+    files: dict[str, list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    sides = [*files["before"], "--", *files["after"]]
+    assert status("diff", *sides, "--markdown", "-n", "2") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2] == "| name | before | after | change | 95 % | p | points |"
+    assert lines[3] == "|---|---:|---:|---:|---:|---:|---:|"
+    assert len(lines) == 6
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["A", "B", "B"], "write -- between the runs before and after"),
+        (["--", "B"], "there is no run before the --"),
+        (["A", "--"], "there is no run after the --"),
+        (["A", "--", "B", "--", "B"], "-- stands once"),
+        (["A", "B", "--ranges", "0s..1us,1us..2us"], "--ranges compares two ranges of one FILE"),
+        (["A", "--ranges", "0s..1us"], "write two ranges"),
+        (["A", "--ranges", "0s..1us,1us..2us", "--from", "1us"], "--from does not apply"),
+        (["A", "B", "--fail-on", "any"], "--fail-on needs at least 4 runs a side"),
+        (["A", "B", "--noticeable", "much"], "write a share such as 2% or 0.02"),
+        (["A", "B", "--noticeable", "-1"], "noticeable is a share"),
+        (["A", "B", "--json", "--markdown"], "mutually exclusive"),
+        (["A", "B", "--json", "-n", "3"], "-n does not apply to --json"),
+    ],
+)
+def test_command_lines_that_are_wrong(
+    files: dict[str, list[str]],
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    error: str,
+) -> None:
+    names = {"A": files["before"][0], "B": files["after"][0]}
+    assert status("diff", *(names.get(word, word) for word in words)) == 2
+    captured = capsys.readouterr()
+    assert error in captured.err
+    assert not captured.out
+
+
+def test_two_ranges_of_one_file(
+    files: dict[str, list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status("diff", files["before"][0], "--ranges", "0s..20ms,20ms..40ms", "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["length"]["runs_before"] == [20_000_000]
+
+
+def test_different_units_are_not_compared() -> None:
+    samples = history_from_samples([(0, "t", ["f"], 1)])
+    with pytest.raises(meantime.MeantimeError, match="cannot compare"):
+        meantime.compare(samples, run(1), by="budget")
