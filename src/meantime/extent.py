@@ -169,30 +169,34 @@ class Extent(NamedTuple):
     def part(self, start: Time | None, end: Time | None) -> tuple[int, int]:
         """Return the range between two times, each by default where the trace's range ends.
 
+        The range may be outside of the trace: then there is nothing in it, as `misses` says.
+
         Raises:
-            TimeRangeError: If nothing of the trace is in the range.
+            TimeRangeError: If the range ends before it begins, or is empty.
         """
         start_ns = self.start_ns if start is None else self.time_ns(start)
         end_ns = self.end_ns if end is None else self.time_ns(end)
-        # the range of a trace without any time in it is empty, which is valid
-        if start is None and end is None:
-            return start_ns, end_ns
         if start is not None and end is not None:
             self.check_order(start_ns, end_ns)
-        self.check_overlap(None if start is None else start_ns, None if end is None else end_ns)
+        # the end that is not given is that of the trace, unless the other one is beyond it
+        elif end is not None:
+            start_ns = min(start_ns, end_ns - 1)
+        elif start is not None:
+            end_ns = max(start_ns + 1, end_ns)
         return start_ns, end_ns
 
-    def check_overlap(self, start_ns: int | None, end_ns: int | None) -> None:
-        """Check that something of the trace can be in a range; None is an end that was not given.
+    def misses(self, start_ns: int | None, end_ns: int | None) -> bool:
+        """Return whether a range is before or after the trace; None is an end that was not given.
 
-        Raises:
-            TimeRangeError: If the range is before or after the trace.
+        >>> from meantime.clocks import Clock
+        >>> extent = Extent(2, 9, Clock())
+        >>> extent.misses(9, None), extent.misses(None, 2), extent.misses(0, 3)
+        (True, True, False)
         """
         # a trace without any length has its only time
         last_ns = max(self.end_ns, self.start_ns + 1)
         is_before = end_ns is not None and end_ns <= self.start_ns
-        if is_before or (start_ns is not None and start_ns >= last_ns):
-            raise self.nothing(start_ns, end_ns)
+        return is_before or (start_ns is not None and start_ns >= last_ns)
 
     def check_order(self, start_ns: int, end_ns: int) -> None:
         """Check that a range begins before it ends.

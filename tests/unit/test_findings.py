@@ -333,8 +333,9 @@ def test_the_range_and_the_limit_select() -> None:
     assert meantime.findings(history, limit=0) == []
     assert meantime.findings(history, start="200ms") == []
     assert len(meantime.findings(history, end="200ms")) == 1
+    assert meantime.findings(history, start="1h") == []
     with pytest.raises(TimeRangeError):
-        meantime.findings(history, start="1h")
+        meantime.findings(history, start="2h", end="1h")
 
 
 def test_a_history_of_absurd_length_is_searched_without_an_overflow() -> None:

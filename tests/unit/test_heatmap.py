@@ -641,7 +641,7 @@ def test_an_input_outside_the_range_adds_nothing(tmp_path: Path, kind: str) -> N
         (["--from", "9s", "--to", "10s"], "from 9s to 10s"),
     ],
 )
-def test_a_range_in_which_nothing_was_recorded_is_refused(
+def test_a_range_in_which_nothing_was_recorded_is_an_empty_map(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     kind: str,
@@ -655,11 +655,13 @@ def test_a_range_in_which_nothing_was_recorded_is_refused(
     else:
         path = perf(tmp_path, ("a", 2.0), ("a", 3.0))
 
-    assert run(path, *arguments, "-o", tmp_path / "x.svg") == 1
-    assert capsys.readouterr().err == (
-        f"meantime: {path}: there is nothing {asked}; the trace is from 0s to 1.000000001s\n"
-    )
-    assert not (tmp_path / "x.svg").exists()
+    for suffix in ("svg", "json"):
+        assert run(path, *arguments, "-o", tmp_path / f"x.{suffix}") == 0
+        assert capsys.readouterr().err == (
+            f"there is nothing {asked}; the trace is from 0s to 1.000000001s\n"
+        )
+    document = json.loads((tmp_path / "x.json").read_text())
+    assert (document["columns"], document["cells"], document["recorded"]) == ([0, 0], [], [])
 
 
 def test_what_ends_with_the_trace_counts_as_ended(tmp_path: Path) -> None:

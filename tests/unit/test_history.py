@@ -14,6 +14,7 @@ from meantime.errors import (
 )
 from meantime.history import HistoryBuilder, build
 from meantime.history.store import Store
+from meantime.query.statistics import state_statistics
 from meantime.testing import history_from_picture, picture
 from meantime.trace import Counters, Flows, LaneDeclaration, Points, StateChanges, Trace
 
@@ -159,7 +160,7 @@ def test_tags_are_sets_of_fields_and_can_be_defined_late() -> None:
     assert [history.tags[tag] for tag in tags if tag is not None] == [{"pid": 1}, {"pid": 2}]
 
 
-def test_a_time_outside_is_an_error_and_a_range_is_clipped_at_the_end() -> None:
+def test_a_time_outside_is_an_error_and_a_range_is_clipped() -> None:
     history = history_from_picture(PICTURE)
 
     for time_ns in (-1, 4):
@@ -167,15 +168,35 @@ def test_a_time_outside_is_an_error_and_a_range_is_clipped_at_the_end() -> None:
             history.state(0, time_ns)
         with pytest.raises(TimeRangeError):
             history.at(time_ns)
+    for start_ns, end_ns in ((4, 9), (-9, -3), (4, None), (None, 0)):
+        outside = start_ns, end_ns
+        assert len(history.intervals([0], *outside)) == 0
+        assert [len(each) for each in history.interval_batches([0], *outside)] == [0]
+        assert history.shares([0], *outside, bins=3).ns.tolist() == []
+        assert history.dominant([0], *outside, bins=3).value.to_list() == []
+        assert history.count([0, 1], *outside).tolist() == [0, 0]
+        assert history.estimate_count([0], *outside) == 0
+        assert list(state_statistics(history, start_ns=start_ns, end_ns=end_ns).rows) == []
+    for bad in ((2, 2), (9, 9), (9, 7), (-3, -3)):
         with pytest.raises(TimeRangeError):
-            history.intervals([0], time_ns, 9)
-        with pytest.raises(TimeRangeError):
-            history.shares([0], time_ns, 9)
-    with pytest.raises(TimeRangeError):
-        history.intervals([0], 2, 2)
+            history.intervals([0], *bad)
     with pytest.raises(QuarkError):
         history.intervals([3], 0, 1)
     assert history.intervals([0], 2, 99).range_ns == (2, 4)
+    assert history.intervals([0], -2, 3).range_ns == (0, 3)
+
+
+def test_numbers_of_a_range_outside_are_none_and_of_an_instant_outside_an_error() -> None:
+    builder = HistoryBuilder()
+    quark = builder.quark("a")
+    builder.modify(0, quark, 5)
+    history = builder.close(4)
+
+    assert (history.maximum(quark, 4, 9), history.minimum(quark, -9, 0)) == (None, None)
+    assert (history.average(quark, 4, 9), history.average(quark, -4, 4)) == (0.0, 2.5)
+    for query in (history.maximum, history.minimum, history.average):
+        with pytest.raises(TimeRangeError):
+            query(quark, 4, 4)
 
 
 def test_a_closed_builder_takes_nothing_more() -> None:

@@ -237,11 +237,11 @@ def test_intervals_behind_the_window_are_not_clipped_if_they_have_no_length() ->
     assert (after(9), after(8), after(10)) == (0, 1, 0)
 
 
-def test_a_window_after_all_data_is_rejected_with_the_end_of_the_data() -> None:
-    with pytest.raises(
-        MeantimeError, match="there is nothing from 1us on; the trace is from 0s to 10ns"
-    ):
-        build([history((0, "x", "a"))], StatemapOptions(begin_ns=1000))
+@pytest.mark.parametrize(("begin_ns", "end_ns"), [(1000, None), (1000, 2000), (-9, -3)])
+def test_a_window_outside_of_the_data_is_an_empty_map(begin_ns: int, end_ns: int | None) -> None:
+    drawn = build([history((0, "x", "a"))], StatemapOptions(begin_ns=begin_ns, end_ns=end_ns))
+
+    assert [len(panel.rectangles) for panel in drawn.panels] == [0]
 
 
 def test_what_is_outside_the_window_or_filter_is_counted() -> None:

@@ -112,7 +112,6 @@ def test_the_command_prints_shares_and_the_longest_parts(
     [
         (("--thread", "nobody"), "no thread has the id or the name 'nobody'"),
         (("--thread", "a"), "'a' is 2 threads: app (10), batch (30); give an id"),
-        (("--thread", "app", "--from", "5s"), "there is nothing from 5s on"),
         (("--thread", "app", "--json", "-n", "3"), "-n does not apply to --json"),
         (("--thread", "app", "-o", "path.png"), "-o 'path.png' does not end in .svg"),
         (("--thread", "app", "--json", "-o", "-"), "-o does not apply to --json"),

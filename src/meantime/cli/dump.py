@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from meantime.cli.inputs import import_numpy, load
+from meantime.cli.inputs import import_numpy, load, notify_of_nothing
 from meantime.cli.options import (
     file_argument,
     filter_option,
@@ -77,6 +77,7 @@ def command(
         from meantime.cli import dump_history  # noqa: PLC0415 - as above
         from meantime.query.parts import given_range  # noqa: PLC0415 - as above
 
+        notify_of_nothing(history, from_, to)
         lines = dump_history.lines(history, kind, given_range(history, from_, to), pattern)
     waiting: list[str] = []
     for line in lines:

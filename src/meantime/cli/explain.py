@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from meantime.cli.inputs import load_joined
+from meantime.cli.inputs import load_joined, notify_of_nothing
 from meantime.cli.options import (
     file_argument,
     input_options,
@@ -24,12 +24,13 @@ from meantime.cli.options import (
 )
 from meantime.cli.tables import Column, print_table, sentence_lines
 from meantime.cli.terminal import width_of
-from meantime.errors import UsageError
+from meantime.errors import MeantimeError, UsageError
 from meantime.stores import is_url
 from meantime.units import format_ns
 
 if TYPE_CHECKING:
     from meantime.query.explain import Conclusion, Explanation
+    from meantime.query.explain.activity_path import ActivityPath
 
 __all__ = ["command"]
 
@@ -84,10 +85,13 @@ def command(
     from meantime.query.explain.roles import read_roles  # noqa: PLC0415 - as above
 
     given = None if roles is None else read_roles(Path(roles))
+    notify_of_nothing(history, from_, to)
     found = explain(history, activity, start=from_, end=to, roles=given)
     file = "FILE" if files == ("-",) else files[0] if len(files) == 1 else "joined.mtj"
     if output is not None:
-        _draw(found, file, output)
+        if found.path is None:
+            raise MeantimeError("there is no path to draw in this range")
+        _draw(found.path, file, output)
     broken = [rule for rule in parsed if rule.holds(found)]
     if as_json:
         document = found.as_json(file)
@@ -174,13 +178,12 @@ def _rule(text: str) -> _Rule:
         return _Rule(text, parts["id"], parts["sign"], parse_duration(limit), of_time=True)
 
 
-def _draw(found: Explanation, file: str, output: str) -> None:
+def _draw(path: ActivityPath, file: str, output: str) -> None:
     from meantime.cli.output import write  # noqa: PLC0415 - only with -o
     from meantime.view_functions.statemap import statemap  # noqa: PLC0415 - as above
 
-    assert found.path is not None
-    title = f"Path of {found.path.title}"
-    write(output, statemap(found.path.history(), title=title).render("svg"), [file])
+    title = f"Path of {path.title}"
+    write(output, statemap(path.history(), title=title).render("svg"), [file])
 
 
 def _print(found: Explanation, file: str, limit: int) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from meantime.cli.inputs import expanded, load_joined
+from meantime.cli.inputs import expanded, load_joined, notify_of_nothing
 from meantime.cli.options import (
     file_argument,
     input_options,
@@ -67,6 +67,7 @@ def command(
 
     extent = extent_of(history)
     range_ns = range_of(history, from_, to)
+    notify_of_nothing(history, from_, to)
     explanation = explain_briefly(history, range_ns)
     found = findings(history, start=from_, end=to, explanation=explanation)
     # standard input cannot be read again

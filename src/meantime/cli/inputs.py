@@ -214,6 +214,18 @@ def notify(sentence: str) -> None:
     click.echo(sentence, err=True)
 
 
+def notify_of_nothing(history: History, from_: str | None, to: str | None) -> None:
+    """Print on standard error that a range is outside of a history, if it is.
+
+    Raises:
+        TimeRangeError: If the range is empty.
+    """
+    from meantime.query.parts import nothing_in  # noqa: PLC0415 - NumPy is not for --help
+
+    if (sentence := nothing_in(history, from_, to)) is not None:
+        notify(sentence)
+
+
 def import_numpy() -> None:
     """Import NumPy without the threads of its linear algebra, which nothing here uses.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from meantime.cli.inputs import expanded, load_joined
+from meantime.cli.inputs import expanded, load_joined, notify_of_nothing
 from meantime.cli.options import (
     file_argument,
     input_options,
@@ -154,6 +154,7 @@ def command(
 
     extent = extent_of(asked)
     range_ns = given_range(asked, from_, to)
+    notify_of_nothing(asked, from_, to)
     answers: dict[str, Callable[[], ColumnBatches]] = {
         "at": lambda: _at(asked, words[0], extent),
         "state": lambda: _state(asked, words[0], extent.instant(words[1])),

@@ -172,7 +172,7 @@ def _scheduling(history: History, by: str, options: StatsOptions) -> ThreadSched
 def _statistics(history: History, by: OfStates, options: StatsOptions) -> StateStatistics:
     """Return the time in states."""
     from meantime.query.handles import choose_lanes  # noqa: PLC0415 - NumPy is not for --help
-    from meantime.query.parts import extent_of, given_range, range_of  # noqa: PLC0415 - as above
+    from meantime.query.parts import extent_of, given_range  # noqa: PLC0415 - as above
     from meantime.query.sampled_states import with_sampled_states  # noqa: PLC0415 - as above
     from meantime.query.statistics import (  # noqa: PLC0415 - as above
         host_statistics,
@@ -191,8 +191,7 @@ def _statistics(history: History, by: OfStates, options: StatsOptions) -> StateS
         keep=options.keep,
     )
     if not statistics.rows and (options.start is not None or options.end is not None):
-        nothing = extent_of(history).nothing(*range_of(history, options.start, options.end))
-        click.echo(str(nothing), err=True)
+        click.echo(str(extent_of(history).nothing(start_ns, end_ns)), err=True)
     return statistics
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +14,7 @@ from meantime.durations import as_json as row_as_json
 from meantime.durations import figures_of
 from meantime.errors import InputError
 from meantime.query.groups import Group, group_statistics
-from meantime.query.parts import given_range
+from meantime.query.parts import extent_of, given_range
 from meantime.units import format_ns
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ _STATES = ("running", "runnable", "blocked")
 _MOST_REASONS = 3
 _MOST_BLOCKS = 2
 _LEAST_SHARE = 0.0005
+_NO_REQUESTS = (
+    "there are no requests: those of uvicorn and aiohttp are recorded, and those of other servers"
+    " with the middleware RequestTags"
+)
 _MISSING = {
     "site": "there are no tasks of a recording for --by site",
     "function": "there are no tasks or requests of a recording for --by function",
@@ -41,21 +46,12 @@ def answer(file: str, history: History, by: Grouping, options: StatsOptions) -> 
         InputError: If the history has no such entities.
     """
     start_ns, end_ns = given_range(history, options.start, options.end)
-    found = group_statistics(
-        history, by=by, pattern=options.filter, start_ns=start_ns, end_ns=end_ns
-    )
+    grouped = partial(group_statistics, history, by=by, pattern=options.filter)
+    found = grouped(start_ns=start_ns, end_ns=end_ns)
     if not found.rows:
-        asked = options.start is not None or options.end is not None
-        raise InputError(
-            file,
-            f"there is nothing in this range for --by {by}"
-            if asked
-            else _MISSING.get(
-                by,
-                "there are no requests: those of uvicorn and aiohttp are recorded, and those of"
-                " other servers with the middleware RequestTags",
-            ),
-        )
+        if not grouped().rows:
+            raise InputError(file, _MISSING.get(by, _NO_REQUESTS))
+        click.echo(str(extent_of(history).nothing(start_ns, end_ns)), err=True)
     if options.as_json:
         content = [row_as_json(row) for row in found.rows]
         click.echo(json.dumps({"by": by, "range_ns": found.range_ns, "rows": content}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +13,7 @@ from meantime.cli.tables import Column
 from meantime.durations import as_json as row_as_json
 from meantime.durations import figures_of
 from meantime.errors import InputError
-from meantime.query.parts import given_range
+from meantime.query.parts import extent_of, given_range
 from meantime.query.services import ServiceGroup, service_statistics
 from meantime.units import format_ns
 
@@ -31,18 +32,16 @@ def answer(file: str, history: History, by: ServiceGrouping, options: StatsOptio
         InputError: If the history has no spans of services.
     """
     start_ns, end_ns = given_range(history, options.start, options.end)
-    found = service_statistics(
-        history, by=by, pattern=options.filter, start_ns=start_ns, end_ns=end_ns
-    )
+    grouped = partial(service_statistics, history, by=by, pattern=options.filter)
+    found = grouped(start_ns=start_ns, end_ns=end_ns)
     if not found.rows:
-        asked = options.start is not None or options.end is not None
-        raise InputError(
-            file,
-            f"there is nothing in this range for --by {by}"
-            if asked
-            else f"there are no services for --by {by}: they are in traces of OpenTelemetry, Jaeger"
-            " and Zipkin",
-        )
+        if not grouped().rows:
+            raise InputError(
+                file,
+                f"there are no services for --by {by}: they are in traces of OpenTelemetry, Jaeger"
+                " and Zipkin",
+            )
+        click.echo(str(extent_of(history).nothing(start_ns, end_ns)), err=True)
     if options.as_json:
         rows = [row_as_json(row) for row in found.rows]
         about = {"by": by, "range_ns": found.range_ns, "trace_id": found.trace_id}

@@ -28,7 +28,7 @@ from meantime.history.samples import ALL_EVENTS
 from meantime.query.counting import beside, what_counts
 from meantime.query.durations import SpanStatistics, span_statistics
 from meantime.query.idle_samples import left_out, without_idle
-from meantime.query.parts import extent_of
+from meantime.query.parts import extent_of, given_range
 from meantime.query.sample_units import events
 from meantime.query.threads import thread_quarks
 from meantime.query.trees import amount, by_name
@@ -86,7 +86,7 @@ def answer(
     if kind == "samples" and not options.idle:
         _count_idle(part, options.event, document)
     if not table.rows and not async_spans and scheduling is None:
-        _say_nothing(part)
+        _say_nothing(part, options)
     document["range_ns"] = [part.start_ns, part.end_ns]
     if async_spans:
         document["async_spans"] = async_spans
@@ -99,13 +99,14 @@ def answer(
         _mention_others(part.history, kind)
 
 
-def _say_nothing(part: Part) -> None:
+def _say_nothing(part: Part, options: StatsOptions) -> None:
     """Say that there is nothing in a range.
 
     Raises:
         TimeRangeError: If that is the whole trace.
     """
-    nothing = extent_of(part.history).nothing(part.start_ns, part.end_ns)
+    asked = given_range(part.history, options.start, options.end)
+    nothing = extent_of(part.history).nothing(*asked)
     if (part.start_ns, part.end_ns) == part.history.bounds:
         raise nothing
     click.echo(str(nothing), err=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from meantime.cli.inputs import load
+from meantime.cli.inputs import load, notify_of_nothing
 from meantime.cli.options import (
     file_argument,
     format_options,
@@ -72,6 +72,7 @@ def command(
     history = load(file, **reading)
     from meantime.query.critical_path import critical_path  # noqa: PLC0415 - NumPy is not for --help
 
+    notify_of_nothing(history, from_, to)
     path = critical_path(history, thread, start=from_, end=to)
     if output is not None:
         _draw(path, file, output)
@@ -92,9 +93,11 @@ def _draw(path: CriticalPath, file: str, output: str) -> None:
 def _print(history: History, path: CriticalPath, limit: int) -> None:
     from meantime.query.parts import extent_of  # noqa: PLC0415 - NumPy is not for --help
 
+    shares = path.shares()
+    if not shares:
+        return
     start_ns, end_ns = path.range_ns
     extent = extent_of(history)
-    shares = path.shares()
     by_state: Counter[str] = Counter()
     for row in shares:
         by_state[row.state] += row.total_ns

@@ -375,10 +375,10 @@ class History:
     ) -> Intervals:
         """Return the intervals that overlap [start_ns, end_ns), each in full unless it is clipped.
 
-        Without a time, the range begins or ends where `bounds` does. Quark by quark in the given
-        order, in order of time; those without state are included, their value is None. With a
-        resolution, only those that contain start_ns, start_ns + resolution_ns, and so on, or the
-        range's last instant.
+        The range is clipped to the history; outside of it there are none. Without a time, it begins
+        or ends where `bounds` does. Quark by quark in the given order, in order of time; those
+        without state are included, their value is None. With a resolution, only those that contain
+        start_ns, start_ns + resolution_ns, and so on, or the range's last instant.
 
         >>> from meantime.testing import history_from_picture
         >>> history_from_picture("disk0  aab.").intervals([0], 1, 3)
@@ -393,8 +393,7 @@ class History:
 
         Raises:
             QuarkError: If the attribute does not exist.
-            TimeRangeError: If the range is empty or starts outside the history; one that ends
-                after it is clipped.
+            TimeRangeError: If the range is empty.
         """
         now = self._asked()
         attributes = now.attributes
@@ -449,7 +448,8 @@ class History:
 
         Part i is [start + ceil(i * length / bins), start + ceil((i + 1) * length / bins)), so the
         parts tile the range; no state counts as None, so each part's times sum to its width. Only
-        values that occur have a row.
+        values that occur have a row. The range is clipped to the history; outside of it there are
+        none.
 
         >>> from meantime.testing import history_from_picture
         >>> shares = history_from_picture("disk0  aab.").shares([0], bins=2)
@@ -458,8 +458,7 @@ class History:
 
         Raises:
             QuarkError: If the attribute does not exist.
-            TimeRangeError: If the range is empty or starts outside the history, or if a bin is 2^63
-                ns or wider.
+            TimeRangeError: If the range is empty, or if a bin is 2^63 ns or wider.
             ValueError: If there is not at least one bin.
         """
         from meantime.history.shares import shares  # noqa: PLC0415 - for few questions
@@ -514,7 +513,7 @@ class History:
 
         Raises:
             QuarkError: If the attribute does not exist.
-            TimeRangeError: If the range is empty or starts outside the history.
+            TimeRangeError: If the range is empty.
             ValueError: If there is not at least one bin.
         """
         from meantime.history.shares import shares  # noqa: PLC0415 - for few questions
@@ -704,12 +703,15 @@ class History:
 
         Raises:
             QuarkError: If the attribute does not exist.
-            TimeRangeError: If the range is empty or starts outside the history.
+            TimeRangeError: If the range is empty.
         """
         from meantime.history import searching  # noqa: PLC0415 - for few questions
 
         now = self._asked()
-        asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
+        given = many(now.attributes, quarks)
+        asked, range_ns = now.query(given, start_ns, end_ns)
+        if not len(asked):
+            return np.zeros(len(given), np.int64)
         return searching.counts(now, asked, range_ns, value, tag)
 
     def estimate_count(
@@ -726,7 +728,7 @@ class History:
 
         Raises:
             QuarkError: If the attribute does not exist.
-            TimeRangeError: If the range is empty or starts outside the history.
+            TimeRangeError: If the range is empty.
         """
         now = self._asked()
         asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
@@ -735,21 +737,22 @@ class History:
     def maximum(self, quark: One, start_ns: int, end_ns: int) -> int | float | None:
         """Return the greatest number an attribute had in [start_ns, end_ns); None if none.
 
-        If the two times are equal, it is the number at that time.
+        The range is clipped to the history. If the two times are equal, it is the number at that
+        time.
 
         Raises:
             QuarkError: If the attribute does not exist.
             StateTypeError: If its values are strings.
-            TimeRangeError: If the range is reversed or starts outside the history.
+            TimeRangeError: If the range is reversed, or an instant outside the history.
         """
         now = self._asked()
-        range_ns = _range(start_ns, end_ns)
+        range_ns = _range(now, start_ns, end_ns)
         return attribute_queries.extreme(now, one(now.attributes, quark), range_ns, greatest=True)
 
     def minimum(self, quark: One, start_ns: int, end_ns: int) -> int | float | None:
         """Return the least number an attribute had in [start_ns, end_ns); see `maximum`."""
         now = self._asked()
-        range_ns = _range(start_ns, end_ns)
+        range_ns = _range(now, start_ns, end_ns)
         return attribute_queries.extreme(now, one(now.attributes, quark), range_ns, greatest=False)
 
     def average(self, quark: One, start_ns: int, end_ns: int) -> float:
@@ -767,7 +770,8 @@ class History:
         3.0
         """
         now = self._asked()
-        return attribute_queries.average(now, one(now.attributes, quark), _range(start_ns, end_ns))
+        range_ns = _range(now, start_ns, end_ns)
+        return attribute_queries.average(now, one(now.attributes, quark), range_ns)
 
     def stack_top(self, quark: One, time_ns: int) -> Interval | None:
         """Return the interval of the value on top of a stack at a time; None if it is empty.
@@ -910,7 +914,14 @@ def _closed() -> Snapshot:
     raise HistoryClosedError("this history was closed")
 
 
-def _range(start_ns: int, end_ns: int) -> tuple[int, int]:
-    """Return the range between two times: one instant if they are equal."""
+def _range(now: Snapshot, start_ns: int, end_ns: int) -> tuple[int, int]:
+    """Return the range between two times: one instant if they are equal.
+
+    Raises:
+        TimeRangeError: If that instant is outside the history.
+    """
     start_ns, end_ns = time_of(start_ns), time_of(end_ns)
-    return start_ns, end_ns + (start_ns == end_ns)
+    if start_ns == end_ns:
+        now.check_time(start_ns)
+        end_ns += 1
+    return start_ns, end_ns

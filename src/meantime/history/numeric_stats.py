@@ -36,15 +36,15 @@ class Integral(NamedTuple):
 
 
 def integrate(snapshot: Snapshot, quark: int, start_ns: int, end_ns: int) -> Integral | None:
-    """Return extremes and integral of an attribute; None if it has no numbers.
+    """Return extremes and integral of an attribute; None if it has no numbers in the range.
 
     Raises:
         QuarkError: If the attribute does not exist.
-        TimeRangeError: If the range is empty or starts outside the history.
+        TimeRangeError: If the range is empty.
     """
-    _, range_ns = snapshot.query([quark], start_ns, end_ns)
+    asked, range_ns = snapshot.query([quark], start_ns, end_ns)
     kind = int(snapshot.kinds[quark])
-    if kind <= STR:
+    if kind <= STR or not len(asked):
         return None
     some, least, greatest, sums, magnitude, _ = snapshot.segments.measure(quark, kind, *range_ns)
     total = _integer(sums) if kind == INT else _double(sums, magnitude)

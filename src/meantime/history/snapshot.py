@@ -247,23 +247,35 @@ class Snapshot(Present):
     def query(
         self, quarks: Sequence[int] | Int32s, start_ns: int | None, end_ns: int | None
     ) -> tuple[Int32s, tuple[int, int]]:
-        """Return the attributes and the range of a query, checked and clipped.
+        """Return the attributes and the range of a query, checked and clipped to the history.
 
-        What is not given is that of `window_ns`, unless the range would be outside of it then.
+        What is not given is that of `window_ns`, unless the range would be outside of it then. Of
+        a range that is outside of the history, there are no attributes.
+
+        Raises:
+            TimeRangeError: If the range is empty.
         """
-        begin_ns, finish_ns = self.window_ns()
-        if end_ns is not None and time_of(end_ns) <= begin_ns:
-            begin_ns = self.segments.start_ns
-        start_ns = begin_ns if start_ns is None else time_of(start_ns)
-        if start_ns >= finish_ns:
-            finish_ns = self.segments.end_ns
-        end_ns = finish_ns if end_ns is None else time_of(end_ns)
-        self.check_time(start_ns)
-        if end_ns <= start_ns:
-            raise TimeRangeError(f"the range from {start_ns} ns to {end_ns} ns is empty")
         asked = self.checked_quarks(quarks)
-        self.check_known(asked, start_ns)
-        return asked, (start_ns, min(end_ns, self.segments.end_ns))
+        start_ns, end_ns = self._range(start_ns, end_ns)
+        low, high = max(start_ns, self.segments.start_ns), min(end_ns, self.segments.end_ns)
+        if low >= high:
+            return asked[:0], (start_ns, end_ns)
+        self.check_known(asked, low)
+        return asked, (low, high)
+
+    def _range(self, start_ns: int | None, end_ns: int | None) -> tuple[int, int]:
+        begin_ns, finish_ns = self.window_ns()
+        low = None if start_ns is None else time_of(start_ns)
+        high = None if end_ns is None else time_of(end_ns)
+        if low is not None and high is not None:
+            if high <= low:
+                raise TimeRangeError(f"the range from {low} ns to {high} ns is empty")
+            return low, high
+        if low is not None:
+            return low, finish_ns if low < finish_ns else max(self.segments.end_ns, low + 1)
+        if high is not None:
+            return begin_ns if begin_ns < high else min(self.segments.start_ns, high - 1), high
+        return begin_ns, finish_ns
 
     def estimate_rows(self, quarks: Int32s, range_ns: tuple[int, int]) -> int:
         """Return about how many intervals of attributes begin in a range, without reading any."""

@@ -25,7 +25,7 @@ from meantime.history.host_parts import host_parts
 from meantime.query.explain.lanes import Dependencies, Meaning, TimeClass, lanes_of_states
 from meantime.query.explain.paths import Activities, paths_of
 from meantime.query.filtering import matching
-from meantime.query.parts import given_range, range_of
+from meantime.query.parts import extent_of, given_range, range_of
 from meantime.query.threads import threads_of
 from meantime.tabular import Tabular
 
@@ -235,16 +235,17 @@ def critical_path(
 
     Raises:
         MeantimeError: If there are no states of threads, or not exactly one is meant.
-        TimeRangeError: If the history does not overlap the range.
+        TimeRangeError: If the range is empty.
     """
     quark = thread if isinstance(thread, int) else chosen_thread(history, thread)
     path = history.attributes.path(quark)
+    start_ns, end_ns = range_of(history, start, end)
+    if extent_of(history).misses(start_ns, end_ns):
+        return _path(history, quark, (start_ns, end_ns), [])
     for host in host_parts(history):
         if path[: len(host.above)] == host.above:
             own = path[len(host.above) :]
-            start_ns, end_ns = given_range(history, start, end)
-            return _on_host(history, host, own, start_ns, end_ns)
-    start_ns, end_ns = range_of(history, start, end)
+            return _on_host(history, host, own, *given_range(history, start, end))
     if start is None or end is None:
         known = history.intervals(quark, start_ns=start_ns, end_ns=end_ns)
         has_state = [row for row, value in enumerate(known.value.to_list()) if value is not None]
@@ -256,6 +257,29 @@ def critical_path(
         if end is None:
             end_ns = min(end_ns, int(known.end_ns[has_state[-1]]))
     return _Reading(history, quark, (start_ns, end_ns)).path()
+
+
+def _path(
+    history: History,
+    quark: int,
+    range_ns: tuple[int, int],
+    parts: Sequence[tuple[int, int, int, str, str, int]],
+) -> CriticalPath:
+    """Return the path of a thread whose parts are rows of start, end, thread, state and so on."""
+    columns = zip(*parts, strict=True) if parts else ((),) * 6
+    begins_ns, ends_ns, thread, states, reasons, depths = columns
+    return CriticalPath(
+        quark,
+        range_ns,
+        np.array(begins_ns, np.int64),
+        np.array(ends_ns, np.int64),
+        np.array(thread, np.int32),
+        Coded.of(list(states)),
+        Coded.of(list(reasons)),
+        np.array(depths, np.int32),
+        _titles(history, dict.fromkeys([quark, *reversed(thread)])),
+        history.attributes,
+    )
 
 
 def _on_host(
@@ -416,20 +440,7 @@ class _Reading:
             state = UNKNOWN if part < 0 else str(lanes.label[part])
             for begin_ns, until_ns, because in self._reasons(quark, part, first_ns, last_ns):
                 found.append((begin_ns, until_ns, quark, state, because, depth))
-        columns = zip(*found, strict=True) if found else ((),) * 6
-        begins_ns, ends_ns, thread, states, reasons, depths = columns
-        return CriticalPath(
-            self._quark,
-            self._range_ns,
-            np.array(begins_ns, np.int64),
-            np.array(ends_ns, np.int64),
-            np.array(thread, np.int32),
-            Coded.of(list(states)),
-            Coded.of(list(reasons)),
-            np.array(depths, np.int32),
-            _titles(self._history, dict.fromkeys([self._quark, *reversed(thread)])),
-            self._history.attributes,
-        )
+        return _path(self._history, self._quark, self._range_ns, found)
 
     def _reasons(
         self, quark: int, part: int, start_ns: int, end_ns: int

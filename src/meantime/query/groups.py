@@ -24,6 +24,7 @@ from meantime.names import without_addresses
 from meantime.query.filtering import matching
 from meantime.query.findings.blocks import blocking_code
 from meantime.query.lifetimes import has_state, intervals_between, lifetimes
+from meantime.query.parts import range_of
 from meantime.query.processes import ProcessTree
 from meantime.query.scope import Scope
 from meantime.query.threads import on_host
@@ -124,11 +125,7 @@ def group_statistics(
         MeantimeError: If the pattern matches no group.
         UsageError: If it is not a regular expression.
     """
-    begin_ns, finish_ns = history.bounds
-    range_ns = (
-        begin_ns if start_ns is None else max(start_ns, begin_ns),
-        finish_ns if end_ns is None else min(end_ns, finish_ns),
-    )
+    range_ns = range_of(history, start_ns, end_ns)
     members: dict[tuple[str, str], list[_Members]] = defaultdict(list)
     for host in host_parts(history) or [HostPart((), history, 0, 0)]:
         for each in _of_host(host, by, range_ns):
@@ -136,12 +133,14 @@ def group_statistics(
     rows = [_group(each) for each in members.values()]
     order = [*_KINDS.get(by, {REQUESTS: ""})]
     rows.sort(key=lambda row: (order.index(row.kind), -row.total_ns, row.key))
-    if pattern is not None:
+    if pattern is not None and rows:
         matches = matching(pattern, [row.key for row in rows])
-        kept = [row for row in rows if matches(row.key)]
-        if rows and not kept:
+        rows = [row for row in rows if matches(row.key)]
+        if not rows and (start_ns, end_ns) == (None, None):
             raise MeantimeError(f"the filter {pattern!r} matches no {by}")
-        rows = kept
+        if not rows:
+            # what has nothing in a range is an error only if it has nothing in any
+            group_statistics(history, by=by, pattern=pattern)
     return GroupStatistics(by, range_ns, rows)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from meantime.history.history import History
     from meantime.units import Time
 
-__all__ = ["Part", "extent_of", "given_range", "part_of", "range_of"]
+__all__ = ["Part", "extent_of", "given_range", "nothing_in", "part_of", "range_of"]
 
 
 class Part(NamedTuple):
@@ -43,7 +43,7 @@ def part_of(
         threads: Only these threads.
 
     Raises:
-        TimeRangeError: If nothing of the history is in the range.
+        TimeRangeError: If the range is empty.
         MeantimeError: If the filter matches no thread.
         UsageError: If it is not a regular expression.
     """
@@ -75,9 +75,24 @@ def given_range(
 def range_of(history: History, start: Time | None, end: Time | None) -> tuple[int, int]:
     """Return the range between two times; a missing one is the history's own bound.
 
+    A range that extends beyond the history is clipped to it. One that is outside stays as it is:
+    there is nothing in it.
+
     Raises:
-        TimeRangeError: If nothing of the history is in the range; one that extends beyond the
-            history is clipped.
+        TimeRangeError: If the range is empty.
     """
     start_ns, end_ns = extent_of(history).part(start, end)
-    return max(start_ns, history.start_ns), min(end_ns, max(start_ns, history.end_ns))
+    clipped = max(start_ns, history.start_ns), min(end_ns, max(start_ns, history.end_ns))
+    return clipped if clipped[0] < clipped[1] else (start_ns, end_ns)
+
+
+def nothing_in(history: History, start: Time | None, end: Time | None) -> str | None:
+    """Return the sentence about a range that is outside of a history; None about any other.
+
+    Raises:
+        TimeRangeError: If the range is empty.
+    """
+    extent = extent_of(history)
+    start_ns, end_ns = extent.part(start, end)
+    asked = None if start is None else start_ns, None if end is None else end_ns
+    return str(extent.nothing(*asked)) if extent.misses(*asked) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,6 +15,7 @@ from meantime.durations import Durations, figure_columns
 from meantime.errors import MeantimeError
 from meantime.query.aligning import Message
 from meantime.query.filtering import matching
+from meantime.query.parts import range_of
 from meantime.service_spans import (
     ENTERING,
     LEAVING,
@@ -134,11 +136,7 @@ def service_statistics(
         MeantimeError: If the pattern matches nothing, or a sum of times exceeds 64 bits.
         UsageError: If it is not a regular expression.
     """
-    begin_ns, finish_ns = history.bounds
-    range_ns = (
-        begin_ns if start_ns is None else max(start_ns, begin_ns),
-        finish_ns if end_ns is None else min(end_ns, finish_ns),
-    )
+    range_ns = range_of(history, start_ns, end_ns)
     calls = service_calls(history)
     if not len(calls.rows):
         return ServiceStatistics(by, range_ns, None, [])
@@ -168,9 +166,9 @@ def service_statistics(
     all_own_ns = int(own_ns[chosen].sum())
     order = np.flatnonzero(chosen)
     order = order[np.argsort(group[order], kind="stable")]
-    edges = np.flatnonzero(np.diff(group[order], prepend=-1)).tolist()
+    edges = [*np.flatnonzero(np.diff(group[order], prepend=-1)).tolist(), len(order)]
     rows = []
-    for first, last in zip(edges, [*edges[1:], len(order)], strict=True):
+    for first, last in pairwise(edges):
         members = order[first:last]
         requests = members[counted[members]]
         own = int(own_ns[members].sum())
@@ -186,8 +184,13 @@ def service_statistics(
                 share=own / all_own_ns if all_own_ns else 0.0,
             )
         )
-    if pattern is not None and trace_id is None:
+    if pattern is not None and trace_id is None and rows:
         rows = _matching(rows, pattern)
+        if not rows and (start_ns, end_ns) == (None, None):
+            raise MeantimeError(f"the filter {pattern!r} matches no service, operation or trace id")
+        if not rows:
+            # what has nothing in a range is an error only if it has nothing in any
+            service_statistics(history, by=by, pattern=pattern)
     rows.sort(key=lambda row: (-row.own_ns, row.service, row.operation or ""))
     return ServiceStatistics(by, range_ns, trace_id, rows)
 
@@ -378,7 +381,4 @@ def _matching(rows: list[ServiceGroup], pattern: str) -> list[ServiceGroup]:
         return exact
     texts = [f"{row.service} {row.operation or ''}".rstrip() for row in rows]
     matches = matching(pattern, texts)
-    kept = [row for row, text in zip(rows, texts, strict=True) if matches(text)]
-    if rows and not kept:
-        raise MeantimeError(f"the filter {pattern!r} matches no service, operation or trace id")
-    return kept
+    return [row for row, text in zip(rows, texts, strict=True) if matches(text)]

@@ -306,8 +306,7 @@ def state_statistics(
 
     Raises:
         MeantimeError: If the pattern matches no entity.
-        TimeRangeError: If the range is empty or starts outside the history, or if a state lasts
-            2^63 ns or more in it.
+        TimeRangeError: If the range is empty, or if a state lasts 2^63 ns or more in it.
     """
     kinds = _kinds(history)
     if pattern is not None:
@@ -315,11 +314,10 @@ def state_statistics(
     if quarks is not None:
         kinds = [kind._replace(quarks=np.intersect1d(kind.quarks, quarks)) for kind in kinds]
     begin_ns, finish_ns = history.bounds
-    asked = (begin_ns if start_ns is None else start_ns, finish_ns if end_ns is None else end_ns)
-    if asked[0] >= asked[1] and start_ns is None and end_ns is None:
-        return _together([], by, asked, keep, quantiles=quantiles)
+    if begin_ns >= finish_ns and start_ns is None and end_ns is None:
+        return _together([], by, (begin_ns, finish_ns), keep, quantiles=quantiles)
     # checks the range, and clips it to the history
-    range_ns = history.intervals(np.empty(0, np.int32), *asked).range_ns
+    range_ns = history.intervals(np.empty(0, np.int32), start_ns, end_ns).range_ns
     parts = [
         _of_kind(history, kind, by, range_ns, keep, progress, (number / len(kinds), 1 / len(kinds)))
         for number, kind in enumerate(kinds)
@@ -387,7 +385,7 @@ def host_statistics(
 
     Raises:
         MeantimeError: If the pattern matches no entity.
-        TimeRangeError: If the range is empty or starts outside the history.
+        TimeRangeError: If the range is empty.
     """
     of_host: dict[str, list[int]] = {}
     for quark in (state_quarks(history) if quarks is None else quarks).tolist():

@@ -105,7 +105,6 @@ def statistics(
     """Return what `meantime stats --json` prints of a range and some lanes, and histograms.
 
     Raises:
-        TimeRangeError: If nothing of the history is in the range.
         UsageError: If there is no such grouping.
     """
     history = tree.history
@@ -113,7 +112,7 @@ def statistics(
     begin_ns, finish_ns = history.bounds
     start_ns = begin_ns if start_ns is None else start_ns
     end_ns = finish_ns if end_ns is None else end_ns
-    if end_ns <= start_ns:
+    if end_ns <= start_ns or extent_of(history).misses(start_ns, end_ns):
         nothing: dict[str, Any] = {"by": by, "range_ns": [start_ns, end_ns]}
         return {**nothing, "rows": [], "rest": 0, "transitions": []}
     chosen = None if lanes is None else tree.quarks(lanes)
@@ -173,9 +172,6 @@ def _state_statistics(
 ) -> dict[str, Any]:
     start_ns, end_ns = range_ns
     history = with_sampled_states(tree.history)
-    part = clip(history, start_ns, end_ns)
-    if part is None:
-        raise extent_of(history).nothing(start_ns, end_ns)
     grouping = cast("Literal['state', 'entity']", by)
     if history is not tree.history and chosen is not None:
         # the states that samples show are of the same threads, in a history of their own
@@ -187,7 +183,7 @@ def _state_statistics(
         by=grouping,
         quarks=chosen,
         start_ns=start_ns,
-        end_ns=min(end_ns, history.end_ns),
+        end_ns=end_ns,
         progress=progress,
     )
     rows = [as_json(row) for row in found.rows[:_MOST_ROWS]]

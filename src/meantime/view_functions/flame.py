@@ -15,7 +15,7 @@ from meantime.query.counting import beside, what_counts
 from meantime.query.idle_samples import left_out as idle_left_out
 from meantime.query.idle_samples import without_idle
 from meantime.query.offsets.band import samples_in_band, samples_of_names
-from meantime.query.parts import extent_of, part_of
+from meantime.query.parts import extent_of, given_range, part_of
 from meantime.query.roots import sample_names, with_roots
 from meantime.query.sample_units import events, sample_unit
 from meantime.query.stacks import difference, gone, sample_tree
@@ -88,7 +88,7 @@ def _drawn(source: Source, options: FlameArguments) -> FlameView:
         return _chart(part, title, label, options, has_range=has_range)
     tree, unit, left_out = counting.tree(part)
     if not len(tree):
-        left_out += _nothing(part)
+        left_out += _nothing(part, options)
     chosen = counting.chosen(part if has_range else None) + left_out
     chosen += _mentioned(history, counting.kind(history), left_out, source, notify)
     command = _command(source, options)
@@ -131,12 +131,13 @@ def _mentioned(
     return [] if others is None else [f"{kind}; {others} with --{other_kind}"]
 
 
-def _nothing(part: Part) -> list[str]:
+def _nothing(part: Part, options: FlameArguments) -> list[str]:
     """Return the sentence about a range in which there is nothing; none about a whole trace."""
     history, start_ns, end_ns, _ = part
     if (start_ns, end_ns) == history.bounds:
         return []
-    return [str(extent_of(history).nothing(start_ns, end_ns))]
+    asked = given_range(history, options.start, options.end)
+    return [str(extent_of(history).nothing(*asked))]
 
 
 @struct
@@ -342,7 +343,7 @@ def _chart(
     draw = chart if has_spans else sample_chart
     drawn = draw(history, threads, title=title, start_ns=start_ns, end_ns=end_ns)
     if not len(drawn) and options.notify is not None:
-        for each in _nothing(part):
+        for each in _nothing(part, options):
             options.notify(each)
     if not has_spans and not len(drawn) and not has_range:
         raise InputError(source, "no sample has a stack to draw")

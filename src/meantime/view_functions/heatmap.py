@@ -23,6 +23,7 @@ from meantime.query.offsets.combine import (
     combined,
     first_map,
     further_map,
+    nothing_mapped,
     rows_of,
     together,
 )
@@ -318,6 +319,9 @@ def _added(
             raise failure.error
         failed(Failure(number + 1 + failure.number, failure.error))
     parts = [mapped, *(each.value for each in (found, again) if each.value is not None)]
+    nothing = nothing_mapped(reference, parts)
+    if nothing is not None and first.reading.notify is not None:
+        first.reading.notify(nothing)
     return combined(first.path, first.query, reference, parts), reference
 
 

@@ -64,7 +64,6 @@ def statemap(sources: Source | Sequence[Source], **given: Any) -> StatemapView:
     Raises:
         InputError: If a file cannot be read, a history has no states that could be drawn, or the
             filter matches none.
-        TimeRangeError: If nothing of the first source is in the range.
         MeantimeError: If a state to sort by or a color does not exist.
         UsageError: If an argument is invalid.
     """
@@ -90,7 +89,6 @@ def open_statemap(
     Raises:
         InputError: If a source cannot be read, or defines an illegal color.
         MeantimeError: If a state to sort by does not exist.
-        TimeRangeError: If the window is outside of the first source.
         UsageError: If an argument is invalid.
     """
     given = listed(sources)
@@ -116,9 +114,7 @@ def open_statemap(
             _opened(source, reading) if number else _opened(source, reading, window.ends, end_ns)
             for number, source in enumerate(given)
         ]
-        extent = extent_of(histories[0])
-        begin_ns, end_ns = window.within(extent)
-        extent.check_overlap(begin_ns, end_ns)
+        begin_ns, end_ns = window.within(extent_of(histories[0]))
         options = options.changed(begin_ns=begin_ns, end_ns=end_ns)
         return OpenedStatemap(labels, histories, options, arguments, current_zone())
 
@@ -146,7 +142,6 @@ class OpenedStatemap:
 
         Raises:
             InputError: If the filter leaves nothing to draw, or `strict` and there is an anomaly.
-            TimeRangeError: If there is nothing in the window.
         """
         drawn = _of_histories(self.labels, lambda: build(self.histories, self.options))
         title = self.arguments.title or ""
@@ -159,7 +154,6 @@ class OpenedStatemap:
 
         Raises:
             InputError: If the filter leaves nothing to draw, or `strict` and there is an anomaly.
-            TimeRangeError: If there is nothing in the window.
         """
         found = _of_histories(self.labels, lambda: count(self.histories, self.options))
         self._check(found)
@@ -173,8 +167,10 @@ class OpenedStatemap:
                     self.labels[0],
                     f"no entity that the filter {options.filter!r} matches has a state here",
                 )
-            if options.begin_ns is not None or options.end_ns is not None:
-                raise extent_of(self.histories[0]).nothing(options.begin_ns, options.end_ns)
+            notify = self.arguments.notify
+            if notify and not (options.begin_ns is None and options.end_ns is None):
+                extent = extent_of(self.histories[0])
+                notify(str(extent.nothing(options.begin_ns, options.end_ns)))
         if self.arguments.strict:
             for label, each in zip(self.labels, found, strict=True):
                 each.anomalies.refuse(label)

@@ -11,7 +11,7 @@ from meantime.query.explain.budget import Budget
 from meantime.query.explain.conclusion import Explanation
 from meantime.query.explain.roles import Roles
 from meantime.query.explain.subject import Subject
-from meantime.query.parts import range_of
+from meantime.query.parts import extent_of, range_of
 from meantime.query.statistics import state_quarks
 
 if TYPE_CHECKING:
@@ -100,11 +100,13 @@ def explain(
 
     Raises:
         MeantimeError: If an activity is named that is not there, or that has no path.
-        TimeRangeError: If nothing of the history is in the range.
+        TimeRangeError: If the range is empty.
         UsageError: If a text is not a time.
     """
     history = history.snapshot()
     range_ns = range_of(history, start, end)
+    if extent_of(history).misses(*range_ns):
+        return _unexplained(range_ns)
     subject = Subject(history, range_ns, roles or Roles({}), activity, progress)
     if host_parts(history):
         from meantime.query.explain.families.hosts import explain_hosts  # noqa: PLC0415 - few traces are joined
@@ -121,7 +123,7 @@ def explain_briefly(
 
     None if nothing in it has a duration, or if it would take long.
     """
-    if range_ns[0] >= range_ns[1]:
+    if range_ns[0] >= range_ns[1] or extent_of(history).misses(*range_ns):
         return None
     states = history.snapshot().without_derived()
     changes = states.estimate_count(state_quarks(states), *range_ns)
@@ -154,11 +156,16 @@ def _explain_one(subject: Subject) -> Explanation:
             f"{subject.activity!r} cannot be explained by itself: this trace has no states of"
             " threads and no requests; leave it out, or choose a range with --from and --to"
         )
+    return _unexplained(subject.range_ns)
+
+
+def _unexplained(range_ns: Range) -> Explanation:
+    """Return the explanation of a range in which nothing has a duration."""
     return Explanation(
         "events",
         "activity",
         0,
-        subject.range_ns,
+        range_ns,
         (),
         Budget.of_rows([]),
         missing=("how long anything took: nothing in this range has a duration.",),

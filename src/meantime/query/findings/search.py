@@ -85,12 +85,12 @@ def findings(
         progress: Called now and then with the share that is done; what it raises ends the search.
 
     Raises:
-        TimeRangeError: If nothing of the history is in the range.
+        TimeRangeError: If the range is empty.
         UsageError: If a text is not a time.
     """
     history = history.snapshot()
     range_ns = range_of(history, start, end)
-    if range_ns[0] >= range_ns[1]:
+    if range_ns[0] >= range_ns[1] or extent_of(history).misses(*range_ns):
         return []
     if range_ns[1] - range_ns[0] > _LONGEST_NS:
         # such times are wrong: nothing about durations is true

@@ -33,6 +33,7 @@ __all__ = [
     "combined",
     "first_map",
     "further_map",
+    "nothing_mapped",
     "rows_of",
     "together",
 ]
@@ -265,7 +266,7 @@ def combined(
         parts: The maps, or sums of them, that of the first source first.
 
     Raises:
-        InputError: If nothing was recorded in the range, or no state matches.
+        InputError: If no state matches.
     """
     together = replace(
         reduce(add, (part.map for part in parts)),
@@ -274,10 +275,6 @@ def combined(
     )
     window, states = reference.choice.window, reference.choice.states
     pattern = reference.choice.filter
-    if not together.recorded and window != (None, None):
-        starts, ends = zip(*(part.bounds for part in parts), strict=True)
-        covered = (min(starts), max(ends)) if len(parts) > 1 else None
-        raise InputError(path, str(reference.extent.nothing(*window, covered=covered)))
     # in a window there may be nothing now of what there is at other times
     is_nothing = window == (None, None) and not len(together.total.number)
     if pattern is not None and is_nothing:
@@ -293,6 +290,16 @@ def combined(
         start_ns = _in_fold(reference.fold, reference.start_ns)
         return together.from_column(reference.fold.column(start_ns))
     return together
+
+
+def nothing_mapped(reference: Reference, parts: Sequence[Mapped]) -> str | None:
+    """Return the sentence about a window in which nothing was recorded; None about any other."""
+    window = reference.choice.window
+    if window == (None, None) or any(part.map.recorded for part in parts):
+        return None
+    starts, ends = zip(*(part.bounds for part in parts), strict=True)
+    covered = (min(starts), max(ends)) if len(parts) > 1 else None
+    return str(reference.extent.nothing(*window, covered=covered))
 
 
 def _in_fold(fold: Fold, time_ns: int) -> int:

@@ -149,12 +149,12 @@ class OffsetMap:
 
     @property
     def columns(self) -> tuple[int, int]:
-        """The first and the last column that were recorded or are not empty; (0, -1) if none."""
+        """The first and the last column that were recorded or are not empty; column 0 if none."""
         numbers = self.total.number
         found = [int(edge) // self.fold.rows for edge in (*numbers[:1], *numbers[-1:])]
         for start_ns, end_ns in self.recorded:
             found += [self.fold.column(start_ns), self.fold.column(end_ns - 1)]
-        return (min(found), max(found)) if found else (0, -1)
+        return (min(found), max(found)) if found else (0, 0)
 
     def recorded_columns(self) -> list[tuple[int, int]]:
         """Return the runs of columns in which something was recorded, each as first and last."""

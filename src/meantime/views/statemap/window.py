@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from meantime.errors import UsageError
-from meantime.query.parts import extent_of
 from meantime.units import MAX_NS
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ class Window(NamedTuple):
 
         Raises:
             UsageError: If the end is before the beginning, or more than 292 years after it.
-            TimeRangeError: If the beginning is after the last datum.
         """
         first_ns, last_ns = history.bounds
         start_ns = first_ns if begin_ns is None else begin_ns
@@ -53,9 +51,7 @@ class Window(NamedTuple):
                 raise UsageError("the window is longer than 292 years, the limit of 64 bits")
             last_ns = min(end_ns, last_ns)
             return cls(start_ns, end_ns, min(end_ns, changed_ns), last_ns, end_ns)
-        shown_ns = max(last_ns, changed_ns)
-        if start_ns > shown_ns:
-            raise extent_of(history).nothing(start_ns, None)
+        shown_ns = max(last_ns, changed_ns, start_ns)
         return cls(start_ns, shown_ns, changed_ns, last_ns, last_ns)
 
     def below(self, history: History, offset_ns: int) -> Window:
