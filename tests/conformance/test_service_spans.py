@@ -415,8 +415,11 @@ def test_services_of_equal_names_are_apart(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ('{"resourceSpans": [7]}', "line 1 is not an export"),
-        ('[{"traceID": "1", "spanID": "2", "duration": "long"}]', "its duration is not an integer"),
-        ('[{"traceId": "1", "id": 2}]', "an id is not text"),
+        (
+            '[{"traceID": "1", "spanID": "2", "startTime": 1, "duration": "long"}]',
+            "its duration is not an integer",
+        ),
+        ('[{"traceId": "1", "id": 2, "annotations": []}]', "an id is not text"),
         ('[{"traceID": "1", "spanID": "2", "startTime": 1}]', "it has no 'duration'"),
         ('{"resourceSpans": [{"scopeSpans": [{"spans": [{"kind": 1e999}]}]}]}', "infinity"),
         ('[{"traceId": "1", "id": "2", "binaryAnnotations": []}]', "version 1"),

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # The header of a table, and lines that end in a number.
 BOTH = "start ns;end;name 3\n1;2;x 5\n"
 ROWS = [{"thread": "a", "name": "x", "start": 1, "end": 5}, {"thread": "b", "start": 2, "end": 3}]
+SWITCH = "app-7 [001] d..2 100.123456: sched_wakeup: comm=b pid=2 prio=120 target_cpu=001"
+LOGGED = {"timestamp": "2026-01-01T00:00:00Z", "level": "info", "message": "x"}
 EVENT = '{"name": "x", "ph": "X", "ts": 1, "dur": 2, "pid": 1, "tid": 1}'
 
 
@@ -46,6 +48,19 @@ def format_of(content: str | bytes, name: str = "x") -> str:
         ('{"insertId": "1", "timestamp": "2026-01-01"}\n' * 2, "gcp.log", "jsonl"),
         ('{"ts": "2026-01-01T00:00:00Z", "host": "a", "state": "up"}\n' * 2, "x", "jsonl"),
         ('{"traceID": "1", "spanID": "2", "duration": "5ms", "msg": "a"}\n' * 2, "x", "jsonl"),
+        # an array of logs is a table, whatever ids its rows have
+        (json.dumps([LOGGED | {"traceId": "5b8efff798038103", "id": 17}]), "x", "table"),
+        (json.dumps([LOGGED | {"traceId": "5b8e", "id": "a1", "duration": 5}]), "x", "table"),
+        (json.dumps([LOGGED | {"traceID": "5b8e", "duration": 5}]), "x", "table"),
+        (json.dumps([LOGGED | {"traceID": "5b8e", "spanID": "1", "startTime": 5}]), "x", "table"),
+        ('[{"traceId": "5b8e", "id": "c1", "timestamp": 1, "duration": 5}]', "x", "zipkin"),
+        ('[[{"traceId": "5b8e", "id": "c1", "localEndpoint": {}}]]', "x", "zipkin"),
+        # a line of ftrace in quotation marks is not one
+        (f'[{{"name": "{SWITCH}", "ph": "X", "ts": 1, "dur": 2}}]', "x", "chrome"),
+        (f'{{"time": 1770000000, "message": "{SWITCH}"}}\n' * 2, "x", "jsonl"),
+        (f'time,message\n1770000000,"{SWITCH}"\n' * 2, "x", "table"),
+        (f"{SWITCH}\n", "x", "ftrace"),
+        ("[kworker/0] 7 [000] 1.000000: 1 x: \n\t7f f (x)\n\n", "x", "perf"),
         # an array of objects is a table, also one of water
         (json.dumps(ROWS), "x", "table"),
         ('[{"time": "2026-01-01", "ph": 7.2}, {"time": "2026-01-02", "ph": 7.1}]', "x", "table"),

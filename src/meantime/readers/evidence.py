@@ -23,6 +23,8 @@ _BINARY_BYTES = 4096
 # How far most expressions look.
 _ENOUGH_BYTES = 4096
 _KEY = re.compile(rb'"([A-Za-z_$@][\w.@-]{0,40})"[ \t\r\n]*:')
+# An object or an array with something in it; the name of a thread may begin with a bracket, too.
+_JSON = re.compile(rb'(?:\{[ \t\r\n]*"|\[[ \t\r\n]*[\[{"])')
 _COMPRESSED = (".gz", ".zst", ".xz", ".bz2")
 
 
@@ -67,6 +69,11 @@ class Head:
     def is_json(self) -> bool:
         """Whether it begins like JSON."""
         return self.bracket in {b"{", b"["}
+
+    @cached_property
+    def is_surely_json(self) -> bool:
+        """Whether it begins as no line of text does: with brackets and a quotation mark."""
+        return _JSON.match(self.text) is not None
 
     @cached_property
     def is_binary(self) -> bool:
@@ -116,10 +123,14 @@ def begins(*magics: bytes, what: str = "", strength: Strength = Strength.MAGIC) 
 def keys(
     *every: str,
     some: tuple[str, ...] = (),
+    none: frozenset[bytes] = frozenset(),
     brackets: bytes = b"{[",
     strength: Strength = Strength.KEYS,
 ) -> Sign:
-    """Return the sign of JSON near whose beginning are all of these keys, and one of `some`."""
+    """Return the sign of JSON near whose beginning are all of these keys, and one of `some`.
+
+    None of `none` is among them: these are keys of what is like it.
+    """
     needed = frozenset(key.encode() for key in every)
     one_of = frozenset(key.encode() for key in some)
 
@@ -128,6 +139,7 @@ def keys(
             head.bracket in brackets
             and needed <= head.keys
             and (not one_of or not one_of.isdisjoint(head.keys))
+            and none.isdisjoint(head.keys)
         )
 
     shown = ", ".join(every)

@@ -123,8 +123,12 @@ _NSYS_TABLES = (
     b"META_DATA_EXPORT", b"CUPTI_ACTIVITY_KIND_", b"NVTX_EVENTS", b"TARGET_INFO_SESSION_START",
     b"ENUM_NSYS_EVENT", b"OSRT_API",
 )  # fmt: skip
-# Lines of logs have a traceID, a spanID and a duration, too.
+# Logs have a traceID, a spanID and a duration, too, and what only they have.
 _JAEGER_KEYS = ("operationName", "processes", "processID", "startTime")
+_LOG_KEYS = frozenset(
+    (b"message", b"msg", b"level", b"severity", b"logger", b"@timestamp", b"time")
+)
+_ZIPKIN_IDS = re.compile(rb'"(?:traceId|id)"\s*:\s*(?!"[0-9A-Fa-f]{1,32}")[^\s]')
 _STATEMAP_KEYS = frozenset((b"states", b"entityKind", b"state", b"entity"))
 
 
@@ -139,12 +143,30 @@ def _phases(head: Head) -> bool:
     return b"ph" in head.keys and re.search(rb'"ph"\s*:\s*"', head.text) is not None
 
 
+def _trace_events(head: Head) -> bool:
+    # in lines of a log it may be a number
+    return (
+        head.bracket == b"{"
+        and b"traceEvents" in head.keys
+        and re.search(rb'"traceEvents"\s*:\s*(?:[\[{n]|\Z)', head.data) is not None
+    )
+
+
+def _zipkin_ids(head: Head) -> bool:
+    return (
+        head.bracket == b"["
+        and {b"traceId", b"id", b"duration"} <= head.keys
+        and _LOG_KEYS.isdisjoint(head.keys)
+        and _ZIPKIN_IDS.search(head.data) is None
+    )
+
+
 def _perf_header(head: Head) -> bool:
     return _PERF_HEADER in head.data[:_PERF_BYTES]
 
 
 def _perf(head: Head) -> bool:
-    if head.is_binary:
+    if head.is_binary or head.is_surely_json:
         return False
     # a command's name may begin with a bracket: then its line has a time, or a colon as its end
     first = head.data.lstrip(b" \r\n").split(b"\n", 1)[0].rstrip()
@@ -154,7 +176,7 @@ def _perf(head: Head) -> bool:
 
 def _ftrace(head: Head) -> bool:
     # the expression takes 0.2 ms in JSON, which is never ftrace text
-    return not head.keys and (
+    return not (head.keys or head.is_surely_json) and (
         any(each in head.data for each in _FTRACE_WORDS)
         or head.data.startswith(b"cpus=")
         or re.search(_FTRACE_TIME, head.data) is not None
@@ -369,7 +391,7 @@ FORMATS = (
             ),
         ),
         (
-            keys("traceEvents", brackets=b"{", strength=_MAGIC),
+            Sign(_MAGIC, "is JSON with the key traceEvents", _trace_events),
             matches(
                 rb'\s*\[?[\s,]*\{[^{}\[\]]*"ph"\s*:\s*"',
                 "is JSON whose first object has the key ph",
@@ -443,8 +465,8 @@ FORMATS = (
             ),
         ),
         (
-            keys("traceID", some=("duration", *_JAEGER_KEYS), brackets=b"["),
-            keys("traceID", "spanID", some=_JAEGER_KEYS),
+            keys("traceID", "spanID", some=_JAEGER_KEYS, none=_LOG_KEYS),
+            keys("traceID", "spanID", "operationName", "references"),
             keys("traceID", "spans", "processes"),
         ),
     ),
@@ -459,7 +481,15 @@ FORMATS = (
                 "[what is read](reference/span-formats.md#opentelemetry-jaeger-and-zipkin)",
             ),
         ),
-        (keys("traceId", "id", brackets=b"["),),
+        (
+            keys(
+                "traceId",
+                "id",
+                some=("localEndpoint", "remoteEndpoint", "annotations", "binaryAnnotations"),
+                brackets=b"[",
+            ),
+            Sign(_KEYS, "is JSON with hexadecimal traceId and id, and a duration", _zipkin_ids),
+        ),
     ),
     Format(
         "jfr",

@@ -41,7 +41,7 @@ TEXT = True
 
 # Every repetition has a limit, as a line of a hostile file may be as long as the file.
 _LINE = re.compile(
-    rb"\S.{0,80}-\d{1,10}[ \t]{1,40}"
+    rb"(?P<comm>\S.{0,80})-\d{1,10}[ \t]{1,40}"
     rb"(?:(?:\([ \d-]{1,20}\)[ \t]{1,40})?\[\d{3,9}\][ \t]{1,40}(?:[^\s:]{1,12}[ \t]{1,40})?"
     rb"|\d{1,9}[^\s\d:][^\s:]{3,11}[ \t]{1,40})"
     rb"\d{1,20}\.\d{6}(?:\d{3})?:[ \t]{1,40}(?:\(\+\d{1,20}\)[ \t]{1,40})?"
@@ -79,7 +79,9 @@ def recognises(head: bytes, name: str) -> bool:
     if b"\0" in head[:4096] or b"# captured on" in head[:4096]:
         return False
     lines = [line.rstrip() for line in head.split(b"\n") if line.strip()][:_ENOUGH_LINES]
-    found = sum(bool(_LINE.fullmatch(line.lstrip(b" "))) for line in lines)
+    matches = (_LINE.fullmatch(line.lstrip(b" ")) for line in lines)
+    # JSON and tables have such a line in quotation marks, which no thread has in its name
+    found = sum(match is not None and b'"' not in match["comm"] for match in matches)
     # perf separates the name of a thread and its id by blanks
     of_perf = sum(has_ids(line) for line in lines)
     return (found > of_perf and found >= _LEAST * len(lines)) or (

@@ -388,13 +388,19 @@ def _lines(text: bytes) -> list[bytes]:
 
 def _is_mostly_samples(lines: list[bytes]) -> bool:
     """Return whether lines are samples with their frames, rather than a text with one among it."""
-    if any(map(_HEADER.fullmatch, lines[:1])):
+    if any(map(_is_header, lines[:1])):
         return True
-    headers = sum(_HEADER.fullmatch(line) is not None for line in lines)
+    headers = sum(map(_is_header, lines))
     if not headers and _is_timeless(lines):
         headers = sum(_TIMELESS.fullmatch(line) is not None for line in lines)
     frames = sum(_CLEAR_FRAME.fullmatch(line) is not None for line in lines)
     return headers > 0 and _LEAST * (len(lines) - frames) <= headers
+
+
+def _is_header(line: bytes) -> bool:
+    """Return whether a line is the header of a sample, rather than JSON or a row with one in it."""
+    found = _HEADER.fullmatch(line)
+    return found is not None and b'"' not in (found["comm"] or b"")
 
 
 def _is_timeless(lines: list[bytes]) -> bool:
