@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["Reading"]
 
 _KINDS = 1024
+# Records of the kernel that have their end as a value: it may be the last time of the trace.
+_LASTING = (linux_records.IRQ, linux_records.SOFTIRQ, linux_records.RAN)
 _SNAPSHOT = 6
 (
     _PROCESS_TREE,
@@ -227,6 +229,9 @@ class Reading:
             with_scheduling=self._options.scheduling,
         )
         times = [tables[name]["time_ns"] for name in ("records", "kernel_counts", "kernel_points")]
+        records = tables["records"]
+        lasts = np.isin(records["kind"], _LASTING)
+        times.append(np.maximum(records["value"], records["time_ns"])[lasts])
         times.append(
             np.array([*self._samples.times(), *converted, *(scanner.bounds or ())], np.int64)
         )
