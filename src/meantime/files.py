@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ANYBODY",
     "folder_of_mode",
+    "lasting_folder",
     "mode_of",
     "open_regular",
     "private_folder",
@@ -35,6 +36,7 @@ _OWNER = 0o600
 # Not everywhere there are such files.
 _NOT_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 _OTHERS = 0o077
+_LASTING = "/var/tmp"  # noqa: S108 - the files in it have no names
 
 
 def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
@@ -73,6 +75,15 @@ def mode_of(sources: Iterable[object]) -> int:
             except (OSError, ValueError):
                 continue
     return mode | _OWNER
+
+
+def lasting_folder() -> str:
+    """Return the directory for large temporary files, which is on a disk where it can be."""
+    from tempfile import gettempdir  # noqa: PLC0415 - only for large inputs
+
+    # many systems keep the usual directory in memory
+    own = "TMPDIR" in os.environ or not os.access(_LASTING, os.W_OK)
+    return gettempdir() if own else _LASTING
 
 
 def folder_of_mode(path: Path, mode: int) -> None:

@@ -24,6 +24,7 @@ __all__ = [
     "read_at",
     "read_into_at",
     "sync",
+    "write_at",
 ]
 
 # Flags for `os.open`: not inherited by programs that are run, and nothing is translated.
@@ -57,6 +58,20 @@ def read_into_at(descriptor: int, buffer: memoryview, offset: int) -> int:
     found = read_at(descriptor, len(buffer), offset)
     buffer[: len(found)] = found
     return len(found)
+
+
+def write_at(descriptor: int, data: memoryview, offset: int) -> None:
+    """Write bytes to a file from an offset on, which leaves its position alone."""
+    while data:
+        if hasattr(os, "pwrite"):
+            count = os.pwrite(descriptor, data, offset)
+        else:
+            with _positions:
+                before = os.lseek(descriptor, 0, os.SEEK_CUR)
+                os.lseek(descriptor, offset, os.SEEK_SET)
+                count = os.write(descriptor, data)
+                os.lseek(descriptor, before, os.SEEK_SET)
+        data, offset = data[count:], offset + count
 
 
 def lock_file(descriptor: int) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import struct
+import tempfile
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 
 import meantime
+from meantime import system_calls
 from meantime.errors import InputError
 from meantime.history import HistoryBuilder
 from meantime.history.directory import container
@@ -48,7 +51,7 @@ def build(path: Path) -> History:
 
 
 @pytest.fixture
-def mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+def in_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("meantime.history.directory.segments.MOST_IN_MEMORY", 0)
 
 
@@ -117,24 +120,53 @@ def test_the_history_of_a_builder_reads_its_files_the_same_way(tmp_path: Path) -
     assert answers(history) == before
 
 
-@pytest.mark.usefixtures("mapped")
-def test_a_mapped_history_answers_as_one_in_memory(path: Path) -> None:
+@pytest.mark.usefixtures("in_file")
+def test_a_history_larger_than_memory_answers_as_one_in_memory(path: Path) -> None:
     history = open_history(path)
 
     assert answers(history) == answers(build(path.with_name("y.mth")))
-    assert not any(segment.loaded for segment in sealed(history).segments)
+    assert all(segment.loaded for segment in sealed(history).segments)
 
 
-@pytest.mark.usefixtures("mapped")
-def test_a_mapped_file_that_was_cut_is_an_error(path: Path) -> None:
+@pytest.mark.usefixtures("in_file")
+@pytest.mark.parametrize("damage", [cut, zeroed])
+def test_what_was_read_of_a_large_history_stays_when_its_files_are_damaged(
+    path: Path, damage: Callable[[Path], None]
+) -> None:
     history = open_history(path)
-    answers(history)
+    before = answers(history)
+
+    for file in [*(path / "segments").iterdir(), *(path / "pyramid").iterdir()]:
+        damage(file)
+
+    assert answers(history) == before
+
+
+@pytest.mark.usefixtures("in_file")
+def test_a_large_history_that_is_damaged_before_it_is_read_is_an_error(path: Path) -> None:
+    history = open_history(path)
 
     cut(path / SEGMENTS[2])
 
-    with pytest.raises(InputError, match=r"000002\.seg: byte 200: was cut; `meantime check"):
+    with pytest.raises(InputError, match=r"000002\.seg: byte 200: is cut; `meantime check"):
         history.shares("*")
     assert history.state("a", 2).value == 2
+
+
+@pytest.mark.usefixtures("in_file")
+def test_a_full_disk_names_the_directory_that_is_full(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(system_calls, "write_at", full)
+    history = open_history(path)
+
+    with pytest.raises(InputError, match=rf"\.seg: .*{tmp_path}: No space left.* set TMPDIR"):
+        history.shares("*")
 
 
 def test_columns_of_tables_are_read_once_when_they_are_used(tmp_path: Path) -> None:
@@ -219,15 +251,18 @@ def test_a_relative_path_is_that_of_when_a_history_was_opened(
     assert answers(history) == expected
 
 
-def test_a_mapped_file_needs_no_descriptor(path: Path) -> None:
-    file = container.ContainerFile(path / SEGMENTS[0])
-    rows = file.map()
-    file.close()
+@pytest.mark.usefixtures("in_file")
+def test_rows_in_a_file_need_one_descriptor_and_cannot_be_written_to(path: Path) -> None:
+    before = descriptors()
+    history = open_history(path)
+    answers(history)
 
-    assert str(path / SEGMENTS[0]) not in descriptors()
-    assert rows.tobytes() == (path / SEGMENTS[0]).read_bytes()
+    added = [name for name in descriptors() if name not in before and str(path) not in name]
+
+    assert len(added) == 1
+    assert added[0].endswith("(deleted)")
     with pytest.raises(ValueError, match="read-only"):
-        rows[0] = 1
+        sealed(history).segments[0].rows[0] = 1
 
 
 def descriptors() -> list[str]:
@@ -251,18 +286,3 @@ def sealed(history: History) -> SealedSegments:
     segments = history._now().segments
     assert isinstance(segments, SealedSegments)
     return segments
-
-
-@pytest.mark.usefixtures("mapped")
-def test_a_mapped_file_that_is_overwritten_is_an_error_and_not_read(path: Path) -> None:
-    history = open_history(path)
-    answers(history)
-    for name in SEGMENTS:
-        file = path / name
-        size = file.stat().st_size
-        with file.open("r+b") as opened:
-            opened.seek(200)
-            opened.write(b"\xff" * (size - 200))
-
-    with pytest.raises(InputError, match="was changed while it was open"):
-        answers(history)

@@ -214,13 +214,11 @@ class SealedSegments:
                 continue
             segment = self.segments[index]
             try:
-                # A mapped segment is never done: its file may be cut before the next query.
                 segment.load()
             except InputError as error:
                 self.lose(index, segment, error)
                 whole = False
-                continue
-            if segment.loaded:
+            else:
                 self._unloaded.discard(index)
         return whole
 
@@ -263,9 +261,6 @@ class SealedSegments:
                 # No change has these times.
                 nearby.start_ns, nearby.end_ns = _INT64.min, _INT64.max
                 self._nearby = first, end, nearby
-            # A mapped segment may be cut between two queries.
-            if not self._load_segments(range(first, end)):
-                return None
             start_ns, end_ns, word, meta = nearby.point(quark, time_ns)
             if start_ns == _INT64.min and first and not self.segments[first].head.full:
                 first, nearby = first - 1, None

@@ -12,10 +12,11 @@
 #include <windows.h>
 
 /* NULL, and errno is set, if it cannot be mapped. */
-static inline void *file_map(int descriptor, size_t size) {
+static inline void *file_map(int descriptor, size_t size, int64_t offset) {
   HANDLE mapping =
       CreateFileMapping((HANDLE)_get_osfhandle(descriptor), NULL, PAGE_READONLY, 0, 0, NULL);
-  void *data = mapping == NULL ? NULL : MapViewOfFile(mapping, FILE_MAP_READ, 0, 0, size);
+  void *data = mapping == NULL ? NULL : MapViewOfFile(
+      mapping, FILE_MAP_READ, (DWORD)(offset >> 32), (DWORD)offset, size);
   if (mapping != NULL) CloseHandle(mapping); /* the view keeps it */
   if (data == NULL) errno = size == 0 ? EINVAL : ENOMEM;
   return data;
@@ -37,8 +38,8 @@ static inline int64_t file_read_at(int descriptor, void *to, size_t size, int64_
 #include <sys/mman.h>
 #include <unistd.h>
 
-static inline void *file_map(int descriptor, size_t size) {
-  void *data = mmap(NULL, size, PROT_READ, MAP_SHARED, descriptor, 0);
+static inline void *file_map(int descriptor, size_t size, int64_t offset) {
+  void *data = mmap(NULL, size, PROT_READ, MAP_SHARED, descriptor, offset);
   return data == MAP_FAILED ? NULL : data;
 }
 

@@ -9,7 +9,7 @@ from libc.string cimport memcmp, memcpy, memset
 import numpy as np
 
 cdef extern from "file_access.h" nogil:
-    void* file_map(int descriptor, size_t size)
+    void* file_map(int descriptor, size_t size, int64_t offset)
     void file_unmap(void* data, size_t size)
 
 cdef extern from "growing.h":
@@ -46,16 +46,17 @@ cdef class Memory:
 
 
 cdef class Mapping:
-    """The first bytes of an open file, mapped for reading, and no longer than this object lives.
+    """Bytes of an open file, mapped for reading, and no longer than this object lives.
 
-    The file can be closed at once, whereas `mmap.mmap` keeps a descriptor of its own.
+    They begin at a multiple of the size of pages. The file can be closed at once, whereas
+    `mmap.mmap` keeps a descriptor of its own.
     """
 
     cdef void* data
     cdef Py_ssize_t size
 
-    def __cinit__(self, int descriptor, Py_ssize_t size):
-        cdef void* data = file_map(descriptor, size)
+    def __cinit__(self, int descriptor, Py_ssize_t size, int64_t offset):
+        cdef void* data = file_map(descriptor, size, offset)
         if data == NULL:
             PyErr_SetFromErrno(OSError)
         self.data = data

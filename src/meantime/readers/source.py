@@ -29,7 +29,6 @@ HEAD_BYTES = 1 << 16
 _PIECE_BYTES = 1 << 24
 _AGAIN_BYTES = 1 << 20
 _MOST_IN_MEMORY = 1 << 26
-_LASTING_TEMPORARY = "/var/tmp"  # noqa: S108 - the file has no name
 # Traces compress to a tenth, at best to a hundredth of their size; more than this is a zip bomb.
 _MOST_EXPANDED = 300
 _EXPANDED_FREELY = 1 << 30
@@ -227,11 +226,11 @@ class Source:
         return _joined(pieces) if ended else self._in_temporary_file(pieces)
 
     def _in_temporary_file(self, pieces: list[memoryview]) -> FileText:
-        from tempfile import TemporaryFile, gettempdir  # noqa: PLC0415 - only for large inputs
+        from tempfile import TemporaryFile  # noqa: PLC0415 - only for large inputs
 
-        # many systems keep the usual directory in memory
-        own = "TMPDIR" in os.environ or not os.access(_LASTING_TEMPORARY, os.W_OK)
-        folder = gettempdir() if own else _LASTING_TEMPORARY
+        from meantime.files import lasting_folder  # noqa: PLC0415 - as above
+
+        folder = lasting_folder()
         size = 0
         try:
             with TemporaryFile(dir=folder) as file:

@@ -11,7 +11,6 @@ from weakref import ref
 import numpy as np
 
 from meantime.errors import InputError
-from meantime.kernels.memory import Mapping
 from meantime.system_calls import read_into_at
 
 if TYPE_CHECKING:
@@ -246,39 +245,6 @@ class ContainerFile:
                 if not count:
                     raise self.error("is cut", os.fstat(descriptor).st_size)
                 done += count
-
-    def map(self) -> npt.NDArray[np.uint8]:
-        """Return the whole file, mapped: to use it after the file was cut is a bus error.
-
-        Raises:
-            InputError: If it cannot be mapped.
-        """
-        with self._lock:
-            try:
-                mapping = Mapping(self._again(), self.size_bytes)
-            except OSError as error:
-                raise self.error(f"cannot be mapped: {error.strerror or error}") from None
-        return np.frombuffer(memoryview(mapping), np.uint8)
-
-    def check_unchanged(self) -> None:
-        """Check that the file was not cut or changed; one that was removed or replaced was not.
-
-        Raises:
-            InputError: If it was, or cannot be checked.
-        """
-        try:
-            now = os.stat(self._absolute)  # noqa: PTH116 - it is a text
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        except OSError as error:
-            raise self.error(f"cannot be read: {error.strerror or error}") from None
-        then = self._identity
-        same = (now.st_dev, now.st_ino) == (then.st_dev, then.st_ino)
-        if same and now.st_size < self.size_bytes:
-            raise self.error("was cut", now.st_size)
-        if same and identity_of(now) != self.identity:
-            # its checksum was right when it was opened
-            raise self.error("was changed while it was open: open the history again")
 
 
 # The files that are open, the longest first, and how many may be: hosts that are joined, or

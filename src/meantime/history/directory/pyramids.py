@@ -21,8 +21,10 @@ from meantime.history.validation import pyramid_fault
 from meantime.kernels.checksum import crc32
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from meantime.history.directory.row_memory import Room
     from meantime.history.pyramid import Arrays
     from meantime.history.segment import Limits, Segment
 
@@ -85,26 +87,33 @@ def open_pyramid(
     checksum: int,
     segment: Segment | None = None,
     limits: Limits | None = None,
-    *,
-    mapped: bool = False,
+    new_room: Callable[[int], Room] | None = None,
 ) -> Arrays:
     """Return the pyramid in a file, of the segment whose header has this checksum.
 
+    Args:
+        path: The file.
+        checksum: That of the segment's header.
+        segment: The segment, if the pyramid must fit it.
+        limits: What the segment's codes refer to.
+        new_room: Where to keep it; None is memory of its own.
+
     Raises:
-        InputError: If the file cannot be read, is cut, damaged or another segment's, or does not
-            fit that segment, where it is given.
+        InputError: If the file cannot be read, is cut, damaged or another segment's, does not fit
+            the segment, or cannot be kept.
     """
     file = ContainerFile(path, _ADVICE)
     its_checksum, *lengths, time_bytes, body_crc, _ = file.header(_HEADER, _MAGIC)
     if its_checksum != checksum:
         raise file.error("is not of this segment", 8)
-    if mapped:
-        body = file.map()[HEADER_BYTES:]
-    else:
-        body = file.read(HEADER_BYTES, file.size_bytes - HEADER_BYTES)
+    body = file.read(HEADER_BYTES, file.size_bytes - HEADER_BYTES)
     file.close()
     if crc32(body.data) != body_crc:
         raise file.error("is cut or damaged", HEADER_BYTES)
+    if new_room is not None:
+        room = new_room(len(body))
+        room.keep(body)
+        body = room.rows
     sections = [
         Section(name, np.dtype("<u8" if name == "times" and time_bytes == 8 else kind), length)
         for (name, kind), length in zip(_SECTIONS.items(), lengths, strict=True)

@@ -1,10 +1,9 @@
 """A segment as a file: a header of 128 bytes, the packed index, and the rows as in memory.
 
 The header is read when a history is opened, the index when it is first queried, the rows before an
-answer first depends on them. They are read and not
-mapped: mapped pages vanish when another process cuts the file, which ends this one, and they may
-change after they were checked, on which compiled code relies. Only histories that are too large to
-be kept in memory are mapped, and that their files are unchanged is checked before each use.
+answer first depends on them. They are read and not mapped: mapped pages vanish when another process
+cuts the file, which ends this one, and they may change after they were checked, on which compiled
+code relies. What is too large to be kept in memory is copied to a file that only this process has.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from meantime.history.directory.container import (
-    ALIGNMENT,
     HEADER_BYTES,
     ContainerFile,
     aligned,
@@ -28,6 +26,7 @@ from meantime.history.directory.pyramids import (
     open_pyramid,
     pyramid_path,
 )
+from meantime.history.directory.row_memory import Room, RowMemory
 from meantime.history.directory.segment_index import (
     PackedIndex,
     size_in_version_1,
@@ -41,8 +40,6 @@ from meantime.kernels.checksum import crc32
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import numpy.typing as npt
-
     from meantime.errors import InputError
     from meantime.history.pyramid import Arrays
     from meantime.history.segment import Limits, Sections
@@ -55,7 +52,7 @@ __all__ = [
     "packed_segment",
 ]
 
-# The rows of one history beyond so many bytes are mapped: that is 190 million changes of 5.6 bytes.
+# The rows of one history beyond so many bytes are in a file: 190 million changes of 5.6 bytes.
 MOST_IN_MEMORY = 2**30
 
 _MAGIC = b"MTSEG\0\0\2"
@@ -66,11 +63,6 @@ _HEADER = Struct("<8s8qqII5I16xI")
 _MAGIC_1 = b"MTSEG\0\0\1"
 _HEADER_1 = Struct("<8s8qqII36xI")
 _ADVICE = "`meantime check --salvage` recovers the intact part"
-# Allocators obtain blocks of this size directly from the system, which provides them in large
-# pages: in small ones, providing the memory takes longer than reading the rows.
-_BLOCK_BYTES = 2**26
-# Smaller rows have memory of their own, as a page would be larger than a small history.
-_SHARED_BYTES = 2**20
 
 
 class _Stored(NamedTuple):
@@ -104,25 +96,6 @@ def packed_segment(segment: Segment) -> tuple[bytes, bytes]:
     return pack_header(_HEADER, _MAGIC, *head[:8], flags, index_crc, rows_crc, *sizes), index
 
 
-class _RowMemory:
-    """Memory for the rows of a history's segments, which is not filled."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._rest = np.empty(0, np.uint8)
-
-    def take(self, size_bytes: int) -> npt.NDArray[np.uint8]:
-        """Return so many bytes, aligned."""
-        if not _SHARED_BYTES <= size_bytes <= _BLOCK_BYTES // 2:
-            return np.empty(size_bytes, np.uint8)
-        with self._lock:
-            if len(self._rest) < size_bytes:
-                block = np.empty(_BLOCK_BYTES + ALIGNMENT, np.uint8)
-                self._rest = block[-block.ctypes.data % ALIGNMENT :]
-            found, self._rest = self._rest[:size_bytes], self._rest[aligned(size_bytes) :]
-        return found
-
-
 class StoredSegment(Segment):
     """A segment whose index and rows are in a file until they are first used.
 
@@ -152,15 +125,13 @@ class StoredSegment(Segment):
         self._stored = stored
         self._rows_offset = stored.rows_offset(head)
         self.limits: Limits | None = None
-        self.memory: _RowMemory = _RowMemory() if before is None else before.memory
+        self.memory: RowMemory = RowMemory() if before is None else before.memory
+        self._is_in_file = bytes_before >= MOST_IN_MEMORY
+        self._room = Room(self.rows)
         self._file = file
         self._checked = False
         # Two threads that query at once must not both read into the same rows.
         self._lock = threading.RLock()
-        self._mapped: npt.NDArray[np.uint8] | None = None
-        if bytes_before >= MOST_IN_MEMORY:
-            self._mapped = file.map()
-            file.close()
 
     @property
     def sections(self) -> Sections:
@@ -174,11 +145,9 @@ class StoredSegment(Segment):
         with self._lock:
             if not self._index:
                 index = self._read_index()
-                if self._mapped is not None:
-                    self.rows = self._mapped[self._rows_offset :]
-                else:
-                    # the system provides this memory when it is first written to
-                    self.rows = self.memory.take(self.head.row_bytes())
+                # the system provides this memory when it is first written to
+                self._room = self._new_room(self.head.row_bytes())
+                self.rows = self._room.rows
                 self._index = index
             return super().sections
 
@@ -193,11 +162,7 @@ class StoredSegment(Segment):
     def _read_index(self) -> Sections:
         file, head = self._file, self.head
         size_bytes = self._rows_offset - HEADER_BYTES
-        if self._mapped is None:
-            data = file.read(HEADER_BYTES, size_bytes)
-        else:
-            self._check_unchanged()
-            data = self._mapped[HEADER_BYTES : HEADER_BYTES + size_bytes].copy()
+        data = file.read(HEADER_BYTES, size_bytes)
         # First the checksum, then the content: a matching checksum does not make numbers valid,
         # and kernels do not check them again.
         if crc32(data.data) != self._stored.index_crc:
@@ -217,32 +182,32 @@ class StoredSegment(Segment):
             raise file.error("has attributes that are not there")
         return index
 
-    def _check_unchanged(self) -> None:
-        """Raise `InputError` if the file is mapped and was cut or changed."""
-        if self._mapped is not None:
-            self._file.check_unchanged()
+    def _new_room(self, size_bytes: int) -> Room:
+        if self._is_in_file:
+            return self.memory.take_in_file(size_bytes, str(self.path))
+        return self.memory.take(size_bytes)
 
     @property
     def loaded(self) -> bool:
-        """Whether `load` has nothing left to do; False of a mapped segment, which may be cut."""
-        return self._checked and self._mapped is None
+        """Whether `load` has nothing left to do."""
+        return self._checked
 
     def load(self) -> None:
         """Read the rows and check them, if that was not done before.
 
         Raises:
-            InputError: If they are damaged or impossible, or the file was cut.
+            InputError: If they are damaged or impossible, or cannot be kept.
         """
         with self._lock:
             offset = self._rows_offset
-            self._check_unchanged()
             if self._checked:
                 return
             self.check_index()
-            if self._mapped is None:
-                self._file.read_into(self.rows, offset)
-            if crc32(self.rows.data) != self._stored.rows_crc:
+            buffer = self._room.buffer()
+            self._file.read_into(buffer, offset)
+            if crc32(buffer.data) != self._stored.rows_crc:
                 raise self._file.error("the rows are damaged", offset)
+            self._room.keep(buffer)
             if self.limits is not None and (fault := rows_fault(self, self.limits)) is not None:
                 raise self._file.error(f"is invalid: {fault}", offset)
             self._checked = True
@@ -267,7 +232,8 @@ class StoredSegment(Segment):
         path = pyramid_path(self.path)
         if not has_pyramid(path):
             return None
-        return open_pyramid(path, self.checksum, self, limits, mapped=self._mapped is not None)
+        new_room = self._new_room if self._is_in_file else None
+        return open_pyramid(path, self.checksum, self, limits, new_room)
 
     def check_pyramid(self, limits: Limits) -> None:
         """Check that the pyramid beside the segment, if there is one, is that of its rows.
@@ -298,7 +264,7 @@ class MissingSegment(StoredSegment):
         self.checksum = -1
         self.limits = None
         self.bytes_so_far = before.bytes_so_far if before is not None else 0
-        self.memory = _RowMemory() if before is None else before.memory
+        self.memory = RowMemory() if before is None else before.memory
         self.error = error
 
     def begin_at(self, base_ns: int) -> None:
