@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import zstandard
 from mutate import Words, mutated
+from structures import change_member
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -166,39 +167,9 @@ def _mutated_manifest(data: bytes, random: Random) -> bytes:
     if record is None:
         words = Words(_JSON.tokens, lines, text=True)
         return _checksummed(mutated(b"\n".join(lines), random, words))
-    _change_member(record, random)
+    change_member(record, random)
     lines[number] = json.dumps(record, separators=(",", ":")).encode()
     return _checksummed(b"\n".join(lines))
-
-
-def _change_member(value: Any, random: Random) -> None:
-    """Replace, remove or repeat something somewhere in a JSON value."""
-    while isinstance(value, dict | list) and value:
-        key: Any = (
-            random.choice(sorted(value))
-            if isinstance(value, dict)
-            else random.randrange(len(value))
-        )
-        inner = value[key]
-        if isinstance(inner, dict | list) and inner and random.random() < 0.85:
-            value = inner
-            continue
-        kind = random.randrange(8)
-        if kind == 0:
-            del value[key]
-        elif kind == 1 and isinstance(value, list):
-            value.insert(key, inner)
-        elif kind == 2 and isinstance(inner, int):
-            value[key] = inner + random.choice((-1, 1, 64, 1000))
-        else:
-            value[key] = random.choice(
-                (
-                    *(None, True, "", "x", [], {}, [[]], 0.5, float("nan"), "\ud800", [1, 2]),
-                    *(-1, 0, 1, 2**31 - 1, 2**31, 2**32, -(2**63), 2**63 - 1, 2**63, 2**64),
-                    *(-(2**31), 10**9, 10**400, 1e300),
-                )
-            )
-        return
 
 
 def _checksummed(texts: bytes) -> bytes:
@@ -272,7 +243,7 @@ def _mutated_json(data: bytes, random: Random) -> bytes:
     if random.random() < 0.5:
         return mutated(data, random, _JSON)
     value = json.loads(data)
-    _change_member(value, random)
+    change_member(value, random)
     return json.dumps(value).encode()
 
 

@@ -28,6 +28,15 @@ import zstandard
 from containers import mutated_history, mutated_packed, mutated_recording
 from ctf_traces import metadata_packets, mutated_trace, perf_trace, trace
 from mutate import Words, mutated
+from structures import (
+    arrow,
+    flight_recording,
+    json_text,
+    otlp,
+    protobuf,
+    simpleperf,
+    sqlite,
+)
 
 import meantime
 from meantime.errors import MeantimeError
@@ -64,7 +73,11 @@ class Format:
         reader: What its reader calls it; samples of that format are taken from other folders.
         provider: What makes states of its events, if anything.
         damage: Damages an input of several files, or of checksums; None is any file.
+        structure: Damages what a file says and keeps it a file of the format, as far as it can; it
+            is used as often as damage to any bytes.
+        mended: Makes checksums right again after any damage.
         is_directory: Whether an input is a directory.
+        opened: Of a directory, the file that is opened; None is the directory.
     """
 
     name: str
@@ -74,8 +87,26 @@ class Format:
     reader: str | None = None
     provider: Path | None = None
     damage: Callable[[Files, Random], Files] | None = None
+    structure: Callable[[bytes, Random], bytes] | None = None
+    mended: Callable[[Files], Files] | None = None
     is_directory: bool = False
+    opened: str | None = None
     added: list[Files] = field(default_factory=list)
+
+    def damaged(self, files: Files, random: Random) -> Files:
+        """Return an input with damage to it."""
+        if self.damage is not None:
+            for _ in range(random.choice((1, 1, 1, 2, 3))):
+                with contextlib.suppress(*_UNDAMAGEABLE):
+                    files = self.damage(files, random)
+            return files
+        ((name, data),) = files.items()
+        structure = self.structure or (json_text if b'"' in self.tokens else None)
+        if structure is not None and random.random() < 0.5:
+            with contextlib.suppress(*_UNDAMAGEABLE):
+                return {name: structure(data, random)}
+        others = [next(iter(other.values())) for other in self.samples() + self.added]
+        return {name: mutated(data, random, Words(self.tokens, others, text=self.text))}
 
     def add_from(self, folder: Path) -> None:
         """Take samples of this format from a folder, the beginnings of larger ones."""
@@ -103,19 +134,13 @@ def input_of(kind: Format, seed: int) -> Files:
     # a small input is tried in a fraction of the time, and rarely shows less
     small = [files for files in samples if sum(map(len, files.values())) <= _SMALL_BYTES]
     chosen = random.choice(small if small and random.random() < 0.8 else samples)
-    if kind.damage is not None:
-        for _ in range(random.choice((1, 1, 1, 2, 3))):
-            with contextlib.suppress(*_UNDAMAGEABLE):
-                chosen = kind.damage(chosen, random)
-        return chosen
-    ((name, data),) = chosen.items()
-    others = [next(iter(files.values())) for files in samples]
-    return {name: mutated(data, random, Words(kind.tokens, others, text=kind.text))}
+    return kind.damaged(chosen, random)
 
 
 # what a second round of damage meets, where the first one left no structure to find a place in
 _UNDAMAGEABLE = (
     ValueError, TypeError, KeyError, IndexError, RecursionError, struct.error, zstandard.ZstdError,
+    sqlite3.Error,
 )  # fmt: skip
 
 
@@ -827,7 +852,48 @@ def _parquet() -> list[Files]:
             table, file, compression=compression, use_dictionary=number > 1, store_schema=False
         )
         found.append({f"table{number}.parquet": file.getvalue()})
+    for number, table in enumerate((intervals, events)):
+        file = io.BytesIO()
+        with pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+        found.append({f"table{number}.arrow": file.getvalue()})
     return found
+
+
+@cache
+def _joined() -> list[Files]:
+    """Return a joined history of two traces, and one that joins it with another."""
+
+    def joined(**hosts: str) -> bytes:
+        clock: dict[str, Any] = {
+            "kind": "utc",
+            "host": None,
+            "boot_id": None,
+            "utc_at_origin_ns": 0,
+            "anchors": [],
+        }
+        described = [
+            {
+                "name": name, "path": path, "offset_ns": 5 * number, "how": "clocks",
+                "error_ns": 3, "checksum": None, "drift_ppt": number, "drift_at_ns": 2,
+            }
+            for number, (name, path) in enumerate(hosts.items())
+        ]  # fmt: skip
+        content = {"format": "meantime join", "version": 2, "clock": clock, "hosts": described}
+        return json.dumps({**content, "anomalies": {"host_missing": 1}}).encode()
+
+    traces = {"a.csv": _CSV[0], "b.statemap": next(iter(_statemap()[0].values()))}
+    two = joined(a="a.csv", b="b.statemap")
+    return [
+        {"joined.mtj": two, **traces},
+        {"joined.mtj": joined(a="two.mtj", c="b.statemap"), "two.mtj": two, **traces},
+    ]
+
+
+def _damaged_joined(files: Files, random: Random) -> Files:
+    name = random.choice([each for each in files if each.endswith(".mtj")])
+    damage = json_text if random.random() < 0.7 else partial(mutated, words=Words(text=True))
+    return {**files, name: damage(files[name], random)}
 
 
 def _example(declared: DeclaredFormat) -> list[Files]:
@@ -1217,13 +1283,13 @@ FORMATS = {
             "otlp", _otlp, (
                 *_JSON_TOKENS, b'"traceId":"', b'"parentSpanId":"', b'"spans":[', b'"value":{',
                 b'"startTimeUnixNano":"0"', b"\x0a\x10", b"\x12\x08", b"\xff" * 10,
-            ), reader="otlp",
+            ), structure=otlp, reader="otlp",
         ),
         Format(
             "perfetto", _perfetto, (
                 b"\x0a", b"\x5a\x02\x48\x01", b"\x68\x01", b"\x68\x02", b"\xff" * 9 + b"\x01",
                 b"\x92\x03", b"\xe2\x03", b"\x08\x40", b"\x20\xff\xff\xff\xff\xff\xff\xff\x7f",
-            ), text=False, reader="perfetto",
+            ), text=False, structure=protobuf, reader="perfetto",
         ),
         Format(
             "jaeger", _jaeger, (
@@ -1240,7 +1306,7 @@ FORMATS = {
             "pprof", _pprof, (
                 b"\x0a\x04\x08\x01\x10\x02", b"\x12\x02\x0a\x00", b"\x22\x00", b"\x2a\x00",
                 b"\x38\x01", b"\x0a\x01", b"\xff" * 9 + b"\x01", b"\x80", b"\x00",
-            ), text=False, reader="pprof",
+            ), text=False, structure=protobuf, reader="pprof",
         ),
         Format(
             "firefox", _firefox, (
@@ -1287,15 +1353,15 @@ FORMATS = {
         ),
         Format(
             "simpleperf", _simpleperf, (b"\x0a\x02\x08\x01", b"\xff" * 9 + b"\x01", bytes(4)),
-            text=False, reader="simpleperf",
+            text=False, structure=simpleperf, reader="simpleperf",
         ),
         Format(
             "jfr", _jfr, (b"FLR\0", b"\xff" * 9, b"\x80" * 8, b"true", b"dimension", b"\3\xff\x7f"),
-            text=False, reader="jfr",
+            text=False, structure=flight_recording, reader="jfr",
         ),
         Format(
             "nsys", _nsys, (b"INTEGER", b"CREATE TABLE ", b"\x05\x00", b"\x0d\x00", b"globalTid"),
-            text=False, reader="nsys",
+            text=False, structure=sqlite, reader="nsys",
         ),
         Format(
             "strace", _strace,
@@ -1326,14 +1392,14 @@ FORMATS = {
             ),
             reader="table",
         ),
-        Format("sqlite", _sqlite, (b"SQLite format 3\0", b"runs"), text=False),
+        Format("sqlite", _sqlite, (b"SQLite format 3\0", b"runs"), text=False, structure=sqlite),
         Format(
             "builds", _builds, (
                 *_JSON_TOKENS, b'"startstops":[', b"\t", b"# ninja log v5\n", b"<testsuite>",
                 b"<testcase ", b"time='", b"&lt;", b"<!DOCTYPE x>", b'"steps":[', b'"jobs":[',
             ),
         ),
-        Format("parquet", _parquet, (b"PAR1",), text=False),
+        Format("parquet", _parquet, (b"PAR1",), text=False, structure=arrow),
         Format(
             "jsonl", _jsonl,
             (*_JSON_TOKENS, b'"ts":', b'"time_ns":', b'"name":"', b'"cpu":', b'"fd":'),
@@ -1342,6 +1408,9 @@ FORMATS = {
         Format(
             "compressed", _compressed, (b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0"),
             text=False,
+        ),
+        Format(
+            "mtj", _joined, damage=_damaged_joined, is_directory=True, opened="joined.mtj"
         ),
         Format("ctf-packets", _ctf_packets, damage=mutated_trace, is_directory=True),
         Format("mth", _history, damage=mutated_history, is_directory=True),

@@ -16,7 +16,6 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -24,6 +23,8 @@ from itertools import count
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
+
+from sanitized import compiled, environment_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).resolve().parent
 _ROOT = _HERE.parents[1]
 _FOUND = _HERE / "found"
-_SANITIZERS = "address,undefined"
 _SANITIZED_BYTES = 4  # so many times the memory is taken by a sanitizer's red zones and shadow
 _SMALLER_S = 15.0
 
@@ -264,70 +264,12 @@ def _smaller(outcome: Outcome, limits: Limits) -> Trial:
 
 
 def _run_sanitized(compiler: str) -> int:
-    """Compile a copy of the sources with sanitizers, and run this program on it."""
-    copy = _ROOT / "build" / f"sanitize-{compiler}"
-    environment = {**os.environ, "MEANTIME_SANITIZE": _SANITIZERS, "CC": compiler}
-    _copy_sources(copy)
-    print(f"compiling in {copy}", flush=True)
-    with (copy / "log").open("wb") as log:
-        build = [sys.executable, "setup.py", "build_ext", "--inplace"]
-        if subprocess.run(
-            build, cwd=copy, env=environment, stdout=log, stderr=log, check=False
-        ).returncode:
-            print(f"it cannot be compiled: see {copy / 'log'}", file=sys.stderr)
-            return 2
-    # the sanitizer has to find C++'s throw as it starts, which pyarrow's libraries need later
-    preloaded = [
-        subprocess.run(
-            [compiler, f"-print-file-name={library}"],
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        ).stdout.strip()
-        for library in (_runtime_library(compiler), "libstdc++.so.6")
-    ]
-    environment |= {
-        "PYTHONPATH": str(copy / "src"),
-        "LD_PRELOAD": " ".join(preloaded),
-        # Python itself leaves memory to the end of the process. What is asked for and cannot be had
-        # is for the project to handle, and small freed blocks need not be kept for long.
-        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=2000"
-        ":quarantine_size_mb=8:malloc_context_size=5",
-        "UBSAN_OPTIONS": "print_stacktrace=1",
-        "PYTHONMALLOC": "malloc",  # so that Python's own objects are watched, too
-    }
+    """Run this program with a core that is compiled with sanitizers."""
+    copy = compiled(compiler)
+    if copy is None:
+        return 2
+    environment = environment_of(copy, compiler)
     return subprocess.run([sys.executable, *sys.argv], env=environment, check=False).returncode
-
-
-def _runtime_library(compiler: str) -> str:
-    if "clang" in compiler:
-        machine = sysconfig.get_platform().rpartition("-")[2]
-        return f"libclang_rt.asan-{machine}.so"
-    return "libasan.so"
-
-
-def _copy_sources(copy: Path) -> None:
-    """Bring a copy of what is compiled up to date; what did not change is not compiled again."""
-    setup = copy / "setup.py"
-    if setup.exists() and setup.read_bytes() != (_ROOT / "setup.py").read_bytes():
-        shutil.rmtree(copy)  # with other flags everything is to be compiled again
-    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
-        _copy_if_new(_ROOT / name, copy / name)
-    wanted = set()
-    for path in (_ROOT / "src").rglob("*"):
-        if path.is_file() and path.suffix not in (".so", ".pyc"):
-            target = copy / path.relative_to(_ROOT)
-            wanted.add(target)
-            _copy_if_new(path, target)
-    for path in (copy / "src").rglob("*.py"):
-        if path not in wanted:
-            path.unlink()
-
-
-def _copy_if_new(path: Path, target: Path) -> None:
-    if not target.exists() or target.stat().st_mtime_ns != path.stat().st_mtime_ns:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(path, target)
 
 
 if __name__ == "__main__":

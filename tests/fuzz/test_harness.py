@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 import subprocess
 import sys
 import zlib
@@ -13,7 +15,10 @@ from typing import TYPE_CHECKING
 import pytest
 from containers import mutated_history, mutated_packed
 from corpus import FORMATS, input_of
+from guided import Packing, seeds_of
+from kernels import KERNELS, REFUSALS
 from mutate import Words, mutated
+from structures import flight_recording, protobuf, simpleperf, sqlite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,3 +140,70 @@ def test_numbers_of_recordings_reach_their_records() -> None:
         if (files := input_of(FORMATS["mtr"], seed)).keys() == whole.keys()
     }
     assert len(seen) >= 5
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("perfetto", protobuf),
+        ("pprof", protobuf),
+        ("simpleperf", simpleperf),
+        ("jfr", flight_recording),
+    ],
+)
+def test_a_change_of_what_is_said_keeps_the_lengths_right(
+    name: str, damage: Callable[[bytes, Random], bytes]
+) -> None:
+    whole = [next(iter(files.values())) for files in FORMATS[name].samples()]
+    chosen = [data for data in whole if len(data) < 4096][:4]
+
+    damaged = {damage(data, generator(seed)) for data in chosen for seed in range(40)}
+
+    read = 0
+    for data in damaged:
+        with contextlib.suppress(ValueError):  # a length that is wrong, or nothing left
+            read += damage(data, generator(1)) is not None
+    assert len(damaged) > 20 * len(chosen)
+    assert read > 0.9 * len(damaged)
+
+
+def test_a_changed_database_is_a_database() -> None:
+    (whole,) = FORMATS["nsys"].samples()[0].values()
+    damaged = {sqlite(whole, generator(seed)) for seed in range(30)}
+
+    tables = []
+    for data in damaged:
+        with contextlib.closing(sqlite3.connect(":memory:")) as database:
+            database.deserialize(data)
+            with contextlib.suppress(sqlite3.DatabaseError):  # a table's page may be another's
+                tables += database.execute("SELECT name FROM sqlite_master").fetchall()
+
+    assert len(damaged) > 15
+    assert len(tables) > 100
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_an_input_that_libfuzzer_keeps_has_the_same_files(name: str) -> None:
+    kind = FORMATS[name]
+    packing = Packing(kind)
+
+    for files in seeds_of(kind):
+        assert packing.unpacked(packing.packed(files)) == files
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_read_or_refuse_samples_and_damaged_ones(name: str) -> None:
+    kernel = KERNELS[name]
+    kinds = [FORMATS[each] for each in kernel.formats]
+    inputs = [data for kind in kinds for files in kind.samples()[:8] for data in files.values()]
+    inputs += [
+        data for kind in kinds for seed in range(20) for data in input_of(kind, seed).values()
+    ]
+
+    read = 0
+    for data in (*inputs, b""):
+        with contextlib.suppress(*REFUSALS):
+            kernel.read(data)
+            read += 1
+
+    assert read

@@ -33,7 +33,17 @@ if TYPE_CHECKING:
     from containers import Files
     from corpus import Format
 
-__all__ = ["SANITIZED", "Limits", "Outcome", "Trial", "attempt", "tries"]
+__all__ = [
+    "SANITIZED",
+    "Limits",
+    "Outcome",
+    "Trial",
+    "attempt",
+    "place_of",
+    "put",
+    "tried",
+    "tries",
+]
 
 SANITIZED = "MEANTIME_SANITIZE" in os.environ
 
@@ -267,9 +277,9 @@ def _work(batch: list[Trial], folder: Path, limits: Limits, writing: int) -> Non
 
     for trial in batch:
         say(begin=time.process_time(), bytes=trial.size_bytes)
-        path = _put(trial, folder / "input")
+        path = put(trial.format, trial.files, folder / "input")
         before = _peak_bytes()
-        result, where, detail = _tried(trial, path)
+        result, where, detail = tried(trial.format, path, lenient=trial.lenient, draw=trial.draw)
         taken = _peak_bytes(again=False) - before
         if ignored:
             result, where, detail = "exception", f"ignored {ignored[0]}", "\n".join(ignored)
@@ -282,18 +292,18 @@ def _work(batch: list[Trial], folder: Path, limits: Limits, writing: int) -> Non
             return
 
 
-def _put(trial: Trial, folder: Path) -> Path:
-    """Write a trial's files where the last one's were; return what is to be opened."""
+def put(kind: Format, files: Files, folder: Path) -> Path:
+    """Write an input's files where the last one's were; return what is to be opened."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    if trial.format.is_directory:
-        path = folder / f"input.{trial.format.name}"
-        for name, data in trial.files.items():
+    if kind.is_directory:
+        path = folder / f"input.{kind.name}"
+        for name, data in files.items():
             (path / name).parent.mkdir(parents=True, exist_ok=True)
             (path / name).write_bytes(data)
         path.mkdir(exist_ok=True)
-        return path
-    ((name, data),) = trial.files.items()
+        return path if kind.opened is None else path / kind.opened
+    ((name, data),) = files.items()
     (folder / name).write_bytes(data)
     return folder / name
 
@@ -306,24 +316,27 @@ def _peak_bytes(*, again: bool = True) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _tried(trial: Trial, path: Path) -> tuple[str, str, str]:
-    """Return how a trial goes, in one line what went wrong, and all of that."""
+def tried(
+    kind: Format, path: Path, *, lenient: bool, draw: bool, ask: bool = True
+) -> tuple[str, str, str]:
+    """Return how an input is used, in one line what went wrong, and all of that."""
     try:
         accepted = exercise(
             path,
-            provider=trial.format.provider,
-            lenient=trial.lenient,
-            draw=trial.draw,
-            exact=trial.format.name != "mth",
+            provider=kind.provider,
+            lenient=lenient,
+            ask=ask,
+            draw=draw,
+            exact=kind.name != "mth",
         )
     except MemoryError as error:
-        return "memory", _place(error), traceback.format_exc()
+        return "memory", place_of(error), traceback.format_exc()
     except Exception as error:  # noqa: BLE001 - whatever it is, that is what is looked for
-        return "exception", _place(error), traceback.format_exc()[-_ERROR_BYTES:]
+        return "exception", place_of(error), traceback.format_exc()[-_ERROR_BYTES:]
     return ("accepted" if accepted else "refused"), "", ""
 
 
-def _place(error: BaseException) -> str:
+def place_of(error: BaseException) -> str:
     """Return what was raised, and by which function of the project."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if "meantime/" in frame.filename] or frames
