@@ -116,8 +116,8 @@ def spilled(changes: Changes, folder: Path) -> Changes:
     import tempfile  # noqa: PLC0415 - 3 ms, for many late changes only
 
     rows = len(changes.time_ns)
-    # Mapping is safe here, unlike the files of a history: nothing else can cut one without a name. The
-    # maps outlive the descriptor.
+    # Mapping is safe here, unlike for a history's own files: nothing else can cut one without a
+    # name. The maps outlive the descriptor.
     with tempfile.TemporaryFile(dir=folder) as file:
         for column in changes:
             column.tofile(file)
