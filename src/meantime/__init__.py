@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from meantime.trace import LaneDeclaration as LaneDeclaration
     from meantime.trace import State as State
     from meantime.view_functions.comparing import compare as compare
+    from meantime.view_functions.comparing import diff as diff
     from meantime.view_functions.flame import flame as flame
     from meantime.view_functions.heatmap import heatmap as heatmap
     from meantime.view_functions.joining import join as join
@@ -54,6 +55,7 @@ __all__ = [
     "build",
     "compare",
     "critical_path",
+    "diff",
     "enable",
     "explain",
     "findings",
@@ -89,6 +91,7 @@ _HOMES = {
     "build": ("meantime.history_from_trace", "build"),
     "compare": ("meantime.view_functions.comparing", "compare"),
     "critical_path": ("meantime.query.critical_path", "critical_path"),
+    "diff": ("meantime.view_functions.comparing", "diff"),
     "enable": ("meantime.collect.enabling", "enable"),
     "explain": ("meantime.query.explain", "explain"),
     "findings": ("meantime.query.findings", "findings"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import xml.etree.ElementTree as ET
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,15 @@ from hypothesis import strategies as st
 
 import meantime
 from meantime.cli import main
+from meantime.query.compare import compared
 from meantime.query.compare.certainty import adjusted, changes, divisions, most_rows
 from meantime.query.compare.grouping import Entity
 from meantime.query.compare.matching import matched
+from meantime.query.compare.timelines import timelines
+from meantime.query.parts import part_of
 from meantime.testing import history_from_picture, history_from_samples, history_from_spans
+from meantime.views.comparison.svg import LESS, MORE
+from meantime.views.palette import RGB, parse
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -405,6 +411,9 @@ def test_a_short_table_for_a_pull_request(
         (["A", "B", "--noticeable", "-1"], "noticeable is a share"),
         (["A", "B", "--json", "--markdown"], "mutually exclusive"),
         (["A", "B", "--json", "-n", "3"], "-n does not apply to --json"),
+        (["A", "B", "--title", "Change"], "--title does not apply to figures"),
+        (["A", "B", "-o", "change.png"], "must end in .svg or .html"),
+        (["A", "B", "-o", "-", "--json"], "--json does not apply to -o -"),
     ],
 )
 def test_command_lines_that_are_wrong(
@@ -432,3 +441,121 @@ def test_different_units_are_not_compared() -> None:
     samples = history_from_samples([(0, "t", ["f"], 1)])
     with pytest.raises(meantime.MeantimeError, match="cannot compare"):
         meantime.compare(samples, run(1), by="budget")
+
+
+def strips(history: History) -> list[list[tuple[str, float]]]:
+    """Return the lanes of a history beside itself, in bins of 1 ns."""
+    part = part_of(history, None, None)
+    drawn = timelines([part], [part], compared([part], [part]), bins=100)
+    assert drawn is not None
+    return [
+        [
+            (name, share)
+            for strip in lane.before
+            for name, share in zip(strip.name, strip.share.tolist(), strict=True)
+        ]
+        for lane in drawn.lanes
+    ]
+
+
+def test_lanes_have_states_and_the_outermost_spans() -> None:
+    assert strips(history_from_picture("d  ab.")) == [[("a", 1.0), ("b", 1.0)]]
+    nested = history_from_spans({"main": [("a", 0, 3), ("b", 1, 2)]})
+    assert strips(nested) == [[("a", 1.0), ("a", 1.0), ("a", 1.0), ("b", 1.0)]]
+
+
+@pytest.mark.parametrize(
+    ("align", "ranges", "lead", "change"),
+    [
+        ("start", ((0, 4), (0, 6)), 0, [0, 0, -1, -1, 1, 1]),
+        ("end", ((2, 6), (0, 6)), 6, [0, 0, 0, 0, 0, 0]),
+        ("b", ((2, 6), (0, 6)), 4, [0, 0, 0, 0, 0, 0]),
+    ],
+)
+def test_runs_are_aligned_by_start_by_end_or_by_what_begins(
+    align: str, ranges: tuple[Any, ...], lead: int, change: list[int]
+) -> None:
+    old, new = (
+        part_of(history_from_picture(f"d  {line}"), None, None) for line in ("aabb", "aaaabb")
+    )
+    found = compared([old], [new], pattern="^b$")
+    drawn = timelines([old], [new], found, bins=100, align=align)
+
+    assert drawn is not None
+    assert (drawn.row, drawn.ranges_ns, drawn.lead_ns, drawn.bins) == ("b", ranges, lead, 6)
+    assert drawn.lanes[0].change.tolist() == change
+    with pytest.raises(meantime.MeantimeError, match="no state or span of a run is called 'c'"):
+        timelines([old], [new], found, bins=100, align="c")
+
+
+def test_the_lanes_that_changed_most_come_first() -> None:
+    old = history_from_picture("\n".join(f"w{row}  aaaaaaaaaa" for row in range(10)))
+    new = history_from_picture(
+        "\n".join(f"w{row}  {'b' * row}{'a' * (10 - row)}" for row in range(10))
+    )
+    drawn = timelines(
+        [part_of(old, None, None)], [part_of(new, None, None)],
+        meantime.compare(old, new), bins=10,
+    )  # fmt: skip
+
+    assert drawn is not None
+    assert [lane.name for lane in drawn.lanes] == [f"w{row}" for row in range(9, 1, -1)]
+    assert drawn.left_out == 2
+
+
+def test_the_picture_has_each_run_and_the_colours_of_its_legend(
+    files: dict[str, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawn = tmp_path / "change.svg"
+    sides = [*files["before"], "--", *files["after"]]
+    assert status("diff", *sides, "-o", str(drawn), "--title", "Waits <longer>") == 0
+    assert "`request` takes" in capsys.readouterr().out
+    text = drawn.read_text()
+    root = ET.fromstring(text)  # noqa: S314 - our own file
+
+    texts = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert "Waits <longer>" in texts
+    assert "more wait" in texts
+    # a mark for each run on both sides of each row
+    marks = [each.get("d") or "" for each in root.iter() if each.get("stroke-width") == "1.4"]
+    assert {mark.count("M") for mark in marks} == {5}
+    legend = {each.get("fill") for each in root.iter() if each.get("class") == "swatch"}
+    filled = {each.get("fill") for each in root.iter() if each.get("shape-rendering")}
+    assert filled <= legend
+    assert "<script" not in text
+
+    page = meantime.diff(files["before"][0], files["after"][0]).render("html")
+    assert b"One run each" in b"".join(page)
+
+
+def test_the_colours_of_more_and_less_differ_for_all_kinds_of_colour_vision() -> None:
+    # Machado, Oliveira and Fernandes (2009), severity 1, on linear light
+    blind = {
+        "protan": [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ],
+        "deutan": [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ],
+        "tritan": [
+            [1.255528, -0.076749, -0.178779],
+            [-0.078411, 0.930809, 0.147602],
+            [0.004733, 0.691367, 0.303900],
+        ],
+    }
+
+    def seen(text: str, matrix: list[list[float]]) -> RGB:
+        color = parse(text)
+        assert color is not None
+        part = np.array(color) / 255
+        linear = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+        light = np.clip(np.array(matrix) @ linear, 0, 1)
+        encoded = np.where(light <= 0.0031308, light * 12.92, 1.055 * light ** (1 / 2.4) - 0.055)
+        return RGB(*(round(255 * each) for each in encoded.tolist()))
+
+    for matrix in blind.values():
+        assert seen(LESS, matrix).distance(seen(MORE, matrix)) > 20

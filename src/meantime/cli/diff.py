@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +18,7 @@ from meantime.cli.options import (
     of_options,
     once,
     options_of,
+    output_option,
     reject,
     zone_option,
 )
@@ -68,6 +70,7 @@ class _TwoSides(click.Command):
     metavar="FROM..TO,FROM..TO",
     help="Compare two ranges of one FILE, the one before first.",
 )
+@output_option("OUT", "Draw what changed, and both sides over time: .svg or .html.")
 @limit_option("rows to print", 20)
 @once(
     "--fail-on",
@@ -81,6 +84,7 @@ def command(
     *,
     files: tuple[str, ...],
     ranges: str | None,
+    output: str | None,
     limit: int,
     fail_on: str | None,
     markdown: bool,
@@ -92,30 +96,53 @@ def command(
     BEFORE and AFTER are the traces of one run each; several a side distinguish a change from
     noise. Without `--` there are two FILEs, one of each.
     """
-    if as_json and markdown:
-        raise UsageError("--json and --markdown are mutually exclusive")
-    if as_json:
-        reject(("limit",), "--json, which prints everything")
+    _check_output(output, as_json=as_json, markdown=markdown)
     options = CompareOptions(**given, intact=True, notify=notify, progress=progress_bar)
     if ranges is not None:
         reject(("start", "end"), "--ranges, which are the two ranges")
     before, after = _sides(files, ranges)
     import_numpy()
-    from meantime.view_functions.comparing import compare  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.view_functions.comparing import diff  # noqa: PLC0415 - NumPy is not for --help
 
-    found = compare(before, after, **vars(options))
+    view = diff(before, after, **vars(options))
+    found = view.comparison
     if fail_on is not None and not found.is_certain:
         raise UsageError(
             "--fail-on needs at least 4 runs a side: fewer cannot distinguish a change from noise"
         )
-    if as_json:
-        click.echo(json.dumps(found.as_json()))
-    elif markdown:
-        _print_markdown(found, limit)
-    else:
-        _print(found, limit)
+    if output is not None:
+        from meantime.cli.output import write  # noqa: PLC0415 - only with -o
+
+        form = PurePath(output).suffix[1:] or "svg"
+        write(output, view.render(form), [each for side in (before, after) for each in side])
+    if output != "-":
+        print_ = _print_json if as_json else _print_markdown if markdown else _print
+        print_(found, limit)
     is_failure = found.is_worse if fail_on == "worse" else bool(found.changed)
     return FAILED if fail_on is not None and is_failure else 0
+
+
+def _check_output(output: str | None, *, as_json: bool, markdown: bool) -> None:
+    """Check that options for the output apply.
+
+    Raises:
+        UsageError: If one does not.
+    """
+    if as_json and markdown:
+        raise UsageError("--json and --markdown are mutually exclusive")
+    if as_json:
+        reject(("limit",), "--json, which prints everything")
+    if output is None:
+        reject(("title", "align"), "figures: it is for the picture that -o writes")
+        return
+    if output == "-":
+        reject(("as_json", "markdown", "limit"), "-o -, which prints the picture alone")
+    elif PurePath(output).suffix not in {".svg", ".html"}:
+        raise UsageError(f"{output!r} must end in .svg or .html")
+
+
+def _print_json(found: Comparison, limit: int) -> None:  # noqa: ARG001 - as the others
+    click.echo(json.dumps(found.as_json()))
 
 
 def _sides(files: Sequence[str], ranges: str | None) -> tuple[list[Any], list[Any]]:
@@ -162,7 +189,7 @@ def _print(found: Comparison, limit: int) -> None:
     for sentence in found.sentences:
         for line in sentence_lines(sentence, width_of(sys.stdout)):
             click.echo(line)
-    if not found.rows:
+    if not (rows := _rows(found)):
         return
     click.echo()
     print_table(
@@ -172,11 +199,11 @@ def _print(found: Comparison, limit: int) -> None:
             *(Column(name, numeric=True) for name in ("before", "after", "change", "95 %", "p")),
             *([Column("points", numeric=True)] if found.wholes else []),
         ],
-        [_cells(found, row) for row in found.rows[:limit]],
+        [_cells(found, row) for row in rows[:limit]],
         drop=_DROP,
     )
-    if len(found.rows) > limit:
-        click.echo(more(len(found.rows), limit))
+    if len(rows) > limit:
+        click.echo(more(len(rows), limit))
 
 
 def _print_markdown(found: Comparison, limit: int) -> None:
@@ -189,9 +216,14 @@ def _print_markdown(found: Comparison, limit: int) -> None:
     names = len(_names(found))
     click.echo(f"| {' | '.join(headings)} |")
     click.echo("|" + "---|" * names + "---:|" * (len(headings) - names))
-    for row in found.rows[:limit]:
+    for row in _rows(found)[:limit]:
         cells = [cell.replace("|", "\\|") for cell in _cells(found, row)]
         click.echo(f"| {' | '.join(cells)} |")
+
+
+def _rows(found: Comparison) -> list[ComparedRow]:
+    """Return the rows that have something: outermost spans often take no time themselves."""
+    return [row for row in found.rows if any(found.values(row))]
 
 
 def _title(found: Comparison) -> str:

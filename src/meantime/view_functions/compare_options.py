@@ -66,6 +66,15 @@ class CompareOptions(Range, Reading):
         help="The smallest change that counts, such as 2%.",
     )
 
+    align: str = option(
+        "--align",
+        metavar="start|end|NAME",
+        default="start",
+        help="In the picture, put at one time the start or the end of both runs, or where a state"
+        " or span of this name first begins.",
+    )
+    title: str | None = option("--title", metavar="TEXT", help="Title of the picture.")
+
     def _check(self) -> None:
         if not 0 <= self.noticeable < float("inf"):
             raise UsageError(f"noticeable is a share such as 0.02, not {self.noticeable}")

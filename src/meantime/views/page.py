@@ -61,7 +61,7 @@ class Page:
         width_px: The picture's width.
         height_px: The picture's height.
         picture: The markup of the picture.
-        script: The bundle's name in `static`, without `.js`.
+        script: The bundle's name in `static`, without `.js`; None of a picture without one.
         head: The data that the script reads as JSON.
         blocks: The data that it reads as bytes, by name; or an iterator of pieces, of which all but
             the last have `PIECE_BYTES`, if they are too large to be in memory at once.
@@ -71,8 +71,8 @@ class Page:
     width_px: float
     height_px: float
     picture: Iterable[bytes]
-    script: str
-    head: object
+    script: str | None = None
+    head: object = None
     blocks: Mapping[str, bytes | Iterator[bytes]] = field(default_factory=dict)
 
     def document(self) -> bytes:
@@ -88,6 +88,13 @@ class Page:
             f' font-family="{FONT}" font-size="12" role="img">\n'
         ).encode()
         yield f"<title>{escape(self.title)}</title>\n<style>{_style()}</style>\n".encode()
+        if self.script is not None:
+            yield from self._interactive(self.script)
+        yield element("rect", {"class": "paper", "width": "100%", "height": "100%"}).encode()
+        yield from self.picture
+        yield b"\n</svg>\n"
+
+    def _interactive(self, script: str) -> Iterator[bytes]:
         for piece in _pieces(json_text(self.head).encode()):
             yield from (b'<metadata data-block="head">', piece, b"</metadata>\n")
         for name, block in self.blocks.items():
@@ -96,11 +103,8 @@ class Page:
                 yield base64(piece)
                 yield b"</metadata>\n"
         # not by importlib.resources, which imports zipfile and takes 8 ms
-        script = Path(__file__).with_name("static").joinpath(f"{self.script}.js").read_bytes()
-        yield from (b"<script><![CDATA[\n", script, b"]]></script>\n")
-        yield element("rect", {"class": "paper", "width": "100%", "height": "100%"}).encode()
-        yield from self.picture
-        yield b"\n</svg>\n"
+        bundle = Path(__file__).with_name("static").joinpath(f"{script}.js").read_bytes()
+        yield from (b"<script><![CDATA[\n", bundle, b"]]></script>\n")
 
     def html(self) -> bytes:
         """Return the page as an HTML file."""

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     Float64s: TypeAlias = npt.NDArray[np.float64]
 
-__all__ = ["By", "Entity", "Figures", "Grouping", "Key", "default_by", "grouping"]
+__all__ = ["By", "Entity", "Figures", "Grouping", "Key", "default_by", "entities_of", "grouping"]
 
 By: TypeAlias = Literal["state", "entity", "name", "category", "thread", "budget", "conclusion"]
 Key: TypeAlias = "tuple[str, ...]"
@@ -145,7 +145,7 @@ class _States(Grouping):
         if self._by == "state":
             return None
         history = with_sampled_states(part.history)
-        return _entities(history, state_quarks(history), of_paths=True)
+        return entities_of(history, state_quarks(history), of_paths=True)
 
     def renamed(self, found: StateStatistics, names: Mapping[str, str]) -> StateStatistics:
         def new(entity: str | None) -> str:
@@ -196,7 +196,7 @@ class _Spans(Grouping):
     def entities(self, part: Part) -> list[Entity] | None:
         if self._by != "thread":
             return None
-        return _entities(part.history, part.history.spans().threads, of_paths=False)
+        return entities_of(part.history, part.history.spans().threads, of_paths=False)
 
     def renamed(self, found: SpanStatistics, names: Mapping[str, str]) -> SpanStatistics:
         assert found.durations is not None
@@ -354,7 +354,7 @@ def _explained(part: Part) -> Explanation:
     return explain(part.history, start=part.start_ns, end=part.end_ns)
 
 
-def _entities(history: History, quarks: Int32s, *, of_paths: bool) -> list[Entity]:
+def entities_of(history: History, quarks: Int32s, *, of_paths: bool) -> list[Entity]:
     """Return entities with the names, other than ids, that the trace has for them."""
     attributes = history.attributes
     found = []

@@ -278,7 +278,8 @@ class _Certainty(NamedTuple):
         """Return the interval of a change as parts of what was before."""
         if not before or not np.isfinite([self.low[at], self.high[at]]).all():
             return None
-        return Interval(float(self.low[at] / before), float(self.high[at] / before))
+        # figures are not negative
+        return Interval(max(-1.0, float(self.low[at] / before)), float(self.high[at] / before))
 
 
 def _known(value: float) -> float | None:

@@ -1,0 +1,1 @@
+"""The picture of a comparison of runs: what changed, and both sides over time."""
