@@ -12,6 +12,7 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from listed_source import listed
 from version_1 import as_version_1
 
 from meantime.columns import Coded
@@ -82,7 +83,7 @@ class Pair(NamedTuple):
     naive: Naive
 
 
-KEPT = ["memory", "growing", "disk", "growing on disk", "version 1"]
+KEPT = ["memory", "growing", "disk", "growing on disk", "version 1", "listed"]
 
 
 def kept_as(kept: str, builder: HistoryBuilder, end_ns: int | None, folder: Path) -> History:
@@ -95,6 +96,8 @@ def kept_as(kept: str, builder: HistoryBuilder, end_ns: int | None, folder: Path
     history = builder.close(end_ns)
     if kept == "disk":
         return open_history(folder / "x.mth")
+    if kept == "listed":
+        return listed(history)
     if kept == "version 1":
         return open_history(as_version_1(folder / "x.mth", folder / "1.mth"))
     return history
@@ -105,7 +108,7 @@ def pairs(draw: st.DrawFn, folder: Path | None = None) -> Pair:
     script = draw(changes(quarks=QUARKS, tags=draw(st.sampled_from([0, TAGS]))))
     kept = draw(st.sampled_from(KEPT)) if folder is not None else "memory"
     assert folder is not None or kept == "memory"
-    on_disk = kept not in {"memory", "growing"}
+    on_disk = kept not in {"memory", "growing", "listed"}
     segment_changes = draw(st.sampled_from([1, 2, 3, 8, 1000]))
     with mock.patch.object(Store.__init__, "__defaults__", (segment_changes,)):
         builder = HistoryBuilder(

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 import meantime
 from meantime.clocks import Clock
 from meantime.columns import Coded
-from meantime.history import HistoryBuilder, searching
+from meantime.history import HistoryBuilder, sealed, searching
 from meantime.history.interval_filter import interval_filter
 from meantime.history.joined import JoinedPart, join_parts
+from meantime.history.source import Question
 from meantime.history.store import Store
 from meantime.kernels.interval_filter import count_matching, nearest_matching
 from meantime.kernels.pyramid import build
@@ -94,7 +95,7 @@ def test_the_nearest_interval_is_that_of_all(  # noqa: PLR0917 - as drawn
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(searching, "_FIRST_ROWS", rows[0])
-        patch.setattr(searching, "_MANY_ROWS", rows[1])
+        patch.setattr(sealed, "_MANY_ROWS", rows[1])
         after = history.following(chosen, time, value=value, tag=tag)
         before = history.preceding(chosen, time, value=value, tag=tag)
         counts = history.count(chosen, time, value=value, tag=tag)
@@ -212,11 +213,10 @@ def check_run(segments: Segments, value: Value | EllipsisType, begins_ns: list[i
         np.zeros(1, np.int32),
         np.array([STR], np.uint8),
     )
-    counts = np.zeros(1, np.int64)
-    end_ns = segments.end_ns
-    count_matching(segments, quarks, 0, end_ns, kinds, *asked, counts)
-    first = nearest_matching(segments, quarks, 0, end_ns, kinds, *asked, backwards=False)
-    last = nearest_matching(segments, quarks, 0, end_ns, kinds, *asked, backwards=True)
+    question = Question(quarks, quarks, kinds, 0, segments.end_ns)
+    counts = count_matching(segments, question, asked)
+    first = nearest_matching(segments, question, asked, backwards=False)
+    last = nearest_matching(segments, question, asked, backwards=True)
 
     assert counts.tolist() == [len(begins_ns)]
     assert first == ((0, begins_ns[0]) if begins_ns else None)
@@ -308,7 +308,7 @@ def test_long_runs_in_all_forms_are_searched_as_their_intervals_are(
 
     for sums in (False, True):
         if sums:
-            monkeypatch.setattr(searching, "_MANY_ROWS", 0)
+            monkeypatch.setattr(sealed, "_MANY_ROWS", 0)
         for value in (..., None, "never", 2**60 + 1, 2.0**60, 0.1, *different.values()):
             for tag in (None, tags[1], -1, 2**70) if tagged else (None, 99):
                 check(history, random, every, value, tag)

@@ -80,7 +80,7 @@ MOST_MODULES = {
     "statemap": 147,
     "heatmap": 168,
     "flame": 140,
-    "chart": 151,
+    "chart": 152,
     "info": 164,
     "stats": 129,
     "query": 105,

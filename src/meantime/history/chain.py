@@ -82,12 +82,7 @@ def _carry_after(segments: list[Segment], quarks: int) -> Carry:
     carry.reserve(quarks)
     if segments:
         last_ns = segments[-1].head.last_ns
-        SealedSegments(segments, _INT64.min, last_ns + 1).at(
-            np.arange(quarks, dtype=np.int32),
-            np.full(quarks, last_ns),
-            carry.start_ns,
-            np.empty(quarks, np.int64),
-            carry.word,
-            carry.meta,
-        )
+        whole = SealedSegments(segments, _INT64.min, last_ns + 1)
+        found = whole.at(np.arange(quarks, dtype=np.int32), np.full(quarks, last_ns))
+        carry.start_ns, _, carry.word, carry.meta = found
     return carry

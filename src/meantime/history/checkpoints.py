@@ -20,6 +20,7 @@ from meantime.history.builder import HistoryBuilder
 from meantime.history.changes import TypedChanges
 from meantime.history.history import History
 from meantime.history.ingest import ingest
+from meantime.history.made_source import MadeSource
 from meantime.history.provider_runner import ProviderRunner
 from meantime.trace import Events
 
@@ -29,11 +30,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
-    from meantime.history.extremes import Extremes
     from meantime.history.journal import ScheduledChange
     from meantime.history.provider_runner import Provider
-    from meantime.history.segment_source import Measured, SegmentSource
-    from meantime.kernels.shares import Tally
+    from meantime.history.source import Source
     from meantime.trace import Trace
 
 __all__ = ["build_checkpoints"]
@@ -132,11 +131,8 @@ def build_checkpoints(reopen: Callable[[Any], Trace], provider: Provider) -> His
     return History(lambda: snapshot)
 
 
-class _CheckpointSegments:
-    """Answers queries about a range from segments that are made again for it.
-
-    See `SegmentSource` for the methods.
-    """
+class _CheckpointSegments(MadeSource):
+    """Answers questions from segments that are made again for their ranges."""
 
     def __init__(
         self,
@@ -147,23 +143,14 @@ class _CheckpointSegments:
     ) -> None:
         self._builder = builder
         self._present = builder.snapshot().segments
+        self.start_ns, self.end_ns = self._present.start_ns, self._present.end_ns
         self._checkpoints = checkpoints
         self._provider = provider
         self._reopen = reopen
-        self._made: OrderedDict[tuple[int, int], SegmentSource] = OrderedDict()
+        self._made_so_far: OrderedDict[tuple[int, int], Source] = OrderedDict()
         self._ends_ns = self._ends(len(builder.attributes))
-        # The range of a longer history, and the types of the attributes.
-        self._longer: tuple[int, int, npt.NDArray[np.uint8]] | None = None
-
-    @property
-    def start_ns(self) -> int:
-        """Where the history begins."""
-        return self._present.start_ns if self._longer is None else self._longer[0]
-
-    @property
-    def end_ns(self) -> int:
-        """Where it ends."""
-        return self._present.end_ns if self._longer is None else self._longer[1]
+        # The types of the attributes, in a longer history.
+        self._longer: npt.NDArray[np.uint8] | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -184,21 +171,21 @@ class _CheckpointSegments:
     def within(
         self, start_ns: int, end_ns: int, kinds: npt.NDArray[np.uint8]
     ) -> _CheckpointSegments:
-        """See `SegmentSource.within`."""
+        """See `Source.within`."""
         longer = copy.copy(self)
-        longer._longer = start_ns, end_ns, kinds  # noqa: SLF001 - of the same class
+        longer.start_ns, longer.end_ns, longer._longer = start_ns, end_ns, kinds  # noqa: SLF001 - of the same class
         return longer
 
-    def _of(self, start_ns: int, end_ns: int) -> SegmentSource:
-        """Return segments that answer for a range."""
+    def made(self, quarks: Int32s, start_ns: int, end_ns: int) -> Source:  # noqa: ARG002 - of all
+        """See `MadeSource.made`."""
         if self._longer is None:
             return self._stored(start_ns, end_ns)
         last_ns = self._present.end_ns - 1
         start_ns = min(max(start_ns, self._present.start_ns), last_ns)
         made = self._stored(start_ns, max(start_ns + 1, min(end_ns, last_ns + 1)))
-        return made.within(*self._longer)
+        return made.within(self.start_ns, self.end_ns, self._longer)
 
-    def _stored(self, start_ns: int, end_ns: int) -> SegmentSource:
+    def _stored(self, start_ns: int, end_ns: int) -> Source:
         """Return segments that answer for a range of what was built."""
         first = max(
             number
@@ -213,19 +200,14 @@ class _CheckpointSegments:
                 if checkpoint.earliest_ns < end_ns
             ),
         )
-        if (first, last) not in self._made:
-            self._made[first, last] = self._make(first, last)
-            if len(self._made) > _REMEMBERED:
-                self._made.popitem(last=False)
-        self._made.move_to_end((first, last))
-        return self._made[first, last]
+        if (first, last) not in self._made_so_far:
+            self._made_so_far[first, last] = self._make(first, last)
+            if len(self._made_so_far) > _REMEMBERED:
+                self._made_so_far.popitem(last=False)
+        self._made_so_far.move_to_end((first, last))
+        return self._made_so_far[first, last]
 
-    def _of_times(self, times_ns: Int64s) -> SegmentSource:
-        if not len(times_ns):
-            return self._present
-        return self._of(int(times_ns.min()), int(times_ns.max()) + 1)
-
-    def _make(self, first: int, last: int) -> SegmentSource:
+    def _make(self, first: int, last: int) -> Source:
         """Return the segments from one checkpoint to the end of what follows another."""
         checkpoint = self._checkpoints[first]
         catalogue = self._builder.contents.catalogue
@@ -255,100 +237,6 @@ class _CheckpointSegments:
         trace.close()
         if at_end:
             builder.advance(_INT64.max)
-
-    def point(self, quark: int, time_ns: int) -> tuple[int, int, int, int]:
-        """See `SegmentSource.point`."""
-        return self._of(time_ns, time_ns + 1).point(quark, time_ns)
-
-    def at(self, quarks: Int32s, times_ns: Int64s, *columns: Any) -> None:
-        """See `SegmentSource.at`."""
-        self._of_times(times_ns).at(quarks, times_ns, *columns)
-
-    def sample(self, quarks: Int32s, times_ns: Int64s, *columns: Any) -> None:
-        """See `SegmentSource.sample`."""
-        self._of_times(times_ns).sample(quarks, times_ns, *columns)
-
-    def load(self, quarks: Int32s, start_ns: int, end_ns: int) -> None:
-        """See `SegmentSource.load`."""
-        self._of(start_ns, end_ns).load(quarks, start_ns, end_ns)
-
-    def count(self, quarks: Int32s, start_ns: int, end_ns: int, counts: Int64s) -> None:
-        """See `SegmentSource.count`."""
-        self._of(start_ns, end_ns).count(quarks, start_ns, end_ns, counts)
-
-    def gather(self, quarks: Int32s, start_ns: int, end_ns: int, *columns: Any) -> int:
-        """See `SegmentSource.gather`."""
-        return self._of(start_ns, end_ns).gather(quarks, start_ns, end_ns, *columns)
-
-    def count_matching(
-        self,
-        quarks: Int32s,
-        kinds: npt.NDArray[np.uint8],
-        start_ns: int,
-        end_ns: int,
-        *rest: Any,
-    ) -> None:
-        """See `SegmentSource.count_matching`."""
-        made = self._of(start_ns, end_ns)
-        made.count_matching(quarks, kinds, start_ns, end_ns, *rest)
-
-    def nearest_matching(
-        self,
-        quarks: Int32s,
-        kinds: npt.NDArray[np.uint8],
-        start_ns: int,
-        end_ns: int,
-        *rest: Any,
-    ) -> tuple[int, int] | None:
-        """See `SegmentSource.nearest_matching`."""
-        made = self._of(start_ns, end_ns)
-        return made.nearest_matching(quarks, kinds, start_ns, end_ns, *rest)
-
-    def bounds(self, quarks: Int32s, start_ns: int, end_ns: int, *columns: Any) -> None:
-        """See `SegmentSource.bounds`."""
-        self._of(start_ns, end_ns).bounds(quarks, start_ns, end_ns, *columns)
-
-    def integers(self, kinds: npt.NDArray[np.uint8]) -> Extremes:
-        """See `SegmentSource.integers`."""
-        return self._of(self.start_ns, self.end_ns).integers(kinds)
-
-    def expect_rows(self, rows: int, quarks: Int32s) -> None:
-        """Do nothing: what is made for a range has no pyramids."""
-
-    def for_times(
-        self,
-        quarks: Int32s,  # noqa: ARG002 - of any
-        kinds: npt.NDArray[np.uint8],  # noqa: ARG002 - of any
-        edges_ns: Int64s,  # noqa: ARG002 - of any
-    ) -> SegmentSource:
-        """Return this."""
-        return self
-
-    def tally(
-        self,
-        tally: Tally,
-        quarks: Int32s,
-        kinds: npt.NDArray[np.uint8],
-        start_ns: int,
-        end_ns: int,
-    ) -> None:
-        """See `SegmentSource.tally`."""
-        self._of(start_ns, end_ns).tally(tally, quarks, kinds, start_ns, end_ns)
-
-    def measure_bins(
-        self,
-        quarks: Int32s,
-        kinds: npt.NDArray[np.uint8],
-        edges_ns: Int64s,
-        *columns: npt.NDArray[np.float64],
-    ) -> None:
-        """See `SegmentSource.measure_bins`."""
-        made = self._of(int(edges_ns[0]), int(edges_ns[-1]))
-        made.measure_bins(quarks, kinds, edges_ns, *columns)
-
-    def measure(self, quark: int, kind: int, start_ns: int, end_ns: int) -> Measured:
-        """See `SegmentSource.measure`."""
-        return self._of(start_ns, end_ns).measure(quark, kind, start_ns, end_ns)
 
 
 def _ending(ends_ns: Int64s) -> TypedChanges:

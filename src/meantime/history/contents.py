@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from meantime.history.catalogue import Catalogue
     from meantime.history.changes import TypedChanges
     from meantime.history.directory.loaded import LoadedHistory
-    from meantime.history.segment_source import SegmentSource
+    from meantime.history.source import Source
     from meantime.history.tables import Tables
     from meantime.kernels.tail import Direct
     from meantime.metadata import TraceMetadata
@@ -171,7 +171,7 @@ class Contents:
         limits = Limits(kinds, len(self.catalogue.strings.names), len(self.catalogue.tags))
         return Pyramids(segments, segments.segments[:lasting], kinds, limits, growing=True)
 
-    def _with_extent(self, metadata: TraceMetadata, segments: SegmentSource) -> TraceMetadata:
+    def _with_extent(self, metadata: TraceMetadata, segments: Source) -> TraceMetadata:
         """Return metadata with bounds, and with the date if the times are dates.
 
         Unless they are known, the bounds begin at the first change, or where the user chose.
@@ -195,7 +195,7 @@ class Contents:
             last_ns = max(last_ns, end_ns)
         return self.store.start_ns(first_ns), last_ns
 
-    def snapshot_of(self, segments: SegmentSource, tables: Tables, *, built: bool) -> Snapshot:
+    def snapshot_of(self, segments: Source, tables: Tables, *, built: bool) -> Snapshot:
         """Return a snapshot of these intervals and event tables."""
         catalogue = self.catalogue
         return Snapshot(

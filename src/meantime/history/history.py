@@ -732,7 +732,7 @@ class History:
         """
         now = self._asked()
         asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
-        return len(asked) + now.estimate_rows(asked, range_ns)
+        return len(asked) + now.segments.estimate(now.question(asked, range_ns))
 
     def maximum(self, quark: One, start_ns: int, end_ns: int) -> int | float | None:
         """Return the greatest number an attribute had in [start_ns, end_ns); None if none.

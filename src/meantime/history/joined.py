@@ -17,10 +17,11 @@ from meantime.attribute_paths import HOSTS
 from meantime.attributes import Attributes, format_pattern
 from meantime.errors import TimeRangeError, UsageError
 from meantime.history.history import History, moment
-from meantime.history.joined_segments import JoinedSegments, SegmentsOfPart
 from meantime.history.joined_tables import JoinedTables, TablesOfPart
 from meantime.history.numbers import AFTER_ALL, BEFORE_ALL
+from meantime.history.partitioned import Partitioned
 from meantime.history.sealed import SealedSegments
+from meantime.history.shifted import Shifted
 from meantime.history.snapshot import Snapshot
 from meantime.history.values import Strings
 from meantime.kernels.tail import UNTYPED
@@ -176,26 +177,17 @@ class _Joined:
         for _, snapshot, number in parts:
             kinds[number.quark_of[: len(snapshot.kinds)]] = snapshot.kinds
         segments = [
-            SegmentsOfPart(
+            Shifted(
                 snapshot.segments,
                 _longer(snapshot.kinds, number),
                 offset_ns=part.offset_ns,
-                quark_of=number.quark_of,
                 codes=number.codes(),
                 tags=number.tags(),
                 range_ns=range_ns,
             )
             for part, snapshot, number in parts
         ]
-        frame = SegmentsOfPart(
-            SealedSegments((), *range_ns),
-            np.full(len(numbers.frame), UNTYPED, np.uint8),
-            offset_ns=0,
-            quark_of=numbers.frame,
-            codes=None,
-            tags=None,
-            range_ns=range_ns,
-        )
+        frame = SealedSegments((), *range_ns)
         part_of, own_of = numbers.part_of, numbers.own_of
         tables = [
             TablesOfPart(
@@ -209,13 +201,7 @@ class _Joined:
         ]
         built = all(snapshot.built for snapshot in snapshots)
         return Snapshot(
-            JoinedSegments(
-                [frame, *segments],
-                part_of=part_of,
-                own_of=own_of,
-                kinds=kinds,
-                range_ns=range_ns,
-            ),
+            Partitioned([frame, *segments], part_of, own_of),
             numbers.attributes,
             numbers.strings.names,
             kinds,

@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+from meantime.history.source import StateSource
 
+if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
     from meantime.history.sealed import SealedSegments
+    from meantime.history.source import States
     from meantime.kernels.tail import Tail
 
 __all__ = ["LiveStates"]
 
 
-class LiveStates:
+class LiveStates(StateSource):
     """Finds states in the changes that wait for a segment, and before these in the segments.
 
     It is valid until the next change: it copies nothing, so it takes microseconds to make one.
@@ -34,31 +35,22 @@ class LiveStates:
         self._sealed = sealed
 
     def point(self, quark: int, time_ns: int) -> tuple[int, int, int, int]:
-        """Return start, end, word and meta of the interval that contains a time."""
+        """See `StateSource.point`."""
         start_ns, end_ns, word, meta = self._tail.find(quark, time_ns)
         if start_ns is None:
             start_ns, sealed_end_ns, word, meta = self._sealed.point(quark, time_ns)
             start_ns, end_ns = max(start_ns, self.start_ns), min(sealed_end_ns, end_ns)
         return start_ns, min(end_ns, self.end_ns), word, meta
 
-    def at(  # noqa: PLR0917 - as the kernel's
-        self,
-        quarks: Int32s,
-        times_ns: Int64s,
-        start: Int64s,
-        end: Int64s,
-        word: Int64s,
-        meta: npt.NDArray[np.uint32],
-    ) -> None:
-        """Write the interval of each row's attribute that contains the row's time."""
-        found = np.empty(len(quarks), np.uint8)
+    def at(self, quarks: Int32s, times_ns: Int64s) -> States:
+        """See `StateSource.at`."""
+        start, end, word = (np.empty(len(quarks), np.int64) for _ in range(3))
+        meta, found = np.empty(len(quarks), np.uint32), np.empty(len(quarks), np.uint8)
         self._tail.find_all(quarks, times_ns, start, end, word, meta, found)
         rows = np.flatnonzero(found == 0)
         if len(rows):
-            since, until, words = (np.empty(len(rows), np.int64) for _ in range(3))
-            metas = np.empty(len(rows), np.uint32)
-            self._sealed.at(quarks[rows], times_ns[rows], since, until, words, metas)
+            since, until, word[rows], meta[rows] = self._sealed.at(quarks[rows], times_ns[rows])
             start[rows] = np.maximum(since, self.start_ns)
             end[rows] = np.minimum(until, end[rows])
-            word[rows], meta[rows] = words, metas
         np.minimum(end, self.end_ns, out=end)
+        return start, end, word, meta

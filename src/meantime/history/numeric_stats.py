@@ -46,7 +46,8 @@ def integrate(snapshot: Snapshot, quark: int, start_ns: int, end_ns: int) -> Int
     kind = int(snapshot.kinds[quark])
     if kind <= STR or not len(asked):
         return None
-    some, least, greatest, sums, magnitude, _ = snapshot.segments.measure(quark, kind, *range_ns)
+    question = snapshot.question(asked, range_ns)
+    some, least, greatest, sums, magnitude, _ = snapshot.segments.measure(question)
     total = _integer(sums) if kind == INT else _double(sums, magnitude)
     if not some:
         return Integral(None, None, total)

@@ -18,8 +18,10 @@ from meantime.errors import HistoryError
 from meantime.history.changes import Changes
 from meantime.history.history import History, moment
 from meantime.history.samples import SampleTable
+from meantime.history.source import Question
 from meantime.history.spans import SpanTable
 from meantime.history.store import Store
+from meantime.kernels.search import IntervalRows
 from meantime.kernels.tail import UNTYPED
 
 if TYPE_CHECKING:
@@ -30,8 +32,8 @@ if TYPE_CHECKING:
     from meantime.clocks import Clock, ClockShift
     from meantime.history.results import Flows, Points
     from meantime.history.sealed import SealedSegments
-    from meantime.history.segment_source import SegmentSource
     from meantime.history.snapshot import Snapshot
+    from meantime.history.source import Source
     from meantime.history.tables import Tables
 
 __all__ = ["RetimedHistory"]
@@ -109,37 +111,32 @@ def _range(shift: ClockShift, range_ns: tuple[int, int] | None) -> tuple[int, in
     return shift.of(start_ns), end_ns
 
 
-def _copied(
-    source: SegmentSource, kinds: npt.NDArray[np.uint8], shift: ClockShift
-) -> SealedSegments:
+def _copied(source: Source, kinds: npt.NDArray[np.uint8], shift: ClockShift) -> SealedSegments:
     """Return the intervals of a source with the times of the other clock."""
     store = Store(_refuse)
     store.reserve(len(kinds))
-    for changes in _changes(source, len(kinds)):
+    for changes in _changes(source, kinds):
         kind = np.where(changes.meta & 1, np.uint8(UNTYPED), kinds[changes.quark])
         store.put_words(*changes._replace(time_ns=shift.of_all(changes.time_ns)), kind)
     start_ns, end_ns = _range(shift, (source.start_ns, source.end_ns)) or (0, 0)
     return store.finish(start_ns, end_ns)
 
 
-def _changes(source: SegmentSource, quarks: int) -> Iterator[Changes]:
+def _changes(source: Source, kinds: npt.NDArray[np.uint8]) -> Iterator[Changes]:
     """Yield where intervals begin, some at a time, in order of time."""
-    asked = np.arange(quarks, dtype=np.int32)
-    counts = np.empty(quarks, np.int64)
-    ranges = [(source.start_ns, source.end_ns)] if quarks else []
+    asked = np.arange(len(kinds), dtype=np.int32)
+    ranges = [(source.start_ns, source.end_ns)] if len(kinds) else []
     while ranges:
         start_ns, end_ns = ranges.pop()
-        source.count(asked, start_ns, end_ns, counts)
-        rows = int(counts.sum())
-        if rows > _MOST_ROWS + quarks and end_ns - start_ns > 1:
+        question = Question(asked, asked, kinds, start_ns, end_ns)
+        room = int(source.count(question).sum())
+        if room > _MOST_ROWS + len(kinds) and end_ns - start_ns > 1:
             middle_ns = (start_ns + end_ns) // 2
             ranges += [(middle_ns, end_ns), (start_ns, middle_ns)]
             continue
-        found, ends = Changes.room(rows), np.empty(rows, np.int64)
-        rows = source.gather(
-            asked, start_ns, end_ns, 0, found.quark, found.time_ns, ends, None, *found[2:], None
-        )
-        found = found.part(0, rows)
+        rows = IntervalRows(room, text=False)
+        source.gather(question, rows)
+        found = Changes(rows.start_ns, rows.quark, rows.word, rows.meta)
         yield found.taken(np.flatnonzero(found.time_ns >= start_ns)).in_order()
 
 

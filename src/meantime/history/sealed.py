@@ -11,6 +11,7 @@ import numpy as np
 from meantime.errors import InputError
 from meantime.history.extremes import Extremes
 from meantime.history.segment import segment_of_changes
+from meantime.history.source import Source
 from meantime.kernels import pyramid
 from meantime.kernels.search import Segments
 from meantime.kernels.tail import STR
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from meantime.history.overview import Overview
     from meantime.history.pyramid import Pyramids
     from meantime.history.segment import Segment
-    from meantime.history.segment_source import Measured
+    from meantime.history.source import Bounds, Measured, Question, States
+    from meantime.kernels.search import IntervalRows
     from meantime.kernels.shares import Tally
 
 __all__ = ["SealedSegments", "search_all"]
@@ -36,6 +38,10 @@ _TOTALLED_SEGMENTS = 3
 # A state is looked for in up to so many adjacent segments, and so often, before all are indexed.
 _NEARBY = 4
 _MOST_NEARBY = 16
+# From so many rows in a cell on, pyramids may be faster: `_NEAR` of kernels/shares_rows.pyx.
+_ROWS_OF_A_BLOCK = 16
+# Of a range with so many, the pyramids say where a value is.
+_MANY_ROWS = 2**19
 _INT64 = np.iinfo(np.int64)
 # The meta of no state without a tag.
 _NOTHING = 1
@@ -49,7 +55,7 @@ def search_all(segments: Sequence[Segment]) -> Segments:
     return searched
 
 
-class SealedSegments:
+class SealedSegments(Source):
     """Answers queries from segments; each is loaded when an answer first depends on its rows.
 
     Args:
@@ -83,6 +89,7 @@ class SealedSegments:
         self.overview: Overview | None = None
         self._coarse: SealedSegments | None = None
         self._bases_ns = [segment.head.base_ns for segment in segments]
+        self._rows = sum(segment.head.changes for segment in segments)
         self._unloaded = {index for index, segment in enumerate(segments) if not segment.loaded}
         self._searched: Segments | None = None
         # Some adjacent segments, from the first up to the end, and how often they were others.
@@ -153,12 +160,15 @@ class SealedSegments:
                 self.pyramids = self.pyramids.rebuilt()
             self._damage.add(lost.damage())
 
-    def load(self, quarks: Int32s, start_ns: int, end_ns: int) -> None:
-        """Load what answers about a range depend on, and do without what is damaged.
+    def load(self, question: Question) -> None:
+        """Load what answers depend on, and do without what is damaged.
 
         Raises:
             InputError: If it is damaged, unless the intact rest is to be used.
         """
+        self._load(question.quarks, question.start_ns, question.end_ns)
+
+    def _load(self, quarks: Int32s, start_ns: int, end_ns: int) -> None:
         if len(quarks) and (self._unloaded or self._lost):
             self._load_around(quarks, start_ns, end_ns)
             self._refuse(quarks, start_ns, end_ns)
@@ -195,10 +205,7 @@ class SealedSegments:
             if not len(hidden):
                 continue
             self._load_around(hidden, lost.start_ns, lost.start_ns + 1)
-            known_ns, unused = np.empty((2, len(hidden)), np.int64)
-            times_ns = np.full(len(hidden), lost.start_ns)
-            meta = np.empty(len(hidden), np.uint32)
-            self.searched.at(hidden, times_ns, unused, known_ns, unused.copy(), meta)
+            _, known_ns, _, _ = self.searched.at(hidden, np.full(len(hidden), lost.start_ns))
             if (known_ns > start_ns).any():
                 raise lost.error
 
@@ -238,7 +245,7 @@ class SealedSegments:
             if found is not None:
                 return found
         if self._unloaded or self._lost:
-            self.load(np.array([quark], np.int32), time_ns, time_ns + 1)
+            self._load(np.array([quark], np.int32), time_ns, time_ns + 1)
         return self.searched.point(quark, time_ns)
 
     def _point_nearby(self, quark: int, time_ns: int) -> tuple[int, int, int, int] | None:
@@ -272,127 +279,69 @@ class SealedSegments:
                 return start_ns, end_ns, word, meta
         return None
 
-    def at(  # noqa: PLR0917 - as the kernel's
-        self,
-        quarks: Int32s,
-        times_ns: Int64s,
-        start: Int64s,
-        end: Int64s,
-        word: Int64s,
-        meta: npt.NDArray[np.uint32],
-    ) -> None:
-        """Write the interval of each row's attribute that contains the row's time."""
+    def at(self, quarks: Int32s, times_ns: Int64s) -> States:
+        """See `Source.at`."""
         if self._unloaded or self._lost:
             self._load_times(quarks, times_ns)
-        self.searched.at(quarks, times_ns, start, end, word, meta)
+        return self.searched.at(quarks, times_ns)
 
-    def sample(
-        self, quarks: Int32s, times_ns: Int64s, word: Int64s, null: npt.NDArray[np.uint8]
-    ) -> None:
-        """Write the value of each attribute at each time, attribute after attribute."""
+    def sample(self, quarks: Int32s, times_ns: Int64s) -> tuple[Int64s, npt.NDArray[np.uint8]]:
+        """See `Source.sample`."""
         if self._unloaded or self._lost:
             self._load_times(quarks, times_ns)
-        self.searched.sample(quarks, times_ns, word, null)
+        return self.searched.sample(quarks, times_ns)
 
-    def count(self, quarks: Int32s, start_ns: int, end_ns: int, counts: Int64s) -> None:
-        """Write how many intervals of each attribute overlap a range."""
-        self.load(quarks, start_ns, end_ns)
-        self.searched.count(quarks, start_ns, end_ns, counts)
+    def count(self, question: Question) -> Int64s:
+        """See `Source.count`."""
+        self.load(question)
+        return self.searched.count(question)
 
-    def gather(  # noqa: PLR0917 - as the kernel's
-        self,
-        quarks: Int32s,
-        start_ns: int,
-        end_ns: int,
-        resolution_ns: int,
-        out_quark: Int32s,
-        out_start: Int64s,
-        out_end: Int64s,
-        out_code: Int32s | None,
-        out_word: Int64s | None,
-        out_meta: npt.NDArray[np.uint32] | None,
-        out_tag: Int32s | None,
-    ) -> int:
-        """Write the intervals that overlap a range, quark by quark; return how many."""
-        self.load(quarks, start_ns, end_ns)
-        return self.searched.gather(
-            quarks,
-            start_ns,
-            end_ns,
-            resolution_ns,
-            out_quark,
-            out_start,
-            out_end,
-            out_code,
-            out_word,
-            out_meta,
-            out_tag,
-        )
+    def gather(self, question: Question, rows: IntervalRows) -> None:
+        """See `Source.gather`."""
+        self.load(question)
+        self.searched.gather(question, rows)
 
-    def count_matching(  # noqa: PLR0917 - as the kernel's
-        self,
-        quarks: Int32s,
-        kinds: npt.NDArray[np.uint8],
-        start_ns: int,
-        end_ns: int,
-        criteria: IntervalFilter,
-        counts: Int64s,
-    ) -> None:
-        """Write how many intervals of each attribute overlap a range and are criteria."""
+    def matching(self, question: Question, criteria: IntervalFilter) -> Int64s:
+        """See `Source.matching`."""
         from meantime.kernels import interval_filter as kernel  # noqa: PLC0415 - for few questions
 
-        self.load(quarks, start_ns, end_ns)
-        kernel.count_matching(self.searched, quarks, start_ns, end_ns, kinds, *criteria, counts)
+        self._expect(question, _MANY_ROWS)
+        self.load(question)
+        return kernel.count_matching(self.searched, question, criteria)
 
-    def nearest_matching(  # noqa: PLR0917 - as the kernel's
-        self,
-        quarks: Int32s,
-        kinds: npt.NDArray[np.uint8],
-        start_ns: int,
-        end_ns: int,
-        criteria: IntervalFilter,
-        backwards: bool,  # noqa: FBT001 - as the kernel's
+    def nearest(
+        self, question: Question, criteria: IntervalFilter, *, backwards: bool
     ) -> tuple[int, int] | None:
-        """Return the first matching interval that begins in a range, or the last."""
+        """See `Source.nearest`."""
         from meantime.kernels import interval_filter as kernel  # noqa: PLC0415 - for few questions
 
-        self.load(quarks, start_ns, end_ns)
-        return kernel.nearest_matching(
-            self.searched, quarks, start_ns, end_ns, kinds, *criteria, backwards
-        )
+        self._expect(question, _MANY_ROWS)
+        self.load(question)
+        return kernel.nearest_matching(self.searched, question, criteria, backwards)
 
-    def bounds(  # noqa: PLR0917 - as the kernel's
-        self,
-        quarks: Int32s,
-        start_ns: int,  # noqa: ARG002 - of the whole history, whatever the range: found once
-        end_ns: int,  # noqa: ARG002 - the same
-        low: Int64s,
-        high: Int64s,
-        changes: Int64s,
-    ) -> None:
-        """Write limits of the integers of each attribute, and of how often it changes."""
-        self.searched.bounds(quarks, low, high, changes)
+    def bounds(self, question: Question) -> Bounds:
+        """See `Source.bounds`; they are those of the whole history, and found once."""
+        return self.searched.bounds(question.quarks)
 
     def integers(self, kinds: npt.NDArray[np.uint8]) -> Extremes:
-        """Return the least and the greatest integer of each attribute; `kinds` has their types."""
+        """See `Source.integers`."""
         return self.extremes.resolve(kinds)
 
-    def expect_rows(self, rows: int, quarks: Int32s) -> None:  # noqa: ARG002 - of any attributes
-        """Attach the pyramids, or count the rows until making them pays."""
-        if self.pyramids is not None:
+    def _expect(self, question: Question, rows: int) -> None:
+        """Attach the pyramids, or count until making them pays, if more than so many are read."""
+        range_ns, whole_ns = question.end_ns - question.start_ns, self.end_ns - self.start_ns
+        if self.pyramids is None or self._rows * range_ns <= rows * whole_ns:
+            return
+        expected = self.estimate(question)
+        if expected > rows:
             self.pyramids.use()
-            self.pyramids.read(rows)
+            self.pyramids.read(expected)
 
-    def tally(
-        self,
-        tally: Tally,
-        quarks: Int32s,
-        kinds: npt.NDArray[np.uint8],
-        start_ns: int,
-        end_ns: int,
-    ) -> None:
-        """Add how long each value of attributes of these types lasted in a range."""
-        self.load(quarks, start_ns, end_ns)
+    def tally(self, question: Question, tally: Tally) -> None:
+        """See `Source.tally`."""
+        quarks, _, kinds, start_ns, end_ns, _ = question
+        self.load(question)
+        self._expect(question, _ROWS_OF_A_BLOCK * len(quarks) * (len(tally.edges) - 1))
         totals = None
         first = max(0, bisect_right(self._bases_ns, start_ns) - 1)
         last = bisect_right(self._bases_ns, end_ns - 1) - 1
@@ -402,16 +351,14 @@ class SealedSegments:
             totals = self.pyramids.totals(tally, quarks, kinds, first, last)
         tally.take_segments(self.searched, quarks, kinds, totals)
 
-    def for_times(
-        self, quarks: Int32s, kinds: npt.NDArray[np.uint8], edges_ns: Int64s
-    ) -> SealedSegments:
+    def for_times(self, question: Question, edges_ns: Int64s) -> SealedSegments:
         """Return the overview if it has these attributes and bins, otherwise these segments."""
         overview = self.overview
         if (
             overview is None
             # what is lost is in the overview, but is reported as lost
             or self._lost
-            or int(kinds.max(initial=0)) > STR
+            or int(question.kinds.max(initial=0)) > STR
             or not overview.has_edges(edges_ns, self.start_ns, self.end_ns)
         ):
             return self
@@ -419,8 +366,7 @@ class SealedSegments:
             with self._lock:
                 if self._coarse is None:
                     self._coarse = SealedSegments(overview.segments, self.start_ns, self.end_ns)
-            range_ns = int(edges_ns[0]), int(edges_ns[-1])
-            self._coarse.load(quarks, *range_ns)
+            self._coarse.load(question.within(int(edges_ns[0]), int(edges_ns[-1])))
         except InputError as error:
             import logging  # noqa: PLC0415 - 2 ms, for damaged files only
 
@@ -429,29 +375,25 @@ class SealedSegments:
             return self
         return self._coarse
 
-    def measure_bins(  # noqa: PLR0917 - as the kernel's
-        self,
-        quarks: Int32s,
-        kinds: npt.NDArray[np.uint8],
-        edges_ns: Int64s,
-        least: npt.NDArray[np.float64],
-        greatest: npt.NDArray[np.float64],
-        mean: npt.NDArray[np.float64],
-    ) -> None:
-        """Write extremes and means of the numbers of attributes in each bin."""
-        self.load(quarks, int(edges_ns[0]), int(edges_ns[-1]))
+    def measure_bins(self, question: Question, edges_ns: Int64s) -> npt.NDArray[np.float64]:
+        """See `Source.measure_bins`."""
+        quarks, _, kinds, *_ = question
+        self.load(question)
         if self.pyramids is not None:
             self.pyramids.use()
-        read = pyramid.measure_bins(self.searched, quarks, kinds, edges_ns, least, greatest, mean)
+        found = np.full((3, len(quarks), len(edges_ns) - 1), np.nan)
+        read = pyramid.measure_bins(self.searched, quarks, kinds, edges_ns, *found)
         if self.pyramids is not None:
             self.pyramids.read(read)
+        return found
 
-    def measure(self, quark: int, kind: int, start_ns: int, end_ns: int) -> Measured:
-        """Return the extremes and the integral of the numbers of an attribute in a range."""
-        self.load(np.array([quark], np.int32), start_ns, end_ns)
+    def measure(self, question: Question) -> Measured:
+        """See `Source.measure`."""
+        ((quark,), _, (kind,), *range_ns, _) = question
+        self.load(question)
         if self.pyramids is not None:
             self.pyramids.use()
-        measured = pyramid.measure(self.searched, quark, kind, start_ns, end_ns)
+        measured = pyramid.measure(self.searched, quark, kind, *range_ns)
         if self.pyramids is not None:
             self.pyramids.read(measured[-1])
         return measured
@@ -478,9 +420,7 @@ class SealedSegments:
     def _end(self, kinds: npt.NDArray[np.uint8]) -> list[Segment]:
         """Return a segment in which each attribute that has a state in the end loses it, if any."""
         quarks = np.arange(len(kinds), dtype=np.int32)
-        unused, unused_2, word = np.empty((3, len(quarks)), np.int64)
-        meta = np.empty(len(quarks), np.uint32)
-        self.at(quarks, np.full(len(quarks), self.end_ns - 1), unused, unused_2, word, meta)
+        *_, meta = self.at(quarks, np.full(len(quarks), self.end_ns - 1))
         ended = quarks[meta != _NOTHING]
         if not len(ended):
             return []

@@ -27,8 +27,6 @@ __all__ = ["counts", "nearest"]
 
 # In the first window about so many intervals begin.
 _FIRST_ROWS = 2**10
-# Of a range with so many, the pyramids say where a value is.
-_MANY_ROWS = 2**19
 
 
 def nearest(
@@ -52,17 +50,14 @@ def nearest(
     quarks = quarks[_possible(snapshot, quarks, (low, high), criteria)]
     if not len(quarks):
         return None
-    kinds = snapshot.kinds[quarks]
-    rows, span_ns = snapshot.estimate_rows(quarks, (low, high)), high - low
+    question = snapshot.question(quarks, (low, high))
+    rows, span_ns = segments.estimate(question), high - low
     # a window takes some time for each attribute
     first_rows = max(_FIRST_ROWS, len(quarks))
     width = max(1, span_ns * first_rows // max(rows, first_rows))
     while low < high:
         window = (max(low, high - width), high) if backwards else (low, min(high, low + width))
-        window_rows = rows * (window[1] - window[0]) // span_ns
-        if window_rows > _MANY_ROWS:
-            segments.expect_rows(window_rows, quarks)
-        found = segments.nearest_matching(quarks, kinds, *window, criteria, backwards)
+        found = segments.nearest(question.within(*window), criteria, backwards=backwards)
         if found is not None:
             index, begin_ns = found
             return snapshot.gather(quarks[index : index + 1], (begin_ns, begin_ns + 1))[0]
@@ -83,13 +78,8 @@ def counts(
     total = np.zeros(len(quarks), np.int64)
     rows = np.flatnonzero(_possible(snapshot, quarks, range_ns, criteria))
     if len(rows):
-        quarks = quarks[rows]
-        found = np.empty(len(rows), np.int64)
-        about = snapshot.estimate_rows(quarks, range_ns)
-        if about > _MANY_ROWS:
-            snapshot.segments.expect_rows(about, quarks)
-        snapshot.segments.count_matching(quarks, snapshot.kinds[quarks], *range_ns, criteria, found)
-        total[rows] = found
+        question = snapshot.question(quarks[rows], range_ns)
+        total[rows] = snapshot.segments.matching(question, criteria)
     return total
 
 
@@ -97,11 +87,11 @@ def _possible(
     snapshot: Snapshot, quarks: Int32s, range_ns: tuple[int, int], criteria: IntervalFilter
 ) -> npt.NDArray[np.bool_]:
     """Return for each attribute whether it may have the value, by its type and its limits."""
-    kinds = snapshot.kinds[quarks]
+    question = snapshot.question(quarks, range_ns)
+    kinds = question.kinds
     found: npt.NDArray[np.bool_] = criteria.modes[kinds] != NEVER
     if criteria.modes[INT] == EQUAL and (kinds == INT).any():
-        low, high, changes = np.empty((3, len(quarks)), np.int64)
-        snapshot.segments.bounds(quarks, *range_ns, low, high, changes)
+        low, high, _ = snapshot.segments.bounds(question)
         word = criteria.words[INT]
         found &= (kinds != INT) | ((low <= word) & (word <= high))
     return found

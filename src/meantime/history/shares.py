@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s, Value, Values
     from meantime.history.grouped_shares import GroupedShares
     from meantime.history.snapshot import Snapshot
+    from meantime.history.source import Question
     from meantime.tabular import Column
 
 __all__ = ["Shares", "Slots", "grouped_in_range", "shares"]
@@ -34,8 +35,6 @@ __all__ = ["Shares", "Slots", "grouped_in_range", "shares"]
 _SLOTS_OF_A_BYTE = 2**8
 _NS_OF_4_BYTES = 2**32
 _LONGEST_NS = 2**63 - 1
-# From so many rows in a cell on, pyramids may be faster: `_NEAR` of kernels/shares_rows.pyx.
-_ROWS_OF_A_BLOCK = 16
 _ROWS_AHEAD = 65
 # Integers of an attribute that are further apart are listed, and not numbered from the least.
 _MOST_SLOTS = 2**20
@@ -265,13 +264,12 @@ class Slots(NamedTuple):
     changes: Int64s
 
     @classmethod
-    def of(cls, snapshot: Snapshot, quarks: Int32s, range_ns: tuple[int, int]) -> Slots:
-        """Return the slots of attributes for a query of a range, of which all is loaded then."""
+    def of(cls, snapshot: Snapshot, question: Question) -> Slots:
+        """Return the slots of attributes for a question, for which all is loaded then."""
         # In place of a damaged segment there may be more changes than it has.
-        snapshot.segments.load(quarks, *range_ns)
-        low, high, changes = (np.empty(len(quarks), np.int64) for _ in range(3))
-        snapshot.segments.bounds(quarks, *range_ns, low, high, changes)
-        kinds = snapshot.kinds[quarks]
+        snapshot.segments.load(question)
+        low, high, changes = snapshot.segments.bounds(question)
+        kinds = question.kinds
         integers = kinds == INT
         some = integers & (low <= high)
         low[~some] = 0
@@ -282,14 +280,6 @@ class Slots(NamedTuple):
         count[some] = np.minimum(apart[some], np.uint64(_MOST_SLOTS)).astype(np.int64) + 2
         count[some & (apart >= _MOST_SLOTS)] = 0
         return cls(low, count.astype(np.int32), changes)
-
-    def expect_rows(
-        self, snapshot: Snapshot, quarks: Int32s, range_ns: tuple[int, int], bins: int
-    ) -> None:
-        """Prepare the segments for reading the rows of a range, unless there are few in a bin."""
-        rows = snapshot.estimate_changes(self.changes, range_ns)
-        if rows > _ROWS_OF_A_BLOCK * len(self.changes) * bins:
-            snapshot.segments.expect_rows(rows, quarks)
 
     def rows(self, bins: int) -> int:
         """Return how many rows the cells have at most."""
@@ -330,17 +320,14 @@ def shares(
             " ask for more bins or a shorter range"
         )
     edges_ns = bin_edges(*range_ns, bins) if edges_ns is None else edges_ns
-    kinds = snapshot.kinds[quarks]
-    slots = Slots.of(snapshot, quarks, range_ns)
+    question = snapshot.question(quarks, range_ns)
+    slots = Slots.of(snapshot, question)
     cells = len(quarks) * bins
-    slots.expect_rows(snapshot, quarks, range_ns, bins)
     rows = cells if longest else slots.rows(bins)
     if rows > max(_UNCOUNTED_ROWS, _DENSE_ROWS * cells) or (
         rows > cells and _is_short(snapshot, range_ns)
     ):
-        counts = np.empty(len(quarks), np.int64)
-        snapshot.segments.count(quarks, *range_ns, counts)
-        rows = slots._replace(changes=counts).rows(bins)
+        rows = slots._replace(changes=snapshot.segments.count(question)).rows(bins)
     byte = (
         0 < int(slots.counts.min(initial=1)) <= int(slots.counts.max(initial=1)) <= _SLOTS_OF_A_BYTE
     )
@@ -351,13 +338,13 @@ def shares(
     ns: npt.NDArray[Any] = np.empty(rows, np.uint32 if short else np.int64)
     cell_rows, cell_changes = (np.empty((len(quarks), bins), np.int32) for _ in range(2))
     tally = Tally(edges_ns, slots.low, slots.counts, longest, slot, ns, cell_rows, cell_changes)
-    snapshot.segments.tally(tally, quarks, kinds, *range_ns)
+    snapshot.segments.tally(question, tally)
     return Shares(
         quarks,
         edges_ns,
         (cell_rows, cell_changes),
         (slot[: tally.rows], ns[: tally.rows]),
-        _Values(kinds, slots.low, slots.counts == 0, tally.words, snapshot.strings),
+        _Values(question.kinds, slots.low, slots.counts == 0, tally.words, snapshot.strings),
         snapshot.attributes,
     )
 

@@ -12,8 +12,9 @@ from meantime.columns import Coded, Mixed
 from meantime.errors import NotKeptError, QuarkError, TimeRangeError
 from meantime.history.numbers import quark_of, quarks_of, time_of, times_of
 from meantime.history.results import Interval, Intervals, Sample
-from meantime.history.segment_source import cut_groups
+from meantime.history.source import Question, cut_groups
 from meantime.history.values import value_of
+from meantime.kernels.search import IntervalRows
 from meantime.kernels.tail import STR
 from meantime.structs import struct
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from meantime.attributes import Attributes
     from meantime.columns import Int32s, Int64s, Values
     from meantime.history.damage import DamageLog
-    from meantime.history.segment_source import SegmentSource, StateSource
+    from meantime.history.source import Source, StateSource
     from meantime.history.tables import Tables
     from meantime.metadata import TraceMetadata
 
@@ -99,9 +100,7 @@ class Present:
         return self._containing(asked, times, (earliest_ns, latest_ns + 1))
 
     def _containing(self, quarks: Int32s, times_ns: Int64s, range_ns: tuple[int, int]) -> Intervals:
-        start_ns, end_ns, word = (np.empty(len(quarks), np.int64) for _ in range(3))
-        meta = np.empty(len(quarks), np.uint32)
-        self.segments.at(quarks, times_ns, start_ns, end_ns, word, meta)
+        start_ns, end_ns, word, meta = self.segments.at(quarks, times_ns)
         return Intervals(
             quarks,
             start_ns,
@@ -185,7 +184,7 @@ class Snapshot(Present):
             from its own tables.
     """
 
-    segments: SegmentSource
+    segments: Source
     tags: Sequence[dict[str, Any]]
     tables: Tables
     metadata: TraceMetadata
@@ -214,13 +213,11 @@ class Snapshot(Present):
             self.check_time(int(times.min()))
             self.check_time(int(times.max()))
             self.check_known(asked, int(times.min()))
-        word = np.empty(len(asked) * len(times), np.int64)
-        null = np.empty(len(word), np.uint8)
         if (times[1:] >= times[:-1]).all():
-            self.segments.sample(asked, times, word, null)
+            word, null = self.segments.sample(asked, times)
         else:
             order = np.argsort(times, kind="stable")
-            self.segments.sample(asked, times[order], word, null)
+            word, null = self.segments.sample(asked, times[order])
             for column in (word, null):
                 rows = column.reshape(len(asked), len(times))
                 rows[:, order] = rows.copy()
@@ -277,23 +274,17 @@ class Snapshot(Present):
             return begin_ns if begin_ns < high else min(self.segments.start_ns, high - 1), high
         return begin_ns, finish_ns
 
-    def estimate_rows(self, quarks: Int32s, range_ns: tuple[int, int]) -> int:
-        """Return about how many intervals of attributes begin in a range, without reading any."""
-        low, high, changes = np.empty((3, len(quarks)), np.int64)
-        self.segments.bounds(quarks, *range_ns, low, high, changes)
-        return self.estimate_changes(changes, range_ns)
-
-    def estimate_changes(self, changes: Int64s, range_ns: tuple[int, int]) -> int:
-        """Return about how many of these changes, which may be of the whole history, are in it."""
-        part = (range_ns[1] - range_ns[0]) / (self.segments.end_ns - self.segments.start_ns)
-        return int(int(changes.sum()) * part)
+    def question(
+        self, quarks: Int32s, range_ns: tuple[int, int], resolution_ns: int = 0
+    ) -> Question:
+        """Return the question about attributes in a range, both checked."""
+        return Question(quarks, quarks, self.kinds[quarks], *range_ns, resolution_ns)
 
     def groups(
         self, quarks: Int32s, range_ns: tuple[int, int], rows: int
     ) -> Iterator[tuple[int, int, Int64s | None]]:
         """Yield ranges of attributes whose intervals pass `rows` only if it is one, and counts."""
-        counts = np.empty(len(quarks), np.int64)
-        self.segments.count(quarks, *range_ns, counts)
+        counts = self.segments.count(self.question(quarks, range_ns))
         for first, last in cut_groups(counts, rows):
             yield first, last, counts[first:last]
 
@@ -308,43 +299,29 @@ class Snapshot(Present):
         """Return the intervals of these attributes that overlap a range."""
         if resolution_ns is not None and time_of(resolution_ns) <= 0:
             raise TimeRangeError(f"the resolution is {resolution_ns} ns: it must be above 0")
+        question = self.question(quarks, range_ns, resolution_ns or 0)
         if counts is None:
-            counts = np.empty(len(quarks), np.int64)
-            self.segments.count(quarks, *range_ns, counts)
+            counts = self.segments.count(question)
         if resolution_ns is not None:
             # each contains one of these instants, or the last one
             instants = (range_ns[1] - range_ns[0] - 1) // resolution_ns + 2
             counts = np.minimum(counts, min(instants, np.iinfo(np.int64).max))
-        room = int(counts.sum())
-        quark, tag = np.empty(room, np.int32), np.empty(room, np.int32)
-        start_ns, end_ns = np.empty(room, np.int64), np.empty(room, np.int64)
-        text = self.is_text(quarks)
-        code = np.empty(room, np.int32) if text else None
-        word = None if text else np.empty(room, np.int64)
-        meta = None if text else np.empty(room, np.uint32)
-        step_ns = resolution_ns or 0
-        try:
-            rows = self.segments.gather(
-                quarks, *range_ns, step_ns, quark, start_ns, end_ns, code, word, meta, tag
-            )
-        except BufferError:
-            # What is known of a segment that was cut meanwhile can have more than were counted.
-            return self.gather(quarks, range_ns, resolution_ns=resolution_ns)
+        text = int(question.kinds.max(initial=0)) <= STR
+        rows = IntervalRows(int(counts.sum()), text=text)
+        self.segments.gather(question, rows)
         value: Values
-        if code is not None:
-            value = Coded(code[:rows], self.strings)
+        if text:
+            value, tag = Coded(rows.code, self.strings), rows.tag
         else:
-            assert word is not None
-            assert meta is not None
-            null = (meta[:rows] & 1) != 0
-            value = self.column(quark[:rows], word[:rows], null, text=False)
-            tag = (meta[:rows] >> 1).astype(np.int32) - 1
+            meta = rows.meta
+            value = self.column(rows.quark, rows.word, (meta & 1) != 0, text=False)
+            tag = (meta >> 1).astype(np.int32) - 1
         return Intervals(
-            quark[:rows],
-            start_ns[:rows],
-            end_ns[:rows],
+            rows.quark,
+            rows.start_ns,
+            rows.end_ns,
             value,
-            tag[:rows],
+            tag,
             range_ns,
             self.ongoing_end_ns(),
         )

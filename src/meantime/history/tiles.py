@@ -116,11 +116,11 @@ def state_tile(
         range_ns = int(edges_ns[0]), int(edges_ns[-1])
         snapshot.check_known(quarks, range_ns[0])
         snapshot = _for_times(snapshot, quarks, edges_ns)
-        slots = Slots.of(snapshot, quarks, range_ns)
-        slots.expect_rows(snapshot, quarks, range_ns, len(edges_ns) - 1)
+        question = snapshot.question(quarks, range_ns)
+        slots = Slots.of(snapshot, question)
         tally = _tally_without_rows(edges_ns, slots.low, slots.counts)
         tally.to_tile(parts, codes, first, bin_ns)
-        snapshot.segments.tally(tally, quarks, snapshot.kinds[quarks], *range_ns)
+        snapshot.segments.tally(question, tally)
         words, kinds = tally.states
     if len(words) <= 2**16:
         codes = codes.astype(np.uint8 if len(words) <= 2**8 else np.uint16)
@@ -134,7 +134,8 @@ def state_tile(
 
 def _for_times(snapshot: Snapshot, quarks: Int32s, edges_ns: Int64s) -> Snapshot:
     """Return a snapshot with the same times of states in these bins."""
-    source = snapshot.segments.for_times(quarks, snapshot.kinds[quarks], edges_ns)
+    question = snapshot.question(quarks, (int(edges_ns[0]), int(edges_ns[-1])))
+    source = snapshot.segments.for_times(question, edges_ns)
     return replace(snapshot, segments=source)
 
 
@@ -181,23 +182,20 @@ def counter_tile(
 
 def _numbers(snapshot: Snapshot, quarks: Int32s, edges_ns: Int64s) -> npt.NDArray[np.float64]:
     """Return the least, the greatest and the mean numbers by attribute and bin; NaN is none."""
-    segments, kinds = snapshot.segments, snapshot.kinds[quarks]
     found = np.full((3, len(quarks), len(edges_ns) - 1), np.nan)
-    range_ns = int(edges_ns[0]), int(edges_ns[-1])
-    slots = Slots.of(snapshot, quarks, range_ns)
+    question = snapshot.question(quarks, (int(edges_ns[0]), int(edges_ns[-1])))
+    slots = Slots.of(snapshot, question)
     # Where few integers are possible, those of a bin follow from how long each of them lasted.
-    coded = (kinds == INT) & (slots.counts > 0)
+    coded = (question.kinds == INT) & (slots.counts > 0)
     if coded.any():
         part = np.ascontiguousarray(found[:, coded])
-        slots.expect_rows(snapshot, quarks, range_ns, len(edges_ns) - 1)
         tally = _tally_without_rows(edges_ns, slots.low[coded], slots.counts[coded])
         tally.to_counters(*part)
-        segments.tally(tally, quarks[coded], kinds[coded], *range_ns)
+        snapshot.segments.tally(question.part(np.flatnonzero(coded), quarks[coded]), tally)
         found[:, coded] = part
     if not coded.all():
-        part = np.ascontiguousarray(found[:, ~coded])
-        segments.measure_bins(quarks[~coded], kinds[~coded], edges_ns, *part)
-        found[:, ~coded] = part
+        rest = question.part(np.flatnonzero(~coded), quarks[~coded])
+        found[:, ~coded] = snapshot.segments.measure_bins(rest, edges_ns)
     return found
 
 

@@ -1,9 +1,8 @@
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
-from meantime.columns import Int32s, Int64s
+from meantime.columns import Int64s
+from meantime.history.interval_filter import IntervalFilter
+from meantime.history.source import Question
 from meantime.kernels.search import Segments
 
 NEVER: Final[int]
@@ -11,25 +10,7 @@ SOME: Final[int]
 NONE: Final[int]
 EQUAL: Final[int]
 
-def count_matching(
-    segments: Segments,
-    quarks: Int32s,
-    start_ns: int,
-    end_ns: int,
-    kinds: npt.NDArray[np.uint8],
-    modes: npt.NDArray[np.uint8],
-    words: Int64s,
-    tag: int,
-    counts: Int64s,
-) -> None: ...
+def count_matching(segments: Segments, question: Question, criteria: IntervalFilter) -> Int64s: ...
 def nearest_matching(
-    segments: Segments,
-    quarks: Int32s,
-    start_ns: int,
-    end_ns: int,
-    kinds: npt.NDArray[np.uint8],
-    modes: npt.NDArray[np.uint8],
-    words: Int64s,
-    tag: int,
-    backwards: bool,
+    segments: Segments, question: Question, criteria: IntervalFilter, backwards: bool
 ) -> tuple[int, int] | None: ...

@@ -2,6 +2,8 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+import numpy as np
+
 from meantime.kernels.search cimport (
     Cursor,
     Segment,
@@ -176,22 +178,18 @@ cdef int64_t count_rows(
     return found
 
 
-def count_matching(
-    Segments segments,
-    const int32_t[::1] quarks,
-    int64_t start_ns,
-    int64_t end_ns,
-    const uint8_t[::1] kinds,
-    const uint8_t[::1] modes,
-    const int64_t[::1] words,
-    int64_t tag,
-    int64_t[::1] counts,
-):
-    """Write how many intervals of each quark overlap [start_ns, end_ns) and match.
+def count_matching(Segments segments, question, criteria):
+    """Return how many intervals of each quark overlap the range of a question and match.
 
-    `kinds` has the type of each quark's values; `modes` and `words` are by type: which
-    values match, and for EQUAL the word. A tag below 0 is any.
+    The modes and words of the criteria are by type: which values match, and for EQUAL the word. A
+    tag below 0 is any.
     """
+    cdef const int32_t[::1] quarks = question.quarks
+    cdef const uint8_t[::1] kinds = question.kinds, modes = criteria.modes
+    cdef const int64_t[::1] words = criteria.words
+    cdef int64_t start_ns = question.start_ns, end_ns = question.end_ns, tag = criteria.tag
+    found = np.empty(quarks.shape[0], np.int64)
+    cdef int64_t[::1] counts = found
     cdef Py_ssize_t i, k, last, run, near, low, high, end
     cdef uint8_t kind
     cdef State state
@@ -233,6 +231,7 @@ def count_matching(
                         counts[i] += count_rows(&filter, low, high, end)
                 run = -1
                 k += 1
+    return found
 
 
 cdef Py_ssize_t nearest_row(
@@ -247,18 +246,8 @@ cdef Py_ssize_t nearest_row(
     return -1
 
 
-def nearest_matching(
-    Segments segments,
-    const int32_t[::1] quarks,
-    int64_t start_ns,
-    int64_t end_ns,
-    const uint8_t[::1] kinds,
-    const uint8_t[::1] modes,
-    const int64_t[::1] words,
-    int64_t tag,
-    bint backwards,
-):
-    """Find the first matching interval that begins in [start_ns, end_ns), or the last.
+def nearest_matching(Segments segments, question, criteria, bint backwards):
+    """Find the first matching interval that begins in the range of a question, or the last.
 
     The arguments are those of `count_matching`. Of several at one time, it is that of the first
     quark.
@@ -266,6 +255,10 @@ def nearest_matching(
     Returns:
         The row of `quarks`, and when it begins; None if there is none.
     """
+    cdef const int32_t[::1] quarks = question.quarks
+    cdef const uint8_t[::1] kinds = question.kinds, modes = criteria.modes
+    cdef const int64_t[::1] words = criteria.words
+    cdef int64_t start_ns = question.start_ns, end_ns = question.end_ns, tag = criteria.tag
     cdef Py_ssize_t i, k, run, row, low, high, first, last, near, best = -1
     # what is nearer than the best so far begins after the one and before the other
     cdef int64_t after_ns = start_ns - 1, before_ns = end_ns

@@ -244,3 +244,40 @@ cdef inline Py_ssize_t first_after_interpolated(
             high = near
             step *= 2
     return first_after(s, low, high, time)
+
+
+# Where the items of the columns are, and for how many rows there is room. A kernel copies it into
+# a local variable, whose fields the compiler can keep in registers.
+cdef struct Columns:
+    int32_t* quark
+    int64_t* start
+    int64_t* end
+    int32_t* code
+    int32_t* tag
+    int64_t* word
+    uint32_t* meta
+    Py_ssize_t room
+
+
+@final
+cdef class IntervalRows:
+    cdef readonly Py_ssize_t rows
+    cdef bint text
+    cdef Columns columns
+    cdef list _arrays
+    cdef int reserve(self, Py_ssize_t rows) except -1 with gil
+
+
+cdef inline void write_row(
+    const Columns* to, Py_ssize_t row, bint text, int32_t quark, int64_t start, int64_t end,
+    int64_t word, uint32_t meta,
+) noexcept nogil:
+    to.quark[row] = quark
+    to.start[row] = start
+    to.end[row] = end
+    if text:
+        to.code[row] = -1 if meta & 1 else <int32_t>word
+        to.tag[row] = <int32_t>(meta >> 1) - 1
+    else:
+        to.word[row] = word
+        to.meta[row] = meta

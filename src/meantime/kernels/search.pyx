@@ -1,4 +1,4 @@
-"""Finding and gathering the intervals of sealed segments."""
+"""Finding and gathering the intervals of sealed segments, and the columns of answers."""
 
 from cython cimport final
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -8,9 +8,17 @@ import numpy as np
 
 from meantime.kernels.sampled cimport next_sampled, sampled
 
+cdef extern from "arrays.h":
+    void* INT64_ITEMS(object, Py_ssize_t*) except NULL
+    void* INT32_ITEMS(object, Py_ssize_t*) except NULL
+    void* UINT32_ITEMS(object, Py_ssize_t*) except NULL
+
 cdef enum:
     # After so many intervals that a resolution leaves out, the next one is searched for.
     _LEFT_OUT = 8
+
+_TEXT = np.int32, np.int64, np.int64, np.int32, np.int32
+_WORDS = np.int32, np.int64, np.int64, np.int64, np.uint32
 
 
 @final
@@ -353,24 +361,28 @@ cdef class Segments:
                 end = self.end_ns
         return state.start, end, state.word, state.meta
 
-    def at(
-        self,
-        const int32_t[::1] quarks,
-        const int64_t[::1] times,
-        int64_t[::1] start,
-        int64_t[::1] end,
-        int64_t[::1] word,
-        uint32_t[::1] meta,
-    ):
-        """Find the interval of each row's quark that contains the row's time."""
-        cdef Py_ssize_t i
+    def at(self, const int32_t[::1] quarks, const int64_t[::1] times):
+        """Return the interval of each row's quark that contains the row's time.
+
+        Returns:
+            The columns start_ns, end_ns, word and meta.
+        """
+        cdef Py_ssize_t i, count = quarks.shape[0]
         cdef State state
         cdef Cursor cursor
+        start_array, end_array, word_array = (
+            np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
+        )
+        meta_array = np.empty(count, np.uint32)
+        cdef int64_t* start = <int64_t*>INT64_ITEMS(start_array, NULL)
+        cdef int64_t* end = <int64_t*>INT64_ITEMS(end_array, NULL)
+        cdef int64_t* word = <int64_t*>INT64_ITEMS(word_array, NULL)
+        cdef uint32_t* meta = <uint32_t*>UINT32_ITEMS(meta_array, NULL)
         cdef Py_ssize_t* near = <Py_ssize_t*>calloc(self._count + 1, sizeof(Py_ssize_t))
         if near == NULL:
             raise MemoryError
         with nogil:
-            for i in range(quarks.shape[0]):
+            for i in range(count):
                 self.locate_near(quarks[i], times[i], &state, &cursor, near)
                 start[i] = state.start
                 word[i] = state.word
@@ -378,17 +390,13 @@ cdef class Segments:
                 if not self.next_near(quarks[i], &cursor, &end[i], near):
                     end[i] = self.end_ns
         free(near)
+        return start_array, end_array, word_array, meta_array
 
-    def sample(
-        self,
-        const int32_t[::1] quarks,
-        const int64_t[::1] times,
-        int64_t[::1] word,
-        uint8_t[::1] null,
-    ):
-        """Find the value of each quark at each of the times, which ascend, quark after quark.
+    def sample(self, const int32_t[::1] quarks, const int64_t[::1] times):
+        """Return the value of each quark at each of the times, which ascend, quark after quark.
 
-        The word of a value that is null is 0.
+        Returns:
+            The word, which is 0 for null, and whether it is null.
         """
         cdef Py_ssize_t i, j, last, count = times.shape[0], run, row, low, high, step
         cdef Py_ssize_t group, groups = 0
@@ -399,8 +407,12 @@ cdef class Segments:
         cdef State state
         cdef Cursor cursor
         cdef Segment* s
+        word_array = np.empty(quarks.shape[0] * count, np.int64)
+        null_array = np.empty(quarks.shape[0] * count, np.uint8)
+        cdef int64_t[::1] word = word_array
+        cdef uint8_t[::1] null = null_array
         if not count:
-            return
+            return word_array, null_array
         # The first times in each segment, and one behind the last; and these segments.
         cdef Py_ssize_t[::1] first = np.empty(count + 1, np.intp)
         cdef Py_ssize_t[::1] segment = np.empty(count, np.intp)
@@ -452,18 +464,22 @@ cdef class Segments:
                         )
                         row_state(s, run, row - 1, &state)
                         following = row_time(s, row) if row < high else INT64_MAX
+        return word_array, null_array
 
-    def count(
-        self, const int32_t[::1] quarks, int64_t start_ns, int64_t end_ns, int64_t[::1] counts
-    ):
-        """Find how many intervals of each quark meet [start_ns, end_ns)."""
+    def count(self, question):
+        """Return how many intervals of each quark meet the range of a question.
+
+        Rows that last no time count too, so this is an upper bound of what `gather` writes.
+        """
         cdef Py_ssize_t i, k, run, first, last, low, high, near
         cdef int32_t quark
         cdef int64_t n
         cdef Segment* s
-        # One for the state at the start, then one per change. Rows that last no time count too, so
-        # this is an upper bound of what `gather` writes.
-        counts[:] = 1
+        cdef const int32_t[::1] quarks = question.quarks
+        cdef int64_t start_ns = question.start_ns, end_ns = question.end_ns
+        # one for the state at the start, then one per change
+        found = np.ones(quarks.shape[0], np.int64)
+        cdef int64_t[::1] counts = found
         with nogil:
             first = self.segment_at(start_ns)
             last = self.segment_at(end_ns - 1)
@@ -486,17 +502,21 @@ cdef class Segments:
                     if n and k == last:
                         high = first_after(s, low, high, end_ns - 1)
                     counts[i] += high - low
+        return found
 
-    def bounds(
-        self, const int32_t[::1] quarks, int64_t[::1] low, int64_t[::1] high, int64_t[::1] changes
-    ):
-        """Find limits of the integers that each quark had, and how often it changed.
+    def bounds(self, const int32_t[::1] quarks):
+        """Return limits of the integers that each quark had, and how often it changed.
 
         The limits are those that the index of segments allows, so they may be wider; they are those
-        of int64 if some are not in rows. A quark without integers has a `high` below its `low`.
+        of int64 if some are not in rows. A quark without integers has a greatest below its least.
+
+        Returns:
+            The columns of the least, of the greatest, and of how many changes there are.
         """
         cdef Py_ssize_t i
         cdef uint8_t[::1] known
+        found = tuple(np.empty(quarks.shape[0], np.int64) for _ in range(3))
+        cdef int64_t[::1] low = found[0], high = found[1], changes = found[2]
         cdef int64_t[::1] lows, highs, counts
         quark_count = int(np.max(quarks, initial=-1)) + 1
         # Replaced as one: other threads may be using the arrays.
@@ -517,6 +537,7 @@ cdef class Segments:
                 low[i] = lows[quarks[i]]
                 high[i] = highs[quarks[i]]
                 changes[i] = counts[quarks[i]]
+        return found
 
     cdef void bound(
         self, int32_t quark, int64_t* low, int64_t* high, int64_t* changes
@@ -608,53 +629,36 @@ cdef class Segments:
                     word[row] = state.word
                     meta[row] = state.meta
 
-    def gather(
-        self,
-        const int32_t[::1] quarks,
-        int64_t start_ns,
-        int64_t end_ns,
-        int64_t resolution_ns,
-        int32_t[::1] out_quark,
-        int64_t[::1] out_start,
-        int64_t[::1] out_end,
-        int32_t[::1] out_code,
-        int64_t[::1] out_word,
-        uint32_t[::1] out_meta,
-        int32_t[::1] out_tag,
-    ):
-        """Write the intervals that meet [start_ns, end_ns), quark by quark, in order of time.
+    def gather(self, question, IntervalRows rows):
+        """Add the intervals that meet the range of a question, quark by quark, in order of time.
 
-        Either `out_code` is given (strings; -1 is null) or `out_word` and `out_meta`; `out_tag`
-        goes with `out_code` and may be None. With a resolution above 0, only the intervals that
-        contain start_ns plus a multiple of it, or the last instant. The arrays must have the
-        length that `count` returns; with a resolution, one for each of these instants is enough.
-
-        Returns:
-            How many were written.
-
-        Raises:
-            BufferError: If there are more: segments were replaced since they were counted.
+        With a resolution above 0, only the intervals that contain the start plus a multiple of it,
+        or the last instant.
         """
-        cdef Py_ssize_t i, n = 0, row, last, room = out_quark.shape[0]
-        cdef int32_t quark
+        cdef Py_ssize_t i, n = rows.rows, row, last
+        cdef const int32_t[::1] quarks = question.quarks, labels = question.labels
+        cdef int64_t start_ns = question.start_ns, end_ns = question.end_ns
+        cdef int64_t resolution_ns = question.resolution_ns
+        cdef int32_t quark, label
         cdef int left_out
         cdef int64_t time
         cdef uint64_t packed, payload, field
         cdef State state
         cdef Cursor cursor
         cdef Segment* s
-        cdef bint coded = out_code is not None
-        cdef bint tagged = out_tag is not None
-        cdef bint found, full = False
+        cdef Columns to = rows.columns
+        cdef bint text = rows.text
+        cdef bint found
         with nogil:
             for i in range(quarks.shape[0]):
                 quark = quarks[i]
+                label = labels[i]
                 self.locate(quark, start_ns, &state, &cursor)
                 left_out = 0
                 while True:
                     found = self.next_change(quark, &cursor, &time)
                     if (
-                        found and coded and resolution_ns == 0
+                        found and text and resolution_ns == 0
                         and self._segments[cursor.segment].payload == NULL
                     ):
                         # All that is left of a run of strings at once. This is the hot path: the
@@ -668,15 +672,13 @@ cdef class Segments:
                                 <uint64_t>s.base_ns + (packed >> s.payload_bits)
                             )
                             if state.start < time:
-                                if n == room:
-                                    full = True
-                                    break
-                                out_quark[n] = quark
-                                out_start[n] = state.start
-                                out_end[n] = time
-                                out_code[n] = -1 if state.meta & 1 else <int32_t>state.word
-                                if tagged:
-                                    out_tag[n] = <int32_t>(state.meta >> 1) - 1
+                                if n == to.room:
+                                    rows.rows = n
+                                    rows.reserve(1)
+                                    to = rows.columns
+                                write_row(
+                                    &to, n, True, label, state.start, time, state.word, state.meta
+                                )
                                 n += 1
                                 if time >= end_ns:
                                     break
@@ -700,19 +702,13 @@ cdef class Segments:
                         if resolution_ns == 0 or sampled(
                             state.start, time, start_ns, end_ns, resolution_ns
                         ):
-                            if n == room:
-                                full = True
-                                break
-                            out_quark[n] = quark
-                            out_start[n] = state.start
-                            out_end[n] = time
-                            if coded:
-                                out_code[n] = -1 if state.meta & 1 else <int32_t>state.word
-                                if tagged:
-                                    out_tag[n] = <int32_t>(state.meta >> 1) - 1
-                            else:
-                                out_word[n] = state.word
-                                out_meta[n] = state.meta
+                            if n == to.room:
+                                rows.rows = n
+                                rows.reserve(1)
+                                to = rows.columns
+                            write_row(
+                                &to, n, text, label, state.start, time, state.word, state.meta
+                            )
                             n += 1
                             left_out = 0
                         else:
@@ -728,8 +724,95 @@ cdef class Segments:
                         &self._segments[cursor.segment], cursor.run, cursor.row, &state
                     )
                     cursor.row += 1
-                if full:
-                    break
-        if full:
-            raise BufferError("more intervals than were counted")
-        return n
+        rows.rows = n
+
+
+@final
+cdef class IntervalRows:
+    """Intervals, attribute after attribute, each in order of time.
+
+    Those of attributes with strings alone have a `code`, -1 for null, and a `tag`, -1 for none;
+    others have a `word` and a `meta`, as changes in a `Tail` do.
+
+    Args:
+        room: How many rows there is room for before the columns have to grow.
+        text: Whether the attributes have strings alone.
+
+    Attributes:
+        rows: How many there are.
+    """
+
+    def __init__(self, Py_ssize_t room, *, bint text):
+        self.rows = 0
+        self.text = text
+        self._arrays = []
+        self.columns.room = -1
+        self.reserve(room)
+
+    cdef int reserve(self, Py_ssize_t rows) except -1 with gil:
+        """Make room for so many rows more; what is not in `rows` is lost."""
+        cdef Py_ssize_t room = self.rows + rows
+        cdef Columns* columns = &self.columns
+        if room <= columns.room:
+            return 0
+        if self.rows:
+            room = max(room, 2 * columns.room)
+        arrays = [np.empty(room, dtype) for dtype in (_TEXT if self.text else _WORDS)]
+        if self.rows:
+            for larger, array in zip(arrays, self._arrays):
+                larger[:self.rows] = array[:self.rows]
+        self._arrays = arrays
+        columns.quark = <int32_t*>INT32_ITEMS(self._arrays[0], NULL)
+        columns.start = <int64_t*>INT64_ITEMS(self._arrays[1], NULL)
+        columns.end = <int64_t*>INT64_ITEMS(self._arrays[2], NULL)
+        columns.code = columns.tag = NULL
+        columns.word = NULL
+        columns.meta = NULL
+        if self.text:
+            columns.code = <int32_t*>INT32_ITEMS(self._arrays[3], NULL)
+            columns.tag = <int32_t*>INT32_ITEMS(self._arrays[4], NULL)
+        else:
+            columns.word = <int64_t*>INT64_ITEMS(self._arrays[3], NULL)
+            columns.meta = <uint32_t*>UINT32_ITEMS(self._arrays[4], NULL)
+        columns.room = room
+        return 0
+
+    @property
+    def is_text(self):
+        """Whether the attributes have strings alone."""
+        return self.text
+
+    @property
+    def quark(self):
+        """What the question calls the attribute."""
+        return self._arrays[0][: self.rows]
+
+    @property
+    def start_ns(self):
+        """When it begins."""
+        return self._arrays[1][: self.rows]
+
+    @property
+    def end_ns(self):
+        """When it ends."""
+        return self._arrays[2][: self.rows]
+
+    @property
+    def code(self):
+        """The code of its string."""
+        return self._arrays[3][: self.rows]
+
+    @property
+    def tag(self):
+        """Its tag."""
+        return self._arrays[4][: self.rows]
+
+    @property
+    def word(self):
+        """The word of its value."""
+        return self._arrays[3][: self.rows]
+
+    @property
+    def meta(self):
+        """Whether it is null, and the tag plus one."""
+        return self._arrays[4][: self.rows]

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from meantime.columns import Int32s, Int64s
-from meantime.kernels.search import Segments
+from meantime.kernels.search import IntervalRows, Segments
 from meantime.kernels.shares_edges import Bins
 from meantime.kernels.shares_totals import Totals
 
@@ -39,8 +39,6 @@ class Tally(Bins):
     def take_segments(
         self, segments: Segments, quarks: Int32s, kinds: UInt8s, totals: Totals | None = None
     ) -> None: ...
-    def take_intervals(
-        self, birth: int, quark: Int32s, start: Int64s, end: Int64s, code: Int32s
-    ) -> None: ...
+    def take_intervals(self, birth: int, rows: IntervalRows) -> None: ...
 
 def bin_edges(start_ns: int, end_ns: int, bins: int) -> Int64s: ...

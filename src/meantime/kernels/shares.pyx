@@ -12,7 +12,7 @@ from libc.string cimport memset
 
 import numpy as np
 
-from meantime.kernels.search cimport Segments, State
+from meantime.kernels.search cimport IntervalRows, Segments, State
 from meantime.kernels.shares_cells cimport add, advance, grow_states, slot_of
 from meantime.kernels.shares_edges cimport Bins
 from meantime.kernels.shares_rows cimport by_rows
@@ -279,20 +279,17 @@ cdef class Tally(Bins):
         if self.w.failed:
             raise MemoryError
 
-    def take_intervals(
-        self,
-        int64_t birth,
-        const int32_t[::1] quark,
-        const int64_t[::1] start,
-        const int64_t[::1] end,
-        const int32_t[::1] code,
-    ):
+    def take_intervals(self, int64_t birth, IntervalRows rows):
         """Add the next attributes, of strings, from their intervals.
 
-        They are attribute by attribute, in order of time, without holes. A code of -1 is null; a
-        null interval from `birth` on, where the history begins, is not a change.
+        There are no holes between them. A null interval from `birth` on, where the history begins,
+        is not a change.
         """
-        cdef Py_ssize_t i, n = quark.shape[0], row = self.w.rows
+        cdef Py_ssize_t i, n = rows.rows, row = self.w.rows
+        cdef const int32_t* quark = rows.columns.quark
+        cdef const int32_t* code = rows.columns.code
+        cdef const int64_t* start = rows.columns.start
+        cdef const int64_t* end = rows.columns.end
         cdef int64_t begin = self.w.edges[0], stop = self.w.edges[self.w.bins]
         cdef State state
         cdef Work* w = &self.w

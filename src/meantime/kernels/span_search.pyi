@@ -1,11 +1,9 @@
-from typing import TypeAlias
-
 import numpy as np
 import numpy.typing as npt
 
 from meantime.columns import Int32s, Int64s
-
-UInt32s: TypeAlias = npt.NDArray[np.uint32]
+from meantime.history.source import Question
+from meantime.kernels.search import IntervalRows
 
 class TimeIndex:
     def __init__(self, start_ns: Int64s, end_ns: Int64s) -> None: ...
@@ -39,30 +37,10 @@ class StackIntervals:
     @property
     def size_bytes(self) -> int: ...
     def at(
-        self,
-        attributes: Int32s,
-        times_ns: Int64s,
-        start: Int64s,
-        end: Int64s,
-        word: Int64s,
-        meta: UInt32s,
-    ) -> None: ...
+        self, attributes: Int32s, times_ns: Int64s
+    ) -> tuple[Int64s, Int64s, Int64s, npt.NDArray[np.uint32]]: ...
     def sample(
-        self, attributes: Int32s, times_ns: Int64s, word: Int64s, null: npt.NDArray[np.uint8]
-    ) -> None: ...
-    def count(self, attributes: Int32s, start_ns: int, end_ns: int, counts: Int64s) -> None: ...
-    def gather(
-        self,
-        attributes: Int32s,
-        quarks: Int32s,
-        start_ns: int,
-        end_ns: int,
-        resolution_ns: int,
-        out_quark: Int32s,
-        out_start: Int64s,
-        out_end: Int64s,
-        out_code: Int32s | None,
-        out_word: Int64s | None,
-        out_meta: UInt32s | None,
-        out_tag: Int32s | None,
-    ) -> int: ...
+        self, attributes: Int32s, times_ns: Int64s
+    ) -> tuple[Int64s, npt.NDArray[np.uint8]]: ...
+    def count(self, question: Question) -> Int64s: ...
+    def gather(self, question: Question, rows: IntervalRows) -> None: ...

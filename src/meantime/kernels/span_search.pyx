@@ -6,13 +6,14 @@ depths from 0 to the deepest are attributes. In other lanes, which have few span
 with spans are; the rows of these spans are given with them.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
 import numpy as np
 
 from meantime.kernels.sampled cimport sampled
+from meantime.kernels.search cimport Columns, IntervalRows, write_row
 
 cdef enum:
     # Rows of a block of the lowest level, and blocks of one of the next.
@@ -351,23 +352,26 @@ cdef class StackIntervals:
         end[0] = self.end[self.rows[index]]
         return self.name[self.rows[index]]
 
-    def at(self, const int32_t[::1] attributes, const int64_t[::1] times_ns, int64_t[::1] start,
-           int64_t[::1] end, int64_t[::1] word, uint32_t[::1] meta):
-        """Write the interval of each row's attribute that contains its time, as `Segments.at` does."""
-        cdef Py_ssize_t i
+    def at(self, const int32_t[::1] attributes, const int64_t[::1] times_ns):
+        """Return the interval of each row's attribute that contains its time, as `Segments.at`."""
+        cdef Py_ssize_t i, count = attributes.shape[0]
+        found = (*(np.empty(count, np.int64) for _ in range(3)), np.empty(count, np.uint32))
+        cdef int64_t[::1] start = found[0], end = found[1], word = found[2]
+        cdef uint32_t[::1] meta = found[3]
         with nogil:
-            for i in range(attributes.shape[0]):
+            for i in range(count):
                 word[i] = self.around(attributes[i], times_ns[i], &start[i], &end[i])
                 meta[i] = word[i] < 0
+        return found
 
-    def sample(self, const int32_t[::1] attributes, const int64_t[::1] times_ns,
-               int64_t[::1] word, uint8_t[::1] null):
-        """Write the value of each attribute at each time, attribute after attribute.
-
-        A value that is null has the word 0.
-        """
+    def sample(self, const int32_t[::1] attributes, const int64_t[::1] times_ns):
+        """Return the value of each attribute at each time, as `Segments.sample` does."""
         cdef Py_ssize_t i, j, n = 0
         cdef int64_t start, end
+        word_array = np.empty(attributes.shape[0] * times_ns.shape[0], np.int64)
+        null_array = np.empty(len(word_array), np.uint8)
+        cdef int64_t[::1] word = word_array
+        cdef uint8_t[::1] null = null_array
         with nogil:
             for i in range(attributes.shape[0]):
                 for j in range(times_ns.shape[0]):
@@ -376,12 +380,16 @@ cdef class StackIntervals:
                     if null[n]:
                         word[n] = 0
                     n += 1
+        return word_array, null_array
 
-    def count(self, const int32_t[::1] attributes, int64_t start_ns, int64_t end_ns,
-              int64_t[::1] counts):
-        """Write how many intervals of each attribute meet [start_ns, end_ns), at most."""
+    def count(self, question):
+        """Return how many intervals of each attribute meet the range of a question, at most."""
         cdef Py_ssize_t i
         cdef int64_t low, high
+        cdef const int32_t[::1] attributes = question.quarks
+        cdef int64_t start_ns = question.start_ns, end_ns = question.end_ns
+        found = np.empty(attributes.shape[0], np.int64)
+        cdef int64_t[::1] counts = found
         with nogil:
             for i in range(attributes.shape[0]):
                 low = self.ends_after(attributes[i], start_ns)
@@ -389,16 +397,18 @@ cdef class StackIntervals:
                 if attributes[i] >= 0 and high < self.first[attributes[i] + 1]:
                     high += 1
                 counts[i] = 2 * (high - low) + 1
+        return found
 
-    def gather(self, const int32_t[::1] attributes, const int32_t[::1] quarks, int64_t start_ns,
-               int64_t end_ns, int64_t resolution_ns, int32_t[::1] out_quark,
-               int64_t[::1] out_start, int64_t[::1] out_end, int32_t[::1] out_code,
-               int64_t[::1] out_word, uint32_t[::1] out_meta, int32_t[::1] out_tag):
-        """Write the intervals that meet a range, as `Segments.gather` does; return how many."""
-        cdef Py_ssize_t i, n = 0
+    def gather(self, question, IntervalRows rows):
+        """Add the intervals that meet the range of a question, as `Segments.gather` does."""
+        cdef Py_ssize_t i, n = rows.rows
+        cdef const int32_t[::1] attributes = question.quarks, labels = question.labels
+        cdef int64_t start_ns = question.start_ns, end_ns = question.end_ns
+        cdef int64_t resolution_ns = question.resolution_ns
         cdef int64_t index, last, time, begin, finish
         cdef int32_t name
-        cdef bint coded = out_code is not None, tagged = out_tag is not None
+        cdef Columns to = rows.columns
+        cdef bint text = rows.text
         with nogil:
             for i in range(attributes.shape[0]):
                 index = self.ends_after(attributes[i], start_ns)
@@ -427,15 +437,10 @@ cdef class StackIntervals:
                     if resolution_ns and not sampled(begin, finish, start_ns, end_ns,
                                                      resolution_ns):
                         continue
-                    out_quark[n] = quarks[i]
-                    out_start[n] = begin
-                    out_end[n] = finish
-                    if coded:
-                        out_code[n] = name
-                        if tagged:
-                            out_tag[n] = -1
-                    else:
-                        out_word[n] = name
-                        out_meta[n] = name < 0
+                    if n == to.room:
+                        rows.rows = n
+                        rows.reserve(1)
+                        to = rows.columns
+                    write_row(&to, n, text, labels[i], begin, finish, name, name < 0)
                     n += 1
-        return n
+        rows.rows = n
