@@ -48,6 +48,12 @@ CATALOGUE: dict[str, str] = {
         " next such begin, or until the end of the log"
     ),
     "step_of_job": "steps of batch jobs are within their job, and were left out",
+    "short_row": "rows of the table have fewer fields than columns; the missing ones are empty",
+    "long_row": (
+        "rows of the table have more fields than columns: what is in them was not read, and may"
+        " be in the wrong columns where a field has a separator that is not quoted"
+    ),
+    "trailing_bytes": "bytes behind the end of the trace were ignored",
     "unknown_line": "lines that are neither a sample nor part of one were skipped",
     "unread_event": (
         "lines with a time whose other fields differ from those of the first lines were"

@@ -202,8 +202,9 @@ def _ctf(data: Any) -> None:
 
 def _csv(data: Any) -> None:
     wanted = [(0, len(data) % 2 == 0), (2, True), (3, False)]
-    found = csv_rows.read_rows(data, min(3, len(data)), wanted, "|" if len(data) % 3 == 0 else ",")
-    for column in found or ():
+    delimiter = "|" if len(data) % 3 == 0 else ","
+    found = csv_rows.read_rows(data, min(3, len(data)), wanted, delimiter, 4)
+    for column in found[2] if found is not None else ():
         if len(column) == 2:
             csv_rows.parse_times([text.decode(errors="replace") for text in column[1]])
 

@@ -60,7 +60,7 @@ def read(path: Path) -> tuple[dict[str, list[Any]], str]:
     source = open_source(path)
     found: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     try:
-        for part in sqlite_parts(source, ReadOptions(), Chooser(trace, MAPPING)):
+        for part in sqlite_parts(source, ReadOptions(), Chooser(trace, MAPPING), trace.anomalies):
             for name, column in part.items():
                 if isinstance(column, Coded):
                     found[name] += column.to_list()

@@ -412,9 +412,9 @@ def test_the_kernel_reads_times_as_python_does(text: str, seconds: str) -> None:
     # the second is often in the minute of the first, and the third in that of the second
     texts = [text, text[:16] + seconds, text[:16] + ":08.5Z"]
     lines = "".join(f'"{each}"\n' for each in texts)
-    found = read_rows(memoryview(lines.encode()), 0, [(0, False)])
+    found = read_rows(memoryview(lines.encode()), 0, [(0, False)], ",", 1)
     assert found is not None
-    [(values, kinds, _)] = found
+    _, _, [(values, kinds, _)] = found
     for row, each in enumerate(texts):
         if kinds[row] != TimeKind.ODD:
             assert (int(values[row]), int(kinds[row])) == parse(each)

@@ -439,3 +439,14 @@ def test_a_row_is_used_or_counted_and_not_both(tmp_path: Path, name: str) -> Non
         "interval_without_start": 1,
         "interval_without_end": 1,
     }
+
+
+# the last one is read by the module `csv`
+@pytest.mark.parametrize("quoted", ["", '"a, b"', '"a ""b"""'])
+def test_rows_with_too_few_or_too_many_fields_are_counted(quoted: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    # a separator behind the last field loses nothing
+    rows = ["2026-01-01,a", "2026-01-02", "2026-01-03,b,c,d", "2026-01-04,e,"]
+    path.write_text("\n".join(["time,name", *rows, f"2026-01-05,{quoted}"]) + "\n")
+
+    assert dict(meantime.open(path).anomalies) == {"short_row": 1, "long_row": 1}

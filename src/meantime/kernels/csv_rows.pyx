@@ -141,13 +141,14 @@ cdef inline const char *field_end(const char *at, const char *end, char delimite
 
 
 cdef int read(const char *begin, const char *end, int64_t offset, Column *columns, int width,
-              char delimiter, bint quoted, int64_t *rows) noexcept nogil:
+              char delimiter, bint quoted, int64_t fields, int64_t *rows, int64_t *short_rows,
+              int64_t *long_rows) noexcept nogil:
     cdef const char *at = begin
     cdef const char *field
     cdef const char *stop
     cdef int64_t room = 0, size, field_at
     cdef int each, status
-    cdef bint is_last
+    cdef bint is_last, is_long
     while at < end:
         if at[0] == b"\n":
             at += 1
@@ -168,7 +169,7 @@ cdef int read(const char *begin, const char *end, int64_t offset, Column *column
                     return NO_MEMORY
         field_at = 0
         each = 0
-        is_last = False
+        is_last = is_long = False
         while not is_last:
             if quoted and at < end and at[0] == b'"':
                 field = at + 1
@@ -192,6 +193,7 @@ cdef int read(const char *begin, const char *end, int64_t offset, Column *column
                 if UNLIKELY(status != DONE):
                     return status
                 each += 1
+            is_long = is_long or (field_at >= fields and size > 0)
             field_at += 1
             if at == end:
                 is_last = True
@@ -211,10 +213,14 @@ cdef int read(const char *begin, const char *end, int64_t offset, Column *column
                 return status
             each += 1
         rows[0] += 1
+        short_rows[0] += field_at < fields
+        long_rows[0] += is_long
     return DONE
 
 
-def read_rows(const uint8_t[::1] text, Py_ssize_t start, list wanted, str delimiter=","):
+def read_rows(
+    const uint8_t[::1] text, Py_ssize_t start, list wanted, str delimiter, Py_ssize_t fields
+):
     """Return columns of the rows from an offset of a text on.
 
     Args:
@@ -223,17 +229,19 @@ def read_rows(const uint8_t[::1] text, Py_ssize_t start, list wanted, str delimi
         wanted: By column, ascending: which field of a row it is, and whether it is text. Fields
             that a row lacks are empty.
         delimiter: What is between fields, an ASCII character. Between `|` no field has quotes.
+        fields: How many fields a row should have.
 
     Returns:
-        None if the text has quotes or line ends that need the module `csv`; or for each column the
-        codes and the bytes by code; or its numbers with the `TimeKind` of each, and those that
-        need Python as row, begin and end in the text (their numbers are 0).
+        None if the text has quotes or line ends that need the module `csv`. Otherwise how many rows
+        have fewer fields, and how many have something in more; and for each column the codes and
+        the bytes by code, or its numbers with the `TimeKind` of each, and those that need Python as
+        row, begin and end in the text (their numbers are 0).
     """
     cdef char separator = <char>ord(delimiter)
     cdef bint quoted = delimiter != "|"
     cdef int width = <int>len(wanted), each = 0, status
     cdef Py_ssize_t size = text.shape[0]
-    cdef int64_t rows = 0, i
+    cdef int64_t rows = 0, short_rows = 0, long_rows = 0, i
     cdef Column *columns
     cdef const char *begin
     cdef uint64_t seed = <uint64_t>int.from_bytes(os.urandom(8), "little")
@@ -254,7 +262,8 @@ def read_rows(const uint8_t[::1] text, Py_ssize_t start, list wanted, str delimi
             each += 1
         with nogil:
             status = read(
-                begin, begin + (size - start), start, columns, width, separator, quoted, &rows
+                begin, begin + (size - start), start, columns, width, separator, quoted, fields,
+                &rows, &short_rows, &long_rows,
             )
         if status == NO_MEMORY:
             raise MemoryError
@@ -274,7 +283,7 @@ def read_rows(const uint8_t[::1] text, Py_ssize_t start, list wanted, str delimi
             numbers = column(<void**>&columns[each].numbers, rows, np.int64)
             kinds = column(<void**>&columns[each].kinds, rows, np.uint8)
             found.append((numbers, kinds, odd))
-        return found
+        return short_rows, long_rows, found
     finally:
         for each in range(width):
             free(columns[each].numbers)

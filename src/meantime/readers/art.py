@@ -208,6 +208,8 @@ def _streamed(
                 source.name, "the method trace has no summary at its end: it is cut", offset=at
             )
         trace.anomalies.add("truncated")
+    else:
+        trace.anomalies.add("trailing_bytes", len(data) - at)
     yield from _spans(np.concatenate([np.zeros(0, layout), *parts]), found, trace)
 
 

@@ -131,6 +131,8 @@ class _Parsed:
         while at < size:
             begin = at
             kind, count = data[at] & 63, (data[at] >> 6) + 1
+            if not 0 < kind <= _SAMPLE:
+                raise ValueError(begin)
             at += 1
             try:
                 if kind == _STRING:

@@ -73,6 +73,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
             trace.anomalies.add("truncated")
             break
         if not length:
+            trace.anomalies.add("trailing_bytes", len(data) - begin)
             break
         records.append((begin, begin + length))
         at = begin + length

@@ -13,6 +13,8 @@ from urllib.parse import quote
 if TYPE_CHECKING:
     import sqlite3
 
+    from meantime.anomalies import Anomalies
+
 __all__ = ["TOO_MANY_ROWS", "guard", "most_rows", "quoted", "read_only_uri", "reason"]
 
 TOO_MANY_ROWS = "it has more rows than fit into it"
@@ -29,11 +31,16 @@ def read_only_uri(path: str) -> str:
     return f"file:{quote(str(Path(path).resolve()))}?mode=ro&immutable=1"
 
 
-def guard(connection: sqlite3.Connection, size: int) -> None:
+def guard(connection: sqlite3.Connection, size: int, anomalies: Anomalies) -> None:
     """Distrust the schema of a database of this many bytes, and limit what reading it takes.
 
-    Beyond the limit, statements raise `sqlite3.OperationalError`.
+    Beyond the limit, statements raise `sqlite3.OperationalError`. What its pages lack of these
+    bytes, or they have in more, is counted.
     """
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+    anomalies.add("truncated", int(size < pages * page_bytes))
+    anomalies.add("trailing_bytes", max(0, size - pages * page_bytes))
     # a view or a trigger of the file may do anything
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")

@@ -46,7 +46,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
 
     with source, stored(source, options) as (path, size):
         try:
-            with closing(connect(path, size)) as connection:
+            with closing(connect(path, size, trace.anomalies)) as connection:
                 reading = Reading(trace, connection, path, size, options)
                 yield from reading.batches()
         # the message of an error may not be UTF-8 itself

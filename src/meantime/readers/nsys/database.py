@@ -22,6 +22,7 @@ from meantime.readers.sqlite_pages import As, PageRows
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from meantime.anomalies import Anomalies
     from meantime.columns import Int64s
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
@@ -64,13 +65,13 @@ def stored(source: Source, options: ReadOptions) -> Iterator[tuple[str, int]]:
         yield file.name, size
 
 
-def connect(path: str, size: int) -> sqlite3.Connection:
+def connect(path: str, size: int, anomalies: Anomalies) -> sqlite3.Connection:
     """Open a database of this many bytes, to which nothing is written."""
     # batches may be consumed by another thread than the one that opened the trace
     connection = sqlite3.connect(read_only_uri(path), uri=True, check_same_thread=False)
     connection.text_factory = lambda text: text.decode("utf-8", "replace")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
-    guard(connection, size)
+    guard(connection, size, anomalies)
     return connection
 
 

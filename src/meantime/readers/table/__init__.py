@@ -161,8 +161,10 @@ def _parts(source: Source, trace: Trace, options: ReadOptions, chooser: Chooser)
     module = _binary(head)
     if module in {"sqlite", "duckdb"}:
         databases = import_module("meantime.readers.table.databases")
-        reading = databases.sqlite_parts if module == "sqlite" else databases.duckdb_parts
-        yield from reading(source, options, chooser)
+        if module == "sqlite":
+            yield from databases.sqlite_parts(source, options, chooser, trace.anomalies)
+        else:
+            yield from databases.duckdb_parts(source, options, chooser)
         return
     is_slurm = (
         options.columns is None and module is None and slurm.recognises(header_of(head).names)
@@ -183,4 +185,4 @@ def _parts(source: Source, trace: Trace, options: ReadOptions, chooser: Chooser)
         records = import_module("meantime.readers.table.records")
         yield from records.array_parts(data, source, options, chooser)
     else:
-        yield read_delimited(data, source.name, chooser)
+        yield read_delimited(data, source.name, chooser, trace.anomalies)

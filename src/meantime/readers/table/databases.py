@@ -28,6 +28,7 @@ from meantime.readers.table.times import MISSING, TimeColumn, put_values, times_
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from meantime.anomalies import Anomalies
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
     from meantime.readers.table.choosing import Chooser
@@ -49,7 +50,9 @@ _NUMBERS = {
 _MODE = slice(18, 20)
 
 
-def sqlite_parts(source: Source, options: ReadOptions, choose: Chooser) -> Iterator[Part]:
+def sqlite_parts(
+    source: Source, options: ReadOptions, choose: Chooser, anomalies: Anomalies
+) -> Iterator[Part]:
     """Yield the rows of a table of an SQLite database.
 
     Raises:
@@ -58,7 +61,7 @@ def sqlite_parts(source: Source, options: ReadOptions, choose: Chooser) -> Itera
     try:
         connection, size = _sqlite(source)
         with closing(connection) as database:
-            guard(database, size)
+            guard(database, size, anomalies)
             tables = {
                 name: {
                     column[1]: column[2]

@@ -20,6 +20,8 @@ from meantime.readers.table.times import MISSING, TimeColumn, number_kinds, pars
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from meantime.anomalies import Anomalies
+
 __all__ = ["Header", "header_of", "read_delimited"]
 
 _LONGEST_HEAD = 1 << 17
@@ -61,12 +63,15 @@ def header_of(head: bytes) -> Header:
     return Header([each.strip() for each in names], delimiter, end if is_usual else 0)
 
 
-def read_delimited(data: memoryview, name: str, choose: _Choose) -> dict[str, TimeColumn | Coded]:
+def read_delimited(
+    data: memoryview, name: str, choose: _Choose, anomalies: Anomalies
+) -> dict[str, TimeColumn | Coded]:
     """Return the chosen columns by name; fields missing at the end of a row are empty.
 
     Args:
         data: The text.
         name: What the input is called.
+        anomalies: Where rows with fewer or more fields than columns are counted.
         choose: Returns for the names of all columns, those of times and those of numbers which are
             wanted, and whether each is a time or a number.
 
@@ -75,15 +80,18 @@ def read_delimited(data: memoryview, name: str, choose: _Choose) -> dict[str, Ti
     """
     header = header_of(bytes(data[:_LONGEST_HEAD]))
     if not header.end or not header.names:
-        return _odd(data, name, header.delimiter, choose)
+        return _odd(data, name, header.delimiter, choose, anomalies)
     wanted = choose(header.names, (), _numbers(data, header))
     check_once(header.names, wanted, name)
     index = {each: header.names.index(each) for each in wanted}
     ordered = sorted(index, key=lambda each: index[each])
     fields = [(index[each], not wanted[each]) for each in ordered]
-    found = read_rows(data, header.end, fields, header.delimiter)
-    if found is None:
-        return _odd(data, name, header.delimiter, choose)
+    read = read_rows(data, header.end, fields, header.delimiter, len(header.names))
+    if read is None:
+        return _odd(data, name, header.delimiter, choose, anomalies)
+    short_rows, long_rows, found = read
+    anomalies.add("short_row", short_rows)
+    anomalies.add("long_row", long_rows)
     columns: dict[str, TimeColumn | Coded] = {}
     for each, (values, *rest) in zip(ordered, found, strict=True):
         if not wanted[each]:
@@ -138,6 +146,7 @@ def _odd(
     name: str,
     delimiter: str,
     choose: _Choose,
+    anomalies: Anomalies,
 ) -> dict[str, TimeColumn | Coded]:
     """Return the columns of any text, as the module `csv` reads it."""
     text = str(data, "utf-8", _REPLACE)
@@ -153,6 +162,8 @@ def _odd(
         for row in rows:
             if not row:
                 continue
+            anomalies.add("short_row", int(len(row) < len(names)))
+            anomalies.add("long_row", int(any(row[len(names) :])))
             for column, at in index.items():
                 columns[column].append(row[at] if at < len(row) else "")
     except csv.Error as error:

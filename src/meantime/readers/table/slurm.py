@@ -56,7 +56,7 @@ def part_of(data: memoryview, trace: Trace, chooser: Chooser) -> Part:
         wanted = chooser.choose(mapping, names)
         return wanted | {by_name["jobid"]: False}
 
-    part = read_delimited(data, trace.source, choose)
+    part = read_delimited(data, trace.source, choose, trace.anomalies)
     [job_id] = [name for name in part if name.lower() == "jobid"]
     ids = part[job_id]
     assert isinstance(ids, Coded)
