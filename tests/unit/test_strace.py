@@ -10,6 +10,7 @@ import pytest
 
 import meantime
 from meantime.errors import InputError
+from meantime.kernels.strace import StraceText
 from meantime.readers import strace
 
 if TYPE_CHECKING:
@@ -275,3 +276,16 @@ def test_the_table_at_the_end_and_stacks_are_left_out(tmp_path: Path) -> None:
     )
     assert len(history.spans()) == 1
     assert dict(history.anomalies) == {"stack_left_out": 1}
+
+
+@pytest.mark.parametrize("call", ["7 5.5 read(3) = ", "7 5.5 <... read resumed>) = "])
+def test_a_result_that_is_cut_is_not_read_from_what_is_behind_it(call: str) -> None:
+    begun = "7 5.1 read(3 <unfinished ...>\n"
+    found = set()
+    for behind in "?x":
+        text = memoryview(f"{begun if '<' in call else ''}{call}{behind}".encode())
+        scanner = StraceText()
+        scanner.scan(text[:-1], last=True)
+        found.add((scanner.calls().tobytes(), repr(scanner.counts())))
+
+    assert len(found) == 1

@@ -894,7 +894,7 @@ static void strace_line(Strace *s, const char *p, const char *end) {
       }
       goto unknown;
     }
-    if (known && *value == '?' && length_ns < 0 && value + 1 >= tail) {
+    if (known && value < tail && *value == '?' && length_ns < 0 && value + 1 >= tail) {
       return; /* it lasts until its thread exits */
     }
     if (known) {
@@ -949,7 +949,7 @@ static void strace_line(Strace *s, const char *p, const char *end) {
     s->records--;
     goto unknown;
   }
-  if (*value == '?' && length_ns < 0 && strace_blanks(value + 1, tail) >= tail) {
+  if (value < tail && *value == '?' && length_ns < 0 && strace_blanks(value + 1, tail) >= tail) {
     strace_open(s, thread, name, kind, time_ns, p, close);
     return;
   }
