@@ -13,6 +13,8 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from corpus import jfr_chunk
+from large_inputs import flight_recording, nsight, varint
 
 import meantime
 
@@ -28,14 +30,6 @@ class Shape(NamedTuple):
     suffix: str
     first: int
     content: Callable[[int], bytes]
-
-
-def varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*out, number])
 
 
 def field(number: int, value: int | bytes) -> bytes:
@@ -131,6 +125,10 @@ SHAPES = {
     "types of pprof": Shape(".pb", 3_000, lambda n: pprof(n, 1)),
     "samples of pprof": Shape(".pb", 20_000, lambda n: pprof(1, n)),
     "labels of pprof": Shape(".pb", 6000, lambda n: pprof(1, n, n)),
+    "samples of a flight recording": Shape(".jfr", 20_000, lambda n: flight_recording(n, 0)),
+    "threads of a flight recording": Shape(".jfr", 4_000, lambda n: flight_recording(n, n)),
+    "chunks of a flight recording": Shape(".jfr", 40, lambda n: jfr_chunk() * n),
+    "names of Nsight": Shape(".sqlite", 10_000, nsight),
     "names of folded stacks": Shape(".folded", 8_000, lambda n: lines("", "a;f{n} 1\n", n)),
     "depth of folded stacks": Shape(
         ".folded", 20_000, lambda n: (";".join(f"f{each}" for each in range(n)) + " 1\n").encode()

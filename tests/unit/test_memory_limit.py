@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
+from large_inputs import flight_recording, nsight
 
 import meantime
 from meantime.cli import cli
 from meantime.errors import InputError
-from meantime.readers import memory_limit, source
+from meantime.readers import memory_limit, pprof, source
 from meantime.readers.memory_limit import available_bytes, check_json
 
 if TYPE_CHECKING:
@@ -98,6 +99,31 @@ def test_records_that_become_objects_may_expand_less(
 
     with pytest.raises(InputError, match=r"over 100 times as many.* --memory SIZE"):
         meantime.open(path)
+
+
+def profile(strings: int) -> bytes:
+    return b"\x0a\x04\x08\x01\x10\x02\x32\x00\x32\x01a\x32\x01b" + b"\x32\x02cd" * strings
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "what"),
+    [
+        ("x.pb", profile(120_000), r"the profile has 120,004 fields"),
+        ("x.pb", profile(50_000), r"the profile has 50,003 strings"),
+        ("x.jfr", flight_recording(20, 30_000), r"a chunk of it has 30,002 constants of java"),
+        ("x.sqlite", nsight(60_000), r"its tables have \d+,\d+ rows or more"),
+    ],
+)
+def test_more_of_a_file_than_fits_into_memory_is_refused_unless_it_is_allowed(
+    name: str, data: bytes, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pprof, "_FEW_FIELDS", 1000)
+    path = tmp_path / name
+    path.write_bytes(data)
+
+    with pytest.raises(InputError, match=f"{what}.*, which take .* and 3 MB .* --memory"):
+        meantime.open(path)
+    meantime.open(path, memory=1_000_000_000)
 
 
 def test_what_is_read_in_blocks_is_bounded_too(

@@ -1,7 +1,7 @@
 """Columns of numbers as LEB128, for files, and the fields of protobuf messages; see `varint.h`."""
 
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 import os
@@ -130,12 +130,13 @@ cdef const uint8_t* field_end(const uint8_t* at, const uint8_t* end, uint64_t* t
     return at + size
 
 
-def fields(const uint8_t[::1] data, const int64_t[:, ::1] messages):
+def fields(const uint8_t[::1] data, const int64_t[:, ::1] messages, int64_t most=INT64_MAX):
     """Return the fields of protobuf messages, in order: message, tag, where each begins and ends.
 
     Args:
         data: The bytes that the messages are in.
         messages: By message, where it begins and ends.
+        most: How many fields there may be.
 
     Returns:
         The index of the message as int32; the tag, number << 3 | wire type, as uint32; and
@@ -143,6 +144,7 @@ def fields(const uint8_t[::1] data, const int64_t[:, ::1] messages):
 
     Raises:
         ValueError: If a message is malformed; the argument is the offset of that field.
+        OverflowError: If there are more; the argument is how many.
     """
     cdef Py_ssize_t i, count = 0, n = messages.shape[0]
     cdef uint64_t tag = 0
@@ -173,6 +175,8 @@ def fields(const uint8_t[::1] data, const int64_t[:, ::1] messages):
                 break
     if failed:
         raise ValueError(bad)
+    if count > most:
+        raise OverflowError(count)
     message_array = np.empty(count, np.int32)
     tag_array = np.empty(count, np.uint32)
     range_array = np.empty((count, 2), np.int64)

@@ -1,7 +1,8 @@
 """How much memory the objects may take that readers make of an input.
 
-Most readers make columns, whose size follows from that of the input. A JSON document becomes
-objects first, of up to forty times its size, and a compressed one may expand a thousand times.
+Most readers make columns of a batch, whose size follows from that of the input. A JSON document
+becomes objects first, of up to forty times its size, fields of protobuf and constants of a flight
+recording become columns as a whole, and what is compressed may expand a thousand times.
 """
 
 from __future__ import annotations
@@ -13,16 +14,52 @@ from pathlib import Path
 from meantime.errors import InputError
 from meantime.units import format_bytes
 
-__all__ = ["available_bytes", "check_json"]
+__all__ = ["MemoryLimit", "available_bytes", "check_json"]
 
 # Smaller documents are not counted: their objects fit everywhere.
 _FREELY = 1 << 22
+# This many times as much memory is given to all, too.
+_FREE_TIMES = 16
 # What CPython allocates at least: for an empty object and list, for a member and for an element.
 _OBJECT_BYTES, _LIST_BYTES, _MEMBER_BYTES, _ELEMENT_BYTES = 64, 56, 48, 16
 # The history, and what the system needs, is beside the objects.
 _PART = 0.75
 # Where the system does not say how much there is.
 _UNKNOWN = 1 << 33
+
+
+class MemoryLimit:
+    """How much memory may be taken by what a reader makes of an input.
+
+    Args:
+        name: Of the input.
+        most_bytes: What was allowed; None is three quarters of the memory there is.
+    """
+
+    def __init__(self, name: str, most_bytes: int | None) -> None:
+        self._name = name
+        self._most_bytes = most_bytes
+
+    def check(self, what: str, needed_bytes: int) -> None:
+        """Refuse what would not fit, before it is made.
+
+        Args:
+            what: How much there is, such as `its JSON has 9 objects`.
+            needed_bytes: The least memory that it takes.
+
+        Raises:
+            InputError: If that is more than may be taken.
+        """
+        if needed_bytes <= _FREE_TIMES * _FREELY:
+            return
+        most = int(_PART * available_bytes()) if self._most_bytes is None else self._most_bytes
+        if needed_bytes > most:
+            raise InputError(
+                self._name,
+                f"{what}, which take at least {format_bytes(needed_bytes)} of memory, and"
+                f" {format_bytes(most)} may be used: --memory SIZE, or memory=BYTES from Python,"
+                " allows more",
+            )
 
 
 def check_json(name: str, data: bytes | str, most_bytes: int | None) -> None:
@@ -44,14 +81,8 @@ def check_json(name: str, data: bytes | str, most_bytes: int | None) -> None:
     ]
     sizes = (_OBJECT_BYTES, _LIST_BYTES, _MEMBER_BYTES, _ELEMENT_BYTES)
     needed = len(data) + sum(size * count for size, count in zip(sizes, counts, strict=True))
-    most = int(_PART * available_bytes()) if most_bytes is None else most_bytes
-    if needed > most:
-        raise InputError(
-            name,
-            f"its JSON has {counts[0] + counts[1]:,} objects and lists, which take at least"
-            f" {format_bytes(needed)} of memory, and {format_bytes(most)} may be used: --memory"
-            f" SIZE, or memory=BYTES from Python, allows more",
-        )
+    objects = f"its JSON has {counts[0] + counts[1]:,} objects and lists"
+    MemoryLimit(name, most_bytes).check(objects, needed)
 
 
 def available_bytes() -> int:

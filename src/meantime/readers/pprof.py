@@ -21,6 +21,7 @@ from meantime.errors import InputError
 from meantime.kernels import calls, varints
 from meantime.readers.contract import MOST_BATCH_ROWS, lazy_trace
 from meantime.readers.frame_patterns import frame_pattern
+from meantime.readers.memory_limit import MemoryLimit
 from meantime.stacks import StackTable
 from meantime.trace import Samples
 from meantime.units import format_ns
@@ -60,6 +61,10 @@ _NAMES = {"thread", "thread_name", "thread name"}
 # Frames that are looked up at once, and how many bytes of a file may stand for at most.
 _CHUNK_FRAMES = 1 << 22
 _FRAMES_PER_BYTE = 100
+# More fields than this are counted before they are columns. What each takes with what is made of
+# it, a string beside its bytes, and a frame of different stacks.
+_FEW_FIELDS = 1 << 20
+_FIELD_BYTES, _TEXT_BYTES, _FRAME_BYTES = 48, 64, 24
 _RETRIES = 100
 _SPARSE = 4
 _MOST_TEXT = 200
@@ -131,7 +136,8 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     if source.truncated and not options.lenient:
         raise InputError(source.name, "the compressed profile is cut; run with --lenient to read")
     trace.anomalies.add("truncated", int(source.truncated))
-    messages = _Messages(source.name, data, trace.anomalies, lenient=options.lenient)
+    limit = MemoryLimit(source.name, source.most_memory)
+    messages = _Messages(limit, source.name, data, trace.anomalies, lenient=options.lenient)
     profile = messages.parts(np.array([[0, len(data)]], np.int64), is_whole=True)
     texts = _Texts(messages, profile.ranges_of(6))
     types = _types(messages, profile, texts)
@@ -241,8 +247,15 @@ class _Messages:
     """Decodes messages; malformed ones are errors or, leniently, counted and empty."""
 
     def __init__(
-        self, name: str, data: npt.NDArray[np.uint8], anomalies: Anomalies, *, lenient: bool
+        self,
+        limit: MemoryLimit,
+        name: str,
+        data: npt.NDArray[np.uint8],
+        anomalies: Anomalies,
+        *,
+        lenient: bool,
     ) -> None:
+        self.limit = limit
         self.name = name
         self.data = data
         self.lenient = lenient
@@ -262,7 +275,7 @@ class _Messages:
         """Return the fields of the messages in these ranges; of a cut profile, those before."""
         for _ in range(_RETRIES):
             try:
-                return _Parts(self, len(ranges), *varints.fields(self.data, ranges))
+                return _Parts(self, len(ranges), *self._fields(ranges))
             except ValueError as error:
                 at = int(error.args[0])
             self.wrong(f"a field of the profile is malformed or cut (byte {at})")
@@ -272,6 +285,14 @@ class _Messages:
             else:
                 ranges[(ranges[:, 0] <= at) & (at < ranges[:, 1]), 1] = at
         raise InputError(self.name, "more than 100 messages of the profile are malformed")
+
+    def _fields(self, ranges: Int64s) -> tuple[Int32s, npt.NDArray[np.uint32], Int64s]:
+        try:
+            return varints.fields(self.data, ranges, _FEW_FIELDS)
+        except OverflowError as error:
+            count = int(error.args[0])
+        self.limit.check(f"the profile has {count:,} fields", _FIELD_BYTES * count)
+        return varints.fields(self.data, ranges)
 
     def numbers(self, ranges: Int64s) -> tuple[Uint64s, Int64s]:
         """Return the numbers in ranges, and how many are in each.
@@ -291,6 +312,8 @@ class _Texts:
 
     def __init__(self, messages: _Messages, ranges: Int64s) -> None:
         self._messages = messages
+        needed = _TEXT_BYTES * len(ranges) + int((ranges[:, 1] - ranges[:, 0]).sum())
+        messages.limit.check(f"the profile has {len(ranges):,} strings", needed)
         data = messages.data.data
         self._texts = [str(data[low:high], "utf-8", "replace") for low, high in ranges.tolist()]
 
@@ -542,6 +565,8 @@ def _stacks(
         last = np.cumsum(length) - 1
         above = np.arange(len(codes), dtype=np.int64) - 1 + len(parent)
         above[(last - length + 1)[length > 0]] = -1
+        known = len(parent) + len(codes)
+        messages.limit.check(f"its different stacks have {known:,} frames", _FRAME_BYTES * known)
         stacks, parent, frame = calls.stacks(
             np.concatenate([parent, above.astype(np.int32)]), np.concatenate([frame, codes])
         )

@@ -37,6 +37,7 @@ from meantime.readers.jfr.chunks import (
     Pool,
 )
 from meantime.readers.jfr.constants import LONGEST_TEXT, Constants
+from meantime.readers.memory_limit import MemoryLimit
 from meantime.readers.private_fields import is_private
 from meantime.stacks import StackTable
 from meantime.trace import (
@@ -181,12 +182,13 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     trace.clock = UTC
     reading = _Reading(trace, options)
     described: dict[bytes, Description] = {}
+    limit = MemoryLimit(source.name, source.most_memory)
     at, chunks = 0, 0
     is_cut = source.truncated
     size = len(text)
     while at < size:
         options.report_progress(at, size)
-        chunk, length = _chunk(source.name, text, at, chunks, described)
+        chunk, length = _chunk(source.name, text, at, chunks, described, limit=limit)
         is_cut |= chunk is None or chunk.is_cut
         if chunk is not None and chunk.types:
             chunks += 1
@@ -210,6 +212,8 @@ def _chunk(
     at: int,
     chunks: int,
     described: dict[bytes, Description],
+    *,
+    limit: MemoryLimit,
 ) -> tuple[Chunk | None, int]:
     """Return the chunk at an offset, and its bytes; None if what is there is not one."""
     left = len(text) - at
@@ -233,7 +237,7 @@ def _chunk(
     # a chunk that was not finished goes on until the end
     is_whole = HEADER_BYTES < size <= left and following in {b"", MAGIC}
     length = size if is_whole else left
-    chunk = Chunk(name, bytes(text[at : at + length]), header, at, described)
+    chunk = Chunk(name, bytes(text[at : at + length]), header, at, described, limit=limit)
     chunk.is_cut |= not is_whole
     return chunk, length
 

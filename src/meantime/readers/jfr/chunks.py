@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
+    from meantime.readers.memory_limit import MemoryLimit
 
 __all__ = [
     "HEADER_BYTES",
@@ -54,6 +55,8 @@ _METADATA, _CHECKPOINT = 0, 1
 _DEEPEST = 12
 # How many values one of a type may have, with those of the types in it.
 _MOST_VALUES = 4096
+# What a constant takes with its key and the name that it may become, and each value in it.
+_CONSTANT_BYTES, _VALUE_BYTES = 100, 8
 _NONE = np.empty(0, np.int64)
 _FIXED = {
     "boolean": Op.BOOLEAN, "byte": Op.BYTE, "float": Op.FLOAT, "double": Op.DOUBLE,
@@ -180,9 +183,12 @@ class Chunk:
         data: bytes,
         header: Header,
         offset: int,
-        described: dict[bytes, Description] | None = None,
+        described: dict[bytes, Description],
+        *,
+        limit: MemoryLimit,
     ) -> None:
         self._name = name
+        self._limit = limit
         self._data = data
         self._offset = offset
         self.header = header
@@ -197,7 +203,7 @@ class Chunk:
         self._group(numbers, offsets)
         for at in self.events.pop(_METADATA, _NONE).tolist():
             try:
-                self._describe(at, {} if described is None else described)
+                self._describe(at, described)
             except MALFORMED as error:
                 raise self.damaged(at, error) from None
         for at in self.events.pop(_CHECKPOINT, _NONE).tolist():
@@ -389,6 +395,10 @@ class Chunk:
             offsets = np.concatenate([each[1] for each in found])[::-1]
             keys, last = np.unique(keys, return_index=True)
             program = self._program(number)
+            self._limit.check(
+                f"a chunk of it has {len(keys):,} constants of {self.types[number].name}",
+                len(keys) * (_CONSTANT_BYTES + _VALUE_BYTES * len(program.kinds)),
+            )
             values, _ = self._columns(np.ascontiguousarray(offsets[last]), program, of_events=False)
             pool = Pool(program.kinds, keys, values)
         self._pools[number] = pool

@@ -40,6 +40,7 @@ def read(source: Source, options: ReadOptions) -> Trace:
 
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
     # imported here, as every database is compared with this format
+    from meantime.readers.memory_limit import MemoryLimit  # noqa: PLC0415 - see above
     from meantime.readers.nsys.database import connect, stored  # noqa: PLC0415 - see above
     from meantime.readers.nsys.reading import Reading  # noqa: PLC0415 - see above
     from meantime.readers.sqlite_access import reason  # noqa: PLC0415 - see above
@@ -47,7 +48,8 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     with source, stored(source, options) as (path, size):
         try:
             with closing(connect(path, size, trace.anomalies)) as connection:
-                reading = Reading(trace, connection, path, size, options)
+                limit = MemoryLimit(source.name, source.most_memory)
+                reading = Reading(trace, connection, path, size, options, limit=limit)
                 yield from reading.batches()
         # the message of an error may not be UTF-8 itself
         except (sqlite3.Error, OverflowError, UnicodeError, MemoryError) as error:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from meantime.anomalies import Anomalies
     from meantime.columns import Int64s
     from meantime.readers.contract import ReadOptions
+    from meantime.readers.memory_limit import MemoryLimit
     from meantime.readers.source import Source
     from meantime.trace import Trace
 
@@ -33,6 +34,8 @@ __all__ = ["LAST_NS", "MISSING", "Tables", "columns_of", "connect", "stored"]
 MISSING = -(2**63)
 LAST_NS = 2**61
 _PART_ROWS = 1 << 15
+# What is made of a row: of most a span, of some an object.
+_ROW_BYTES = 64
 _LONGEST_VALUE = 1 << 20
 _PIECE_BYTES = 1 << 20
 
@@ -83,6 +86,7 @@ class Tables:
         connection: The database.
         path: Its file.
         size: Its bytes.
+        limit: How much memory what is made of its rows may take.
 
     Attributes:
         connection: The database.
@@ -90,11 +94,20 @@ class Tables:
         last_ns: The latest time so far.
     """
 
-    def __init__(self, trace: Trace, connection: sqlite3.Connection, path: str, size: int) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        connection: sqlite3.Connection,
+        path: str,
+        size: int,
+        limit: MemoryLimit,
+    ) -> None:
         self._trace = trace
         self._path = path
         self.connection = connection
-        self._rows_left = most_rows(size)
+        self._most_rows = most_rows(size)
+        self._rows = 0
+        self._limit = limit
         self.columns = {
             str(name): {
                 str(row[1]) for row in connection.execute(f"PRAGMA table_info({quoted(name)})")
@@ -125,9 +138,10 @@ class Tables:
                 yield rows
 
     def _count(self, rows: int) -> None:
-        self._rows_left -= rows
-        if self._rows_left < 0:
+        self._rows += rows
+        if self._rows > self._most_rows:
             raise sqlite3.DatabaseError(TOO_MANY_ROWS)
+        self._limit.check(f"its tables have {self._rows:,} rows or more", _ROW_BYTES * self._rows)
 
     def numbers(
         self, table: str, wanted: Sequence[str], *, text: str = ""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s, Int64s
     from meantime.readers.contract import ReadOptions
+    from meantime.readers.memory_limit import MemoryLimit
     from meantime.trace import Batch, Trace
 
 __all__ = ["Reading"]
@@ -60,10 +61,12 @@ class Reading:
         path: str,
         size: int,
         options: ReadOptions,
+        *,
+        limit: MemoryLimit,
     ) -> None:
         self._trace = trace
         self._with_private = options.private
-        self._tables = Tables(trace, connection, path, size)
+        self._tables = Tables(trace, connection, path, size, limit)
         self._codes = Codes(trace, self._tables)
         self._streams = Streams(self._codes)
         self._statuses: dict[int, int] = {}
