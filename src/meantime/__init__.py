@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from meantime.query.critical_path import critical_path as critical_path
     from meantime.query.explain import explain as explain
     from meantime.query.findings import findings as findings
+    from meantime.query.rules import check_rules as check_rules
     from meantime.query.sql import sql as sql
     from meantime.query.stats import stats as stats
     from meantime.server.view import view as view
@@ -53,6 +54,7 @@ __all__ = [
     "State",
     "StateProvider",
     "build",
+    "check_rules",
     "compare",
     "critical_path",
     "diff",
@@ -89,6 +91,7 @@ _HOMES = {
     "State": ("meantime.trace", "State"),
     "StateProvider": ("meantime.providers", "StateProvider"),
     "build": ("meantime.history_from_trace", "build"),
+    "check_rules": ("meantime.query.rules", "check_rules"),
     "compare": ("meantime.view_functions.comparing", "compare"),
     "critical_path": ("meantime.query.critical_path", "critical_path"),
     "diff": ("meantime.view_functions.comparing", "diff"),

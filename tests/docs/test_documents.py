@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
 import pytest
 
-from meantime.cli import COMMANDS
+from meantime.cli import COMMANDS, cli
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,8 +20,8 @@ def markdown(root: Path) -> list[Path]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_of_a_command_is_in_the_reference(name: str, root: Path) -> None:
-    command = import_module(f"meantime.cli.{name.replace('-', '_')}").command
-    assert isinstance(command, click.Command)
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
     text = (root / "docs" / "reference" / "commands.md").read_text()
     section = re.search(rf"^## meantime {name}$(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     assert section, f"docs/reference/commands.md has no section '## meantime {name}'"

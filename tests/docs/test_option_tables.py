@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import re
-from importlib import import_module
 from pathlib import Path
 
 import click
 import pytest
 
+from meantime.cli import cli
 from meantime.cli.options import Documented
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "reference" / "commands.md"
@@ -40,8 +40,8 @@ READING = {
 
 
 def command_of(name: str) -> click.Command:
-    command = import_module(f"meantime.cli.{name.replace('-', '_')}").command
-    assert isinstance(command, click.Command)
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
     return command
 
 

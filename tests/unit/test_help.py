@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from importlib import import_module
-
 import click
 import pytest
 from click.testing import CliRunner
@@ -14,7 +12,7 @@ def paths() -> list[list[str]]:
     found: list[list[str]] = [[]]
     for name in COMMANDS:
         found.append([name])
-        command = import_module(f"meantime.cli.{name.replace('-', '_')}").command
+        command = cli.get_command(click.Context(cli), name)
         if isinstance(command, click.Group):
             found += [[name, each] for each in command.list_commands(click.Context(command))]
     return found

@@ -27,6 +27,7 @@ READING = {
     "explain": ["explain", STATES],
     "findings": ["findings", SPANS],
     "stats": ["stats", SPANS],
+    "assert": ["assert", STATES, "--rule", 'count of "futex" above 0'],
     "diff": ["diff", SAMPLES, "--ranges", "41s..91s,91s..141s"],
     "why": ["why", "examples/sched.perf.gz", "--thread", "pgbench"],
     "query": ["query", STATES, "at", "0.2s"],

@@ -42,6 +42,7 @@ COMMANDS = {
     "hosts": "Show which hosts are unlike the rest: in which state, how much, and since when.",
     "stats": "Show where the time went: by state or entity, or by name of spans or samples.",
     "diff": "Compare some runs with others: what changed, by how much, and how sure that is.",
+    "assert": "Check whether rules hold for a trace, such as that a loop is never blocked.",
     "why": "Show why a thread took its time: what it waited for, and who woke it.",
     "query": "Query a history or a trace: states at a time, intervals, shares, events, attributes.",
     "sql": "Query a history or a trace with SQL.",
@@ -58,6 +59,8 @@ COMMANDS = {
     "formats": "List the formats that are read, how each is recognised, and how to make one.",
     "completion": "Print the script that completes commands, options and file names in a shell.",
 }
+# The modules of commands whose names no module can have.
+_MODULES = {"assert": "assert_rules"}
 # The first command of each group of the help, in the order of COMMANDS.
 _GROUPS = {"view": "Draw", "info": "Query", "record": "Record", "build": "Files"}
 # How long a callback in which an interrupt was ignored has to return.
@@ -85,7 +88,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         if cmd_name not in COMMANDS:
             return None
-        command = import_module(f"meantime.cli.{cmd_name.replace('-', '_')}").command
+        module = _MODULES.get(cmd_name, cmd_name.replace("-", "_"))
+        command = import_module(f"meantime.cli.{module}").command
         assert isinstance(command, click.Command)
         return command
 

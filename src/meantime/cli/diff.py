@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meantime.query.compare import ComparedRow, Comparison
+    from meantime.query.rules import Rule
 
 __all__ = ["command"]
 
@@ -74,8 +75,9 @@ class _TwoSides(click.Command):
 @limit_option("rows to print", 20)
 @once(
     "--fail-on",
-    type=click.Choice(["worse", "any"]),
-    help="Exit with status 3 if something takes noticeably more, or if anything changed so.",
+    metavar="worse|any|RULE",
+    help="Exit with status 3 if something takes noticeably more, if anything changed noticeably, or"
+    """ if a rule is broken, such as 'p99 of "checkout" no more than 10 % up'.""",
 )
 @click.option("--markdown", is_flag=True, help="Print a short table for a pull request.")
 @zone_option
@@ -100,6 +102,7 @@ def command(
     options = CompareOptions(**given, intact=True, notify=notify, progress=progress_bar)
     if ranges is not None:
         reject(("start", "end"), "--ranges, which are the two ranges")
+    rule = _rule(fail_on)
     before, after = _sides(files, ranges)
     import_numpy()
     from meantime.view_functions.comparing import diff  # noqa: PLC0415 - NumPy is not for --help
@@ -118,8 +121,28 @@ def command(
     if output != "-":
         print_ = _print_json if as_json else _print_markdown if markdown else _print
         print_(found, limit)
+    if rule is not None:
+        verdict = view.verdict(rule)
+        click.echo(
+            f"{'holds' if verdict.holds else 'BROKEN'}  {rule.text}: {verdict.measured}", err=True
+        )
+        return 0 if verdict.holds else FAILED
     is_failure = found.is_worse if fail_on == "worse" else bool(found.changed)
     return FAILED if fail_on is not None and is_failure else 0
+
+
+def _rule(fail_on: str | None) -> Rule | None:
+    """Return the rule after `--fail-on`, if it is one.
+
+    Raises:
+        UsageError: If it is neither a rule nor a word.
+    """
+    if fail_on in {None, "worse", "any"}:
+        return None
+    from meantime.query.rules.grammar import parse_rule  # noqa: PLC0415 - few comparisons have one
+
+    assert fail_on is not None
+    return parse_rule(fail_on)
 
 
 def _check_output(output: str | None, *, as_json: bool, markdown: bool) -> None:

@@ -189,7 +189,7 @@ class Comparison(Tabular):
             found.append(f"{self._changed(self.length, 'A run')}.")
         shown = [row for row in self.rows if row in chosen]
         if shown and not explained:
-            named = [self._changed(row, self._name(row)) for row in shown[:_MOST_NAMED]]
+            named = [self.described(row) for row in shown[:_MOST_NAMED]]
             more = len(shown) - len(named)
             text = "; ".join(named) + (f"; and {more:,} more." if more else ".")
             found.append(text[0].upper() + text[1:])
@@ -231,6 +231,10 @@ class Comparison(Tabular):
     def _counted(self) -> str:
         before, after = self.runs
         return f"{counted(after, 'run')} each" if before == after else f"{before} and {after} runs"
+
+    def described(self, row: ComparedRow) -> str:
+        """Return how much a row changed, in words."""
+        return self._changed(row, self._name(row))
 
     def _changed(self, row: ComparedRow, name: str) -> str:
         """Return how much a row changed, in words."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from meantime.query.compare import Comparison
     from meantime.query.parts import Part
+    from meantime.query.rules import Rule, Verdict
 
 __all__ = ["ComparisonView"]
 
@@ -41,6 +42,12 @@ class ComparisonView(Picture):
         self.title = title
         self._sides = sides
         self._align = align
+
+    def verdict(self, rule: Rule) -> Verdict:
+        """Return whether a rule about a change holds for these runs: see `check_change`."""
+        from meantime.query.rules.changes import check_change  # noqa: PLC0415 - only for rules
+
+        return check_change(*self._sides, rule)
 
     def render(self, form: str) -> Iterable[bytes]:
         """Return the content of a file in one of `formats`."""

@@ -1,0 +1,450 @@
+"""Whether rules hold for a history, and what breaks them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as SequenceType
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from meantime.columns import exact_sum
+from meantime.durations import FIGURES, Durations
+from meantime.errors import MeantimeError, UsageError
+from meantime.names import without_addresses
+from meantime.query.handles import choose_lanes
+from meantime.query.lifetimes import lifetimes
+from meantime.query.parts import extent_of
+from meantime.query.rules.grammar import Rule, parse_rules
+from meantime.query.sampled_states import with_sampled_states
+from meantime.query.scope import Scope
+from meantime.query.sentences import percent
+from meantime.query.statistics import state_quarks
+from meantime.query.threads import sampled_or_spanned, thread_quarks
+from meantime.units import format_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from meantime.columns import Int32s, Int64s
+    from meantime.history.history import History
+
+__all__ = ["Breach", "Verdict", "check_rules", "rule_lanes"]
+
+_MOST_BREACHES = 3
+
+
+class Breach(NamedTuple):
+    """Where a rule does not hold.
+
+    Attributes:
+        path: The lane.
+        start_ns: Where it begins.
+        end_ns: Where it ends.
+        sentence: What is there.
+    """
+
+    path: str
+    start_ns: int
+    end_ns: int
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a rule holds.
+
+    Attributes:
+        rule: The rule.
+        holds: Whether it does.
+        measured: What was measured, in words.
+        breaches: Where it does not hold, the worst first; at most three.
+        more: How many others there are.
+    """
+
+    rule: Rule
+    holds: bool
+    measured: str
+    breaches: tuple[Breach, ...] = ()
+    more: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return its fields as values that JSON can represent."""
+        return {
+            "title": self.rule.title,
+            "rule": self.rule.text,
+            "holds": self.holds,
+            "measured": self.measured,
+            "breaches": [each._asdict() for each in self.breaches],
+            "more": self.more,
+        }
+
+
+class _Found(NamedTuple):
+    """When something with a name was there: a state, a span or an event, in order of lane, time."""
+
+    quark: Int32s
+    start_ns: Int64s
+    end_ns: Int64s
+
+    @property
+    def length_ns(self) -> Int64s:
+        return self.end_ns - self.start_ns
+
+
+def check_rules(
+    history: History, rules: Mapping[str, str] | SequenceType[str] | SequenceType[Rule]
+) -> list[Verdict]:
+    """Return for each rule whether it holds for a history, and where it does not.
+
+    >>> from meantime.testing import history_from_picture
+    >>> history = history_from_picture("disk0  aabbba")
+    >>> for verdict in check_rules(history, ['no disk* in "b" for over 2 ns']):
+    ...     print(verdict.holds, verdict.measured)
+    False the longest is 3ns
+
+    Args:
+        history: The history.
+        rules: Sentences, sentences by their titles, or rules as `read_rules` returns them.
+
+    Raises:
+        MeantimeError: If a rule is about lanes or names that the history does not have.
+        UsageError: If a sentence is not a rule, or is about two traces.
+    """
+    if isinstance(rules, SequenceType):
+        parsed = [each if isinstance(each, Rule) else parse_rules([each])[0] for each in rules]
+    else:
+        parsed = parse_rules(rules)
+    if not parsed:
+        raise UsageError("there are no rules")
+    checking = _Checking(with_sampled_states(history.snapshot()))
+    return [checking.verdict(rule) for rule in parsed]
+
+
+class _Checking:
+    """A history, in which rules are looked up."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.extent = extent_of(history)
+        self._scope = Scope(history, history.bounds)
+        self._names: set[str] | None = None
+
+    def verdict(self, rule: Rule) -> Verdict:
+        """Return whether a rule holds.
+
+        Raises:
+            MeantimeError: If it is about what the history does not have.
+            UsageError: If it is about two traces.
+        """
+        if rule.change is not None:
+            raise UsageError(f"{rule.text!r} is about two traces: give it to meantime diff")
+        match rule.kind:
+            case "no":
+                return self._no(rule)
+            case "figure":
+                return self._figure(rule)
+            case "share":
+                return self._share(rule)
+            case "at once":
+                return self._at_once(rule)
+            case "after":
+                return self._after(rule)
+            case _:
+                return self._within(rule)
+
+    def _lanes(self, rule: Rule) -> Int32s | None:
+        return None if rule.lanes is None else rule_lanes(self.history, rule)
+
+    def _there(self, rule: Rule, name: str, lanes: Int32s | None, *, is_needed: bool) -> _Found:
+        """Return when something was there.
+
+        Raises:
+            MeantimeError: If it never was, but has to be, or something has nearly this name.
+        """
+        found = self._found(name, lanes)
+        if not len(found.quark) and (is_needed or self._is_misspelt(name)):
+            near = self._near(name, 0.6)
+            hint = f"; there is {' and '.join(map(repr, near))}" if near else ""
+            raise MeantimeError(
+                f"the rule {rule.text!r} matches nothing: no state, span or event is called"
+                f" {name!r}{hint}"
+            )
+        return found
+
+    def _is_misspelt(self, name: str) -> bool:
+        return name not in self._all_names() and bool(self._near(name, 0.8))
+
+    def _near(self, name: str, cutoff: float) -> list[str]:
+        from difflib import get_close_matches  # noqa: PLC0415 - for what is not there
+
+        return get_close_matches(name, self._all_names(), n=3, cutoff=cutoff)
+
+    def _all_names(self) -> set[str]:
+        if self._names is None:
+            history = self.history
+            states = {
+                state.name
+                for lane in history.lanes
+                if lane.declaration.kind == "state"
+                for state in lane.declaration.states or ()
+            }
+            rows = self._scope.between(state_quarks(history), history.bounds)
+            self._names = states | {
+                *rows.names,
+                *history.spans().name.names,
+                *history.points().name.names,
+            }
+        return self._names
+
+    def _found(self, name: str, lanes: Int32s | None) -> _Found:
+        history = self.history
+        parts = []
+        quarks = state_quarks(history)
+        chosen = quarks if lanes is None else np.intersect1d(quarks, lanes)
+        if len(chosen) and history.bounds[0] < history.bounds[1]:
+            rows = self._scope.between(chosen, history.bounds).merged()
+            is_state = np.isin(rows.state, rows.codes({name}))
+            parts.append((rows.quark, rows.start_ns, rows.end_ns, is_state))
+        spans = history.spans(
+            None if lanes is None else np.intersect1d(lanes, history.spans().threads)
+        )
+        parts.append((spans.thread, spans.start_ns, spans.end_ns, _named(spans.name, name)))
+        points = history.points()
+        is_point = _named(points.name, name)
+        if lanes is not None:
+            is_point &= np.isin(points.quark, lanes)
+        parts.append((points.quark, points.time_ns, points.time_ns, is_point))
+        quark, start, end = (
+            np.concatenate([part[column][part[3]] for part in parts]) for column in range(3)
+        )
+        order = np.lexsort((start, quark))
+        return _Found(quark[order].astype(np.int32), start[order], end[order])
+
+    def _verdict(
+        self, rule: Rule, measured: str, found: _Found, worst: Int64s, after: str = ""
+    ) -> Verdict:
+        """Return a verdict with the rows of `found` that break it, the worst first."""
+        breaches = tuple(
+            self._breach(
+                found, row, f"`{rule.name}` for {format_ns(int(found.length_ns[row]))}{after}"
+            )
+            for row in worst[:_MOST_BREACHES].tolist()
+        )
+        more = max(0, len(worst) - _MOST_BREACHES)
+        return Verdict(rule, not len(worst), measured, breaches, more)
+
+    def _breach(self, found: _Found, row: int, sentence: str) -> Breach:
+        quark, start_ns = int(found.quark[row]), int(found.start_ns[row])
+        name = self._scope.name(quark)
+        return Breach(
+            self.history.attributes.text(quark),
+            start_ns,
+            int(found.end_ns[row]),
+            f"{name}: {sentence}, from {self.extent.text(start_ns)}",
+        )
+
+    def _no(self, rule: Rule) -> Verdict:
+        found = self._there(rule, rule.name, self._lanes(rule), is_needed=False)
+        length_ns = found.length_ns
+        broken = (
+            np.flatnonzero(length_ns > (rule.limit or 0))
+            if rule.limit
+            else np.arange(len(length_ns))
+        )
+        worst = broken[np.argsort(-length_ns[broken], kind="stable")]
+        longest = (
+            f"the longest is {format_ns(int(length_ns.max()))}"
+            if len(length_ns)
+            else "there is none"
+        )
+        return self._verdict(rule, longest, found, worst)
+
+    def _figure(self, rule: Rule) -> Verdict:
+        lanes = self._lanes(rule)
+        found = self._there(rule, rule.name, lanes, is_needed=True)
+        figures: Durations[int, float] = Durations.of(found.length_ns)
+        if rule.figure == "self_ns":
+            value = float(self._self_ns(rule.name, lanes))
+        elif rule.figure == "rate":
+            begin_ns, finish_ns = self.history.bounds
+            value = figures.count * 10**9 / max(1, finish_ns - begin_ns)
+        else:
+            value = float(getattr(figures, rule.figure))
+        assert rule.limit is not None
+        holds = value < rule.limit if rule.is_below else value > rule.limit
+        is_time = rule.figure in FIGURES and FIGURES[rule.figure].form == "time"
+        measured = f"it is {format_ns(round(value)) if is_time else f'{value:,.6g}'}"
+        if holds:
+            return Verdict(rule, holds, measured)
+        longest = np.argsort(-found.length_ns, kind="stable")
+        over = longest[found.length_ns[longest] >= rule.limit] if is_time else longest[:0]
+        return self._verdict(rule, measured, found, over if len(over) else longest[:1])
+
+    def _self_ns(self, name: str, lanes: Int32s | None) -> int:
+        from meantime.query.durations import span_statistics  # noqa: PLC0415 - only for own time
+
+        threads = thread_quarks(self.history) if lanes is None else lanes
+        found = span_statistics(self.history, quarks=threads)
+        return int(found.self_ns[found.keys.index(name)]) if name in found.keys else 0
+
+    def _share(self, rule: Rule) -> Verdict:
+        lanes = self._lanes(rule)
+        assert lanes is not None
+        assert rule.limit is not None
+        found = self._there(rule, rule.name, lanes, is_needed=False)
+        begin_ns, finish_ns = self.history.bounds
+        states = np.intersect1d(lanes, state_quarks(self.history))
+        existed_ns = exact_sum(
+            lifetimes(self.history, states).within(begin_ns, finish_ns).lasted_ns
+        )
+        existed_ns += (finish_ns - begin_ns) * (len(lanes) - len(states))
+        share = exact_sum(found.length_ns) / max(1, existed_ns)
+        holds = share < rule.limit if rule.is_below else share > rule.limit
+        if holds:
+            return Verdict(rule, holds, f"it is {percent(share)}")
+        # the lanes with most of it
+        sums: dict[int, int] = {}
+        for quark, length in zip(found.quark.tolist(), found.length_ns.tolist(), strict=True):
+            sums[quark] = sums.get(quark, 0) + length
+        most = sorted(sums, key=lambda quark: (-sums[quark], quark))[:_MOST_BREACHES]
+        breaches = tuple(
+            Breach(
+                self.history.attributes.text(quark),
+                begin_ns,
+                finish_ns,
+                f"{self._scope.name(quark)}: `{rule.name}` for {format_ns(sums[quark])}",
+            )
+            for quark in most
+        )
+        return Verdict(rule, holds, f"it is {percent(share)}", breaches, len(sums) - len(most))
+
+    def _at_once(self, rule: Rule) -> Verdict:
+        found = self._there(rule, rule.name, self._lanes(rule), is_needed=False)
+        times = np.concatenate([found.start_ns, found.end_ns])
+        step = np.repeat(np.array([1, -1]), len(found.quark))
+        # one that ends makes room for one that begins at the same time
+        order = np.lexsort((step, times))
+        number = np.cumsum(step[order])
+        most = int(number.max(initial=0))
+        begins = np.flatnonzero((number > (rule.limit or 0)) & (step[order] > 0))
+        begins = begins[np.argsort(-number[begins], kind="stable")]
+        breaches = []
+        for at in begins[:_MOST_BREACHES].tolist():
+            time_ns = int(times[order][at])
+            until_ns = int(times[order][min(at + 1, len(times) - 1)])
+            row = int(order[at])
+            quark = int(found.quark[row])
+            breaches.append(
+                Breach(
+                    self.history.attributes.text(quark),
+                    time_ns,
+                    until_ns,
+                    f"{int(number[at])} at once, from {self.extent.text(time_ns)}, when"
+                    f" {self._scope.name(quark)} began",
+                )
+            )
+        return Verdict(
+            rule,
+            not len(begins),
+            f"at most {most} at once",
+            tuple(breaches),
+            max(0, len(begins) - _MOST_BREACHES),
+        )
+
+    def _after(self, rule: Rule) -> Verdict:
+        lanes = self._lanes(rule)
+        first = self._there(rule, rule.first, lanes, is_needed=False)
+        found = self._there(rule, rule.name, lanes, is_needed=False)
+        # rows are in order of time, so the first of each lane is the earliest
+        quarks, rows = np.unique(first.quark, return_index=True)
+        known = np.isin(found.quark, quarks)
+        earliest = np.zeros(len(found.quark), np.int64)
+        earliest[known] = first.start_ns[rows[np.searchsorted(quarks, found.quark[known])]]
+        broken = np.flatnonzero(known & (found.start_ns > earliest))
+        measured = f"`{rule.name}` after `{rule.first}`: {len(broken):,}"
+        return self._verdict(rule, measured, found, broken, f" after `{rule.first}`")
+
+    def _within(self, rule: Rule) -> Verdict:
+        lanes = self._lanes(rule)
+        first = self._there(rule, rule.first, lanes, is_needed=True)
+        then = self._there(rule, rule.name, lanes, is_needed=True)
+        assert rule.limit is not None
+        late_ns = np.empty(len(first.quark), np.int64)
+        finish_ns = self.history.bounds[1]
+        never = np.iinfo(np.int64).max
+        groups = (
+            [(slice(None), slice(None))]
+            if lanes is None
+            else [
+                (np.flatnonzero(first.quark == quark), np.flatnonzero(then.quark == quark))
+                for quark in np.unique(first.quark).tolist()
+            ]
+        )
+        for own, others in groups:
+            starts = np.sort(then.start_ns[others])
+            at = np.searchsorted(starts, first.start_ns[own])
+            has = at < len(starts)
+            wait = np.full(len(at), never)
+            wait[has] = starts[at[has]] - first.start_ns[own][has]
+            late_ns[own] = wait
+        # what may still come after the end of the trace is not late
+        is_open = (late_ns == never) & (first.start_ns + int(rule.limit) > finish_ns)
+        broken = np.flatnonzero((late_ns > rule.limit) & ~is_open)
+        worst = broken[np.argsort(-late_ns[broken], kind="stable")]
+        answered = late_ns[late_ns != never]
+        longest = format_ns(int(answered.max())) if len(answered) else "never"
+        measured = f"the longest is {longest}"
+        if is_open.any():
+            measured += f"; {int(is_open.sum()):,} were open when the trace ended"
+        breaches = tuple(
+            self._breach(
+                first,
+                row,
+                f"no `{rule.name}` after `{rule.first}`"
+                if late_ns[row] == never
+                else f"`{rule.name}` {format_ns(int(late_ns[row]))} after `{rule.first}`",
+            )
+            for row in worst[:_MOST_BREACHES].tolist()
+        )
+        return Verdict(
+            rule, not len(worst), measured, breaches, max(0, len(worst) - _MOST_BREACHES)
+        )
+
+
+def rule_lanes(history: History, rule: Rule) -> Int32s:
+    """Return the lanes that a rule is about.
+
+    An element such as `db-*` also matches the name that the trace has for a lane: threads have
+    numbers in their paths.
+
+    Raises:
+        MeantimeError: If there are none.
+    """
+    assert rule.lanes is not None
+    elements = rule.lanes.split("/")
+    if all(each in {"*", "**"} or "*" not in each for each in elements):
+        try:
+            return choose_lanes(history, (rule.lanes,))
+        except MeantimeError as error:
+            raise MeantimeError(f"the rule {rule.text!r} matches nothing: {error}") from None
+    found = []
+    for quark in np.union1d(state_quarks(history), sampled_or_spanned(history)).tolist():
+        path = history.attributes.path(quark)
+        names = (path, (*path[: len(elements) - 1], history.names.get(quark, "")))
+        if len(path) >= len(elements) and any(
+            all(map(fnmatchcase, each, elements)) for each in names
+        ):
+            found.append(quark)
+    if not found:
+        raise MeantimeError(f"the rule {rule.text!r} matches nothing: no lane is {rule.lanes!r}")
+    return np.array(found, np.int32)
+
+
+def _named(column: Any, name: str) -> Any:
+    """Return which rows of a column of names have one; addresses of objects do not count."""
+    codes = [
+        code for code, text in enumerate(column.names) if name in {text, without_addresses(text)}
+    ]
+    return np.isin(column.codes, codes)
