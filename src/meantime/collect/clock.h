@@ -20,8 +20,6 @@ static inline uint64_t clock_ns(clockid_t clock) {
 }
 
 #ifdef __x86_64__
-#include <x86intrin.h>
-
 /* Ticks for which a reading of the clock is used, about a millisecond; the clocks are read together
    if that takes no more ticks than CLOSE_TICKS. The rate is measured over at least MEASURED_NS. */
 enum { CLOCK_SPAN_TICKS = 1 << 21, CLOSE_TICKS = 1 << 11, MEASURED_NS = 20000000 };
@@ -44,9 +42,9 @@ typedef struct {
 } thread_clock;
 
 static int read_clocks(clock_pair *p) {
-    uint64_t before = __rdtsc();
+    uint64_t before = __builtin_ia32_rdtsc();
     p->ns = clock_ns(CLOCK_MONOTONIC);
-    p->ticks = __rdtsc();
+    p->ticks = __builtin_ia32_rdtsc();
     return p->ticks - before < CLOSE_TICKS;
 }
 
@@ -77,7 +75,7 @@ static __attribute__((noinline, cold)) uint64_t anchor_clock(thread_clock *c) {
 }
 
 static inline uint64_t monotonic_ns(thread_clock *c) {
-    uint64_t ticks = __rdtsc() - c->anchor.ticks;
+    uint64_t ticks = __builtin_ia32_rdtsc() - c->anchor.ticks;
     /* also false if the counter went back, as after a suspension */
     if (likely(ticks < c->span)) return c->anchor.ns + (ticks * c->rate >> 32);
     return anchor_clock(c);

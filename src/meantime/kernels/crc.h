@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#include <immintrin.h>
+#include <wmmintrin.h>
 
 static inline int crc_folds(void) { return __builtin_cpu_supports("pclmul") != 0; }
 

@@ -266,7 +266,7 @@ cdef class Cells:
         cdef int64_t* offset = <int64_t*>INT64_ITEMS(offset_array, NULL)
         cdef int32_t* length = <int32_t*>INT32_ITEMS(length_array, NULL)
         # by key: the pair that wrote it last; the pair whose second event has it, and in which cell
-        written, replaced, cells = (np.full(keys, -1, np.int64) for _ in range(3))
+        written, replaced, cells = [np.full(keys, -1, np.int64) for _ in range(3)]
         cdef int64_t* wrote = <int64_t*>INT64_ITEMS(written, NULL)
         cdef int64_t* in_second = <int64_t*>INT64_ITEMS(replaced, NULL)
         cdef int64_t* cell_of = <int64_t*>INT64_ITEMS(cells, NULL)

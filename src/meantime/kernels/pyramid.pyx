@@ -162,20 +162,21 @@ def build(Segments segments, Py_ssize_t index, const uint8_t[::1] kinds, int64_t
     cdef numbers_of numbers
     cdef State state
     cdef int64_t after
+    cdef Py_ssize_t room = 0
     for run in range(s.runs):
         longest = max(longest, <Py_ssize_t>(s.offsets[run + 1] - s.offsets[run]))
     timed_run_array, celled_run_array = np.empty(s.runs, np.int32), np.empty(s.runs, np.int32)
     step_array = np.empty(s.runs, np.uint8)
-    value_offset_array, time_offset_array, cell_offset_array = (
+    value_offset_array, time_offset_array, cell_offset_array = [
         np.zeros(s.runs + 1, np.uint32) for _ in range(3)
-    )
+    ]
     # Each run stays within its budget below, so all of them together fit into these arrays.
     most = changes * row_bytes // SHARE + 1
     values_array = np.empty(most // 4, np.uint32)
     times_array = np.empty(most // time_bytes, np.uint32 if short else np.uint64)
-    room = sum(count_cells(s.offsets[run + 1] - s.offsets[run]) for run in range(s.runs) if (
-        numeric(s, run) and s.offsets[run + 1] > s.offsets[run]
-    ))
+    for run in range(s.runs):
+        if numeric(s, run) and s.offsets[run + 1] > s.offsets[run]:
+            room += count_cells(s.offsets[run + 1] - s.offsets[run])
     some_array = np.empty(room, np.uint8)
     low_array, high_array = np.empty(room, np.int64), np.empty(room, np.int64)
     sums_array, magnitude_array = np.empty(2 * room, np.int64), np.empty(room)

@@ -44,7 +44,7 @@ cdef class Segments:
         self._first_array = np.zeros(0, np.int32)
         self._last_array = np.zeros(0, np.int32)
         self._first, self._last = self._first_array, self._last_array
-        self._bounds = (np.zeros(0, np.uint8), *(np.zeros(0, np.int64) for _ in range(3)))
+        self._bounds = (np.zeros(0, np.uint8), *[np.zeros(0, np.int64) for _ in range(3)])
 
     def __dealloc__(self):
         free(self._segments)
@@ -55,7 +55,7 @@ cdef class Segments:
     @property
     def size_bytes(self):
         """The bytes of all sections."""
-        return sum(section.nbytes for sections in self._kept for section in sections)
+        return sum([section.nbytes for sections in self._kept for section in sections])
 
     def append(
         self,
@@ -523,7 +523,7 @@ cdef class Segments:
         if len(self._bounds[0]) < quark_count:
             self._bounds = (
                 np.zeros(quark_count, np.uint8),
-                *(np.empty(quark_count, np.int64) for _ in range(3)),
+                *[np.empty(quark_count, np.int64) for _ in range(3)],
             )
         known, lows, highs, counts = self._bounds
         with nogil:
