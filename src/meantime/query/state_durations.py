@@ -163,12 +163,18 @@ class StateDurations:
         found = [(count, (high << 64) + low, *ends) for count, (low, high, *ends) in rows]
         return found[: len(self._names)]
 
-    def histogram(self, state: int) -> Int64s:
-        """Return how many durations of a state are in [2^i, 2^(i+1)) ns, by i; of none, in 0."""
-        counts = _folded(self._buckets[state : state + 1], self._bits, 0)[0]
-        counts[1] += counts[0]
-        found: Int64s = counts[1:]
-        return found
+    def histograms(self) -> list[list[int]]:
+        """Return how many durations of each state are in [2^i, 2^(i+1)) ns, by i; of none, in 0.
+
+        There is nothing above the longest one.
+        """
+        counts = _folded(self._buckets[: len(self._names)], self._bits, 0)
+        counts[:, 1] += counts[:, 0]
+        counts = counts[:, 1:]
+        # how many there are up to the last that is not 0
+        lengths = counts.shape[1] - (counts[:, ::-1] > 0).argmax(axis=1)
+        lengths[~counts.any(axis=1)] = 0
+        return [row[:length] for row, length in zip(counts.tolist(), lengths.tolist(), strict=True)]
 
     def quantiles(self, batches: Callable[[], Iterable[Intervals]]) -> list[list[int]]:
         """Return the quantiles of each state: nearest rank, by `PERCENTS`.

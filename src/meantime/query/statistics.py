@@ -440,8 +440,8 @@ def _of_kind(  # noqa: PLR0917 - the arguments of `state_statistics`
         rows,
         _transitions(counted, name),
         {
-            (name, key): np.trim_zeros(counted.histogram(state), "b").tolist()
-            for state, key in enumerate(counted.names)
+            (name, key): histogram
+            for key, histogram in zip(counted.names, counted.histograms(), strict=True)
         },
         {} if kept is None else kept.existed_ns(entities, existed),
         None if kept is None else kept.durations(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence as SequenceType
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from meantime.query.threads import sampled_or_spanned, thread_quarks
 from meantime.units import format_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
@@ -92,6 +93,42 @@ class _Found(NamedTuple):
     def length_ns(self) -> Int64s:
         return self.end_ns - self.start_ns
 
+    def part(self, rows: slice) -> _Found:
+        return _Found(self.quark[rows], self.start_ns[rows], self.end_ns[rows])
+
+
+class _States:
+    """The states of some lanes, by name.
+
+    Attributes:
+        names: The names.
+    """
+
+    def __init__(self, scope: Scope, quarks: Int32s) -> None:
+        none = np.empty(0, np.int64)
+        self._found = _Found(none.astype(np.int32), none, none)
+        self.names: Sequence[str] = ()
+        self._ends = np.zeros(1, np.int64)
+        if scope.length_ns <= 0 or not len(quarks):
+            return
+        rows = scope.between(quarks, (scope.start_ns, scope.end_ns)).merged()
+        self.names = rows.names
+        # NumPy sorts integers of one and two bytes by counting
+        narrow = rows.state
+        if len(self.names) <= 1 << 16:
+            narrow = rows.state.astype(np.uint8 if len(self.names) <= 1 << 8 else np.uint16)
+        order = np.argsort(narrow, kind="stable")
+        self._found = _Found(rows.quark[order], rows.start_ns[order], rows.end_ns[order])
+        self._ends = np.cumsum(np.bincount(rows.state, minlength=len(self.names)))
+
+    def of(self, name: str) -> _Found:
+        """Return when there was a state with this name."""
+        if name not in self.names:
+            return self._found.part(slice(0))
+        code = [*self.names].index(name)
+        part = slice(int(self._ends[code - 1]) if code else 0, int(self._ends[code]))
+        return self._found.part(part)
+
 
 def check_rules(
     history: History, rules: Mapping[str, str] | SequenceType[str] | SequenceType[Rule]
@@ -130,6 +167,11 @@ class _Checking:
         self.extent = extent_of(history)
         self._scope = Scope(history, history.bounds)
         self._names: set[str] | None = None
+
+    @cached_property
+    def _states(self) -> _States:
+        """All states of the history, which are read once for all rules."""
+        return _States(self._scope, state_quarks(self.history))
 
     def verdict(self, rule: Rule) -> Verdict:
         """Return whether a rule holds.
@@ -190,9 +232,8 @@ class _Checking:
                 if lane.declaration.kind == "state"
                 for state in lane.declaration.states or ()
             }
-            rows = self._scope.between(state_quarks(history), history.bounds)
             self._names = states | {
-                *rows.names,
+                *self._states.names,
                 *history.spans().name.names,
                 *history.points().name.names,
             }
@@ -201,12 +242,11 @@ class _Checking:
     def _found(self, name: str, lanes: Int32s | None) -> _Found:
         history = self.history
         parts = []
-        quarks = state_quarks(history)
-        chosen = quarks if lanes is None else np.intersect1d(quarks, lanes)
-        if len(chosen) and history.bounds[0] < history.bounds[1]:
-            rows = self._scope.between(chosen, history.bounds).merged()
-            is_state = np.isin(rows.state, rows.codes({name}))
-            parts.append((rows.quark, rows.start_ns, rows.end_ns, is_state))
+        states = self._states.of(name)
+        chosen = np.ones(len(states.quark), np.bool_)
+        if lanes is not None:
+            chosen = np.isin(states.quark, lanes)
+        parts.append((*states, chosen))
         spans = history.spans(
             None if lanes is None else np.intersect1d(lanes, history.spans().threads)
         )
@@ -219,8 +259,10 @@ class _Checking:
         quark, start, end = (
             np.concatenate([part[column][part[3]] for part in parts]) for column in range(3)
         )
-        order = np.lexsort((start, quark))
-        return _Found(quark[order].astype(np.int32), start[order], end[order])
+        if sum(bool(part[3].any()) for part in parts) > 1:
+            order = np.lexsort((start, quark))
+            quark, start, end = quark[order], start[order], end[order]
+        return _Found(quark.astype(np.int32), start, end)
 
     def _verdict(
         self, rule: Rule, measured: str, found: _Found, worst: Int64s, after: str = ""

@@ -1,0 +1,73 @@
+"""What it costs to compare runs, and to check rules.
+
+python benchmarks/compare.py
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import measure
+import numpy as np
+
+import meantime
+from meantime.columns import Coded
+from meantime.history import HistoryBuilder
+
+if TYPE_CHECKING:
+    from meantime.history import History
+
+RANGE_NS = 60 * 10**9
+BATCH_ROWS = 2**18
+RULES = [
+    'no Threads/* in "state 1" for over 1 s',
+    'no Threads/* in "state 2" for over 1 s',
+    'p99 of "state 3" below 1 s',
+    'p99 of "state 4" below 1 s',
+    'mean of "state 5" below 1 s',
+    'longest of "state 6" below 10 s',
+    'share of Threads/* in "state 7" below 90 %',
+    'share of Threads/* in "state 8" below 90 %',
+    'at most 64 of Threads/* in "state 9" at once',
+    'within 60 s of "state 0" "state 1"',
+]
+
+
+def history_of(seed: int, intervals: int, names: int, threads: int) -> History:
+    """Return a history of threads, each of which goes through all states."""
+    random = np.random.default_rng(seed)
+    builder = HistoryBuilder()
+    quarks = np.array([builder.quark("Threads", f"thread {n}") for n in range(threads)], np.int32)
+    builder.lanes("Threads/*", entity_kind="Thread")
+    time_ns = np.sort(random.integers(0, RANGE_NS, intervals))
+    thread = random.integers(0, threads, intervals)
+    state = np.empty(intervals, np.int32)
+    for each in range(threads):
+        rows = np.flatnonzero(thread == each)
+        state[rows] = np.arange(len(rows)) % names
+    labels = [f"state {name}" for name in range(names)]
+    for first in range(0, intervals, BATCH_ROWS):
+        batch = slice(first, first + BATCH_ROWS)
+        column = Coded(state[batch], labels)
+        builder.modify_many(time_ns[batch], quarks[thread[batch]], column)
+    return builder.close(RANGE_NS)
+
+
+def main() -> None:
+    """Print the figures."""
+    print(measure.header("compare"))
+    before, after = (
+        [history_of(seed + side, 500_000, 500, 16) for seed in range(10)] for side in (0, 10)
+    )
+    cpu_s = measure.best_cpu_s(lambda: meantime.compare(before, after), times=3)
+    print(f"10 and 10 runs of 500,000 states, 500 names: {cpu_s:.2f} s")
+    both = [history_of(seed, 360_000, 8, 16) for seed in range(2)]
+    cpu_s = measure.best_cpu_s(lambda: meantime.compare(*both), times=3)
+    print(f"two histories of 360,000 states: {cpu_s:.3f} s")
+    large = history_of(1, 10_000_000, 10, 64)
+    cpu_s = measure.best_cpu_s(lambda: meantime.check_rules(large, RULES), times=2)
+    print(f"{len(RULES)} rules over 10,000,000 states: {cpu_s:.2f} s")
+
+
+if __name__ == "__main__":
+    main()
