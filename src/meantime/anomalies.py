@@ -54,6 +54,10 @@ CATALOGUE: dict[str, str] = {
         " be in the wrong columns where a field has a separator that is not quoted"
     ),
     "trailing_bytes": "bytes behind the end of the trace were ignored",
+    "merged_states": (
+        "rectangles of the picture have several states: how long each lasted is known, within the"
+        " digits of the picture, but not when; draw the picture with more rectangles (-c)"
+    ),
     "unknown_line": "lines that are neither a sample nor part of one were skipped",
     "unread_event": (
         "lines with a time whose other fields differ from those of the first lines were"

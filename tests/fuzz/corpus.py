@@ -12,6 +12,7 @@ import gzip
 import io
 import json
 import lzma
+import re
 import sqlite3
 import struct
 import tarfile
@@ -831,6 +832,23 @@ def _builds() -> list[Files]:
 
 
 @cache
+def _pictures() -> list[Files]:
+    found = _read(_SAMPLES / "pictures" / "original.statemap.svg")
+    statemap = _SAMPLES / "statemap" / "tokio-tasks.statemap"
+    chrome = _SAMPLES / "chrome" / "simple_trace.json"
+    pages = {
+        "map.svg": meantime.statemap(statemap, coalesce=4),
+        "flame.svg": meantime.flame(chrome),
+        "chart.svg": meantime.flame(chrome, chart=True),
+    }
+    for name, view in pages.items():
+        page = b"".join(view.render("svg"))
+        # the script is no data
+        found.append({name: re.sub(rb"<script>.*?</script>", b"", page, flags=re.DOTALL)})
+    return found
+
+
+@cache
 def _parquet() -> list[Files]:
     pa, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     intervals = pa.table(
@@ -1318,6 +1336,12 @@ FORMATS = {
         Format(
             "folded", _folded, (b";", b" ", b"\n", b";;", b"\0", b"\xff", b" 1e9", b"\t1"),
             reader="folded",
+        ),
+        Format(
+            "picture", _pictures, (
+                b'<metadata data-block="p0">', b"AAAA", b"/////w==", b"<title>f (3 samples, 9%)",
+                b'"t": 5, "s": 1}', b"g: {'0': 1.0}", b'"rowHeight":1', b"&lt;", b'x="1"',
+            ), reader="picture",
         ),
         Format(
             "stackprof", _stackprof,

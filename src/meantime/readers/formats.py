@@ -859,6 +859,45 @@ FORMATS = (
         has_spans=True,
     ),
     Format(
+        "picture",
+        (".svg", ".html"),
+        (
+            Use(
+                "a picture that holds its data",
+                "`meantime statemap`, `meantime flame`, the original statemap, `flamegraph.pl`,"
+                " inferno",
+                f"{_STATS}, `meantime view FILE`",
+                "[below](#pictures)",
+            ),
+        ),
+        (
+            Sign(
+                _MAGIC,
+                "is a page of meantime, with its data",
+                lambda head: b'<metadata data-block="head">' in head.data,
+            ),
+            matches(
+                rb"<!--\s*Flame graph stack visualization|class=.func_g|[ ]onmouseover=.s\('",
+                "is a flame graph of flamegraph.pl or inferno",
+                having=b"<svg",
+                anywhere=True,
+                within=HEAD_BYTES,
+            ),
+            matches(
+                rb"<svg.*?var globals = \{.{0,2000}?\"stripHeight\"",
+                "is a statemap of the original program",
+                having=b"stripHeight",
+                anywhere=True,
+                within=HEAD_BYTES,
+            ),
+        ),
+        example=b"<svg><!-- Flame graph stack visualization. --><g><title>all (3 samples, 100%)"
+        b'</title><rect x="10.0" y="37" width="90.0"/></g><g><title>f&lt;a&gt; (3 samples, 100%)'
+        b'</title><rect x="10.0" y="21" width="90.0"/></g></svg>',
+        rows={"Samples": 1},
+        unbounded="a picture is one value",
+    ),
+    Format(
         "history",
         (".mth",),
         (Use("a history", "`meantime build`, `HistoryBuilder`", "every command"),),
