@@ -34,21 +34,36 @@ _READABLE = (
     *("/proc/self", "/proc/meminfo", "/sys/fs/cgroup", "/sys/devices/system/cpu"),
     *("/usr/share/zoneinfo", "/etc/localtime", "/dev/urandom"),
 )
-# By processor its number, and those of socket, socketpair, connect, accept, bind, listen, accept4,
-# execve, execveat, ptrace, process_vm_readv, process_vm_writev, kill, pidfd_open,
-# open_by_handle_at, io_uring_setup, unshare, setns, mount, bpf and perf_event_open.
+# The calls that are refused, by their numbers for x86-64 and aarch64; None is a call that there is
+# not. What Landlock does not cover is among them: modes, owners and attributes of files by path,
+# memory and messages of System V, keys of the user, and signals.
 _REFUSED = {
-    "x86_64": (
-        0xC000003E,
-        *(41, 53, 42, 43, 49, 50, 288, 59, 322, 101, 310, 311, 62, 434),
-        *(304, 425, 272, 308, 165, 321, 298),
-    ),
-    "aarch64": (
-        0xC00000B7,
-        *(198, 199, 203, 202, 200, 201, 242, 221, 281, 117, 270, 271, 129, 434),
-        *(265, 425, 97, 268, 40, 280, 241),
-    ),
-}
+    "socket": (41, 198), "socketpair": (53, 199), "connect": (42, 203), "accept": (43, 202),
+    "accept4": (288, 242), "bind": (49, 200), "listen": (50, 201),
+    "execve": (59, 221), "execveat": (322, 281), "fork": (57, None), "vfork": (58, None),
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
+    "process_madvise": (440, 440), "kill": (62, 129), "tkill": (200, 130),
+    "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240),
+    "pidfd_open": (434, 434), "pidfd_send_signal": (424, 424), "pidfd_getfd": (438, 438),
+    "setrlimit": (160, 164), "open_by_handle_at": (304, 265), "io_uring_setup": (425, 425),
+    "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39),
+    "move_mount": (429, 429), "open_tree": (428, 428), "fsopen": (430, 430), "chroot": (161, 51),
+    "pivot_root": (155, 41), "bpf": (321, 280), "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282), "add_key": (248, 217), "request_key": (249, 218),
+    "keyctl": (250, 219), "shmget": (29, 194), "shmat": (30, 196), "semget": (64, 190),
+    "msgget": (68, 186), "mq_open": (240, 180), "truncate": (76, 45),
+    "chmod": (90, None), "fchmodat": (268, 53), "fchmodat2": (452, 452), "chown": (92, None),
+    "lchown": (94, None), "fchownat": (260, 54), "setxattr": (188, 5), "lsetxattr": (189, 6),
+    "removexattr": (197, 14), "lremovexattr": (198, 15),
+}  # fmt: skip
+# Those that are looked at: threads may be made, but no processes, of which each would have the
+# limits of one; a signal or a limit may be of this process.
+_CLONE, _CLONE3, _SIGNAL, _LIMIT, _CONTROL = (56, 220), (435, 435), (234, 131), (302, 261), (16, 29)
+_A_THREAD = 0x00010000
+# What types into the terminal, as if the user did.
+_TYPE, _TYPE_ON_CONSOLE = 0x5412, 0x541C
+# How a filter knows a processor.
+_PROCESSORS = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 
 
 def limit(most_bytes: int, most_s: int) -> None:
@@ -106,7 +121,7 @@ def means() -> dict[str, bool]:
         "files": libc is not None and libc.syscall(_CREATE_RULESET, None, 0, 1) >= 1,
         "networks, other programs and processes": libc is not None
         and libc.prctl(_GET_SECCOMP, 0, 0, 0, 0) >= 0
-        and platform.machine() in _REFUSED,
+        and platform.machine() in _PROCESSORS,
     }
 
 
@@ -115,8 +130,8 @@ def _restrict_files(libc: Any, paths: Iterable[tuple[str, int]]) -> None:
     if version < 1:
         return
     files = (1 << _FILE_KINDS.get(version, 16)) - 1
-    networks = 3 if version >= 4 else 0
-    data = struct.pack("=QQ", files, networks)[: 16 if version >= 4 else 8]
+    # TCP; and sockets without a path, and signals, of processes that are not confined
+    data = struct.pack("=QQQ", files, 3, 3)[: 24 if version >= 6 else 16 if version >= 4 else 8]
     rules = libc.syscall(_CREATE_RULESET, data, len(data), 0)
     if rules < 0:
         return
@@ -132,21 +147,37 @@ def _restrict_files(libc: Any, paths: Iterable[tuple[str, int]]) -> None:
 
 
 def _restrict_calls(libc: Any) -> None:
-    if (known := _REFUSED.get(platform.machine())) is None:
+    if (known := _PROCESSORS.get(platform.machine())) is None:
         return
-    architecture, *refused = known
-    load, jump, end = 0x20, 0x15, 0x06
-    allow, refuse = 0x7FFF0000, 0x00050000 | 1  # EPERM
+    architecture, which = known
+    load, equal, at_least, has, end = 0x20, 0x15, 0x35, 0x45, 0x06
+    allow, refuse, unknown = ((end, 0, 0, code) for code in (0x7FFF0000, 0x50001, 0x50026))
+    # offsets of the call's number, the processor, and halves of the arguments
+    number, processor, first, second = 0, 4, 16, 24
+    own = (load, 0, 0, first), (equal, 0, 1, os.getpid()), allow, refuse
+    looked_at = {
+        _CLONE: ((load, 0, 0, first), (has, 0, 1, _A_THREAD), allow, refuse),
+        # libraries use `clone` then, whose flags can be looked at
+        _CLONE3: (unknown,),
+        _SIGNAL: own,
+        _LIMIT: ((load, 0, 0, first), (equal, 1, 0, 0), *own[1:]),
+        _CONTROL: (
+            *((load, 0, 0, second), (equal, 2, 0, _TYPE), (equal, 1, 0, _TYPE_ON_CONSOLE)),
+            *(allow, refuse),
+        ),
+    }
+    refused = [numbers[which] for numbers in _REFUSED.values() if numbers[which] is not None]
     program = [
-        (load, 0, 0, 4),
-        (jump, 1, 0, architecture),
-        (end, 0, 0, refuse),
-        (load, 0, 0, 0),
-        # calls of the same number in the ABI of 32 bits
-        (0x35, len(refused) + 1, 0, 0x40000000),
-        *((jump, len(refused) - place, 0, call) for place, call in enumerate(refused)),
-        (end, 0, 0, allow),
-        (end, 0, 0, refuse),
+        *((load, 0, 0, processor), (equal, 1, 0, architecture), refuse),
+        # calls of the same numbers in the ABI of 32 bits
+        *((load, 0, 0, number), (at_least, 0, 1, 0x40000000), refuse),
+        *(
+            line
+            for numbers, lines in looked_at.items()
+            for line in ((equal, 0, len(lines), numbers[which]), *lines)
+        ),
+        *((equal, len(refused) - place, 0, call) for place, call in enumerate(refused)),
+        *(allow, refuse),
     ]
     code = b"".join(struct.pack("=HBBI", *each) for each in program)
     buffer = ctypes.create_string_buffer(code, len(code))

@@ -151,7 +151,7 @@ class Packing:
     def __init__(self, kind: Format) -> None:
         self.names = [*dict.fromkeys(tuple(files) for files in seeds_of(kind))]
         every = dict.fromkeys(name for names in self.names for name in names)
-        if kind.damage is not None and len(every) > 1:
+        if kind.is_directory:
             self.names = [tuple(every)]  # of a directory any file may be missing
 
     def packed(self, files: Files) -> bytes:

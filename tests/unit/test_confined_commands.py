@@ -20,13 +20,22 @@ ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "tests" / "samples" / "statemap" / "tst.io.in"
 # Code that runs while a file is read, as it would if a file could make a reader run it.
 PROVIDER = """
-import meantime, os, socket
+import fcntl, meantime, os, platform, resource, signal, socket, threading
+
+tgkill, tkill, shmget = (234, 200, 29) if platform.machine() == "x86_64" else (131, 130, 194)
 
 class Files(meantime.StateProvider):
     version = 1
 
-    def handle(self, event):
+    def handle(self, state, event):
         pass
+
+def called(number, *arguments):
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.syscall(number, *arguments) < 0:
+        raise OSError(ctypes.get_errno(), "refused")
 
 def tried(work):
     try:
@@ -39,9 +48,27 @@ for work in (
     lambda: open("/etc/hostname"), lambda: open({folder!r} + "/other.txt"),
     lambda: open({folder!r} + "/new.txt", "w"), lambda: os.listdir({folder!r}),
     lambda: os.unlink({folder!r} + "/other.txt"), lambda: socket.socket(),
-    lambda: os.kill(os.getppid(), 0), lambda: os.execv("/bin/true", ["x"]),
+    lambda: os.kill(os.getppid(), 0), lambda: os.execv("/bin/true", ["x"]), os.fork,
+    lambda: os.chmod({folder!r} + "/other.txt", 0o666),
+    lambda: os.truncate({folder!r} + "/other.txt", 0),
+    lambda: os.setxattr({folder!r} + "/other.txt", "user.x", b"1"),
+    # an end of the process that waits, by another call, or by its limit of time
+    lambda: called(tgkill, os.getppid(), os.getppid(), 15),
+    lambda: called(tkill, os.getppid(), 15),
+    lambda: resource.prlimit(os.getppid(), resource.RLIMIT_CPU, (0, 0)),
+    # a word that is typed into the terminal
+    lambda: fcntl.ioctl(0, 0x5412, b"x"), lambda: called(shmget, 0, 4096, 0o1600),
 ):
     print(tried(work), flush=True)
+# what a library may do
+for work in (
+    threading.Thread(target=print).start, lambda: signal.raise_signal(signal.SIGWINCH),
+    lambda: resource.getrlimit(resource.RLIMIT_AS), lambda: fcntl.ioctl(0, 0x5413, b"x"),
+):
+    try:
+        work()
+    except OSError as error:
+        assert error.errno == 25, error  # not a terminal
 """
 
 
@@ -86,7 +113,8 @@ def test_code_in_the_process_gets_no_files_no_network_and_no_other_process(tmp_p
 
     done = meantime("info", "--confined", "--provider", tmp_path / "p.py", events)
 
-    assert done.stdout.split()[:8] == ["PermissionError"] * 8, done.stdout + done.stderr
+    assert done.stdout.split()[:17] == ["PermissionError"] * 17, done.stdout + done.stderr
+    assert "records" in done.stdout, done.stderr
     assert (tmp_path / "other.txt").exists()
 
 

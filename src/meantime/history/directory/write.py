@@ -178,9 +178,9 @@ class DirectoryWriter:
         self._contents.store.sealer.needs_new_log = True
         # New lines are appended, so what is behind those that count must go first.
         with self._writing(self.path):
-            os.truncate(self.path / "manifest", loaded.ends[-1])
+            _cut(self.path / "manifest", loaded.ends[-1])
             if (self.path / "late.log").exists():
-                os.truncate(self.path / "late.log", loaded.late_bytes)
+                _cut(self.path / "late.log", loaded.late_bytes)
 
     def keep_events(self, loaded: LoadedHistory | None = None) -> None:
         """Store the rows of event tables from now on, after those that were loaded."""
@@ -268,7 +268,7 @@ class DirectoryWriter:
             except OSError:
                 # it may be there all the same, and would finish a history whose logs remain
                 with suppress(OSError):
-                    os.truncate(path, self._ends[-1])
+                    _cut(path, self._ends[-1])
                 raise
         self._ends.append(self._ends[-1] + len(line))
         self._cursors.append(self._cursor)
@@ -444,6 +444,12 @@ class DirectoryWriter:
         """
         with _replacing(self.path / name) as file:
             yield file
+
+
+def _cut(path: Path, size_bytes: int) -> None:
+    """Cut a file; by its descriptor, as a process that is confined cuts none by a path."""
+    with path.open("r+b") as file:
+        file.truncate(size_bytes)
 
 
 @contextmanager
