@@ -53,6 +53,14 @@ CATALOGUE: dict[str, str] = {
         "rows of the table have more fields than columns: what is in them was not read, and may"
         " be in the wrong columns where a field has a separator that is not quoted"
     ),
+    "repeated_row": (
+        "intervals of the table are equal to another one, and count as often as they occur; is a"
+        " part of the file in it twice?"
+    ),
+    "costs_missing": (
+        "the costs of functions add up to less than the total that the file states: it was"
+        " probably cut"
+    ),
     "trailing_bytes": "bytes behind the end of the trace were ignored",
     "merged_states": (
         "rectangles of the picture have several states: how long each lasted is known, within the"

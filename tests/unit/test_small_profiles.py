@@ -249,3 +249,11 @@ def test_malformed_profiles_are_refused(
 
     with pytest.raises(InputError, match=message):
         meantime.open(tmp_path / name)
+
+
+def test_a_callgrind_profile_that_is_cut_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "callgrind.out"
+    text = "# callgrind format\nevents: Ir\nsummary: 30\n\nfn=main\n1 20\n\nfn=f\n2 10\n"
+    for cut, anomalies in ((text, {}), (text[: text.index("fn=f")], {"costs_missing": 1})):
+        path.write_text(cut)
+        assert dict(meantime.open(path).anomalies) == anomalies

@@ -450,3 +450,11 @@ def test_rows_with_too_few_or_too_many_fields_are_counted(quoted: str, tmp_path:
     path.write_text("\n".join(["time,name", *rows, f"2026-01-05,{quoted}"]) + "\n")
 
     assert dict(meantime.open(path).anomalies) == {"short_row": 1, "long_row": 1}
+
+
+def test_intervals_that_are_in_a_table_twice_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    rows = ("0,10,a,x", "10,20,a,y", "0,10,a,x", "10,20,a,y", "5,9,b,x", "20,30,a,x")
+    path.write_text("\n".join(("start_ns,end_ns,path,value", *rows)) + "\n")
+
+    assert dict(meantime.open(path).anomalies) == {"repeated_row": 2}

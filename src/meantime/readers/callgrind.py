@@ -59,6 +59,7 @@ class _Reading:
         self._function = ""
         self._positions = 1
         self._is_call = False
+        self.stated: dict[int, int] = {}
 
     def line(self, text: str) -> None:
         """Read one line.
@@ -84,6 +85,10 @@ class _Reading:
                 raise ValueError(text)
         elif key == "positions":
             self._positions = len(value.split())
+        elif key == "summary":
+            # of each part of the run; `totals` at the end may be another number
+            for at, each in enumerate(value.split()[:_MOST_EVENTS]):
+                self.stated[at] = self.stated.get(at, 0) + int(each)
 
     def _assign(self, key: str, value: str) -> None:
         if key == "calls":
@@ -134,6 +139,9 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
                 ) from None
             trace.anomalies.add("bad_record")
     trace.anomalies.add("truncated", int(source.truncated))
+    sums = [sum(each) for each in zip(*reading.costs.values(), strict=False)]
+    is_less = any(each < reading.stated.get(at, 0) for at, each in enumerate(sums))
+    trace.anomalies.add("costs_missing", int(is_less))
     stacks = StackTableBuilder()
     samples = SampleRows(trace.values)
     at = 0

@@ -563,6 +563,7 @@ class _Table:
             del order
             found = changes(starts, ends, path, value, len(self._trace.paths))
         if isinstance(found, int):
+            self._trace.anomalies.add("repeated_row", _repeated(starts, ends, path, value))
             path = self._in_lanes(path, *first_fit(starts, ends, path, len(self._trace.paths)))
             found = changes(starts, ends, path, value, len(self._trace.paths))
         assert not isinstance(found, int)
@@ -660,3 +661,14 @@ def _appearing(codes: Int32s, names: Sequence[str]) -> tuple[list[int], Int64s, 
     """
     used, first, which = appearing(codes, len(names))
     return used.tolist(), first, which
+
+
+def _repeated(starts: Int64s, ends: Int64s, path: Int32s, value: Int32s) -> int:
+    """Return how many intervals are equal to another one before them."""
+    columns = (value, ends, starts, path)
+    order = np.lexsort(columns)
+    same = np.ones(max(0, len(order) - 1), np.bool_)
+    for column in columns:
+        ordered = column[order]
+        same &= ordered[1:] == ordered[:-1]
+    return int(np.count_nonzero(same))
