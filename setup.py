@@ -26,6 +26,11 @@ from setuptools.command.sdist import sdist
 from setuptools.errors import BaseError, CCompilerError, CompileError
 from setuptools.modified import newer_group
 
+# A build does not look for modules beside this script.
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from stubs import write_stubs
+
 SOURCE = Path("src")
 # What makes a Python that is started with MEANTIME=1 wait for `meantime attach`.
 AT_START = "meantime_enable.pth"
@@ -145,6 +150,8 @@ DIRECTIVES = {
     # installation. Functions then have no signature but that in their docstring.
     "auto_pickle": False,
     "binding": False,
+    # Annotations are for the stubs.
+    "annotation_typing": False,
 }
 
 
@@ -377,6 +384,10 @@ def translate_core(extensions: list[Extension], before: Callable[[], None]) -> d
 class BuildCore(build_ext):
     """Translate and compile the core, printing each step: this is most of an installation."""
 
+    def finalize_options(self) -> None:
+        write_stubs(SOURCE / "meantime" / "kernels")
+        super().finalize_options()
+
     def build_extensions(self) -> None:
         translations = translate_core(self.extensions, lambda: check_compiler(self.compiler))
         for each in self.extensions:
@@ -437,6 +448,10 @@ class BuildCore(build_ext):
 
 class BuildModules(build_py):
     """Add the file that Python reads at its start, beside the package and not in it."""
+
+    def finalize_options(self) -> None:
+        write_stubs(SOURCE / "meantime" / "kernels")
+        super().finalize_options()
 
     def run(self) -> None:
         super().run()

@@ -40,8 +40,9 @@ class Checkout:
         self.translated: set[str] = set()
         self.compiled: set[str] = set()
         self.damaged: str | None = None
-        for path in (root / "setup.py", *(root / "src").rglob("*")):
-            if path.suffix in SOURCES | {".pth"} or path.name == "setup.py":
+        scripts = {root / "setup.py", root / "stubs.py"}
+        for path in (*scripts, *(root / "src").rglob("*")):
+            if path.suffix in SOURCES | {".pth"} or path in scripts:
                 copy = folder / path.relative_to(root)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, copy)
@@ -327,6 +328,7 @@ def test_the_core_is_translated_by_processes_that_do_not_build_it_again(
 ) -> None:
     files = {
         "setup.py": (root / "setup.py").read_text(),
+        "stubs.py": (root / "stubs.py").read_text(),
         "src/meantime/kernels/first.pyx": "",
         "src/meantime/kernels/second.pyx": "",
         "tools/Cython/__init__.py": "__version__ = '0'",

@@ -44,7 +44,7 @@ cdef class Lanes:
     cdef int32_t *stack_lane
     cdef int64_t *stack_low
 
-    def __cinit__(self, offsets, start_ns, end_ns):
+    def __cinit__(self, offsets: Int64s, start_ns: Int64s, end_ns: Int64s):
         cdef Py_ssize_t count, lane, part
         is_open = np.zeros(len(end_ns) + 1, np.uint8)
         stack_lane = np.empty(len(end_ns) + 1, np.int32)
@@ -67,7 +67,7 @@ cdef class Lanes:
         self.stack_low = <int64_t*>INT64_ITEMS(stack_low, NULL)
         self.connect(np.zeros(self.parts + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int64))
 
-    def connect(self, first_end, source_lane, source_ns):
+    def connect(self, first_end: Int64s, source_lane: Int32s, source_ns: Int64s):
         """Say what ended waits.
 
         Args:
@@ -91,7 +91,7 @@ cdef class Lanes:
         self.ends_held = first_end, source_lane, source_ns
         self.first_end, self.source_lane, self.source_ns = first, lane, time_ns
 
-    def parts_before(self, lane, time_ns):
+    def parts_before(self, lane: Int32s, time_ns: Int64s) -> Int64s:
         """Return the part of each lane that contains the moment before a time; -1 if none does.
 
         Args:
@@ -137,7 +137,9 @@ cdef class Lanes:
         low -= 1
         return low if low >= first and self.source_ns[low] > after_ns else -1
 
-    def walk(self, lane, begin_ns, end_ns):
+    def walk(
+        self, lane: Int32s, begin_ns: Int64s, end_ns: Int64s
+    ) -> tuple[Int64s, Int64s, Int32s, Int64s, Int64s, Int32s]:
         """Return the paths of activities: the parts of each, in order of time, which tile it.
 
         Args:
@@ -217,7 +219,10 @@ cdef class Lanes:
         rows.reverse(first)
         return True
 
-    def shortest(self, lane, begin_ns, end_ns, is_free, *, bint free_hand_off=False):
+    def shortest(
+        self, lane: Int32s, begin_ns: Int64s, end_ns: Int64s, is_free: npt.NDArray[np.uint8], *,
+        bint free_hand_off=False
+    ) -> Int64s:
         """Return how long each activity would take if some parts took no time.
 
         A lane goes on as soon as it and what ends its waits allow. What began before the activity
@@ -421,7 +426,9 @@ cdef class Rows:
         )
 
 
-def walk_trees(root, start_ns, end_ns, first_child, child):
+def walk_trees(
+    root: Int32s, start_ns: Int64s, end_ns: Int64s, first_child: Int64s, child: Int32s
+) -> tuple[Int64s, Int64s, Int32s, Int32s]:
     """Return the paths of calls that contain others: the parts of each, which tile it.
 
     A path goes back from the end of a call to the latest end of a child before it, through that
@@ -508,7 +515,9 @@ def walk_trees(root, start_ns, end_ns, first_child, child):
     return offsets, begins, of_call.astype(np.int32), depths
 
 
-def at_once(const int64_t[::1] start_ns, const int64_t[::1] end_ns, int64_t from_ns, int64_t to_ns):
+def at_once(
+    const int64_t[::1] start_ns, const int64_t[::1] end_ns, int64_t from_ns, int64_t to_ns
+) -> Int64s:
     """Return for how long how many ranges were open at once in [from_ns, to_ns), from 0 on.
 
     Args:
@@ -546,7 +555,9 @@ def at_once(const int64_t[::1] start_ns, const int64_t[::1] end_ns, int64_t from
     return found
 
 
-def stretches(const int64_t[::1] start_ns, const int64_t[::1] end_ns, Py_ssize_t least):
+def stretches(
+    const int64_t[::1] start_ns, const int64_t[::1] end_ns, Py_ssize_t least
+) -> tuple[Int64s, Int64s]:
     """Return where at least so many ranges are open at once: begins and ends, in order.
 
     Args:

@@ -110,7 +110,7 @@ cdef class AttributeTree:
         free(self.sibling)
         free(self.slots)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.count
 
     cdef int reserve(self, Py_ssize_t rows, int64_t text_bytes) except -1:
@@ -222,14 +222,14 @@ cdef class AttributeTree:
         self.linked = self.count
         return 0
 
-    def child(self, int32_t parent, object name):
+    def child(self, int32_t parent, object name: str) -> int:
         """Return the child of an attribute by its name, or -1; the parent must exist."""
         cdef Py_ssize_t size
         cdef const char* text = PyUnicode_AsUTF8AndSize(name, &size)
         self.hash_all()
         return self.lookup(parent, text, size)
 
-    def add(self, int32_t parent, object name):
+    def add(self, int32_t parent, object name: str) -> int:
         """Return the child of an attribute by its name, a new one if there is none.
 
         Raises:
@@ -240,7 +240,7 @@ cdef class AttributeTree:
         self.hash_all()
         return self.child_or_new(parent, text, size)
 
-    def add_path(self, Py_ssize_t parent, tuple names):
+    def add_path(self, Py_ssize_t parent, tuple names: tuple[str, ...]) -> int:
         """Return the quark of a path below an attribute, creating what is missing of it.
 
         -1 if there is no such attribute, or a name is not a string; some may have been created.
@@ -281,7 +281,7 @@ cdef class AttributeTree:
         self.hashed = self.count
         return quark
 
-    def add_paths(self, object paths):
+    def add_paths(self, object paths: Sequence[Sequence[str]]) -> Int32s:
         """Return the attribute of each of these paths from the root on, new ones where needed.
 
         Raises:
@@ -317,8 +317,9 @@ cdef class AttributeTree:
         return found_array
 
     def add_columns(
-        self, const uint8_t[::1] text, const int64_t[::1] offsets, tuple levels
-    ):
+        self, const uint8_t[::1] text, const int64_t[::1] offsets,
+        tuple levels: tuple[str | Int32s, ...]
+    ) -> Int32s:
         """Return the attribute of the path of each row, new ones where needed.
 
         A level is a name, or a column of int32: the code of each row's name in the texts, which
@@ -382,7 +383,7 @@ cdef class AttributeTree:
             found[row] = quark
         return found_array
 
-    def add_tree(self, AttributeTree other, const int32_t[::1] known):
+    def add_tree(self, AttributeTree other, const int32_t[::1] known) -> Int32s:
         """Return the attribute of each one of another tree, new ones where needed.
 
         Of its first attributes `known` has what earlier calls returned; the result has the others.
@@ -422,12 +423,9 @@ cdef class AttributeTree:
         return found_array
 
     def add_numbered(
-        self,
-        const int32_t[::1] parents,
-        const uint8_t[::1] named,
-        object name,
-        const int64_t[::1] counts,
-    ):
+        self, const int32_t[::1] parents, const uint8_t[::1] named, object name: str,
+        const int64_t[::1] counts
+    ) -> Int32s:
         """Return the children 0, 1, ... of each of these attributes, new ones where needed.
 
         Where `named` is set, they are the children of its child of this name.
@@ -452,14 +450,9 @@ cdef class AttributeTree:
         return found_array
 
     def add_lanes(
-        self,
-        const int32_t[::1] above,
-        const int64_t[::1] lanes,
-        const uint8_t[::1] named,
-        object name,
-        const int64_t[::1] owners,
-        const int64_t[::1] depths,
-    ):
+        self, const int32_t[::1] above, const int64_t[::1] lanes, const uint8_t[::1] named,
+        object name: str, const int64_t[::1] owners, const int64_t[::1] depths
+    ) -> Int32s:
         """Return the attribute of each depth, a child of the lane `owners` of its row.
 
         Lane i is `Lane/<lanes[i]>` below `above[i]`; where `named` is set, its depths are the
@@ -486,7 +479,9 @@ cdef class AttributeTree:
             )
         return found_array
 
-    def ranks(self, const int32_t[::1] quarks, const int64_t[::1] given, object first):
+    def ranks(
+        self, const int32_t[::1] quarks, const int64_t[::1] given, object first: str
+    ) -> Int32s | None:
         """Return the ranks of attributes by a given key, then their number, then their name.
 
         The name `first` comes before all others of the same key. Of other names than numbers, the
@@ -543,7 +538,7 @@ cdef class AttributeTree:
         free(keys)
         return ranks_array if reads else None
 
-    def first_twice(self):
+    def first_twice(self) -> int:
         """Return the first attribute with the path of an earlier one, or -1.
 
         Only a tree from a file can have one; `child` finds the earlier one.
@@ -553,12 +548,12 @@ cdef class AttributeTree:
         self.slots = NULL
         return self.hash_all()
 
-    def name(self, Py_ssize_t quark):
+    def name(self, Py_ssize_t quark) -> str:
         """Return the name of an attribute, which must exist."""
         cdef int64_t first = self.offsets[quark]
         return PyUnicode_DecodeUTF8(self.text + first, self.offsets[quark + 1] - first, NULL)
 
-    def path(self, Py_ssize_t quark):
+    def path(self, Py_ssize_t quark) -> tuple[str, ...]:
         """Return the names from the top down to an attribute, which must exist."""
         cdef list names = []
         while quark >= 0:
@@ -567,11 +562,13 @@ cdef class AttributeTree:
         names.reverse()
         return tuple(names)
 
-    def parent(self, Py_ssize_t quark):
+    def parent(self, Py_ssize_t quark) -> int:
         """Return the parent of an attribute, which must exist."""
         return self.parents[quark]
 
-    def columns(self, Py_ssize_t first, Py_ssize_t end):
+    def columns(
+        self, Py_ssize_t first, Py_ssize_t end
+    ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], npt.NDArray[np.uint64], bytes]:
         """Return the attributes from one on to before another as columns, for `extend`.
 
         Returns:
@@ -680,7 +677,7 @@ cdef class AttributeTree:
             self.offsets[self.count + row + 1] = end
         self.count += rows
 
-    def copy(self, Py_ssize_t count):
+    def copy(self, Py_ssize_t count) -> AttributeTree:
         """Return a tree of the first attributes."""
         cdef AttributeTree other = AttributeTree()
         other.reserve(count, self.offsets[count])
@@ -690,7 +687,7 @@ cdef class AttributeTree:
         other.count = count
         return other
 
-    def children(self, const int32_t[::1] quarks):
+    def children(self, const int32_t[::1] quarks) -> Int32s:
         """Return the children of each of these attributes, those of one in order of creation."""
         cdef Py_ssize_t i, n = 0
         cdef int32_t child
@@ -711,7 +708,7 @@ cdef class AttributeTree:
                 child = self.sibling[child + 1]
         return found_array
 
-    def children_named(self, const int32_t[::1] quarks, object name):
+    def children_named(self, const int32_t[::1] quarks, object name: str) -> Int32s:
         """Return those children of these attributes that have a name."""
         cdef Py_ssize_t i, n = 0, size, few
         cdef const char* text = PyUnicode_AsUTF8AndSize(name, &size)
@@ -733,7 +730,7 @@ cdef class AttributeTree:
                 n += 1
         return found_array[:n].copy()
 
-    def parents_of(self, const int32_t[::1] quarks):
+    def parents_of(self, const int32_t[::1] quarks) -> Int32s:
         """Return the parent of each of these attributes; that of the root is the root."""
         cdef Py_ssize_t i
         found_array = np.empty(quarks.shape[0], np.int32)
@@ -742,7 +739,7 @@ cdef class AttributeTree:
             found[i] = self.parents[quarks[i]] if quarks[i] >= 0 else -1
         return found_array
 
-    def below(self, const int32_t[::1] quarks, *, bint itself):
+    def below(self, const int32_t[::1] quarks, *, bint itself) -> Int32s:
         """Return all attributes below each of these, in pre-order, each once.
 
         Args:
@@ -797,7 +794,7 @@ cdef class PathCodes:
         free(self.attributes)
         free(self.codes)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.count
 
     cdef int reserve(self, Py_ssize_t more, Py_ssize_t attributes) except -1:
@@ -825,12 +822,12 @@ cdef class PathCodes:
         self.count += 1
         return code
 
-    def code(self, int32_t attribute):
+    def code(self, int32_t attribute) -> int:
         """Return the code of an attribute, the next one if it has none."""
         self.reserve(1, attribute + 1)
         return self.codes[attribute] if self.codes[attribute] >= 0 else self.next_code(attribute)
 
-    def codes_of(self, const int32_t[::1] attributes):
+    def codes_of(self, const int32_t[::1] attributes) -> Int32s:
         """Return the codes of many attributes, the next ones for those that have none."""
         cdef Py_ssize_t row
         cdef int32_t last = -1
@@ -855,11 +852,11 @@ cdef class PathCodes:
         for row in range(attributes.shape[0]):
             self.next_code(attributes[row])
 
-    def attribute(self, Py_ssize_t code):
+    def attribute(self, Py_ssize_t code) -> int:
         """Return the attribute of a code, which must exist."""
         return self.attributes[code]
 
-    def attributes_from(self, Py_ssize_t first):
+    def attributes_from(self, Py_ssize_t first) -> Int32s:
         """Return the attributes of the codes from one on."""
         found_array = np.empty(self.count - first, np.int32)
         cdef int32_t[::1] found = found_array

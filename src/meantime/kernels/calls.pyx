@@ -6,7 +6,7 @@ from libc.stdlib cimport free, malloc
 import numpy as np
 
 
-def stacks(const int32_t[::1] parent, const int32_t[::1] name):
+def stacks(const int32_t[::1] parent, const int32_t[::1] name) -> tuple[Int32s, Int32s, Int32s]:
     """Return each span's stack, and the stacks' table: parent and name, parents first, as int32.
 
     Spans are of one stack if their names are equal and so are those of the spans they are in.
@@ -135,9 +135,11 @@ cdef int64_t select(int64_t* values, int64_t low, int64_t high, int64_t rank,
     return values[rank]
 
 
-def durations(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[::1] parent,
-              const int64_t[::1] offsets, const int32_t[::1] group, int64_t groups,
-              int64_t from_ns, int64_t to_ns, const int64_t[:, ::1] quantiles):
+def durations(
+    const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[::1] parent,
+    const int64_t[::1] offsets, const int32_t[::1] group, int64_t groups, int64_t from_ns,
+    int64_t to_ns, const int64_t[:, ::1] quantiles: Int64s
+) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s, Int64s, Int64s]:
     """Return count, total, self, covered time, min and max per group of spans, and quantiles.
 
     A group covers the time within [from_ns, to_ns) in which any of its spans is open, on each
@@ -247,10 +249,12 @@ cdef inline uint64_t clipped_ns(int64_t start, int64_t end, int64_t low, int64_t
     return min(lasted, <uint64_t>0x7FFFFFFFFFFFFFFF)
 
 
-def count_states(const int32_t[::1] quark, const int64_t[::1] start_ns, const int64_t[::1] end_ns,
-                 const int32_t[::1] code, const int32_t[::1] table, int64_t from_ns, int64_t to_ns,
-                 int bits, uint64_t[:, ::1] figures, int64_t[:, ::1] buckets,
-                 int64_t[:, ::1] pairs, int64_t[::1] lived):
+def count_states(
+    const int32_t[::1] quark, const int64_t[::1] start_ns, const int64_t[::1] end_ns,
+    const int32_t[::1] code, const int32_t[::1] table, int64_t from_ns, int64_t to_ns, int bits,
+    uint64_t[:, ::1] figures, int64_t[:, ::1] buckets: Int64s, int64_t[:, ::1] pairs: Int64s,
+    int64_t[::1] lived
+):
     """Add intervals, clipped to [from_ns, to_ns), to the figures of their states.
 
     The state of an interval is table[code], and none for a code or a state below 0. `figures` has
@@ -289,10 +293,11 @@ def count_states(const int32_t[::1] quark, const int64_t[::1] start_ns, const in
             before = quark[i]
 
 
-def narrow_states(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[::1] code,
-                  const int32_t[::1] table, int64_t from_ns, int64_t to_ns,
-                  const int32_t[::1] first, int64_t[:, ::1] targets, int64_t[::1] out, *,
-                  bint collect):
+def narrow_states(
+    const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[::1] code,
+    const int32_t[::1] table, int64_t from_ns, int64_t to_ns, const int32_t[::1] first,
+    int64_t[:, ::1] targets: Int64s, int64_t[::1] out, *, bint collect
+):
     """Collect the durations of intervals that are in targets, or count them in parts of these.
 
     State s has the targets [first[s], first[s + 1]). A target consists of where it begins, the
@@ -320,7 +325,9 @@ def narrow_states(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const 
                 break
 
 
-def outermost(const int32_t[::1] parent, const int32_t[::1] frame, int64_t frames):
+def outermost(
+    const int32_t[::1] parent, const int32_t[::1] frame, int64_t frames
+) -> npt.NDArray[np.uint8]:
     """Return which stacks have none of the same frame among their callers, as uint8.
 
     The total of a function is that of its outermost stacks, however deep it calls itself. Parents

@@ -18,7 +18,7 @@ cdef bint _folds = crc_folds()
 _NO_REGISTER = 0xFFFFFFFF
 
 
-def crc32(data, uint32_t value=0):
+def crc32(data: Buffer, uint32_t value=0) -> int:
     """Return what `zlib.crc32` does: the CRC-32 of contiguous bytes after those of `value`."""
     cdef Py_buffer view
     cdef uint8_t[16] folded

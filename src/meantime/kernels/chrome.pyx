@@ -124,8 +124,10 @@ cdef class ChromeScanner:
     cdef bint ready
     cdef bytes private
 
-    def __cinit__(self, int64_t total, *, const uint8_t[::1] kinds, bytes default_id,
-                  bint lenient, private=()):
+    def __cinit__(
+        self, int64_t total, *, const uint8_t[::1] kinds: bytes, bytes default_id, bint lenient,
+        private: Iterable[str] = ()
+    ):
         if kinds.shape[0] != 256:
             raise ValueError("a kind for each of the 256 phases is needed")
         if not chrome_init(&self.scan, total, seed(), &kinds[0], default_id,
@@ -146,7 +148,7 @@ cdef class ChromeScanner:
         if self.ready:
             chrome_free(&self.scan)
 
-    def scan_block(self, const uint8_t[::1] block, int64_t offset):
+    def scan_block(self, const uint8_t[::1] block: memoryview | bytes, int64_t offset) -> bool:
         """Scan what is at an offset of the text; return whether more is needed, from `position` on.
 
         If that is still the same offset, a larger block is needed.
@@ -168,31 +170,31 @@ cdef class ChromeScanner:
         return result == SCAN_MORE
 
     @property
-    def position(self):
+    def position(self) -> int:
         """The offset of the next block."""
         return self.scan.position
 
     @property
-    def rows(self):
+    def rows(self) -> int:
         """How many rows there are to be taken."""
         return self.scan.spans + self.scan.marks + self.scan.records
 
     @property
-    def saw_events(self):
+    def saw_events(self) -> bool:
         """Whether there was an array of events."""
         return bool(self.scan.saw_events)
 
     @property
-    def events(self):
+    def events(self) -> int:
         """How many events were read, of any phase."""
         return self.scan.events
 
-    def oddities(self):
+    def oddities(self) -> list[int]:
         """Return the counts of oddities, in the order of the header's ODD_ constants."""
         cdef int i
         return [self.scan.odd[i] for i in range(ODD_COUNT)]
 
-    def top(self):
+    def top(self) -> list[tuple[int, int, int, int]]:
         """Return offset and length of each key beside the events, then those of its value."""
         cdef int64_t i
         return [
@@ -201,7 +203,7 @@ cdef class ChromeScanner:
             for i in range(self.scan.top_count)
         ]
 
-    def spans(self):
+    def spans(self) -> dict[str, Any]:
         """Return the complete and begun spans; the latter are flagged OPEN, and end as they begin."""
         cdef Chrome* s = &self.scan
         found = {
@@ -218,7 +220,7 @@ cdef class ChromeScanner:
         s.spans = s.spans_capacity = 0
         return found
 
-    def marks(self):
+    def marks(self) -> dict[str, Any]:
         """Return the ends of begun spans; `position` is the number of spans before each.
 
         Spans that were taken before are not counted.
@@ -236,7 +238,7 @@ cdef class ChromeScanner:
         s.marks = s.marks_capacity = 0
         return found
 
-    def records(self):
+    def records(self) -> dict[str, Any]:
         """Return all other events; `flags` has FLOW_IN and FLOW_OUT."""
         cdef Chrome* s = &self.scan
         found = {
@@ -256,7 +258,7 @@ cdef class ChromeScanner:
         s.records = s.records_capacity = 0
         return found
 
-    def threads(self):
+    def threads(self) -> dict[str, Any]:
         """Return pid and tid (codes of `ids`), latest time, and whether begins and ends go backwards."""
         cdef int64_t i, n = self.scan.thread_count
         cdef int32_t[::1] pid = np.empty(n, np.int32)
@@ -275,15 +277,15 @@ cdef class ChromeScanner:
             "backwards": np.asarray(backwards).view(np.bool_),
         }
 
-    def names(self, int32_t first):
+    def names(self, int32_t first) -> list[bytes] | list[str]:
         """Return the names from a code on."""
         return texts(&self.scan.names, first)
 
-    def categories(self, int32_t first):
+    def categories(self, int32_t first) -> list[bytes] | list[str]:
         """Return the categories from a code on."""
         return texts(&self.scan.categories, first)
 
-    def ids(self, int32_t first):
+    def ids(self, int32_t first) -> tuple[bytes, Int64s]:
         """Return the texts of pid, tid, id and scope from a code on: joined, and the end of each."""
         cdef const intern_table* table = &self.scan.ids
         cdef int32_t i

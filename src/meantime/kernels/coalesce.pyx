@@ -238,13 +238,9 @@ cdef inline void _update(
 
 
 def worth(
-    Py_ssize_t begin,
-    Py_ssize_t until,
-    columns,
-    int64_t window_start,
-    int64_t window_end,
-    int64_t limit=_NEVER,
-):
+    Py_ssize_t begin, Py_ssize_t until, columns: Columns, int64_t window_start, int64_t window_end,
+    int64_t limit=_NEVER
+) -> Int64s:
     """Return what the edge between each rectangle and the one before it is worth, int64.
 
     The rectangles are those from `begin` up to `until` of `rectangles.Columns`. Those worth more than
@@ -337,14 +333,10 @@ cdef void _weigh(Rectangle* held, Heap* heap, Py_ssize_t* waiting, int32_t at) n
 
 
 def merge_shortest(
-    const int32_t[::1] row,
-    const int64_t[::1] start,
-    const int64_t[::1] end,
-    const uint8_t[::1] still_open,
-    const int64_t[::1] order,
-    int32_t[::1] last_of_row,
-    Py_ssize_t target,
-):
+    const int32_t[::1] row, const int64_t[::1] start, const int64_t[::1] end,
+    const uint8_t[::1] still_open, const int64_t[::1] order, int32_t[::1] last_of_row,
+    Py_ssize_t target
+) -> npt.NDArray[np.uint8]:
     """Merge as the original statemap does: while reading, that which is short among short ones.
 
     Rectangles come in the order of `order`, that of their ends. After each one, while `target` or

@@ -219,8 +219,9 @@ cdef int read(const char *begin, const char *end, int64_t offset, Column *column
 
 
 def read_rows(
-    const uint8_t[::1] text, Py_ssize_t start, list wanted, str delimiter, Py_ssize_t fields
-):
+    const uint8_t[::1] text: memoryview, Py_ssize_t start, list wanted: list[tuple[int, bool]],
+    str delimiter, Py_ssize_t fields,
+) -> tuple[int, int, list[tuple[Any, ...]]] | None:
     """Return columns of the rows from an offset of a text on.
 
     Args:
@@ -296,7 +297,7 @@ def read_rows(
         free(columns)
 
 
-def parse_times(list values):
+def parse_times(list values: list[Any]) -> tuple[Int64s, npt.NDArray[np.uint8]]:
     """Return the times in integers and texts, as `read_rows` does.
 
     Returns:
@@ -405,7 +406,9 @@ cdef tuple in_order(times, rows):
     return times, rows
 
 
-def changes(starts, ends, paths, values, Py_ssize_t path_count):
+def changes(
+    starts: Int64s, ends: Int64s, paths: Int32s, values: Int32s, Py_ssize_t path_count
+) -> tuple[Int64s, Int32s, Int32s] | int:
     """Return the changes of intervals in order of time.
 
     Args:
@@ -498,7 +501,7 @@ def changes(starts, ends, paths, values, Py_ssize_t path_count):
     return times, found, ongoing
 
 
-def appearing(codes, Py_ssize_t count):
+def appearing(codes: Int32s, Py_ssize_t count) -> tuple[Int32s, Int64s, Int32s]:
     """Return which codes occur, in order of first appearance.
 
     Args:
@@ -534,7 +537,9 @@ def appearing(codes, Py_ssize_t count):
     return used[:known], first[:known], which
 
 
-def first_fit(starts, ends, groups, Py_ssize_t group_count):
+def first_fit(
+    starts: Int64s, ends: Int64s, groups: Int32s, Py_ssize_t group_count
+) -> tuple[Int32s, Int32s]:
     """Return the lane of each interval: the first of its group that is free when it starts.
 
     Args:

@@ -33,14 +33,16 @@ cdef class CtfText:
         free(self.state)
 
     @property
-    def unread_lines(self):
+    def unread_lines(self) -> int:
         return self.state.unread_lines
 
     @property
-    def dropped_fields(self):
+    def dropped_fields(self) -> int:
         return self.state.dropped_fields
 
-    def rewrite(self, text, output):
+    def rewrite(
+        self, text: bytes | bytearray | memoryview, output: bytearray | memoryview
+    ) -> tuple[int, int]:
         """Rewrite the complete lines that fit; return the bytes used and those written."""
         cdef Py_buffer source, target
         cdef size_t used, written = 0

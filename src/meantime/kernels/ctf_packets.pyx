@@ -128,7 +128,7 @@ IS_SIGNED, IS_BIG, IS_KEPT, IS_CLOCK = CTF_IS_SIGNED, CTF_IS_BIG, CTF_IS_KEPT, C
 ENDED, FULL, NEEDS_PACKET, IS_DAMAGED = CTF_ENDED, CTF_FULL, CTF_NEEDS_PACKET, CTF_IS_DAMAGED
 BEYOND = CTF_BEYOND
 # By what went wrong.
-REASONS = {
+REASONS: dict[int, str] = {
     CTF_BEYOND: "a field ends after the content of its packet",
     CTF_NO_EVENT: "the metadata have no event of this number",
     CTF_NO_OPTION: "no option of a variant has the value of its tag",
@@ -164,7 +164,10 @@ cdef class CtfPackets:
     cdef list packets
     cdef bytes names
 
-    def __cinit__(self, nodes, ranges, classes, events, bytes names, int registers, bint is_old):
+    def __cinit__(
+        self, nodes: Int64s, ranges: Int64s, classes: Int64s, events: Int64s, bytes names,
+        int registers, bint is_old
+    ):
         memset(&self.decoder, 0, sizeof(ctf_decoder))
         ctf_begin(&self.decoder.state, is_old)
         self.packets = []
@@ -290,19 +293,19 @@ cdef class CtfPackets:
         return 0
 
     @property
-    def unread_lines(self):
+    def unread_lines(self) -> int:
         return self.decoder.state.unread_lines
 
     @property
-    def dropped_fields(self):
+    def dropped_fields(self) -> int:
         return self.decoder.state.dropped_fields
 
     @property
-    def needed(self):
+    def needed(self) -> int:
         """How many bytes the next event needs, once the output was full."""
         return self.decoder.needed
 
-    def add_stream(self):
+    def add_stream(self) -> int:
         """Add a stream without a packet, and return its index."""
         cdef ctf_decoder *decoder = &self.decoder
         cdef int32_t count = decoder.stream_count
@@ -336,7 +339,9 @@ cdef class CtfPackets:
         found.spare = 2 * bits + 65536
         return 0
 
-    def head(self, int32_t stream, bytes data, int32_t header, int32_t first, int32_t count):
+    def head(
+        self, int32_t stream, bytes data, int32_t header, int32_t first, int32_t count
+    ) -> tuple[int, int, int, dict[int, int]]:
         """Read the header and the context of a packet, or of its first bytes.
 
         Args:
@@ -374,7 +379,9 @@ cdef class CtfPackets:
         }
         return failed, class_, found.at, means
 
-    def load(self, int32_t stream, bytes data, uint64_t bits, int32_t header, int32_t class_):
+    def load(
+        self, int32_t stream, bytes data, uint64_t bits, int32_t header, int32_t class_
+    ) -> int:
         """Give a stream its next packet: its content has `bits`. Return what went wrong, or 0.
 
         The other arguments are those for and from `head`. A stream without an event in the packet
@@ -402,11 +409,11 @@ cdef class CtfPackets:
             found.data = NULL
         return failed
 
-    def has_event(self, int32_t stream):
+    def has_event(self, int32_t stream) -> bool:
         """Whether a stream has events in its packet."""
         return self.packets[stream] is not None
 
-    def at_bits(self, int32_t stream):
+    def at_bits(self, int32_t stream) -> tuple[int, int]:
         """Return where in its packet a stream's last event began, in bits, and its time."""
         if not 0 <= stream < self.decoder.stream_count:
             raise ValueError("a stream")
@@ -416,7 +423,7 @@ cdef class CtfPackets:
     cdef object time_of(self, ctf_stream *stream):
         return 0 if stream.is_beyond else stream.seconds * 1000000000 + stream.nanoseconds
 
-    def time_ns(self, int32_t class_, uint64_t cycles):
+    def time_ns(self, int32_t class_, uint64_t cycles) -> int:
         """Return a clock's value as nanoseconds; 0 if no time has that value."""
         if not 0 <= class_ < self.decoder.program.class_count:
             raise ValueError("a class")
@@ -426,7 +433,7 @@ cdef class CtfPackets:
         ctf_set_time(&self.decoder.program.classes[class_], &stream)
         return self.time_of(&stream)
 
-    def run(self, output):
+    def run(self, output: bytearray | memoryview) -> tuple[int, int, int, int]:
         """Write events until the output is full, or a stream's packet has no more.
 
         Returns:

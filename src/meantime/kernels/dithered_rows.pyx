@@ -178,10 +178,11 @@ cdef void mark_lone(
 
 def dither(
     const int64_t[::1] row_offsets, const int64_t[::1] start_ns, const int64_t[::1] end_ns,
-    const int64_t[::1] state_offsets, const int32_t[::1] state_index, const int64_t[::1] state_ns,
-    const int32_t[::1] layer_of, int64_t window_start_ns, int64_t window_end_ns, int64_t width,
-    int64_t tall, int64_t rows_a_band, const uint16_t[:, ::1] thresholds,
-):
+    const int64_t[::1] state_offsets: Int64s | None, const int32_t[::1] state_index,
+    const int64_t[::1] state_ns: Int64s | None, const int32_t[::1] layer_of,
+    int64_t window_start_ns, int64_t window_end_ns, int64_t width, int64_t tall,
+    int64_t rows_a_band, const uint16_t[:, ::1] thresholds
+) -> Int32s:
     """Return the pixels of rows, or of bands of adjacent rows that share their lines.
 
     Every state of a band is seen in at least half a column, if there is a free one near its largest

@@ -49,10 +49,14 @@ cdef class Cells:
     cdef const int64_t* word
     cdef Py_ssize_t size
     cdef tuple columns
-    cdef readonly list keys, texts, objects
+    cdef readonly list keys, texts  #: list[str]
+    cdef readonly list objects  #: list[Any]
     cdef object plain
 
-    def __init__(self, plain, first, key, kind, word, list keys, list texts, list objects):
+    def __init__(
+        self, plain: Callable[[str], str], first: Int64s, key: Int32s, kind: npt.NDArray[np.uint8],
+        word: Int64s, list keys: list[str], list texts: list[str], list objects: list[Any]
+    ):
         cdef Py_ssize_t size, cells, kinds, words
         self.columns = (first, key, kind, word)
         self.first = <const int64_t*>INT64_ITEMS(first, &size)
@@ -64,7 +68,7 @@ cdef class Cells:
             raise ValueError("the columns of cells do not fit together")
         self.size = size - 1
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.size
 
     cdef object value(self, int64_t cell):
@@ -87,8 +91,10 @@ cdef class Cells:
             return self.objects[word]
         return kind == TRUE
 
-    def events(self, Py_ssize_t begin, Py_ssize_t end, made_as, times_ns, name_codes, list names,
-               cpus, pids, tids):
+    def events(
+        self, Py_ssize_t begin, Py_ssize_t end, made_as: type[Event], times_ns: Int64s,
+        name_codes: Int32s, list names: list[str], cpus: Int64s, pids: Int64s, tids: Int64s
+    ) -> list[Event]:
         """Return the events of some rows as objects of the type `made_as`."""
         cdef Py_ssize_t row
         cdef const int64_t* time_ns = <const int64_t*>INT64_ITEMS(times_ns, NULL)
@@ -112,7 +118,7 @@ cdef class Cells:
             ))
         return made
 
-    def keys_of(self, of_rows):
+    def keys_of(self, of_rows: Int64s) -> dict[str, int]:
         """Return the fields of some events in order of first appearance, and their keys."""
         cdef Py_ssize_t i, n
         cdef int64_t cell
@@ -127,7 +133,7 @@ cdef class Cells:
                     found[self.keys[self.key[cell]]] = self.key[cell]
         return found
 
-    def column(self, of_rows, int32_t key):
+    def column(self, of_rows: Int64s, int32_t key) -> tuple[npt.NDArray[np.uint8], Int64s]:
         """Return a field of some events: the kind, `ABSENT` without it, and the word of each."""
         cdef Py_ssize_t i, n
         cdef int64_t cell
@@ -143,7 +149,7 @@ cdef class Cells:
                         kind[i], word[i] = self.kind[cell], self.word[cell]
         return kinds, words
 
-    def values(self, kinds, words, absent):
+    def values(self, kinds: npt.NDArray[np.uint8], words: Int64s, absent) -> list[Any]:
         """Return a `column` as Python objects."""
         cdef Py_ssize_t i, n
         cdef const uint8_t* kind = <const uint8_t*>UINT8_ITEMS(kinds, &n)
@@ -152,7 +158,7 @@ cdef class Cells:
             absent if kind[i] == ABSENT else self.value_of(kind[i], word[i]) for i in range(n)
         ]
 
-    def used_texts(self, kinds, words):
+    def used_texts(self, kinds: npt.NDArray[np.uint8], words: Int64s) -> tuple[Int32s, list[str]]:
         """Return a column of texts and nulls as codes, -1 is null, and the texts by code."""
         cdef Py_ssize_t i, n
         cdef const uint8_t* kind = <const uint8_t*>UINT8_ITEMS(kinds, &n)
@@ -172,7 +178,7 @@ cdef class Cells:
             code[i] = known[word[i]]
         return codes, used
 
-    def field(self, str name, absent, id_column):
+    def field(self, str name, absent, id_column: Int64s | None) -> list[Any]:
         """Return a field of all events as Python objects.
 
         Args:
@@ -201,7 +207,10 @@ cdef class Cells:
                         found[row] = self.value(cell)
         return found
 
-    def field_texts(self, str name, id_column, dict known, text_of):
+    def field_texts(
+        self, str name, id_column: Int64s | None, dict known: dict[int, str],
+        text_of: Callable[[Any], str]
+    ) -> list[str | None]:
         """Return a field of all events as texts; None for events without it, or without a value.
 
         Args:
@@ -238,7 +247,11 @@ cdef class Cells:
         return found
 
 
-    def merged_json(self, firsts, seconds, extras, list extra_fields, private, encode):
+    def merged_json(
+        self, firsts: Int64s, seconds: Int64s, extras: Int32s,
+        list extra_fields: list[tuple[str, str]], private: npt.NDArray[np.uint8],
+        encode: Callable[[Any], str]
+    ) -> tuple[bytes, Int64s, Int32s, int]:
         """Return the fields of pairs of events as JSON; those of the second replace the first's.
 
         Args:

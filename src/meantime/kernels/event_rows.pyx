@@ -244,7 +244,7 @@ cdef class EventRows:
         free(self.seen)
         free(self.cell_of)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.count
 
     cdef _clear_tables(self):
@@ -313,8 +313,11 @@ cdef class EventRows:
 
     # Lines of JSON
 
-    def scan(self, const uint8_t[::1] block, Py_ssize_t start, Py_ssize_t end, *, int64_t line,
-             int64_t offset, int64_t until_ns, tuple after, int64_t known_to):
+    def scan(
+        self, const uint8_t[::1] block: bytes | bytearray, Py_ssize_t start, Py_ssize_t end, *,
+        int64_t line, int64_t offset, int64_t until_ns, tuple after: tuple[int, int],
+        int64_t known_to
+    ) -> tuple[int, int]:
         """Read the lines in [start, end) of a block.
 
         Args:
@@ -649,9 +652,10 @@ cdef class EventRows:
     # Fields of tracepoints
 
     def put_tracepoints(
-        self, const uint8_t[::1] text, tail, rows, *, time_ns, name, list names, cpu, pid, tid,
-        Py_ssize_t first,
-    ):
+        self, const uint8_t[::1] text: memoryview, tail: Int64s, rows: Int64s, *, time_ns: Int64s,
+        name: Int32s, list names: list[bytes], cpu: Int64s, pid: Int64s, tid: Int64s,
+        Py_ssize_t first
+    ) -> int:
         """Add the tracepoints in some rows of a batch of samples, from `rows[first]` on.
 
         Args:
@@ -819,8 +823,10 @@ cdef class EventRows:
 
     # Events of Python
 
-    def put(self, int64_t time_ns, str name, dict fields, cpu, pid, tid, int64_t line,
-            int64_t offset):
+    def put(
+        self, int64_t time_ns, str name, dict fields: dict[str, Any], cpu: int | None,
+        pid: int | None, tid: int | None, int64_t line, int64_t offset
+    ):
         """Add an event; `cpu`, `pid` and `tid` may be None."""
         cdef int64_t first = self.cell_count
         cdef bytes text = name.encode("utf-8", "surrogatepass")
@@ -866,14 +872,16 @@ cdef class EventRows:
 
     # Columns
 
-    def names_from(self, int32_t first):
+    def names_from(self, int32_t first) -> list[bytes]:
         """Return the names of events from this code on."""
         return [
             self.names.bytes[self.names.offsets[i]:self.names.offsets[i + 1]]
             for i in range(first, self.names.count)
         ]
 
-    def take(self, int64_t count, codes):
+    def take(
+        self, int64_t count, codes: Int32s
+    ) -> tuple[tuple[Any, ...], tuple[int, int], tuple[int, int]]:
         """Return the earliest `count` events as columns; events of one time are in order of arrival.
 
         `codes` has one, int32, for each of the names. The tables of keys and texts, and the objects,

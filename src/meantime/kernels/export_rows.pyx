@@ -88,8 +88,12 @@ cdef inline const char* bytes_of(const uint8_t[::1] text) noexcept:
     return <const char*>&text[0] if text.shape[0] else NOTHING
 
 
-def arguments(int form, const uint8_t[::1] text, const int64_t[::1] offset,
-              const int64_t[::1] length):
+def arguments(
+    int form, const uint8_t[::1] text, const int64_t[::1] offset, const int64_t[::1] length
+) -> tuple[
+    npt.NDArray[np.uint8], Int64s, npt.NDArray[np.uint8], npt.NDArray[np.uint8],
+    npt.NDArray[np.uint8]
+]:
     """Return arguments in another form, where each begins and the last one ends, and which are.
 
     Of those that are not converted, which the caller converts, nothing is in the text.
@@ -150,7 +154,9 @@ def arguments(int form, const uint8_t[::1] text, const int64_t[::1] offset,
     return found, ends_array, flags_array[0], flags_array[1], flags_array[2]
 
 
-def service_ids(const uint8_t[::1] text, const int64_t[::1] offset, const int64_t[::1] length):
+def service_ids(
+    const uint8_t[::1] text, const int64_t[::1] offset, const int64_t[::1] length
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
     """Return the ids of spans of services, which are among their arguments.
 
     Returns:
@@ -223,10 +229,11 @@ cdef inline char* put_bytes(char* out, int field, int64_t size) noexcept nogil:
     return put_varint(out + 1, <uint64_t>size)
 
 
-def track_events(bytes before, bytes within, const uint64_t[::1] time, const int32_t[::1] head,
-                 bytes heads, const int64_t[::1] head_offset, const uint8_t[::1] text,
-                 const int64_t[::1] offset, const int64_t[::1] length, const int32_t[::1] tail,
-                 bytes tails, const int64_t[::1] tail_offset):
+def track_events(
+    bytes before, bytes within, const uint64_t[::1] time, const int32_t[::1] head, bytes heads,
+    const int64_t[::1] head_offset, const uint8_t[::1] text, const int64_t[::1] offset,
+    const int64_t[::1] length, const int32_t[::1] tail, bytes tails, const int64_t[::1] tail_offset
+) -> tuple[bytes, Int64s]:
     """Return packets of track events, and where each of them begins and the last one ends.
 
     Args:
@@ -289,9 +296,11 @@ def track_events(bytes before, bytes within, const uint64_t[::1] time, const int
     return found, ends_array
 
 
-def stack_samples(const int32_t[::1] parent, const uint64_t[::1] location,
-                  const int64_t[::1] stack, const int64_t[:, ::1] weights, int before, int after,
-                  const int32_t[::1] label, bytes labels, const int64_t[::1] label_offset):
+def stack_samples(
+    const int32_t[::1] parent, const uint64_t[::1] location, const int64_t[::1] stack,
+    const int64_t[:, ::1] weights: Int64s, int before, int after, const int32_t[::1] label,
+    bytes labels, const int64_t[::1] label_offset
+) -> bytes:
     """Return samples of pprof, as bytes.
 
     Args:
@@ -368,8 +377,9 @@ cdef inline char* put_id(char* out, uint64_t value) noexcept nogil:
     return out + 16
 
 
-def decimals(const int64_t[::1] value, int64_t origin, int decimals,
-             const uint8_t[::1] is_null):
+def decimals(
+    const int64_t[::1] value, int64_t origin, int decimals, const uint8_t[::1] is_null
+) -> bytes:
     """Return numbers as JSON, joined by a comma and a blank, as bytes.
 
     Args:
@@ -424,7 +434,9 @@ def decimals(const int64_t[::1] value, int64_t origin, int decimals,
     return found[:out - begin]
 
 
-def frame_events(const uint8_t[::1] begins, const int32_t[::1] frame, const int64_t[::1] time):
+def frame_events(
+    const uint8_t[::1] begins, const int32_t[::1] frame, const int64_t[::1] time
+) -> bytes:
     """Return begins and ends of frames as objects of JSON, joined by a comma and a blank, as bytes.
 
     Args:
@@ -464,9 +476,11 @@ def frame_events(const uint8_t[::1] begins, const int32_t[::1] frame, const int6
     return found[:out - begin]
 
 
-def state_lines(const int64_t[::1] time, int64_t origin, const int32_t[::1] entity, bytes entities,
-                const int64_t[::1] entity_offset, const int32_t[::1] state,
-                const int32_t[::1] tail, bytes tails, const int64_t[::1] tail_offset):
+def state_lines(
+    const int64_t[::1] time, int64_t origin, const int32_t[::1] entity, bytes entities,
+    const int64_t[::1] entity_offset, const int32_t[::1] state, const int32_t[::1] tail,
+    bytes tails, const int64_t[::1] tail_offset
+) -> bytes:
     """Return lines of statemap data, as bytes.
 
     Args:
@@ -512,8 +526,9 @@ def state_lines(const int64_t[::1] time, int64_t origin, const int32_t[::1] enti
     return found[:out - begin]
 
 
-def joined(const uint8_t[::1] text, const int64_t[::1] offset, const int64_t[::1] length,
-           bytes other):
+def joined(
+    const uint8_t[::1] text, const int64_t[::1] offset, const int64_t[::1] length, bytes other
+) -> bytes:
     """Return parts of a text, or another one for those without length, joined by a comma and a blank.
 
     Raises:
@@ -538,13 +553,14 @@ def joined(const uint8_t[::1] text, const int64_t[::1] offset, const int64_t[::1
     return found
 
 
-def otlp_spans(const uint64_t[:, ::1] ids, const int32_t[::1] name, bytes names,
-               const int64_t[::1] name_offset, const uint8_t[::1] kind,
-               const uint64_t[::1] start, const uint64_t[::1] end, const uint8_t[::1] is_open,
-               const uint8_t[::1] text, const int64_t[::1] offset, const int64_t[::1] length,
-               const int32_t[::1] more, bytes mores, const int64_t[::1] more_offset,
-               const uint8_t[::1] is_error, const uint8_t[::1] rest,
-               const int64_t[::1] rest_offset, const int64_t[::1] rest_length):
+def otlp_spans(
+    const uint64_t[:, ::1] ids, const int32_t[::1] name, bytes names,
+    const int64_t[::1] name_offset, const uint8_t[::1] kind, const uint64_t[::1] start,
+    const uint64_t[::1] end, const uint8_t[::1] is_open, const uint8_t[::1] text,
+    const int64_t[::1] offset, const int64_t[::1] length, const int32_t[::1] more, bytes mores,
+    const int64_t[::1] more_offset, const uint8_t[::1] is_error, const uint8_t[::1] rest,
+    const int64_t[::1] rest_offset, const int64_t[::1] rest_length
+) -> bytes:
     """Return spans of OTLP JSON, joined by commas and line feeds, as bytes.
 
     Args:

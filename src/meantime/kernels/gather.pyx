@@ -31,7 +31,10 @@ ctypedef fused time:
     uint32_t
 
 
-def take(const number[::1] column, const int32_t[::1] rows, number[::1] out):
+def take(
+    const number[::1] column: npt.NDArray[_T], const int32_t[::1] rows,
+    number[::1] out: npt.NDArray[_T]
+):
     """Write column[rows]."""
     cdef Py_ssize_t i
     with nogil:
@@ -39,7 +42,7 @@ def take(const number[::1] column, const int32_t[::1] rows, number[::1] out):
             out[i] = column[rows[i]]
 
 
-def rows_with(const int32_t[::1] column, const uint8_t[::1] flags):
+def rows_with(const int32_t[::1] column, const uint8_t[::1] flags) -> Int32s:
     """Return the indices of the codes of which the flag is not 0, as int32."""
     cdef Py_ssize_t i, count = 0
     # what is not written takes no memory
@@ -52,7 +55,7 @@ def rows_with(const int32_t[::1] column, const uint8_t[::1] flags):
     return out_array[:count].copy()
 
 
-def looked_up(const int32_t[::1] table, const int32_t[::1] codes):
+def looked_up(const int32_t[::1] table, const int32_t[::1] codes) -> Int32s:
     """Return table[codes], -1 for codes below 0; the codes themselves if they are equal."""
     cdef Py_ssize_t i, n = codes.shape[0]
     cdef int32_t least = 0, most = -1
@@ -71,7 +74,7 @@ def looked_up(const int32_t[::1] table, const int32_t[::1] codes):
     return out_array
 
 
-def seen(const int32_t[::1] codes):
+def seen(const int32_t[::1] codes) -> Int32s:
     """Return the different codes that are not below 0 in ascending order, as int32."""
     cdef Py_ssize_t i, n = codes.shape[0]
     cdef int32_t most = -1
@@ -90,7 +93,8 @@ def seen(const int32_t[::1] codes):
 
 
 def add_cells(
-    const code[::1] codes, const time[::1] ns, const int32_t[:, ::1] cell_rows, int64_t[:, ::1] sums
+    const code[::1] codes: npt.NDArray[Any], const time[::1] ns: npt.NDArray[Any],
+    const int32_t[:, ::1] cell_rows: Int32s, int64_t[:, ::1] sums: Int64s
 ):
     """Add the time of each row to `sums`, by code and bin.
 
@@ -106,7 +110,7 @@ def add_cells(
                     row += 1
 
 
-def is_counting(const int32_t[::1] rows):
+def is_counting(const int32_t[::1] rows) -> bool:
     """Return whether these are 0, 1, 2, and so on."""
     cdef Py_ssize_t i = 0, n = rows.shape[0]
     with nogil:
@@ -115,7 +119,7 @@ def is_counting(const int32_t[::1] rows):
     return i == n
 
 
-def in_rows(const int32_t[::1] row, Py_ssize_t rows):
+def in_rows(const int32_t[::1] row, Py_ssize_t rows) -> Int32s:
     """Return the indices that put rows into order, each row's in the order they have, as int32.
 
     Raises:
@@ -142,7 +146,7 @@ def in_rows(const int32_t[::1] row, Py_ssize_t rows):
     return order_array
 
 
-def numbered(const int64_t[::1] key, int64_t bound):
+def numbered(const int64_t[::1] key, int64_t bound) -> tuple[Int32s, Int64s]:
     """Number the different keys in the order in which they appear.
 
     Returns:
@@ -188,7 +192,7 @@ def numbered(const int64_t[::1] key, int64_t bound):
     return number_array, first_array[:count]
 
 
-def numbered_rows(*columns):
+def numbered_rows(*columns: Int32s) -> tuple[Int32s, Int64s]:
     """Number the different rows of columns of codes, -1 or more, in the order in which they appear.
 
     Returns:
@@ -230,7 +234,9 @@ def numbered_rows(*columns):
     return numbered(key, bound)
 
 
-def join_parts(const uint8_t[::1] text, const int64_t[::1] offset, const int32_t[::1] length):
+def join_parts(
+    const uint8_t[::1] text, const int64_t[::1] offset, const int32_t[::1] length
+) -> npt.NDArray[np.uint8]:
     """Return some parts of a text joined, as uint8.
 
     Raises:

@@ -97,7 +97,7 @@ cdef inline void find(const Fold* fold, uint64_t time, Place* found) noexcept no
     found.end = time - offset + <uint64_t>fold.edges[row + 1]
 
 
-def bounds(const int64_t[::1] times):
+def bounds(const int64_t[::1] times) -> tuple[int, int]:
     """Return the smallest and the largest of at least one time."""
     cdef int64_t low = times[0], high = times[0]
     cdef Py_ssize_t i
@@ -108,7 +108,9 @@ def bounds(const int64_t[::1] times):
     return low, high
 
 
-def cells(const int64_t[::1] times, int64_t base, int64_t period, const int64_t[::1] edges):
+def cells(
+    const int64_t[::1] times, int64_t base, int64_t period, const int64_t[::1] edges
+) -> tuple[Int64s, Int64s]:
     """Return the cell of each time, and what remains of that cell from the time on."""
     cdef Py_ssize_t i
     cdef uint64_t time
@@ -128,8 +130,8 @@ def cells(const int64_t[::1] times, int64_t base, int64_t period, const int64_t[
 
 def count(
     const int64_t[::1] times, int64_t base, int64_t period, const int64_t[::1] edges,
-    int64_t[::1] totals,
-):
+    int64_t[::1] totals
+) -> int:
     """Add 1 to the total of each time's cell, up to the first time that `totals` has no cell for.
 
     `totals` has whole columns from `base` on. Returns how many times were counted.
@@ -162,8 +164,8 @@ def count(
 
 def cover(
     const int64_t[::1] starts, const int64_t[::1] ends, int64_t base, int64_t period,
-    const int64_t[::1] edges, int64_t[:, ::1] changes,
-):
+    const int64_t[::1] edges, int64_t[:, ::1] changes: Int64s
+) -> int:
     """Add intervals to `changes`, of which `settle` makes the time per cell.
 
     Column 0 is by how much the number of intervals that cover whole cells changes at this cell,
@@ -202,7 +204,7 @@ def cover(
     return i
 
 
-def settle(const int64_t[:, ::1] changes, const int64_t[::1] edges, int64_t[::1] totals):
+def settle(const int64_t[:, ::1] changes: Int64s, const int64_t[::1] edges, int64_t[::1] totals):
     """Make of the changes that `cover` gathered the ns that each cell, from cell 0 on, was covered."""
     cdef Py_ssize_t i, row = 0, rows = edges.shape[0] - 1
     cdef int64_t whole = 0
@@ -215,8 +217,8 @@ def settle(const int64_t[:, ::1] changes, const int64_t[::1] edges, int64_t[::1]
 
 def tally(
     const int64_t[::1] cells, const int64_t[::1] keys, const int64_t[::1] amounts,
-    int64_t[::1] slot_keys, int64_t[::1] slot_cells, int64_t[::1] slot_totals,
-):
+    int64_t[::1] slot_keys, int64_t[::1] slot_cells, int64_t[::1] slot_totals
+) -> int:
     """Add each amount to the slot of its (key, cell), and return how many slots were taken.
 
     The slots are an open-addressing table: a power of two of them, more than will be taken, with -1
@@ -244,7 +246,9 @@ cdef enum:
     PHASES = 256
 
 
-def squared(const double complex[::1] values, double scale):
+def squared(
+    const double complex[::1] values: npt.NDArray[np.complex128], double scale
+) -> npt.NDArray[np.float64]:
     """Return the squared length of each value, multiplied by `scale`."""
     cdef Py_ssize_t i
     found_array = np.empty(values.shape[0])
@@ -320,7 +324,7 @@ cdef int check(const double[::1] positions) except -1:
     return 0
 
 
-def middle(const double[::1] positions, double period):
+def middle(const double[::1] positions, double period) -> float:
     """Return the circular mean of positions within a period, in (-period / 2, period / 2].
 
     Args:
@@ -341,7 +345,9 @@ def middle(const double[::1] positions, double period):
     return atan2(y, x) / (2 * M_PI) * period
 
 
-def strengths(const double[::1] positions, const double[::1] periods, int harmonics):
+def strengths(
+    const double[::1] positions, const double[::1] periods, int harmonics
+) -> npt.NDArray[np.float64]:
     """Return for each period how strongly positions repeat with it.
 
     That is the sum, over at most `harmonics` harmonics of at least two units, of the squared length

@@ -178,7 +178,7 @@ cdef int64_t count_rows(
     return found
 
 
-def count_matching(Segments segments, question, criteria):
+def count_matching(Segments segments, question: Question, criteria: IntervalFilter) -> Int64s:
     """Return how many intervals of each quark overlap the range of a question and match.
 
     The modes and words of the criteria are by type: which values match, and for EQUAL the word. A
@@ -246,7 +246,9 @@ cdef Py_ssize_t nearest_row(
     return -1
 
 
-def nearest_matching(Segments segments, question, criteria, bint backwards):
+def nearest_matching(
+    Segments segments, question: Question, criteria: IntervalFilter, bint backwards
+) -> tuple[int, int] | None:
     """Find the first matching interval that begins in the range of a question, or the last.
 
     The arguments are those of `count_matching`. Of several at one time, it is that of the first

@@ -83,7 +83,7 @@ cdef enum:
     BAD_TEXT
 
 # What is wrong with bytes, by code.
-PROBLEMS = (
+PROBLEMS: tuple[str, ...] = (
     "",
     "it ends too early",
     "a count is larger than what follows",
@@ -306,7 +306,9 @@ cdef const uint8_t *run(
     return at
 
 
-def walk(const uint8_t[::1] data, Py_ssize_t start, bint compressed):
+def walk(
+    const uint8_t[::1] data: bytes, Py_ssize_t start, bint compressed
+) -> tuple[Int64s, Int64s, bool]:
     """Find all events of a chunk by their sizes.
 
     Returns:
@@ -369,8 +371,10 @@ cdef Py_ssize_t checked(const int32_t[:, ::1] ops, Py_ssize_t width) except -1:
     return n
 
 
-def columns(const uint8_t[::1] data, const int64_t[::1] offsets, const int32_t[:, ::1] ops,
-            Py_ssize_t width, bint compressed, bint of_events):
+def columns(
+    const uint8_t[::1] data: bytes, const int64_t[::1] offsets, const int32_t[:, ::1] ops: Int32s,
+    Py_ssize_t width, bint compressed, bint of_events
+) -> tuple[Int64s, npt.NDArray[np.uint8]]:
     """Return the columns of values that begin at offsets.
 
     Args:
@@ -418,8 +422,10 @@ def columns(const uint8_t[::1] data, const int64_t[::1] offsets, const int32_t[:
     return values_array, problems_array
 
 
-def constants(const uint8_t[::1] data, Py_ssize_t start, Py_ssize_t stop, int64_t count,
-              const int32_t[:, ::1] ops, bint compressed):
+def constants(
+    const uint8_t[::1] data: bytes, Py_ssize_t start, Py_ssize_t stop, int64_t count,
+    const int32_t[:, ::1] ops: Int32s, bint compressed
+) -> tuple[Int64s, Int64s, int, int]:
     """Find so many constants: each is a key and a value.
 
     Returns:
@@ -472,8 +478,10 @@ def constants(const uint8_t[::1] data, Py_ssize_t start, Py_ssize_t stop, int64_
         free(offsets.items)
 
 
-def elements(const uint8_t[::1] data, const int64_t[::1] offsets, const int32_t[:, ::1] ops,
-             bint compressed):
+def elements(
+    const uint8_t[::1] data: bytes, const int64_t[::1] offsets, const int32_t[:, ::1] ops: Int32s,
+    bint compressed
+) -> tuple[Int64s, Int64s]:
     """Return one column of the elements of arrays.
 
     Args:
@@ -564,7 +572,9 @@ cdef object text_at(const uint8_t *at, const uint8_t *end, bint compressed):
     return "".join(letters).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def text_of(const uint8_t[::1] data, Py_ssize_t at, bint compressed):
+def text_of(
+    const uint8_t[::1] data: bytes, Py_ssize_t at, bint compressed
+) -> tuple[str | int | None, int]:
     """Return the text at an offset, as `different_texts` does, and where it ends.
 
     Raises:
@@ -582,7 +592,9 @@ def text_of(const uint8_t[::1] data, Py_ssize_t at, bint compressed):
     return text_at(first + at, end, compressed), end - first
 
 
-def different_texts(const uint8_t[::1] data, const int64_t[::1] offsets, bint compressed):
+def different_texts(
+    const uint8_t[::1] data: bytes, const int64_t[::1] offsets, bint compressed
+) -> tuple[list[str | int | None], Int32s]:
     """Return the different ones of the texts at these offsets, and int32 by text: its index.
 
     A text is None, a string, or the number of one that is in a pool.
@@ -676,7 +688,9 @@ cdef tuple element(
     return texts[name], attributes
 
 
-def classes_at(const uint8_t[::1] data, Py_ssize_t at, bint compressed):
+def classes_at(
+    const uint8_t[::1] data: bytes, Py_ssize_t at, bint compressed
+) -> list[tuple[dict[str, str], list[tuple[str, dict[str, str]]]]]:
     """Return the classes of a description of types, from its texts on.
 
     Returns:
@@ -715,8 +729,10 @@ cdef inline jfr_wide floor_divide(jfr_wide a, jfr_wide b) noexcept nogil:
     return quotient - 1 if a < 0 and quotient * b != a else quotient
 
 
-def times(const int64_t[::1] ticks, const int64_t[::1] lengths, int64_t start_ticks,
-          int64_t per_second, int64_t start_ns, int64_t limit_ns):
+def times(
+    const int64_t[::1] ticks, const int64_t[::1] lengths, int64_t start_ticks, int64_t per_second,
+    int64_t start_ns, int64_t limit_ns
+) -> tuple[Int64s, Int64s, npt.NDArray[np.uint8]]:
     """Return when events began and how long they lasted, and which are outside of the limit.
 
     Args:
@@ -796,7 +812,10 @@ cdef int put_float(Output *out, int64_t bits) except -1:
     return 0
 
 
-def objects(Py_ssize_t rows, list names, list kinds, list values, list tables):
+def objects(
+    Py_ssize_t rows, list names: list[bytes], list kinds: list[int], list values: list[Int64s],
+    list tables: list[list[bytes] | None]
+) -> tuple[bytes, Int64s, Int32s]:
     """Return objects of JSON, one after the other, and where each is.
 
     Args:
@@ -882,7 +901,7 @@ cdef class StackRows:
     def __dealloc__(self):
         intern_free(&self.table)
 
-    def add(self, const int64_t[::1] counts, const int32_t[::1] frames):
+    def add(self, const int64_t[::1] counts, const int32_t[::1] frames) -> Int32s:
         """Return the row of each stack as int32; -1 of an empty one.
 
         Args:
@@ -923,7 +942,7 @@ cdef class StackRows:
             raise MemoryError
         return rows_array
 
-    def build(self):
+    def build(self) -> tuple[Int32s, Int32s]:
         """Return the parents and the frames of all rows, as int32."""
         cdef bytes pairs = self.table.bytes[: self.table.count * 8] if self.table.count else b""
         found = np.frombuffer(pairs, np.int32).reshape(-1, 2)

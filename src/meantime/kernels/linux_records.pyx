@@ -124,7 +124,9 @@ cdef object copy_of(const intern_table *table, Py_ssize_t width):
     return np.frombuffer(table.bytes[:size] if size else b"", np.int32).reshape(-1, width)
 
 
-def names_of_threads(records, has_name, Py_ssize_t threads):
+def names_of_threads(
+    records: npt.NDArray[np.void], has_name: npt.NDArray[np.uint8], Py_ssize_t threads
+) -> tuple[Int32s, npt.NDArray[np.uint8], bool]:
     """Return the last name of each thread, which call the system, and whether times ascend.
 
     Args:
@@ -148,7 +150,7 @@ def names_of_threads(records, has_name, Py_ssize_t threads):
     return name, calls, in_order
 
 
-def ids_used_again(records, Py_ssize_t threads):
+def ids_used_again(records: npt.NDArray[np.void], Py_ssize_t threads) -> npt.NDArray[np.uint8]:
     """Return which threads come to a CPU, or are new, after they have exited: uint8, by thread."""
     cdef Py_ssize_t count, i
     cdef const trace_record *rows = records_in(records, &count)
@@ -170,7 +172,9 @@ def ids_used_again(records, Py_ssize_t threads):
     return found
 
 
-def columns_of_records(records, int first, int last):
+def columns_of_records(
+    records: npt.NDArray[np.void], int first, int last
+) -> tuple[Int64s, Int64s, Int32s, Int32s, Int32s]:
     """Return the times, values, threads, CPUs and names of the records of these kinds, in order."""
     cdef Py_ssize_t count, i, n = 0
     cdef const trace_record *rows = records_in(records, &count)
@@ -193,7 +197,12 @@ def columns_of_records(records, int first, int last):
     return tuple(columns)
 
 
-def thread_states_of_records(records, order, role, Py_ssize_t cpus, trace_range, read_range):
+def thread_states_of_records(
+    records: npt.NDArray[np.void], order: Int64s | None, role: npt.NDArray[np.uint8],
+    Py_ssize_t cpus, trace_range: tuple[int, int], read_range: tuple[int | None, int | None]
+) -> tuple[
+    npt.NDArray[np.void], npt.NDArray[np.void], npt.NDArray[np.void], Int32s, Int32s, Int32s
+]:
     """Return the states of threads and CPUs, as the arrays of `Scheduling`.
 
     Args:
@@ -272,7 +281,9 @@ def thread_states_of_records(records, order, role, Py_ssize_t cpus, trace_range,
     )
 
 
-def met_in(changes, kept):
+def met_in(
+    changes: npt.NDArray[np.void], kept: npt.NDArray[np.uint8]
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
     """Return which entities have changes, and to which states, of those that are kept.
 
     Args:
@@ -302,7 +313,10 @@ def met_in(changes, kept):
     return entity, state
 
 
-def merged_changes(threads, cpus, codes, int32_t first_tag):
+def merged_changes(
+    threads: npt.NDArray[np.void], cpus: npt.NDArray[np.void],
+    codes: tuple[Int32s, Int32s, Int32s, Int32s, Int32s, Int32s], int32_t first_tag
+) -> tuple[Int64s, Int32s, Int32s, Int32s]:
     """Return changes of threads and CPUs in order of time: times, entities, states and tags.
 
     Args:

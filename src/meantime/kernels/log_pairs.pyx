@@ -33,7 +33,8 @@ cdef class Matches:
         without_begin: How many ends no span has.
     """
 
-    cdef readonly object number, parent, begin, closed, end, ended_by
+    cdef readonly object number, parent  #: Int32s
+    cdef readonly object begin, closed, end, ended_by  #: Int64s
     cdef readonly Py_ssize_t count, without_end, without_begin
     cdef Py_ssize_t room, pairs
     cdef object code_array, first_array, open_array, child_array, next_array, before_array, stack_array
@@ -52,7 +53,10 @@ cdef class Matches:
     cdef int32_t *before
     cdef int32_t *stack
 
-    def __cinit__(self, counts, list candidates, numbers, codes, parents, Py_ssize_t begins):
+    def __cinit__(
+        self, counts: Int32s, list candidates: list[Int32s], numbers: Int32s, codes: Int32s,
+        parents: Int32s, Py_ssize_t begins
+    ):
         cdef Py_ssize_t each, known
         cdef const int32_t *count_of = <const int32_t*>INT32_ITEMS(counts, &self.pairs)
         cdef const int32_t *numbered = <const int32_t*>INT32_ITEMS(numbers, &known)
@@ -127,7 +131,10 @@ cdef class Matches:
                 waiting += 1
                 inner = self.next[inner]
 
-    def run(self, events, numbers, begins, list codes):
+    def run(
+        self, events: Int64s, numbers: Int32s, begins: npt.NDArray[np.uint8],
+        list codes: list[Int32s]
+    ):
         """Begin and end spans.
 
         Args:

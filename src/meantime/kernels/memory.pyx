@@ -97,13 +97,13 @@ cdef class GrowingColumn:
     cdef object dtype
     cdef int64_t size, capacity
 
-    def __cinit__(self, dtype):
+    def __cinit__(self, dtype: npt.DTypeLike):
         self.dtype = np.dtype(dtype)
 
     def __dealloc__(self):
         free(self.data)
 
-    def append(self, rows):
+    def append(self, rows: npt.NDArray[Any]):
         """Append the rows of an array.
 
         Raises:
@@ -128,7 +128,7 @@ cdef class GrowingColumn:
             memcpy(<char*>self.data + self.size, &more[0], <size_t>added)
         self.size += added
 
-    def take(self):
+    def take(self) -> npt.NDArray[Any]:
         """Return all rows as an array, and begin again with none."""
         count = self.size // <int64_t>self.dtype.itemsize
         if self.data == NULL:

@@ -20,11 +20,12 @@ cdef extern from "span_flags.h":
 OPEN = SPAN_OPEN
 
 
-def match(const int64_t[::1] start_ns, int64_t[::1] end_ns, const int32_t[::1] thread,
-          const int32_t[::1] name, int32_t[::1] level, uint8_t[::1] flags,
-          const int64_t[::1] mark_ns, const int32_t[::1] mark_thread,
-          const int32_t[::1] mark_name, const int32_t[::1] mark_position,
-          int32_t[::1] mark_span, const int64_t[::1] last_ns, *, bint finish=True):
+def match(
+    const int64_t[::1] start_ns, int64_t[::1] end_ns, const int32_t[::1] thread,
+    const int32_t[::1] name, int32_t[::1] level, uint8_t[::1] flags, const int64_t[::1] mark_ns,
+    const int32_t[::1] mark_thread, const int32_t[::1] mark_name, const int32_t[::1] mark_position,
+    int32_t[::1] mark_span, const int64_t[::1] last_ns, *, bint finish=True
+) -> tuple[Int64s, Int64s, Int64s, Int64s]:
     """Close begun spans (those flagged OPEN) by the marks, in the order given.
 
     Writes `end_ns` and `level` of those spans, removes their flag, and writes to `mark_span` the
@@ -276,8 +277,10 @@ cdef void interleave(const int32_t* begun, int64_t n, const int32_t* complete, i
             j += 1
 
 
-def order(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[::1] thread,
-          const uint8_t[::1] flags, const int32_t[::1] rank, threads=None):
+def order(
+    const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[::1] thread,
+    const uint8_t[::1] flags, const int32_t[::1] rank, threads: int | None = None
+) -> tuple[Int32s, Int64s]:
     """Return the order of the table, and where each thread begins in it.
 
     `rank` gives each thread's index in the result; `threads` is how many of them have spans, if
@@ -518,7 +521,7 @@ cdef class Nesting:
         if not done:
             raise MemoryError
 
-    def keep(self, const int32_t[::1] parent):
+    def keep(self, const int32_t[::1] parent) -> Int32s:
         """Return the rows that later ones may depend on, as int32; they get new numbers from 0.
 
         `parent` is that of all rows so far, and that of the returned rows has to get new numbers
@@ -544,8 +547,10 @@ cdef class Nesting:
         return rows
 
 
-def nest(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[::1] level,
-         const uint8_t[::1] flags, const int64_t[::1] offsets):
+def nest(
+    const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[::1] level,
+    const uint8_t[::1] flags, const int64_t[::1] offsets
+) -> tuple[Int32s, npt.NDArray[Any], Int32s]:
     """Return depth, lane and parent of each span of a table in order; see `Nesting`.
 
     They are int32, but lanes uint8 if all are 0: then nothing of their memory is used.
@@ -575,8 +580,9 @@ def nest(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[:
     return depth_array, lane_array if has_lanes else np.zeros(n, np.uint8), parent_array
 
 
-def self_time(const int64_t[::1] start_ns, const int64_t[::1] end_ns,
-              const int32_t[::1] parent):
+def self_time(
+    const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[::1] parent
+) -> Int64s:
     """Return each span's time that is in none of the spans directly inside it, as int64.
 
     Spans inside one are in order of start.
@@ -655,8 +661,9 @@ cdef int find_innermost(
     return 0
 
 
-def innermost_time(const int64_t[::1] start_ns, const int64_t[::1] end_ns,
-                   const int64_t[::1] offsets):
+def innermost_time(
+    const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int64_t[::1] offsets
+) -> Int64s:
     """Return for how long each span was the latest begun open one of its thread, as int64.
 
     Every instant in which anything is open on a thread is counted once.
@@ -669,8 +676,9 @@ def innermost_time(const int64_t[::1] start_ns, const int64_t[::1] end_ns,
     return time_array[:-1]
 
 
-def innermost_segments(const int64_t[::1] start_ns, const int64_t[::1] end_ns,
-                       const int64_t[::1] offsets):
+def innermost_segments(
+    const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int64_t[::1] offsets
+) -> tuple[Int32s, Int64s, Int64s]:
     """Return where each span is the latest begun open one of its thread: span, start and end.
 
     The segments of a thread are in order of time, and cover every moment in which a span is open
@@ -691,7 +699,7 @@ def innermost_segments(const int64_t[::1] start_ns, const int64_t[::1] end_ns,
 
 def first_free(
     const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int64_t[::1] offsets
-):
+) -> Int32s:
     """Return the lane of each range: the first that is free when it starts, as int32.
 
     Group g has the ranges [offsets[g], offsets[g + 1]), in order of their starts, and lanes of its

@@ -168,16 +168,9 @@ cdef void add_run(
 
 
 def coarsen(
-    Segments segments,
-    const uint8_t[::1] kinds,
-    int shift,
-    int64_t base_ns,
-    int width,
-    int code_bits,
-    int32_t[::1] quarks,
-    uint32_t[::1] offsets,
-    uint8_t[::1] rows,
-):
+    Segments segments, const uint8_t[::1] kinds, int shift, int64_t base_ns, int width,
+    int code_bits, int32_t[::1] quarks, uint32_t[::1] offsets, uint8_t[::1] rows
+) -> tuple[int, int]:
     """Write the rows of attributes without numbers, in which each bin has each of its values once.
 
     In a bin of 2^shift ns, at a multiple of its width, the values of an attribute last as long as

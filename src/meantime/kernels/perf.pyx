@@ -242,7 +242,7 @@ cdef class PerfText:
     cdef int64_t last_ns, open_unknown, open_unread
     cdef readonly int64_t records, unknown_lines, unread_headers, times_beyond
     cdef readonly int64_t steps_back, far_steps_back, cpu_steps_back, unmatched_ends, unread_fields
-    cdef readonly list lost
+    cdef readonly list lost  #: list[tuple[int, int, int]]
 
     def __cinit__(self, int layout, bint with_stacks, bint with_records):
         self.layout = layout
@@ -270,10 +270,10 @@ cdef class PerfText:
         free(self.places)
 
     def scan(
-        self, const unsigned char[::1] text, bint last, int64_t[::1] time_ns, int64_t[::1] period,
-        int32_t[::1] thread, int32_t[::1] cpu, int32_t[::1] event, int32_t[::1] stack,
-        int64_t[:, ::1] tail,
-    ):
+        self, const unsigned char[::1] text: memoryview, bint last, int64_t[::1] time_ns,
+        int64_t[::1] period, int32_t[::1] thread, int32_t[::1] cpu, int32_t[::1] event,
+        int32_t[::1] stack, int64_t[:, ::1] tail: Int64s | None
+    ) -> tuple[int, int, bool]:
         """Return how many bytes were read, how many rows they filled, and whether the rows ran out.
 
         All columns have the same length, at least 1. If they fill up, reading stops before the
@@ -1011,7 +1011,7 @@ cdef class PerfText:
         self.places[cpu].lost_from_ns = self.places[cpu].last_ns
         return self.put_lost(cpu, header.time_ns)
 
-    def threads_from(self, int32_t first):
+    def threads_from(self, int32_t first) -> list[tuple[bytes, bytes | None]]:
         """Return, of each thread from this code on, its comm and its ids, None if it has none."""
         found = []
         cdef int32_t code
@@ -1023,7 +1023,7 @@ cdef class PerfText:
             found.append((text[:comm_bytes], ids))
         return found
 
-    def records_so_far(self):
+    def records_so_far(self) -> npt.NDArray[np.void]:
         """Return what the samples say of CPUs and threads, as an array of RECORD_TYPE.
 
         It is of the memory of this object, which finds no more of them afterwards.
@@ -1038,14 +1038,14 @@ cdef class PerfText:
             view, self, self.records_found, self.record_count * sizeof(trace_record), True, flags
         )
 
-    def ids_so_far(self):
+    def ids_so_far(self) -> tuple[Int64s, Int32s]:
         """Return the ids of threads, and the numbers of CPUs, by code."""
         return (
             np.frombuffer(self.all_of(&self.tables[IDS_OF_THREADS]), np.int64),
             np.frombuffer(self.all_of(&self.tables[IDS_OF_CPUS]), np.int32),
         )
 
-    def first_times(self):
+    def first_times(self) -> Int64s:
         """Return the time of the first event of each CPU that has one."""
         return np.array([
             self.places[code].first_ns for code in range(self.tables[IDS_OF_CPUS].count)
@@ -1055,28 +1055,28 @@ cdef class PerfText:
     cdef bytes all_of(self, const intern_table *table):
         return table.bytes[:table.offsets[table.count]] if table.count else b""
 
-    def names_so_far(self):
+    def names_so_far(self) -> list[bytes]:
         """Return the names of records."""
         return [self.text_of(&self.tables[NAMES], code) for code in range(self.tables[NAMES].count)]
 
-    def events_from(self, int32_t first):
+    def events_from(self, int32_t first) -> list[bytes]:
         """Return the names of the events from this code on."""
         return [self.text_of(&self.tables[EVENTS], code) for code in range(first, self.tables[EVENTS].count)]
 
-    def are_others(self):
+    def are_others(self) -> list[bool]:
         """Return by code of an event whether no record is made of it."""
         return [
             self.find_kind(code) == TRACE_OTHER for code in range(self.tables[EVENTS].count)
         ]
 
-    def frames_so_far(self):
+    def frames_so_far(self) -> list[tuple[bytes, bool]]:
         """Return each frame's name, and whether it is that of a file as the function is unknown."""
         return [
             (self.text_of(&self.tables[FRAMES], code), bool(self.tables[FRAMES].contexts[code]))
             for code in range(self.tables[FRAMES].count)
         ]
 
-    def stacks_so_far(self):
+    def stacks_so_far(self) -> tuple[Int32s, Int32s]:
         """Return the parent and the frame of each stack."""
         cdef Py_ssize_t count = self.tables[STACKS].count
         parent = np.empty(count, np.int32)

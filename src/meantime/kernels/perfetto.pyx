@@ -121,7 +121,7 @@ cdef class PerfettoScanner:
     cdef object wanted
     cdef bint ready
 
-    def __cinit__(self, wanted, bint lenient):
+    def __cinit__(self, wanted: bytes, bint lenient):
         cdef Py_ssize_t count = 0
         cdef uint8_t *items = <uint8_t*>UINT8_ITEMS(wanted, &count)
         if count != PF_KINDS:
@@ -137,7 +137,9 @@ cdef class PerfettoScanner:
         if self.ready:
             pf_free(&self.scan)
 
-    def scan_block(self, block, Py_ssize_t start, Py_ssize_t end, bint last):
+    def scan_block(
+        self, block: bytes | bytearray, Py_ssize_t start, Py_ssize_t end, bint last
+    ) -> int:
         """Scan the packets at [start, end) of a block until it is used up or one has to be read.
 
         Returns:
@@ -157,43 +159,43 @@ cdef class PerfettoScanner:
         return result
 
     @property
-    def position(self):
+    def position(self) -> int:
         """Where in the block to go on."""
         return self.scan.position
 
     @property
-    def fault_offset(self):
+    def fault_offset(self) -> int:
         """Where in the block something is malformed."""
         return self.scan.fault_offset
 
     @property
-    def stopped(self):
+    def stopped(self) -> tuple[int, int, int, int]:
         """The number of the field that stopped the scan, its offset and length, and the sequence."""
         return (self.scan.stop_number, self.scan.stop_offset, self.scan.stop_length,
                 self.scan.stop_sequence)
 
     @property
-    def packets(self):
+    def packets(self) -> int:
         """How many packets there were."""
         return self.scan.packets
 
     @property
-    def bad_packets(self):
+    def bad_packets(self) -> int:
         """How many packets were skipped since they are malformed."""
         return self.scan.bad
 
     @property
-    def root_clock(self):
+    def root_clock(self) -> int:
         """The code of the clock that the trace counts."""
         return self.scan.root_clock
 
     @root_clock.setter
-    def root_clock(self, int32_t clock):
+    def root_clock(self, int32_t clock) -> int:
         if not 0 <= clock < self.scan.clocks.count:
             raise ValueError("there is no such clock")
         self.scan.root_clock = clock
 
-    def clock(self, int32_t sequence, uint64_t number):
+    def clock(self, int32_t sequence, uint64_t number) -> int:
         """Return the code of a clock; those of 64 to 127 belong to their sequence."""
         cdef int32_t code = pf_clock_of(&self.scan, sequence, number)
         if code < 0:
@@ -221,17 +223,17 @@ cdef class PerfettoScanner:
         if self.scan.no_memory:
             raise MemoryError
 
-    def converted(self, int32_t clock, int64_t time_ns):
+    def converted(self, int32_t clock, int64_t time_ns) -> int | None:
         """Return a time of a clock by the trace's clock; None if they are not related."""
         if not 0 <= clock < self.scan.clocks.count:
             raise ValueError("there is no such clock")
         return time_ns if pf_to_root(&self.scan, clock, &time_ns) > 0 else None
 
-    def take_others(self):
+    def take_others(self) -> npt.NDArray[np.void]:
         """Return the packets to be read since the last call; their offsets are of the last block."""
         return taken(&self.scan.others, OTHER)
 
-    def tables(self, record_type):
+    def tables(self, record_type: np.dtype[np.void]) -> dict[str, npt.NDArray[Any]]:
         """Return all other rows, once: `record_type` is that of the scheduler's records."""
         cdef pf_scan *s = &self.scan
         pf_end_cpus(s)
@@ -250,7 +252,7 @@ cdef class PerfettoScanner:
             "tids": taken(&s.tids, np.int64),
         }
 
-    def counts(self):
+    def counts(self) -> dict[str, npt.NDArray[Any]]:
         """Return the values of counters by the names of their columns, once."""
         cdef pf_counts *counts = &self.scan.counts
         cdef Py_ssize_t count = counts.count
@@ -265,11 +267,11 @@ cdef class PerfettoScanner:
         return found
 
     @property
-    def bounds(self):
+    def bounds(self) -> tuple[int, int] | None:
         """The first and the last time of events and counters, but for those that wait; or None."""
         return (self.scan.first_ns, self.scan.last_ns) if self.scan.last_ns >= 0 else None
 
-    def cpus(self):
+    def cpus(self) -> list[tuple[int, int]]:
         """Return the number of each CPU, and the time at which its first bundle begins, or -1."""
         cdef int64_t i
         cdef pf_cpu *rows
@@ -279,11 +281,11 @@ cdef class PerfettoScanner:
             found.append((rows.cpu, rows.first_ns))
         return found
 
-    def names(self):
+    def names(self) -> list[bytes]:
         """Return all names as bytes, by code."""
         return texts_from(&self.scan.names, 0)
 
-    def texts(self):
+    def texts(self) -> tuple[bytes, Int64s]:
         """Return the texts of arguments one after the other, and where each begins and ends."""
         cdef intern_table *table = &self.scan.texts
         cdef int64_t i
@@ -293,15 +295,15 @@ cdef class PerfettoScanner:
         size = int(offsets[len(offsets) - 1])
         return (table.bytes[:size] if size else b""), offsets
 
-    def kinds(self):
+    def kinds(self) -> dict[int, int]:
         """Return how many packets had a field of each number, of those that are messages."""
         return {i: self.scan.kinds[i] for i in range(PF_KINDS) if self.scan.kinds[i]}
 
-    def fields(self):
+    def fields(self) -> dict[int, int]:
         """Return how many track events had a field of each number that is not read."""
         return {i: self.scan.fields[i] for i in range(PF_KINDS) if self.scan.fields[i]}
 
-    def oddities(self):
+    def oddities(self) -> list[int]:
         """Return the counts of oddities, in the order of the header's constants."""
         return [self.scan.odd[i] for i in range(PF_ODDITIES)]
 
@@ -320,7 +322,10 @@ cdef int check(int done) except -1:
     return done
 
 
-def matched(events, is_odd, last_ns, entities, int structured, int unfinished):
+def matched(
+    events: npt.NDArray[np.void], is_odd: npt.NDArray[np.uint8], last_ns: Int64s, entities: Int32s,
+    int structured, int unfinished
+) -> tuple[Int32s, Int64s, Int64s, Int32s, npt.NDArray[np.uint8], int, list[int]]:
     """Find the spans of the tracks whose begins and ends the scanner has matched.
 
     Returns:
@@ -363,7 +368,9 @@ def matched(events, is_odd, last_ns, entities, int structured, int unfinished):
     return entity, rows[:found], end_ns[:found], level[:found], flags[:found], open_, by_kind
 
 
-def used(events, rows, Py_ssize_t names):
+def used(
+    events: npt.NDArray[np.void], rows: Int64s, Py_ssize_t names
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Return which names and categories some events have, of so many; the last one is none."""
     cdef Py_ssize_t count = 0, chosen = 0
     cdef int done
@@ -378,7 +385,9 @@ def used(events, rows, Py_ssize_t names):
     return name.view(np.bool_), category.view(np.bool_)
 
 
-def named(events, rows, names, categories):
+def named(
+    events: npt.NDArray[np.void], rows: Int64s, names: Int32s, categories: Int32s
+) -> tuple[Int64s, Int32s, Int32s]:
     """Return the times of some events, and the codes of their names and categories.
 
     Args:
@@ -407,7 +416,7 @@ def named(events, rows, names, categories):
     return time_ns, name, category
 
 
-def arguments(events, rows, offsets):
+def arguments(events: npt.NDArray[np.void], rows: Int64s, offsets: Int64s) -> tuple[Int64s, Int32s]:
     """Return the offset and length of the arguments of some events; a length of 0 for none.
 
     Args:

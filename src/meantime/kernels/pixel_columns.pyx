@@ -103,10 +103,11 @@ cdef void draw(Row* row, const uint8_t* noticed, uint8_t* lines) noexcept nogil:
 
 def stack(
     const int64_t[::1] row_offsets, const int64_t[::1] start_ns, const int64_t[::1] end_ns,
-    const int64_t[::1] state_offsets, const int32_t[::1] state_index, const int64_t[::1] state_ns,
-    const uint8_t[::1] layer_of, const uint8_t[::1] noticed,
-    int64_t window_start_ns, int64_t window_end_ns, int64_t width, int64_t tall,
-):
+    const int64_t[::1] state_offsets: Int64s | None, const int32_t[::1] state_index,
+    const int64_t[::1] state_ns: Int64s | None, const uint8_t[::1] layer_of,
+    const uint8_t[::1] noticed, int64_t window_start_ns, int64_t window_end_ns, int64_t width,
+    int64_t tall
+) -> bytes:
     """Return the rows as `bytes` of rows x tall x width: 1 and a layer, or 0 for no state.
 
     Args:
@@ -170,9 +171,9 @@ def stack(
 
 def span_cells(
     const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[::1] row,
-    const int32_t[::1] name, const int32_t[::1] chosen,
-    int64_t tile_ns, int level, int64_t bins, int64_t rows,
-):
+    const int32_t[::1] name: Int32s | None, const int32_t[::1] chosen: Int32s | None,
+    int64_t tile_ns, int level, int64_t bins, int64_t rows
+) -> tuple[Int32s, Int64s, Int64s, Int32s, Int32s]:
     """Return which spans are at least a bin long, and what the others add up to in each cell.
 
     Bin i is [tile_ns + i * 2^level, tile_ns + (i + 1) * 2^level). A cell is a bin of a row; cells
@@ -262,8 +263,8 @@ def span_cells(
 
 def state_cells(
     const int32_t[::1] row, const int64_t[::1] start_ns, const int64_t[::1] end_ns,
-    const int32_t[::1] code, int64_t tile_ns, int level, int64_t bins, int64_t states,
-):
+    const int32_t[::1] code, int64_t tile_ns, int level, int64_t bins, int64_t states
+) -> tuple[Int64s, npt.NDArray[np.uint8], Int32s]:
     """Return how states divide the cells of rows: those in which there is any state.
 
     Args:
@@ -356,9 +357,11 @@ def state_cells(
     return number_array[:cells], shares_array[:cells], codes_array[:cells]
 
 
-def state_load(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[::1] code,
-               int64_t from_ns, int64_t to_ns, int64_t tile_ns, int level,
-               double[:, ::1] partly, int64_t[:, ::1] whole):
+def state_load(
+    const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[::1] code,
+    int64_t from_ns, int64_t to_ns, int64_t tile_ns, int level, double[:, ::1] partly,
+    int64_t[:, ::1] whole: Int64s
+):
     """Add how many intervals are in each state, on average over each bin of a tile.
 
     Of the part of an interval in [from_ns, to_ns), which is within the tile, what covers bins in

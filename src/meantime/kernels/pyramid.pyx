@@ -145,7 +145,9 @@ cdef inline int step_within(
     return step
 
 
-def build(Segments segments, Py_ssize_t index, const uint8_t[::1] kinds, int64_t last_ns):
+def build(
+    Segments segments, Py_ssize_t index, const uint8_t[::1] kinds, int64_t last_ns
+) -> dict[str, npt.NDArray[Any]]:
     """Return a segment's pyramid, as the arguments of `Segments.attach`.
 
     `kinds` has by quark the type of its values; `last_ns` is when the segment's last change was.
@@ -426,7 +428,9 @@ cdef void measure_range(
     take_state(numbers, &state, at, end)
 
 
-def measure(Segments segments, int32_t quark, int kind, int64_t start, int64_t end):
+def measure(
+    Segments segments, int32_t quark, int kind, int64_t start, int64_t end
+) -> tuple[bool, int, int, tuple[int, int], float, int]:
     """Measure the numbers that an attribute had in [start, end), which meets no gap.
 
     Returns:
@@ -447,14 +451,9 @@ def measure(Segments segments, int32_t quark, int kind, int64_t start, int64_t e
 
 
 def measure_bins(
-    Segments segments,
-    const int32_t[::1] quarks,
-    const uint8_t[::1] kinds,
-    const int64_t[::1] edges,
-    double[:, ::1] least,
-    double[:, ::1] greatest,
-    double[:, ::1] mean,
-):
+    Segments segments, const int32_t[::1] quarks, const uint8_t[::1] kinds,
+    const int64_t[::1] edges, double[:, ::1] least, double[:, ::1] greatest, double[:, ::1] mean
+) -> int:
     """Measure the numbers of attributes of these types in each bin; return how many rows were read.
 
     Bins without numbers are not written.

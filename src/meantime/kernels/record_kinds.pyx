@@ -9,7 +9,7 @@ cdef dict by_name(const record_number *row):
     return numbers
 
 
-KINDS = by_name(record_kinds)
-LEAVES = by_name(location_leaves)
-POLICIES = by_name(record_policies)
-SIZES = by_name(record_sizes)
+KINDS: dict[str, int] = by_name(record_kinds)
+LEAVES: dict[str, int] = by_name(location_leaves)
+POLICIES: dict[str, int] = by_name(record_policies)
+SIZES: dict[str, int] = by_name(record_sizes)

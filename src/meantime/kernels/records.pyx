@@ -9,7 +9,7 @@ from meantime.kernels.record_kinds cimport RECORD_FIRST_PAYLOAD
 cdef uint64_t MAX_PAYLOAD_BYTES = 1 << 16  # more than any writer's
 
 
-def count(const uint64_t[::1] words, Py_ssize_t limit):
+def count(const uint64_t[::1] words, Py_ssize_t limit) -> tuple[int, int, int]:
     """Return (records, records with a payload, their length in words), of at most `limit` records.
 
     A record whose payload is cut off, or larger than payloads can be, ends the count, as does a
@@ -31,16 +31,10 @@ def count(const uint64_t[::1] words, Py_ssize_t limit):
 
 
 def decode(
-    const uint64_t[::1] words,
-    int64_t base_ns,
-    int64_t latest_ns,
-    int64_t[::1] time_ns,
-    uint8_t[::1] kind,
-    uint32_t[::1] ident,
-    uint32_t[::1] aux,
-    int64_t[::1] payload_row,
-    int64_t[::1] payload_word,
-):
+    const uint64_t[::1] words, int64_t base_ns, int64_t latest_ns, int64_t[::1] time_ns,
+    uint8_t[::1] kind, uint32_t[::1] ident, uint32_t[::1] aux, int64_t[::1] payload_row,
+    int64_t[::1] payload_word
+) -> int:
     """Fill columns with as many records as they have rows, which `count` returned.
 
     If the words were overwritten since, what no longer fits is read as records of kind 0.
@@ -123,11 +117,8 @@ def merge(int64_t[::1] time_ns, const int64_t[::1] offsets, int64_t[::1] order):
 
 
 def leading_numbers(
-    const uint8_t[::1] text,
-    const int64_t[::1] begin,
-    const int64_t[::1] end,
-    int64_t[::1] number,
-    int64_t[::1] after,
+    const uint8_t[::1] text: bytes, const int64_t[::1] begin, const int64_t[::1] end,
+    int64_t[::1] number, int64_t[::1] after
 ):
     """Read the decimal number before the first NUL of each range of `text`.
 
@@ -172,7 +163,8 @@ cdef Py_ssize_t bisect(
 
 
 def request_rows(
-    const int64_t[:, ::1] rows, const int64_t[:, ::1] requests, bytes ends, int64_t[:, ::1] out
+    const int64_t[:, ::1] rows: Int64s, const int64_t[:, ::1] requests: Int64s, bytes ends,
+    int64_t[:, ::1] out: Int64s
 ):
     """Find the rows of tasks that are the states of the requests which they serve.
 

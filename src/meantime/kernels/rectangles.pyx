@@ -13,7 +13,7 @@ from libc.math cimport fabs, floor
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport qsort
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,12 +47,12 @@ class Visible(NamedTuple):
         marks: uint8: `OPEN` if it was still open where it ends.
     """
 
-    row: Any
-    start: Any
-    end: Any
-    state: Any
-    tag: Any
-    marks: Any
+    row: Int32s
+    start: Int64s
+    end: Int64s
+    state: Int32s
+    tag: Int32s | None
+    marks: npt.NDArray[np.uint8]
 
 
 class Columns(NamedTuple):
@@ -73,16 +73,16 @@ class Columns(NamedTuple):
         tag_ns: int64.
     """
 
-    row: Any
-    start: Any
-    end: Any
-    marks: Any
-    state_offsets: Any
-    state_index: Any
-    state_ns: Any
-    tag_offsets: Any
-    tag_index: Any
-    tag_ns: Any
+    row: Int32s
+    start: Int64s
+    end: Int64s
+    marks: npt.NDArray[np.uint8]
+    state_offsets: Int64s
+    state_index: Int32s
+    state_ns: Int64s
+    tag_offsets: Int64s
+    tag_index: Int32s
+    tag_ns: Int64s
 
 
 class Tallies(NamedTuple):
@@ -95,10 +95,10 @@ class Tallies(NamedTuple):
         tag_held: int32.
     """
 
-    state_ns: Any
-    state_held: Any
-    tag_ns: Any
-    tag_held: Any
+    state_ns: Int64s
+    state_held: Int32s
+    tag_ns: Int64s
+    tag_held: Int32s
 
 
 cdef struct Tally:
@@ -143,19 +143,11 @@ cdef Py_ssize_t _take(Tally* tally, int32_t* index, int64_t* ns, Py_ssize_t at) 
 
 
 def clip(
-    const int32_t[::1] quark,
-    const int64_t[::1] from_ns,
-    const int64_t[::1] until_ns,
-    const int32_t[::1] code,
-    const int32_t[::1] tag,
-    const int32_t[::1] row_of_quark,
-    const int32_t[::1] state_of_code,
-    bint tagged,
-    int64_t begin_ns,
-    int64_t cut_ns,
-    int64_t last_ns,
-    into,
-):
+    const int32_t[::1] quark, const int64_t[::1] from_ns, const int64_t[::1] until_ns,
+    const int32_t[::1] code, const int32_t[::1] tag, const int32_t[::1] row_of_quark,
+    const int32_t[::1] state_of_code, bint tagged, int64_t begin_ns, int64_t cut_ns,
+    int64_t last_ns, into: Visible
+) -> int:
     """Write the visible parts of intervals, neighbours with the same state and tag joined.
 
     An interval begins at `begin_ns` at the earliest. One that ends after `cut_ns` is open there: it
@@ -218,14 +210,9 @@ def clip(
 
 
 def pack(
-    visible,
-    int64_t window_start,
-    int64_t window_end,
-    int level,
-    tallies,
-    Py_ssize_t count,
-    columns,
-):
+    visible: Visible, int64_t window_start, int64_t window_end, int level, tallies: Tallies,
+    Py_ssize_t count, columns: Columns
+) -> int:
     """Append what `clip` wrote to `count` rectangles: one each, or one for neighbours in a cell.
 
     With level -1 each interval becomes a rectangle; otherwise neighbours in one cell of that level
@@ -312,11 +299,8 @@ def pack(
 
 
 def levels(
-    Py_ssize_t count,
-    columns,
-    int64_t window_start,
-    int64_t window_end,
-    int64_t[::1] pairs,
+    Py_ssize_t count, columns: Columns | Visible, int64_t window_start, int64_t window_end,
+    int64_t[::1] pairs
 ):
     """Add to `pairs[n]` how many pairs of neighbours are in one cell from level n on.
 
@@ -343,13 +327,9 @@ def levels(
 
 
 def cells(
-    Py_ssize_t count,
-    columns,
-    int64_t window_start,
-    int64_t window_end,
-    int level,
-    int64_t[::1] first,
-):
+    Py_ssize_t count, columns: Columns, int64_t window_start, int64_t window_end, int level,
+    int64_t[::1] first
+) -> int:
     """Write the first rectangle of each run that is in one cell, and return how many runs."""
     cdef const int32_t[::1] row = columns.row
     cdef const int64_t[::1] start = columns.start
@@ -369,12 +349,7 @@ def cells(
     return n
 
 
-def gather(
-    const int64_t[::1] first,
-    tallies,
-    Py_ssize_t count,
-    columns,
-):
+def gather(const int64_t[::1] first, tallies: Tallies, Py_ssize_t count, columns: Columns) -> int:
     """Make one rectangle of those from each `first` up to the next, in place; return how many.
 
     Times per state and per tag are added up, exactly.
@@ -433,16 +408,10 @@ def gather(
 
 
 def pixel_error(
-    const int64_t[::1] start,
-    const int64_t[::1] end,
-    const int32_t[::1] row,
-    const int32_t[::1] state,
-    const int64_t[::1] first,
-    Py_ssize_t states,
-    int64_t window_start,
-    int64_t window_end,
-    Py_ssize_t pixels,
-):
+    const int64_t[::1] start, const int64_t[::1] end, const int32_t[::1] row,
+    const int32_t[::1] state, const int64_t[::1] first, Py_ssize_t states, int64_t window_start,
+    int64_t window_end, Py_ssize_t pixels
+) -> float:
     """Return how wrong the shares of states are in all pixels together, in pixels.
 
     The intervals from each `first` up to the next are shown as one rectangle, every part of which

@@ -751,7 +751,10 @@ cdef class Scanner:
     cdef tuple _points
     cdef list _used
 
-    def __cinit__(self, *, room, until_ns=None, asks=False, late=False, range_ns=None):
+    def __cinit__(
+        self, *, room: int, until_ns: int | None = None, asks: bool = False, late: bool = False,
+        range_ns: tuple[int, int] | None = None
+    ):
         memset(&self.scan_, 0, sizeof(Scan))
         self.scan_.parser.shapes.count = 1
         _begin(&self.scan_.entities)
@@ -805,7 +808,7 @@ cdef class Scanner:
         self.scan_.points = 0
         return 0
 
-    def define_states(self, names):
+    def define_states(self, names: list[str] | None):
         """Set the names of states in order of their values; None accepts any state."""
         self.scan_.any_state = names is None
         self.scan_.states = UINT32_MAX if names is None else len(names)
@@ -820,7 +823,9 @@ cdef class Scanner:
         if _add_entity(&self.scan_, &self.scan_.asked, not keep) < 0:
             raise MemoryError
 
-    def scan(self, const uint8_t[::1] block, int64_t start, int64_t end):
+    def scan(
+        self, const uint8_t[::1] block: bytes | bytearray | memoryview, int64_t start, int64_t end
+    ) -> int:
         """Read the payloads in [start, end) of a block as far as possible; return a `Stop`.
 
         After any but `DRAINED`, scanning can continue at `start`, or at `end` to skip a payload.
@@ -837,7 +842,7 @@ cdef class Scanner:
         self.end = (self.scan_.parser.fault.at if stop == INVALID else self.scan_.end) - base
         return stop
 
-    def release(self):
+    def release(self) -> bool:
         """Make rows of the changes that wait; return False if the batch has to be taken first.
 
         Needed after `RANGE_BEGINS`, and after the last `scan`.
@@ -853,7 +858,7 @@ cdef class Scanner:
         scan.begun = True
         return True
 
-    def left_out(self):
+    def left_out(self) -> dict[int, tuple[int, int]]:
         """Return, by entity, how many states before the range and after it became no row."""
         cdef int32_t code
         cdef Now *now = self.scan_.now
@@ -866,11 +871,11 @@ cdef class Scanner:
         }
 
     @property
-    def replaced(self):
+    def replaced(self) -> int:
         """How many states of no length, which another one of their time replaced, became no row."""
         return self.scan_.replaced
 
-    def take_changes(self):
+    def take_changes(self) -> tuple[Int64s, Int32s, Int32s, Int32s, npt.NDArray[np.float64] | None]:
         """Return the batch's changes, and begin a new one: time, entity, state, tag, value.
 
         The last is None if no change has a value, and NaN where a change has none.
@@ -881,13 +886,13 @@ cdef class Scanner:
         self._new_changes()
         return tuple(columns)
 
-    def take_points(self):
+    def take_points(self) -> tuple[Int64s, Int32s, Int32s, Int32s]:
         """Return the batch's points, and begin a new one: time, entity, event, target or -1."""
         columns = tuple([column[: self.scan_.points] for column in self._points])
         self._new_points()
         return columns
 
-    def take_notes(self):
+    def take_notes(self) -> list[tuple[int, int, int, int]]:
         """Return new definitions as (kind, code, start, end), with indices in the last block.
 
         A kind of `DEFINITION` defines the tag with this code; another describes an entity.
@@ -900,58 +905,58 @@ cdef class Scanner:
         return notes
 
     @property
-    def fault(self):
+    def fault(self) -> str:
         """The error in the JSON, after `INVALID`."""
         return json_fault_text(self.scan_.parser.fault.kind).decode()
 
     @property
-    def asked(self):
+    def asked(self) -> str:
         """The entity in question, after `NEW_ENTITY` and `BAD_STATE`."""
         return self.scan_.asked.at[: self.scan_.asked.size].decode()
 
     @property
-    def rows(self):
+    def rows(self) -> int:
         """How many changes the batch has."""
         return self.scan_.rows
 
     @property
-    def points(self):
+    def points(self) -> int:
         """How many points the batch has."""
         return self.scan_.points
 
     @property
-    def last_ns(self):
+    def last_ns(self) -> int | None:
         """The time of the last datum, whether it was left out or not; None if there was none."""
         return self.scan_.last_ns if self.scan_.last_ns >= 0 else None
 
     @property
-    def records(self):
+    def records(self) -> int:
         """How many payloads were read."""
         return self.scan_.records
 
     @property
-    def late(self):
+    def late(self) -> tuple[int, int]:
         """How many data came after later ones of their entity, and how late they were at most."""
         return self.scan_.late, self.scan_.most_late_ns
 
     @property
-    def untimed(self):
+    def untimed(self) -> int:
         """How many events had no time that is a number of 63 bits."""
         return self.scan_.untimed
 
     @property
-    def twofold(self):
+    def twofold(self) -> int:
         """How many tag definitions had a time and an entity."""
         return self.scan_.twofold
 
-    def prior_ns(self, entity):
+    def prior_ns(self, entity: str) -> int | None:
         """Return the time of an entity's last datum, -1 before the first; None if unknown."""
         text = entity.encode()
         key = intern_text_of(text, len(text))
         code = intern_find(&self.scan_.entities, &key, 0)
         return self.scan_.prior_ns[code] if code >= 0 else None
 
-    def beyond(self):
+    def beyond(self) -> dict[int, int]:
         """Return, by entity, the time of its last datum if that is after the input's last one."""
         cdef int32_t code
         return {
@@ -960,22 +965,22 @@ cdef class Scanner:
             if self.scan_.prior_ns[code] > self.scan_.last_ns and not self.scan_.dropped[code]
         }
 
-    def entities(self, int first):
+    def entities(self, int first) -> list[str]:
         """Return the names of the entities from this code on."""
         return _strings(&self.scan_.entities, first)
 
-    def keeps(self, int entity):
+    def keeps(self, int entity) -> bool:
         """Return whether the entity with this code is kept."""
         assert 0 <= entity < self.scan_.entities.count
         return not self.scan_.dropped[entity]
 
-    def tags(self, int first):
+    def tags(self, int first) -> list[tuple[int, str]]:
         """Return the state and the text of the tags from this code on."""
         names = _strings(&self.scan_.tags, first)
         contexts = self.scan_.tags.contexts
         return [(contexts[first + i], name) for i, name in enumerate(names)]
 
-    def events(self, int first):
+    def events(self, int first) -> list[str]:
         """Return the names of the events from this code on."""
         return _strings(&self.scan_.events, first)
 
@@ -1019,7 +1024,9 @@ cdef int _begin(intern_table *table) except -1:
     return 0
 
 
-def count_lines(const uint8_t[::1] block, int64_t start, int64_t end):
+def count_lines(
+    const uint8_t[::1] block: bytes | bytearray | memoryview, int64_t start, int64_t end
+) -> int:
     """Return how many lines end in the bytes [start, end) of a block."""
     cdef const char *base = <const char *> &block[0]
     cdef uint64_t lines

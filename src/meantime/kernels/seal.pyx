@@ -91,12 +91,9 @@ def by_quark(
 
 
 def measure(
-    const int32_t[::1] quark,
-    const int64_t[::1] word,
-    const uint32_t[::1] meta,
-    const uint8_t[::1] kind,
-    int32_t[::1] counts,
-):
+    const int32_t[::1] quark, const int64_t[::1] word, const uint32_t[::1] meta,
+    const uint8_t[::1] kind, int32_t[::1] counts
+) -> tuple[int, int, bool]:
     """Count the changes per quark into `counts`, which is all zeros.
 
     Returns:
@@ -187,16 +184,10 @@ def widen(
 
 
 def choose_forms(
-    const int32_t[::1] quarks,
-    const uint32_t[::1] offsets,
-    const uint8_t[::1] kind,
-    const int64_t[::1] low,
-    const int64_t[::1] high,
-    const uint8_t[::1] fractional,
-    uint64_t most_span,
-    uint8_t[::1] form,
-    int64_t[::1] origin,
-):
+    const int32_t[::1] quarks, const uint32_t[::1] offsets, const uint8_t[::1] kind,
+    const int64_t[::1] low, const int64_t[::1] high, const uint8_t[::1] fractional,
+    uint64_t most_span, uint8_t[::1] form, int64_t[::1] origin
+) -> tuple[int, bool, int, int, int]:
     """Choose by quark how the numbers of each run are stored: in rows up to a span, or apart.
 
     Returns:
@@ -245,20 +236,12 @@ def set_origin(
 
 
 def fill(
-    const int64_t[::1] time,
-    const int32_t[::1] quark,
-    const int64_t[::1] word,
-    const uint32_t[::1] meta,
-    int32_t[::1] position,
-    int64_t base_ns,
-    int code_bits,
-    int payload_bits,
-    int width,
-    uint8_t[::1] rows,
-    uint64_t[::1] payload,
-    const uint8_t[::1] form,
-    const int64_t[::1] origin,
-    int64_t[::1] numbers,
+    const int64_t[::1] time, const int32_t[::1] quark, const int64_t[::1] word,
+    const uint32_t[::1] meta, int32_t[::1] position, int64_t base_ns, int code_bits,
+    int payload_bits, int width, uint8_t[::1] rows,
+    uint64_t[::1] payload: npt.NDArray[np.uint64] | None,
+    const uint8_t[::1] form: npt.NDArray[np.uint8] | None, const int64_t[::1] origin: Int64s | None,
+    int64_t[::1] numbers: Int64s | None
 ):
     """Write each change as the next row of its quark's run, which `position` has by quark.
 
@@ -359,16 +342,10 @@ cdef inline bint right(
 
 
 def segment_rows(
-    uint64_t lasts_ns,
-    int width,
-    int code_bits,
-    int payload_bits,
-    const uint32_t[::1] offsets,
-    const uint8_t[::1] rows,
-    const uint64_t[::1] payload,
-    const uint64_t[::1] most_code,
-    uint64_t most_tag,
-):
+    uint64_t lasts_ns, int width, int code_bits, int payload_bits, const uint32_t[::1] offsets,
+    const uint8_t[::1] rows, const uint64_t[::1] payload, const uint64_t[::1] most_code,
+    uint64_t most_tag
+) -> int:
     """Return the first run whose rows cannot be right, or -1.
 
     The times of a run do not descend and are at most `lasts_ns` after the segment's base; codes are
@@ -418,8 +395,9 @@ def segment_rows(
 
 
 def sums_descend(
-    const uint32_t[::1] value_offset, const uint32_t[::1] time_offset, times, uint64_t most
-):
+    const uint32_t[::1] value_offset, const uint32_t[::1] time_offset,
+    times: npt.NDArray[np.uint32] | npt.NDArray[np.uint64], uint64_t most
+) -> bool:
     """Return whether a sum of a pyramid is less than that of its value one block before, or beyond
     `most`. The offsets were checked before; `times` is uint32 or uint64.
     """
@@ -460,7 +438,7 @@ ctypedef fused lane_number:
     int32_t
 
 
-def each_once(const int32_t[::1] numbers):
+def each_once(const int32_t[::1] numbers) -> bool:
     """Return whether every number from 0 to the count of these, without it, is among them once."""
     cdef Py_ssize_t i, count = numbers.shape[0]
     cdef uint8_t[::1] seen = np.zeros(count, np.uint8)
@@ -475,13 +453,11 @@ def each_once(const int32_t[::1] numbers):
 
 
 def nested(
-    const int64_t[::1] offsets,
-    const int64_t[::1] start_ns,
-    const int64_t[::1] end_ns,
+    const int64_t[::1] offsets, const int64_t[::1] start_ns, const int64_t[::1] end_ns,
     const int32_t[::1] depth,
-    const lane_number[::1] lane,
-    const int32_t[::1] parent,
-):
+    const lane_number[::1] lane: npt.NDArray[np.uint8 | np.uint16 | np.uint32 | np.int32],
+    const int32_t[::1] parent
+) -> int:
     """Return the first row of a table of spans that cannot be right, or -1.
 
     Rows of a thread are in order of their start and end no earlier; a span lies in its parent,

@@ -49,11 +49,11 @@ cdef class Segments:
     def __dealloc__(self):
         free(self._segments)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._count
 
     @property
-    def size_bytes(self):
+    def size_bytes(self) -> int:
         """The bytes of all sections."""
         return sum([section.nbytes for sections in self._kept for section in sections])
 
@@ -138,21 +138,12 @@ cdef class Segments:
                         self._first[quark] = self._last[quark] = here
 
     def attach(
-        self,
-        Py_ssize_t segment,
-        const int32_t[::1] timed_run,
-        const uint8_t[::1] step,
-        const uint32_t[::1] value_offset,
-        const uint32_t[::1] values,
-        const uint32_t[::1] time_offset,
-        times,
-        const int32_t[::1] celled_run,
-        const uint32_t[::1] cell_offset,
-        const uint8_t[::1] some,
-        const int64_t[::1] low,
-        const int64_t[::1] high,
-        const int64_t[::1] sums,
-        const double[::1] magnitude,
+        self, Py_ssize_t segment, const int32_t[::1] timed_run, const uint8_t[::1] step,
+        const uint32_t[::1] value_offset, const uint32_t[::1] values,
+        const uint32_t[::1] time_offset, times: npt.NDArray[np.uint32] | npt.NDArray[np.uint64],
+        const int32_t[::1] celled_run, const uint32_t[::1] cell_offset, const uint8_t[::1] some,
+        const int64_t[::1] low, const int64_t[::1] high, const int64_t[::1] sums,
+        const double[::1] magnitude
     ):
         """Use a segment's pyramid from now on; the arrays are kept, not copied.
 
@@ -350,7 +341,7 @@ cdef class Segments:
                         break
                     back += 1
 
-    def point(self, int32_t quark, int64_t time):
+    def point(self, int32_t quark, int64_t time) -> tuple[int, int, int, int]:
         """Return (start_ns, end_ns, word, meta) of the interval that contains a time."""
         cdef State state
         cdef Cursor cursor
@@ -361,7 +352,9 @@ cdef class Segments:
                 end = self.end_ns
         return state.start, end, state.word, state.meta
 
-    def at(self, const int32_t[::1] quarks, const int64_t[::1] times):
+    def at(
+        self, const int32_t[::1] quarks, const int64_t[::1] times
+    ) -> tuple[Int64s, Int64s, Int64s, npt.NDArray[np.uint32]]:
         """Return the interval of each row's quark that contains the row's time.
 
         Returns:
@@ -392,7 +385,9 @@ cdef class Segments:
         free(near)
         return start_array, end_array, word_array, meta_array
 
-    def sample(self, const int32_t[::1] quarks, const int64_t[::1] times):
+    def sample(
+        self, const int32_t[::1] quarks, const int64_t[::1] times
+    ) -> tuple[Int64s, npt.NDArray[np.uint8]]:
         """Return the value of each quark at each of the times, which ascend, quark after quark.
 
         Returns:
@@ -466,7 +461,7 @@ cdef class Segments:
                         following = row_time(s, row) if row < high else INT64_MAX
         return word_array, null_array
 
-    def count(self, question):
+    def count(self, question: Question) -> Int64s:
         """Return how many intervals of each quark meet the range of a question.
 
         Rows that last no time count too, so this is an upper bound of what `gather` writes.
@@ -504,7 +499,7 @@ cdef class Segments:
                     counts[i] += high - low
         return found
 
-    def bounds(self, const int32_t[::1] quarks):
+    def bounds(self, const int32_t[::1] quarks) -> tuple[Int64s, Int64s, Int64s]:
         """Return limits of the integers that each quark had, and how often it changed.
 
         The limits are those that the index of segments allows, so they may be wider; they are those
@@ -629,7 +624,7 @@ cdef class Segments:
                     word[row] = state.word
                     meta[row] = state.meta
 
-    def gather(self, question, IntervalRows rows):
+    def gather(self, question: Question, IntervalRows rows):
         """Add the intervals that meet the range of a question, quark by quark, in order of time.
 
         With a resolution above 0, only the intervals that contain the start plus a multiple of it,
@@ -778,41 +773,41 @@ cdef class IntervalRows:
         return 0
 
     @property
-    def is_text(self):
+    def is_text(self) -> bool:
         """Whether the attributes have strings alone."""
         return self.text
 
     @property
-    def quark(self):
+    def quark(self) -> Int32s:
         """What the question calls the attribute."""
         return self._arrays[0][: self.rows]
 
     @property
-    def start_ns(self):
+    def start_ns(self) -> Int64s:
         """When it begins."""
         return self._arrays[1][: self.rows]
 
     @property
-    def end_ns(self):
+    def end_ns(self) -> Int64s:
         """When it ends."""
         return self._arrays[2][: self.rows]
 
     @property
-    def code(self):
+    def code(self) -> Int32s:
         """The code of its string."""
         return self._arrays[3][: self.rows]
 
     @property
-    def tag(self):
+    def tag(self) -> Int32s:
         """Its tag."""
         return self._arrays[4][: self.rows]
 
     @property
-    def word(self):
+    def word(self) -> Int64s:
         """The word of its value."""
         return self._arrays[3][: self.rows]
 
     @property
-    def meta(self):
+    def meta(self) -> npt.NDArray[np.uint32]:
         """Whether it is null, and the tag plus one."""
         return self._arrays[4][: self.rows]

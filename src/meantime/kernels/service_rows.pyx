@@ -136,7 +136,7 @@ cdef class ServiceRows:
     cdef sv_mark marked
     cdef tuple words
 
-    def __cinit__(self, tuple private, tuple own):
+    def __cinit__(self, tuple private: tuple[bytes, ...], tuple own: tuple[bytes, ...]):
         cdef uint64_t seed = _seed()
         cdef int i
         if len(private) > SV_MOST_WORDS or len(own) > SV_MOST_WORDS:
@@ -156,7 +156,7 @@ cdef class ServiceRows:
     def __dealloc__(self):
         sv_free(&self.found)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.found.rows.count
 
     def begin(self, int64_t message_bytes=-1):
@@ -171,7 +171,7 @@ cdef class ServiceRows:
                 and sv_forget(&self.found.scopes, &self.found.scope_codes)):
             raise MemoryError
 
-    def scan_json(self, block, bint last):
+    def scan_json(self, block: bytes | memoryview, bint last) -> int:
         """Read on in a document, and return why that stopped; `position` is up to where it was read.
 
         Args:
@@ -187,7 +187,7 @@ cdef class ServiceRows:
             raise MemoryError
         return why
 
-    def scan_message(self, block):
+    def scan_message(self, block: bytes | memoryview) -> int:
         """Read on in a message, of which a block has all bytes; return why that stopped."""
         cdef Py_ssize_t size
         cdef int why
@@ -199,17 +199,17 @@ cdef class ServiceRows:
         return why
 
     @property
-    def position(self):
+    def position(self) -> int:
         """Where in the block the next scan begins."""
         return self.found.position
 
     @property
-    def stopped(self):
+    def stopped(self) -> tuple[int, int]:
         """The begin and the end in the block of what the scan stopped at."""
         return self.found.stop_offset, self.found.stop_offset + self.found.stop_length
 
     @property
-    def context(self):
+    def context(self) -> tuple[int, int]:
         """The code of the resource of the span that a scan stopped at, and its category."""
         return self.found.resource, self.found.category
 
@@ -223,8 +223,11 @@ cdef class ServiceRows:
         if not sv_learn(&self.found.scopes, &self.found.scope_codes, text, len(text), category + 1):
             raise MemoryError
 
-    def put(self, tuple times, tuple ids, tuple codes, tuple flags, bytes name, bytes thread,
-            bytes text):
+    def put(
+        self, tuple times: tuple[int, int], tuple ids: tuple[int, int, int, int],
+        tuple codes: tuple[int, int], tuple flags: tuple[int, int, bool, bool], bytes name,
+        bytes thread, bytes text
+    ):
         """Add a span.
 
         Args:
@@ -279,35 +282,35 @@ cdef class ServiceRows:
             raise MemoryError
         return offset, len(text)
 
-    def text(self):
+    def text(self) -> npt.NDArray[np.uint8]:
         """Return the arguments of all rows, one after the other; moved out."""
         text = column(<void**>&self.found.text.at, self.found.text.size, np.uint8)
         self.found.text.size = self.found.text.room = 0
         return text
 
-    def rows(self):
+    def rows(self) -> npt.NDArray[np.void]:
         """Return all spans, an array of `ROW`; moved out."""
         return _taken(&self.found.rows, ROW)
 
-    def points(self):
+    def points(self) -> npt.NDArray[np.void]:
         """Return what happened during spans, an array of `POINT`; moved out."""
         return _taken(&self.found.points, POINT)
 
-    def links(self):
+    def links(self) -> npt.NDArray[np.void]:
         """Return the links of spans, an array of `LINK`; moved out."""
         return _taken(&self.found.links, LINK)
 
-    def names(self):
+    def names(self) -> list[bytes]:
         """Return the names of spans and points, by code."""
         return texts_of(&self.found.names)
 
-    def threads(self):
+    def threads(self) -> tuple[list[bytes], list[int]]:
         """Return the names of threads, and the resource of each, by code."""
         cdef int32_t i
         return texts_of(&self.found.threads), [
             self.found.threads.contexts[i] for i in range(self.found.threads.count)]
 
-    def counts(self):
+    def counts(self) -> tuple[int, int, int]:
         """Return how many spans were scanned, and fields left out: private ones, and by the program."""
         return self.found.scanned, self.found.is_private, self.found.dropped
 
@@ -325,7 +328,9 @@ cdef sv_row *_row_items(object rows, Py_ssize_t *count) except NULL:
     return <sv_row*>UINT8_ITEMS(rows.view(np.uint8), NULL)
 
 
-def split(rows):
+def split(
+    rows: npt.NDArray[np.void]
+) -> tuple[Int64s, Int64s, Int32s, Int32s, npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
     """Return the starts, ends, resources, threads, kinds and unfinished flags of spans.
 
     Args:
@@ -347,7 +352,9 @@ def split(rows):
     return start_ns, end_ns, resource, thread, kind, unfinished != 0
 
 
-def chosen(rows, order, names):
+def chosen(
+    rows: npt.NDArray[np.void], order: Int64s, names: Int32s
+) -> tuple[Int32s, Int32s, Int64s, Int32s]:
     """Return the names, the categories, and where the arguments are of some spans.
 
     Args:
@@ -374,7 +381,9 @@ def chosen(rows, order, names):
     return name, category, offset, length
 
 
-def relate(rows, links):
+def relate(
+    rows: npt.NDArray[np.void], links: npt.NDArray[np.void]
+) -> tuple[Int64s, Int64s, int, int]:
     """Find the parents of spans, and what links lead to.
 
     Returns:
@@ -403,7 +412,7 @@ def relate(rows, links):
     return parent, linked, ids, missing
 
 
-def generations(parent):
+def generations(parent: Int64s) -> tuple[Int64s, int]:
     """Return how many ancestors each row has, and how many cycles of parents were cut.
 
     A cycle is cut at one of its rows, of which the parent becomes -1.
@@ -429,7 +438,7 @@ def _check_rows(parent):
         raise ValueError("a parent is not a row")
 
 
-def lanes_of(start_ns, end_ns, parent):
+def lanes_of(start_ns: Int64s, end_ns: Int64s, parent: Int64s) -> tuple[Int32s, Int32s]:
     """Return the lane and the level of each span; see `readers.services.lanes`."""
     cdef Py_ssize_t count, ends, parents
     cdef int done
@@ -449,7 +458,7 @@ def lanes_of(start_ns, end_ns, parent):
     return lane, level
 
 
-def grouped(codes, order, int64_t groups):
+def grouped(codes: Int32s, order: Int64s, int64_t groups) -> tuple[Int64s, Int64s]:
     """Return rows sorted by their codes, in their order otherwise, and where those of each begin.
 
     Args:
@@ -472,7 +481,9 @@ def grouped(codes, order, int64_t groups):
     return rows, edges
 
 
-def lanes_of_groups(start_ns, end_ns, parent, groups, level):
+def lanes_of_groups(
+    start_ns: Int64s, end_ns: Int64s, parent: Int64s, groups: Sequence[Int64s], level: Int32s
+) -> list[Int32s]:
     """Lay out the spans of each group; return the lanes of each, in the order of its rows.
 
     A parent in another group is none. See `readers.services.lanes`.
@@ -513,7 +524,7 @@ def lanes_of_groups(start_ns, end_ns, parent, groups, level):
     return found
 
 
-def open_counts(start_ns, end_ns, int64_t first_ns):
+def open_counts(start_ns: Int64s, end_ns: Int64s, int64_t first_ns) -> tuple[Int64s, Int64s]:
     """Return how many of some spans are open, from each time on at which that changes.
 
     Returns:

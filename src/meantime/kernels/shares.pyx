@@ -82,7 +82,7 @@ cdef class Tally(Bins):
     cdef const int64_t[::1] _low
     cdef const int32_t[::1] _slots, _codes_asked
     cdef object _slot, _ns
-    cdef readonly object codes
+    cdef readonly object codes  #: Int32s | None
     cdef int32_t[:, ::1] _cell_rows, _cell_changes
     cdef uint8_t[:, :, ::1] _shares
     cdef int32_t[:, :, ::1] _codes
@@ -90,15 +90,9 @@ cdef class Tally(Bins):
     cdef Py_ssize_t _lanes, _first
 
     def __init__(
-        self,
-        edges,
-        const int64_t[::1] low,
-        const int32_t[::1] slots,
-        bint longest,
-        slot,
-        ns,
-        int32_t[:, ::1] cell_rows,
-        int32_t[:, ::1] cell_changes,
+        self, edges: Int64s, const int64_t[::1] low, const int32_t[::1] slots, bint longest,
+        slot: npt.NDArray[np.uint8] | Int32s, ns: npt.NDArray[np.uint32] | Int64s,
+        int32_t[:, ::1] cell_rows: Int32s, int32_t[:, ::1] cell_changes: Int32s
     ):
         cdef Work* w = &self.w
         cdef uint8_t[::1] slot8
@@ -166,7 +160,7 @@ cdef class Tally(Bins):
         free(self.w.words_used)
         free(self.w.bits)
 
-    def turn_to(self, edges, codes):
+    def turn_to(self, edges: Int64s, codes: Int32s | None):
         """Take the next attributes from another history, in whose times these are the edges.
 
         `codes` has by code of a string there the code of it here; None if they are the same.
@@ -182,7 +176,8 @@ cdef class Tally(Bins):
             w.codes_asked = &self._codes_asked[0]
 
     def to_tile(
-        self, uint8_t[:, :, ::1] shares, int32_t[:, :, ::1] codes, Py_ssize_t first, uint64_t width
+        self, uint8_t[:, :, ::1] shares, int32_t[:, :, ::1] codes: Int32s, Py_ssize_t first,
+        uint64_t width
     ):
         """Write the cells of a tile, by attribute from bin `first` on, instead of rows.
 
@@ -205,7 +200,7 @@ cdef class Tally(Bins):
         self.w.least = &least[0, 0]
 
     @property
-    def states(self):
+    def states(self) -> tuple[Int64s, npt.NDArray[np.uint8]]:
         """The words and types of the states of a tile, by code."""
         count = self.w.states.count
         words, kinds = np.empty(count, np.int64), np.empty(count, np.uint8)
@@ -215,11 +210,11 @@ cdef class Tally(Bins):
         return words, kinds
 
     @property
-    def rows(self):
+    def rows(self) -> int:
         return self.w.rows
 
     @property
-    def words(self):
+    def words(self) -> Int64s:
         """The words of listed numbers, in order of first appearance."""
         words = np.empty(max(0, self.w.words.count - 1), np.int64)
         if len(words):
@@ -248,11 +243,8 @@ cdef class Tally(Bins):
         self._lanes += 1
 
     def take_segments(
-        self,
-        Segments segments,
-        const int32_t[::1] quarks,
-        const uint8_t[::1] kinds,
-        Totals totals=None,
+        self, Segments segments, const int32_t[::1] quarks, const uint8_t[::1] kinds,
+        Totals totals: Totals | None = None
     ):
         """Add the next attributes, whose values are of these types, from segments.
 
@@ -323,7 +315,7 @@ cdef class Tally(Bins):
             raise MemoryError
 
 
-def bin_edges(int64_t start_ns, int64_t end_ns, int64_t bins):
+def bin_edges(int64_t start_ns, int64_t end_ns, int64_t bins) -> Int64s:
     """Return the bins + 1 edges of the parts of a range, as `units.bin_edge` defines them."""
     cdef int64_t i
     edges_array = np.empty(bins + 1, np.int64)

@@ -9,7 +9,7 @@ from meantime.kernels.shares_state cimport LaneTotals, Overview, Spot, Work
 cdef class Bins:
     cdef Work w
     cdef const int64_t[::1] _edges
-    cdef readonly object edges
+    cdef readonly object edges  #: Int64s
 
     cdef set_edges(self, edges)
     cdef void _forget_segments(self) noexcept nogil

@@ -65,7 +65,7 @@ cdef class Bins:
     def __cinit__(self):
         memset(&self.w, 0, sizeof(Work))
 
-    def __init__(self, edges):
+    def __init__(self, edges: Int64s):
         self.set_edges(edges)
 
     def __dealloc__(self):
@@ -73,7 +73,7 @@ cdef class Bins:
         self._forget_segments()
 
     @property
-    def bins(self):
+    def bins(self) -> int:
         return self.w.bins
 
     cdef set_edges(self, edges):

@@ -102,7 +102,7 @@ cdef class SpallScanner:
             spall_free(&self.records)
             spall_free(&self.taken)
 
-    def scan_block(self, const uint8_t[::1] block, int64_t offset):
+    def scan_block(self, const uint8_t[::1] block: memoryview | bytes, int64_t offset) -> int:
         """Scan what is at an offset of the file; return MORE if more is needed, from `position` on.
 
         If that is still the same offset, a larger block is needed. DONE, CUT and UNKNOWN are final.
@@ -125,21 +125,21 @@ cdef class SpallScanner:
             self.unfinished = spall_close(&self.records)
 
     @property
-    def position(self):
+    def position(self) -> int:
         """The offset of the next block."""
         return self.records.origin + (self.records.p - self.records.base)
 
     @property
-    def stop_offset(self):
+    def stop_offset(self) -> int:
         """The byte where reading ended early."""
         return self.records.stop_offset
 
     @property
-    def type(self):
+    def type(self) -> int:
         """The number of the record type there."""
         return self.records.type
 
-    def oddities(self):
+    def oddities(self) -> list[int]:
         """Return the counts of oddities; `readers/spall.py` names them, in this order."""
         cdef int64_t i, backwards = 0
         for i in range(self.records.thread_count):
@@ -156,7 +156,7 @@ cdef class SpallScanner:
         ]
 
     @property
-    def is_full(self):
+    def is_full(self) -> bool:
         """Whether enough spans have ended to take them."""
         return self.records.spans >= self.least_rows
 
@@ -176,7 +176,7 @@ cdef class SpallScanner:
         # what is kept is looked at again each time
         self.least_rows = 2 * self.records.spans + SPALL_TAKEN_ROWS
 
-    def spans(self):
+    def spans(self) -> dict[str, Any]:
         """Return what was taken, in the order of the begins; the columns are moved out."""
         cdef Spall* s = &self.taken
         return {
@@ -190,7 +190,7 @@ cdef class SpallScanner:
             "args_length": column(<void**>&s.args_length, s.spans, np.int32),
         }
 
-    def instants(self):
+    def instants(self) -> dict[str, Any]:
         """Return the instants that were taken, in the order of the file."""
         cdef Spall* s = &self.taken
         return {
@@ -201,14 +201,14 @@ cdef class SpallScanner:
             "args_length": column(<void**>&s.instant_args_length, s.instants, np.int32),
         }
 
-    def names(self, int32_t first):
+    def names(self, int32_t first) -> list[bytes]:
         """Return the names from a code on; an address is a byte 255 and its 8 bytes."""
         cdef const intern_table* table = &self.records.names
         cdef int32_t i
         return [table.bytes[table.offsets[i]:table.offsets[i + 1]]
                 for i in range(first, table.count)]
 
-    def threads(self, int64_t first):
+    def threads(self, int64_t first) -> list[tuple[int, int, int, int]]:
         """Return pid and tid of each thread, and offset and length of its name, 0 if it has none."""
         cdef int64_t i
         cdef SpallThread* t
@@ -218,7 +218,7 @@ cdef class SpallScanner:
             found.append((t.pid, t.tid, t.name_offset, t.name_length))
         return found
 
-    def processes(self):
+    def processes(self) -> list[tuple[int, int, int]]:
         """Return pid, and offset and length of the name, of each naming of a process, in order."""
         cdef int64_t i
         cdef SpallProcess* p

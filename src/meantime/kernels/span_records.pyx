@@ -22,7 +22,7 @@ cdef enum:
     MOST_CHECKED = 900
 
 
-def walk(const int32_t[::1] rows, const int32_t[::1] parent):
+def walk(const int32_t[::1] rows, const int32_t[::1] parent) -> Int32s:
     """Return the begins and ends of the spans of one lane, in order, as int32.
 
     A begin is the index of a span among the rows, its end the complement of that. A span whose
@@ -54,10 +54,12 @@ cdef inline uint8_t* put(uint8_t* out, const void* field, Py_ssize_t size) noexc
     return out + size
 
 
-def spall(int version, const uint32_t[:, ::1] ids, const int32_t[::1] lane,
-          const uint8_t[::1] begins, const int64_t[::1] time_ns, const int32_t[::1] name,
-          const uint8_t[::1] names, const int64_t[::1] name_offset, const uint8_t[::1] arguments,
-          const int64_t[::1] argument_offset, const int32_t[::1] argument_length):
+def spall(
+    int version, const uint32_t[:, ::1] ids, const int32_t[::1] lane, const uint8_t[::1] begins,
+    const int64_t[::1] time_ns, const int32_t[::1] name, const uint8_t[::1] names,
+    const int64_t[::1] name_offset, const uint8_t[::1] arguments,
+    const int64_t[::1] argument_offset, const int32_t[::1] argument_length
+) -> tuple[npt.NDArray[np.uint8], Int64s]:
     """Return the records of steps, and where each of them begins and the last one ends.
 
     Args:
@@ -144,7 +146,9 @@ def spall(int version, const uint32_t[:, ::1] ids, const int32_t[::1] lane,
     return buffer_array[:offset_array[n]], offset_array
 
 
-def plain_json(const uint8_t[::1] text, const int64_t[::1] offset, const int32_t[::1] length):
+def plain_json(
+    const uint8_t[::1] text, const int64_t[::1] offset, const int32_t[::1] length
+) -> npt.NDArray[np.uint8]:
     """Return whether each part of a text is one JSON value that every parser reads, as uint8.
 
     Parts of more than 900 bytes are not looked at: parsers limit nesting, and the digits of a
@@ -187,11 +191,12 @@ cdef inline char* put_text(char* out, const char* text, Py_ssize_t size) noexcep
     return out + size
 
 
-def chrome(const uint8_t[::1] phase, const int64_t[::1] time_ns, const int64_t[::1] duration_ns,
-           const int32_t[::1] name, bytes names, const int64_t[::1] name_offset,
-           const int32_t[::1] tail, bytes tails, const int64_t[::1] tail_offset,
-           const uint8_t[::1] arguments, const int64_t[::1] argument_offset,
-           const int32_t[::1] argument_length):
+def chrome(
+    const uint8_t[::1] phase, const int64_t[::1] time_ns, const int64_t[::1] duration_ns,
+    const int32_t[::1] name, bytes names, const int64_t[::1] name_offset, const int32_t[::1] tail,
+    bytes tails, const int64_t[::1] tail_offset, const uint8_t[::1] arguments,
+    const int64_t[::1] argument_offset, const int32_t[::1] argument_length
+) -> bytes:
     """Return events of Chrome JSON, as bytes, joined by commas and line feeds.
 
     Args:

@@ -80,7 +80,7 @@ cdef class TimeIndex:
                     if self.most[i] > self.most[block]:
                         self.most[block] = self.most[i]
 
-    def all_overlap(self, int64_t from_ns, int64_t to_ns):
+    def all_overlap(self, int64_t from_ns, int64_t to_ns) -> bool:
         """Return whether it is clear that all spans overlap a range: they begin in it."""
         return (self.start.shape[0] == 0 or self.least[self.first[self.levels] - 1] >= from_ns
                 and self.last_start < to_ns)
@@ -90,8 +90,9 @@ cdef class TimeIndex:
         block += self.first[level]
         return self.least[block] >= to_ns or self.most[block] < from_ns
 
-    def overlapping(self, const int64_t[::1] first, const int64_t[::1] last, int64_t from_ns,
-                    int64_t to_ns):
+    def overlapping(
+        self, const int64_t[::1] first, const int64_t[::1] last, int64_t from_ns, int64_t to_ns
+    ) -> Int32s:
         """Return the rows in the ranges [first, last) that overlap [from_ns, to_ns), as int32.
 
         Ranges are in ascending order. A span without a length overlaps if its time is in the range.
@@ -152,7 +153,7 @@ cdef class TimeIndex:
         return rows_array
 
 
-def parents_among(const int32_t[::1] rows, const int32_t[::1] parent):
+def parents_among(const int32_t[::1] rows, const int32_t[::1] parent) -> Int32s:
     """Return the parent of each row by its index among the rows, which ascend, as int32.
 
     It is the nearest span above the row that is among them, -1 if there is none. Every span comes
@@ -227,8 +228,10 @@ cdef nearest_above(const int32_t[::1] rows, const int32_t[::1] parent, found_arr
     return None
 
 
-def extents(const int64_t[::1] offsets, const int64_t[::1] elsewhere, const int32_t[::1] depth,
-            const int64_t[::1] start_ns, const int64_t[::1] end_ns):
+def extents(
+    const int64_t[::1] offsets, const int64_t[::1] elsewhere, const int32_t[::1] depth,
+    const int64_t[::1] start_ns, const int64_t[::1] end_ns
+) -> tuple[Int32s, Int32s]:
     """Return how many depths lane 0 of each thread has, and how many ever have a state, as int32.
 
     `elsewhere` are the rows of other lanes, in ascending order.
@@ -313,7 +316,7 @@ cdef class StackIntervals:
                         next_row[a] += 1
 
     @property
-    def size_bytes(self):
+    def size_bytes(self) -> int:
         """The memory of the order."""
         return 4 * self.rows.shape[0] + 8 * self.first.shape[0]
 
@@ -352,7 +355,9 @@ cdef class StackIntervals:
         end[0] = self.end[self.rows[index]]
         return self.name[self.rows[index]]
 
-    def at(self, const int32_t[::1] attributes, const int64_t[::1] times_ns):
+    def at(
+        self, const int32_t[::1] attributes, const int64_t[::1] times_ns
+    ) -> tuple[Int64s, Int64s, Int64s, npt.NDArray[np.uint32]]:
         """Return the interval of each row's attribute that contains its time, as `Segments.at`."""
         cdef Py_ssize_t i, count = attributes.shape[0]
         found = (*(np.empty(count, np.int64) for _ in range(3)), np.empty(count, np.uint32))
@@ -364,7 +369,9 @@ cdef class StackIntervals:
                 meta[i] = word[i] < 0
         return found
 
-    def sample(self, const int32_t[::1] attributes, const int64_t[::1] times_ns):
+    def sample(
+        self, const int32_t[::1] attributes, const int64_t[::1] times_ns
+    ) -> tuple[Int64s, npt.NDArray[np.uint8]]:
         """Return the value of each attribute at each time, as `Segments.sample` does."""
         cdef Py_ssize_t i, j, n = 0
         cdef int64_t start, end
@@ -382,7 +389,7 @@ cdef class StackIntervals:
                     n += 1
         return word_array, null_array
 
-    def count(self, question):
+    def count(self, question: Question) -> Int64s:
         """Return how many intervals of each attribute meet the range of a question, at most."""
         cdef Py_ssize_t i
         cdef int64_t low, high
@@ -399,7 +406,7 @@ cdef class StackIntervals:
                 counts[i] = 2 * (high - low) + 1
         return found
 
-    def gather(self, question, IntervalRows rows):
+    def gather(self, question: Question, IntervalRows rows):
         """Add the intervals that meet the range of a question, as `Segments.gather` does."""
         cdef Py_ssize_t i, n = rows.rows
         cdef const int32_t[::1] attributes = question.quarks, labels = question.labels

@@ -155,7 +155,7 @@ cdef class TableRows:
 
     def __cinit__(
         self, int descriptor, int64_t page_bytes, int64_t reserved, int64_t pages, uint32_t root,
-        list wanted, uint8_t missing,
+        list wanted: list[tuple[int, int, bool, bool]], uint8_t missing
     ):
         cdef int32_t each
         if not (512 <= page_bytes <= 65536 and 0 <= reserved <= page_bytes - 480):
@@ -194,10 +194,10 @@ cdef class TableRows:
         free(self.overflow)
 
     @property
-    def last_row(self):
+    def last_row(self) -> int | None:
         return self.last if self.some else None
 
-    def read(self, int64_t most):
+    def read(self, int64_t most) -> tuple[int, int, list[tuple[Any, ...]]]:
         """Read up to this many rows.
 
         Returns:

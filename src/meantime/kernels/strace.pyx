@@ -80,7 +80,7 @@ cdef class StraceText:
     def __dealloc__(self):
         strace_free(&self.found)
 
-    def scan(self, const uint8_t[::1] block, bint last):
+    def scan(self, const uint8_t[::1] block: memoryview | bytes, bint last) -> int:
         """Scan the complete lines of a block, of the last one all; return the bytes that are done.
 
         Raises:
@@ -99,30 +99,30 @@ cdef class StraceText:
             raise MemoryError
         return done
 
-    def text(self):
+    def text(self) -> bytes:
         """Return the arguments that were added since the last call."""
         cdef bytes added = self.found.text[:self.found.text_bytes] if self.found.text_bytes else b""
         self.found.text_base += self.found.text_bytes
         self.found.text_bytes = 0
         return added
 
-    def calls(self):
+    def calls(self) -> npt.NDArray[np.void]:
         """Return all calls, an array of `CALL_TYPE`, in the order of their ends; moved out."""
         rows = column(<void**>&self.found.calls, self.found.call_count, CALL_TYPE)
         self.found.call_count = self.found.call_room = 0
         return rows
 
-    def events(self):
+    def events(self) -> npt.NDArray[np.void]:
         """Return all other events, an array of `EVENT_TYPE`; moved out."""
         rows = column(<void**>&self.found.events, self.found.event_count, EVENT_TYPE)
         self.found.event_count = self.found.event_room = 0
         return rows
 
-    def names(self):
+    def names(self) -> list[bytes]:
         """Return the names of calls, errors, signals and programs, by code."""
         return texts_of(&self.found.names)
 
-    def threads(self):
+    def threads(self) -> Int64s:
         """Return what is known of each thread.
 
         An array of int64 with a row for each: its id, its parent's index, the process that it
@@ -141,21 +141,21 @@ cdef class StraceText:
         return rows
 
     @property
-    def mode(self):
+    def mode(self) -> int:
         """What the times are: NO_TIME, EPOCH, OF_DAY or RELATIVE."""
         return self.found.mode
 
     @property
-    def decimals(self):
+    def decimals(self) -> int:
         """How many decimals the seconds have."""
         return self.found.decimals
 
     @property
-    def bounds(self):
+    def bounds(self) -> tuple[int, int]:
         """The first time and the last; -1 for none."""
         return self.found.first_ns, self.found.last_ns
 
-    def counts(self):
+    def counts(self) -> dict[str, int]:
         """Return the counts of lines and oddities; `readers/strace.py` names them."""
         cdef Strace* s = &self.found
         return {

@@ -225,9 +225,10 @@ cdef class Tail:
         counting: Whether changes that replace another one are added to `replaced`.
     """
 
-    cdef public object time_ns, quark, word, meta, before
-    cdef public object late_time_ns, late_quark, late_word, late_meta
-    cdef public object kind, start_ns, now_word, now_meta, redo
+    cdef public object time_ns, word, late_time_ns, late_word, start_ns, now_word  #: Int64s
+    cdef public object quark, before, late_quark, redo  #: Int32s
+    cdef public object meta, late_meta, now_meta  #: npt.NDArray[np.uint32]
+    cdef public object kind  #: npt.NDArray[np.uint8]
     # Where the items of these arrays are.
     cdef int64_t *_time, *_word, *_late_time, *_late_word
     cdef int32_t *_quark, *_before, *_late_quark, *_redo
@@ -307,7 +308,7 @@ cdef class Tail:
             self.now_meta = states["meta"]
         self.quarks = max(self.quarks, quarks)
 
-    def copy(self):
+    def copy(self) -> Tail:
         """Return a tail of the same changes and states, with room for no more."""
         other = Tail(max(self.rows, 1), len(self.late_time_ns))
         other.resume(
@@ -329,7 +330,10 @@ cdef class Tail:
         other.latest_ns = self.latest_ns
         return other
 
-    def resume(self, kind, start_ns, word, meta):
+    def resume(
+        self, kind: npt.NDArray[np.uint8], start_ns: Int64s, word: Int64s,
+        meta: npt.NDArray[np.uint32]
+    ):
         """Set the types and the current states of the first quarks."""
         quarks = len(start_ns)
         self.reserve(quarks)
@@ -382,7 +386,7 @@ cdef class Tail:
         self.replaced = o.replaced
         self.ordered = o.ordered
 
-    def recall(self, time_ns, quarks, words, metas):
+    def recall(self, time_ns: Int64s, quarks: Int32s, words: Int64s, metas: npt.NDArray[np.uint32]):
         """Set the state of each quark to that after these late changes, unless it is newer."""
         cdef Py_ssize_t i, n
         cdef int32_t q
@@ -402,7 +406,7 @@ cdef class Tail:
                 if time[i] > self.latest_ns:
                     self.latest_ns = time[i]
 
-    def now(self, Py_ssize_t quark):
+    def now(self, Py_ssize_t quark) -> tuple[int, int, int]:
         """Return the word, the meta and the kind of the state that a quark is in."""
         return self._now[quark].word, self._now[quark].meta, self._kind[quark]
 
@@ -423,7 +427,7 @@ cdef class Tail:
         meta[0] = self._meta[row]
         return True
 
-    def find(self, Py_ssize_t quark, int64_t time):
+    def find(self, Py_ssize_t quark, int64_t time) -> tuple[int | None, int, int, int]:
         """Return start, end, word and meta of the state of a quark at a time.
 
         The end is that of the next change here; INT64_MAX if there is none. The start is None if
@@ -435,7 +439,10 @@ cdef class Tail:
             return start, end, word, meta
         return None, end, word, meta
 
-    def find_all(self, quarks, times, starts, ends, words, metas, founds):
+    def find_all(
+        self, quarks: Int32s, times: Int64s, starts: Int64s, ends: Int64s, words: Int64s,
+        metas: npt.NDArray[np.uint32], founds: npt.NDArray[np.uint8]
+    ):
         """Write the results of `find` of each quark and time, and whether there was a state.
 
         The quarks are below `quarks`.
@@ -452,14 +459,16 @@ cdef class Tail:
             for i in range(n):
                 found[i] = self._find(quark[i], time[i], &start[i], &end[i], &word[i], &meta[i])
 
-    def put_one(self, int64_t time, int32_t quark, int64_t word, uint32_t meta, uint8_t kind):
+    def put_one(
+        self, int64_t time, int32_t quark, int64_t word, uint32_t meta, uint8_t kind
+    ) -> int:
         """Put one change; return its status."""
         cdef Open o = self.open()
         cdef Status status = put(&o, time, quark, word, meta, kind)
         self.keep(o)
         return <int>status
 
-    def amend(self, int32_t quark, int64_t word, uint32_t meta, uint8_t kind):
+    def amend(self, int32_t quark, int64_t word, uint32_t meta, uint8_t kind) -> int:
         """Replace the current state of a quark that has changed before; return the status."""
         cdef Open o = self.open()
         # Asking for a replacement is not the oddity that is counted.
@@ -472,7 +481,10 @@ cdef class Tail:
         self.keep(o)
         return <int>status
 
-    def put_codes(self, times, quarks, codes, codes_of, tags, Py_ssize_t first):
+    def put_codes(
+        self, times: Int64s, quarks: Int32s, codes: Int32s, codes_of: Int32s, tags: Int32s | None,
+        Py_ssize_t first
+    ) -> tuple[int, int]:
         """Put changes to strings from row `first` on; -1 is null, or no tag (None: no tags).
 
         `codes_of` translates the codes of the column to those of the history.
@@ -511,7 +523,10 @@ cdef class Tail:
             self.keep(o)
         return i, <int>status
 
-    def put_words(self, times, quarks, words, metas, kinds, Py_ssize_t first):
+    def put_words(
+        self, times: Int64s, quarks: Int32s, words: Int64s, metas: npt.NDArray[np.uint32],
+        kinds: npt.NDArray[np.uint8], Py_ssize_t first
+    ) -> tuple[int, int]:
         """Put changes given as words; returns the same as `put_codes`."""
         cdef Py_ssize_t i = first, n
         cdef const int64_t* time = <const int64_t*>INT64_ITEMS(times, &n)
@@ -596,7 +611,8 @@ cdef class Direct:
     cdef int64_t until_ns, operations
 
     def __init__(
-        self, Tail tail, dict codes, list names, Py_ssize_t most_rows, *, bint counts=False
+        self, Tail tail, dict codes: dict[str, int], list names: list[str], Py_ssize_t most_rows, *,
+        bint counts=False
     ):
         self.tail, self.codes, self.names, self.most_rows = tail, codes, names, most_rows
         self.counts = counts
@@ -607,14 +623,14 @@ cdef class Direct:
         """Put and count changes for so many nanoseconds."""
         self.until_ns = coarse_ns() + ns
 
-    def stop(self):
+    def stop(self) -> int:
         """Put none until `allow`, if they are counted; return how many were since the last call."""
         operations = self.operations
         self.operations = 0
         self.until_ns = INT64_MIN
         return operations
 
-    def now(self, Py_ssize_t quark):
+    def now(self, Py_ssize_t quark) -> Value:
         """Return the value of the state that a quark is in."""
         cdef const Now* now
         cdef double number
@@ -630,7 +646,7 @@ cdef class Direct:
         memcpy(&number, &now.word, 8)
         return number
 
-    def put(self, time, quark, value):
+    def put(self, time: int, quark: int, value) -> bool:
         """Put one change; return False, and change nothing, if that needs the builder.
 
         That is the case for a new string, a number of a rare type, and whatever is wrong.
@@ -659,7 +675,7 @@ cdef class Direct:
             return False
         return self.put_word(time, quark, word, meta, kind)
 
-    def add(self, time, quark, amount):
+    def add(self, time: int, quark: int, amount) -> bool:
         """Add to the number of a quark; return False as `put` does."""
         cdef const Now* now
         cdef int64_t more = 0, word, where = 0

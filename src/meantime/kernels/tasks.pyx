@@ -1305,12 +1305,12 @@ cdef class TaskStates:
         if failed:
             raise MemoryError
 
-    def task_entity(self, Py_ssize_t process, uint32_t ident):
+    def task_entity(self, Py_ssize_t process, uint32_t ident) -> int:
         """Return the entity of a task, or -1 if none of that number was met."""
         number = self.known_task(<int32_t>process, ident)
         return -1 if number < 0 else (<Task *>self.tasks.data)[number].entity
 
-    def task_entities(self, const int64_t[::1] process, const int64_t[::1] ident):
+    def task_entities(self, const int64_t[::1] process, const int64_t[::1] ident) -> Int64s:
         """Return the entities of tasks; -1 for each number that was not met in its process."""
         cdef Py_ssize_t i, rows = process.shape[0]
         cdef int32_t number
@@ -1323,19 +1323,19 @@ cdef class TaskStates:
             out[i] = -1 if number < 0 else (<Task *>self.tasks.data)[number].entity
         return entities
 
-    def add_process(self, Py_ssize_t process):
+    def add_process(self, Py_ssize_t process) -> int:
         """Return a new entity for a process itself."""
         return self._added(E_PROCESS, process, 0)
 
-    def add_sampled_thread(self, Py_ssize_t process, uint32_t tid):
+    def add_sampled_thread(self, Py_ssize_t process, uint32_t tid) -> int:
         """Return a new entity for a sampled thread."""
         return self._added(E_SAMPLED, process, <int32_t>tid)
 
-    def add_derived(self, int32_t what, Py_ssize_t process, uint32_t number):
+    def add_derived(self, int32_t what, Py_ssize_t process, uint32_t number) -> int:
         """Return a new entity for a test or a counter, which the caller derives."""
         return self._added(what, process, <int32_t>number)
 
-    def add_requests(self, const int64_t[::1] process, const int64_t[::1] number):
+    def add_requests(self, const int64_t[::1] process, const int64_t[::1] number) -> int:
         """Add an entity for each of these requests; return the first of them."""
         cdef Py_ssize_t i, first = self.entities.used
         for i in range(process.shape[0]):
@@ -1348,11 +1348,11 @@ cdef class TaskStates:
             raise MemoryError
         return entity
 
-    def entity_count(self):
+    def entity_count(self) -> int:
         """Return how many entities there are by now."""
         return self.entities.used
 
-    def entities_since(self, Py_ssize_t first):
+    def entities_since(self, Py_ssize_t first) -> Int64s:
         """Return the columns (what, process or stream, number, location) of entities from `first`."""
         cdef Py_ssize_t i, rows = self.entities.used - first
         columns = np.empty((4, rows), np.int64)
@@ -1391,7 +1391,12 @@ cdef class TaskStates:
             elif s.process == process and s.free_ns >= 0:
                 self.block(s, s.free_ns, time_ns, NULL, -1, s.waited_ns, s.code)
 
-    def take_blocks(self):
+    def take_blocks(
+        self
+    ) -> tuple[
+        Int64s, Int64s, Int64s, Int64s, Int64s, Int64s, Int32s, Int32s, Int32s, Int32s, Int32s,
+        Int32s
+    ]:
         """Return columns of those, and forget them.
 
         They are begin_ns, end_ns, waited_ns, gil_ns, code_ns, off_cpu_ns, loop, task, resumed,
@@ -1427,7 +1432,7 @@ cdef class TaskStates:
         self.blocks.used = 0
         return (*times, *codes)
 
-    def take_lags(self):
+    def take_lags(self) -> tuple[Int64s, Int32s, Int64s]:
         """Return (time_ns, entity, value): the times between two polls of a loop, and forget them.
 
         Each value that is at least a millisecond begins with the poll and is followed by 0.
@@ -1445,7 +1450,9 @@ cdef class TaskStates:
         self.lags.used = 0
         return times[0], entities, times[1]
 
-    def lags_counted(self):
+    def lags_counted(
+        self
+    ) -> list[tuple[int, tuple[Int64s, Int64s, int], tuple[Int64s, Int64s, int]]]:
         """Return (entity, late, turns) of each loop: the times since timers were due, and of turns.
 
         Each is (durations, counts, most): nanoseconds within 4 %, ascending, how many there are of
@@ -1468,7 +1475,7 @@ cdef class TaskStates:
         columns = np.array(used, np.int64).reshape(-1, 2)
         return columns[:, 0], columns[:, 1], counts.most[which]
 
-    def take_labels(self):
+    def take_labels(self) -> Int32s | None:
         """Return the label of each change so far, or None if there never was one."""
         cdef Py_ssize_t i, rows = self.changes.used
         if not self.labelled:
@@ -1479,7 +1486,7 @@ cdef class TaskStates:
             out[i] = (<Change *>self.changes.data)[i].label
         return labels
 
-    def forget_ended(self):
+    def forget_ended(self) -> Int64s:
         """Forget the tasks and threads that have ended, and renumber the entities that are left.
 
         All results must have been taken before, since they refer to entities by their old numbers.
@@ -1555,7 +1562,7 @@ cdef class TaskStates:
         free(table.rows)
         table[0] = kept
 
-    def take_changes(self):
+    def take_changes(self) -> tuple[Int64s, Int32s, Int32s, Int32s]:
         """Return (time_ns, entity, state, tag) of the changes so far, and forget them."""
         cdef Py_ssize_t i, rows = self.changes.used
         times = np.empty(rows, np.int64)
@@ -1574,7 +1581,7 @@ cdef class TaskStates:
         self.changes.used = 0
         return times, entities, states, tags
 
-    def take_flows(self):
+    def take_flows(self) -> tuple[Int32s, Int64s, Int32s, Int64s, Int32s]:
         """Return (from_entity, from_ns, to_entity, to_ns, kind) of the flows, and forget them.
 
         The kind is that of the record that caused it: spawn, wake, submit, or the end of an item,

@@ -42,7 +42,7 @@ for _first in range(64):
         _PAIRS[64 * _first + _second][1] = _DIGITS[_second]
 
 
-def base64(const uint8_t[::1] data):
+def base64(const uint8_t[::1] data: bytes) -> bytes:
     """Return bytes in base64, with padding, in a fifth of the time of the standard library."""
     cdef Py_ssize_t size = data.shape[0], rest = size % 3, i = 0
     text = PyBytes_FromStringAndSize(NULL, (size + 2) // 3 * 4)
@@ -188,8 +188,8 @@ cdef char* draw(
 def strokes(
     const int64_t[::1] row_offsets, const int64_t[::1] start_ns, const int64_t[::1] end_ns,
     const int32_t[::1] state_index, const uint32_t[::1] colors, int64_t window_start_ns,
-    int64_t window_end_ns, int64_t units, int64_t most_paths,
-):
+    int64_t window_end_ns, int64_t units, int64_t most_paths
+) -> list[bytes] | None:
     """Return the paths of each row, as `list[bytes]`, in a strip that is `units` wide.
 
     Each rectangle has the colour, 0xrrggbb, of its state. None if there are more paths than
@@ -273,18 +273,11 @@ cdef class Records:
     cdef char* text
 
     def __init__(
-        self,
-        const int64_t[::1] row_offsets,
-        const int64_t[::1] start_ns,
-        const int64_t[::1] end_ns,
-        const int64_t[::1] state_offsets,
-        const int32_t[::1] state_index,
-        const int64_t[::1] state_ns,
-        const int64_t[::1] tag_offsets,
-        const int32_t[::1] tag_index,
-        const int64_t[::1] tag_ns,
-        int64_t window_start_ns,
-        Py_ssize_t piece_bytes,
+        self, const int64_t[::1] row_offsets, const int64_t[::1] start_ns,
+        const int64_t[::1] end_ns, const int64_t[::1] state_offsets: Int64s | None,
+        const int32_t[::1] state_index, const int64_t[::1] state_ns: Int64s | None,
+        const int64_t[::1] tag_offsets: Int64s | None, const int32_t[::1] tag_index: Int32s | None,
+        const int64_t[::1] tag_ns: Int64s | None, int64_t window_start_ns, Py_ssize_t piece_bytes
     ):
         self.row_offsets = row_offsets
         self.start_ns = start_ns
@@ -303,10 +296,10 @@ cdef class Records:
     def __dealloc__(self):
         free(self.text)
 
-    def __iter__(self):
+    def __iter__(self) -> Self:
         return self
 
-    def __next__(self):
+    def __next__(self) -> bytes:
         cdef Py_ssize_t size
         cdef bint has_room
         with nogil:

@@ -24,7 +24,7 @@ cdef extern from "varint.h" nogil:
     const uint8_t* get_varint(const uint8_t*, const uint8_t*, uint64_t*)
 
 
-def encoded(column):
+def encoded(column: Int64s | npt.NDArray[np.uint64]) -> bytes:
     """Return numbers of 64 bits as bytes; a negative one is taken as one without a sign."""
     cdef const uint64_t[::1] numbers = column.view(np.uint64)
     cdef Py_ssize_t i, count = numbers.shape[0], size = 0
@@ -38,7 +38,9 @@ def encoded(column):
     return written
 
 
-def running(const uint8_t[::1] data, Py_ssize_t count, uint32_t least, uint32_t step):
+def running(
+    const uint8_t[::1] data, Py_ssize_t count, uint32_t least, uint32_t step
+) -> npt.NDArray[np.uint32]:
     """Return so many running sums of numbers plus `step`, less the first step, as uint32.
 
     Raises:
@@ -76,7 +78,7 @@ def running(const uint8_t[::1] data, Py_ssize_t count, uint32_t least, uint32_t 
     return sums_array
 
 
-def decoded(const uint8_t[::1] data, Py_ssize_t count):
+def decoded(const uint8_t[::1] data, Py_ssize_t count) -> npt.NDArray[np.uint64]:
     """Return so many numbers of up to 64 bits.
 
     Raises:
@@ -130,7 +132,9 @@ cdef const uint8_t* field_end(const uint8_t* at, const uint8_t* end, uint64_t* t
     return at + size
 
 
-def fields(const uint8_t[::1] data, const int64_t[:, ::1] messages, int64_t most=INT64_MAX):
+def fields(
+    const uint8_t[::1] data, const int64_t[:, ::1] messages: Int64s, int64_t most=INT64_MAX
+) -> tuple[Int32s, npt.NDArray[np.uint32], Int64s]:
     """Return the fields of protobuf messages, in order: message, tag, where each begins and ends.
 
     Args:
@@ -198,7 +202,9 @@ def fields(const uint8_t[::1] data, const int64_t[:, ::1] messages, int64_t most
     return message_array, tag_array, range_array
 
 
-def numbers_of(const uint8_t[::1] data, const int64_t[:, ::1] ranges):
+def numbers_of(
+    const uint8_t[::1] data, const int64_t[:, ::1] ranges: Int64s
+) -> tuple[npt.NDArray[np.uint64], Int64s]:
     """Return the numbers in ranges of bytes, as uint64, and how many each range has, as int64.
 
     Raises:
@@ -247,7 +253,9 @@ def numbers_of(const uint8_t[::1] data, const int64_t[:, ::1] ranges):
     return number_array, size_array
 
 
-def different(const uint8_t[::1] data, const int64_t[:, ::1] ranges):
+def different(
+    const uint8_t[::1] data, const int64_t[:, ::1] ranges: Int64s
+) -> tuple[Int64s, Int32s]:
     """Return the first of the ranges that have the same bytes, and which of these each range equals.
 
     Returns:

@@ -1,4 +1,0 @@
-KINDS: dict[str, int]
-LEAVES: dict[str, int]
-POLICIES: dict[str, int]
-SIZES: dict[str, int]
