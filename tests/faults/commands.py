@@ -99,8 +99,10 @@ def _with(prepare: Callable[[Path], None], *outputs: str) -> Callable[[Path], No
 
 
 def _input(name: str) -> str:
-    files = FORMATS[name].samples()[0]
-    return "in" if FORMATS[name].is_directory else f"in{Path(next(iter(files))).suffix}"
+    kind = FORMATS[name]
+    if kind.is_directory:
+        return "in" if kind.opened is None else f"in/{kind.opened}"
+    return f"in{Path(next(iter(kind.samples()[0]))).suffix}"
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -146,6 +148,11 @@ COMMANDS = {
     "dump": Command(_words("dump in.statemap"), _statemap),
     "dump history": Command(_words("dump in.mth --kind intervals"), _built_spans),
     "stats": Command(_words("stats in.mth"), _built_spans),
+    "diff": Command(_words("diff in.json in.mth -o out.svg"), _with(_built_spans, "out.svg")),
+    "assert": Command(
+        ("assert", "in.statemap", "--rule", 'no * in "none"', "--junit", "out.xml"),
+        _with(_statemap, "out.xml"),
+    ),
     "explain": Command(_words("explain in.json"), _spans),
     "findings": Command(_words("findings in.mth --json"), _built_spans),
     **{

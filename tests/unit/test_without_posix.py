@@ -28,6 +28,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
         path = folder if len(files) > 1 or kind.is_directory else folder / next(iter(files))
+        path = path if kind.opened is None else folder / kind.opened
         found.append(f"{path}={kind.provider or ''}")
     return found
 

@@ -54,9 +54,10 @@ def command(
     as_json: bool,
     **reading: Any,
 ) -> int:
-    """Check whether rules hold for a trace; exit with status 3 if one does not.
+    """Check whether rules hold for a trace, such as that a loop is never blocked.
 
-    RULES.toml has a table [rules] with a title and a sentence for each rule.
+    The exit status is 3 if one does not. RULES.toml has a table [rules] with a title and a sentence
+    for each rule.
     """
     traces = [file for file in files if not file.endswith(".toml")]
     given = [file for file in files if file.endswith(".toml")]
