@@ -99,10 +99,6 @@ COMPILED_SOON = ["-O1", "-finline-small-functions"]
 # Their methods are called once for each change, name, event or state asked for, so what converts
 # the arguments of calls matters too.
 CALLED_OFTEN = {"_recorder", "attribute_tree", "event_cells", "event_rows", "search", "tail"}
-# What the others take of Python's integers is in their calls, so they leave to Python how it is
-# read. Nothing is thrown through them, and with -g0 a debugger does not follow them anyway. Both
-# save a tenth of the compiler's time.
-SMALLER = ["-DCYTHON_USE_PYLONG_INTERNALS=0", "-fno-asynchronous-unwind-tables"]
 # Elsewhere, what Cython adds to a module runs once in a call or an import. Not to optimize it takes
 # a quarter off the compiler's time. clang does not know the pragma.
 WRAPPER = re.compile(r"^/\* Python wrapper \*/\n.*?^}\n", re.MULTILINE | re.DOTALL)
@@ -159,7 +155,7 @@ def compile_flags(name: str) -> list[str]:
     if not SANITIZE:
         flags = ["-O3"] if name in FASTER_WITH_O3 else COMPILED_SOON
         flags = ["-O2"] if name in FASTER_WITH_O2 else flags
-        return [*flags, "-g0", *([] if name in CALLED_OFTEN else SMALLER)]
+        return [*flags, "-g0"]
     flags = ["-O1", "-g1", "-fno-omit-frame-pointer", f"-fsanitize={SANITIZE}"]
     if "undefined" in SANITIZE:
         # Of `undefined`, alignment, bounds, null, object-size and shifts by too much always matter.
