@@ -25,9 +25,9 @@ IMPORTS = {
     "Any": "typing",
     "Buffer": "typing_extensions",
     "Callable": "collections.abc",
-    "Event": "meantime.events",
-    "Int32s": "meantime.columns",
-    "Int64s": "meantime.columns",
+    "Event": "meantime.model.events",
+    "Int32s": "meantime.model.columns",
+    "Int64s": "meantime.model.columns",
     "IntEnum": "enum",
     "IntervalFilter": "meantime.history.interval_filter",
     "Iterable": "collections.abc",
@@ -36,7 +36,7 @@ IMPORTS = {
     "Self": "typing",
     "Sequence": "collections.abc",
     "TypeVar": "typing",
-    "Value": "meantime.columns",
+    "Value": "meantime.model.columns",
 }
 # An array of any items, and another one of the same.
 ITEM = '_T = TypeVar("_T", bound=np.generic[Any])'

@@ -11,8 +11,8 @@ import measure
 import numpy as np
 
 import meantime
-from meantime.columns import Coded
 from meantime.history import HistoryBuilder
+from meantime.model.columns import Coded
 
 if TYPE_CHECKING:
     from meantime.history import History

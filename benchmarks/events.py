@@ -26,8 +26,8 @@ from meantime.readers import open_trace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from meantime.events import Event, Events
     from meantime.history import HistoryBuilder
+    from meantime.model.events import Event, Events
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 

@@ -12,10 +12,10 @@ import sys
 import measure
 import numpy as np
 
-from meantime.columns import Coded
 from meantime.history import HistoryBuilder
+from meantime.model.columns import Coded
+from meantime.model.units import format_bytes
 from meantime.query.explain import explain
-from meantime.units import format_bytes
 
 NAMES = ["on-cpu", "runnable", "disk wait", "sleeping"]
 RANGE_NS = 60 * 10**9

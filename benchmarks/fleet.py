@@ -14,8 +14,8 @@ import numpy as np
 from measure import best_cpu_s, header
 
 import meantime
-from meantime.clocks import Clock
 from meantime.history import HistoryBuilder
+from meantime.model.clocks import Clock
 from meantime.view_functions.joining import write_join
 
 S = 10**9

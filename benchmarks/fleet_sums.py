@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from measure import best_cpu_s, header
 
-from meantime.clocks import Clock
-from meantime.columns import Coded
 from meantime.fleet import Fleet
 from meantime.history import HistoryBuilder
+from meantime.model.clocks import Clock
+from meantime.model.columns import Coded
 from meantime.shards import client_of, total
 
 if TYPE_CHECKING:

@@ -25,15 +25,15 @@ import measure
 import numpy as np
 from history import batches
 
-from meantime.columns import Coded
 from meantime.history import HistoryBuilder
 from meantime.history.directory.open import open_history
+from meantime.model.columns import Coded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history import History
+    from meantime.model.columns import Int32s, Int64s
 
 Questions: TypeAlias = "dict[str, Callable[[], object]]"
 

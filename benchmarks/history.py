@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, TypeAlias
 import measure
 import numpy as np
 
-from meantime.columns import Coded
 from meantime.history import HistoryBuilder
-from meantime.units import format_bytes
+from meantime.model.columns import Coded
+from meantime.model.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
 
 Batch: TypeAlias = "tuple[Int64s, Int32s, Int32s]"
 

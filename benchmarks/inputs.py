@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from measure import best_cpu_s, header
 
 import meantime
-from meantime.column_mapping import mapping_of
-from meantime.input_path import InputPath
+from meantime.model.column_mapping import mapping_of
+from meantime.model.input_path import InputPath
 from meantime.readers import open_trace
 from meantime.readers.source import open_source
 

@@ -22,8 +22,8 @@ import numpy as np
 from measure import best_cpu_s, header
 
 import meantime
-from meantime.columns import Coded
 from meantime.history import HistoryBuilder
+from meantime.model.columns import Coded
 from meantime.readers import open_trace
 
 if TYPE_CHECKING:

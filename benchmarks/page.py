@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 import measure
 import numpy as np
 
+from meantime.model.units import format_bytes
 from meantime.testing.statemaps import panel, statemap
-from meantime.units import format_bytes
 from meantime.views.statemap.data import Rectangles
 from meantime.views.statemap.svg import render
 

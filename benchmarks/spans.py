@@ -22,8 +22,8 @@ import measure
 import numpy as np
 
 import meantime
-from meantime.columns import Coded
-from meantime.history_from_path import open_history
+from meantime.model.columns import Coded
+from meantime.opening.history_from_path import open_history
 from meantime.query.durations import span_statistics
 from meantime.query.stacks import left_heavy, span_tree
 

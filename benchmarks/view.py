@@ -27,11 +27,11 @@ import measure
 import numpy as np
 from view_page import print_page
 
-from meantime.attribute_paths import thread_path
-from meantime.columns import Coded
 from meantime.history import HistoryBuilder
 from meantime.history.ingest import build
-from meantime.trace import Spans, Trace
+from meantime.model.attribute_paths import thread_path
+from meantime.model.columns import Coded
+from meantime.model.trace import Spans, Trace
 
 THREADS, NAMES, ATTRIBUTES, STATES = 8, 200, 1_000, 8
 BATCH_ROWS = 2**18

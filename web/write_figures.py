@@ -1,6 +1,6 @@
 """Write `shared/figures.ts`: the figures of durations as meantime declares them.
 
-Run `python web/write_figures.py` after a change of `meantime.durations`; a test compares.
+Run `python web/write_figures.py` after a change of `meantime.model.durations`; a test compares.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from meantime.durations import FIGURES
+from meantime.model.durations import FIGURES
 
 __all__ = ["TARGET", "text"]
 
@@ -17,7 +17,7 @@ TARGET = Path(__file__).parent / "shared" / "figures.ts"
 _HEAD = """\
 /**
  * The figures of statistics, in the order of tables.
- * Written by `write_figures.py`: change `meantime/durations.py`.
+ * Written by `write_figures.py`: change `meantime/model/durations.py`.
  */
 
 export const FIGURES = [

@@ -8,21 +8,23 @@ from __future__ import annotations
 # Not imported from typing: a recorded program imports this package, and should import little else.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from meantime.attributes import ANY as ANY
-    from meantime.attributes import ANY_DEPTH as ANY_DEPTH
-    from meantime.attributes import UP as UP
-    from meantime.clocks import Clock as Clock
     from meantime.collect.enabling import enable as enable
     from meantime.collect.session import record as record
     from meantime.collect.session import start as start
     from meantime.collect.session import stop as stop
     from meantime.errors import MeantimeError as MeantimeError
-    from meantime.extent import in_zone as in_zone
     from meantime.history import History as History
     from meantime.history import HistoryBuilder as HistoryBuilder
-    from meantime.history_from_path import open_history as open  # noqa: A004 - meantime.open(path)
-    from meantime.history_from_trace import build as build
     from meantime.inspection import inspect_process as inspect_process
+    from meantime.model.attributes import ANY as ANY
+    from meantime.model.attributes import ANY_DEPTH as ANY_DEPTH
+    from meantime.model.attributes import UP as UP
+    from meantime.model.clocks import Clock as Clock
+    from meantime.model.extent import in_zone as in_zone
+    from meantime.model.trace import LaneDeclaration as LaneDeclaration
+    from meantime.model.trace import State as State
+    from meantime.opening.history_from_path import open_history as open  # noqa: A004 - meantime.open(path)
+    from meantime.opening.history_from_trace import build as build
     from meantime.providers import StateProvider as StateProvider
     from meantime.query.critical_path import critical_path as critical_path
     from meantime.query.explain import explain as explain
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
     from meantime.query.stats import stats as stats
     from meantime.server.view import view as view
     from meantime.system.recording import record_system as record_system
-    from meantime.trace import LaneDeclaration as LaneDeclaration
-    from meantime.trace import State as State
     from meantime.view_functions.comparing import compare as compare
     from meantime.view_functions.comparing import diff as diff
     from meantime.view_functions.flame import flame as flame
@@ -80,17 +80,17 @@ __all__ = [
 _HOMES = {
     "load_ipython_extension": ("meantime.plugins.jupyter", "load_ipython_extension"),
     "unload_ipython_extension": ("meantime.plugins.jupyter", "unload_ipython_extension"),
-    "ANY": ("meantime.attributes", "ANY"),
-    "ANY_DEPTH": ("meantime.attributes", "ANY_DEPTH"),
-    "UP": ("meantime.attributes", "UP"),
-    "Clock": ("meantime.clocks", "Clock"),
+    "ANY": ("meantime.model.attributes", "ANY"),
+    "ANY_DEPTH": ("meantime.model.attributes", "ANY_DEPTH"),
+    "UP": ("meantime.model.attributes", "UP"),
+    "Clock": ("meantime.model.clocks", "Clock"),
     "History": ("meantime.history", "History"),
     "HistoryBuilder": ("meantime.history", "HistoryBuilder"),
     "MeantimeError": ("meantime.errors", "MeantimeError"),
-    "LaneDeclaration": ("meantime.trace", "LaneDeclaration"),
-    "State": ("meantime.trace", "State"),
+    "LaneDeclaration": ("meantime.model.trace", "LaneDeclaration"),
+    "State": ("meantime.model.trace", "State"),
     "StateProvider": ("meantime.providers", "StateProvider"),
-    "build": ("meantime.history_from_trace", "build"),
+    "build": ("meantime.opening.history_from_trace", "build"),
     "check_rules": ("meantime.query.rules", "check_rules"),
     "compare": ("meantime.view_functions.comparing", "compare"),
     "critical_path": ("meantime.query.critical_path", "critical_path"),
@@ -100,10 +100,10 @@ _HOMES = {
     "findings": ("meantime.query.findings", "findings"),
     "flame": ("meantime.view_functions.flame", "flame"),
     "heatmap": ("meantime.view_functions.heatmap", "heatmap"),
-    "in_zone": ("meantime.extent", "in_zone"),
+    "in_zone": ("meantime.model.extent", "in_zone"),
     "inspect_process": ("meantime.inspection", "inspect_process"),
     "join": ("meantime.view_functions.joining", "join"),
-    "open": ("meantime.history_from_path", "open_history"),
+    "open": ("meantime.opening.history_from_path", "open_history"),
     "record": ("meantime.collect.session", "record"),
     "record_system": ("meantime.system.recording", "record_system"),
     "sql": ("meantime.query.sql", "sql"),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
     from typing import Self
 
-    from meantime.units import Time
+    from meantime.model.units import Time
 
 __all__ = [
     "FILTER",

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from meantime.columns import Coded
 from meantime.history import HistoryBuilder
 from meantime.history.store import Store
+from meantime.model.columns import Coded
 from meantime.server.demo import demo_session
 from meantime.server.session import Session
 

@@ -17,13 +17,13 @@ import pytest
 
 from meantime import HistoryBuilder
 from meantime.kernels.dithered_rows import dither
+from meantime.model.units import format_ns
+from meantime.model.zones import Zone
 from meantime.query.statistics import state_statistics
 from meantime.testing.statemaps import events, panel, panel_of, statemap
-from meantime.units import format_ns
 from meantime.views.statemap import Commands, StatemapOptions, build
 from meantime.views.statemap.row_images import thresholds
 from meantime.views.statemap.svg import render
-from meantime.zones import Zone
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,12 +15,12 @@ import pytest
 
 import meantime
 from meantime.cli import main
-from meantime.columns import Coded
 from meantime.history import HistoryBuilder
+from meantime.model.columns import Coded
+from meantime.model.zones import Zone
 from meantime.server.demo import demo_session
 from meantime.server.session import Session
 from meantime.testing import history_from_picture, history_from_samples, history_from_spans
-from meantime.zones import Zone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

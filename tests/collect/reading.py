@@ -7,11 +7,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from meantime.model.trace import Flows, StateChanges
 from meantime.readers import recording
-from meantime.trace import Flows, StateChanges
 
 if TYPE_CHECKING:
-    from meantime.trace import Trace
+    from meantime.model.trace import Trace
 
 # Of Linux's capabilities, as they are numbered there.
 SETGID, SETUID, CHROOT, SYS_ADMIN = 6, 7, 18, 21

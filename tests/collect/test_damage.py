@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 
 import meantime
-from meantime.anomalies import Anomalies
 from meantime.collect import _recorder
 from meantime.errors import InputError
+from meantime.model.anomalies import Anomalies
 from meantime.readers import open_trace
 from meantime.readers.recording.listing import StreamFiles
 from meantime.readers.recording.live import LiveActivity

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import meantime
-from meantime.anomalies import Anomalies
+from meantime.model.anomalies import Anomalies
 from meantime.readers.recording.listing import open_recording
 from meantime.readers.recording.merge import Records, merged
 from meantime.readers.recording.streams import stream_words

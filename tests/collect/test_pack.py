@@ -19,18 +19,18 @@ import meantime
 from meantime.cli import main
 from meantime.collect import _recorder
 from meantime.kernels import records
+from meantime.model.trace import StateChanges
 from meantime.readers import open_trace, recording
 from meantime.readers.recording import packing
 from meantime.readers.recording.layout import PACKED_MAGIC
 from meantime.readers.recording.listing import open_recording
 from meantime.readers.recording.packing import open_packed, pack
 from meantime.readers.recording.pieces import taken
-from meantime.trace import StateChanges
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from meantime.trace import Trace
+    from meantime.model.trace import Trace
 
 WAIT = 5
 

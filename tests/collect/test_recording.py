@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import meantime
-from meantime.anomalies import Anomalies
 from meantime.collect import _recorder
+from meantime.model.anomalies import Anomalies
 from meantime.readers.recording.listing import open_recording
 from meantime.readers.recording.merge import Records, merged
 from meantime.readers.recording.streams import stream_words

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from meantime.cli import main
 from meantime.history.ingest import build
-from meantime.history_from_path import open_history
+from meantime.opening.history_from_path import open_history
 from meantime.query.stacks import sample_tree, span_tree
 from meantime.query.threads import thread_of
 from meantime.readers import open_trace

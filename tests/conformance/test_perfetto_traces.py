@@ -19,13 +19,13 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meantime.model.trace import Counters, Flows, Points, Samples, SpanFlag, Spans, StateChanges
 from meantime.readers import perfetto
 from meantime.readers.contract import ReadOptions
 from meantime.readers.source import Source
-from meantime.trace import Counters, Flows, Points, Samples, SpanFlag, Spans, StateChanges
 
 if TYPE_CHECKING:
-    from meantime.trace import Trace
+    from meantime.model.trace import Trace
 
 FOLDER = Path(__file__).parents[1] / "samples" / "perfetto"
 # These are what programs and the kernel wrote. The other tracks of trace_processor are made of

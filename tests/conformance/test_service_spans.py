@@ -21,8 +21,8 @@ from meantime.readers.services.clock_repair import shifts
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from meantime.columns import Coded
     from meantime.history.history import History
+    from meantime.model.columns import Coded
     from meantime.query.services import ServiceGroup, ServiceGrouping
 
 NAMES = (

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.model.trace import StateChanges
 from meantime.readers import open_trace
-from meantime.trace import StateChanges
 
 if TYPE_CHECKING:
     from pathlib import Path

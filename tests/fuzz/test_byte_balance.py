@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meantime.errors import MeantimeError
-from meantime.input_path import input_path
+from meantime.model.input_path import input_path
 from meantime.readers import open_trace
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """Cached histories are rebuilt when the same input would give different figures.
 
-`meantime.cache.READING_RULES` says so, and somebody has to remember to increase it: this test does.
+`meantime.opening.cache.READING_RULES` says so, and somebody has to remember to increase it: this
+test does.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 import meantime
-from meantime.cache import READING_RULES
+from meantime.opening.cache import READING_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,6 +71,6 @@ def test_rules_are_increased_when_the_figures_of_a_file_change(root: Path) -> No
 
     assert not changed, (
         f"{', '.join(changed)}: no longer the same figures. If that is meant, increase"
-        f" READING_RULES in meantime/cache.py, and put that and these digests here: {found}"
+        f" READING_RULES in meantime/opening/cache.py, and put that and these digests here: {found}"
     )
     assert READING_RULES == RULES

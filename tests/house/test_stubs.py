@@ -83,9 +83,9 @@ def _private():
 STUB = """import numpy as np
 import numpy.typing as npt
 from enum import IntEnum
-from meantime.columns import Int32s
-from meantime.columns import Int64s
 from meantime.kernels.bases import Base
+from meantime.model.columns import Int32s
+from meantime.model.columns import Int64s
 from typing import NamedTuple
 
 FULL: int

@@ -16,7 +16,7 @@ from meantime.kernels.search import IntervalRows
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from meantime.columns import Int32s
+    from meantime.model.columns import Int32s
 
 # When a state begins, its attribute, its word and its meta.
 Row = tuple[int, int, int, int]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meantime.history import argument_texts
-from meantime.trace import ArgumentText
+from meantime.model.trace import ArgumentText
 
 ROWS = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 20)), max_size=30)
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.attributes import ANY, ANY_DEPTH, UP, Attributes, Path, PathTable
-from meantime.columns import TextTable
 from meantime.errors import HistoryClosedError, QuarkError
+from meantime.model.attributes import ANY, ANY_DEPTH, UP, Attributes, Path, PathTable
+from meantime.model.columns import TextTable
 
 if TYPE_CHECKING:
-    from meantime.attributes import Wildcard
+    from meantime.model.attributes import Wildcard
 
 names = st.sampled_from(["a", "b", "é", "", "x" * 70, "\ud800"])
 paths = st.lists(st.lists(names, min_size=1, max_size=4).map(tuple), max_size=30)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import meantime
 from meantime.errors import HistoryError, ProviderError, TimeRangeError, UsageError
-from meantime.events import Event
+from meantime.model.events import Event
 from meantime.readers import jsonl, open_trace
 
 if TYPE_CHECKING:

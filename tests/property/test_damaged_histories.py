@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import meantime
-from meantime.columns import Coded
 from meantime.history import HistoryBuilder
 from meantime.history.directory import segments
 from meantime.history.store import Store
+from meantime.model.columns import Coded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from meantime.columns import Int32s
     from meantime.history import History
+    from meantime.model.columns import Int32s
 
 NAMES = [f"state{number}" for number in range(40)]
 SHAPES = st.fixed_dictionaries(

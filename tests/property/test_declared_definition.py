@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import meantime
 from meantime.errors import MeantimeError, ProviderError
-from meantime.events import ABSENT, Event
 from meantime.history import AttributePool
+from meantime.model.events import ABSENT, Event
 from meantime.providers.declared import declare
 
 if TYPE_CHECKING:

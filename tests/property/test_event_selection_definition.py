@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.columns import Coded
 from meantime.history.results import Flows, Points
-from meantime.trace import ArgumentText
+from meantime.model.columns import Coded
+from meantime.model.trace import ArgumentText
 
 TIMES = st.integers(0, 40)
 QUARKS = st.integers(0, 4)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import meantime
 from meantime.kernels import export_rows
-from meantime.service_spans import OWN_FIELDS
+from meantime.model.service_spans import OWN_FIELDS
 from meantime.views.export import export
 
 if TYPE_CHECKING:

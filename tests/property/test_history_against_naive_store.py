@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from listed_source import listed
 from version_1 import as_version_1
 
-from meantime.columns import Coded
 from meantime.history import HistoryBuilder, Interval
 from meantime.history.directory.open import open_history
 from meantime.history.store import Store
+from meantime.model.columns import Coded
+from meantime.model.units import bin_edge
 from meantime.testing.strategies import changes
-from meantime.units import bin_edge
 
 if TYPE_CHECKING:
-    from meantime.columns import Value
     from meantime.history import History
+    from meantime.model.columns import Value
     from meantime.testing.strategies import Change
 
 QUARKS = 5

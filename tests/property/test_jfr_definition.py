@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meantime.kernels.jfr import PROBLEMS, Op, StackRows, columns, elements, objects, times
+from meantime.model.stacks import StackTableBuilder
 from meantime.readers import jfr
 from meantime.readers.jfr import chunks
-from meantime.stacks import StackTableBuilder
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 300)
 FLOATS = st.floats(allow_nan=False)

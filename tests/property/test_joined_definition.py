@@ -12,12 +12,12 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import meantime
-from meantime.clocks import Clock
 from meantime.history import HistoryBuilder
+from meantime.model.clocks import Clock
 
 if TYPE_CHECKING:
-    from meantime.columns import Value
     from meantime.history.history import History
+    from meantime.model.columns import Value
 
 STATES: list[Value] = ["idle", "user", "system", None]
 THREAD = ("Processes", "1", "Threads")

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from meantime.events import Event, Events
+from meantime.model.events import Event, Events
 from meantime.readers import jsonl
 from meantime.readers.contract import ReadOptions
 from meantime.readers.source import Source

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from meantime.column_mapping import mapping_of
 from meantime.errors import InputError
-from meantime.input_path import InputPath
+from meantime.model.column_mapping import mapping_of
+from meantime.model.input_path import InputPath
+from meantime.model.trace import SpanFlag, Spans
 from meantime.readers import open_trace
-from meantime.trace import SpanFlag, Spans
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from meantime.column_mapping import Pair
+    from meantime.model.column_mapping import Pair
 
 PAIRS = [
     (["b:e"], []),

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from meantime.kernels import nest, seal
 from meantime.kernels.span_search import parents_among
-from meantime.trace import SpanFlag
+from meantime.model.trace import SpanFlag
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
 
 
 class Span(NamedTuple):

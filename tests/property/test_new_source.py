@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from listed_source import listed
 
-from meantime.clocks import Clock
 from meantime.history import HistoryBuilder
 from meantime.history.joined import JoinedPart, join_parts
+from meantime.model.clocks import Clock
 from meantime.testing.strategies import changes
 
 if TYPE_CHECKING:

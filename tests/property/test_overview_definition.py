@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meantime.columns import Coded
 from meantime.errors import InputError
 from meantime.history import HistoryBuilder, overview
 from meantime.history.directory.check import check
@@ -21,6 +20,7 @@ from meantime.history.directory.open import open_history
 from meantime.history.overview import Overview, RowMemory, coarse_segment
 from meantime.history.sealed import SealedSegments
 from meantime.history.store import Store
+from meantime.model.columns import Coded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meantime.kernels.record_kinds import KINDS
+from meantime.model.trace import Trace
 from meantime.readers.recording.merge import Records
 from meantime.readers.recording.pools import PoolCounters
-from meantime.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

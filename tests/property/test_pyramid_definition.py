@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meantime.columns import Coded
 from meantime.history import HistoryBuilder
 from meantime.history.directory.pyramids import pack_pyramid
 from meantime.history.pyramid import Pyramids, build_pyramid
 from meantime.history.sealed import SealedSegments
 from meantime.history.store import Store
+from meantime.model.columns import Coded
 
 if TYPE_CHECKING:
     from meantime.history import History

@@ -14,8 +14,8 @@ from meantime.kernels import records
 from meantime.providers.tasks import FLOWS, STATES, flow_codes, task_states
 
 if TYPE_CHECKING:
-    from meantime.columns import Int64s
     from meantime.kernels.tasks import TaskStates
+    from meantime.model.columns import Int64s
 
 U32 = st.integers(0, 2**32 - 1)
 PAYLOAD = 128

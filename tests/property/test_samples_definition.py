@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meantime.model.trace import Trace
 from meantime.readers.recording.merge import Records
 from meantime.readers.recording.samples import SampledStacks, Sampling
-from meantime.trace import Trace
 
 PERIOD_NS = 100
 SAMPLE, ON_CPU, TICK, NOT_ON_CPU = 40, 41, 42, 43

@@ -10,8 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import meantime
-from meantime.clocks import Clock
-from meantime.columns import Coded
 from meantime.history import HistoryBuilder, sealed, searching
 from meantime.history.interval_filter import interval_filter
 from meantime.history.joined import JoinedPart, join_parts
@@ -21,15 +19,17 @@ from meantime.kernels.interval_filter import count_matching, nearest_matching
 from meantime.kernels.pyramid import build
 from meantime.kernels.search import Segments
 from meantime.kernels.tail import STR
+from meantime.model.clocks import Clock
+from meantime.model.columns import Coded
 from meantime.testing import history_from_spans
 
 if TYPE_CHECKING:
     from pathlib import Path
     from types import EllipsisType
 
-    from meantime.columns import Int64s, Value
     from meantime.history.history import History
     from meantime.history.results import Interval
+    from meantime.model.columns import Int64s, Value
 
 VALUES: dict[str, list[Value]] = {
     "text": ["on", "off", None],

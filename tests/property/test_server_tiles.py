@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meantime.attribute_paths import thread_path
 from meantime.history import HistoryBuilder
 from meantime.history.ingest import build
+from meantime.model.attribute_paths import thread_path
+from meantime.model.trace import Spans, Trace
 from meantime.server import tiles
 from meantime.server.lanes import LaneTree
 from meantime.server.tiles import BINS, Place, tile
-from meantime.trace import Spans, Trace
 
 if TYPE_CHECKING:
     import numpy.typing as npt

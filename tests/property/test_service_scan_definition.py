@@ -22,11 +22,11 @@ from meantime.kernels.service_rows import (
     open_counts,
     relate,
 )
+from meantime.model.service_spans import parents, rows_by_id
 from meantime.readers import otlp
 from meantime.readers.contract import ReadOptions
 from meantime.readers.services.lanes import lanes_of
 from meantime.readers.source import open_source
-from meantime.service_spans import parents, rows_by_id
 
 if TYPE_CHECKING:
     from pathlib import Path

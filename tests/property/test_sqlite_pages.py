@@ -12,15 +12,15 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from meantime.column_mapping import ColumnMapping
-from meantime.columns import Coded
 from meantime.errors import InputError
+from meantime.model.column_mapping import ColumnMapping
+from meantime.model.columns import Coded
+from meantime.model.trace import Trace
 from meantime.readers.contract import ReadOptions
 from meantime.readers.source import open_source
 from meantime.readers.sqlite_pages import As, PageRows
 from meantime.readers.table.choosing import Chooser
 from meantime.readers.table.databases import sqlite_parts
-from meantime.trace import Trace
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from meantime.errors import InputError
 from meantime.history.ingest import build
-from meantime.history_from_path import open_history
+from meantime.opening.history_from_path import open_history
 from meantime.readers import open_trace
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ from meantime.cli import main
 from meantime.errors import MeantimeError, UsageError
 from meantime.history import HistoryBuilder
 from meantime.history.ingest import build, ingest
-from meantime.history_from_path import open_history
+from meantime.model.units import MAX_NS
+from meantime.opening.history_from_path import open_history
 from meantime.query.statistics import state_statistics
 from meantime.readers import statemap
 from meantime.readers.contract import ReadOptions
 from meantime.readers.source import Source
 from meantime.readers.statemap import reader
-from meantime.units import MAX_NS
 from meantime.view_functions.heatmap import heatmap
 from meantime.views.statemap import StatemapOptions, document
 from meantime.views.statemap import build as draw
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from meantime.history import History
     from meantime.kernels.scan_statemap import Scanner
-    from meantime.trace import Trace
+    from meantime.model.trace import Trace
 
 META = '{"start": [1, 0], "states": {"a": {"value": 0}, "b": {"value": 1}, "c": {"value": 2}}}\n'
 

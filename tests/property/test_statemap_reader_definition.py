@@ -17,12 +17,12 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from meantime.errors import InputError
+from meantime.model.trace import Points, StateChanges
 from meantime.readers import statemap
 from meantime.readers.contract import ReadOptions
 from meantime.readers.decompress import compression_of
 from meantime.readers.source import Source
 from meantime.readers.statemap import reader
-from meantime.trace import Points, StateChanges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meantime import HistoryBuilder
-from meantime.durations import PERCENTS
 from meantime.errors import TimeRangeError
+from meantime.model.durations import PERCENTS
 from meantime.query.state_durations import StateDurations
 from meantime.query.statistics import state_statistics, state_totals
 from meantime.testing import history_from_picture

@@ -16,14 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meantime import HistoryBuilder
-from meantime.durations import PERCENTS, nearest_rank
 from meantime.errors import UsageError
 from meantime.history.grouped_shares import added_shares
+from meantime.model.durations import PERCENTS, nearest_rank
+from meantime.model.stacks import StackTable
 from meantime.query.duration_sums import DurationsBuilder, DurationSums
 from meantime.query.durations import added_span_statistics, span_statistics
 from meantime.query.stacks import added_trees, sample_tree, span_tree
 from meantime.query.statistics import added_statistics, state_statistics
-from meantime.stacks import StackTable
 from meantime.testing import history_from_picture, history_from_samples, history_from_spans
 from meantime.view_functions.joining import join
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from meantime import History
-    from meantime.columns import Value
+    from meantime.model.columns import Value
 
 T = TypeVar("T")
 

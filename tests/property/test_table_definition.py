@@ -11,12 +11,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from meantime.attributes import parse_pattern
 from meantime.errors import InputError, UsageError
+from meantime.model.attributes import parse_pattern
+from meantime.model.trace import Samples, StateChanges
 from meantime.readers import table
 from meantime.readers.contract import ReadOptions
 from meantime.readers.source import Source
-from meantime.trace import Samples, StateChanges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,7 @@ from meantime.kernels import text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
 
 UNITS = 40_000
 PIXEL = 1000

@@ -11,20 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meantime.columns import Coded
 from meantime.history import HistoryBuilder
 from meantime.history.directory.open import open_history
 from meantime.history.sealed import SealedSegments
 from meantime.history.store import Store
+from meantime.model.columns import Coded
+from meantime.model.units import bin_edge
 from meantime.testing import history_from_picture
-from meantime.units import bin_edge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from meantime.columns import Value
     from meantime.history import CounterTile, History, StateTile
+    from meantime.model.columns import Value
 
 NAMES = [f"name {index}" for index in range(100)]
 SHAPES = ("text", "text of many", "small", "negative", "wide", "drifting", "float", "half", "none")

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from meantime.model.trace import Samples, Trace
 from meantime.readers.perf_events import events_of, fields_of
-from meantime.trace import Samples, Trace
 
 NAMES = st.sampled_from(["sched:sched_switch", "syscalls:sys_exit_read", "block:block_rq"])
 PIECES = st.sampled_from(

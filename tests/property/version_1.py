@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attributes import Attributes
 from meantime.history.directory.container import pack_header, size_of, views
 from meantime.history.directory.delta import add_attributes
 from meantime.history.directory.manifest import checksummed_line
@@ -16,6 +15,7 @@ from meantime.history.directory.segment_index import _sections_1
 from meantime.history.directory.segments import _HEADER_1, _MAGIC_1, open_segment
 from meantime.history.numbers import BEFORE_ALL
 from meantime.kernels.checksum import crc32
+from meantime.model.attributes import Attributes
 
 if TYPE_CHECKING:
     from pathlib import Path

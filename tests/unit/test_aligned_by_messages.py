@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 import meantime
-from meantime.clocks import Clock
 from meantime.errors import InputError
 from meantime.history import build as build_history
+from meantime.model.clocks import Clock
+from meantime.model.units import format_ns
 from meantime.query.aligning import Alignment
 from meantime.query.aligning_histories import align_histories
 from meantime.readers import open_trace
 from meantime.readers.services import collect
 from meantime.server.session import Session
-from meantime.units import format_ns
 from meantime.views.statemap.assembly import build
 from meantime.views.statemap.captions import panel_title
 from meantime.views.statemap.options import StatemapOptions

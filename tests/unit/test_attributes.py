@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.attributes import (
+from meantime.errors import AttributeNotFound, QuarkError, UsageError
+from meantime.model.attributes import (
     ANY,
     ANY_DEPTH,
     ROOT,
@@ -16,7 +17,6 @@ from meantime.attributes import (
     format_pattern,
     parse_pattern,
 )
-from meantime.errors import AttributeNotFound, QuarkError, UsageError
 
 PATHS = [
     ("CPUs", "0", "Status"),

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from meantime.columns import Coded
 from meantime.errors import HistoryError, QuarkError, StateTypeError, TimeOrderError, TimeRangeError
 from meantime.history import AttributePool, AttributeQueue, HistoryBuilder, reorder, structures
 from meantime.history.store import Store
+from meantime.model.columns import Coded
 from meantime.testing import picture
 
 if TYPE_CHECKING:

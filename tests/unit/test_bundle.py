@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from meantime.state_classes import CLASSES
+from meantime.model.state_classes import CLASSES
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,15 +10,15 @@ import pytest
 from click.testing import CliRunner
 
 import meantime
-from meantime.cache import READING_RULES, cache_directory
 from meantime.cli import cli
 from meantime.errors import InputError, UsageError
 from meantime.history.directory.loaded import VERSION
-from meantime.provenance import fingerprint
+from meantime.opening.cache import READING_RULES, cache_directory
+from meantime.opening.provenance import fingerprint
 
 if TYPE_CHECKING:
-    from meantime.events import Event
     from meantime.history import HistoryBuilder
+    from meantime.model.events import Event
 
 PROVIDER = """
 [[on]]
@@ -141,7 +141,7 @@ def test_a_history_read_by_other_rules_is_rebuilt(
 ) -> None:
     opened(trace)
     now = READING_RULES + 1
-    monkeypatch.setattr("meantime.cache.READING_RULES", now)
+    monkeypatch.setattr("meantime.opening.cache.READING_RULES", now)
 
     reason = f"meantime's reading rules changed from {READING_RULES} to {now}"
     assert opened(trace) == (["a", "b"], [f"{trace}: rebuilding: {reason}"])
@@ -164,7 +164,7 @@ def test_a_history_that_a_user_built_is_not_stale_by_other_rules(
 ) -> None:
     path = tmp_path / "x.mth"
     built = meantime.build(trace, Names, path)
-    monkeypatch.setattr("meantime.cache.READING_RULES", READING_RULES + 1)
+    monkeypatch.setattr("meantime.opening.cache.READING_RULES", READING_RULES + 1)
     said: list[str] = []
 
     again = meantime.build(trace, Names, path, resume=True, notify=said.append)
@@ -230,7 +230,7 @@ def test_a_large_trace_that_was_edited_between_the_blocks_read_is_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, size in (("_WHOLE_BYTES", 16), ("_BLOCKS", 2), ("_BLOCK_BYTES", 4)):
-        monkeypatch.setattr(f"meantime.provenance.{name}", size)
+        monkeypatch.setattr(f"meantime.opening.provenance.{name}", size)
     large = tmp_path / "large"
     large.write_bytes(b"a" * 100)
     os.utime(large, ns=(1, 1))

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import meantime
 from meantime import Clock, HistoryBuilder
-from meantime.clocks import MOST_DRIFT_PPT, ClockShift
 from meantime.errors import InputError
 from meantime.history.retimed import RetimedHistory
+from meantime.model.clocks import MOST_DRIFT_PPT, ClockShift
 from meantime.query.aligning import Clocked, Message, align_all
 from meantime.query.clock_lines import clock_line
 from meantime.view_functions.joining import write_join

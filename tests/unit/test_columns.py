@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 import meantime
 from meantime.cli import main
-from meantime.column_mapping import mapping_of
 from meantime.errors import InputError, UsageError
 from meantime.kernels.csv_rows import TimeKind, read_rows
+from meantime.model.column_mapping import mapping_of
 from meantime.readers.table.times import parse
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import meantime
 from meantime.errors import ProviderError
-from meantime.events import Event
+from meantime.model.events import Event
 from meantime.providers.declared import declare
 from meantime.providers.declared.positions import lines_of
 from meantime.testing import picture

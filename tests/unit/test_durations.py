@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from meantime.durations import FIGURES, Durations, as_json, figures_of
+from meantime.model.durations import FIGURES, Durations, as_json, figures_of
 from meantime.query.durations import SpanStatistics
 from meantime.query.groups import Group
 from meantime.query.services import ServiceGroup

@@ -9,9 +9,9 @@ import pytest
 
 import meantime
 from meantime.cli import main
-from meantime.clocks import Clock
 from meantime.errors import TimeRangeError, UsageError
-from meantime.extent import Extent
+from meantime.model.clocks import Clock
+from meantime.model.extent import Extent
 from meantime.query.offsets.sources import SampleSource
 from meantime.testing import history_from_picture
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from meantime.trace import Trace
+    from meantime.model.trace import Trace
 
 S = 10**9
 EPOCH = 1_712_195_495 * S

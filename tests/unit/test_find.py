@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from meantime.columns import Coded
 from meantime.history.samples import SampleTable
+from meantime.model.columns import Coded
+from meantime.model.stacks import StackTable
 from meantime.query.offsets import CellsBuilder, Fold, OffsetMap, Source, find
 from meantime.query.offsets.sampling_interval import sampling_interval_ns
-from meantime.stacks import StackTable
 
 if TYPE_CHECKING:
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
 
 S = 10**9
 LENGTH_S = 200

@@ -11,10 +11,11 @@ import pytest
 
 import meantime
 from meantime import HistoryBuilder
-from meantime.attribute_paths import thread_path
 from meantime.cli import main
 from meantime.errors import TimeRangeError
 from meantime.history.ingest import build
+from meantime.model.attribute_paths import thread_path
+from meantime.model.trace import Counters, Flows, Spans, StateChanges, Trace
 from meantime.providers.tasks import lane_of
 from meantime.query import scope
 from meantime.query.findings import Finding
@@ -22,7 +23,6 @@ from meantime.query.findings.finding import KINDS, Kind
 from meantime.query.findings.outliers import Usual
 from meantime.query.findings.ranking import ranked
 from meantime.testing import history_from_samples, history_from_spans
-from meantime.trace import Counters, Flows, Spans, StateChanges, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

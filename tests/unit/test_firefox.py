@@ -15,8 +15,8 @@ from meantime.errors import InputError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from meantime.columns import Coded
     from meantime.history.history import History
+    from meantime.model.columns import Coded
 
 NAMES = (
     "firefox-gecko-3.json",

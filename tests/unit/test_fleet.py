@@ -13,11 +13,11 @@ import pytest
 
 import meantime
 from meantime.cli import main
-from meantime.clocks import Clock
-from meantime.columns import Coded
 from meantime.errors import InputError, MeantimeError, UsageError
 from meantime.fleet import Fleet, HostAnomaly
 from meantime.history import History, HistoryBuilder
+from meantime.model.clocks import Clock
+from meantime.model.columns import Coded
 from meantime.query.durations import span_statistics
 from meantime.query.idle_time import idle_ns
 from meantime.query.statistics import host_statistics, state_statistics

@@ -9,7 +9,7 @@ import pytest
 
 import meantime
 from meantime.errors import InputError, UsageError
-from meantime.events import Events
+from meantime.model.events import Events
 from meantime.readers import open_trace
 
 if TYPE_CHECKING:

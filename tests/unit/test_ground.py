@@ -9,10 +9,10 @@ import pytest
 
 import meantime
 from meantime import errors
-from meantime.anomalies import Anomalies
 from meantime.cli.tables import visible
-from meantime.clocks import Clock
-from meantime.columns import Coded, Interner
+from meantime.model.anomalies import Anomalies
+from meantime.model.clocks import Clock
+from meantime.model.columns import Coded, Interner
 from meantime.query.aligning import align
 
 

@@ -11,6 +11,7 @@ import meantime
 from meantime.cli import main
 from meantime.errors import UsageError
 from meantime.kernels.varints import encoded
+from meantime.model.trace import Samples
 from meantime.query.offsets import (
     CellsBuilder,
     Choice,
@@ -27,7 +28,6 @@ from meantime.server.answers import Asked, heat, statistics
 from meantime.server.answers import flame as answered_flame
 from meantime.server.lanes import LaneTree
 from meantime.testing import history_from_picture
-from meantime.trace import Samples
 from meantime.views.heatmap.document import document as document_of
 from meantime.views.heatmap.figure import draw
 from meantime.views.heatmap.grid import Grid

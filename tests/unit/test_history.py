@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import meantime
-from meantime.columns import Coded, Mixed
 from meantime.errors import (
     HistoryClosedError,
     QuarkError,
@@ -14,9 +13,10 @@ from meantime.errors import (
 )
 from meantime.history import HistoryBuilder, build
 from meantime.history.store import Store
+from meantime.model.columns import Coded, Mixed
+from meantime.model.trace import Counters, Flows, LaneDeclaration, Points, StateChanges, Trace
 from meantime.query.statistics import state_statistics
 from meantime.testing import history_from_picture, picture
-from meantime.trace import Counters, Flows, LaneDeclaration, Points, StateChanges, Trace
 
 PICTURE = """
 disk0       aab.

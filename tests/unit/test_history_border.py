@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from meantime.attributes import PathTable
 from meantime.cli import main
-from meantime.columns import Coded
 from meantime.errors import InputError, QuarkError, TimeRangeError
 from meantime.history import History, HistoryBuilder
 from meantime.history.ingest import build
-from meantime.trace import Counters, Flows, Points, Samples, Spans, StateChanges, Trace
+from meantime.model.attributes import PathTable
+from meantime.model.columns import Coded
+from meantime.model.trace import Counters, Flows, Points, Samples, Spans, StateChanges, Trace
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from meantime.trace import Batch
+    from meantime.model.trace import Batch
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
 RANGE = r"a history's times are from -2\^63 \+ 1 to 2\^63 - 2"

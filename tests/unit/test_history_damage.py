@@ -10,12 +10,12 @@ import pytest
 
 import meantime
 from meantime.cli import main
-from meantime.columns import Coded
 from meantime.errors import InputError
 from meantime.history import HistoryBuilder
 from meantime.history.history import moment
 from meantime.history.ingest import ingest
 from meantime.history.store import Store
+from meantime.model.columns import Coded
 from meantime.readers import open_trace
 
 if TYPE_CHECKING:

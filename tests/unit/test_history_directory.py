@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 
 import meantime
-from meantime.clocks import Clock
-from meantime.columns import Coded
 from meantime.errors import HistoryClosedError, HistoryError, InputError, OutputError
 from meantime.history import HistoryBuilder
 from meantime.history.directory import read as loading
@@ -25,8 +23,10 @@ from meantime.history.directory.loaded import VERSION
 from meantime.history.directory.manifest import checksummed_line
 from meantime.history.directory.open import open_history
 from meantime.history.directory.pyramids import open_pyramid, pack_pyramid
+from meantime.model.clocks import Clock
+from meantime.model.columns import Coded
+from meantime.model.trace import State
 from meantime.testing import history_from_spans, picture
-from meantime.trace import State
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,8 +91,8 @@ def test_spans_and_samples_are_kept_with_their_arguments(path: Path) -> None:
     thread = builder.quark("main")
     names = builder.contents.catalogue.strings.codes(list(spans.name.names))
     offset = builder.contents.events.tables["spans"].text.add(b'{"x":1}')
-    from meantime.stacks import StackTableBuilder  # noqa: PLC0415 - as above
-    from meantime.trace import Arguments, Samples, Spans  # noqa: PLC0415 - used here alone
+    from meantime.model.stacks import StackTableBuilder  # noqa: PLC0415 - as above
+    from meantime.model.trace import Arguments, Samples, Spans  # noqa: PLC0415 - used here alone
 
     rows = len(spans)
     builder.contents.events.add_spans(

@@ -15,8 +15,8 @@ from meantime.errors import HistoryClosedError, HistoryError, InputError, UsageE
 from meantime.history import HistoryBuilder
 from meantime.history.directory import write as directory
 from meantime.history.directory.open import open_history
+from meantime.model.trace import State
 from meantime.testing import history_from_spans
-from meantime.trace import State
 
 if TYPE_CHECKING:
     from pathlib import Path

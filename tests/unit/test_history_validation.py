@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meantime.attributes import PathTable
 from meantime.cli import main
 from meantime.errors import InputError, MeantimeError
 from meantime.history import HistoryBuilder
@@ -27,8 +26,9 @@ from meantime.history.directory.segments import _HEADER, open_segment, packed_se
 from meantime.history.directory.tail_log import blocks, read_blocks
 from meantime.history.ingest import _Tables
 from meantime.history.segment import Segment
-from meantime.stacks import StackTableBuilder
-from meantime.trace import Points, Samples, Spans, StateChanges, Trace
+from meantime.model.attributes import PathTable
+from meantime.model.stacks import StackTableBuilder
+from meantime.model.trace import Points, Samples, Spans, StateChanges, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import meantime
-from meantime.clocks import Clock
 from meantime.errors import (
     HistoryError,
     InputError,
@@ -23,6 +22,7 @@ from meantime.errors import (
 )
 from meantime.history import HistoryBuilder
 from meantime.history.directory.open import open_history as open_directory
+from meantime.model.clocks import Clock
 from meantime.query.aligning import Clocked, Message, align_all
 from meantime.query.critical_path import critical_path, scheduled_threads
 from meantime.query.durations import span_statistics
@@ -269,7 +269,7 @@ def test_a_file_refers_to_other_stores_only_if_allowed(
         asked.append(url)
         raise InputError(url, "nobody answers")
 
-    monkeypatch.setattr("meantime.joined_file.blocks_of", blocks_of)
+    monkeypatch.setattr("meantime.opening.joined_file.blocks_of", blocks_of)
     urls = {"a": "https://inner.example:8443/a.mth", "b": "s3://bucket/b.mth"}
     file = joined_file(tmp_path / "all.mtj", urls)
 

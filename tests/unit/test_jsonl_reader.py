@@ -10,20 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import meantime
-from meantime.attribute_paths import location_path
-from meantime.attributes import format_path
 from meantime.cli import main
-from meantime.column_mapping import mapping_of
-from meantime.columns import Coded
 from meantime.errors import InputError
-from meantime.events import ABSENT, Event, Events
-from meantime.input_path import InputPath, input_path
+from meantime.model.attribute_paths import location_path
+from meantime.model.attributes import format_path
+from meantime.model.column_mapping import mapping_of
+from meantime.model.columns import Coded
+from meantime.model.events import ABSENT, Event, Events
+from meantime.model.input_path import InputPath, input_path
 from meantime.readers import jsonl, open_trace
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from meantime.trace import Trace
+    from meantime.model.trace import Trace
 
 
 def opened(path: Path, text: str | bytes, **options: Any) -> tuple[Trace, list[Event]]:

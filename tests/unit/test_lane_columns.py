@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.columns import Coded
 from meantime.history import HistoryBuilder
+from meantime.model.columns import Coded
 from meantime.server import lanes
 from meantime.server.lane_columns import packed_columns
 from meantime.server.lanes import LaneTree

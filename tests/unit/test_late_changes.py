@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.columns import Coded
 from meantime.history import HistoryBuilder, late
 from meantime.history.changes import Changes
 from meantime.history.directory.open import open_history
+from meantime.model.columns import Coded
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,13 +6,13 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import meantime
-from meantime.attributes import PathTable
-from meantime.clocks import Clock
 from meantime.history import HistoryBuilder
 from meantime.history.directory.open import open_history
 from meantime.history.ingest import build
-from meantime.metadata import LaneDeclaration, TraceMetadata
-from meantime.trace import Trace
+from meantime.model.attributes import PathTable
+from meantime.model.clocks import Clock
+from meantime.model.metadata import LaneDeclaration, TraceMetadata
+from meantime.model.trace import Trace
 
 if TYPE_CHECKING:
     from pathlib import Path

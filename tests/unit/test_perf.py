@@ -9,9 +9,9 @@ import pytest
 
 import meantime
 from meantime.errors import InputError
-from meantime.events import Event, Events
 from meantime.history.ingest import build
 from meantime.kernels import perf
+from meantime.model.events import Event, Events
 from meantime.readers import open_trace
 from meantime.views import statemap
 

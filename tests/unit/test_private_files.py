@@ -14,10 +14,10 @@ import pytest
 from click.testing import CliRunner
 
 import meantime
-from meantime.cache import cache_directory, cached_history
 from meantime.cli import cli
 from meantime.collect import session
 from meantime.files import mode_of, private_folder
+from meantime.opening.cache import cache_directory, cached_history
 from meantime.server.notes import Notes
 
 if TYPE_CHECKING:

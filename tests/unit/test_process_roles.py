@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import meantime
-from meantime.process_roles import described, described_processes, fact_name, role_in
+from meantime.model.process_roles import described, described_processes, fact_name, role_in
+from meantime.model.trace import StateChanges, Trace
 from meantime.providers.tasks import lane_of
 from meantime.query.groups import group_statistics
 from meantime.readers.recording.facts import Facts
 from meantime.readers.recording.listing import Process
 from meantime.readers.recording.processes import kinship_of
 from meantime.server.lanes import LaneTree
-from meantime.trace import StateChanges, Trace
 
 SPAWN = "from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=7, pipe_handle={})"
 

@@ -9,7 +9,6 @@ from click.testing import CliRunner
 
 import meantime
 from meantime.cli import cli
-from meantime.columns import Coded
 from meantime.errors import (
     InputError,
     NotKeptError,
@@ -18,11 +17,12 @@ from meantime.errors import (
     TimeOrderError,
     UsageError,
 )
-from meantime.events import Event
 from meantime.history import HistoryBuilder
 from meantime.history.directory import write as directory
 from meantime.history.directory.open import is_unfinished, open_history
 from meantime.history.store import Store
+from meantime.model.columns import Coded
+from meantime.model.events import Event
 from meantime.readers import jsonl
 from meantime.testing import picture
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from meantime.events import Events
+    from meantime.model.events import Events
 
 
 class Files(meantime.StateProvider):

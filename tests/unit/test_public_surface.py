@@ -76,7 +76,7 @@ def test_type_checkers_see_the_public_names_and_no_others(tmp_path: Path) -> Non
         '3: note: Revealed type is "meantime.views.heatmap.view.HeatmapView"',
         '4: note: Revealed type is "meantime.views.flame.view.FlameView"',
         '5: note: Revealed type is "meantime.history.history.History"',
-        '6: note: Revealed type is "meantime.metadata.State"',
+        '6: note: Revealed type is "meantime.model.metadata.State"',
     ]
     assert [line for line in lines if ": error:" in line] == [
         '7: error: Module has no attribute "Providr"  [attr-defined]',

@@ -11,6 +11,7 @@ from corpus import FORMATS
 
 from meantime.history import HistoryBuilder
 from meantime.history.ingest import build
+from meantime.model.trace import rows_of
 from meantime.readers import (
     art,
     callgrind,
@@ -54,14 +55,13 @@ from meantime.testing.contracts import (
     ReaderContract,
     Sample,
 )
-from meantime.trace import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from meantime.columns import Value
     from meantime.history.history import History
+    from meantime.model.columns import Value
     from meantime.readers.contract import Reader
     from meantime.readers.evidence import Sign
     from meantime.readers.formats import Format

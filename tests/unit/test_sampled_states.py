@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import meantime
-from meantime.attribute_paths import thread_path
 from meantime.cli import main
-from meantime.columns import Interner
 from meantime.history.ingest import build
+from meantime.model.attribute_paths import thread_path
+from meantime.model.columns import Interner
+from meantime.model.stacks import StackTableBuilder
+from meantime.model.trace import Samples, Trace
+from meantime.model.units import format_ns
 from meantime.query.sampled_states import has_sampled_states, with_sampled_states
-from meantime.stacks import StackTableBuilder
 from meantime.testing import history_from_picture, history_from_spans
-from meantime.trace import Samples, Trace
-from meantime.units import format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

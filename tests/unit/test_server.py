@@ -15,11 +15,11 @@ from click.testing import CliRunner
 
 import meantime
 from meantime.cli import cli
-from meantime.column_mapping import mapping_of
 from meantime.errors import UsageError
 from meantime.history import HistoryBuilder
 from meantime.history.store import Store
-from meantime.input_path import input_path
+from meantime.model.column_mapping import mapping_of
+from meantime.model.input_path import input_path
 from meantime.query.durations import span_statistics
 from meantime.query.handles import choose_lanes
 from meantime.query.threads import thread_quarks

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from meantime.attributes import PathTable
 from meantime.history.ingest import build
+from meantime.model.attributes import PathTable
+from meantime.model.trace import Arguments, ArgumentText, SpanFlag, Spans, Trace
 from meantime.query.durations import span_statistics
 from meantime.query.stacks import span_tree
 from meantime.testing import history_from_samples, history_from_spans
-from meantime.trace import Arguments, ArgumentText, SpanFlag, Spans, Trace
 
 
 def test_spans_are_nested_by_their_times_whatever_their_order() -> None:

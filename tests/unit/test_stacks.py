@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.stacks import NO_STACK, StackTableBuilder
+from meantime.model.stacks import NO_STACK, StackTableBuilder
 
 STACKS = st.lists(st.lists(st.sampled_from("abcd"), max_size=5), max_size=20)
 

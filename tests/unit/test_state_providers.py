@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from meantime.kernels.record_kinds import KINDS, LEAVES
+from meantime.model.state_classes import class_of
 from meantime.providers.tasks import STATES, lane_of, task_states
 from meantime.providers.waits import wait_reason, wait_state
-from meantime.state_classes import class_of
 
 
 def states_of(*kinds: str, ident: int = 1, aux: int = 0) -> list[str | None]:

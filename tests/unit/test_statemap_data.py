@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import meantime
-from meantime.clocks import Clock
 from meantime.errors import InputError, MeantimeError, UsageError
 from meantime.history import HistoryBuilder
+from meantime.model.clocks import Clock
+from meantime.model.trace import State
 from meantime.testing import history_from_picture
-from meantime.trace import State
 from meantime.views.palette import choose, parse
 from meantime.views.statemap import StatemapOptions, build, count, document
 from meantime.views.statemap.data import Clipped

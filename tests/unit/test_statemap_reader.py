@@ -12,13 +12,13 @@ import pytest
 
 from meantime.errors import InputError
 from meantime.history.ingest import build
+from meantime.model.trace import Points, StateChanges
 from meantime.readers import open_trace, recognise, statemap
 from meantime.readers.contract import ReadOptions
 from meantime.readers.source import Source
-from meantime.trace import Points, StateChanges
 
 if TYPE_CHECKING:
-    from meantime.trace import Trace
+    from meantime.model.trace import Trace
 
 META = (
     '{"start": [3, 7], "title": "T", "host": "h", "entityKind": "CPU", "states": '

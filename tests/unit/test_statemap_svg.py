@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 import meantime
-from meantime.anomalies import Anomalies
+from meantime.model.anomalies import Anomalies
+from meantime.model.zones import Zone
 from meantime.testing.statemaps import events, panel, panel_of, statemap
 from meantime.views.statemap.data import Clipped
 from meantime.views.statemap.svg import render
-from meantime.zones import Zone
 
 if TYPE_CHECKING:
     from meantime.testing.statemaps import Drawn

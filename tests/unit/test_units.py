@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from meantime.errors import UsageError
-from meantime.units import (
+from meantime.model.units import (
     bin_edge,
     format_bytes,
     format_ns,

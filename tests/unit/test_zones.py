@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from meantime.errors import UsageError
-from meantime.zones import Zone
+from meantime.model.zones import Zone
 
 SECOND = 10**9
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86_400 * SECOND

@@ -1,4 +1,4 @@
-/** Names without the addresses of objects, which differ from run to run; the same rule as meantime/names.py. */
+/** Names without the addresses of objects, which differ from run to run; the same rule as meantime/model/names.py. */
 
 /** A name without addresses: `<Foo object at 0x7f10>` is `<Foo object>`. */
 export function withoutAddresses(name: string): string {

@@ -1,6 +1,6 @@
 /**
  * The figures of statistics, in the order of tables.
- * Written by `write_figures.py`: change `meantime/durations.py`.
+ * Written by `write_figures.py`: change `meantime/model/durations.py`.
  */
 
 export const FIGURES = [

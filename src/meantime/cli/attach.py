@@ -16,7 +16,7 @@ from meantime.cli.options import once, output_option, reject
 from meantime.cli.record import duration_of, open_page
 from meantime.collect import messages
 from meantime.errors import MeantimeError
-from meantime.units import parse_size
+from meantime.model.units import parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from meantime.anomalies import check_strictness
 from meantime.cli.inputs import import_numpy, mapped, notify
 from meantime.cli.options import (
     file_argument,
@@ -22,7 +21,8 @@ from meantime.cli.options import (
 from meantime.cli.output import replacing, written_locally
 from meantime.cli.progress import progress_bar
 from meantime.errors import InputError, OutputError
-from meantime.units import format_bytes
+from meantime.model.anomalies import check_strictness
+from meantime.model.units import format_bytes
 
 if TYPE_CHECKING:
     from meantime.history import History
@@ -85,7 +85,7 @@ def keep_history(
     import_numpy()
     from meantime.history.directory import is_history  # noqa: PLC0415 - not for --help
     from meantime.history.directory.open import is_unfinished  # noqa: PLC0415 - as above
-    from meantime.history_from_trace import build  # noqa: PLC0415 - as above
+    from meantime.opening.history_from_trace import build  # noqa: PLC0415 - as above
 
     path = Path(output)
     is_replaced = force and path.exists() and is_history(path)

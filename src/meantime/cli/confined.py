@@ -22,8 +22,8 @@ import click
 from meantime.cli import output
 from meantime.confinement import confine, limit
 from meantime.errors import MeantimeError, UsageError
+from meantime.model.units import format_bytes, parse_size
 from meantime.stores import is_url
-from meantime.units import format_bytes, parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

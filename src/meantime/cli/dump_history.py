@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attributes import entity_name, format_path
 from meantime.cli import dump_spans
-from meantime.columns import distinct
 from meantime.errors import MeantimeError
+from meantime.model.attributes import entity_name, format_path
+from meantime.model.columns import distinct
 from meantime.query.services import spans_of_trace
 from meantime.query.threads import choose_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["lines"]
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_paths import PROCESSES
-from meantime.attributes import format_path
 from meantime.history.samples import ALL_EVENTS
+from meantime.model.attribute_paths import PROCESSES
+from meantime.model.attributes import format_path
 from meantime.query.threads import numbered, thread_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.columns import Int32s
     from meantime.history.history import History
     from meantime.history.spans import SpanTable
+    from meantime.model.columns import Int32s
 
 __all__ = ["counters", "parsed", "samples", "span_fields", "spans"]
 

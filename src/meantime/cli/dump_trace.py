@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from meantime.anomalies import check_strictness
-from meantime.attributes import entity_name
 from meantime.cli.inputs import mapped
 from meantime.errors import InputError
 from meantime.history.directory import is_history, is_joined
+from meantime.model.anomalies import check_strictness
+from meantime.model.attributes import entity_name
+from meantime.model.trace import Events, StateChanges
 from meantime.readers import open_trace
-from meantime.trace import Events, StateChanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.events import Event
-    from meantime.trace import Trace
+    from meantime.model.events import Event
+    from meantime.model.trace import Trace
 
 __all__ = ["lines"]
 

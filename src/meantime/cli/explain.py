@@ -25,8 +25,8 @@ from meantime.cli.options import (
 from meantime.cli.tables import Column, print_table, sentence_lines
 from meantime.cli.terminal import width_of
 from meantime.errors import MeantimeError, UsageError
+from meantime.model.units import format_ns
 from meantime.stores import is_url
-from meantime.units import format_ns
 
 if TYPE_CHECKING:
     from meantime.query.explain import Conclusion, Explanation
@@ -163,7 +163,7 @@ class _Rule(NamedTuple):
 
 
 def _rule(text: str) -> _Rule:
-    from meantime.units import parse_duration  # noqa: PLC0415 - only with --fail-if
+    from meantime.model.units import parse_duration  # noqa: PLC0415 - only with --fail-if
 
     parts = _RULE.match(text)
     if parts is None:

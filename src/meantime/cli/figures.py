@@ -1,17 +1,17 @@
-"""Tables of statistics: the figures of rows, as `meantime.durations` declares them."""
+"""Tables of statistics: the figures of rows, as `meantime.model.durations` declares them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from meantime.cli.tables import Column, print_table
-from meantime.durations import dropped
-from meantime.units import format_ns
+from meantime.model.durations import dropped
+from meantime.model.units import format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from meantime.durations import Figure
+    from meantime.model.durations import Figure
 
 __all__ = ["figure_text", "print_figures"]
 

@@ -20,13 +20,13 @@ from meantime.cli.options import (
 )
 from meantime.cli.tables import Column, more, print_table, sentence_lines
 from meantime.cli.terminal import width_of
-from meantime.extent import format_handle
+from meantime.model.extent import format_handle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.extent import Extent
     from meantime.history.history import History
+    from meantime.model.extent import Extent
     from meantime.query.explain import Conclusion, Explanation
     from meantime.query.findings import Finding
 
@@ -157,7 +157,7 @@ def _document(finding: Finding, file: str) -> dict[str, Any]:
 
 
 def _print(title: str, found: Sequence[Finding], extent: Extent) -> None:
-    from meantime.units import rounded_ns  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.model.units import rounded_ns  # noqa: PLC0415 - NumPy is not for --help
 
     # what is to be read with care has lost no time
     is_timed = any(each.lost_ns for each in found)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from meantime.anomalies import check_strictness
 from meantime.cli.inputs import expanded, import_numpy, mapped, notify, offsets_of
 from meantime.cli.options import (
     Documented,
@@ -31,6 +30,7 @@ from meantime.cli.progress import count_bar, progress_bar
 from meantime.cli.tables import Column, print_table
 from meantime.cli.terminal import is_styled
 from meantime.errors import UsageError
+from meantime.model.anomalies import check_strictness
 from meantime.view_functions.heatmap_options import HeatmapArguments
 
 if TYPE_CHECKING:
@@ -171,8 +171,8 @@ def _of_inputs(
 def _of_hosts(
     paths: Sequence[str], offsets: Mapping[int, int], client: str | None, **options: Any
 ) -> HeatmapView:
-    from meantime.clocks import Clock  # noqa: PLC0415 - as below
     from meantime.fleet import Fleet  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.model.clocks import Clock  # noqa: PLC0415 - as below
     from meantime.view_functions.joining import host_names  # noqa: PLC0415 - as above
 
     # the machines' names are known only once all were opened

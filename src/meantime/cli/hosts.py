@@ -23,8 +23,8 @@ from meantime.cli.tables import Column, more, print_table
 from meantime.query import HOST_BINS
 
 if TYPE_CHECKING:
-    from meantime.extent import Extent
     from meantime.fleet import HostAnomaly
+    from meantime.model.extent import Extent
     from meantime.query.hosts import HostComparison, HostShare
 
 __all__ = ["command"]

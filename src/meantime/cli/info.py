@@ -18,12 +18,12 @@ from meantime.cli.options import (
     zone_option,
 )
 from meantime.cli.tables import Column, print_facts, print_table
-from meantime.process_roles import described_processes, fact_name
-from meantime.units import format_exact, format_ns
+from meantime.model.process_roles import described_processes, fact_name
+from meantime.model.units import format_exact, format_ns
 
 if TYPE_CHECKING:
-    from meantime.extent import Extent
     from meantime.history.history import History
+    from meantime.model.extent import Extent
 
 __all__ = ["command"]
 

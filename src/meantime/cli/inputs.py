@@ -11,14 +11,14 @@ import click
 
 from meantime.cli.progress import count_bar, progress_bar
 from meantime.errors import UsageError
+from meantime.model.units import parse_duration, parse_size
 from meantime.stores import is_url, matching_urls, store_url
-from meantime.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from meantime.history import History
-    from meantime.units import Instant, Time
+    from meantime.model.units import Instant, Time
 
 __all__ = [
     "expanded",
@@ -52,7 +52,7 @@ def load(
     """
     import_numpy()
     from meantime.history.directory import is_history, is_joined  # noqa: PLC0415 - not for --help: NumPy
-    from meantime.history_from_path import open_history  # noqa: PLC0415 - as above
+    from meantime.opening.history_from_path import open_history  # noqa: PLC0415 - as above
 
     with progress_bar(f"reading {path}") as progress:
         return open_history(
@@ -194,8 +194,8 @@ def mapped(file: str) -> str | os.PathLike[str]:
     memory = meta.get("meantime.memory")
     if not (format_ or include or columns or pairs or by or repair_clocks or allow or memory):
         return file
-    from meantime.column_mapping import mapping_of  # noqa: PLC0415 - few files need it
-    from meantime.input_path import input_path  # noqa: PLC0415 - as above
+    from meantime.model.column_mapping import mapping_of  # noqa: PLC0415 - few files need it
+    from meantime.model.input_path import input_path  # noqa: PLC0415 - as above
 
     mapping = mapping_of(columns, pairs or (), by or ())
     return input_path(

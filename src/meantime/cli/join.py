@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from meantime.anomalies import check_strictness
 from meantime.cli.inputs import expanded, import_numpy, load, names_of, offsets_of
 from meantime.cli.options import (
     Documented,
@@ -22,13 +21,14 @@ from meantime.cli.options import (
 )
 from meantime.cli.tables import Column, print_table
 from meantime.errors import UsageError
-from meantime.units import format_ns
+from meantime.model.anomalies import check_strictness
+from meantime.model.units import format_ns
 
 if TYPE_CHECKING:
     from os import PathLike
 
     from meantime.history.history import History
-    from meantime.joined_file import Host
+    from meantime.opening.joined_file import Host
 
 __all__ = ["command"]
 
@@ -82,7 +82,7 @@ def command(
     by_index, offsets_ns = names_of(names, paths), offsets_of(offsets, paths)
     given = [by_index.get(index) for index in range(len(paths))]
     import_numpy()
-    from meantime.joined_file import to_be_allowed  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.opening.joined_file import to_be_allowed  # noqa: PLC0415 - NumPy is not for --help
     from meantime.view_functions.joining import write_join  # noqa: PLC0415 - as above
 
     def opened(path: str | PathLike[str]) -> History:
@@ -114,7 +114,7 @@ def _rests_on(host: Host) -> str:
     if host.contradicted_ns:
         how += f", which contradict its clock by {format_ns(host.contradicted_ns)}"
     if host.drift_ppt:
-        from meantime.joined_file import drift_text  # noqa: PLC0415 - not for --help
+        from meantime.opening.joined_file import drift_text  # noqa: PLC0415 - not for --help
 
         how += f"; its clock {drift_text(host.drift_ppt)}"
     return how

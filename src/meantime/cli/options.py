@@ -261,7 +261,7 @@ def zone_option(function: F) -> F:
 def _use_zone(context: click.Context, option: click.Parameter, value: str | None) -> None:
     if value is not None:
         _keep(context, option, value)
-        from meantime.extent import in_zone  # noqa: PLC0415 - few commands name a zone
+        from meantime.model.extent import in_zone  # noqa: PLC0415 - few commands name a zone
 
         context.with_resource(in_zone(value))
 

@@ -99,7 +99,7 @@ def written_locally(output: str, last: str, *, force: bool, keep: bool = False) 
         raise OutputError(str(error)) from None
     from tempfile import mkdtemp  # noqa: PLC0415 - few outputs are URLs
 
-    from meantime.cache import cache_directory  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.opening.cache import cache_directory  # noqa: PLC0415 - NumPy is not for --help
 
     folder = cache_directory() / "outgoing"
     try:

@@ -10,7 +10,7 @@ import click
 
 from meantime.cli.options import file_argument, json_option, output_option, strict_option
 from meantime.errors import UsageError
-from meantime.units import format_bytes
+from meantime.model.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

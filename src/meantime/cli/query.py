@@ -18,17 +18,17 @@ from meantime.cli.options import (
 )
 from meantime.cli.rows import Form, form_options, show
 from meantime.errors import UsageError
-from meantime.extent import instant_of, parse_handle
-from meantime.units import parse_duration
+from meantime.model.extent import instant_of, parse_handle
+from meantime.model.units import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from meantime.columns import Coded, Int32s
-    from meantime.extent import Extent
     from meantime.history import History, Intervals
-    from meantime.tabular import Column, ColumnBatches, Tabular
-    from meantime.units import Instant
+    from meantime.model.columns import Coded, Int32s
+    from meantime.model.extent import Extent
+    from meantime.model.tabular import Column, ColumnBatches, Tabular
+    from meantime.model.units import Instant
 
 __all__ = ["command"]
 
@@ -248,7 +248,7 @@ def _intervals(
 def _shares(
     history: History, pattern: str, range_ns: tuple[int | None, int | None], bins: int
 ) -> ColumnBatches:
-    from meantime.tabular import ColumnBatches  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.model.tabular import ColumnBatches  # noqa: PLC0415 - NumPy is not for --help
 
     quarks = _quarks(history, pattern)
     shares = history.shares(quarks, *range_ns, bins)
@@ -267,7 +267,7 @@ def _shares(
 def _tree(history: History, pattern: str) -> ColumnBatches:
     import numpy as np  # noqa: PLC0415 - it is not for --help
 
-    from meantime.tabular import ColumnBatches  # noqa: PLC0415 - as above
+    from meantime.model.tabular import ColumnBatches  # noqa: PLC0415 - as above
 
     quarks = np.array(_quarks(history, pattern), np.int32)
     columns: dict[str, Column] = {
@@ -313,7 +313,7 @@ def _count(
 ) -> ColumnBatches:
     import numpy as np  # noqa: PLC0415 - it is not for --help
 
-    from meantime.tabular import ColumnBatches  # noqa: PLC0415 - as above
+    from meantime.model.tabular import ColumnBatches  # noqa: PLC0415 - as above
 
     quarks = _quarks(history, pattern)
     counts = sum(history.count(quarks, *range_ns, value=each) for each in _values(value))
@@ -333,7 +333,7 @@ def _range(range_ns: tuple[int | None, int | None]) -> dict[str, int | None]:
 
 
 def _table(found: Tabular) -> ColumnBatches:
-    from meantime.tabular import ColumnBatches  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.model.tabular import ColumnBatches  # noqa: PLC0415 - NumPy is not for --help
 
     columns = found.with_paths()
     for name in ("quark", "from_quark", "to_quark"):
@@ -342,9 +342,9 @@ def _table(found: Tabular) -> ColumnBatches:
 
 
 def _span(history: History, number: str) -> ColumnBatches:
-    from meantime.columns import Coded, Mixed  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.model.columns import Coded, Mixed  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.model.tabular import ColumnBatches  # noqa: PLC0415 - as above
     from meantime.query.handles import span_row  # noqa: PLC0415 - as above
-    from meantime.tabular import ColumnBatches  # noqa: PLC0415 - as above
 
     part, row = history.spans().around(span_row(history, number))
     part.attributes = history.attributes
@@ -372,8 +372,8 @@ def _interval_columns(
     kinds: Iterable[int] = (),
 ) -> ColumnBatches:
     """Return intervals with their paths and tags."""
-    from meantime.columns import Coded  # noqa: PLC0415 - NumPy is not for --help
-    from meantime.tabular import ColumnBatches  # noqa: PLC0415 - as above
+    from meantime.model.columns import Coded  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.model.tabular import ColumnBatches  # noqa: PLC0415 - as above
 
     paths = _Paths(history, quarks)
     tags = [json.dumps(fields) for fields in history.tags]
@@ -404,6 +404,6 @@ class _Paths:
 
     def of(self, quarks: Int32s) -> Coded:
         """Return the paths of these attributes."""
-        from meantime.columns import Coded  # noqa: PLC0415 - as above
+        from meantime.model.columns import Coded  # noqa: PLC0415 - as above
 
         return Coded(self._codes[quarks], self._names)

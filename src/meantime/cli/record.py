@@ -19,7 +19,7 @@ from meantime.errors import (
     OutputError,
     UsageError,
 )
-from meantime.units import parse_duration, parse_size
+from meantime.model.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
     from meantime.collect.session import Options

@@ -18,7 +18,7 @@ from meantime.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from meantime.extent import Extent
+    from meantime.model.extent import Extent
 
 __all__ = ["JSON_TEXT", "Form", "form_options", "show"]
 
@@ -107,7 +107,7 @@ def show(
 
 
 def _write_arrow(batches: Rows, path: str, sources: Sequence[str]) -> None:
-    from meantime.tabular import need  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.model.tabular import need  # noqa: PLC0415 - NumPy is not for --help
 
     reader = batches.arrow_batches()
     ipc = need("pyarrow.ipc", "--arrow", "arrow")
@@ -117,7 +117,7 @@ def _write_arrow(batches: Rows, path: str, sources: Sequence[str]) -> None:
 
 
 def _write_parquet(batches: Rows, path: str, sources: Sequence[str]) -> None:
-    from meantime.tabular import need  # noqa: PLC0415 - as above
+    from meantime.model.tabular import need  # noqa: PLC0415 - as above
 
     reader = batches.arrow_batches()
     parquet = need("pyarrow.parquet", "--parquet", "arrow")
@@ -136,7 +136,7 @@ def _json_lines(batches: Rows) -> Iterator[str]:
 
 
 def _as_json(name: str, column: Any, coded: dict[int, list[str]]) -> Iterator[str]:
-    from meantime.columns import Coded  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.model.columns import Coded  # noqa: PLC0415 - NumPy is not for --help
 
     if not isinstance(column, Coded):
         return map(_json, _values(column))

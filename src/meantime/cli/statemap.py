@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.core import ParameterSource
 
-from meantime.attribute_paths import HOSTS
 from meantime.cli.inputs import expanded, import_numpy, load_hosts, mapped, notify, offsets_of
 from meantime.cli.options import (
     Documented,
@@ -28,6 +27,7 @@ from meantime.cli.options import given as is_given
 from meantime.cli.output import write
 from meantime.cli.progress import progress_bar
 from meantime.errors import UsageError
+from meantime.model.attribute_paths import HOSTS
 from meantime.view_functions.statemap_options import StatemapArguments
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from meantime.stores import is_url
 
 if TYPE_CHECKING:
     from meantime.cli.stats_options import OfStates
-    from meantime.columns import Int32s
     from meantime.history.history import History
+    from meantime.model.columns import Int32s
     from meantime.query.durations import Grouping
     from meantime.query.scheduling import ThreadScheduling
     from meantime.query.statistics import StateStatistics

@@ -8,8 +8,8 @@ import click
 
 from meantime.cli.figures import print_figures
 from meantime.cli.tables import Column
-from meantime.durations import Durations, figures_of
-from meantime.units import format_ns
+from meantime.model.durations import Durations, figures_of
+from meantime.model.units import format_ns
 
 if TYPE_CHECKING:
     from meantime.query.scheduling import ThreadScheduling

@@ -10,12 +10,12 @@ import click
 
 from meantime.cli.figures import print_figures
 from meantime.cli.tables import Column
-from meantime.durations import as_json as row_as_json
-from meantime.durations import figures_of
 from meantime.errors import InputError
+from meantime.model.durations import as_json as row_as_json
+from meantime.model.durations import figures_of
+from meantime.model.units import format_ns
 from meantime.query.parts import extent_of, given_range
 from meantime.query.services import ServiceGroup, service_statistics
-from meantime.units import format_ns
 
 if TYPE_CHECKING:
     from meantime.cli.stats_options import StatsOptions

@@ -21,10 +21,11 @@ from meantime.cli.stats_names import (
     tree_of,
 )
 from meantime.cli.tables import Column, print_table
-from meantime.columns import distinct
-from meantime.durations import FIGURES, dropped, figure_values, figures_of
 from meantime.errors import MeantimeError, UsageError
 from meantime.history.samples import ALL_EVENTS
+from meantime.model.columns import distinct
+from meantime.model.durations import FIGURES, dropped, figure_values, figures_of
+from meantime.model.units import format_ns
 from meantime.query.counting import beside, what_counts
 from meantime.query.durations import SpanStatistics, span_statistics
 from meantime.query.idle_samples import left_out, without_idle
@@ -32,14 +33,13 @@ from meantime.query.parts import extent_of, given_range
 from meantime.query.sample_units import events
 from meantime.query.threads import thread_quarks
 from meantime.query.trees import amount, by_name
-from meantime.units import format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meantime.cli.stats_options import StatsOptions
-    from meantime.extent import Extent
     from meantime.history.history import History
+    from meantime.model.extent import Extent
     from meantime.query.counting import Counted
     from meantime.query.durations import Grouping
     from meantime.query.parts import Part

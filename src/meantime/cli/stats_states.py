@@ -9,10 +9,10 @@ import click
 
 from meantime.cli.figures import print_figures
 from meantime.cli.tables import Column, print_table
-from meantime.durations import as_json, figure_values, figures_of
+from meantime.model.durations import as_json, figure_values, figures_of
+from meantime.model.units import format_ns
 from meantime.query.state_comparison import compared_states
 from meantime.query.statistics import StatisticsRow
-from meantime.units import format_ns
 
 if TYPE_CHECKING:
     from meantime.query.state_comparison import ComparedState

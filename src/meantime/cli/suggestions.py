@@ -7,7 +7,7 @@ import shlex
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from meantime.columns import distinct
+from meantime.model.columns import distinct
 from meantime.query.sampled_states import has_sampled_states
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from meantime.collect import OTHER_INTERPRETER
 from meantime.errors import MeantimeError
-from meantime.units import format_bytes, format_ns
+from meantime.model.units import format_bytes, format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,7 +99,7 @@ def nothing_recorded(path: str) -> list[str]:
 
 def _standing_out(path: str) -> list[Finding]:
     """Return what `meantime findings` would print first, without what is to be read with care."""
-    from meantime.history_from_path import open_history  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.opening.history_from_path import open_history  # noqa: PLC0415 - NumPy is not for --help
     from meantime.query.findings import findings  # noqa: PLC0415 - as above
 
     try:

@@ -16,7 +16,7 @@ from meantime.cli.options import file_argument, json_option, once, reject
 from meantime.cli.tables import Column, sentence_lines, table_lines
 from meantime.cli.terminal import can_redraw, is_styled, width_of
 from meantime.errors import UsageError
-from meantime.units import format_ns, parse_duration
+from meantime.model.units import format_ns, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from meantime.cli.tables import Column, sentence_lines, table_lines, visible
-from meantime.stacks import is_library
+from meantime.model.stacks import is_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -18,7 +18,7 @@ from meantime.cli.options import (
     zone_option,
 )
 from meantime.errors import UsageError
-from meantime.units import parse_size
+from meantime.model.units import parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -22,7 +22,7 @@ from meantime.cli.options import (
 )
 from meantime.cli.tables import Column, print_table
 from meantime.errors import UsageError
-from meantime.units import format_ns
+from meantime.model.units import format_ns
 
 if TYPE_CHECKING:
     from meantime.history.history import History

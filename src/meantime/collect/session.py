@@ -125,7 +125,7 @@ class Options:
         if self.policy not in _POLICIES:
             raise UsageError(f"policy is {self.policy!r}, not block, drop or ring")
         if self.max_bytes and self.max_bytes < _MIN_SIZE_BYTES:
-            from meantime.units import format_bytes  # noqa: PLC0415 - for the message only
+            from meantime.model.units import format_bytes  # noqa: PLC0415 - for the message only
 
             raise UsageError(
                 f"max size is {format_bytes(self.max_bytes)}: a recording needs at least "
@@ -138,7 +138,7 @@ class Options:
         if self.blocked_ns and self.blocked_ns < _MIN_BLOCKED_NS:
             raise UsageError("steps are watched if they take at least 1ms")
         if self.ring_bytes > _MAX_CHUNKS * _CHUNK_BYTES:
-            from meantime.units import format_bytes  # noqa: PLC0415 - as above
+            from meantime.model.units import format_bytes  # noqa: PLC0415 - as above
 
             raise UsageError(
                 f"ring size is {format_bytes(self.ring_bytes)}: a thread's ring holds at most "

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, cast, overload
 
 from meantime.errors import HistoryError, InputError, UsageError
-from meantime.extent import Extent
 from meantime.fleet.tasks import (
     Asked,
     Compared,
@@ -22,23 +21,25 @@ from meantime.fleet.tasks import (
     label_of,
 )
 from meantime.history.grouped_shares import added_shares
+from meantime.model.extent import Extent
+from meantime.model.units import duration_ns
 from meantime.query import HOST_BINS
 from meantime.query.aligning import Clocked, align_all
 from meantime.query.host_shares import common_range
 from meantime.query.hosts import compare_hosts
 from meantime.shards import Failure, client_of, total
 from meantime.stores import store_url
-from meantime.units import duration_ns
 from meantime.view_functions.joining import host_names, join
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from meantime.attributes import Pattern
     from meantime.errors import MeantimeError
     from meantime.fleet.tasks import Grouping, Source, StatisticsGrouping
     from meantime.history.grouped_shares import GroupedShares
     from meantime.history.history import History
+    from meantime.model.attributes import Pattern
+    from meantime.model.units import Time
     from meantime.providers.loading import ProviderLike
     from meantime.query.aligning import Alignment
     from meantime.query.duration_sums import Keep
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from meantime.query.hosts import HostComparison
     from meantime.query.stacks import CallTree
     from meantime.query.statistics import StateStatistics
-    from meantime.units import Time
     from meantime.views.heatmap.view import HeatmapView
 
 __all__ = ["Answer", "Fleet", "Host", "HostAnomaly"]

@@ -6,12 +6,12 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from meantime.attribute_paths import HOSTS
-from meantime.attributes import format_path
 from meantime.errors import InputError, UsageError
 from meantime.history.grouped_shares import added_shares
 from meantime.history.host_parts import host_parts
-from meantime.history_from_path import open_history
+from meantime.model.attribute_paths import HOSTS
+from meantime.model.attributes import format_path
+from meantime.opening.history_from_path import open_history
 from meantime.query.durations import SpanStatistics, added_span_statistics, span_statistics
 from meantime.query.host_shares import shares_of_hosts
 from meantime.query.sampled_states import with_sampled_states
@@ -28,10 +28,10 @@ from meantime.query.trees import call_tree
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from meantime.attributes import Path, Pattern
-    from meantime.clocks import Clock
     from meantime.history.grouped_shares import GroupedShares
     from meantime.history.history import History
+    from meantime.model.attributes import Path, Pattern
+    from meantime.model.clocks import Clock
     from meantime.providers.loading import ProviderLike
     from meantime.query.duration_sums import Keep
     from meantime.query.stacks import CallTree

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from meantime.columns import Coded
 from meantime.errors import TimeRangeError
 from meantime.history.numbers import OUTSIDE, fits, quarks_of, times_of
-from meantime.trace import Arguments
+from meantime.model.columns import Coded
+from meantime.model.trace import Arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.contents import Contents
     from meantime.history.event_rows import Columns
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["Names", "flow_columns", "point_columns", "sample_columns", "span_columns"]
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import distinct
 from meantime.kernels.gather import join_parts
+from meantime.model.columns import distinct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
-    from meantime.trace import ArgumentText
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import ArgumentText
 
 __all__ = ["joined_texts"]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from meantime.columns import Mixed
 from meantime.errors import StateTypeError
 from meantime.history.numeric_stats import integrate
 from meantime.kernels.tail import INT, STR
+from meantime.model.columns import Mixed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

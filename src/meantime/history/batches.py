@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attributes import format_path
 from meantime.errors import InputError
 from meantime.history.numbers import AFTER_ALL, BEFORE_ALL, OUTSIDE
-from meantime.trace import Counters, Events, Flows, Points, Samples, Spans, StateChanges
+from meantime.model.attributes import format_path
+from meantime.model.trace import Counters, Events, Flows, Points, Samples, Spans, StateChanges
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
-    from meantime.trace import Batch, Trace
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import Batch, Trace
 
 __all__ = ["Border"]
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from meantime.clocks import Clock
-from meantime.columns import Coded
 from meantime.errors import (
     HistoryClosedError,
     HistoryError,
@@ -28,6 +26,8 @@ from meantime.history.lanes import lane_of
 from meantime.history.numbers import checked_time, times_of
 from meantime.history.values import Strings, word_of, words_of
 from meantime.kernels.tail import DONE, Direct
+from meantime.model.clocks import Clock
+from meantime.model.columns import Coded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.anomalies import Anomalies
-    from meantime.attributes import Attributes, Pattern
-    from meantime.columns import Int32s, Int64s, Value
     from meantime.history.adding import Names
     from meantime.history.directory.write import DirectoryWriter
     from meantime.history.event_rows import Columns
@@ -46,8 +43,11 @@ if TYPE_CHECKING:
     from meantime.history.snapshot import Present, Snapshot
     from meantime.history.store import Store
     from meantime.history.tables import Tables
-    from meantime.metadata import TraceMetadata
-    from meantime.trace import LaneKind
+    from meantime.model.anomalies import Anomalies
+    from meantime.model.attributes import Attributes, Pattern
+    from meantime.model.columns import Int32s, Int64s, Value
+    from meantime.model.metadata import TraceMetadata
+    from meantime.model.trace import LaneKind
 
 __all__ = ["HistoryBuilder"]
 
@@ -563,7 +563,7 @@ class HistoryBuilder:
     ) -> None:
         """Declare that the attributes of a pattern can be drawn; see `LaneDeclaration`.
 
-        The states, in order, are names, `meantime.trace.State` objects, or mappings such as
+        The states, in order, are names, `meantime.model.trace.State` objects, or mappings such as
         `{"name": "busy", "color": "#dd2222"}`.
 
         Raises:

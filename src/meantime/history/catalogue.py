@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from meantime.anomalies import Anomalies
-from meantime.attributes import Attributes
 from meantime.errors import UsageError
 from meantime.history.values import Strings
-from meantime.metadata import TraceMetadata
+from meantime.model.anomalies import Anomalies
+from meantime.model.attributes import Attributes
+from meantime.model.metadata import TraceMetadata
 
 if TYPE_CHECKING:
-    from meantime.clocks import Clock
+    from meantime.model.clocks import Clock
 
 __all__ = ["Catalogue"]
 

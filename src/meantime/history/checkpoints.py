@@ -22,18 +22,18 @@ from meantime.history.history import History
 from meantime.history.ingest import ingest
 from meantime.history.made_source import MadeSource
 from meantime.history.provider_runner import ProviderRunner
-from meantime.trace import Events
+from meantime.model.trace import Events
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.journal import ScheduledChange
     from meantime.history.provider_runner import Provider
     from meantime.history.source import Source
-    from meantime.trace import Trace
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import Trace
 
 __all__ = ["build_checkpoints"]
 

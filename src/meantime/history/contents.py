@@ -9,7 +9,6 @@ from weakref import ref
 
 import numpy as np
 
-from meantime.clocks import with_utc
 from meantime.errors import (
     HistoryError,
     InputError,
@@ -28,21 +27,22 @@ from meantime.history.snapshot import Present, Snapshot
 from meantime.history.store import Store
 from meantime.history.values import KIND_NAMES
 from meantime.kernels.tail import BACKWARDS, NO_CODE, NO_QUARK, NO_TIME
+from meantime.model.clocks import with_utc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from meantime.attributes import Attributes
-    from meantime.columns import Int32s
     from meantime.history.catalogue import Catalogue
     from meantime.history.changes import TypedChanges
     from meantime.history.directory.loaded import LoadedHistory
     from meantime.history.source import Source
     from meantime.history.tables import Tables
     from meantime.kernels.tail import Direct
-    from meantime.metadata import TraceMetadata
+    from meantime.model.attributes import Attributes
+    from meantime.model.columns import Int32s
+    from meantime.model.metadata import TraceMetadata
 
 __all__ = ["Contents"]
 

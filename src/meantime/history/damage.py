@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import distinct
 from meantime.errors import InputError
 from meantime.history.segment import segment_of_changes
+from meantime.model.columns import distinct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s
     from meantime.history.segment import Segment
+    from meantime.model.columns import Int32s
 
 __all__ = ["Damage", "DamageLog", "LostSegment", "without"]
 

@@ -14,7 +14,7 @@ from meantime.errors import HistoryError
 from meantime.kernels import gather, nest
 from meantime.kernels.memory import GrowingColumn
 from meantime.kernels.span_search import TimeIndex
-from meantime.trace import ArgumentText
+from meantime.model.trace import ArgumentText
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_paths import THREADS, is_async
-from meantime.attributes import ROOT
-from meantime.columns import ranked
+from meantime.model.attribute_paths import THREADS, is_async
+from meantime.model.attributes import ROOT
+from meantime.model.columns import ranked
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from meantime.attributes import Attributes
-    from meantime.columns import Int32s
     from meantime.history.catalogue import Catalogue
     from meantime.history.samples import SampleTable
     from meantime.history.spans import SpanTable
+    from meantime.model.attributes import Attributes
+    from meantime.model.columns import Int32s
 
 __all__ = ["ThreadRanks", "event_range", "overlapping_spans", "overlaps_of", "thread_ranks"]
 

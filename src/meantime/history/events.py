@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.columns import Coded
 from meantime.history.event_rows import (
     LAYOUTS,
     GrowingRows,
@@ -21,17 +20,18 @@ from meantime.history.samples import sample_table
 from meantime.history.spans import GrowingSpans, span_table
 from meantime.history.tables import TablesInMemory
 from meantime.kernels import gather
-from meantime.stacks import StackTable, StackTableBuilder
-from meantime.trace import ArgumentText
+from meantime.model.columns import Coded
+from meantime.model.stacks import StackTable, StackTableBuilder
+from meantime.model.trace import ArgumentText
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.event_rows import Block, Columns
     from meantime.history.samples import SampleTable
     from meantime.history.tables import Tables
-    from meantime.trace import Arguments, Samples, Spans
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import Arguments, Samples, Spans
 
 __all__ = ["EventStore", "GrowingTables", "texts_of"]
 

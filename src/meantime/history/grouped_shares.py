@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
-from meantime.columns import Coded, Mixed, ranked
 from meantime.errors import TimeRangeError, UsageError
 from meantime.history.results import listed, shown
 from meantime.kernels.shares import bin_edges
 from meantime.kernels.tail import FLOAT, INT, STR
+from meantime.model.columns import Coded, Mixed, ranked
+from meantime.model.tabular import Tabular
 from meantime.structs import struct
-from meantime.tabular import Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s, Value, Values
-    from meantime.tabular import Column
+    from meantime.model.columns import Int32s, Int64s, Value, Values
+    from meantime.model.tabular import Column
 
     # A type as `Mixed` has it, and a string, an integer, or the bits of a float; (0, 0) is None.
     _Typed: TypeAlias = tuple[int, str | int]

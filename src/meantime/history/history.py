@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from meantime.attributes import format_path
 from meantime.errors import AttributeNotFound, HistoryClosedError, HistoryError
 from meantime.history import attribute_queries
 from meantime.history.lanes import drawable_lanes
@@ -20,6 +19,7 @@ from meantime.history.results import IntervalBatches, TextPaths
 from meantime.history.samples import ALL_EVENTS
 from meantime.history.selecting import many, one
 from meantime.history.span_attributes import with_span_attributes
+from meantime.model.attributes import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.anomalies import Anomalies
-    from meantime.attributes import Attributes, Pattern
-    from meantime.attributes import Path as AttributePath
-    from meantime.clocks import Clock
-    from meantime.columns import Int32s, Int64s, Value
     from meantime.history.damage import Damage
     from meantime.history.grouped_shares import GroupedShares
     from meantime.history.lanes import Lane
@@ -43,7 +38,12 @@ if TYPE_CHECKING:
     from meantime.history.snapshot import Present, Snapshot
     from meantime.history.spans import SpanTable
     from meantime.history.tiles import CounterTile, StateTile
-    from meantime.metadata import TraceMetadata
+    from meantime.model.anomalies import Anomalies
+    from meantime.model.attributes import Attributes, Pattern
+    from meantime.model.attributes import Path as AttributePath
+    from meantime.model.clocks import Clock
+    from meantime.model.columns import Int32s, Int64s, Value
+    from meantime.model.metadata import TraceMetadata
 
 __all__ = ["History", "moment"]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from meantime.attribute_paths import HOSTS
+from meantime.model.attribute_paths import HOSTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.attributes import Path
     from meantime.history.history import History
     from meantime.history.joined import JoinedPart
+    from meantime.model.attributes import Path
 
 __all__ = ["HostPart", "host_parts"]
 

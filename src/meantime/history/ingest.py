@@ -7,23 +7,32 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_paths import VALUE, location_path
-from meantime.columns import distinct, ranked
 from meantime.errors import InputError, UsageError
 from meantime.history.batches import Border
 from meantime.history.builder import HistoryBuilder
 from meantime.history.provider_runner import ProviderRunner
 from meantime.kernels import gather
-from meantime.trace import Arguments, Counters, Events, Flows, Points, Samples, Spans, StateChanges
+from meantime.model.attribute_paths import VALUE, location_path
+from meantime.model.columns import distinct, ranked
+from meantime.model.trace import (
+    Arguments,
+    Counters,
+    Events,
+    Flows,
+    Points,
+    Samples,
+    Spans,
+    StateChanges,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from os import PathLike
 
-    from meantime.columns import Int32s
     from meantime.history.history import History
     from meantime.history.provider_runner import Provider
-    from meantime.trace import Batch, Trace
+    from meantime.model.columns import Int32s
+    from meantime.model.trace import Batch, Trace
 
 __all__ = ["build", "ingest"]
 

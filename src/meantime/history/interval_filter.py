@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s, Value
+    from meantime.model.columns import Int32s, Int64s, Value
 
 __all__ = ["IntervalFilter", "interval_filter"]
 

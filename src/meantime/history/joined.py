@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.anomalies import Anomalies
-from meantime.attribute_paths import HOSTS
-from meantime.attributes import Attributes, format_pattern
 from meantime.errors import TimeRangeError, UsageError
 from meantime.history.history import History, moment
 from meantime.history.joined_tables import JoinedTables, TablesOfPart
@@ -25,14 +22,17 @@ from meantime.history.shifted import Shifted
 from meantime.history.snapshot import Snapshot
 from meantime.history.values import Strings
 from meantime.kernels.tail import UNTYPED
-from meantime.metadata import TraceMetadata
+from meantime.model.anomalies import Anomalies
+from meantime.model.attribute_paths import HOSTS
+from meantime.model.attributes import Attributes, format_pattern
+from meantime.model.metadata import TraceMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from meantime.clocks import Clock, ClockShift
-    from meantime.columns import Int32s, Int64s
-    from meantime.metadata import LaneDeclaration
+    from meantime.model.clocks import Clock, ClockShift
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.metadata import LaneDeclaration
 
 __all__ = ["JoinedPart", "join_parts", "joined_part"]
 

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.columns import Coded, Interner
 from meantime.history.event_rows import JoinedText
 from meantime.history.results import Flows, Points
 from meantime.history.samples import SampleTable
 from meantime.history.spans import SpanTable
-from meantime.stacks import StackTable
-from meantime.trace import ArgumentText
+from meantime.model.columns import Coded, Interner
+from meantime.model.stacks import StackTable
+from meantime.model.trace import ArgumentText
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.tables import Tables
     from meantime.history.values import Strings
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["JoinedTables", "TablesOfPart"]
 

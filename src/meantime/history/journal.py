@@ -17,7 +17,7 @@ from meantime.errors import HistoryClosedError, HistoryError, OutputError, State
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from meantime.columns import Int64s, Value
+    from meantime.model.columns import Int64s, Value
 
 __all__ = ["Journal", "ScheduledChange"]
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from meantime.attributes import ANY_DEPTH, format_pattern, parse_pattern
 from meantime.errors import UsageError
 from meantime.kernels.tail import FLOAT, INT, STR, UNTYPED
-from meantime.trace import LaneDeclaration, LaneKind, State
+from meantime.model.attributes import ANY_DEPTH, format_pattern, parse_pattern
+from meantime.model.trace import LaneDeclaration, LaneKind, State
 
 if TYPE_CHECKING:
-    from meantime.attributes import Pattern
-    from meantime.columns import Int32s
     from meantime.history.snapshot import Snapshot
+    from meantime.model.attributes import Pattern
+    from meantime.model.columns import Int32s
 
 __all__ = ["Lane", "StateLike", "drawable_lanes", "lane_of"]
 

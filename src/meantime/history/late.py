@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int64s
     from meantime.history.segment import Segment
     from meantime.kernels.tail import Tail
+    from meantime.model.columns import Int64s
 
 __all__ = ["LateChanges", "grouped", "pieces", "with_late"]
 

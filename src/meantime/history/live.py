@@ -9,10 +9,10 @@ import numpy as np
 from meantime.history.source import StateSource
 
 if TYPE_CHECKING:
-    from meantime.columns import Int32s, Int64s
     from meantime.history.sealed import SealedSegments
     from meantime.history.source import States
     from meantime.kernels.tail import Tail
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["LiveStates"]
 

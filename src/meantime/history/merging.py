@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.columns import distinct
 from meantime.history.event_rows import sorted_rows
 from meantime.kernels import gather, nest
+from meantime.model.columns import distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.event_rows import Block, Columns
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["SpanMerge", "merged_rows"]
 

@@ -11,8 +11,8 @@ from meantime.history.values import value_of
 from meantime.kernels.tail import INT, STR
 
 if TYPE_CHECKING:
-    from meantime.columns import Value
     from meantime.history.snapshot import Snapshot
+    from meantime.model.columns import Value
 
 __all__ = ["Integral", "integrate"]
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
 
 __all__ = ["Overview", "OverviewBuilder", "RowMemory", "coarse_segment"]
 

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import distinct
 from meantime.history.extremes import Extremes
 from meantime.history.source import Source, nearer
+from meantime.model.columns import distinct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.interval_filter import IntervalFilter
     from meantime.history.source import Bounds, Measured, Question, States
     from meantime.kernels.search import IntervalRows
     from meantime.kernels.shares import Tally
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["Partitioned"]
 

@@ -10,8 +10,8 @@ from meantime.errors import MeantimeError, ProviderError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from meantime.events import Event, Events
     from meantime.history.builder import HistoryBuilder
+    from meantime.model.events import Event, Events
 
 __all__ = ["Provider", "ProviderRunner", "located"]
 

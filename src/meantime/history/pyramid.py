@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from meantime.columns import Int32s
     from meantime.history.segment import Limits, Segment
     from meantime.kernels.shares import Tally
     from meantime.kernels.shares_totals import Totals
+    from meantime.model.columns import Int32s
 
 __all__ = ["PYRAMID_ROWS", "Arrays", "Pyramids", "build_pyramid", "pyramid_of"]
 

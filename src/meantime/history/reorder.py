@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s
+    from meantime.model.columns import Int32s
 
 __all__ = ["Reorder"]
 

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
-from meantime.columns import Coded, Mixed, distinct, part_of
 from meantime.kernels.span_search import TimeIndex
+from meantime.model.columns import Coded, Mixed, distinct, part_of
+from meantime.model.tabular import ColumnBatches, Tabular
 from meantime.structs import struct
-from meantime.tabular import ColumnBatches, Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s, Value, Values
-    from meantime.tabular import Column, Paths
-    from meantime.trace import ArgumentText
+    from meantime.model.columns import Int32s, Int64s, Value, Values
+    from meantime.model.tabular import Column, Paths
+    from meantime.model.trace import ArgumentText
 
 __all__ = [
     "Flows",

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from meantime.columns import Coded
 from meantime.errors import HistoryError
 from meantime.history.changes import Changes
 from meantime.history.history import History, moment
@@ -23,18 +22,19 @@ from meantime.history.spans import SpanTable
 from meantime.history.store import Store
 from meantime.kernels.search import IntervalRows
 from meantime.kernels.tail import UNTYPED
+from meantime.model.columns import Coded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from meantime.clocks import Clock, ClockShift
     from meantime.history.results import Flows, Points
     from meantime.history.sealed import SealedSegments
     from meantime.history.snapshot import Snapshot
     from meantime.history.source import Source
     from meantime.history.tables import Tables
+    from meantime.model.clocks import Clock, ClockShift
 
 __all__ = ["RetimedHistory"]
 

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from meantime.columns import Coded
-from meantime.tabular import Tabular
+from meantime.model.columns import Coded
+from meantime.model.tabular import Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
-    from meantime.stacks import StackTable
-    from meantime.tabular import Column
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.stacks import StackTable
+    from meantime.model.tabular import Column
 
 __all__ = ["ALL_EVENTS", "SampleTable", "sample_table"]
 

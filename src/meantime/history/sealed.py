@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.damage import DamageLog, LostSegment
     from meantime.history.interval_filter import IntervalFilter
     from meantime.history.overview import Overview
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from meantime.history.source import Bounds, Measured, Question, States
     from meantime.kernels.search import IntervalRows
     from meantime.kernels.shares import Tally
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["SealedSegments", "search_all"]
 

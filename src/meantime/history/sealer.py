@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from meantime.columns import distinct
 from meantime.history.chain import SegmentChain
 from meantime.history.changes import Changes, TypedChanges
 from meantime.history.extremes import Extremes
@@ -15,14 +14,15 @@ from meantime.history.live import LiveStates
 from meantime.history.overview import OverviewBuilder
 from meantime.history.sealed import SealedSegments
 from meantime.kernels.tail import DONE, FULL, Tail
+from meantime.model.columns import distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.directory.loaded import LoadedHistory
     from meantime.history.segment import Segment
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["Sealer", "Sink", "chunks"]
 

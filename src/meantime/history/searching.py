@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s, Value
     from meantime.history.interval_filter import IntervalFilter
     from meantime.history.results import Interval
     from meantime.history.snapshot import Snapshot
+    from meantime.model.columns import Int32s, Int64s, Value
 
 __all__ = ["counts", "nearest"]
 

@@ -23,7 +23,7 @@ from meantime.kernels.tail import INT, UNTYPED, Tail
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = [
     "SEGMENT_CHANGES",

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from meantime.attributes import Wildcard, parse_pattern
 from meantime.errors import UsageError
+from meantime.model.attributes import Wildcard, parse_pattern
 
 if TYPE_CHECKING:
-    from meantime.attributes import Attributes
-    from meantime.columns import Int32s
+    from meantime.model.attributes import Attributes
+    from meantime.model.columns import Int32s
 
 __all__ = ["Many", "One", "many", "one"]
 

@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.attributes import format_path
-from meantime.columns import Coded, Mixed, named
 from meantime.errors import TimeRangeError
 from meantime.history.results import listed, shown
 from meantime.kernels.gather import add_cells, seen
 from meantime.kernels.shares import Tally, bin_edges
 from meantime.kernels.tail import INT, STR
-from meantime.tabular import Tabular
+from meantime.model.attributes import format_path
+from meantime.model.columns import Coded, Mixed, named
+from meantime.model.tabular import Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
-    from meantime.attributes import Attributes, Path
-    from meantime.columns import Int32s, Int64s, Value, Values
     from meantime.history.grouped_shares import GroupedShares
     from meantime.history.snapshot import Snapshot
     from meantime.history.source import Question
-    from meantime.tabular import Column
+    from meantime.model.attributes import Attributes, Path
+    from meantime.model.columns import Int32s, Int64s, Value, Values
+    from meantime.model.tabular import Column
 
 __all__ = ["Shares", "Slots", "grouped_in_range", "shares"]
 

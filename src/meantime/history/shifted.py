@@ -13,12 +13,12 @@ from meantime.kernels.tail import STR
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.extremes import Extremes
     from meantime.history.interval_filter import IntervalFilter
     from meantime.history.source import Bounds, Measured, Question, States
     from meantime.kernels.search import IntervalRows
     from meantime.kernels.shares import Tally
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["Shifted"]
 

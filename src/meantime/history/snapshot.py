@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.anomalies import Anomalies
-from meantime.columns import Coded, Mixed
 from meantime.errors import NotKeptError, QuarkError, TimeRangeError
 from meantime.history.numbers import quark_of, quarks_of, time_of, times_of
 from meantime.history.results import Interval, Intervals, Sample
@@ -16,6 +14,8 @@ from meantime.history.source import Question, cut_groups
 from meantime.history.values import value_of
 from meantime.kernels.search import IntervalRows
 from meantime.kernels.tail import STR
+from meantime.model.anomalies import Anomalies
+from meantime.model.columns import Coded, Mixed
 from meantime.structs import struct
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.attributes import Attributes
-    from meantime.columns import Int32s, Int64s, Values
     from meantime.history.damage import DamageLog
     from meantime.history.source import Source, StateSource
     from meantime.history.tables import Tables
-    from meantime.metadata import TraceMetadata
+    from meantime.model.attributes import Attributes
+    from meantime.model.columns import Int32s, Int64s, Values
+    from meantime.model.metadata import TraceMetadata
 
 __all__ = ["Present", "Snapshot"]
 

@@ -13,28 +13,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_paths import PROCESSES, STACK, STACK_PATTERN, THREADS
-from meantime.attributes import ANY, ROOT
 from meantime.history.extremes import Extremes
 from meantime.history.source import Source, cut_groups, nearer
 from meantime.kernels.search import IntervalRows
 from meantime.kernels.span_search import StackIntervals, extents
 from meantime.kernels.tail import STR, UNTYPED
+from meantime.model.attribute_paths import PROCESSES, STACK, STACK_PATTERN, THREADS
+from meantime.model.attributes import ANY, ROOT
+from meantime.model.trace import LaneDeclaration
 from meantime.structs import struct
-from meantime.trace import LaneDeclaration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from meantime.attributes import Attributes
-    from meantime.columns import Int32s, Int64s
     from meantime.history.interval_filter import IntervalFilter
     from meantime.history.snapshot import Snapshot
     from meantime.history.source import Bounds, Measured, Question, States
     from meantime.history.spans import SpanTable
     from meantime.kernels.shares import Tally
+    from meantime.model.attributes import Attributes
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["are_in_threads", "with_span_attributes"]
 

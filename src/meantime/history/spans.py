@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.columns import Coded
 from meantime.history.event_rows import LAYOUTS
 from meantime.kernels import gather, nest
 from meantime.kernels.span_search import TimeIndex, parents_among
-from meantime.tabular import Tabular
-from meantime.trace import SpanFlag
+from meantime.model.columns import Coded
+from meantime.model.tabular import Tabular
+from meantime.model.trace import SpanFlag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.event_rows import Block, Columns
-    from meantime.tabular import Column
-    from meantime.trace import ArgumentText
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.tabular import Column
+    from meantime.model.trace import ArgumentText
 
 __all__ = ["GrowingSpans", "SpanTable", "span_table"]
 

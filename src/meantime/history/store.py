@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s, Value
     from meantime.history.directory.loaded import LoadedHistory
     from meantime.history.sealed import SealedSegments
     from meantime.history.sealer import Sink
+    from meantime.model.columns import Int32s, Int64s, Value
 
 __all__ = ["Store"]
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from meantime.attributes import ROOT
 from meantime.errors import HistoryError, QuarkError, StateTypeError
 from meantime.history.values import Strings, word_of
+from meantime.model.attributes import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from meantime.attributes import Attributes
-    from meantime.columns import Value
+    from meantime.model.attributes import Attributes
+    from meantime.model.columns import Value
 
 __all__ = [
     "ACTIONS",

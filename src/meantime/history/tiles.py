@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.columns import Coded, Mixed
 from meantime.history.numbers import time_of
 from meantime.history.shares import Slots, shares
 from meantime.kernels.shares import Tally
 from meantime.kernels.tail import INT, STR
+from meantime.model.columns import Coded, Mixed
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s, Values
     from meantime.history.snapshot import Snapshot
+    from meantime.model.columns import Int32s, Int64s, Values
 
 __all__ = ["CounterTile", "StateTile", "counter_tile", "has_sums", "state_load", "state_tile"]
 

@@ -24,8 +24,8 @@ from meantime.kernels.tail import FLOAT, INT, STR, UNTYPED
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from meantime.columns import Int64s
     from meantime.history.segment import Head, Limits, Sections, Segment
+    from meantime.model.columns import Int64s
 
 __all__ = ["head_fault", "index_fault", "pyramid_fault", "rows_fault", "words_fault"]
 

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attributes import unicode_of
-from meantime.columns import add_codes
 from meantime.errors import StateTypeError
 from meantime.kernels.tail import FLOAT, INT, STR, UNTYPED
+from meantime.model.attributes import unicode_of
+from meantime.model.columns import add_codes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s, Value
+    from meantime.model.columns import Int32s, Int64s, Value
 
 __all__ = ["KIND_NAMES", "Strings", "value_of", "word_of", "words_of"]
 

@@ -567,7 +567,7 @@ static int aj_is_own(const aj_members *members)
 }
 
 /* As attributes of OpenTelemetry, without the brackets around them. If `service` is given, those that
- * are of the span itself (`meantime.service_spans.OWN_FIELDS`) are left out and become that, and
+ * are of the span itself (`meantime.model.service_spans.OWN_FIELDS`) are left out and become that, and
  * without a text only these are read. */
 static int aj_attributes(aj_text *text, aj_service *service, const char *at, const char *end)
 {

@@ -77,7 +77,7 @@ class _Cell:
                 self._folder = None
 
     def _show(self, path: str) -> None:
-        from meantime.history_from_path import open_history  # noqa: PLC0415 - as above
+        from meantime.opening.history_from_path import open_history  # noqa: PLC0415 - as above
         from meantime.view_functions.statemap import statemap  # noqa: PLC0415 - as above
 
         history = open_history(path)

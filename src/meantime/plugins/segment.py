@@ -14,7 +14,7 @@ import pytest
 from meantime.collect import _recorder, session
 from meantime.collect.unfinished import unfinished_tasks
 from meantime.errors import UsageError
-from meantime.units import format_ns, parse_duration
+from meantime.model.units import format_ns, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable

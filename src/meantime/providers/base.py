@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from meantime.events import Event, Events
     from meantime.history import HistoryBuilder
+    from meantime.model.events import Event, Events
 
 __all__ = ["StateProvider"]
 
@@ -18,7 +18,7 @@ class StateProvider:
     remember besides the states is kept in its own attributes, and returned by `save`.
 
     >>> import meantime
-    >>> from meantime.events import Event
+    >>> from meantime.model.events import Event
     >>> class Files(meantime.StateProvider):
     ...     def handle(self, event, state):
     ...         file = state.quark("Files", str(event["fd"]))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = [
     "CPU_STATES",
@@ -116,7 +116,7 @@ def scheduling_of(
         read_ns: From when and until when the records have all that happened on each CPU; None for
             what is not known.
     """
-    from meantime.kernel_threads import is_kernel_thread  # noqa: PLC0415 - of few traces
+    from meantime.model.kernel_threads import is_kernel_thread  # noqa: PLC0415 - of few traces
 
     has_name = np.array([each != NO_NAME for each in names], np.uint8)
     name, calls, in_order = linux_records.names_of_threads(records, has_name, len(tids))

@@ -23,11 +23,11 @@ from meantime.kernels.tasks import (
     WORKER,
     TaskStates,
 )
+from meantime.model.trace import LaneDeclaration, State
 from meantime.providers.tests import TESTS
-from meantime.trace import LaneDeclaration, State
 
 if TYPE_CHECKING:
-    from meantime.columns import Int32s
+    from meantime.model.columns import Int32s
 
 __all__ = [
     "FLOWS",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meantime.trace import LaneDeclaration, State
+from meantime.model.trace import LaneDeclaration, State
 
 __all__ = ["TESTS"]
 

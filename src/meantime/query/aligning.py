@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from meantime.clocks import ClockShift
+from meantime.model.clocks import ClockShift
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from meantime.clocks import Clock
+    from meantime.model.clocks import Clock
     from meantime.query.clock_lines import Bound
 
 __all__ = [
@@ -95,7 +95,7 @@ def align(
     Both are converted by UTC if it is known of both. The offset is 0 if they are the same clock of
     the same machine and boot. Otherwise the two starts are aligned, which a view has to point out.
 
-    >>> from meantime.clocks import Clock
+    >>> from meantime.model.clocks import Clock
     >>> align(Clock(utc_at_origin_ns=1_000), Clock(utc_at_origin_ns=5_000)).offset_ns
     4000
     """
@@ -118,7 +118,7 @@ def clock_error_ns(clock: Clock) -> int | None:
 
     A step of either counts, and so does a drift.
 
-    >>> from meantime.clocks import Clock
+    >>> from meantime.model.clocks import Clock
     >>> clock_error_ns(Clock(utc_at_origin_ns=100, anchors=((0, 100), (50, 153))))
     3
     """
@@ -137,7 +137,7 @@ def align_all(
 ) -> list[Alignment]:
     """Return the alignment of each input; the axis has the times of the first one.
 
-    >>> from meantime.clocks import Clock
+    >>> from meantime.model.clocks import Clock
     >>> unknown = Clocked(Clock(), 0), Clocked(Clock(), 5)
     >>> align_all(unknown)[1][:4]
     (-5, 'start', None, 0)

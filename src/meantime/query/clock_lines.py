@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import ceil, floor
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from meantime.clocks import MOST_DRIFT_PPT, ClockShift
+from meantime.model.clocks import MOST_DRIFT_PPT, ClockShift
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -20,16 +20,16 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from meantime.errors import UsageError
+from meantime.model.tabular import need
+from meantime.model.units import format_bytes
 from meantime.query.sql import Answer, table_makers
-from meantime.tabular import need
-from meantime.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from meantime.history import History
+    from meantime.model.tabular import Tabular
     from meantime.query.handles import Handle
-    from meantime.tabular import Tabular
 
 __all__ = ["MOST_BYTES", "Confined", "prepare"]
 

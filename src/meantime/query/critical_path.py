@@ -17,27 +17,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import CPUS, INTERRUPT, THREAD_STATE_PATTERNS, WAKES
-from meantime.columns import Coded, distinct
 from meantime.errors import MeantimeError
 from meantime.history.builder import HistoryBuilder
 from meantime.history.host_parts import host_parts
+from meantime.model.attribute_paths import CPUS, INTERRUPT, THREAD_STATE_PATTERNS, WAKES
+from meantime.model.columns import Coded, distinct
+from meantime.model.tabular import Tabular
 from meantime.query.explain.lanes import Dependencies, Meaning, TimeClass, lanes_of_states
 from meantime.query.explain.paths import Activities, paths_of
 from meantime.query.filtering import matching
 from meantime.query.parts import extent_of, given_range, range_of
 from meantime.query.threads import threads_of
-from meantime.tabular import Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from meantime.attributes import Path
-    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
     from meantime.history.host_parts import HostPart
-    from meantime.tabular import Column, Paths
-    from meantime.units import Time
+    from meantime.model.attributes import Path
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.tabular import Column, Paths
+    from meantime.model.units import Time
 
 __all__ = ["CriticalPath", "PathShare", "chosen_thread", "critical_path", "scheduled_threads"]
 

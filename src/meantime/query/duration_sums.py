@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from meantime.columns import ranked
-from meantime.durations import PERCENTS, nearest_rank
 from meantime.errors import MeantimeError, UsageError
+from meantime.model.columns import ranked
+from meantime.model.durations import PERCENTS, nearest_rank
 from meantime.query.state_durations import bucket_edges
 from meantime.structs import struct
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["DurationSums", "DurationsBuilder", "Keep", "check_sum"]
 

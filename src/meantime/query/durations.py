@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from meantime.columns import Coded
-from meantime.durations import PERCENTS, QUANTILE_PAIRS, DurationColumns, figure_values
 from meantime.errors import MeantimeError, TimeRangeError, UsageError
 from meantime.kernels import calls
-from meantime.names import merged_names, without_addresses
+from meantime.model.columns import Coded
+from meantime.model.durations import PERCENTS, QUANTILE_PAIRS, DurationColumns, figure_values
+from meantime.model.names import merged_names, without_addresses
+from meantime.model.tabular import Tabular
+from meantime.model.units import bin_edge
 from meantime.query.duration_sums import DurationsBuilder, DurationSums, check_sum
 from meantime.query.threads import host_of
-from meantime.tabular import Tabular
-from meantime.units import bin_edge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
     from meantime.history.spans import SpanTable
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.tabular import Column
     from meantime.query.duration_sums import Keep
-    from meantime.tabular import Column
 
 __all__ = [
     "Grouping",

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import CALLBACKS, REQUESTS, TASKS, task_process
-from meantime.columns import distinct, named
-from meantime.durations import Durations
 from meantime.errors import MeantimeError
 from meantime.history.host_parts import HostPart, host_parts
-from meantime.names import without_addresses
+from meantime.model.attribute_paths import CALLBACKS, REQUESTS, TASKS, task_process
+from meantime.model.columns import distinct, named
+from meantime.model.durations import Durations
+from meantime.model.names import without_addresses
 from meantime.query.filtering import matching
 from meantime.query.findings.blocks import blocking_code
 from meantime.query.lifetimes import has_state, intervals_between, lifetimes
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
     from meantime.history.results import Intervals
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["BLOCKED_NS", "Group", "GroupStatistics", "Grouping", "group_statistics"]
 

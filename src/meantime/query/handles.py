@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.attributes import format_path, parse_pattern
-from meantime.columns import distinct
 from meantime.errors import AttributeNotFound, UsageError
-from meantime.extent import parse_handle
+from meantime.model.attributes import format_path, parse_pattern
+from meantime.model.columns import distinct
+from meantime.model.extent import parse_handle
 from meantime.query.parts import extent_of
 from meantime.query.statistics import state_quarks
 from meantime.query.threads import sampled_or_spanned
@@ -17,8 +17,8 @@ from meantime.query.threads import sampled_or_spanned
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.columns import Int32s
     from meantime.history.history import History
+    from meantime.model.columns import Int32s
 
 __all__ = ["SPAN", "Handle", "choose_lanes", "matching_quarks", "resolve", "span_row"]
 

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_paths import HOSTS, host_and_path
 from meantime.history.grouped_shares import added_shares
+from meantime.model.attribute_paths import HOSTS, host_and_path
 from meantime.query.idle_time import IDLE, idle_ns
 from meantime.query.sampled_states import with_sampled_states
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.attributes import Path
-    from meantime.columns import Int32s
     from meantime.history.grouped_shares import GroupedShares
     from meantime.history.history import History
     from meantime.history.lanes import Lane
+    from meantime.model.attributes import Path
+    from meantime.model.columns import Int32s
 
 __all__ = ["common_range", "shares_of_hosts"]
 

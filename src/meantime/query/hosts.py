@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from meantime.columns import Coded
 from meantime.errors import UsageError
-from meantime.tabular import Tabular
+from meantime.model.columns import Coded
+from meantime.model.tabular import Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy.typing as npt
 
-    from meantime.columns import Int64s
     from meantime.history.grouped_shares import GroupedShares
-    from meantime.tabular import Column
+    from meantime.model.columns import Int64s
+    from meantime.model.tabular import Column
 
     _Floats: TypeAlias = npt.NDArray[np.float64]
 

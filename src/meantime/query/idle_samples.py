@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from meantime.attribute_paths import is_idle_task
-from meantime.columns import distinct
+from meantime.model.attribute_paths import is_idle_task
+from meantime.model.columns import distinct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from meantime.history.history import History
     from meantime.history.samples import SampleTable
-    from meantime.stacks import StackTable
+    from meantime.model.stacks import StackTable
 
 __all__ = ["IDLE_SUFFIX", "are_idle", "idle_frames", "idle_stacks", "left_out", "without_idle"]
 

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_paths import host_and_path
-from meantime.columns import distinct
 from meantime.history.host_parts import host_parts
+from meantime.model.attribute_paths import host_and_path
+from meantime.model.columns import distinct
 from meantime.query.lifetimes import has_state, intervals_between, lifetimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from meantime.attributes import Path
-    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
+    from meantime.model.attributes import Path
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["IDLE", "idle_ns"]
 

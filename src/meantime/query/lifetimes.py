@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import Coded
+from meantime.model.columns import Coded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
     from meantime.history.results import Intervals
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["Lifetimes", "has_state", "intervals_between", "lifetimes"]
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.extent import Extent
+from meantime.model.extent import Extent
 from meantime.query.threads import choose_threads
 
 if TYPE_CHECKING:
-    from meantime.columns import Int32s
     from meantime.history.history import History
-    from meantime.units import Time
+    from meantime.model.columns import Int32s
+    from meantime.model.units import Time
 
 __all__ = ["Part", "extent_of", "given_range", "nothing_in", "part_of", "range_of"]
 

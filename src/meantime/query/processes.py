@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import process_id
-from meantime.process_roles import described_processes, process_in
+from meantime.model.attribute_paths import process_id
+from meantime.model.process_roles import described_processes, process_in
 
 if TYPE_CHECKING:
-    from meantime.columns import Int32s, Int64s
     from meantime.history import History
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["ProcessTree", "RecordedProcess"]
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import Coded, Interner, distinct
 from meantime.history.samples import SampleTable
+from meantime.model.columns import Coded, Interner, distinct
+from meantime.model.stacks import NO_STACK, StackTable
 from meantime.query.threads import thread_of
-from meantime.stacks import NO_STACK, StackTable
 
 if TYPE_CHECKING:
-    from meantime.columns import Int64s
     from meantime.history.history import History
+    from meantime.model.columns import Int64s
 
 __all__ = ["sample_names", "with_roots"]
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import distinct
 from meantime.history.samples import ALL_EVENTS
+from meantime.model.columns import distinct
 
 if TYPE_CHECKING:
     from meantime.history.history import History

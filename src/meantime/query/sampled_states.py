@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import distinct
 from meantime.history.ingest import build
+from meantime.model.columns import distinct
+from meantime.model.trace import LaneDeclaration, State, StateChanges, Trace
 from meantime.query.idle_samples import are_idle
-from meantime.trace import LaneDeclaration, State, StateChanges, Trace
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from meantime.columns import Int64s
     from meantime.history.history import History
     from meantime.history.samples import SampleTable
+    from meantime.model.columns import Int64s
 
 __all__ = ["SAMPLED_STATES", "Stretches", "has_sampled_states", "stretches", "with_sampled_states"]
 

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import Coded, named
-from meantime.durations import Durations, figures_of
+from meantime.model.columns import Coded, named
+from meantime.model.durations import Durations, figures_of
+from meantime.model.tabular import Tabular
 from meantime.query.critical_path import READY, RUNNING, scheduled_threads
 from meantime.query.threads import choose_rows
-from meantime.tabular import Tabular
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
-    from meantime.tabular import Column
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.tabular import Column
 
 __all__ = ["ScheduledThread", "ThreadScheduling", "thread_scheduling"]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.attributes import entity_name
-from meantime.columns import distinct, named
+from meantime.model.attributes import entity_name
+from meantime.model.columns import distinct, named
 from meantime.query.parts import extent_of
 
 if TYPE_CHECKING:
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
-    from meantime.extent import Extent
     from meantime.history.history import History
     from meantime.history.results import Intervals
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.extent import Extent
     from meantime.query.ranges import Range
 
 __all__ = ["Kind", "Scope", "StateRows", "chosen", "joined"]

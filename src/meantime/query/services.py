@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from meantime.attribute_paths import host_and_path
-from meantime.columns import Coded
-from meantime.durations import Durations, figure_columns
 from meantime.errors import MeantimeError
-from meantime.query.aligning import Message
-from meantime.query.filtering import matching
-from meantime.query.parts import range_of
-from meantime.service_spans import (
+from meantime.model.attribute_paths import host_and_path
+from meantime.model.columns import Coded
+from meantime.model.durations import Durations, figure_columns
+from meantime.model.service_spans import (
     ENTERING,
     LEAVING,
     MESSAGES,
@@ -25,18 +22,21 @@ from meantime.service_spans import (
     parents,
     rows_by_id,
 )
-from meantime.tabular import Tabular
+from meantime.model.tabular import Tabular
+from meantime.query.aligning import Message
+from meantime.query.filtering import matching
+from meantime.query.parts import range_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
     from meantime.history.spans import SpanTable
-    from meantime.service_spans import SpanId
-    from meantime.tabular import Column
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.service_spans import SpanId
+    from meantime.model.tabular import Column
 
 __all__ = [
     "ServiceCalls",

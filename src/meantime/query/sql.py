@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.columns import Coded
 from meantime.errors import UsageError
 from meantime.history.samples import ALL_EVENTS
-from meantime.tabular import ColumnBatches, Tabular, need
+from meantime.model.columns import Coded
+from meantime.model.tabular import ColumnBatches, Tabular, need
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from meantime.history import History
+    from meantime.model.tabular import Column
     from meantime.query.handles import Handle
-    from meantime.tabular import Column
 
     TableMaker = Callable[[], Tabular]
 

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import distinct
 from meantime.errors import MeantimeError
 from meantime.kernels import calls, nest
+from meantime.model.columns import distinct
+from meantime.model.stacks import NO_STACK, StackTable, StackTableBuilder
 from meantime.query.duration_sums import check_sum
 from meantime.query.durations import clipped
-from meantime.stacks import NO_STACK, StackTable, StackTableBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.samples import SampleTable
     from meantime.history.spans import SpanTable
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = [
     "CallTree",

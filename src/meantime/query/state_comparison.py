@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from meantime.columns import Coded
 from meantime.errors import UsageError
-from meantime.tabular import Tabular
+from meantime.model.columns import Coded
+from meantime.model.tabular import Tabular
 
 if TYPE_CHECKING:
+    from meantime.model.tabular import Column
     from meantime.query.statistics import StateStatistics, StatisticsRow
-    from meantime.tabular import Column
 
 __all__ = ["ComparedState", "StateComparison", "compared_states"]
 

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import named
-from meantime.durations import PERCENTS, nearest_rank
 from meantime.kernels import calls
 from meantime.kernels.gather import seen
+from meantime.model.columns import named
+from meantime.model.durations import PERCENTS, nearest_rank
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Coded, Int32s, Int64s
     from meantime.history.results import Intervals
+    from meantime.model.columns import Coded, Int32s, Int64s
 
 __all__ = ["StateDurations", "bucket_edges"]
 

@@ -13,28 +13,28 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from meantime.attributes import entity_name
-from meantime.columns import Coded, Interner, distinct, exact_sum, named, ranked
-from meantime.durations import PERCENTS, QUANTILE_PAIRS, Durations, figure_columns
 from meantime.errors import MeantimeError, TimeRangeError, UsageError
 from meantime.kernels import calls
+from meantime.model.attributes import entity_name
+from meantime.model.columns import Coded, Interner, distinct, exact_sum, named, ranked
+from meantime.model.durations import PERCENTS, QUANTILE_PAIRS, Durations, figure_columns
+from meantime.model.tabular import Tabular
+from meantime.model.units import MAX_NS
 from meantime.query.duration_sums import DurationsBuilder, DurationSums
 from meantime.query.lifetimes import has_state, lifetimes
 from meantime.query.state_durations import StateDurations
 from meantime.query.threads import choose_rows, host_of
-from meantime.tabular import Tabular
-from meantime.units import MAX_NS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
     from meantime.history.results import Intervals
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.tabular import Column
     from meantime.query.duration_sums import Keep
-    from meantime.tabular import Column
 
     # the kind, the state and the entity, which is None for all of them
     _Group: TypeAlias = tuple[str, str, str | None]

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_paths import PROCESSES
 from meantime.history.span_attributes import are_in_threads
+from meantime.model.attribute_paths import PROCESSES
 from meantime.query.statistics import state_quarks, state_totals
 from meantime.query.threads import threads_of
 
 if TYPE_CHECKING:
-    from meantime.columns import Int32s
     from meantime.history.history import History
+    from meantime.model.columns import Int32s
 
 __all__ = ["summary"]
 

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import (
+from meantime.errors import MeantimeError
+from meantime.history.span_attributes import are_in_threads
+from meantime.model.attribute_paths import (
     ASYNC,
     STATUS,
     THREADS,
@@ -15,10 +17,8 @@ from meantime.attribute_paths import (
     process_id,
     process_path,
 )
-from meantime.attributes import entity_name
-from meantime.columns import distinct
-from meantime.errors import MeantimeError
-from meantime.history.span_attributes import are_in_threads
+from meantime.model.attributes import entity_name
+from meantime.model.columns import distinct
 from meantime.query.filtering import matching
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s
     from meantime.history.history import History
+    from meantime.model.columns import Int32s
 
 __all__ = [
     "Thread",

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.names import merged_names
+from meantime.model.names import merged_names
+from meantime.model.stacks import StackTable
 from meantime.query.counting import what_counts
 from meantime.query.idle_samples import without_idle
 from meantime.query.sample_units import sample_unit
 from meantime.query.stacks import CallTree, left_heavy, sample_tree, span_tree
 from meantime.query.threads import thread_quarks
-from meantime.stacks import StackTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from meantime.columns import Int32s
     from meantime.history.history import History
+    from meantime.model.columns import Int32s
     from meantime.query.counting import Counted
     from meantime.query.stacks import Difference
 

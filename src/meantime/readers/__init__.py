@@ -12,9 +12,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meantime.clocks import with_utc
 from meantime.errors import InputError, UsageError
-from meantime.input_path import (
+from meantime.model.clocks import with_utc
+from meantime.model.input_path import (
     format_for,
     is_clock_repair_wanted,
     is_private_wanted,
@@ -22,6 +22,7 @@ from meantime.input_path import (
     mapping_for,
     memory_for,
 )
+from meantime.model.trace import rows_of
 from meantime.readers.contract import ReadOptions
 from meantime.readers.recognition import (
     Recognised,
@@ -33,16 +34,15 @@ from meantime.readers.recognition import (
     takes_columns,
 )
 from meantime.readers.source import open_source
-from meantime.trace import rows_of
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator
 
-    from meantime.column_mapping import ColumnMapping
+    from meantime.model.column_mapping import ColumnMapping
+    from meantime.model.trace import Batch, Trace
+    from meantime.model.units import Instant, Time
     from meantime.readers.source import Source
-    from meantime.trace import Batch, Trace
-    from meantime.units import Instant, Time
 
 __all__ = ["open_trace", "open_without_stacks", "readers", "recognise"]
 

@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import process_path, thread_path
-from meantime.columns import Interner
 from meantime.errors import InputError
 from meantime.kernels import nest
+from meantime.model.attribute_paths import process_path, thread_path
+from meantime.model.columns import Interner
+from meantime.model.trace import SpanFlag, Spans
 from meantime.readers.contract import MOST_BATCH_ROWS, lazy_trace
 from meantime.readers.matching import Begins, Ends, close_spans
-from meantime.trace import SpanFlag, Spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Batch, Trace
 
 __all__ = ["FORMAT", "read"]
 

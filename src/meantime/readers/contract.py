@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from meantime.errors import UsageError
 from meantime.kernels.memory import keep_freed
+from meantime.model.trace import Trace
+from meantime.model.units import MAX_NS
 from meantime.structs import struct
-from meantime.trace import Trace
-from meantime.units import MAX_NS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from meantime.column_mapping import ColumnMapping
-    from meantime.extent import Extent
+    from meantime.model.column_mapping import ColumnMapping
+    from meantime.model.extent import Extent
+    from meantime.model.trace import Batch
+    from meantime.model.units import Instant, Time
     from meantime.readers.source import Source
-    from meantime.trace import Batch
-    from meantime.units import Instant, Time
 
 __all__ = ["MOST_BATCH_ROWS", "ReadOptions", "Reader", "lazy_trace"]
 

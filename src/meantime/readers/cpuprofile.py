@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_paths import thread_path
 from meantime.errors import InputError
+from meantime.model.attribute_paths import thread_path
+from meantime.model.stacks import StackTableBuilder
 from meantime.readers.contract import lazy_trace
 from meantime.readers.json_file import load_object
 from meantime.readers.sample_rows import SampleRows, times_of
 from meantime.readers.v8 import NodeTree
-from meantime.stacks import StackTableBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Batch, Trace
 
 __all__ = ["FORMAT", "read"]
 

@@ -11,9 +11,9 @@ import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from meantime.attribute_paths import thread_path
-from meantime.clocks import UTC
 from meantime.errors import InputError
+from meantime.model.attribute_paths import thread_path
+from meantime.model.clocks import UTC
 from meantime.readers.contract import lazy_trace
 from meantime.readers.services.text import documents
 from meantime.readers.span_rows import SpanRows
@@ -21,9 +21,9 @@ from meantime.readers.span_rows import SpanRows
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Batch, Trace
 
 __all__ = ["FORMAT", "read"]
 

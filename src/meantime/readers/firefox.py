@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import (
+from meantime.errors import InputError
+from meantime.kernels import calls
+from meantime.model.attribute_paths import (
     ASYNC_PATTERN,
     COUNTER_PATTERN,
     async_path,
@@ -23,16 +25,10 @@ from meantime.attribute_paths import (
     process_path,
     thread_path,
 )
-from meantime.clocks import Clock
-from meantime.columns import Interner
-from meantime.errors import InputError
-from meantime.kernels import calls
-from meantime.readers.contract import lazy_trace
-from meantime.readers.json_file import load_object, parse_object
-from meantime.readers.private_fields import is_private
-from meantime.readers.services.lanes import lanes_of
-from meantime.stacks import StackTable
-from meantime.trace import (
+from meantime.model.clocks import Clock
+from meantime.model.columns import Interner
+from meantime.model.stacks import StackTable
+from meantime.model.trace import (
     Arguments,
     Counters,
     Flows,
@@ -43,17 +39,21 @@ from meantime.trace import (
     Spans,
     StateChanges,
 )
+from meantime.readers.contract import lazy_trace
+from meantime.readers.json_file import load_object, parse_object
+from meantime.readers.private_fields import is_private
+from meantime.readers.services.lanes import lanes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import numpy.typing as npt
 
-    from meantime.attributes import Path
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.attributes import Path
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Batch, Trace
 
     Floats = npt.NDArray[np.float64]
 

@@ -16,23 +16,23 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meantime.attribute_paths import thread_path
 from meantime.errors import InputError
 from meantime.kernels import perf
+from meantime.model.attribute_paths import thread_path
+from meantime.model.trace import Trace
 from meantime.readers.marks import ClockSync, clock_of, marks_of
 from meantime.readers.perf import Reading, has_ids, text_of
 from meantime.readers.source import HEAD_BYTES, Source
 from meantime.readers.window import Window
-from meantime.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.attributes import Path as AttributePath
-    from meantime.clocks import Clock
+    from meantime.model.attributes import Path as AttributePath
+    from meantime.model.clocks import Clock
+    from meantime.model.trace import Batch
     from meantime.readers.contract import ReadOptions
     from meantime.readers.switches import Records
-    from meantime.trace import Batch
 
 __all__ = ["FORMAT", "FtraceReading", "read", "recognises"]
 

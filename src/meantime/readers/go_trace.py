@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import (
+from meantime.errors import InputError
+from meantime.model.attribute_paths import (
     ASYNC_PATTERN,
     COUNTER_PATTERN,
     STATUS,
@@ -23,20 +24,19 @@ from meantime.attribute_paths import (
     process_path,
     thread_path,
 )
-from meantime.columns import Interner
-from meantime.errors import InputError
+from meantime.model.columns import Interner
+from meantime.model.stacks import NO_STACK, StackTableBuilder
+from meantime.model.trace import Counters, Flows, LaneDeclaration, State, StateChanges
 from meantime.readers.contract import lazy_trace
 from meantime.readers.sample_rows import SampleRows
 from meantime.readers.span_rows import SpanRows
-from meantime.stacks import NO_STACK, StackTableBuilder
-from meantime.trace import Counters, Flows, LaneDeclaration, State, StateChanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Batch, Trace
 
 __all__ = ["FORMAT", "read"]
 

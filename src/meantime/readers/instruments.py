@@ -10,20 +10,20 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from meantime.attribute_paths import thread_path
 from meantime.errors import InputError
+from meantime.model.attribute_paths import thread_path
+from meantime.model.stacks import NO_STACK, StackTableBuilder
 from meantime.readers.contract import lazy_trace
 from meantime.readers.json_file import exact
 from meantime.readers.sample_rows import SampleRows
 from meantime.readers.window import lines
-from meantime.stacks import NO_STACK, StackTableBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Batch, Trace
 
 __all__ = ["FORMAT", "read"]
 

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from meantime.column_mapping import UNITS_NS, ColumnMapping, halves
-from meantime.columns import Interner
 from meantime.errors import InputError
-from meantime.events import Events
-from meantime.input_path import GUESSED
 from meantime.kernels.event_rows import EventRows, Stop
+from meantime.model.column_mapping import UNITS_NS, ColumnMapping, halves
+from meantime.model.columns import Interner
+from meantime.model.events import Events
+from meantime.model.input_path import GUESSED
 from meantime.readers.contract import lazy_trace
 from meantime.readers.log_fields import LogFields, is_event, log_fields, time_ns_of, value_of
 from meantime.readers.log_pairs import paired
@@ -35,9 +35,9 @@ from meantime.readers.window import Window
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Batch, Trace
 
 __all__ = ["FORMAT", "batches_of", "read", "recognises"]
 

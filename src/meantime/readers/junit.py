@@ -10,20 +10,20 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
-from meantime.attribute_paths import thread_path
-from meantime.clocks import UTC
 from meantime.errors import InputError, UsageError
-from meantime.metadata import SUITES_FACT
+from meantime.model.attribute_paths import thread_path
+from meantime.model.clocks import UTC
+from meantime.model.metadata import SUITES_FACT
+from meantime.model.units import parse_instant
 from meantime.readers.contract import lazy_trace
 from meantime.readers.span_rows import SpanRows
-from meantime.units import parse_instant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Batch, Trace
 
 __all__ = ["FORMAT", "read"]
 

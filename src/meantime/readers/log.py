@@ -12,7 +12,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from meantime.column_mapping import ColumnMapping
+from meantime.model.column_mapping import ColumnMapping
 from meantime.readers import jsonl
 from meantime.readers.contract import lazy_trace
 from meantime.readers.source import Source
@@ -21,8 +21,8 @@ from meantime.readers.window import lines
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.contract import ReadOptions
-    from meantime.trace import Batch, Trace
 
 __all__ = ["FORMAT", "read", "recognises"]
 

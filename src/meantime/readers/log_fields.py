@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from meantime.column_mapping import halves
 from meantime.kernels.csv_rows import TimeKind
+from meantime.model.column_mapping import halves
 from meantime.readers.table.number_units import has_numbers
 from meantime.readers.table.records import nested
 from meantime.readers.table.times import DURATION, MISSING, date_unit, resolve, times_of
@@ -13,7 +13,7 @@ from meantime.readers.table.times import DURATION, MISSING, date_unit, resolve, 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from meantime.column_mapping import ColumnMapping
+    from meantime.model.column_mapping import ColumnMapping
 
 __all__ = ["LogFields", "is_event", "log_fields", "time_ns_of", "value_of"]
 

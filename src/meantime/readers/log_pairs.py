@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from meantime.attribute_paths import thread_path
-from meantime.columns import Interner
 from meantime.errors import InputError
 from meantime.kernels.log_pairs import Matches
+from meantime.model.attribute_paths import thread_path
+from meantime.model.columns import Interner
+from meantime.model.trace import Arguments, SpanFlag, Spans
 from meantime.readers.private_fields import is_private
 from meantime.readers.services.lanes import lanes_of
-from meantime.trace import Arguments, SpanFlag, Spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
-    from meantime.column_mapping import ColumnMapping, Pair
-    from meantime.columns import Int32s, Int64s
-    from meantime.events import Events
+    from meantime.model.column_mapping import ColumnMapping, Pair
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.events import Events
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.contract import ReadOptions
-    from meantime.trace import Batch, Trace
 
 __all__ = ["paired"]
 
@@ -392,7 +392,7 @@ def _is_never(_: str) -> bool:
 def _title(pair: Pair) -> str:
     """Return what a pair is called: what its events have in common.
 
-    >>> from meantime.column_mapping import Pair
+    >>> from meantime.model.column_mapping import Pair
     >>> _title(Pair("job_started", ("job_finished", "job_failed")))
     'job'
     """

@@ -13,28 +13,28 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import (
+from meantime.kernels import linux_records, nest
+from meantime.model.attribute_paths import (
     ASYNC_PATTERN,
     COUNTER_PATTERN,
     async_path,
     counter_path,
     thread_path,
 )
-from meantime.clocks import Clock
-from meantime.columns import distinct
-from meantime.kernels import linux_records, nest
+from meantime.model.clocks import Clock
+from meantime.model.columns import distinct
+from meantime.model.trace import Counters, LaneDeclaration, Points, SpanFlag, Spans
 from meantime.readers.matching import Begins, Ends, close_spans
 from meantime.readers.switches import thread_paths_of
-from meantime.trace import Counters, LaneDeclaration, Points, SpanFlag, Spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
-    from meantime.clocks import Kind
+    from meantime.model.clocks import Kind
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.switches import Records
-    from meantime.trace import Batch, Trace
 
 __all__ = ["ClockSync", "clock_of", "marks_of"]
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from meantime.kernels import nest
+from meantime.model.trace import SpanFlag
 from meantime.structs import struct
-from meantime.trace import SpanFlag
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from meantime.anomalies import Anomalies
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.anomalies import Anomalies
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["Begins", "Ends", "close_ended", "close_spans"]
 

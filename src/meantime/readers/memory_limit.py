@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from meantime.errors import InputError
-from meantime.units import format_bytes
+from meantime.model.units import format_bytes
 
 __all__ = ["MemoryLimit", "available_bytes", "check_json"]
 

@@ -12,8 +12,8 @@ import re
 from statistics import median_low
 from typing import TYPE_CHECKING, NamedTuple
 
-from meantime.attribute_paths import thread_path
 from meantime.errors import InputError
+from meantime.model.attribute_paths import thread_path
 from meantime.readers.contract import lazy_trace
 from meantime.readers.span_rows import SpanRows, lanes
 from meantime.readers.window import lines
@@ -21,9 +21,9 @@ from meantime.readers.window import lines
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Batch, Trace
 
 __all__ = ["FORMAT", "read"]
 

@@ -23,9 +23,9 @@ from meantime.readers.services.text import DocumentText, texts, value_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Batch, Trace
 
 __all__ = ["FORMAT", "REPAIRS_CLOCKS", "read", "recognises"]
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from meantime.readers.recording.layout import FORMAT
 
 if TYPE_CHECKING:
+    from meantime.model.trace import Trace
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Trace
 
 __all__ = ["FORMAT", "read"]
 

@@ -17,28 +17,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_paths import thread_path
-from meantime.clocks import Clock
-from meantime.columns import Interner
 from meantime.errors import InputError
 from meantime.kernels import perf
+from meantime.model.attribute_paths import thread_path
+from meantime.model.clocks import Clock
+from meantime.model.columns import Interner
+from meantime.model.stacks import StackTable
+from meantime.model.trace import Samples, Trace
 from meantime.providers.sched import NO_NAME
 from meantime.readers.perf_events import events_of, is_tracepoint
 from meantime.readers.switches import Records, batches_of
 from meantime.readers.window import Window
-from meantime.stacks import StackTable
-from meantime.trace import Samples, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.attributes import Path
-    from meantime.clocks import Kind
-    from meantime.columns import Int32s, Int64s
-    from meantime.events import Events
+    from meantime.model.attributes import Path
+    from meantime.model.clocks import Kind
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.events import Events
+    from meantime.model.trace import Batch
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Batch
 
 __all__ = ["FORMAT", "Reading", "has_ids", "read", "recognises", "text_of"]
 

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_paths import process_id
-from meantime.events import Events
 from meantime.kernels.event_rows import EventRows
+from meantime.model.attribute_paths import process_id
+from meantime.model.events import Events
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from meantime.attributes import Path
-    from meantime.columns import Int64s
-    from meantime.trace import Samples, Trace
+    from meantime.model.attributes import Path
+    from meantime.model.columns import Int64s
+    from meantime.model.trace import Samples, Trace
 
 __all__ = ["events_of", "fields_of", "is_tracepoint"]
 

@@ -15,27 +15,27 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import process_path, thread_path
-from meantime.columns import Interner, distinct
 from meantime.errors import InputError
 from meantime.kernels import calls, varints
+from meantime.model.attribute_paths import process_path, thread_path
+from meantime.model.columns import Interner, distinct
+from meantime.model.stacks import StackTable
+from meantime.model.trace import Samples
+from meantime.model.units import format_ns
 from meantime.readers.contract import MOST_BATCH_ROWS, lazy_trace
 from meantime.readers.frame_patterns import frame_pattern
 from meantime.readers.memory_limit import MemoryLimit
-from meantime.stacks import StackTable
-from meantime.trace import Samples
-from meantime.units import format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
-    from meantime.anomalies import Anomalies
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.anomalies import Anomalies
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Batch, Trace
 
     Uint64s = npt.NDArray[np.uint64]
 

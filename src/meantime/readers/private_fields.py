@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from meantime.anomalies import Anomalies
-    from meantime.columns import Int32s, Int64s
-    from meantime.trace import ArgumentText, Trace
+    from meantime.model.anomalies import Anomalies
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import ArgumentText, Trace
 
 __all__ = [
     "PRIVATE_NAMES",

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import Interner
-from meantime.trace import Samples
+from meantime.model.columns import Interner
+from meantime.model.trace import Samples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
 
 __all__ = ["SampleRows", "times_of"]
 

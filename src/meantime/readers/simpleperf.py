@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from meantime.attribute_paths import STATUS, thread_path
-from meantime.columns import Interner, distinct
 from meantime.errors import InputError
 from meantime.kernels import varints
+from meantime.model.attribute_paths import STATUS, thread_path
+from meantime.model.columns import Interner, distinct
+from meantime.model.stacks import NO_STACK, StackTableBuilder
+from meantime.model.trace import LaneDeclaration, Samples, State, StateChanges
 from meantime.readers.contract import lazy_trace
 from meantime.readers.perfetto.messages import BYTES, VARINT, fields, signed, text_of
-from meantime.stacks import NO_STACK, StackTableBuilder
-from meantime.trace import LaneDeclaration, Samples, State, StateChanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Batch, Trace
 
 __all__ = ["FORMAT", "read"]
 

@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_paths import process_path, thread_path
 from meantime.errors import InputError
 from meantime.kernels import gather, spall
+from meantime.model.attribute_paths import process_path, thread_path
+from meantime.model.trace import Arguments, ArgumentText, Points, Spans
 from meantime.readers.contract import MOST_BATCH_ROWS, lazy_trace
 from meantime.readers.file_text import BLOCK_BYTES, block_of
-from meantime.trace import Arguments, ArgumentText, Points, Spans
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from meantime.columns import Int32s
     from meantime.kernels.spall import SpallScanner
+    from meantime.model.columns import Int32s
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.contract import ReadOptions
     from meantime.readers.file_text import FileText
     from meantime.readers.source import Source
-    from meantime.trace import Batch, Trace
 
 __all__ = ["AUTO_MAGIC", "FORMAT", "MAGIC", "read"]
 

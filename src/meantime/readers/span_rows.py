@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.columns import Interner
 from meantime.kernels.csv_rows import first_fit
-from meantime.trace import Arguments, Points, SpanFlag, Spans
-from meantime.units import MAX_NS
+from meantime.model.columns import Interner
+from meantime.model.trace import Arguments, Points, SpanFlag, Spans
+from meantime.model.units import MAX_NS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from meantime.attributes import Path
-    from meantime.columns import Int32s
-    from meantime.trace import Batch, Trace
+    from meantime.model.attributes import Path
+    from meantime.model.columns import Int32s
+    from meantime.model.trace import Batch, Trace
 
 __all__ = ["SpanRows", "lanes"]
 

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_paths import thread_path
 from meantime.errors import InputError
 from meantime.kernels import nest
+from meantime.model.attribute_paths import thread_path
+from meantime.model.stacks import StackTableBuilder
+from meantime.model.trace import SpanFlag, Spans
 from meantime.readers.contract import lazy_trace
 from meantime.readers.json_file import load_object
 from meantime.readers.matching import Begins, Ends, close_spans
 from meantime.readers.sample_rows import SampleRows
-from meantime.stacks import StackTableBuilder
-from meantime.trace import SpanFlag, Spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Batch, Trace
 
 __all__ = ["FORMAT", "read"]
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 if TYPE_CHECKING:
     import sqlite3
 
-    from meantime.anomalies import Anomalies
+    from meantime.model.anomalies import Anomalies
 
 __all__ = ["TOO_MANY_ROWS", "guard", "most_rows", "quoted", "read_only_uri", "reason"]
 

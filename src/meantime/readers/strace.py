@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import STATUS, process_path, thread_path
-from meantime.columns import Interner, distinct
 from meantime.errors import InputError
 from meantime.kernels import strace
-from meantime.readers.contract import MOST_BATCH_ROWS, lazy_trace
-from meantime.readers.window import Window
-from meantime.trace import (
+from meantime.model.attribute_paths import STATUS, process_path, thread_path
+from meantime.model.columns import Interner, distinct
+from meantime.model.trace import (
     Arguments,
     Flows,
     LaneDeclaration,
@@ -31,16 +29,18 @@ from meantime.trace import (
     State,
     StateChanges,
 )
+from meantime.readers.contract import MOST_BATCH_ROWS, lazy_trace
+from meantime.readers.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Batch, Trace
 
 __all__ = ["FORMAT", "read", "recognises"]
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import (
+from meantime.kernels import gather, linux_records
+from meantime.model.attribute_paths import (
     INTERRUPT,
     STATUS,
     THREAD_STATE_PATTERNS,
@@ -16,17 +17,7 @@ from meantime.attribute_paths import (
     cpu_path,
     thread_path,
 )
-from meantime.kernels import gather, linux_records
-from meantime.providers.sched import (
-    CPU_STATES,
-    NO_NAME,
-    THREAD_STATES,
-    UNKNOWN,
-    scheduling_of,
-    state_name,
-)
-from meantime.structs import struct
-from meantime.trace import (
+from meantime.model.trace import (
     Arguments,
     Flows,
     LaneDeclaration,
@@ -36,16 +27,25 @@ from meantime.trace import (
     State,
     StateChanges,
 )
+from meantime.providers.sched import (
+    CPU_STATES,
+    NO_NAME,
+    THREAD_STATES,
+    UNKNOWN,
+    scheduling_of,
+    state_name,
+)
+from meantime.structs import struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
-    from meantime.attributes import Path
-    from meantime.columns import Int32s, Int64s, Interner
+    from meantime.model.attributes import Path
+    from meantime.model.columns import Int32s, Int64s, Interner
+    from meantime.model.trace import Batch, Trace
     from meantime.providers.sched import Scheduling
-    from meantime.trace import Batch, Trace
 
 __all__ = ["Records", "batches_of", "thread_paths_of"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from meantime.stacks import NO_STACK
+from meantime.model.stacks import NO_STACK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from meantime.stacks import StackTableBuilder
+    from meantime.model.stacks import StackTableBuilder
 
 __all__ = ["NodeTree"]
 

@@ -27,9 +27,9 @@ from meantime.readers.services.text import documents
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Batch, Trace
 
 __all__ = ["FORMAT", "REPAIRS_CLOCKS", "read"]
 

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
-from meantime.attribute_paths import REQUESTS
-from meantime.durations import Durations, as_json, figures_of
 from meantime.errors import TimeRangeError, UsageError
 from meantime.kernels.calls import count_states
 from meantime.kernels.pixel_columns import state_load
-from meantime.names import merged_names
+from meantime.model.attribute_paths import REQUESTS
+from meantime.model.durations import Durations, as_json, figures_of
+from meantime.model.names import merged_names
+from meantime.model.state_classes import class_of, is_quiet, rank
 from meantime.query.counting import what_counts
 from meantime.query.durations import span_statistics
 from meantime.query.explain import explain_briefly
@@ -34,7 +35,6 @@ from meantime.query.statistics import state_quarks, state_statistics
 from meantime.query.threads import thread_quarks
 from meantime.query.trees import by_name, call_tree
 from meantime.server.places import clip
-from meantime.state_classes import class_of, is_quiet, rank
 from meantime.views.heatmap.document import document as heat_document
 from meantime.views.heatmap.selection import Selection
 
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s
     from meantime.history import History
     from meantime.history.samples import SampleTable
     from meantime.history.spans import SpanTable
+    from meantime.model.columns import Int32s
     from meantime.query.counting import Counted
     from meantime.query.groups import Group, Grouping, GroupStatistics
     from meantime.query.offsets.map import Kind

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_paths import STATUS, THREADS
 from meantime.errors import UsageError
+from meantime.model.attribute_paths import STATUS, THREADS
 from meantime.query.critical_path import critical_path
 
 if TYPE_CHECKING:

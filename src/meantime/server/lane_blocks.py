@@ -10,8 +10,8 @@ from meantime.structs import struct
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.spans import SpanTable
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["Block", "LaneKind", "LaneRow", "PackedBlock", "SpanBlock", "SpanRows"]
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from meantime.attribute_paths import PROCESSES
-from meantime.attributes import format_path, parse_pattern
-from meantime.columns import distinct
-from meantime.durations import Durations
 from meantime.kernels.nest import first_free
+from meantime.model.attribute_paths import PROCESSES
+from meantime.model.attributes import format_path, parse_pattern
+from meantime.model.columns import distinct
+from meantime.model.durations import Durations
+from meantime.model.state_classes import class_of, rank
 from meantime.query.lifetimes import lifetimes
 from meantime.query.processes import ProcessTree
 from meantime.query.sample_units import sample_unit
@@ -28,7 +29,6 @@ from meantime.server.lane_names import (
     title_of_process,
 )
 from meantime.server.sampled_stacks import sampled_stacks
-from meantime.state_classes import class_of, rank
 from meantime.views.statemap.rows import natural_order
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history import History
     from meantime.history.lanes import Lane as Declared
     from meantime.history.spans import SpanTable
+    from meantime.model.columns import Int32s, Int64s
     from meantime.server.lane_blocks import LaneKind
 
 __all__ = ["LaneLayout"]

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_paths import HOSTS, PROCESSES, STATUS, THREADS
-from meantime.attributes import ANY_DEPTH, ROOT, entity_name, format_path, parse_pattern
+from meantime.model.attribute_paths import HOSTS, PROCESSES, STATUS, THREADS
+from meantime.model.attributes import ANY_DEPTH, ROOT, entity_name, format_path, parse_pattern
 from meantime.query.threads import Thread, process_title, thread_of, thread_title
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.columns import Int32s
     from meantime.history import History
     from meantime.history.lanes import Lane as Declared
+    from meantime.model.columns import Int32s
 
 __all__ = [
     "counter_names",

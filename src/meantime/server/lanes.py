@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_paths import CPUS, REQUESTS, TASKS
-from meantime.attributes import ANY, format_path, parse_pattern
-from meantime.columns import distinct
 from meantime.errors import UsageError
+from meantime.model.attribute_paths import CPUS, REQUESTS, TASKS
+from meantime.model.attributes import ANY, format_path, parse_pattern
+from meantime.model.columns import distinct
+from meantime.model.service_spans import SERVICE
 from meantime.server.lane_blocks import SpanBlock
 from meantime.server.lane_layout import LaneLayout
 from meantime.server.lane_names import handles
 from meantime.server.span_overview import Outermost, SpanOverview
-from meantime.service_spans import SERVICE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from meantime.columns import Int32s
+    from meantime.model.columns import Int32s
 
 __all__ = ["LaneTree"]
 

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from meantime.columns import named
+from meantime.model.columns import named
+from meantime.model.units import MAX_NS
 from meantime.query.lifetimes import lifetimes
 from meantime.server.places import clip, hit
-from meantime.units import MAX_NS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s
     from meantime.history import History
+    from meantime.model.columns import Int32s
     from meantime.server.answers import Asked
     from meantime.server.lane_blocks import SpanBlock
     from meantime.server.lanes import LaneTree

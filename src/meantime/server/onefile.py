@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.columns import Coded, Mixed, distinct, named
 from meantime.errors import MeantimeError, OutputError
 from meantime.kernels import gather
 from meantime.kernels.tail import FLOAT, INT
 from meantime.kernels.text import base64
+from meantime.model.columns import Coded, Mixed, distinct, named
+from meantime.model.state_classes import class_of, rank
+from meantime.model.units import format_bytes, format_ns
 from meantime.query.counting import what_counts
 from meantime.query.idle_samples import are_idle
 from meantime.server.answers import Asked, stands_out
 from meantime.server.documents import document
 from meantime.server.notes import Notes
-from meantime.state_classes import class_of, rank
-from meantime.units import format_bytes, format_ns
 from meantime.views.flame.arguments import ArgumentCollector
 from meantime.views.svg import json_text
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history import History
+    from meantime.model.columns import Int32s, Int64s
     from meantime.server.lane_blocks import Block, PackedBlock, SpanBlock
     from meantime.server.lanes import LaneTree
     from meantime.server.session import Session

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from meantime.errors import UsageError
-from meantime.units import MAX_NS
+from meantime.model.units import MAX_NS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

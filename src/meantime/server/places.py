@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.columns import distinct
 from meantime.errors import InputError, UsageError
-from meantime.extent import format_handle
+from meantime.model.columns import distinct
+from meantime.model.extent import format_handle
+from meantime.model.units import MAX_NS
 from meantime.query.threads import thread_of, thread_title
 from meantime.server.lane_blocks import Block, PackedBlock, SpanBlock
-from meantime.units import MAX_NS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from meantime.columns import Int32s
     from meantime.history import History
     from meantime.history.results import Interval
+    from meantime.model.columns import Int32s
     from meantime.server.lanes import LaneTree
 
 __all__ = ["arguments_of", "at", "clip", "hit", "neighbors", "points", "span"]

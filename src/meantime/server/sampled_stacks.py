@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import Coded
 from meantime.history.spans import SpanTable
+from meantime.model.columns import Coded
+from meantime.model.trace import ArgumentText
 from meantime.query.threads import thread_quarks
 from meantime.server.lane_blocks import SpanRows
-from meantime.trace import ArgumentText
 
 if TYPE_CHECKING:
     from meantime.history import History

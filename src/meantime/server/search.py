@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.columns import named
 from meantime.errors import InputError
 from meantime.history.argument_texts import joined_texts
-from meantime.names import without_addresses
+from meantime.model.columns import named
+from meantime.model.names import without_addresses
 from meantime.query.lifetimes import intervals_between
 from meantime.server.places import hit
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.spans import SpanTable
+    from meantime.model.columns import Int32s, Int64s
     from meantime.server.lanes import LaneTree
 
 __all__ = ["search"]

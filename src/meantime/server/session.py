@@ -9,11 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from meantime.anomalies import CATALOGUE
 from meantime.errors import InputError, MeantimeError
 from meantime.history.directory import is_history, is_joined, is_stored_history
-from meantime.history_from_path import open_history
-from meantime.input_path import InputPath
+from meantime.model.anomalies import CATALOGUE
+from meantime.model.input_path import InputPath
+from meantime.opening.history_from_path import open_history
 from meantime.query.aligning import Clocked, align_all
 from meantime.query.aligning_histories import align_histories
 from meantime.server.lanes import LaneTree
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meantime.history import History, HistoryBuilder
+    from meantime.model.zones import Zone
     from meantime.server.tour import Tour
-    from meantime.zones import Zone
 
 __all__ = ["OpenFile", "Session", "Shown"]
 

@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from meantime.columns import Coded, distinct, named
 from meantime.errors import InputError, UsageError
 from meantime.kernels.gather import looked_up, seen
 from meantime.kernels.pixel_columns import span_cells, state_cells, state_load
+from meantime.model.columns import Coded, distinct, named
+from meantime.model.state_classes import class_of, rank
+from meantime.model.units import MAX_NS
 from meantime.query.ranges import union
 from meantime.query.sample_units import sample_unit
-from meantime.state_classes import class_of, rank
-from meantime.units import MAX_NS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history import History, Intervals
+    from meantime.model.columns import Int32s, Int64s
     from meantime.server.lane_blocks import Block, PackedBlock, SpanBlock
     from meantime.server.lanes import LaneTree
 

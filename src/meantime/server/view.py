@@ -5,16 +5,16 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, ClassVar
 
-from meantime.extent import current_zone, in_zone
+from meantime.model.extent import current_zone, in_zone
+from meantime.model.units import duration_ns
 from meantime.server.session import Session
-from meantime.units import duration_ns
 from meantime.view_functions.sources import listed
 from meantime.views.picture import Picture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from meantime.units import Time
+    from meantime.model.units import Time
     from meantime.view_functions.sources import Source
 
 __all__ = ["FIRST_PORT", "MOST_BYTES", "View", "view"]

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Literal, NamedTuple
 
 from meantime.errors import MeantimeError, OutputError, UsageError
 from meantime.files import whole_file
-from meantime.units import format_ns, parse_duration
+from meantime.model.units import format_ns, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable

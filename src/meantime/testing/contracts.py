@@ -23,22 +23,22 @@ import numpy as np
 from meantime.errors import InputError
 from meantime.history.directory.open import open_history
 from meantime.history.ingest import build
-from meantime.metadata import TraceMetadata
+from meantime.model.metadata import TraceMetadata
+from meantime.model.stacks import StackTable
+from meantime.model.trace import Events, Samples, Spans, rows_of
 from meantime.readers.contract import MOST_BATCH_ROWS, ReadOptions
 from meantime.readers.evidence import Strength
 from meantime.readers.formats import FORMATS
 from meantime.readers.recognition import seen
 from meantime.readers.source import HEAD_BYTES, Source
-from meantime.stacks import StackTable
-from meantime.trace import Events, Samples, Spans, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from meantime.columns import Int32s
     from meantime.history.history import History
-    from meantime.trace import Batch, Trace
+    from meantime.model.columns import Int32s
+    from meantime.model.trace import Batch, Trace
 
 __all__ = ["OTHER_FORMATS", "HistoryContract", "ReaderContract", "Sample"]
 
@@ -282,7 +282,7 @@ def _columns(batch: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _check(trace: Trace, batch: Batch) -> None:
-    """Check that a batch's columns are as `meantime.trace` documents them."""
+    """Check that a batch's columns are as `meantime.model.trace` documents them."""
     if isinstance(batch, Events):
         assert batch.time_ns.dtype == np.int64
         return

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from meantime.attributes import format_path, parse_pattern
 from meantime.errors import UsageError
 from meantime.history.builder import HistoryBuilder
+from meantime.model.attributes import format_path, parse_pattern
 
 if TYPE_CHECKING:
     from meantime.history.history import History

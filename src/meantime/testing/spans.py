@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_paths import thread_path
-from meantime.columns import Interner
 from meantime.history.ingest import build
-from meantime.stacks import StackTableBuilder
-from meantime.trace import Samples, Spans, Trace
+from meantime.model.attribute_paths import thread_path
+from meantime.model.columns import Interner
+from meantime.model.stacks import StackTableBuilder
+from meantime.model.trace import Samples, Spans, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

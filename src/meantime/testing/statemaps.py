@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from meantime.anomalies import Anomalies
+from meantime.model.anomalies import Anomalies
 from meantime.views.statemap.data import (
     Clipped,
     Events,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
-    from meantime.columns import Value
+    from meantime.model.columns import Value
 
 __all__ = ["Change", "changes", "values"]
 

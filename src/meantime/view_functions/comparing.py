@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meantime.history.history import History
+    from meantime.model.units import Time
     from meantime.query.compare import Comparison
     from meantime.query.parts import Part
-    from meantime.units import Time
     from meantime.view_functions.sources import Source
 
     # A history or a path; or one of these, and where a range of it begins and ends.

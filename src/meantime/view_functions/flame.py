@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.errors import InputError, UsageError
+from meantime.model.units import duration_ns, format_ns
 from meantime.options import keywords_of
 from meantime.query.counting import beside, what_counts
 from meantime.query.idle_samples import left_out as idle_left_out
@@ -22,7 +23,6 @@ from meantime.query.stacks import difference, gone, sample_tree
 from meantime.query.threads import thread_quarks
 from meantime.query.trees import call_tree
 from meantime.structs import struct
-from meantime.units import duration_ns, format_ns
 from meantime.view_functions.flame_options import FlameArguments
 from meantime.view_functions.sources import history_of, label_of, texts, title_of
 from meantime.views.flame.view import FlameView
@@ -30,9 +30,9 @@ from meantime.views.flame.view import FlameView
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.directory_build import Notify
     from meantime.history.history import History
     from meantime.history.samples import SampleTable
+    from meantime.opening.directory_build import Notify
     from meantime.query.counting import Counted
     from meantime.query.parts import Part
     from meantime.query.stacks import CallTree

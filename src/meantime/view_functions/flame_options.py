@@ -13,8 +13,8 @@ from meantime.view_functions.sources import Reading
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from meantime.model.units import Time
     from meantime.query.counting import Counted
-    from meantime.units import Time
     from meantime.view_functions.sources import Source
 
 __all__ = ["FlameArguments"]

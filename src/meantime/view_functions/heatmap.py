@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from meantime.errors import InputError, MeantimeError, UsageError
-from meantime.extent import current_zone, in_zone
 from meantime.history.directory import is_joined, is_stored_history
+from meantime.model.extent import current_zone, in_zone
+from meantime.model.units import duration_ns
 from meantime.options import keywords_of
 from meantime.query.aligning_histories import align_histories
 from meantime.query.offsets import Choice, Fold
@@ -31,7 +32,6 @@ from meantime.query.offsets.sources import HistorySource, SampleSource
 from meantime.readers import open_trace, open_without_stacks
 from meantime.shards import Failure, total
 from meantime.structs import struct
-from meantime.units import duration_ns
 from meantime.view_functions.heatmap_options import HeatmapArguments
 from meantime.view_functions.sources import (
     Reading,

@@ -12,8 +12,8 @@ from meantime.view_functions.sources import Reading
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from meantime.model.units import Time
     from meantime.shards import Failure
-    from meantime.units import Time
     from meantime.views.heatmap.color import Method
 
 __all__ = ["HeatmapArguments", "Measure"]

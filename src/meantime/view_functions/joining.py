@@ -8,24 +8,24 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from meantime.anomalies import Anomalies
 from meantime.errors import UsageError
 from meantime.history.joined import join_parts, joined_part
-from meantime.history_from_path import open_history
-from meantime.joined_file import Host, checksum_of, summary, write_joined
+from meantime.model.anomalies import Anomalies
+from meantime.model.units import duration_ns
+from meantime.opening.history_from_path import open_history
+from meantime.opening.joined_file import Host, checksum_of, summary, write_joined
 from meantime.query.aligning import clock_error_ns
 from meantime.query.aligning_histories import align_histories
 from meantime.stores import is_url, store_url
-from meantime.units import duration_ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from meantime.clocks import Clock
     from meantime.history.history import History
     from meantime.history.joined import JoinedPart
+    from meantime.model.clocks import Clock
+    from meantime.model.units import Time
     from meantime.query.aligning import Alignment, Message
-    from meantime.units import Time
 
     Source: TypeAlias = "History | str | PathLike[str]"
 
@@ -179,7 +179,7 @@ def host_names(
 ) -> tuple[list[str], list[str]]:
     """Return the name of each host, and those that were numbered since another one has the name.
 
-    >>> from meantime.clocks import Clock
+    >>> from meantime.model.clocks import Clock
     >>> host_names([Clock(), Clock()], ["logs/a.mth", "b.json.gz"])
     (['a', 'b'], [])
     >>> host_names([Clock(host="web"), Clock(host="web")], ["1/x.mth", "2/x.mth"])

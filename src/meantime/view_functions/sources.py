@@ -8,8 +8,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from meantime.anomalies import check_strictness
 from meantime.errors import UsageError
+from meantime.model.anomalies import check_strictness
 from meantime.options import LENIENT, PROVIDER, STRICT, Options, option
 from meantime.stores import store_url
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from meantime.directory_build import Notify
     from meantime.history.history import History
+    from meantime.model.units import Instant, Time
+    from meantime.opening.directory_build import Notify
     from meantime.providers.loading import ProviderLike
-    from meantime.units import Instant, Time
 
     Source: TypeAlias = History | str | os.PathLike[str]
     # Called with a path; yields a function that is called with the bytes read and the total.
@@ -89,7 +89,7 @@ def history_of(
             source.anomalies.refuse(label_of(source))
         return source
     from meantime.history.directory import is_history, is_joined  # noqa: PLC0415 - as below
-    from meantime.history_from_path import open_history  # noqa: PLC0415 - perf text is mapped without it
+    from meantime.opening.history_from_path import open_history  # noqa: PLC0415 - perf text is mapped without it
 
     kept = reading.intact and not reading.strict and (is_history(source) or is_joined(source))
     with reading.reported(os.fspath(source)) as report:

@@ -7,15 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from meantime.clocks import Clock
 from meantime.errors import InputError, UsageError
-from meantime.extent import Extent, current_zone, in_zone
-from meantime.input_path import format_for
+from meantime.model.clocks import Clock
+from meantime.model.extent import Extent, current_zone, in_zone
+from meantime.model.input_path import format_for
+from meantime.model.units import duration_ns
 from meantime.options import keywords_of
 from meantime.query.parts import extent_of
 from meantime.query.sampled_states import with_sampled_states
 from meantime.structs import struct
-from meantime.units import duration_ns
 from meantime.view_functions.sources import history_of, label_of, listed
 from meantime.view_functions.statemap_options import GivenWindow, StatemapArguments
 from meantime.views.statemap import (
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from meantime.history import History
-    from meantime.units import Instant
+    from meantime.model.units import Instant
+    from meantime.model.zones import Zone
     from meantime.view_functions.sources import Source
     from meantime.views.statemap.data import Counted
-    from meantime.zones import Zone
 
 __all__ = ["OpenedStatemap", "open_statemap", "statemap"]
 

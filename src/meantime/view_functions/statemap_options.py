@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from meantime.errors import UsageError
-from meantime.extent import instant_of
+from meantime.model.extent import instant_of
+from meantime.model.units import MAX_NS, Instant, duration_ns, whole_ns
 from meantime.options import option, time_text
-from meantime.units import MAX_NS, Instant, duration_ns, whole_ns
 from meantime.view_functions.sources import Reading
 from meantime.views.statemap.options import Drawing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from meantime.extent import Extent
-    from meantime.units import Time
+    from meantime.model.extent import Extent
+    from meantime.model.units import Time
 
 __all__ = ["GivenWindow", "StatemapArguments"]
 

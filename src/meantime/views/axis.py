@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from meantime.units import NS_PER_S, format_exact, format_utc
+from meantime.model.units import NS_PER_S, format_exact, format_utc
 
 if TYPE_CHECKING:
-    from meantime.zones import Offsets
+    from meantime.model.zones import Offsets
 
 __all__ = ["Tick", "dated", "exact", "ticks", "wall_ticks"]
 

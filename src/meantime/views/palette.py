@@ -7,8 +7,8 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from meantime.css_colors import color_hex
-from meantime.state_classes import class_of
+from meantime.model.css_colors import color_hex
+from meantime.model.state_classes import class_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
-from meantime.anomalies import CATALOGUE
-from meantime.clocks import Clock
-from meantime.clocks import Kind as ClockKind
 from meantime.errors import UsageError
 from meantime.history.directory.manifest import items_in, number_in, to_json
 from meantime.history.directory.packed import (
@@ -27,16 +24,19 @@ from meantime.history.lanes import lane_of
 from meantime.history.numbers import AFTER_ALL, BEFORE_ALL
 from meantime.kernels.tail import FLOAT
 from meantime.kernels.varints import decoded
+from meantime.model.anomalies import CATALOGUE
+from meantime.model.clocks import Clock
+from meantime.model.clocks import Kind as ClockKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import numpy.typing as npt
 
-    from meantime.attributes import Attributes
-    from meantime.columns import Int32s, Int64s
     from meantime.history.catalogue import Catalogue
     from meantime.history.extremes import Extremes
+    from meantime.model.attributes import Attributes
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = [
     "Cursor",

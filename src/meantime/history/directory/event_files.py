@@ -37,8 +37,8 @@ from meantime.history.numbers import AFTER_ALL, fits
 from meantime.kernels.checksum import crc32
 from meantime.kernels.gather import join_parts
 from meantime.kernels.span_search import TimeIndex
-from meantime.stacks import StackTable
-from meantime.trace import ArgumentText
+from meantime.model.stacks import StackTable
+from meantime.model.trace import ArgumentText
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.event_rows import Columns, MemoryBlock
     from meantime.history.segment import Limits
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["EventFiles", "StoredBlock", "load_events", "open_files"]
 

@@ -13,7 +13,7 @@ from meantime.kernels.varints import decoded, encoded, running
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = [
     "ascending_in",

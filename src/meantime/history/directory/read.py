@@ -7,7 +7,6 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from meantime.clocks import Clock
 from meantime.errors import InputError
 from meantime.history.catalogue import Catalogue
 from meantime.history.directory.delta import Cursor, apply_delta
@@ -24,6 +23,7 @@ from meantime.history.directory.unread import UnreadAttributes, UnreadIntegers
 from meantime.history.directory.upgrade import missing_step, upgraded
 from meantime.history.extremes import Extremes
 from meantime.history.numbers import AFTER_ALL, BEFORE_ALL
+from meantime.model.clocks import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -18,8 +18,8 @@ from meantime.kernels.varints import decoded, encoded, running
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from meantime.columns import Int64s
     from meantime.history.segment import Head, Sections, Segment
+    from meantime.model.columns import Int64s
 
 __all__ = ["PackedIndex", "size_in_version_1", "unpacked", "unpacked_version_1"]
 

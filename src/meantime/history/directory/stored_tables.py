@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.columns import Coded
 from meantime.errors import InputError
 from meantime.history.directory.container import ALIGNMENT, ContainerFile, aligned
 from meantime.history.directory.tables import COLUMN_TYPES, TABLE_COLUMNS
@@ -18,8 +17,9 @@ from meantime.history.samples import SampleTable
 from meantime.history.spans import SpanTable
 from meantime.kernels import seal
 from meantime.kernels.checksum import crc32
-from meantime.stacks import StackTable
-from meantime.trace import ArgumentText
+from meantime.model.columns import Coded
+from meantime.model.stacks import StackTable
+from meantime.model.trace import ArgumentText
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.catalogue import Catalogue
     from meantime.history.directory.tables import Description
+    from meantime.model.columns import Int32s, Int64s
 
     Found = Callable[[InputError], None]
 

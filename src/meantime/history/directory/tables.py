@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.catalogue import Catalogue
     from meantime.history.event_rows import GrowingRows
     from meantime.history.events import EventStore
     from meantime.history.tables import Tables
-    from meantime.stacks import StackTable
-    from meantime.trace import ArgumentText
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.stacks import StackTable
+    from meantime.model.trace import ArgumentText
 
 __all__ = ["COLUMN_TYPES", "TABLE_COLUMNS", "Description", "merge_tables", "write_tables"]
 

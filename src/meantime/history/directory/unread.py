@@ -5,19 +5,19 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from meantime.attributes import Attributes
 from meantime.history.directory.delta import add_attributes, integers_in
 from meantime.history.directory.loaded import WRONG
 from meantime.history.directory.packed import count_in
+from meantime.model.attributes import Attributes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.errors import InputError
     from meantime.kernels.attribute_tree import AttributeTree
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["UnreadAttributes", "UnreadIntegers"]
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from meantime.attributes import unicode_of
 from meantime.history.directory.manifest import items_in
 from meantime.history.directory.packed import (
     pack_ascending,
     pack_bytes,
     pack_numbers,
 )
+from meantime.model.attributes import unicode_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

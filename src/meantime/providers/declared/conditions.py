@@ -6,7 +6,7 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from meantime.errors import ProviderError
-from meantime.events import ABSENT
+from meantime.model.events import ABSENT
 
 if TYPE_CHECKING:
     from meantime.providers.declared.nodes import Node

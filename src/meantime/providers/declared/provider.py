@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 
-from meantime.attributes import parse_pattern
-from meantime.css_colors import color_hex
 from meantime.errors import ProviderError, UsageError
-from meantime.events import Events
 from meantime.history.provider_runner import located
 from meantime.kernels import gather
+from meantime.model.attributes import parse_pattern
+from meantime.model.css_colors import color_hex
+from meantime.model.events import Events
+from meantime.model.trace import LaneKind, State
 from meantime.providers.base import StateProvider
 from meantime.providers.declared.changes import changes, indented
 from meantime.providers.declared.compiling import compiled
@@ -25,11 +26,10 @@ from meantime.providers.declared.conditions import condition
 from meantime.providers.declared.nodes import Node
 from meantime.providers.declared.positions import lines_of
 from meantime.providers.declared.values import Pool, Values, text_of
-from meantime.trace import LaneKind, State
 
 if TYPE_CHECKING:
-    from meantime.events import Event
     from meantime.history import HistoryBuilder
+    from meantime.model.events import Event
     from meantime.providers.declared.changes import Lines
 
 __all__ = ["DeclaredProvider", "declare"]

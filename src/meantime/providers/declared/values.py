@@ -10,8 +10,8 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from meantime.errors import ProviderError
-from meantime.events import ABSENT
 from meantime.history import AttributePool
+from meantime.model.events import ABSENT
 
 if TYPE_CHECKING:
     from meantime.history import HistoryBuilder

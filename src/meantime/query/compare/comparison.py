@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.columns import Coded
-from meantime.durations import FIGURES
+from meantime.model.columns import Coded
+from meantime.model.durations import FIGURES
+from meantime.model.tabular import Tabular
+from meantime.model.units import format_ns
 from meantime.query.compare.certainty import LEVEL, most_rows
 from meantime.query.sentences import counted, listed
-from meantime.tabular import Tabular
-from meantime.units import format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from meantime.model.tabular import Column
     from meantime.query.compare.grouping import By, Key
     from meantime.query.counting import Counted
-    from meantime.tabular import Column
 
 __all__ = ["ComparedRow", "Comparison", "Interval"]
 

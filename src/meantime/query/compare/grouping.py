@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from meantime.attributes import entity_name
-from meantime.durations import figure_values, figures_of
 from meantime.errors import UsageError
+from meantime.model.attributes import entity_name
+from meantime.model.durations import figure_values, figures_of
 from meantime.query.durations import added_span_statistics, span_statistics
 from meantime.query.explain.budget import Budget
 from meantime.query.explain.by_family import explain
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s
     from meantime.history.history import History
+    from meantime.model.columns import Int32s
     from meantime.query.counting import Counted
     from meantime.query.durations import Grouping as SpanGrouping
     from meantime.query.durations import SpanStatistics

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from meantime.durations import FIGURES
 from meantime.errors import MeantimeError, UsageError
+from meantime.model.durations import FIGURES
 from meantime.query.compare.certainty import LEVEL, adjusted, changes, most_rows
 from meantime.query.compare.comparison import ComparedRow, Comparison, Interval
 from meantime.query.compare.grouping import default_by, grouping, one_unit

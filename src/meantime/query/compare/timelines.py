@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from meantime.attribute_paths import STACK
-from meantime.columns import named
 from meantime.errors import MeantimeError
+from meantime.model.attribute_paths import STACK
+from meantime.model.columns import named
 from meantime.query.compare.grouping import Entity, entities_of
 from meantime.query.compare.matching import matched
 from meantime.query.lifetimes import intervals_between
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s
     from meantime.history.history import History
+    from meantime.model.columns import Int32s
     from meantime.query.compare.comparison import Comparison
     from meantime.query.parts import Part
     from meantime.query.ranges import Range

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import Coded
+from meantime.model.columns import Coded
+from meantime.model.units import rounded_ns
 from meantime.query.explain.activity_path import path_of
 from meantime.query.explain.conclusion import Conclusion, Evidence, Explanation
 from meantime.query.explain.lanes import TimeClass
 from meantime.query.explain.paths import MOST_PARTS, Activities, shortest_ns
 from meantime.query.sentences import listed, percent
-from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

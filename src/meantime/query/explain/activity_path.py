@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import Coded, distinct
 from meantime.history.builder import HistoryBuilder
+from meantime.model.columns import Coded, distinct
+from meantime.model.tabular import Tabular
 from meantime.query.explain.budget import Budget
 from meantime.query.explain.lanes import Meanings, TimeClass
 from meantime.query.explain.paths import paths_of
-from meantime.tabular import Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.tabular import Column
+    from meantime.model.tabular import Paths as AttributePaths
     from meantime.query.explain.lanes import Lanes
     from meantime.query.explain.paths import Activities
     from meantime.query.ranges import Range
-    from meantime.tabular import Column
-    from meantime.tabular import Paths as AttributePaths
 
 __all__ = ["ActivityPath", "Step", "path_of"]
 

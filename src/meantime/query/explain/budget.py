@@ -11,7 +11,7 @@ from meantime.query.explain.lanes import TimeClass
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
     from meantime.query.explain.lanes import Meanings
 
 __all__ = ["Budget", "BudgetRow", "percentages"]

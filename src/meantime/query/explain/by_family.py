@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from meantime.history.history import History
+    from meantime.model.units import Time
     from meantime.query.ranges import Range
-    from meantime.units import Time
 
 __all__ = ["explain", "explain_briefly"]
 

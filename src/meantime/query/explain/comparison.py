@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.durations import nearest_rank
+from meantime.model.durations import nearest_rank
 from meantime.query.explain.lanes import TimeClass
 
 if TYPE_CHECKING:
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
     from meantime.query.explain.lanes import Meanings
 
 __all__ = ["FEWEST", "Comparison", "Difference", "compare_slow"]

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.columns import Coded, distinct, named
 from meantime.kernels import activity_paths
 from meantime.kernels.nest import innermost_segments
+from meantime.model.columns import Coded, distinct, named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
     from meantime.history.results import Flows
     from meantime.history.spans import SpanTable
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = [
     "Dependencies",

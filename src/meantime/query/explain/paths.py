@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import Coded
+from meantime.model.columns import Coded
 from meantime.query.explain.budget import Budget
 from meantime.query.explain.lanes import Meanings, TimeClass
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
     from meantime.query.explain.lanes import Lanes
 
 __all__ = ["Activities", "Paths", "paths_of", "shortest_ns"]

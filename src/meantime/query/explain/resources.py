@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from meantime.durations import Durations
 from meantime.kernels.activity_paths import at_once, stretches
+from meantime.model.durations import Durations
 from meantime.query.explain.lanes import in_order
 
 if TYPE_CHECKING:
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
 
 __all__ = ["Latency", "Resource", "Verdict", "resource_use"]
 

@@ -26,8 +26,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from meantime.errors import InputError, UsageError
+from meantime.model.state_classes import class_of
 from meantime.query.explain.lanes import Meaning, TimeClass
-from meantime.state_classes import class_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import distinct
 from meantime.kernels.activity_paths import stretches
+from meantime.model.columns import distinct
 from meantime.query.explain.lanes import in_order
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Coded, Int64s
     from meantime.history.spans import SpanTable
+    from meantime.model.columns import Coded, Int64s
 
 __all__ = [
     "NO_RANGES",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from meantime.extent import format_handle
+from meantime.model.extent import format_handle
 from meantime.query.explain.conclusion import Evidence
 from meantime.query.scope import Scope
 from meantime.query.sentences import FILE

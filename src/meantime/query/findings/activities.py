@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import distinct, first_rows, named
+from meantime.model.columns import distinct, first_rows, named
+from meantime.model.units import rounded_ns
 from meantime.query.findings.finding import Finding
 from meantime.query.findings.outliers import FEWEST, Usual
 from meantime.query.findings.threads import LATE, is_on
 from meantime.query.sentences import FILE, times
-from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
     from meantime.query.scope import Scope, StateRows
 
 __all__ = ["slow_activities"]

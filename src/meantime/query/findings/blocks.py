@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.model.units import rounded_ns
 from meantime.query.findings.finding import Finding
 from meantime.query.findings.outliers import Usual
 from meantime.query.findings.steps import FRAME, WATCHED_NS, Culprit, culprit, gil_holder, own_files
@@ -28,7 +29,6 @@ from meantime.query.findings.threads import Threads, is_on, thread_name
 from meantime.query.ranges import clipped
 from meantime.query.scope import chosen, joined
 from meantime.query.sentences import FILE, counted, listed, times
-from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

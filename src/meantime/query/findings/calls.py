@@ -17,22 +17,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import distinct
 from meantime.errors import MeantimeError
+from meantime.model.columns import distinct
+from meantime.model.units import rounded_ns
 from meantime.query.findings.finding import Finding
 from meantime.query.findings.outliers import FEWEST, Usual
 from meantime.query.sentences import FILE, times
 from meantime.query.threads import thread_of, thread_title
 from meantime.query.waiting_calls import is_waiting_call
-from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from meantime.columns import Int64s
     from meantime.history.spans import SpanTable
+    from meantime.model.columns import Int64s
     from meantime.query.scope import Scope
 
 __all__ = ["slow_calls"]

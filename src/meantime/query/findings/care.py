@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from meantime.anomalies import CATALOGUE
+from meantime.model.anomalies import CATALOGUE
+from meantime.model.units import rounded_ns
 from meantime.query.findings.finding import Finding
 from meantime.query.ranges import clipped
 from meantime.query.sentences import FILE
-from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

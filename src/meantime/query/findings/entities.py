@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import named
+from meantime.model.columns import named
 from meantime.query.findings.finding import Finding
 from meantime.query.sampled_states import has_sampled_states, with_sampled_states
 from meantime.query.scope import Scope

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from meantime.attribute_paths import host_and_path
 from meantime.history.host_parts import host_parts
+from meantime.model.attribute_paths import host_and_path
+from meantime.model.units import rounded_ns
 from meantime.query import HOST_BINS
 from meantime.query.findings.finding import Finding
 from meantime.query.host_shares import common_range, shares_of_hosts
 from meantime.query.hosts import LEAST_HOSTS, compare_hosts
 from meantime.query.sentences import FILE, counted
-from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

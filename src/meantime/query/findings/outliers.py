@@ -18,7 +18,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import erfc, exp, log, pi, sqrt
 
-from meantime.durations import Durations
+from meantime.model.durations import Durations
 
 __all__ = ["CHANCE", "FEWEST", "MUCH", "Usual"]
 

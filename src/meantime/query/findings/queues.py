@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import distinct
+from meantime.model.columns import distinct
+from meantime.model.units import rounded_ns
 from meantime.query.findings.finding import Finding
 from meantime.query.findings.steps import WATCHED_NS
 from meantime.query.findings.threads import Threads, thread_name
@@ -36,15 +37,14 @@ from meantime.query.processes import ProcessTree
 from meantime.query.ranges import union
 from meantime.query.scope import chosen
 from meantime.query.sentences import FILE, counted, times
-from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from meantime.columns import Int64s
     from meantime.history.results import Flows
+    from meantime.model.columns import Int64s
     from meantime.query.scope import Scope, StateRows
 
 __all__ = ["busy_polling", "contention", "full_pools", "gil_contention"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import first_rows
+from meantime.model.columns import first_rows
 
 if TYPE_CHECKING:
     from meantime.query.ranges import Range

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import distinct
-from meantime.extent import current_zone
+from meantime.model.columns import distinct
+from meantime.model.extent import current_zone
+from meantime.model.units import rounded_ns
 from meantime.query.findings.finding import Finding
 from meantime.query.findings.outliers import FEWEST, Usual
 from meantime.query.sample_units import events
 from meantime.query.sentences import FILE, times
-from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
     from meantime.query.offsets.finding import Finding as MapFinding
     from meantime.query.offsets.map import OffsetMap
     from meantime.query.ranges import Range
@@ -121,10 +121,10 @@ def _activity(scope: Scope) -> _Activity | None:
     count = samples or len(history.spans(start_ns=scope.start_ns, end_ns=scope.end_ns))
     if not _FEWEST_EVENTS <= count <= _MOST_SPANS:
         return None
+    from meantime.model.zones import Calendar  # noqa: PLC0415 - as above
     from meantime.query.offsets.fold import Fold  # noqa: PLC0415 - as above
     from meantime.query.offsets.gather import Choice, offset_map  # noqa: PLC0415 - as above
     from meantime.query.offsets.sampling_interval import is_tracepoint  # noqa: PLC0415 - as above
-    from meantime.zones import Calendar  # noqa: PLC0415 - as above
 
     if samples:
         event, by = next(iter(events(history))), "name"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from meantime.attributes import format_path
 from meantime.history.host_parts import host_parts
+from meantime.model.attributes import format_path
 from meantime.query.explain import explain_briefly
 from meantime.query.findings.activities import slow_activities
 from meantime.query.findings.blocks import blocking_steps
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from meantime.history.history import History
     from meantime.history.host_parts import HostPart
+    from meantime.model.units import Time
     from meantime.query.explain import Explanation
     from meantime.query.findings.finding import Finding
     from meantime.query.ranges import Range
-    from meantime.units import Time
 
 __all__ = ["findings"]
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.columns import distinct, first_rows
+from meantime.model.columns import distinct, first_rows
+from meantime.model.stacks import is_library
 from meantime.query.findings.requests import request_of
-from meantime.stacks import is_library
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

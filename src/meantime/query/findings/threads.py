@@ -18,7 +18,7 @@ from meantime.query.scope import chosen
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.columns import Int32s
+    from meantime.model.columns import Int32s
     from meantime.query.ranges import Range
     from meantime.query.scope import Scope, StateRows
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import distinct
+from meantime.model.columns import distinct
+from meantime.model.units import rounded_ns
 from meantime.query.explain.lanes import TimeClass
 from meantime.query.explain.roles import Roles
 from meantime.query.findings.finding import Finding
@@ -20,14 +21,13 @@ from meantime.query.findings.outliers import FEWEST, Usual
 from meantime.query.findings.threads import Threads, thread_name
 from meantime.query.scope import chosen, joined
 from meantime.query.sentences import FILE, times
-from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
     from meantime.query.scope import Kind, Scope, StateRows
 
 __all__ = ["long_states"]

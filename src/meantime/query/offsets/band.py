@@ -11,8 +11,8 @@ from meantime.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.columns import Coded
     from meantime.history.samples import SampleTable
+    from meantime.model.columns import Coded
     from meantime.query.ranges import Range
 
 __all__ = ["samples_in_band", "samples_of_names"]

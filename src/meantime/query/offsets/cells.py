@@ -15,7 +15,7 @@ from meantime.query.offsets.fold import edges_ns
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
     from meantime.query.offsets.fold import Fold
 
 __all__ = ["Cells", "CellsBuilder", "merge_cells"]

@@ -8,21 +8,21 @@ from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 
 from meantime.errors import InputError, TimeRangeError, UsageError
-from meantime.extent import Extent
+from meantime.model.extent import Extent
+from meantime.model.units import parse_instant
 from meantime.query.aligning import align
 from meantime.query.offsets.fold import Fold
 from meantime.structs import struct
-from meantime.units import parse_instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from meantime.model.units import Time
+    from meantime.model.zones import Zone
     from meantime.query.offsets.gather import Choice
     from meantime.query.offsets.map import OffsetMap
     from meantime.query.offsets.sources import MapSource
     from meantime.query.ranges import Range
-    from meantime.units import Time
-    from meantime.zones import Zone
 
 __all__ = [
     "EVERY_STATE",
@@ -93,7 +93,7 @@ class MapQuery:
         utc_ns = extent.clock.utc_at_origin_ns
         if utc_ns is None:
             raise UsageError("--zone needs the start of the trace in UTC, which is unknown")
-        from meantime.zones import Calendar  # noqa: PLC0415 - few maps have a zone
+        from meantime.model.zones import Calendar  # noqa: PLC0415 - few maps have a zone
 
         calendar = Calendar(self.zone, utc_ns)
         whole = self.origin in {None, "wall"}

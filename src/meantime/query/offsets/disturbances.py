@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.model.units import format_ns
 from meantime.query.offsets.bursts import bursts
 from meantime.query.offsets.finding import Finding, clearest, named_list
 from meantime.query.offsets.repeats import rounded
 from meantime.query.offsets.stops import Stop, regular_gaps, regular_stops, shared_stops, stops
 from meantime.query.ranges import clipped
-from meantime.units import format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
     from meantime.query.offsets.cells import Cells
     from meantime.query.offsets.map import OffsetMap
     from meantime.query.offsets.stops import RegularStops

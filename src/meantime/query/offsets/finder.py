@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import distinct
+from meantime.model.columns import distinct
 from meantime.query.offsets.cells import merge_cells
 from meantime.query.offsets.disturbances import burst_findings, gap_findings, stops_of
 from meantime.query.offsets.finding import Finding
@@ -24,7 +24,7 @@ from meantime.query.ranges import union
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
     from meantime.query.offsets.map import OffsetMap
 
 __all__ = ["find"]

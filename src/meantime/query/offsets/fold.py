@@ -15,8 +15,8 @@ from meantime.errors import UsageError
 from meantime.structs import struct
 
 if TYPE_CHECKING:
-    from meantime.columns import Int64s
-    from meantime.zones import Calendar
+    from meantime.model.columns import Int64s
+    from meantime.model.zones import Calendar
 
 __all__ = ["Fold"]
 

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import (
+from meantime.errors import UsageError
+from meantime.history.samples import ALL_EVENTS
+from meantime.model.attribute_paths import (
     HOSTS,
     STATUS,
     host_and_path,
     process_id,
     process_path,
 )
-from meantime.attributes import entity_name
-from meantime.columns import Coded, Interner, distinct, named
-from meantime.errors import UsageError
-from meantime.history.samples import ALL_EVENTS
+from meantime.model.attributes import entity_name
+from meantime.model.columns import Coded, Interner, distinct, named
+from meantime.model.stacks import NO_STACK, StackTableBuilder
 from meantime.query.idle_samples import IDLE_SUFFIX, are_idle
 from meantime.query.offsets.cells import CellsBuilder
 from meantime.query.offsets.interval_stacks import IntervalStacks, segments_of
@@ -30,7 +31,6 @@ from meantime.query.ranges import clipped, union
 from meantime.query.roots import sample_names, with_roots
 from meantime.query.statistics import state_quarks
 from meantime.query.threads import choose_rows, on_host, thread_quarks
-from meantime.stacks import NO_STACK, StackTableBuilder
 from meantime.structs import struct
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history import History
     from meantime.history.samples import SampleTable
     from meantime.history.spans import SpanTable
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.zones import Offsets
     from meantime.query.offsets.fold import Fold
     from meantime.query.offsets.map import Kind, Value
     from meantime.query.ranges import Range
-    from meantime.zones import Offsets
 
 __all__ = ["BY", "Choice", "grouped", "kind_of", "of_event", "offset_map"]
 

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import Interner
 from meantime.kernels import calls
 from meantime.kernels.nest import innermost_segments
+from meantime.model.columns import Interner
+from meantime.model.stacks import StackTable
 from meantime.query.offsets.cells import CellsBuilder
 from meantime.query.offsets.stack_cells import StackCells
-from meantime.stacks import StackTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.spans import SpanTable
+    from meantime.model.columns import Int32s, Int64s
     from meantime.query.offsets.fold import Fold
     from meantime.query.ranges import Range
 

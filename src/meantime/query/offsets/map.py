@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from meantime.anomalies import Anomalies
 from meantime.errors import UsageError
+from meantime.model.anomalies import Anomalies
 from meantime.query.offsets.cells import Cells, CellsBuilder, merge_cells
 from meantime.query.offsets.fold import edges_ns
 from meantime.query.ranges import union
@@ -18,7 +18,7 @@ from meantime.structs import struct
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
     from meantime.query.offsets.fold import Fold
     from meantime.query.offsets.stack_cells import StackCells
     from meantime.query.ranges import Range

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import distinct
 from meantime.kernels.heat import middle, strengths
+from meantime.model.columns import distinct
 from meantime.query.offsets.spectrum import FIRST_HARMONICS, HARMONICS, Spectrum
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
     from meantime.query.offsets.spectrum import Float64s
 
 __all__ = ["Period", "PeriodSearch", "Sight"]

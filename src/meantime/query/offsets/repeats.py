@@ -13,7 +13,7 @@ from meantime.query.offsets.wording import DAY_NS, HOUR_NS, MINUTE_NS, WEEK_NS, 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
     from meantime.query.offsets.fold import Fold
     from meantime.query.offsets.periods import Sight
     from meantime.query.offsets.stops import RegularStops

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import distinct
+from meantime.model.columns import distinct
 
 if TYPE_CHECKING:
-    from meantime.columns import Int32s, Int64s
     from meantime.history.samples import SampleTable
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["clock_interval_ns", "interval_ns", "is_tracepoint", "sampling_interval_ns"]
 

@@ -6,26 +6,26 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol, cast
 
-from meantime.clocks import with_utc
-from meantime.columns import distinct
 from meantime.errors import InputError, UsageError
-from meantime.extent import Extent
 from meantime.history.samples import ALL_EVENTS
+from meantime.model.clocks import with_utc
+from meantime.model.columns import distinct
+from meantime.model.extent import Extent
+from meantime.model.service_spans import SERVICE
 from meantime.query.offsets.gather import kind_of, of_event, offset_map
 from meantime.query.offsets.streaming import SampleStream
 from meantime.query.parts import extent_of
 from meantime.query.sample_units import events
-from meantime.service_spans import SERVICE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from meantime.history.history import History
+    from meantime.model.trace import Samples, Trace
     from meantime.query.offsets.fold import Fold
     from meantime.query.offsets.gather import Choice
     from meantime.query.offsets.map import Kind, OffsetMap
     from meantime.query.ranges import Range
-    from meantime.trace import Samples, Trace
 
 __all__ = ["HistorySource", "MapSource", "SampleSource"]
 

@@ -12,7 +12,7 @@ from meantime.kernels.heat import add_harmonics, squared
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
 
 __all__ = ["FIRST_HARMONICS", "HARMONICS", "Float64s", "Power", "Spectrum"]
 

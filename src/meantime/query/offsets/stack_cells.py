@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.kernels import calls
+from meantime.model.stacks import NO_STACK, StackTable, StackTableBuilder
 from meantime.query.offsets.fold import edges_ns
-from meantime.stacks import NO_STACK, StackTable, StackTableBuilder
 from meantime.structs import struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
     from meantime.query.offsets.fold import Fold
 
 __all__ = ["StackCells"]

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import distinct
+from meantime.model.columns import distinct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
     from meantime.query.offsets.spectrum import Float64s
     from meantime.query.ranges import Range
 

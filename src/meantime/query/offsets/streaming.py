@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_paths import is_idle_task, process_id
-from meantime.attributes import entity_name
-from meantime.columns import distinct
+from meantime.model.attribute_paths import is_idle_task, process_id
+from meantime.model.attributes import entity_name
+from meantime.model.columns import distinct
 from meantime.query.idle_samples import IDLE_SUFFIX, idle_stacks
 from meantime.query.offsets.cells import CellsBuilder
 from meantime.query.offsets.map import OffsetMap, Source
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import Samples, Trace
     from meantime.query.offsets.fold import Fold
     from meantime.query.offsets.gather import Choice
-    from meantime.trace import Samples, Trace
 
 __all__ = ["SampleStream"]
 

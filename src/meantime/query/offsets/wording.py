@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from meantime.units import NS_PER_S, format_exact, format_ns, format_utc
+from meantime.model.units import NS_PER_S, format_exact, format_ns, format_utc
 
 if TYPE_CHECKING:
     from meantime.query.offsets.map import OffsetMap

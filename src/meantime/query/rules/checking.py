@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.columns import exact_sum
-from meantime.durations import FIGURES, Durations
 from meantime.errors import MeantimeError, UsageError
-from meantime.names import without_addresses
+from meantime.model.columns import exact_sum
+from meantime.model.durations import FIGURES, Durations
+from meantime.model.names import without_addresses
+from meantime.model.units import format_ns
 from meantime.query.handles import choose_lanes
 from meantime.query.lifetimes import lifetimes
 from meantime.query.parts import extent_of
@@ -23,13 +24,12 @@ from meantime.query.scope import Scope
 from meantime.query.sentences import percent
 from meantime.query.statistics import state_quarks
 from meantime.query.threads import sampled_or_spanned, thread_quarks
-from meantime.units import format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["Breach", "Verdict", "check_rules", "rule_lanes"]
 

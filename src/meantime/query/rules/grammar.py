@@ -20,9 +20,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from meantime.durations import FIGURES
 from meantime.errors import InputError, UsageError
-from meantime.units import parse_duration
+from meantime.model.durations import FIGURES
+from meantime.model.units import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from meantime.errors import InputError
 from meantime.kernels.chrome import ChromeScanner
+from meantime.model.trace import ArgumentText
 from meantime.readers.chrome.asynchronous import read_async
 from meantime.readers.chrome.counters import read_counters
 from meantime.readers.chrome.entities import Entities
@@ -27,17 +28,16 @@ from meantime.readers.contract import lazy_trace
 from meantime.readers.file_text import BLOCK_BYTES, block_of
 from meantime.readers.private_fields import PRIVATE_NAMES, leave_private_facts_out
 from meantime.readers.source import HEAD_BYTES
-from meantime.trace import ArgumentText
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
+    from meantime.model.trace import Batch, Spans, Trace
     from meantime.readers.chrome.records import Records
     from meantime.readers.contract import ReadOptions
     from meantime.readers.file_text import FileText
     from meantime.readers.source import Source
-    from meantime.trace import Batch, Spans, Trace
 
 __all__ = ["FORMAT", "read"]
 

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_paths import ASYNC, ASYNC_PATTERN, PROCESSES
-from meantime.columns import Interner, distinct
 from meantime.kernels import gather, nest
+from meantime.model.attribute_paths import ASYNC, ASYNC_PATTERN, PROCESSES
+from meantime.model.columns import Interner, distinct
+from meantime.model.trace import LaneDeclaration, Points, Spans
 from meantime.readers.chrome.spans import add_end_arguments
 from meantime.readers.matching import Begins, Ends, close_spans
-from meantime.trace import LaneDeclaration, Points, Spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import Batch
     from meantime.readers.chrome.records import Records, Rows
-    from meantime.trace import Batch
 
 __all__ = ["read_async"]
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_paths import COUNTER_PATTERN, counter_path
-from meantime.trace import Counters, LaneDeclaration
+from meantime.model.attribute_paths import COUNTER_PATTERN, counter_path
+from meantime.model.trace import Counters, LaneDeclaration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from meantime.model.trace import Batch
     from meantime.readers.chrome.records import Records
-    from meantime.trace import Batch
 
 __all__ = ["read_counters"]
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_paths import PROCESSES, THREADS, process_path, thread_path
-from meantime.columns import TextTable
 from meantime.kernels import gather
+from meantime.model.attribute_paths import PROCESSES, THREADS, process_path, thread_path
+from meantime.model.columns import TextTable
 from meantime.readers.chrome.text import decode
 
 if TYPE_CHECKING:
-    from meantime.attributes import Path
-    from meantime.columns import Int32s
     from meantime.kernels.chrome import ChromeScanner
-    from meantime.trace import Trace
+    from meantime.model.attributes import Path
+    from meantime.model.columns import Int32s
+    from meantime.model.trace import Trace
 
 __all__ = ["Entities"]
 

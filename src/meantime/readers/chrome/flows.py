@@ -13,16 +13,16 @@ import numpy as np
 
 from meantime.kernels import gather
 from meantime.kernels.chrome import FLOW_IN, FLOW_OUT
-from meantime.trace import Flows
+from meantime.model.trace import Flows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s
+    from meantime.model.columns import Int32s
+    from meantime.model.trace import Batch
     from meantime.readers.chrome.records import Records
-    from meantime.trace import Batch
 
 __all__ = ["read_flows"]
 

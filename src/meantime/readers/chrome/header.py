@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from meantime.readers.chrome.text import decode
 
 if TYPE_CHECKING:
-    from meantime.trace import Sliceable, Trace
+    from meantime.model.trace import Sliceable, Trace
 
 __all__ = ["SYSTEM_TRACE", "read_header"]
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_paths import OBJECT_PATTERN, object_path
-from meantime.trace import LaneDeclaration, Points, StateChanges
+from meantime.model.attribute_paths import OBJECT_PATTERN, object_path
+from meantime.model.trace import LaneDeclaration, Points, StateChanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from meantime.model.trace import Batch
     from meantime.readers.chrome.records import Records
-    from meantime.trace import Batch
 
 __all__ = ["read_objects"]
 

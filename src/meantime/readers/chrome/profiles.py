@@ -6,16 +6,16 @@ import json
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from meantime.attribute_paths import thread_path
+from meantime.model.attribute_paths import thread_path
+from meantime.model.stacks import NO_STACK, StackTableBuilder
 from meantime.readers.chrome.records import PROFILES
 from meantime.readers.json_file import exact
 from meantime.readers.sample_rows import SampleRows, times_of
 from meantime.readers.v8 import NodeTree
-from meantime.stacks import NO_STACK, StackTableBuilder
 
 if TYPE_CHECKING:
+    from meantime.model.trace import Samples, Sliceable
     from meantime.readers.chrome.records import Records
-    from meantime.trace import Samples, Sliceable
 
 __all__ = ["read_profiles"]
 

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from meantime.attribute_paths import GLOBAL
-from meantime.columns import distinct
+from meantime.model.attribute_paths import GLOBAL
+from meantime.model.columns import distinct
+from meantime.model.trace import Arguments, Points
 from meantime.readers.private_fields import leave_private_arguments_out
-from meantime.trace import Arguments, Points
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.kernels.chrome import ChromeScanner
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.chrome.entities import Entities
     from meantime.readers.chrome.text import Strings
-    from meantime.trace import Batch, Trace
 
 __all__ = ["PROFILES", "RecordRows", "Records", "Rows", "read_points"]
 

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from meantime.kernels import gather, nest
+from meantime.model.trace import Arguments, Spans
 from meantime.readers.contract import MOST_BATCH_ROWS
 from meantime.readers.matching import Begins, Ends, close_ended, close_spans
 from meantime.readers.private_fields import leave_private_arguments_out
-from meantime.trace import Arguments, Spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s
     from meantime.kernels.chrome import ChromeScanner
+    from meantime.model.columns import Int32s
+    from meantime.model.trace import ArgumentText, Trace
     from meantime.readers.chrome.entities import Entities
     from meantime.readers.chrome.text import Strings
-    from meantime.trace import ArgumentText, Trace
 
 __all__ = ["SpanRows", "add_end_arguments"]
 

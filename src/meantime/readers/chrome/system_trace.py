@@ -15,24 +15,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import COUNTERS
 from meantime.errors import InputError
+from meantime.model.attribute_paths import COUNTERS
+from meantime.model.trace import Points, Samples, SpanFlag, StateChanges, Trace
+from meantime.model.units import format_exact
 from meantime.readers.contract import ReadOptions
 from meantime.readers.ftrace import FtraceReading
 from meantime.readers.source import Source
 from meantime.readers.switches import thread_paths_of
 from meantime.readers.window import Window
-from meantime.trace import Points, Samples, SpanFlag, StateChanges, Trace
-from meantime.units import format_exact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from meantime.attributes import Path
-    from meantime.columns import Int32s, Int64s
     from meantime.kernels import perf
+    from meantime.model.attributes import Path
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import Batch
     from meantime.readers.chrome.records import Records
-    from meantime.trace import Batch
 
 __all__ = ["read_system_trace"]
 

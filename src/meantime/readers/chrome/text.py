@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import Interner
+from meantime.model.columns import Interner
 
 if TYPE_CHECKING:
-    from meantime.columns import Int32s
+    from meantime.model.columns import Int32s
 
 __all__ = ["Strings", "decode"]
 

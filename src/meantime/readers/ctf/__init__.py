@@ -12,9 +12,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Protocol
 
-from meantime.clocks import Clock
 from meantime.errors import InputError
 from meantime.kernels import perf
+from meantime.model.clocks import Clock
+from meantime.model.trace import Trace
 from meantime.readers.ctf import babeltrace
 from meantime.readers.ctf.packets import PacketText
 from meantime.readers.ctf.tsdl import UnsupportedError
@@ -22,13 +23,12 @@ from meantime.readers.ctf_metadata import MAGIC_2, metadata_heads
 from meantime.readers.ftrace import FtraceReading
 from meantime.readers.source import Source
 from meantime.readers.window import Window
-from meantime.trace import Trace
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from meantime.anomalies import Anomalies
-    from meantime.clocks import Kind
+    from meantime.model.anomalies import Anomalies
+    from meantime.model.clocks import Kind
     from meantime.readers.contract import ReadOptions
 
 __all__ = ["FORMAT", "read", "read_text"]

@@ -9,9 +9,9 @@ from shutil import which
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, cast
 
-from meantime.anomalies import Anomalies
 from meantime.errors import InputError
 from meantime.kernels.ctf import CtfText
+from meantime.model.anomalies import Anomalies
 from meantime.system_calls import enlarge_pipe
 
 if TYPE_CHECKING:

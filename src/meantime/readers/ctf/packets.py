@@ -6,10 +6,10 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from meantime.anomalies import Anomalies
 from meantime.errors import InputError
 from meantime.files import open_regular
 from meantime.kernels import ctf_packets as kernel
+from meantime.model.anomalies import Anomalies
 from meantime.readers.ctf.program import Program
 from meantime.readers.ctf.tsdl import UnsupportedError, parse, text_of_metadata
 

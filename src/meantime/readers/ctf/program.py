@@ -21,7 +21,7 @@ from meantime.readers.ctf.tsdl import (
 )
 
 if TYPE_CHECKING:
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
     from meantime.readers.ctf.tsdl import Clock, Metadata, StreamClass, Type
 
 __all__ = ["Program", "TraceProgram"]

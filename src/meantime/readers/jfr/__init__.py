@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_paths import (
+from meantime.errors import InputError
+from meantime.kernels.jfr import Op, StackRows, objects, times
+from meantime.model.attribute_paths import (
     ASYNC_PATTERN,
     COUNTER_PATTERN,
     STATUS,
@@ -23,10 +25,20 @@ from meantime.attribute_paths import (
     process_path,
     thread_path,
 )
-from meantime.clocks import UTC
-from meantime.columns import Interner, distinct
-from meantime.errors import InputError
-from meantime.kernels.jfr import Op, StackRows, objects, times
+from meantime.model.clocks import UTC
+from meantime.model.columns import Interner, distinct
+from meantime.model.stacks import StackTable
+from meantime.model.trace import (
+    Arguments,
+    Counters,
+    Flows,
+    LaneDeclaration,
+    Points,
+    Samples,
+    Spans,
+    State,
+    StateChanges,
+)
 from meantime.readers.contract import lazy_trace
 from meantime.readers.jfr.chunks import (
     HEADER_BYTES,
@@ -39,25 +51,14 @@ from meantime.readers.jfr.chunks import (
 from meantime.readers.jfr.constants import LONGEST_TEXT, Constants
 from meantime.readers.memory_limit import MemoryLimit
 from meantime.readers.private_fields import is_private
-from meantime.stacks import StackTable
-from meantime.trace import (
-    Arguments,
-    Counters,
-    Flows,
-    LaneDeclaration,
-    Points,
-    Samples,
-    Spans,
-    State,
-    StateChanges,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.contract import ReadOptions
     from meantime.readers.file_text import FileText
     from meantime.readers.jfr.chunks import (
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
         Type,
     )
     from meantime.readers.source import Source
-    from meantime.trace import Batch, Trace
 
     # Adds events.
     Add = Callable[["_Events"], None]

@@ -29,7 +29,7 @@ from meantime.kernels.jfr import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
     from meantime.readers.memory_limit import MemoryLimit
 
 __all__ = [

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.columns import distinct
 from meantime.kernels.jfr import Op
+from meantime.model.columns import distinct
 from meantime.readers.jfr.chunks import INTEGERS, Type
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s, Interner
     from meantime.kernels.jfr import StackRows
+    from meantime.model.columns import Int32s, Int64s, Interner
     from meantime.readers.jfr.chunks import Chunk
 
 __all__ = ["LONGEST_TEXT", "Constants"]

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_paths import thread_path
-from meantime.columns import Interner, ranked
+from meantime.model.attribute_paths import thread_path
+from meantime.model.columns import Interner, ranked
+from meantime.model.trace import Arguments, Spans
 from meantime.readers.nsys.database import LAST_NS, MISSING
-from meantime.trace import Arguments, Spans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.attributes import Path as AttributePath
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.attributes import Path as AttributePath
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import Trace
     from meantime.readers.nsys.database import Tables
-    from meantime.trace import Trace
 
 __all__ = ["Codes", "combinations", "launch_key"]
 

@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.columns import Coded
 from meantime.errors import InputError
+from meantime.model.columns import Coded
 from meantime.readers.sqlite_access import TOO_MANY_ROWS, guard, most_rows, quoted, read_only_uri
 from meantime.readers.sqlite_pages import As, PageRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from meantime.anomalies import Anomalies
-    from meantime.columns import Int64s
+    from meantime.model.anomalies import Anomalies
+    from meantime.model.columns import Int64s
+    from meantime.model.trace import Trace
     from meantime.readers.contract import ReadOptions
     from meantime.readers.memory_limit import MemoryLimit
     from meantime.readers.source import Source
-    from meantime.trace import Trace
 
 __all__ = ["LAST_NS", "MISSING", "Tables", "columns_of", "connect", "stored"]
 

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_paths import ASYNC_PATTERN, STATUS, async_path, is_async, process_path
-from meantime.clocks import Clock
-from meantime.columns import distinct
+from meantime.model.attribute_paths import ASYNC_PATTERN, STATUS, async_path, is_async, process_path
+from meantime.model.clocks import Clock
+from meantime.model.columns import distinct
+from meantime.model.stacks import NO_STACK, StackTableBuilder
+from meantime.model.trace import LaneDeclaration, Points, Samples, SpanFlag, State, StateChanges
 from meantime.readers.nsys.codes import Codes, launch_key
 from meantime.readers.nsys.database import LAST_NS, MISSING, Tables, columns_of
 from meantime.readers.nsys.streams import KERNELS, TABLES, Streams
 from meantime.readers.sqlite_access import quoted
-from meantime.stacks import NO_STACK, StackTableBuilder
-from meantime.trace import LaneDeclaration, Points, Samples, SpanFlag, State, StateChanges
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.contract import ReadOptions
     from meantime.readers.memory_limit import MemoryLimit
-    from meantime.trace import Batch, Trace
 
 __all__ = ["Reading"]
 

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import STATUS
-from meantime.columns import distinct
+from meantime.model.attribute_paths import STATUS
+from meantime.model.columns import distinct
+from meantime.model.trace import Flows, LaneDeclaration, State, StateChanges
 from meantime.readers.contract import MOST_BATCH_ROWS
 from meantime.readers.nsys.codes import combinations, launch_key
 from meantime.readers.nsys.database import MISSING
-from meantime.trace import Flows, LaneDeclaration, State, StateChanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from meantime.attributes import Path as AttributePath
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.attributes import Path as AttributePath
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import Batch
     from meantime.readers.nsys.codes import Codes
-    from meantime.trace import Batch
 
 __all__ = ["KERNELS", "TABLES", "Streams"]
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from meantime.clocks import Clock
+from meantime.model.clocks import Clock
+from meantime.model.units import MAX_NS
 from meantime.readers.perfetto.messages import BYTES, VARINT, fields
-from meantime.units import MAX_NS
 
 if TYPE_CHECKING:
-    from meantime.clocks import Kind
     from meantime.kernels.perfetto import PerfettoScanner
+    from meantime.model.clocks import Kind
 
 __all__ = ["Clocks"]
 

@@ -10,17 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import (
+from meantime.kernels import nest, perfetto
+from meantime.model.attribute_paths import (
     ASYNC_PATTERN,
     COUNTER_PATTERN,
     async_path,
     thread_path,
 )
-from meantime.kernels import nest, perfetto
-from meantime.readers.chrome.spans import add_end_arguments
-from meantime.readers.contract import MOST_BATCH_ROWS
-from meantime.readers.matching import Begins, Ends, close_spans
-from meantime.trace import (
+from meantime.model.trace import (
     Arguments,
     ArgumentText,
     Counters,
@@ -30,16 +27,19 @@ from meantime.trace import (
     SpanFlag,
     Spans,
 )
+from meantime.readers.chrome.spans import add_end_arguments
+from meantime.readers.contract import MOST_BATCH_ROWS
+from meantime.readers.matching import Begins, Ends, close_spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s, Interner
+    from meantime.model.columns import Int32s, Int64s, Interner
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.perfetto.scanned import Scanned
     from meantime.readers.perfetto.tracks import Tracks
-    from meantime.trace import Batch, Trace
 
 __all__ = ["END", "TrackEvents"]
 

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from meantime.attribute_paths import COUNTER_PATTERN, counter_path
 from meantime.kernels import linux_records
+from meantime.model.attribute_paths import COUNTER_PATTERN, counter_path
+from meantime.model.trace import Counters, LaneDeclaration, Points
 from meantime.readers.marks import ClockSync, marks_of
 from meantime.readers.perfetto.names import KERNEL_EVENTS, name_of
 from meantime.readers.switches import Records, batches_of
-from meantime.trace import Counters, LaneDeclaration, Points
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.columns import Interner
+    from meantime.model.columns import Interner
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.perfetto.scanned import Scanned
     from meantime.readers.perfetto.tracks import Tracks
-    from meantime.trace import Batch, Trace
 
 __all__ = ["KernelEvents"]
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from meantime.columns import Interner, distinct
 from meantime.errors import InputError
 from meantime.kernels import linux_records, perfetto
-from meantime.process_roles import fact_name
+from meantime.model.columns import Interner, distinct
+from meantime.model.process_roles import fact_name
 from meantime.readers.perfetto.clocks import Clocks
 from meantime.readers.perfetto.events import END, TrackEvents
 from meantime.readers.perfetto.kernel import KernelEvents
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Batch, Trace
 
 __all__ = ["Reading"]
 

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meantime.model.stacks import StackTableBuilder
+from meantime.model.trace import Samples
+from meantime.model.units import MAX_NS
 from meantime.readers.perfetto.messages import (
     BYTES,
     VARINT,
@@ -14,16 +17,13 @@ from meantime.readers.perfetto.messages import (
     signed,
     text_of,
 )
-from meantime.stacks import StackTableBuilder
-from meantime.trace import Samples
-from meantime.units import MAX_NS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.columns import Interner
+    from meantime.model.columns import Interner
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.perfetto.tracks import Tracks
-    from meantime.trace import Batch, Trace
 
 __all__ = ["PerfSamples"]
 

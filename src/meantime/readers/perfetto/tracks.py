@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from meantime.attribute_paths import async_path, counter_path, process_path, thread_path
+from meantime.model.attribute_paths import async_path, counter_path, process_path, thread_path
 from meantime.readers.perfetto.messages import BYTES, VARINT, fields, signed, text_of
 
 if TYPE_CHECKING:
-    from meantime.attributes import Path
+    from meantime.model.attributes import Path
     from meantime.readers.perfetto.messages import Field
 
 __all__ = ["Descriptor", "Tracks"]

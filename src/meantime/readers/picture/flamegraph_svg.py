@@ -17,7 +17,7 @@ from meantime.readers.picture.stacks import samples
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.trace import Batch, Trace
+    from meantime.model.trace import Batch, Trace
 
 __all__ = ["batches"]
 

@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_paths import thread_path
-from meantime.attributes import format_path
-from meantime.clocks import Clock
-from meantime.columns import Interner
 from meantime.kernels.varints import decoded
-from meantime.metadata import LaneDeclaration
+from meantime.model.attribute_paths import thread_path
+from meantime.model.attributes import format_path
+from meantime.model.clocks import Clock
+from meantime.model.columns import Interner
+from meantime.model.metadata import LaneDeclaration
+from meantime.model.trace import Arguments, Spans
 from meantime.readers.picture.stacks import samples, whole
 from meantime.readers.picture.states import Rectangles, changes, state_table
-from meantime.trace import Arguments, Spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import numpy.typing as npt
 
-    from meantime.columns import Int64s
-    from meantime.trace import Batch, Trace
+    from meantime.model.columns import Int64s
+    from meantime.model.trace import Batch, Trace
 
 __all__ = ["batches"]
 

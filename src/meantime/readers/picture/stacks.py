@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_paths import thread_path
+from meantime.model.attribute_paths import thread_path
+from meantime.model.stacks import NO_STACK, StackTableBuilder
 from meantime.readers.sample_rows import SampleRows
-from meantime.stacks import NO_STACK, StackTableBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from meantime.trace import Batch, Trace
+    from meantime.model.trace import Batch, Trace
 
 __all__ = ["samples", "whole"]
 

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attributes import format_path
-from meantime.clocks import Clock
-from meantime.columns import Interner
-from meantime.metadata import LaneDeclaration
+from meantime.model.attributes import format_path
+from meantime.model.clocks import Clock
+from meantime.model.columns import Interner
+from meantime.model.metadata import LaneDeclaration
 from meantime.readers.picture.states import Rectangles, changes, state_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.trace import Batch, Trace
+    from meantime.model.trace import Batch, Trace
 
 __all__ = ["batches"]
 

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.css_colors import color_hex
-from meantime.metadata import State
-from meantime.trace import StateChanges
-from meantime.units import MAX_NS
+from meantime.model.css_colors import color_hex
+from meantime.model.metadata import State
+from meantime.model.trace import StateChanges
+from meantime.model.units import MAX_NS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
-    from meantime.trace import Trace
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import Trace
 
 __all__ = ["Rectangles", "changes", "state_table"]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import os
 
-    from meantime.trace import Trace
+    from meantime.model.trace import Trace
 
 __all__ = ["read"]
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from meantime.columns import Interner
+from meantime.model.columns import Interner
 from meantime.providers.tasks import LAGS, STATES
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["Activity", "Group"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from meantime.units import format_ns
+from meantime.model.units import format_ns
 
 __all__ = ["NEVER_NS", "UNRECORDED_WAIT", "Block"]
 

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import distinct
 from meantime.kernels.record_kinds import KINDS
+from meantime.model.columns import distinct
 from meantime.providers.tasks import STATES
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
-    from meantime.trace import StateChanges
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import StateChanges
 
 __all__ = ["Children", "Rows"]
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_paths import (
+from meantime.kernels.record_kinds import KINDS
+from meantime.kernels.tasks import CALLBACK, COUNTER, PROCESS, REQUEST, SAMPLED, TASK, TEST
+from meantime.model.attribute_paths import (
     CALLBACKS,
     TASKS,
     counter_path,
@@ -17,9 +19,7 @@ from meantime.attribute_paths import (
     task_names,
     thread_path,
 )
-from meantime.columns import distinct
-from meantime.kernels.record_kinds import KINDS
-from meantime.kernels.tasks import CALLBACK, COUNTER, PROCESS, REQUEST, SAMPLED, TASK, TEST
+from meantime.model.columns import distinct
 from meantime.providers.tasks import GROUPS, lane_of
 from meantime.readers.recording.processes import without_arguments
 from meantime.readers.recording.replay import thread_name
@@ -27,13 +27,13 @@ from meantime.readers.recording.replay import thread_name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from meantime.attributes import Path
-    from meantime.columns import Int64s
+    from meantime.model.attributes import Path
+    from meantime.model.columns import Int64s
+    from meantime.model.trace import Samples, Trace
     from meantime.readers.recording.listing import RecordingFiles
     from meantime.readers.recording.merge import Records
     from meantime.readers.recording.replay import Replay
     from meantime.readers.recording.samples import Sampling
-    from meantime.trace import Samples, Trace
 
 __all__ = ["Entities"]
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from meantime.kernels.record_kinds import KINDS
+from meantime.model.stacks import short_path
 from meantime.readers.recording.layout import MAX_TIME_NS, SLOT_BYTES, is_clock_time
 from meantime.readers.recording.locations import CodeLocation
 from meantime.readers.recording.merge import Oddities, merged
 from meantime.readers.recording.streams import facts_words
-from meantime.stacks import short_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.anomalies import Anomalies
+    from meantime.model.anomalies import Anomalies
     from meantime.readers.recording.listing import Process
     from meantime.readers.recording.pieces import Piece
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from meantime.columns import Int32s
-    from meantime.trace import Trace
+    from meantime.model.columns import Int32s
+    from meantime.model.trace import Trace
 
 __all__ = ["NO_LABEL", "Labels"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from meantime.durations import FIGURES, Durations
-from meantime.units import format_ns
+from meantime.model.durations import FIGURES, Durations
+from meantime.model.units import format_ns
 
 if TYPE_CHECKING:
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
 
     # durations within 4 %, ascending, how many there are of each, and the longest
     Counted: TypeAlias = tuple[Int64s, Int64s, int]

@@ -14,10 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from meantime.anomalies import Anomalies
 from meantime.collect import OTHER_INTERPRETER
 from meantime.errors import InputError
 from meantime.files import open_regular
+from meantime.model.anomalies import Anomalies
 from meantime.readers.recording.layout import HEADER, HEADER_BYTES, VERSION, is_clock_time
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.anomalies import Anomalies
-from meantime.columns import distinct
 from meantime.kernels.record_kinds import KINDS
 from meantime.kernels.records import count
 from meantime.kernels.tasks import BLOCKED_AFTER_NS, CALLBACK, TASK
+from meantime.model.anomalies import Anomalies
+from meantime.model.columns import distinct
 from meantime.providers.tasks import GROUPS
 from meantime.readers.recording.activity import Activity
 from meantime.readers.recording.blocks import Block

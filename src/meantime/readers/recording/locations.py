@@ -11,15 +11,15 @@ import numpy as np
 
 from meantime.kernels.record_kinds import LEAVES
 from meantime.kernels.tasks import NO_LOCATION
+from meantime.model.stacks import is_installed, is_library
 from meantime.providers.waits import wait_reason, wait_state
-from meantime.stacks import is_installed, is_library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s
+    from meantime.model.columns import Int32s
 
 __all__ = ["CodeLocation", "DefinedLocations", "parents_of"]
 

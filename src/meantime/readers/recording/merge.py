@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
     from meantime.readers.recording.pieces import Piece
 
 __all__ = ["Oddities", "Payload", "Records", "merged", "texts_of"]

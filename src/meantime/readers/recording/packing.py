@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.anomalies import Anomalies
 from meantime.errors import InputError
 from meantime.kernels.records import count
+from meantime.model.anomalies import Anomalies
 from meantime.readers import zstd
 from meantime.readers.recording.layout import MAX_TIME_NS, PACKED_MAGIC, Header, is_clock_time
 from meantime.readers.recording.listing import (

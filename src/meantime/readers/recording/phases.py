@@ -9,17 +9,17 @@ import numpy as np
 
 from meantime.kernels.record_kinds import KINDS
 from meantime.kernels.tasks import TEST
+from meantime.model.trace import StateChanges
 from meantime.providers.tests import TESTS
 from meantime.readers.recording.merge import texts_of
-from meantime.trace import StateChanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from meantime.model.trace import Trace
     from meantime.readers.recording.entities import Entities
     from meantime.readers.recording.merge import Records
     from meantime.readers.recording.replay import Replay
-    from meantime.trace import Trace
 
 __all__ = ["Phases"]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.anomalies import Anomalies
+    from meantime.model.anomalies import Anomalies
 
     Words: TypeAlias = npt.NDArray[np.uint64]
     Piece: TypeAlias = "Words | Callable[[], Words] | FilePiece"

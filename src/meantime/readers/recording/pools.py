@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import COUNTER_PATTERN
-from meantime.columns import distinct
 from meantime.kernels.record_kinds import KINDS
-from meantime.trace import Counters, LaneDeclaration
+from meantime.model.attribute_paths import COUNTER_PATTERN
+from meantime.model.columns import distinct
+from meantime.model.trace import Counters, LaneDeclaration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
+    from meantime.model.trace import Trace
     from meantime.readers.recording.facts import Facts
     from meantime.readers.recording.merge import Records
-    from meantime.trace import Trace
 
 __all__ = ["PoolCounters"]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.anomalies import Anomalies
 from meantime.kernels.record_kinds import KINDS
+from meantime.model.anomalies import Anomalies
 from meantime.providers.tasks import task_states
 from meantime.readers.recording.facts import Loss
 from meantime.readers.recording.labels import NO_LABEL
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
     from meantime.readers.recording.labels import Labels
     from meantime.readers.recording.locations import CodeLocation
     from meantime.readers.recording.merge import Payload, Records

@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import REQUESTS, recorded_paths
-from meantime.columns import distinct
 from meantime.kernels.record_kinds import KINDS
 from meantime.kernels.records import leading_numbers, request_rows
+from meantime.model.attribute_paths import REQUESTS, recorded_paths
+from meantime.model.columns import distinct
+from meantime.model.trace import StateChanges
 from meantime.providers.tasks import OUTCOME_NS, STATES
 from meantime.readers.recording.children import Children, Rows
 from meantime.readers.recording.merge import texts_of
-from meantime.trace import StateChanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import Trace
     from meantime.readers.recording.entities import Entities
     from meantime.readers.recording.merge import Records
     from meantime.readers.recording.replay import Replay
-    from meantime.trace import Trace
 
 __all__ = ["Requests"]
 

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import Interner, distinct
 from meantime.kernels.record_kinds import KINDS
-from meantime.stacks import NO_STACK, StackTableBuilder
-from meantime.trace import Samples
+from meantime.model.columns import Interner, distinct
+from meantime.model.stacks import NO_STACK, StackTableBuilder
+from meantime.model.trace import Samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.stacks import StackTable
+    from meantime.model.trace import Trace
     from meantime.readers.recording.merge import Records
-    from meantime.stacks import StackTable
-    from meantime.trace import Trace
 
 __all__ = ["SampledStacks", "Sampling"]
 

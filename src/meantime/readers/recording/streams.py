@@ -10,7 +10,7 @@ from meantime.readers.recording.pieces import StreamWords, piece_of
 from meantime.readers.recording.tails import CHUNK_BYTES, UNWRITTEN, chunks_flushed, read_tail
 
 if TYPE_CHECKING:
-    from meantime.anomalies import Anomalies
+    from meantime.model.anomalies import Anomalies
     from meantime.readers.recording.layout import Header
     from meantime.readers.recording.listing import Process, StreamFiles
     from meantime.readers.recording.pieces import Piece

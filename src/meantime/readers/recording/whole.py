@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.clocks import Clock
 from meantime.kernels.record_kinds import KINDS
-from meantime.process_roles import described, fact_name
+from meantime.model.clocks import Clock
+from meantime.model.process_roles import described, fact_name
+from meantime.model.trace import Counters, Flows, StateChanges, Trace
 from meantime.providers.tasks import FLOWS, STATES, flow_codes
 from meantime.readers.recording.blocks import NEVER_NS, Block
 from meantime.readers.recording.entities import Entities
@@ -27,17 +28,16 @@ from meantime.readers.recording.replay import Replay, ReplayedProcess, ReplayedS
 from meantime.readers.recording.requests import Requests
 from meantime.readers.recording.samples import SampledStacks, Sampling
 from meantime.readers.recording.streams import stream_words
-from meantime.trace import Counters, Flows, StateChanges, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from meantime.model.trace import Batch
     from meantime.readers.recording.facts import Facts
     from meantime.readers.recording.listing import RecordingFiles
     from meantime.readers.recording.merge import Records
     from meantime.readers.recording.pieces import Piece
     from meantime.readers.recording.processes import Kinship
-    from meantime.trace import Batch
 
 __all__ = ["Reading"]
 

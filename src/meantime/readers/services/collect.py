@@ -13,10 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.anomalies import Anomalies
-from meantime.attribute_paths import COUNTER_PATTERN, counter_path, process_path, thread_path
-from meantime.clocks import UTC
-from meantime.columns import Interner, distinct
 from meantime.kernels import service_rows
 from meantime.kernels.service_rows import (
     LINK,
@@ -27,17 +23,18 @@ from meantime.kernels.service_rows import (
     open_counts,
     relate,
 )
-from meantime.readers.contract import MOST_BATCH_ROWS
-from meantime.readers.private_fields import PRIVATE_NAMES, is_private
-from meantime.readers.services.clock_repair import shifts
-from meantime.service_spans import (
+from meantime.model.anomalies import Anomalies
+from meantime.model.attribute_paths import COUNTER_PATTERN, counter_path, process_path, thread_path
+from meantime.model.clocks import UTC
+from meantime.model.columns import Interner, distinct
+from meantime.model.service_spans import (
     ENTERING,
     LEAVING,
     NO_ID,
     OWN_FIELDS,
     SERVICE,
 )
-from meantime.trace import (
+from meantime.model.trace import (
     Arguments,
     ArgumentText,
     Counters,
@@ -49,16 +46,19 @@ from meantime.trace import (
     State,
     StateChanges,
 )
-from meantime.units import MAX_NS, format_ns
+from meantime.model.units import MAX_NS, format_ns
+from meantime.readers.contract import MOST_BATCH_ROWS
+from meantime.readers.private_fields import PRIVATE_NAMES, is_private
+from meantime.readers.services.clock_repair import shifts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.services.model import Record, Resource, ServiceSpan
-    from meantime.trace import Batch, Trace
 
 __all__ = ["Collected"]
 

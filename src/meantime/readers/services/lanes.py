@@ -9,7 +9,7 @@ import numpy as np
 from meantime.kernels import service_rows
 
 if TYPE_CHECKING:
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["lanes_of"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from meantime.service_spans import NO_ID
-from meantime.units import MAX_NS
+from meantime.model.service_spans import NO_ID
+from meantime.model.units import MAX_NS
 
 __all__ = [
     "MALFORMED",

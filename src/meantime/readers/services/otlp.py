@@ -20,7 +20,7 @@ from meantime.readers.services.model import (
 )
 
 if TYPE_CHECKING:
-    from meantime.anomalies import Anomalies
+    from meantime.model.anomalies import Anomalies
     from meantime.readers.services.collect import Collected
 
 __all__ = ["add_document", "resource_of", "scope_name", "span_of"]

@@ -12,10 +12,10 @@ from meantime.readers.memory_limit import check_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from meantime.model.trace import Trace
     from meantime.readers.contract import ReadOptions
     from meantime.readers.file_text import FileText
     from meantime.readers.source import Source
-    from meantime.trace import Trace
 
 __all__ = ["Document", "DocumentText", "documents", "texts", "value_of"]
 

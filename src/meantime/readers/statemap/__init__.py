@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from meantime.readers.statemap.metadata import METADATA_KEYS
 
 if TYPE_CHECKING:
+    from meantime.model.trace import State, Trace
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import State, Trace
 
 __all__ = ["FORMAT", "defined_states", "read", "recognises"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from meantime.css_colors import color_hex
-from meantime.trace import State
+from meantime.model.css_colors import color_hex
+from meantime.model.trace import State
 
 __all__ = [
     "METADATA_KEYS",

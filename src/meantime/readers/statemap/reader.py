@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_paths import VALUE
-from meantime.clocks import Clock
-from meantime.columns import Interner
 from meantime.errors import InputError
-from meantime.extent import Extent
 from meantime.kernels.scan_statemap import DEFINITION, Scanner, Stop
+from meantime.model.attribute_paths import VALUE
+from meantime.model.clocks import Clock
+from meantime.model.columns import Interner
+from meantime.model.extent import Extent
+from meantime.model.trace import LaneDeclaration, Points, StateChanges, Trace
+from meantime.model.units import format_ns
 from meantime.readers.source import open_source
 from meantime.readers.statemap.metadata import (
     IllegalError,
@@ -29,18 +31,16 @@ from meantime.readers.statemap.reasons import (
     why_time,
 )
 from meantime.readers.window import BLOCK_BYTES, Window
-from meantime.trace import LaneDeclaration, Points, StateChanges, Trace
-from meantime.units import format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import Batch, State
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Batch, State
 
 __all__ = ["Reader", "reader_for"]
 

@@ -9,7 +9,7 @@ from meantime.readers.statemap.metadata import Pairs, quoted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.trace import State
+    from meantime.model.trace import State
 
 __all__ = ["fields_of", "why_no_record", "why_order", "why_state", "why_time"]
 

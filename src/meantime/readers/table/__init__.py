@@ -14,22 +14,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from meantime.errors import InputError
+from meantime.model.trace import Trace
 from meantime.readers.contract import lazy_trace
 from meantime.readers.table import slurm
 from meantime.readers.table.choosing import Chooser
 from meantime.readers.table.delimited import header_of, read_delimited
 from meantime.readers.table.guess import guess
 from meantime.readers.table.rows import batches_of
-from meantime.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.column_mapping import ColumnMapping
+    from meantime.model.column_mapping import ColumnMapping
+    from meantime.model.trace import Batch
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
     from meantime.readers.table.rows import Part
-    from meantime.trace import Batch
 
 __all__ = ["FORMAT", "batches_of_records", "read", "recognises", "trace_of"]
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.columns import Coded, Interner
 from meantime.errors import InputError, MissingExtraError
 from meantime.kernels.csv_rows import TimeKind
+from meantime.model.columns import Coded, Interner
 from meantime.readers.table.times import DURATION, MISSING, TimeColumn, joined, times_of
 
 if TYPE_CHECKING:

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.column_mapping import ColumnMapping, halves
-from meantime.columns import Coded
 from meantime.errors import InputError
-from meantime.input_path import GUESSED
+from meantime.model.column_mapping import ColumnMapping, halves
+from meantime.model.columns import Coded
+from meantime.model.input_path import GUESSED
 from meantime.readers.table.guess import guess
 from meantime.readers.table.times import TimeColumn, times_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from meantime.model.trace import Trace
     from meantime.readers.table.guess import Guess
     from meantime.readers.table.rows import Part
-    from meantime.trace import Trace
 
 __all__ = ["Chooser"]
 

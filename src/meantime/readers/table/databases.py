@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.columns import Coded, Interner
 from meantime.errors import InputError, MissingExtraError
 from meantime.kernels.csv_rows import TimeKind
+from meantime.model.columns import Coded, Interner
 from meantime.readers.sqlite_access import (
     TOO_MANY_ROWS,
     guard,
@@ -28,7 +28,7 @@ from meantime.readers.table.times import MISSING, TimeColumn, put_values, times_
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from meantime.anomalies import Anomalies
+    from meantime.model.anomalies import Anomalies
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
     from meantime.readers.table.choosing import Chooser

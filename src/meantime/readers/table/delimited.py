@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from meantime.columns import Coded
 from meantime.errors import InputError
 from meantime.kernels.csv_rows import read_rows
+from meantime.model.columns import Coded
 from meantime.readers.table.times import MISSING, TimeColumn, number_kinds, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from meantime.anomalies import Anomalies
+    from meantime.model.anomalies import Anomalies
 
 __all__ = ["Header", "header_of", "read_delimited"]
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from meantime.column_mapping import ColumnMapping, halves
+from meantime.model.column_mapping import ColumnMapping, halves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

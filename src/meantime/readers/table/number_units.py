@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from meantime.column_mapping import UNITS_NS
+from meantime.model.column_mapping import UNITS_NS
 from meantime.readers.table.times import number_kinds
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
     from meantime.readers.table.times import Resolved, TimeColumn
 
 __all__ = ["Unit", "duration_unit", "has_numbers", "start_unit"]

@@ -6,8 +6,8 @@ import json
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from meantime.columns import Coded
 from meantime.errors import InputError
+from meantime.model.columns import Coded
 from meantime.readers.memory_limit import check_json
 from meantime.readers.table.times import times_of
 from meantime.readers.window import lines
@@ -15,11 +15,11 @@ from meantime.readers.window import lines
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from meantime.model.trace import Trace
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
     from meantime.readers.table.choosing import Chooser
     from meantime.readers.table.rows import Part
-    from meantime.trace import Trace
 
 __all__ = ["array_parts", "flattened", "nested", "record_parts"]
 

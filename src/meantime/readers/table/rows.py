@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from meantime.attribute_paths import COUNTER_PATTERN, counter_path
-from meantime.attributes import parse_pattern
-from meantime.clocks import UTC
-from meantime.columns import Coded, Interner
 from meantime.errors import InputError, UsageError
-from meantime.input_path import GUESSED
 from meantime.kernels.csv_rows import TimeKind, appearing, changes, first_fit
+from meantime.model.attribute_paths import COUNTER_PATTERN, counter_path
+from meantime.model.attributes import parse_pattern
+from meantime.model.clocks import UTC
+from meantime.model.columns import Coded, Interner
+from meantime.model.input_path import GUESSED
+from meantime.model.trace import Counters, LaneDeclaration, Samples, StateChanges
 from meantime.readers.table.number_units import Unit, duration_unit, has_numbers, start_unit
 from meantime.readers.table.times import (
     MISSING,
@@ -29,18 +30,17 @@ from meantime.readers.table.times import (
     number_kinds,
     resolve,
 )
-from meantime.trace import Counters, LaneDeclaration, Samples, StateChanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
-    from meantime.attributes import Path
-    from meantime.column_mapping import ColumnMapping
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.attributes import Path
+    from meantime.model.column_mapping import ColumnMapping
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import Batch, Trace
     from meantime.readers.contract import ReadOptions
-    from meantime.trace import Batch, Trace
 
 __all__ = ["Part", "batches_of"]
 

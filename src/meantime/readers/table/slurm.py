@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.column_mapping import ColumnMapping
-from meantime.columns import Coded
+from meantime.model.column_mapping import ColumnMapping
+from meantime.model.columns import Coded
 from meantime.readers.table.delimited import read_delimited
 from meantime.readers.table.times import TimeColumn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
+    from meantime.model.trace import Trace
     from meantime.readers.table.choosing import Chooser
     from meantime.readers.table.rows import Part
-    from meantime.trace import Trace
 
 __all__ = ["part_of", "recognises"]
 

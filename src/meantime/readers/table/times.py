@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from meantime.column_mapping import UNITS_NS
 from meantime.errors import UsageError
 from meantime.kernels.csv_rows import TimeKind, parse_times
-from meantime.units import parse_instant
+from meantime.model.column_mapping import UNITS_NS
+from meantime.model.units import parse_instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int64s
-    from meantime.zones import Zone
+    from meantime.model.columns import Int64s
+    from meantime.model.zones import Zone
 
 __all__ = [
     "MISSING",
@@ -326,6 +326,6 @@ def _naive_dates(zone: str) -> str:
 
 @lru_cache
 def _zone(name: str) -> Zone:
-    from meantime.zones import Zone  # noqa: PLC0415 - few tables name a zone
+    from meantime.model.zones import Zone  # noqa: PLC0415 - few tables name a zone
 
     return Zone(name)

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import named
-from meantime.trace import State
+from meantime.model.columns import named
+from meantime.model.trace import State
 from meantime.views.statemap.panel_source import StateTable
 
 if TYPE_CHECKING:
     from collections import Counter
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["Changes"]
 

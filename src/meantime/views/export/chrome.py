@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime import attribute_paths as tree
 from meantime.history.samples import ALL_EVENTS
 from meantime.kernels import span_records
+from meantime.model import attribute_paths as tree
+from meantime.model.trace import SpanFlag
 from meantime.query.threads import numbered, thread_of, threads_of
-from meantime.trace import SpanFlag
 from meantime.views.export.rest import count_rest
 from meantime.views.export.rows import Texts, given, numbered_pairs, pieces
 from meantime.views.export.walk import steps
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
     from meantime.history.spans import SpanTable
+    from meantime.model.columns import Int32s, Int64s
     from meantime.query.threads import Thread
     from meantime.views.export.rows import Parts
 

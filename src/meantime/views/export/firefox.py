@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from meantime import attribute_paths as tree
-from meantime.columns import Interner, distinct
 from meantime.kernels import export_rows
+from meantime.model import attribute_paths as tree
+from meantime.model.columns import Interner, distinct
 from meantime.query.sample_units import sample_unit
 from meantime.query.threads import thread_of
 from meantime.views.export.rest import count_rest
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Coded, Int64s
     from meantime.history.history import History
     from meantime.history.samples import SampleTable
+    from meantime.model.columns import Coded, Int64s
 
 __all__ = ["write"]
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.history.history import History
+    from meantime.model.stacks import StackTable
     from meantime.query.stacks import CallTree, Difference
-    from meantime.stacks import StackTable
 
 __all__ = ["compared_lines", "folded_lines", "write"]
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.kernels import export_rows
+from meantime.model.service_spans import OWN_FIELDS, SERVICE
 from meantime.query.statistics import state_quarks
 from meantime.query.threads import threads_of
-from meantime.service_spans import OWN_FIELDS, SERVICE
 from meantime.views.export.rest import count_rest
 from meantime.views.export.rows import Parts, Texts, converted, given, pieces
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
+    from meantime.model.columns import Int32s, Int64s
     from meantime.query.threads import Thread
 
 __all__ = ["write"]

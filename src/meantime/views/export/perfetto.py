@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from meantime import attribute_paths as tree
-from meantime.columns import distinct
 from meantime.errors import MeantimeError
 from meantime.kernels import export_rows
-from meantime.trace import SpanFlag
+from meantime.model import attribute_paths as tree
+from meantime.model.columns import distinct
+from meantime.model.trace import SpanFlag
 from meantime.views.export.protobuf import double, fixed64, message, number
 from meantime.views.export.rest import count_rest
 from meantime.views.export.rows import Parts, Texts, converted, given, numbered_pairs, pieces
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.attributes import Path
-    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
+    from meantime.model.attributes import Path
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["write"]
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import Interner, distinct
 from meantime.history.samples import ALL_EVENTS
 from meantime.kernels import calls, export_rows, nest
+from meantime.model.columns import Interner, distinct
+from meantime.model.stacks import StackTable
 from meantime.query.sample_units import sample_unit
 from meantime.query.stacks import CallTree, check_expansion_limit
 from meantime.query.threads import thread_of, thread_quarks
-from meantime.stacks import StackTable
 from meantime.views.export.protobuf import message, number
 from meantime.views.export.rest import count_rest
 from meantime.views.export.rows import Texts
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Iterator
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["write"]
 

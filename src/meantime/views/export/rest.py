@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from meantime.attribute_paths import OBJECT_PATTERN
+from meantime.model.attribute_paths import OBJECT_PATTERN
 
 if TYPE_CHECKING:
     from collections import Counter

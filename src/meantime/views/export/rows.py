@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
-    from meantime.trace import ArgumentText
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import ArgumentText
 
 __all__ = ["Parts", "Texts", "converted", "given", "numbered_pairs", "pieces"]
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import distinct
 from meantime.history.argument_texts import joined_texts
 from meantime.kernels import span_records
+from meantime.model.columns import distinct
+from meantime.model.trace import SpanFlag
 from meantime.query.threads import threads_of
-from meantime.trace import SpanFlag
 from meantime.views.export.rest import count_rest
 from meantime.views.export.walk import lane_groups, steps
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
     from meantime.history.spans import SpanTable
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["write"]
 

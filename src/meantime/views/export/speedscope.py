@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.columns import Interner, distinct
 from meantime.history.samples import ALL_EVENTS
 from meantime.kernels.export_rows import frame_events
+from meantime.model.columns import Interner, distinct
 from meantime.query.stacks import check_expansion_limit
 from meantime.query.threads import thread_of
 from meantime.views.export.rest import count_rest
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
+    from meantime.model.columns import Int32s, Int64s
     from meantime.query.stacks import CallTree
 
 __all__ = ["write", "write_tree"]

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import VALUE, is_async
-from meantime.attributes import entity_name
-from meantime.columns import distinct
 from meantime.kernels import export_rows
+from meantime.model.attribute_paths import VALUE, is_async
+from meantime.model.attributes import entity_name
+from meantime.model.columns import distinct
 from meantime.views.export.changes import Changes
 from meantime.views.export.rest import count_rest
 from meantime.views.export.rows import Texts, numbered_pairs
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
-    from meantime.trace import State
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import State
 
 __all__ = ["drawn_quarks", "write"]
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from meantime.columns import Coded, Interner, named
 from meantime.history.samples import ALL_EVENTS
 from meantime.history.spans import SpanTable
+from meantime.model.columns import Coded, Interner, named
+from meantime.model.trace import ArgumentText
 from meantime.query.statistics import state_quarks
-from meantime.trace import ArgumentText
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s
     from meantime.history.history import History
     from meantime.history.samples import SampleTable
+    from meantime.model.columns import Int32s
     from meantime.query.counting import Exported
 
 __all__ = ["only", "with_states_as_spans"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import distinct
+from meantime.model.columns import distinct
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -12,8 +12,8 @@ from meantime.structs import struct
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.columns import Int32s, Int64s
-    from meantime.trace import ArgumentText
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.trace import ArgumentText
 
 __all__ = ["ArgumentCollector", "BoxArguments"]
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import distinct
 from meantime.kernels.varints import encoded
-from meantime.units import format_ns
+from meantime.model.columns import distinct
+from meantime.model.units import format_ns
 from meantime.views.axis import ticks
 from meantime.views.name_colors import NameColors
 from meantime.views.page import MARGIN_PX, Page, header, lines
@@ -22,7 +22,7 @@ from meantime.views.svg import cut_to, element, px
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
     from meantime.views.flame.chart import Chart, ChartPanel, Flows
 
 __all__ = ["page", "render"]

@@ -13,7 +13,7 @@ from meantime.structs import struct
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
     from meantime.query.stacks import Difference
 
 __all__ = ["MOST_BOXES", "Flame", "compared", "graph"]

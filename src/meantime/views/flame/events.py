@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import Mixed
 from meantime.kernels.tail import FLOAT, INT
+from meantime.model.columns import Mixed
 from meantime.query.threads import process_title, thread_of, thread_title
 from meantime.structs import struct
 from meantime.views.flame.chart import ChartPanel, Counter, Flows
@@ -16,9 +16,9 @@ from meantime.views.flame.chart import ChartPanel, Counter, Flows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
     from meantime.history.results import Points
+    from meantime.model.columns import Int32s, Int64s
     from meantime.views.flame.arguments import ArgumentCollector
     from meantime.views.flame.chart import Chart
 

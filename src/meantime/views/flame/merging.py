@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
     from meantime.views.flame.chart import Chart
 
 __all__ = ["MERGED_NAME", "MOST_SPANS", "merged"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import distinct
+from meantime.model.columns import distinct
 from meantime.query.parts import extent_of
 from meantime.query.sample_units import sample_unit
 from meantime.query.threads import process_title, thread_of, thread_title
@@ -20,9 +20,9 @@ from meantime.views.flame.chart import Chart, ChartPanel
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
-    from meantime.stacks import StackTable
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.stacks import StackTable
 
 __all__ = ["sample_chart"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import distinct
 from meantime.kernels import nest
+from meantime.model.columns import distinct
 from meantime.query.parts import extent_of
 from meantime.query.threads import process_title, thread_of, thread_quarks, thread_title
 from meantime.views.flame.arguments import ArgumentCollector
@@ -20,9 +20,9 @@ from meantime.views.flame.merging import MOST_SPANS, merged
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
     from meantime.history.spans import SpanTable
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["chart"]
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import distinct
-from meantime.units import format_ns
+from meantime.model.columns import distinct
+from meantime.model.units import format_ns
 from meantime.views.name_colors import NameColors
 from meantime.views.page import MARGIN_PX, Page, header, lines
 from meantime.views.svg import cut_to, element, px
@@ -19,7 +19,7 @@ from meantime.views.svg import cut_to, element, px
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from meantime.columns import Int32s
+    from meantime.model.columns import Int32s
     from meantime.views.flame.data import Flame
 
 __all__ = ["amount", "change_color", "page", "render"]

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from meantime.errors import UsageError
+from meantime.model.units import format_ns
 from meantime.query.stacks import CallTree, Difference
-from meantime.units import format_ns
 from meantime.views.picture import Picture
 
 if TYPE_CHECKING:

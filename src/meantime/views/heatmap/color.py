@@ -16,7 +16,7 @@ from meantime.structs import struct
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
 
 __all__ = ["Colors", "Method", "Norm", "Scale", "Ties", "cloud_colors", "cloud_hue", "mix"]
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.model.units import format_ns, format_utc
 from meantime.query.offsets.wording import Wording
 from meantime.structs import struct
-from meantime.units import format_ns, format_utc
 from meantime.views.axis import Tick, dated, ticks, wall_ticks
 from meantime.views.heatmap.grid import Grid, paint
 from meantime.views.heatmap.legend import LISTED, entries, keys

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import distinct
+from meantime.model.columns import distinct
 from meantime.structs import struct
 from meantime.views.heatmap.color import mix
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
     from meantime.query.offsets import Cells, Fold, OffsetMap
     from meantime.query.ranges import Range
     from meantime.views.heatmap.color import Colors

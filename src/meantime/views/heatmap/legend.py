@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import distinct
-from meantime.units import format_ns
+from meantime.model.columns import distinct
+from meantime.model.units import format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from meantime.views.heatmap.color import Scale
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
     from meantime.views.heatmap.color import Method, Ties
     from meantime.views.heatmap.selection import Layer
 

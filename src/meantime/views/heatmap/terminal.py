@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.units import format_ns
+from meantime.model.units import format_ns
 from meantime.views.axis import dated, ticks, wall_ticks
 from meantime.views.heatmap.figure import offset_ticks
 from meantime.views.heatmap.grid import Grid, colored
@@ -16,7 +16,7 @@ from meantime.views.heatmap.selection import layers, numbered
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
     from meantime.query.offsets import OffsetMap
     from meantime.views.heatmap.color import Colors
     from meantime.views.heatmap.look import Look

@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from meantime.model.units import format_ns
 from meantime.query.offsets.finder import find
-from meantime.units import format_ns
 from meantime.views.picture import Picture
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.anomalies import Anomalies
-from meantime.columns import exact_sum
 from meantime.errors import MeantimeError, UsageError
+from meantime.model.anomalies import Anomalies
+from meantime.model.columns import exact_sum
 from meantime.query.aligning_histories import align_histories
 from meantime.views.palette import at_night, choose, pale_at_night, parse
 from meantime.views.statemap.data import Counted, SharedRows, Statemap, StatemapPanel, StateRow
@@ -22,9 +22,9 @@ from meantime.views.statemap.window import Window
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from meantime.columns import Int64s
     from meantime.history import History
-    from meantime.trace import State
+    from meantime.model.columns import Int64s
+    from meantime.model.trace import State
     from meantime.views.palette import RGB
     from meantime.views.statemap.panel import Drawing
     from meantime.views.statemap.panel_source import PanelSource

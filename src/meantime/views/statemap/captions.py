@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from meantime.units import NS_PER_S, format_ns
+from meantime.model.units import NS_PER_S, format_ns
 from meantime.views.axis import exact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from meantime.model.zones import Zone
     from meantime.views.statemap.data import Statemap, StatemapPanel
-    from meantime.zones import Zone
 
 __all__ = ["footer", "panel_title", "subtitle", "title", "utc"]
 

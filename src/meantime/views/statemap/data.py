@@ -16,9 +16,9 @@ from meantime.structs import struct
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.anomalies import Anomalies
-    from meantime.columns import Int32s, Int64s
-    from meantime.zones import Offsets, Zone
+    from meantime.model.anomalies import Anomalies
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.zones import Offsets, Zone
 
 __all__ = [
     "Clipped",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from meantime.anomalies import Anomalies
+from meantime.model.anomalies import Anomalies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
     from meantime.views.statemap.data import SharedRows, Statemap, StatemapPanel
 
 __all__ = ["render"]

@@ -9,8 +9,8 @@ import numpy as np
 from meantime.views.statemap.data import Events
 
 if TYPE_CHECKING:
-    from meantime.columns import Int32s
     from meantime.history import History
+    from meantime.model.columns import Int32s
     from meantime.views.statemap.panel_source import PanelSource
     from meantime.views.statemap.window import Window
 

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from meantime.columns import first_rows
 from meantime.kernels import coalesce, rectangles
 from meantime.kernels.rectangles import pixel_error
+from meantime.model.columns import first_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
     from meantime.views.statemap.rectangle_buffer import RectangleBuffer
 
 __all__ = ["merge"]

@@ -14,7 +14,7 @@ import numpy as np
 
 from meantime.kernels import text as kernel
 from meantime.kernels.varints import encoded
-from meantime.state_classes import is_quiet, rank
+from meantime.model.state_classes import is_quiet, rank
 from meantime.views.page import PIECE_BYTES
 from meantime.views.statemap import captions
 from meantime.views.statemap.data import Rectangles
@@ -23,7 +23,7 @@ from meantime.views.statemap.rows import natural_order
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
     from meantime.views.statemap.data import Events, SharedRows, Statemap, StatemapPanel
 
 __all__ = ["blocks", "head"]

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import first_rows, named
 from meantime.kernels import rectangles as kernel
 from meantime.kernels.rectangles import Visible
+from meantime.model.columns import first_rows, named
 from meantime.query.lifetimes import has_state, intervals_between
 from meantime.views.statemap.data import Clipped
 from meantime.views.statemap.merging import merge
@@ -18,9 +18,9 @@ from meantime.views.statemap.shared_rows import fill_gaps, remove_gaps
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history import Intervals
     from meantime.kernels.rectangles import Columns
+    from meantime.model.columns import Int32s, Int64s
     from meantime.views.statemap.options import Budget
     from meantime.views.statemap.panel_source import PanelSource
     from meantime.views.statemap.window import Window

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import STATUS, THREADS
-from meantime.attributes import entity_name
-from meantime.columns import distinct
 from meantime.errors import MeantimeError
+from meantime.model.attribute_paths import STATUS, THREADS
+from meantime.model.attributes import entity_name
+from meantime.model.columns import distinct
+from meantime.model.trace import State
 from meantime.query.filtering import matching
 from meantime.query.threads import thread_of, thread_title
-from meantime.trace import State
 from meantime.views.statemap.rows import natural_order
 from meantime.views.statemap.shared_rows import pack_rows
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Coded, Int32s
     from meantime.history import History
+    from meantime.model.columns import Coded, Int32s
     from meantime.views.statemap.data import Existence, SharedRows
     from meantime.views.statemap.window import Window
 

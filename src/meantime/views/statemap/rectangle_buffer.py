@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
     from meantime.views.statemap.options import Budget
 
 __all__ = ["RectangleBuffer", "empty_columns", "part"]

@@ -14,7 +14,7 @@ import numpy as np
 
 from meantime.kernels.dithered_rows import dither
 from meantime.kernels.pixel_columns import stack
-from meantime.state_classes import is_quiet, rank
+from meantime.model.state_classes import is_quiet, rank
 from meantime.views.png import indexed_png, png
 from meantime.views.statemap.data import Rectangles
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import first_rows
 from meantime.kernels.rectangles import Visible
+from meantime.model.columns import first_rows
 from meantime.views.statemap.data import Rectangles, UnmergedRectangles
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from meantime.columns import Int32s, Int64s
     from meantime.kernels.rectangles import Columns
+    from meantime.model.columns import Int32s, Int64s
 
     # Where those of each rectangle begin, of which state or tag they are, and how long.
     Times: TypeAlias = tuple[Int64s, Int32s, Int64s]

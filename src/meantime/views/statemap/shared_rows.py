@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import task_process
-from meantime.attributes import ROOT, entity_name
-from meantime.columns import first_rows
 from meantime.kernels.nest import first_free
 from meantime.kernels.rectangles import Columns, Visible
-from meantime.process_roles import role_in
+from meantime.model.attribute_paths import task_process
+from meantime.model.attributes import ROOT, entity_name
+from meantime.model.columns import first_rows
+from meantime.model.process_roles import role_in
 from meantime.query.lifetimes import lifetimes
 from meantime.views.statemap.data import SharedRows
 from meantime.views.statemap.rows import natural_key
@@ -24,8 +24,8 @@ from meantime.views.statemap.rows import natural_key
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history import History
+    from meantime.model.columns import Int32s, Int64s
     from meantime.views.statemap.window import Window
 
 __all__ = ["Packed", "fill_gaps", "pack_rows", "remove_gaps"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from meantime.anomalies import Anomalies
-from meantime.units import format_ns
+from meantime.model.anomalies import Anomalies
+from meantime.model.units import format_ns
 from meantime.views.picture import Picture
 from meantime.views.statemap import document, svg
 from meantime.views.statemap.data import Counted

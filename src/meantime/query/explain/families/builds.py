@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.model.units import rounded_ns
 from meantime.query.explain.budget import Budget
 from meantime.query.explain.conclusion import Conclusion, Evidence, Explanation, importance
 from meantime.query.explain.lanes import (
@@ -30,13 +31,12 @@ from meantime.query.explain.span_rows import (
     total_of,
 )
 from meantime.query.sentences import FILE, counted, listed, percent
-from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from meantime.columns import Int64s
     from meantime.history.spans import SpanTable
+    from meantime.model.columns import Int64s
     from meantime.query.explain.resources import Resource
     from meantime.query.explain.subject import Subject
     from meantime.query.ranges import Range

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from meantime.model.units import rounded_ns
 from meantime.query.explain.budget import Budget
 from meantime.query.explain.conclusion import Conclusion, Explanation, importance
 from meantime.query.explain.lanes import Meaning, Meanings, TimeClass, lanes_of_states
 from meantime.query.explain.resources import resource_use
 from meantime.query.explain.span_rows import covered_ns, rows_in, total_of, union_of
 from meantime.query.sentences import FILE, counted, percent
-from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from meantime.kernels.activity_paths import stretches
+from meantime.model.units import rounded_ns
 from meantime.query.explain.budget import Budget
 from meantime.query.explain.conclusion import Conclusion, Evidence, Explanation, importance
 from meantime.query.explain.lanes import (
@@ -25,16 +26,15 @@ from meantime.query.explain.lanes import (
 )
 from meantime.query.explain.resources import resource_use
 from meantime.query.sentences import FILE, counted, percent
-from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
     from meantime.history.spans import SpanTable
+    from meantime.model.columns import Int32s, Int64s
     from meantime.query.explain.resources import Resource
     from meantime.query.explain.subject import Subject
     from meantime.query.ranges import Range

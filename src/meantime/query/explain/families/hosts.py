@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.attributes import format_path
 from meantime.history.host_parts import host_parts
+from meantime.model.attributes import format_path
+from meantime.model.units import rounded_ns
 from meantime.query.explain.budget import Budget
 from meantime.query.explain.conclusion import Conclusion, Explanation, importance
 from meantime.query.explain.families.gpu import gpus_of
 from meantime.query.explain.subject import Subject
 from meantime.query.sentences import FILE, counted, percent
-from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from meantime.columns import Coded, Int64s
     from meantime.history.host_parts import HostPart
+    from meantime.model.columns import Coded, Int64s
     from meantime.query.explain.families.gpu import Gpu
 
 __all__ = ["explain_hosts"]

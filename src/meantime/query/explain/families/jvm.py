@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.model.units import rounded_ns
 from meantime.query.explain.budget import Budget
 from meantime.query.explain.conclusion import Conclusion, Evidence, Explanation, importance
 from meantime.query.explain.lanes import Meaning, Meanings, TimeClass, lanes_of_states
@@ -19,13 +20,12 @@ from meantime.query.explain.span_rows import (
     union_of,
 )
 from meantime.query.sentences import FILE, counted, listed, percent
-from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.columns import Int64s
     from meantime.history.spans import SpanTable
+    from meantime.model.columns import Int64s
     from meantime.query.explain.subject import Subject
 
 __all__ = ["explain_jvm"]

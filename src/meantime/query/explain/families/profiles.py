@@ -8,6 +8,7 @@ import numpy as np
 
 from meantime.kernels.calls import outermost
 from meantime.kernels.nest import innermost_time
+from meantime.model.units import rounded_ns
 from meantime.query.explain.budget import Budget
 from meantime.query.explain.conclusion import Conclusion, Explanation
 from meantime.query.explain.lanes import TimeClass
@@ -17,13 +18,12 @@ from meantime.query.sentences import FILE, counted, listed, percent
 from meantime.query.stacks import sample_tree
 from meantime.query.threads import thread_quarks
 from meantime.query.waiting_calls import is_waiting_call
-from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.columns import Int64s
     from meantime.history.spans import SpanTable
+    from meantime.model.columns import Int64s
     from meantime.query.explain.subject import Subject
     from meantime.query.stacks import CallTree
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import Coded
-from meantime.durations import nearest_rank
+from meantime.model.columns import Coded
+from meantime.model.durations import nearest_rank
+from meantime.model.units import rounded_ns
 from meantime.query.explain.budget import Budget
 from meantime.query.explain.comparison import compare_slow
 from meantime.query.explain.conclusion import Conclusion, Evidence, Explanation, importance
@@ -16,12 +17,11 @@ from meantime.query.explain.resources import resource_use
 from meantime.query.findings.blocks import blocking_steps
 from meantime.query.findings.queues import contention, full_pools, gil_contention
 from meantime.query.sentences import FILE, counted, percent
-from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
     from meantime.query.explain.lanes import Lanes
     from meantime.query.explain.resources import Resource
     from meantime.query.explain.subject import Subject

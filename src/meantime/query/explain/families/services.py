@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.columns import Coded
 from meantime.errors import MeantimeError
 from meantime.kernels.activity_paths import walk_trees
+from meantime.model.columns import Coded
+from meantime.model.units import rounded_ns
 from meantime.query.explain.budget import Budget
 from meantime.query.explain.comparison import compare_slow
 from meantime.query.explain.conclusion import Conclusion, Explanation, importance
 from meantime.query.explain.lanes import Meanings, TimeClass
 from meantime.query.sentences import FILE, counted, listed, percent
 from meantime.query.services import service_calls
-from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s, Int64s
     from meantime.query.explain.budget import BudgetRow
     from meantime.query.explain.comparison import Comparison
     from meantime.query.explain.subject import Subject

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_paths import WAKES
 from meantime.errors import MeantimeError
-from meantime.kernel_threads import is_kernel_thread
 from meantime.kernels.activity_paths import at_once, stretches
+from meantime.model.attribute_paths import WAKES
+from meantime.model.kernel_threads import is_kernel_thread
+from meantime.model.units import rounded_ns
 from meantime.query.critical_path import RUNNING, chosen_thread, scheduled_threads
 from meantime.query.explain.activity import explain_path
 from meantime.query.explain.budget import Budget
@@ -29,14 +30,13 @@ from meantime.query.explain.lanes import (
 from meantime.query.explain.resources import Latency, resource_use
 from meantime.query.filtering import matching
 from meantime.query.sentences import FILE, counted, listed, percent, plural
-from meantime.units import rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
     from meantime.query.explain.lanes import Lanes
     from meantime.query.explain.resources import Resource
     from meantime.query.explain.subject import Subject

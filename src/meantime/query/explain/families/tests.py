@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.metadata import SUITES_FACT
+from meantime.model.metadata import SUITES_FACT
+from meantime.model.units import parse_duration, rounded_ns
 from meantime.query.explain.budget import Budget
 from meantime.query.explain.conclusion import Conclusion, Evidence, Explanation, importance
 from meantime.query.explain.lanes import TimeClass
 from meantime.query.explain.span_rows import categories_of, duration_of, rows_in, total_of
 from meantime.query.sentences import FILE, counted, listed, percent
-from meantime.units import parse_duration, rounded_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.columns import Int64s
     from meantime.history.spans import SpanTable
+    from meantime.model.columns import Int64s
     from meantime.query.explain.subject import Subject
 
 __all__ = ["explain_jobs", "explain_tests"]

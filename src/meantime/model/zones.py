@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from meantime.errors import UsageError
-from meantime.units import NS_PER_S, format_utc
+from meantime.model.units import NS_PER_S, format_utc
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -14,15 +14,15 @@ from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from meantime.anomalies import Anomalies
-from meantime.clocks import MOST_DRIFT_PPT, Clock, ClockShift, Kind
 from meantime.errors import InputError, MeantimeError, OutputError
 from meantime.files import open_regular, write_whole
 from meantime.history.directory import is_history, is_joined, is_stored_history
 from meantime.history.joined import join_parts, joined_part
-from meantime.provenance import fingerprint
+from meantime.model.anomalies import Anomalies
+from meantime.model.clocks import MOST_DRIFT_PPT, Clock, ClockShift, Kind
+from meantime.model.units import format_ns
+from meantime.opening.provenance import fingerprint
 from meantime.stores import JOINED_SCHEMES, blocks_of, is_url, place_of
-from meantime.units import format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from meantime.columns import Coded, Interner
+from meantime.model.columns import Coded, Interner
 from meantime.structs import struct
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
     from meantime.kernels.event_cells import Cells
+    from meantime.model.columns import Int32s, Int64s
 
 __all__ = [
     "ABSENT",

@@ -242,7 +242,7 @@ def _mapping(given: Sequence[tuple[str, str]]) -> ColumnMapping:
 
 
 def _zone(name: str) -> str:
-    from meantime.zones import Zone  # noqa: PLC0415 - few tables name a zone
+    from meantime.model.zones import Zone  # noqa: PLC0415 - few tables name a zone
 
     try:
         return Zone(name).name

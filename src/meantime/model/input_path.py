@@ -13,7 +13,7 @@ from meantime.structs import struct
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from meantime.column_mapping import ColumnMapping
+    from meantime.model.column_mapping import ColumnMapping
 
 __all__ = [
     "ALLOWED",
@@ -153,7 +153,7 @@ def mapping_for(path: str | os.PathLike[str]) -> ColumnMapping | None:
     beside = Path(f"{Path(path)}{_BESIDE}")
     if os.fspath(path) == "-" or not beside.is_file():
         return None
-    from meantime.column_mapping import mapping_in  # noqa: PLC0415 - few files have one
+    from meantime.model.column_mapping import mapping_in  # noqa: PLC0415 - few files have one
 
     return mapping_in(beside)
 

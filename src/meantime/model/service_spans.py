@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.columns import Int64s
+    from meantime.model.columns import Int64s
 
 __all__ = [
     "ENTERING",

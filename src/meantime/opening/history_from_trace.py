@@ -6,28 +6,28 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from meantime.column_mapping import mapping_of
-from meantime.directory_build import build_directory
 from meantime.errors import UsageError
-from meantime.events import Events
 from meantime.history.builder import HistoryBuilder
 from meantime.history.checkpoints import build_checkpoints
 from meantime.history.ingest import ingest
-from meantime.input_path import NO_PROVIDER, input_path, without_scheduling
-from meantime.provenance import can_be_read_again, provenance_of
+from meantime.model.column_mapping import mapping_of
+from meantime.model.events import Events
+from meantime.model.input_path import NO_PROVIDER, input_path, without_scheduling
+from meantime.model.trace import Trace
+from meantime.opening.directory_build import build_directory
+from meantime.opening.provenance import can_be_read_again, provenance_of
 from meantime.providers.loading import provider_of
 from meantime.readers import open_trace
 from meantime.stores import store_url
-from meantime.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from meantime.column_mapping import Columns
-    from meantime.directory_build import Notify, ProgressCallback
-    from meantime.events import Event
     from meantime.history import History
-    from meantime.input_path import Include
+    from meantime.model.column_mapping import Columns
+    from meantime.model.events import Event
+    from meantime.model.input_path import Include
+    from meantime.opening.directory_build import Notify, ProgressCallback
     from meantime.providers.loading import ProviderLike
 
 __all__ = ["Keep", "build"]

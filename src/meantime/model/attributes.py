@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s, TextTable
+    from meantime.model.columns import Int32s, Int64s, TextTable
 
     UInt64s: TypeAlias = npt.NDArray[np.uint64]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, 
 
 import numpy as np
 
-from meantime.columns import exact_sum
+from meantime.model.columns import exact_sum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int64s
-    from meantime.tabular import Column
+    from meantime.model.columns import Int64s
+    from meantime.model.tabular import Column
 
     Float64s: TypeAlias = npt.NDArray[np.float64]
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import Interner
+from meantime.model.columns import Interner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from meantime.columns import Int32s
+    from meantime.model.columns import Int32s
 
 __all__ = [
     "NO_STACK",

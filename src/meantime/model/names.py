@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.columns import Int32s
+    from meantime.model.columns import Int32s
 
 __all__ = ["merged_names", "without_addresses"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from meantime.anomalies import Anomalies
-from meantime.clocks import Clock
+from meantime.model.anomalies import Anomalies
+from meantime.model.clocks import Clock
 
 if TYPE_CHECKING:
-    from meantime.columns import Int32s
+    from meantime.model.columns import Int32s
 
 __all__ = ["SUITES_FACT", "LaneDeclaration", "LaneKind", "State", "TraceMetadata"]
 
@@ -90,7 +90,7 @@ class TraceMetadata:
         lost: Ranges [from_ns, to_ns) in which the tracer lost some events.
         anomalies: Oddities of the input, counted.
         records: How many records the input had, beside those that describe the whole trace.
-        provenance: What a history was built from; see `meantime.provenance`.
+        provenance: What a history was built from; see `meantime.opening.provenance`.
         range_ns: The range [start, end) whose states were read: others may be missing. None if all
             were read, as in every stored history.
         left_out: By entity, how many states before `range_ns`, and after it, were left out.

@@ -12,7 +12,7 @@ from meantime.history.builder import HistoryBuilder
 from meantime.history.directory import is_history
 from meantime.history.directory.open import open_history
 from meantime.history.ingest import ingest
-from meantime.provenance import staleness_reason
+from meantime.opening.provenance import staleness_reason
 from meantime.readers import open_trace
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from meantime.errors import InputError
 from meantime.history.directory import is_history
-from meantime.input_path import (
+from meantime.model.input_path import (
     NO_PROVIDER,
     format_for,
     is_clock_repair_wanted,

@@ -12,19 +12,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meantime.directory_build import build_directory, ignore
 from meantime.errors import InputError, OutputError
 from meantime.files import private_folder, write_whole
 from meantime.history.directory import is_history
 from meantime.history.directory.check import check
 from meantime.history.directory.manifest import read_lines
 from meantime.history.directory.open import open_history
-from meantime.provenance import can_be_read_again, provenance_of, staleness_reason
+from meantime.opening.directory_build import build_directory, ignore
+from meantime.opening.provenance import can_be_read_again, provenance_of, staleness_reason
 from meantime.stores import blocks_of, is_url
 
 if TYPE_CHECKING:
-    from meantime.directory_build import Notify, ProgressCallback
     from meantime.history import History
+    from meantime.opening.directory_build import Notify, ProgressCallback
     from meantime.providers import StateProvider
 
 __all__ = ["READING_RULES", "cache_directory", "cached_history", "fetched_history"]

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from enum import IntFlag
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from meantime.attributes import PathTable
-from meantime.events import Events
-from meantime.metadata import LaneDeclaration, LaneKind, State, TraceMetadata
+from meantime.model.attributes import PathTable
+from meantime.model.events import Events
+from meantime.model.metadata import LaneDeclaration, LaneKind, State, TraceMetadata
 from meantime.structs import struct
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
-    from meantime.stacks import StackTable
+    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.stacks import StackTable
 
 __all__ = [
     "ArgumentText",

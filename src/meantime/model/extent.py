@@ -11,14 +11,14 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple
 
 from meantime.errors import TimeRangeError, UsageError
-from meantime.units import Instant, format_exact, format_utc, parse_instant, whole_ns
+from meantime.model.units import Instant, format_exact, format_utc, parse_instant, whole_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.clocks import Clock
-    from meantime.units import Time
-    from meantime.zones import Zone
+    from meantime.model.clocks import Clock
+    from meantime.model.units import Time
+    from meantime.model.zones import Zone
 
 __all__ = ["Extent", "current_zone", "format_handle", "in_zone", "instant_of", "parse_handle"]
 
@@ -31,7 +31,7 @@ def in_zone(name: str | None) -> Iterator[None]:
 
     Dates that name a zone themselves, such as `2026-07-01T09:00Z`, keep it.
 
-    >>> from meantime.clocks import Clock
+    >>> from meantime.model.clocks import Clock
     >>> extent = Extent(0, 9, Clock(utc_at_origin_ns=1_782_900_000_000_000_000))
     >>> with in_zone("Europe/Berlin"):
     ...     extent.utc(0), extent.time_ns("2026-07-01T12:00:00.000000005")
@@ -46,7 +46,7 @@ def in_zone(name: str | None) -> Iterator[None]:
     if name is None:
         yield
         return
-    from meantime.zones import Zone  # noqa: PLC0415 - NumPy, which few uses of this module need
+    from meantime.model.zones import Zone  # noqa: PLC0415 - NumPy, which few uses of this module need
 
     token = _zone.set(Zone(name))
     try:
@@ -100,7 +100,7 @@ class Extent(NamedTuple):
     It begins at the first event, or at time 0 in formats that define what their time 0 is, such as
     a statemap's `start`.
 
-    >>> from meantime.clocks import Clock
+    >>> from meantime.model.clocks import Clock
     >>> extent = Extent(2_000, 9_000, Clock(utc_at_origin_ns=1_500_000_000_000_000_000))
     >>> extent.time_ns("3us"), extent.time_ns("abs:3us"), extent.time_ns(3000)
     (5000, 3000, 3000)
@@ -188,7 +188,7 @@ class Extent(NamedTuple):
     def misses(self, start_ns: int | None, end_ns: int | None) -> bool:
         """Return whether a range is before or after the trace; None is an end that was not given.
 
-        >>> from meantime.clocks import Clock
+        >>> from meantime.model.clocks import Clock
         >>> extent = Extent(2, 9, Clock())
         >>> extent.misses(9, None), extent.misses(None, 2), extent.misses(0, 3)
         (True, True, False)

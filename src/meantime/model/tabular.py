@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from meantime.columns import Coded, Mixed
 from meantime.errors import MissingExtraError
+from meantime.model.columns import Coded, Mixed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s
+    from meantime.model.columns import Int32s
 
 __all__ = ["Column", "ColumnBatches", "Paths", "Tabular", "need"]
 

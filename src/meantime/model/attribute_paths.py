@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from meantime.attributes import Path
+    from meantime.model.attributes import Path
 
 __all__ = [
     "ASYNC",

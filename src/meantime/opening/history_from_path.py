@@ -11,11 +11,11 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meantime.anomalies import check_strictness
 from meantime.errors import InputError, UsageError
-from meantime.extent import instant_of
 from meantime.history.directory import is_history, is_joined, is_stored_history
-from meantime.input_path import (
+from meantime.model.anomalies import check_strictness
+from meantime.model.extent import instant_of
+from meantime.model.input_path import (
     GUESSED,
     NO_PROVIDER,
     InputPath,
@@ -27,13 +27,13 @@ from meantime.input_path import (
 from meantime.stores import store_url
 
 if TYPE_CHECKING:
-    from meantime.column_mapping import ColumnMapping, Columns
-    from meantime.directory_build import Notify, ProgressCallback
     from meantime.history import History
-    from meantime.input_path import Allow, Include
+    from meantime.model.column_mapping import ColumnMapping, Columns
+    from meantime.model.input_path import Allow, Include
+    from meantime.model.units import Instant, Time
+    from meantime.opening.directory_build import Notify, ProgressCallback
     from meantime.providers.base import StateProvider
     from meantime.providers.loading import ProviderLike
-    from meantime.units import Instant, Time
 
 __all__ = ["open_history"]
 
@@ -115,7 +115,7 @@ def open_history(
     start, end = (instant_of(time) if isinstance(time, str) else time for time in (start, end))
     mapping = None
     if columns is not None:
-        from meantime.column_mapping import mapping_of  # noqa: PLC0415 - few files need it
+        from meantime.model.column_mapping import mapping_of  # noqa: PLC0415 - few files need it
 
         mapping = mapping_of(columns)
     if not isinstance(path, str | PathLike):
@@ -201,7 +201,7 @@ def _opened(
 ) -> History:
     source = None
     if is_stored_history(path) and provider is None and not isinstance(path, InputPath):
-        from meantime.cache import fetched_history  # noqa: PLC0415 - few inputs are URLs
+        from meantime.opening.cache import fetched_history  # noqa: PLC0415 - few inputs are URLs
 
         source = fspath(path)
         path = fetched_history(source, progress=progress)
@@ -225,7 +225,7 @@ def _opened(
             " was deleted; build it again",
         )
     if cache:
-        from meantime.cache import cached_history  # noqa: PLC0415 - 5 ms, and few commands cache
+        from meantime.opening.cache import cached_history  # noqa: PLC0415 - 5 ms, and few commands cache
 
         cached = cached_history(path, provider, lenient=lenient, notify=notify, progress=progress)
         if cached is not None:
@@ -259,7 +259,7 @@ def _of_joined(
     lenient: bool,
     until_ns: int | None,
 ) -> History:
-    from meantime.joined_file import open_joined  # noqa: PLC0415 - few paths are joined histories
+    from meantime.opening.joined_file import open_joined  # noqa: PLC0415 - few paths are joined histories
 
     if provider is not None:
         raise InputError(

@@ -1,0 +1,1 @@
+"""What traces and histories are made of: times, columns, paths, states and facts about them."""
