@@ -10,8 +10,6 @@ import pytest
 import meantime
 from meantime.cli import main
 from meantime.errors import InputError, UsageError
-from meantime.query.state_comparison import compared_states
-from meantime.query.statistics import state_statistics
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -311,15 +309,6 @@ def test_states_of_two_traces_are_compared(
     assert rows["full"]["after"] is None
     assert rows["full"]["total_change_ns"] == -rows["busy"]["total_change_ns"] != 0
     assert rows["idle"]["share_change"] == 0
-
-
-def test_statistics_of_different_kinds_are_not_compared(inputs: Path) -> None:
-    history = meantime.open(inputs / "states")
-
-    with pytest.raises(UsageError, match="by state with those by entity"):
-        compared_states(state_statistics(history), state_statistics(history, by="entity"))
-    columns = compared_states(state_statistics(history), state_statistics(history)).columns()
-    assert [len(column) for column in columns.values()] == [2] * len(columns)
 
 
 def test_a_comparison_of_states_is_readable(

@@ -7,11 +7,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from meantime.cli.dump_spans import span_fields
-from meantime.errors import UsageError
 from meantime.query.durations import duration_histogram, longest_spans
 from meantime.query.stacks import callees, callers
 from meantime.query.threads import thread_of, thread_title
-from meantime.query.trees import amount, by_name, call_tree, tree_rows
+from meantime.query.trees import amount, call_tree, tree_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,22 +73,27 @@ def compared(part: Part, other: Part, options: StatsOptions) -> tuple[dict[str, 
     Raises:
         UsageError: If the units differ.
     """
-    after, unit = tree_of(part, options)
-    before, unit_before = tree_of(other, options)
-    if unit != unit_before and len(after) and len(before):
-        raise UsageError(f"cannot compare {unit} with {unit_before}")
-    sides = [{row.name: row for row in by_name(tree)} for tree in (before, after)]
-    keys = [amount(name, unit) for name in ("self", "total")]
-    rows = []
-    for name in {**sides[0], **sides[1]}:
-        weights: dict[str, Any] = {"key": name}
-        for side, found in zip(("before", "after"), sides, strict=True):
-            row = found.get(name)
-            amounts = (row.calls, row.own, row.total) if row else (0, 0, 0)
-            weights[side] = dict(zip(("count", *keys), amounts, strict=True))
-        rows.append(weights)
-    own, total = keys
-    rows.sort(key=lambda row: (-abs(row["after"][own] - row["before"][own]), row["key"]))
+    from meantime.query.compare import compared_measures  # noqa: PLC0415 - only to compare
+    from meantime.query.compare.grouping import grouping, weights  # noqa: PLC0415 - as above
+
+    parts = other, part
+    runs = [weights(*tree_of(each, options)) for each in parts]
+    lengths_ns = [each.end_ns - each.start_ns for each in parts]
+    functions = grouping("name", "samples", quantiles=False)
+    found = compared_measures(functions, runs, lengths_ns, 1, by="name")
+    unit = found.unit if found.rows else runs[1].unit
+    own, total = (amount(name, unit) for name in ("self", "total"))
+    names = {"count": "count", own: "self_ns", total: "total_ns"}
+    rows: list[dict[str, Any]] = [
+        {
+            "key": row.key[0],
+            **{
+                side: {name: int((figures or {}).get(figure, 0)) for name, figure in names.items()}
+                for side, figures in zip(("before", "after"), row.sides, strict=True)
+            },
+        }
+        for row in found.rows
+    ]
     against = {"against_range_ns": [other.start_ns, other.end_ns]}
     return {"by": "name", "unit": unit, **against, "rows": rows}, Table(
         "What changed",

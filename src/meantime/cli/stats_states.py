@@ -9,13 +9,12 @@ import click
 
 from meantime.cli.figures import print_figures
 from meantime.cli.tables import Column, print_table
-from meantime.model.durations import as_json, figure_values, figures_of
+from meantime.model.durations import as_json, figures_of
 from meantime.model.units import format_ns
-from meantime.query.state_comparison import compared_states
 from meantime.query.statistics import StatisticsRow
 
 if TYPE_CHECKING:
-    from meantime.query.state_comparison import ComparedState
+    from meantime.query.compare import ComparedRow
     from meantime.query.statistics import StateStatistics
 
 __all__ = ["compare", "document", "show"]
@@ -30,6 +29,7 @@ _NUMBERS = (
     "share",
     "change share",
 )
+_COMPARED = ("count", "total_ns", "share")
 # Left out in this order on a terminal that is too narrow.
 _DROP = ("count before", "count", "before total", "total", "before share", "change total")
 
@@ -82,53 +82,60 @@ def show(statistics: StateStatistics, by: str) -> None:
 
 def compare(before: StateStatistics, after: StateStatistics, by: str, *, is_json: bool) -> None:
     """Print what changed, the largest change of share first."""
-    compared = compared_states(before, after)
+    from meantime.query.compare import compared_measures  # noqa: PLC0415 - only to compare
+    from meantime.query.compare.grouping import grouping  # noqa: PLC0415 - as above
+
+    lengths_ns = [end_ns - start_ns for start_ns, end_ns in (before.range_ns, after.range_ns)]
+    states = grouping(after.by, "spans", quantiles=True)
+    compared = compared_measures(
+        states, [before, after], lengths_ns, 1, by=after.by, figure="share"
+    )
+    rows = sorted(compared.rows, key=lambda row: (-abs(row.change or 0), row.key))
     if is_json:
         changes = {
             "by": by,
-            "range_ns": list(compared.after_ns),
-            "against_range_ns": list(compared.before_ns),
-            "rows": [_changes(row) for row in compared.rows],
+            "range_ns": list(after.range_ns),
+            "against_range_ns": list(before.range_ns),
+            "rows": [_changes(row) for row in rows],
         }
         click.echo(json.dumps(changes))
         return
-    ranges = [
-        format_ns(end_ns - start_ns) for start_ns, end_ns in (after.range_ns, before.range_ns)
-    ]
-    is_by_entity = compared.by == "entity"
-    has_kinds = len({row.kind for row in compared.rows}) > 1
+    is_by_entity = after.by == "entity"
+    has_kinds = len({row.key[0] for row in rows}) > 1
+    old, new = map(format_ns, lengths_ns)
     print_table(
-        f"Time in states over {ranges[0]}, compared with {ranges[1]}",
+        f"Time in states over {new}, compared with {old}",
         [Column("kind")] * has_kinds
         + [Column(by)] * is_by_entity
         + [Column("state"), *(Column(name, numeric=True) for name in _NUMBERS)],
-        [
-            [row.kind] * has_kinds + [row.entity or ""] * is_by_entity + _cells(row)
-            for row in compared.rows
-        ],
+        [[*row.key[:1]] * has_kinds + [*row.key[1:-1]] + _cells(row) for row in rows],
         drop=_DROP,
     )
 
 
-def _cells(row: ComparedState) -> list[str]:
-    counts, totals, shares = zip(
-        *((each.count, each.total_ns, each.share) if each else (0, 0, 0.0) for each in row.sides),
-        strict=True,
-    )
+def _cells(row: ComparedRow) -> list[str]:
+    figures = [[(side or {}).get(name, 0) for side in row.sides] for name in _COMPARED]
+    counts, totals, shares = figures
     return [
-        row.key,
+        row.key[-1],
         *(f"{count:,}" for count in counts),
-        *map(format_ns, totals),
-        format_ns(row.total_change_ns),
+        *(format_ns(int(total)) for total in totals),
+        format_ns(int(totals[1] - totals[0])),
         *(f"{share:.2%}" for share in shares),
-        f"{row.share_change:+.2%}",
+        f"{row.change:+.2%}",
     ]
 
 
-def _changes(row: ComparedState) -> dict[str, Any]:
-    named = {"kind": row.kind, "key": row.key}
-    if row.entity is not None:
-        named["entity"] = row.entity
-    sides = [None if side is None else figure_values(side) for side in row.sides]
-    changes = {"total_change_ns": row.total_change_ns, "share_change": row.share_change}
-    return named | dict(zip(("before", "after"), sides, strict=True)) | changes
+def _changes(row: ComparedRow) -> dict[str, Any]:
+    kind, *entity, state = row.key
+    names = [each.key for each in figures_of(StatisticsRow)]
+    sides = [None if side is None else {name: side[name] for name in names} for side in row.sides]
+    before_ns, after_ns = ((side or {}).get("total_ns", 0) for side in row.sides)
+    return {
+        "kind": kind,
+        "key": state,
+        **({"entity": entity[0]} if entity else {}),
+        **dict(zip(("before", "after"), sides, strict=True)),
+        "total_change_ns": after_ns - before_ns,
+        "share_change": row.change,
+    }

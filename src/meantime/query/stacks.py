@@ -14,7 +14,7 @@ import numpy as np
 from meantime.errors import MeantimeError
 from meantime.kernels import calls, nest
 from meantime.model.columns import distinct
-from meantime.model.stacks import NO_STACK, StackTable, StackTableBuilder
+from meantime.model.stacks import NO_STACK, StackTable
 from meantime.query.duration_sums import check_sum
 from meantime.query.durations import clipped
 
@@ -86,6 +86,23 @@ def added_trees(trees: Sequence[CallTree]) -> CallTree:
     Raises:
         MeantimeError: If a sum may exceed 64 bits.
     """
+    stacks, common_rows = _common(trees)
+    sums = []
+    for name in ("own", "total", "count"):
+        columns = [getattr(tree, name) for tree in trees]
+        check_sum(columns, "the weights of these stacks")
+        total = np.zeros(len(stacks), np.int64)
+        for rows, column in zip(common_rows, columns, strict=True):
+            total += _moved(column, rows, len(stacks))
+        sums.append(total)
+    return CallTree(stacks, *sums)
+
+
+def _common(trees: Sequence[CallTree]) -> tuple[StackTable, list[npt.NDArray[np.intp]]]:
+    """Return the stacks of all trees, by the names of functions, and where those of each are.
+
+    Stacks are in depth-first order, the callees of each in the order of their names.
+    """
     used = [distinct(tree.stacks.frame) for tree in trees]
     frames = sorted(
         {
@@ -116,15 +133,7 @@ def added_trees(trees: Sequence[CallTree]) -> CallTree:
     # the caller of an outermost stack is in the row before the first, whatever that becomes
     parent = np.append(place, NO_STACK)[parent[order] - 1]
     stacks = StackTable(parent.astype(np.int32), frame[order].astype(np.int32), frames)
-    sums = []
-    for name in ("own", "total", "count"):
-        columns = [getattr(tree, name) for tree in trees]
-        check_sum(columns, "the weights of these stacks")
-        total = np.zeros(len(order), np.int64)
-        for row, column in zip(common_rows, columns, strict=True):
-            np.add.at(total, place[row], column)
-        sums.append(total)
-    return CallTree(stacks, *sums)
+    return stacks, [place[row] for row in common_rows]
 
 
 def _by_name(parent: Int64s, frame: Int64s) -> npt.NDArray[np.intp]:
@@ -330,15 +339,13 @@ def difference(before: CallTree, after: CallTree) -> Difference:
     >>> (both.after.total - both.before.total).tolist()
     [4, -1]
     """
-    builder = StackTableBuilder()
-    common_rows = [_add_stacks(tree, builder) for tree in (before, after)]
-    stacks = builder.build()
+    stacks, common_rows = _common([before, after])
     first, second = (
-        CallTree(stacks, *(_moved(column, common_row, len(stacks)) for column in columns))
-        for common_row, columns in (
-            (common_rows[0], (before.own, before.total, before.count)),
-            (common_rows[1], (after.own, after.total, after.count)),
+        CallTree(
+            stacks,
+            *(_moved(each, rows, len(stacks)) for each in (tree.own, tree.total, tree.count)),
         )
+        for tree, rows in zip((before, after), common_rows, strict=True)
     )
     return Difference(stacks, first, second)
 
@@ -360,18 +367,7 @@ def gone(both: Difference) -> CallTree:
     return CallTree(both.stacks, own, total, np.where(elided, both.before.count, 0))
 
 
-def _add_stacks(tree: CallTree, builder: StackTableBuilder) -> Int32s:
-    frames = [builder.frame(name) for name in tree.stacks.frames]
-    common_row = np.empty(len(tree), np.int32)
-    for row, (parent, frame) in enumerate(
-        zip(tree.stacks.parent.tolist(), tree.stacks.frame.tolist(), strict=True)
-    ):
-        below = NO_STACK if parent < 0 else int(common_row[parent])
-        common_row[row] = builder.push(below, frames[frame])
-    return common_row
-
-
-def _moved(column: Int64s, common_row: Int32s, rows: int) -> Int64s:
+def _moved(column: Int64s, common_row: npt.NDArray[np.intp], rows: int) -> Int64s:
     moved = np.zeros(rows, np.int64)
     np.add.at(moved, common_row, column)
     return moved

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from meantime.query.threads import thread_quarks, threads_of
 from meantime.query.trees import NameWeight, by_name, call_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -36,18 +36,28 @@ if TYPE_CHECKING:
     from meantime.query.durations import SpanStatistics
     from meantime.query.explain import Explanation
     from meantime.query.parts import Part
-    from meantime.query.statistics import (
-        StateStatistics,
-    )
+    from meantime.query.stacks import CallTree
+    from meantime.query.statistics import StateStatistics
 
-    Float64s: TypeAlias = npt.NDArray[np.float64]
+    Numbers: TypeAlias = npt.NDArray[np.float64] | npt.NDArray[np.int64]
 
-__all__ = ["By", "Entity", "Figures", "Grouping", "Key", "default_by", "entities_of", "grouping"]
+__all__ = [
+    "By",
+    "Entity",
+    "Figures",
+    "Grouping",
+    "Key",
+    "default_by",
+    "entities_of",
+    "grouping",
+    "weights",
+]
 
 By: TypeAlias = Literal["state", "entity", "name", "category", "thread", "budget", "conclusion"]
 Key: TypeAlias = "tuple[str, ...]"
 
 _NONE = "(none)"
+_Sum = TypeVar("_Sum", "StateStatistics", "SpanStatistics")
 
 
 class Figures(NamedTuple):
@@ -55,12 +65,13 @@ class Figures(NamedTuple):
 
     Attributes:
         keys: The groups.
-        columns: By name of a figure, its values by group; NaN where it has none.
+        columns: By name of a figure, its values by group: integers of what is counted in them, NaN
+            where a float is missing.
         unit: What times are in: `ns`, or the unit of the weights of samples.
     """
 
     keys: list[Key]
-    columns: dict[str, Float64s]
+    columns: dict[str, Numbers]
     unit: str = "ns"
 
 
@@ -111,7 +122,7 @@ class Grouping:
 class _States(Grouping):
     """States, of all entities of a kind or of each."""
 
-    def __init__(self, by: Literal["state", "entity"], *, quantiles: bool) -> None:
+    def __init__(self, by: Literal["state", "entity"], *, quantiles: bool = True) -> None:
         self._by = by
         self._quantiles = quantiles
         self.names = ("kind", "state") if by == "state" else ("kind", "entity", "state")
@@ -128,7 +139,7 @@ class _States(Grouping):
         )
 
     def pooled(self, runs: Sequence[StateStatistics]) -> StateStatistics:
-        return added_statistics(runs)
+        return _added(runs, added_statistics)
 
     def figures(self, found: StateStatistics, length_ns: int) -> Figures:
         keys: list[Key] = [
@@ -136,7 +147,7 @@ class _States(Grouping):
             for row in found.rows
         ]
         columns = {
-            figure.key: np.array([getattr(row, figure.key) for row in found.rows], np.float64)
+            figure.key: _numbers([getattr(row, figure.key) for row in found.rows])
             for figure in figures_of(StatisticsRow)
         }
         return Figures(keys, _with_rate(columns, length_ns))
@@ -183,13 +194,10 @@ class _Spans(Grouping):
         )
 
     def pooled(self, runs: Sequence[SpanStatistics]) -> SpanStatistics:
-        return added_span_statistics(runs)
+        return _added(runs, added_span_statistics)
 
     def figures(self, found: SpanStatistics, length_ns: int) -> Figures:
-        columns = {
-            name: np.asarray(column, np.float64) for name, column in figure_values(found).items()
-        }
-        columns["covered_ns"] = found.covered_ns.astype(np.float64)
+        columns: dict[str, Numbers] = {**figure_values(found), "covered_ns": found.covered_ns}
         columns["share"] = found.covered_ns / max(1, length_ns)
         return Figures([(key or _NONE,) for key in found.keys], _with_rate(columns, length_ns))
 
@@ -215,18 +223,21 @@ class _Weights(NamedTuple):
     unit: str
 
 
-class _Samples(Grouping):
-    """Functions that were sampled."""
+class _Calls(Grouping):
+    """Functions of call trees: of samples, unless `weights` measured others."""
 
     main = "self_ns"
 
     def measured(self, part: Part) -> _Weights:
-        tree, unit = call_tree(
-            part.history, part.threads, start_ns=part.start_ns, end_ns=part.end_ns, of="samples"
+        return weights(
+            *call_tree(
+                part.history, part.threads, start_ns=part.start_ns, end_ns=part.end_ns, of="samples"
+            )
         )
-        return _Weights(by_name(tree), unit)
 
     def pooled(self, runs: Sequence[_Weights]) -> _Weights:
+        if len(runs) == 1:
+            return runs[0]
         sums: dict[str, NameWeight] = {}
         for row in chain.from_iterable(run.rows for run in runs):
             before = sums.get(row.name, NameWeight(row.name, 0, 0, 0))
@@ -235,13 +246,19 @@ class _Samples(Grouping):
         return _Weights([*sums.values()], one_unit(run.unit for run in runs if run.rows))
 
     def figures(self, found: _Weights, length_ns: int) -> Figures:
-        numbers = np.array([row[1:] for row in found.rows], np.float64).reshape(-1, 3)
-        own, total, count = numbers.T
-        columns = {"self_ns": own, "total_ns": total, "count": count}
-        columns["share"] = total / max(1.0, own.sum())
+        own = _numbers([row.own for row in found.rows])
+        total = _numbers([row.total for row in found.rows])
+        count = _numbers([row.calls for row in found.rows])
+        columns: dict[str, Numbers] = {"self_ns": own, "total_ns": total, "count": count}
+        columns["share"] = total / max(1.0, own.sum(dtype=np.float64))
         return Figures(
             [(row.name,) for row in found.rows], _with_rate(columns, length_ns), found.unit
         )
+
+
+def weights(tree: CallTree, unit: str) -> _Weights:
+    """Return what the grouping of samples by name measures of a run with this call tree."""
+    return _Weights(by_name(tree), unit)
 
 
 class _Budgets(Grouping):
@@ -263,8 +280,8 @@ class _Budgets(Grouping):
         return Figures(
             [(row.kind.text, row.label) for row in budget.rows],
             {
-                "total_ns": np.array([row.total_ns for row in budget.rows], np.float64),
-                "share": np.array([row.share for row in budget.rows], np.float64),
+                "total_ns": _numbers([row.total_ns for row in budget.rows]),
+                "share": _numbers([row.share for row in budget.rows]),
             },
             unit,
         )
@@ -298,7 +315,7 @@ class _Conclusions(Grouping):
 
     def figures(self, found: dict[str, tuple[float, float]], length_ns: int) -> Figures:  # noqa: ARG002 - as of others
         values = np.array([*found.values()], np.float64).reshape(-1, 2)
-        columns = dict(zip(("total_ns", "share"), values.T, strict=True))
+        columns: dict[str, Numbers] = dict(zip(("total_ns", "share"), values.T, strict=True))
         return Figures([(name,) for name in found], columns)
 
 
@@ -322,7 +339,7 @@ def grouping(by: By, of: Counted, *, quantiles: bool) -> Grouping:
     if of == "samples":
         if by != "name":
             raise UsageError(f"spans are compared by {by}; these traces have samples only")
-        return _Samples()
+        return _Calls()
     return _Spans(by)
 
 
@@ -345,9 +362,21 @@ def one_unit(units: Iterable[str]) -> str:
     return found[0] if found else "ns"
 
 
-def _with_rate(columns: dict[str, Float64s], length_ns: int) -> dict[str, Float64s]:
+def _numbers(values: Sequence[float]) -> Numbers:
+    """Return a column of numbers; integers stay exact where 64 bits are enough."""
+    column = np.array(values if len(values) else np.empty(0, np.int64))
+    return column if column.dtype.kind in "if" else column.astype(np.float64)
+
+
+def _added(runs: Sequence[_Sum], added: Callable[[Sequence[_Sum]], _Sum]) -> _Sum:
+    """Return the sum of statistics; of one that was not made to be added, itself."""
+    return runs[0] if len(runs) == 1 and runs[0].durations is None else added(runs)
+
+
+def _with_rate(columns: dict[str, Numbers], length_ns: int) -> dict[str, Numbers]:
     """Return the figures with how often a second something occurred."""
-    return columns | {"rate": columns["count"] * (10**9 / max(1, length_ns))}
+    rate: Numbers = columns["count"] * np.float64(10**9 / max(1, length_ns))
+    return columns | {"rate": rate}
 
 
 def _explained(part: Part) -> Explanation:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Float64s: TypeAlias = npt.NDArray[np.float64]
 
-__all__ = ["compared"]
+__all__ = ["compared", "compared_measures"]
 
 # Figures that a run has none of where nothing occurred are 0 there.
 _ADDED = ("count", "total_ns", "self_ns", "covered_ns", "rate", "share")
@@ -42,7 +42,7 @@ class _Side(NamedTuple):
 
     runs: list[Figures]
     pooled: Figures
-    lengths_ns: list[int]
+    lengths_ns: Sequence[int]
 
 
 _Sides: TypeAlias = tuple[_Side, _Side]
@@ -101,7 +101,51 @@ def compared(
     elif left_out is not None:
         raise UsageError(f"names of entities are matched by entity or thread, not by {by}")
     lengths_ns = [part.end_ns - part.start_ns for part in every]
-    split = len(before)
+    return compared_measures(
+        rows_of,
+        found,
+        lengths_ns,
+        len(before),
+        by=by,
+        of=counts,
+        figure=figure,
+        pattern=pattern,
+        noticeable=noticeable,
+        notes=notes,
+    )
+
+
+def compared_measures(
+    rows_of: Grouping,
+    found: Sequence[Any],
+    lengths_ns: Sequence[int],
+    split: int,
+    *,
+    by: By,
+    of: Counted = "spans",
+    figure: str | None = None,
+    pattern: str | None = None,
+    noticeable: float = 0.02,
+    notes: Sequence[str] = (),
+) -> Comparison:
+    """Return what changed from some runs, which are measured, to others.
+
+    Args:
+        rows_of: What rows are of.
+        found: What this grouping measured of each run, those before first.
+        lengths_ns: How long each run took.
+        split: How many runs are before; at least one, and at least one is after.
+        by: As `compared` takes it, and all others.
+        of: What names are of.
+        figure: The figure.
+        pattern: Which rows.
+        noticeable: The smallest change.
+        notes: What limits the comparison, a sentence each.
+
+    Raises:
+        MeantimeError: If the pattern matches no row.
+        UsageError: If rows have no such figure, or sides have different units.
+    """
     sides = (
         _side(rows_of, found[:split], lengths_ns[:split]),
         _side(rows_of, found[split:], lengths_ns[split:]),
@@ -116,25 +160,25 @@ def compared(
             raise MeantimeError(f"the filter {pattern!r} matches no row")
     empty = Comparison(
         by,
-        counts,
+        of,
         rows_of.names,
         chosen,
         unit,
-        (len(before), len(after)),
+        (split, len(found) - split),
         noticeable,
         notes=tuple(notes),
     )
     return _compared(empty, rows_of, sides, keys)
 
 
-def _side(rows_of: Grouping, found: Sequence[Any], lengths_ns: list[int]) -> _Side:
+def _side(rows_of: Grouping, found: Sequence[Any], lengths_ns: Sequence[int]) -> _Side:
     runs = [
         rows_of.figures(each, length_ns) for each, length_ns in zip(found, lengths_ns, strict=True)
     ]
     pooled = rows_of.figures(rows_of.pooled(found), sum(lengths_ns))
-    for name in _OF_RUNS:
-        if name in pooled.columns:
-            pooled.columns[name] /= len(runs)
+    if len(runs) > 1:
+        for name in pooled.columns.keys() & set(_OF_RUNS):
+            pooled.columns[name] = pooled.columns[name] / len(runs)
     return _Side(runs, pooled, lengths_ns)
 
 
