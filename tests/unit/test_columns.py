@@ -612,7 +612,7 @@ def test_an_array_of_objects_is_a_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"log": {"version": "1.2", "creator": {}, "entries": []}}', "this is a HAR file"),
+        ('{"log": {"version": "1.2", "creator": {}}}', "JSON with the keys log.version"),
         ('{"a": {"b": 1}, "runtime": 2}', "JSON with the keys a.b, runtime: `meantime formats`"),
         ('[{"method": "m", "params": {"timestamp": 1}}]', "the columns are method, params.timest"),
         ('[{"start_s": 1, "end_s": 2, "name": "x"}, 3]', "row 2 is another value than an object"),

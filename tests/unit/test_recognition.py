@@ -141,8 +141,8 @@ def test_info_says_by_what_a_format_is_recognised(
 
 
 def test_what_is_not_read_is_refused_only_where_no_format_is_seen_as_well() -> None:
-    with pytest.raises(InputError, match="this is a HAR file"):
-        format_of('{"log": {"version": "1.2", "creator": {"name": "x"}}}\n{"a": 1}\n')
+    with pytest.raises(InputError, match="this is a session of pyinstrument"):
+        format_of('{"sample_count": 2, "root_frame": {"name": "x"}}\n{"a": 1}\n')
     # a report of Go's goroutines has lines like those of perf
     with pytest.raises(InputError, match="this is a text dump of goroutines"):
         format_of("goroutine 7 [000] 1.000000: 1 x:\n\n" * 9)

@@ -844,6 +844,41 @@ FORMATS = (
         has_spans=True,
     ),
     Format(
+        "har",
+        (".har",),
+        (
+            Use(
+                "an HTTP archive (HAR)",
+                "*Save all as HAR* in the network panel of a browser, Playwright, k6, Charles,"
+                " mitmproxy",
+                f"{_VIEW}, {_STATS}",
+                "[below](#requests)",
+            ),
+        ),
+        (
+            matches(
+                rb"\s*\{\s*\"log\"\s*:\s*\{(?=.*\"entries\"\s*:\s*\[)",
+                "is JSON with the keys log and entries",
+                having=b'"entries"',
+                within=HEAD_BYTES,
+            ),
+        ),
+        has_spans=True,
+        example=(
+            b'{"log": {"version": "1.2", "creator": {"name": "a", "version": "1"}, "entries": ['
+            b'{"startedDateTime": "2026-01-02T03:04:05.678Z", "time": 683.5,'
+            b' "request": {"method": "GET", "url": "https://example.org/a"},'
+            b' "response": {"status": 200}, "timings": {"blocked": 1.5, "dns": -1, "connect": 50,'
+            b' "ssl": 30, "send": 1, "wait": 510, "receive": 121}}]}}'
+        ),
+        rows={"Spans": 7},
+        damaged=(
+            b'{"log": {"entries": [{"startedDateTime": 5}, {"startedDateTime": "2026-01-02T03:04Z",'
+            b' "time": 1, "request": {"url": "https://example.org/"}}]}}'
+        ),
+        unbounded="the file is one JSON value",
+    ),
+    Format(
         "dask",
         (".json",),
         (

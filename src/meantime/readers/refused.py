@@ -184,7 +184,6 @@ REFUSED = (
         "run `nsys export -t sqlite {name}` and open the .sqlite file",
         (Sign(_HINT, "", lambda head: head.is_named(".nsys-rep", ".qdrep", ".qdstrm")),),
     ),
-    _json("a HAR file", _TABLE, b"log", rb'"log"\s*:\s*\{.{0,400}"(?:creator|entries)"'),
     _json(
         "a profile of scalene",
         _TABLE,
