@@ -66,7 +66,7 @@ CATALOGUE: dict[str, str] = {
         "rectangles of the picture have several states: how long each lasted is known, within the"
         " digits of the picture, but not when; draw the picture with more rectangles (-c)"
     ),
-    "unknown_line": "lines that are neither a sample nor part of one were skipped",
+    "unknown_line": "lines of a form that the format does not have were skipped",
     "unread_event": (
         "lines with a time whose other fields differ from those of the first lines were"
         " skipped; print all events with the same fields"

@@ -844,6 +844,42 @@ FORMATS = (
         has_spans=True,
     ),
     Format(
+        "access-log",
+        (".log",),
+        (
+            Use(
+                "an access log of a web server",
+                "nginx, Apache, Caddy, Gunicorn and others, in the common or combined format;"
+                " with `$request_time`, requests have lengths",
+                f"{_VIEW}, {_STATS}",
+                "[below](#requests)",
+            ),
+        ),
+        (
+            matches(
+                rb'[^\n"]{3,300}?\[[^\]\n]{11,40}\] "(?:[^"\\\n]|\\.){0,4000}" '
+                rb"(?:\d{3}|-) (?:\d+|-)",
+                "has lines of requests in the common log format",
+                Strength.KEYS,
+                having=b'] "',
+            ),
+        ),
+        "access_log",
+        takes_columns=True,
+        has_spans=True,
+        example=(
+            b'10.0.0.1 - - [10/Oct/2026:13:55:36 +0200] "GET /a/17 HTTP/1.1" 200 26 "-" "-"'
+            b" 0.250\n"
+            b'10.0.0.1 - - [10/Oct/2026:13:55:36 +0200] "GET /a/18 HTTP/1.1" 500 - "-" "-" 0.500\n'
+        ),
+        rows={"Spans": 2, "Points": 1},
+        large=lambda rows: b"".join(
+            b'10.0.0.%d - - [10/Oct/2026:13:55:36 +0200] "GET / HTTP/1.1" 200 1 0.%03d\n'
+            % (n % 250, n % 1000)
+            for n in range(rows)
+        ),
+    ),
+    Format(
         "har",
         (".har",),
         (

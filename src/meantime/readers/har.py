@@ -36,6 +36,7 @@ OBJECTS = True
 
 _MS = 10**6
 _MOST_MS = 10**12
+_MOST_NS = 2**62
 _PHASES = ("blocked", "dns", "connect", "send", "wait", "receive")
 _PAGE_TIMES = ("onContentLoad", "onLoad")
 _LONGEST_NAME = 200
@@ -160,7 +161,9 @@ def _request(entry: Any, pages: dict[str, str], trace: Trace, *, private: bool) 
     )
 
 
-def _fields(entry: dict[str, Any], asked: dict[str, Any], answered: dict[str, Any]) -> dict:
+def _fields(
+    entry: dict[str, Any], asked: dict[str, Any], answered: dict[str, Any]
+) -> dict[str, Any]:
     content = answered["content"] if isinstance(answered.get("content"), dict) else {}
     found = {
         "status": answered.get("status"),
@@ -254,7 +257,7 @@ def _date_ns(holder: Any, key: str) -> int:
         instant = parse_instant(text)
     except UsageError:
         instant = None
-    if instant is None or instant.base != "utc":
+    if instant is None or instant.base != "utc" or abs(instant.ns) > _MOST_NS:
         raise _BadEntryError(f"{key} is {text[:40]!r}, not a date")
     return instant.ns
 

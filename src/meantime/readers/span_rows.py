@@ -1,4 +1,4 @@
-"""Spans that are collected one at a time, for formats with few of them."""
+"""Spans that a reader collects: one at a time where there are few, or columns of many."""
 
 from __future__ import annotations
 
@@ -15,13 +15,18 @@ from meantime.model.units import MAX_NS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    import numpy.typing as npt
+
     from meantime.model.attributes import Path
-    from meantime.model.columns import Int32s
+    from meantime.model.columns import Int32s, Int64s
     from meantime.model.trace import Batch, Trace
 
-__all__ = ["SpanRows", "lanes"]
+    _Columns = tuple[npt.NDArray[Any], ...]
+
+__all__ = ["SpanColumns", "SpanRows", "lanes"]
 
 _MOST_NS = MAX_NS - 2
+_BATCH_ROWS = 1 << 20
 
 
 class SpanRows:
@@ -119,6 +124,116 @@ class SpanRows:
                 target=np.full(len(time_ns), -1, np.int32),
                 arguments=Arguments(offset.copy(), length.astype(np.int32)),
             )
+
+
+class SpanColumns:
+    """Many spans and points of a trace, as columns; spans of a path that overlap are in lanes.
+
+    Args:
+        trace: What they are added to.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self.paths = trace.paths
+        self._spans: list[_Columns] = []
+        self._points: list[_Columns] = []
+
+    def add(
+        self,
+        times_ns: tuple[Int64s, Int64s],
+        paths: Int32s,
+        names: Int32s,
+        categories: Int32s,
+        texts: list[bytes],
+    ) -> None:
+        """Add spans.
+
+        Those with times that a history cannot hold are counted.
+
+        Args:
+            times_ns: Their starts and their ends.
+            paths: The codes of their paths.
+            names: The codes of their names.
+            categories: The codes of their categories.
+            texts: Their arguments as JSON.
+        """
+        start_ns, end_ns = times_ns
+        offset, length = self._placed(texts)
+        columns = (start_ns, end_ns, paths, names, categories, offset, length)
+        self._spans.append(self._kept(columns, _outside(start_ns) | _outside(end_ns)))
+
+    def add_points(self, time_ns: Int64s, paths: Int32s, names: Int32s, texts: list[bytes]) -> None:
+        """Add what happened at times, as `add` does."""
+        columns = (time_ns, paths, names, *self._placed(texts))
+        self._points.append(self._kept(columns, _outside(time_ns)))
+
+    def _kept(self, columns: _Columns, bad: npt.NDArray[np.bool_]) -> _Columns:
+        if not bad.any():
+            return columns
+        self._trace.anomalies.add("time_out_of_range", int(bad.sum()))
+        return tuple(column[~bad] for column in columns)
+
+    def _placed(self, texts: list[bytes]) -> tuple[Int64s, Int32s]:
+        length = np.fromiter(map(len, texts), np.int32, len(texts))
+        first = self._trace.text.add(b"".join(texts))
+        return first + np.cumsum(length, dtype=np.int64) - length, length
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield all that was added, and set the trace's bounds; call it once."""
+        spans = [np.concatenate(columns) for columns in zip(*self._spans, strict=True)]
+        points = [np.concatenate(columns) for columns in zip(*self._points, strict=True)]
+        self._spans, self._points = [], []
+        times = [*spans[:2], *[points[0] + 1 for _ in points[:1]], *points[:1]]
+        if self._trace.bounds is None and any(map(len, times)):
+            first = min(int(column.min()) for column in times if len(column))
+            last = max(int(column.max()) for column in times if len(column))
+            self._trace.bounds = first, max(first + 1, last)
+        if spans:
+            order = np.argsort(spans[0], kind="stable")
+            spans = [column[order] for column in spans]
+            spans[2] = self._in_lanes(*spans[:3])
+        for begin in range(0, len(spans[0]) if spans else 0, _BATCH_ROWS):
+            part = [column[begin : begin + _BATCH_ROWS] for column in spans]
+            start, end, thread, name, category, offset, length = part
+            yield Spans(
+                start_ns=start,
+                end_ns=end,
+                thread=thread,
+                name=name,
+                category=category,
+                level=np.zeros(len(start), np.int32),
+                flags=np.zeros(len(start), np.uint8),
+                arguments=Arguments(offset, length),
+            )
+        for begin in range(0, len(points[0]) if points else 0, _BATCH_ROWS):
+            part = [column[begin : begin + _BATCH_ROWS] for column in points]
+            time_ns, entity, name, offset, length = part
+            yield Points(
+                time_ns=time_ns,
+                entity=entity,
+                name=name,
+                target=np.full(len(time_ns), -1, np.int32),
+                arguments=Arguments(offset, length),
+            )
+
+    def _in_lanes(self, start_ns: Int64s, end_ns: Int64s, paths: Int32s) -> Int32s:
+        """Return the path of each span's lane; the first lane of a path is the path itself."""
+        lane, _ = first_fit(start_ns, end_ns, paths, len(self.paths))
+        rows = np.flatnonzero(lane)
+        pairs, which = np.unique(
+            np.stack((paths[rows], lane[rows]), axis=1), axis=0, return_inverse=True
+        )
+        codes = []
+        for path, number in pairs.tolist():
+            *above, own = self.paths[path]
+            codes.append(self.paths.code((*above, f"{own} ({number + 1})")))
+        paths[rows] = np.array(codes, np.int32)[which.reshape(-1)] if codes else 0
+        return paths
+
+
+def _outside(times_ns: Int64s) -> npt.NDArray[np.bool_]:
+    return (times_ns <= -_MOST_NS) | (times_ns >= _MOST_NS)
 
 
 def lanes(times_ns: list[tuple[int, int]]) -> Int32s:
