@@ -107,7 +107,7 @@ def test_queries_are_private(tmp_path: Path) -> None:
 
 
 def test_the_recorded_pages_are_as_their_json_says(root: Path) -> None:
-    path = root / "tests" / "samples" / "web" / "shop.har"
+    path = root / "tests" / "samples" / "requests" / "shop.har"
     log = json.loads(path.read_text(), parse_float=Decimal)["log"]
 
     found = spans(meantime.open(path))

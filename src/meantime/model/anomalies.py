@@ -243,8 +243,9 @@ CATALOGUE: dict[str, str] = {
     "link_left_out": "links to spans that are not in the input, or begin later, are not drawn",
     "fields_dropped": ("the recorded program dropped attributes, events or links above its limits"),
     "private_field": (
-        "fields with command lines, environments, headers of requests, queries of addresses or what"
-        " was read and written were left out; --include env copies all but the last"
+        "fields with command lines, environments, headers of requests, queries of addresses,"
+        " statements or what was read and written were left out; --include env copies all but the"
+        " last"
     ),
     "warned_span": "the tracing system warns of these spans; see their arguments",
     "reports_merged": "several reports of one span were merged",

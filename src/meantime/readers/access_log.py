@@ -278,7 +278,7 @@ class _Rows:
         if found is None:
             return None
         block = {name: _Column(*each) for name, each in zip(places, found[2], strict=True)}
-        # a quote without an end goes on in another line, and empty lines are no rows
+        # a quote without an end goes on in another line, and an empty line is not a row
         lines = text.count(b"\n") + (not text.endswith(b"\n"))
         return block if len(block["client"].codes) == lines else None
 
@@ -433,7 +433,7 @@ def _request(text: str) -> tuple[str, str, str]:
     """
     method, _, rest = text.partition(" ")
     if not method.isalpha() or not method.isupper():
-        # what is no request, such as the beginning of TLS, may be anything
+        # not a request: it may be anything, such as the beginning of TLS
         return ("-" if text in {"", "-"} else "malformed"), "", ""
     target = rest.rpartition(" HTTP/")[0] or rest
     path, _, query = target.partition("?")

@@ -107,6 +107,10 @@ _STRACE_LINE = (
     rb"(?m)^(?= *\d|[\[a-z_<+-])[^{\n]{0,120}?(?:[a-z_0-9]\(|<\.\.\. \w+ resumed>|\+\+\+ |--- )"
 )
 _STRACE_BYTES = 8192
+# The level of a message of PostgreSQL, in text and in CSV.
+_POSTGRES_LEVEL = (
+    rb"(?:[:,]|\b)(?:LOG|ERROR|FATAL|PANIC|WARNING|NOTICE|DEBUG[1-5])(?::  ?\S|,\w{5},)"
+)
 # The end of a line of folded stacks.
 _WEIGHT = rb"[ \t][\d.]+[ \t]*\r?(?:\n|\Z)"
 # The first line of a table has the name of a time, and something between names.
@@ -188,6 +192,11 @@ def _strace(head: Head) -> bool:
     return b"\0" not in part and (
         re.search(_STRACE_LINE, part) is not None or b"usecs/call" in part or b"attached" in part
     )
+
+
+def _postgres_log(head: Head) -> bool:
+    part = head.data[:_PERF_BYTES]
+    return re.search(_POSTGRES_LEVEL, part) is not None and not head.is_surely_json
 
 
 def _folded(head: Head) -> bool:
@@ -878,6 +887,32 @@ FORMATS = (
             % (n % 250, n % 1000)
             for n in range(rows)
         ),
+    ),
+    Format(
+        "postgres-log",
+        (".log", ".csv", ".json"),
+        (
+            Use(
+                "a log of PostgreSQL",
+                "`log_min_duration_statement`, `log_lock_waits`, `log_checkpoints`,"
+                " `log_autovacuum_min_duration`; text, `csvlog` and `jsonlog`",
+                f"{_VIEW}, {_STATS}",
+                "[below](#requests)",
+            ),
+        ),
+        (
+            looks("has messages of PostgreSQL", _KEYS, _postgres_log),
+            keys("timestamp", "pid", "error_severity", "message"),
+        ),
+        "postgres_log",
+        takes_columns=True,
+        has_spans=True,
+        example=(
+            b"2026-01-02 03:04:05.250 UTC [7] a@b LOG:  duration: 250.000 ms  statement: select a\n"
+            b"2026-01-02 03:04:05.251 UTC [7] a@b ERROR:  no such table\n"
+        ),
+        rows={"Spans": 1, "Points": 1},
+        unbounded="a message takes more memory in its file than in its columns",
     ),
     Format(
         "har",
