@@ -110,6 +110,28 @@ def test_files_settings_and_several_statements_are_refused(
     assert [*tmp_path.iterdir()] == [path]
 
 
+def test_an_answer_of_few_rows_is_small(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confined, "_MOST_ANSWER", 1000)
+    statement = Confined("select repeat('x', 2000)", most_rows=1, most_cell=2000)
+
+    with pytest.raises(UsageError, match="has more than 1 kB"), statement.answer(history):
+        pass
+
+
+@LINUX
+def test_a_library_starts_no_thread_before_it_is_confined() -> None:
+    child = confined._Child()
+    try:
+        child._control.recv(1)  # it is ready
+        status = Path(f"/proc/{child._process.pid}/task").glob("*/status")
+        modes = {
+            line for each in status for line in each.read_text().splitlines() if "Seccomp:" in line
+        }
+    finally:
+        child.end()
+    assert modes == {"Seccomp:\t2"}
+
+
 TRY = """
 import socket, os, sys
 from meantime.confinement import confine

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from meantime.cli import cli, confined
 from meantime.confinement import means
+from meantime.opening.joined_file import files_of
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="only Linux refuses files and networks"
@@ -22,7 +23,11 @@ SAMPLE = ROOT / "tests" / "samples" / "statemap" / "tst.io.in"
 PROVIDER = """
 import fcntl, meantime, os, platform, resource, signal, socket, threading
 
-tgkill, tkill, shmget = (234, 200, 29) if platform.machine() == "x86_64" else (131, 130, 194)
+(tgkill, tkill, shmget, shmctl, clone, vm_readv) = (
+    (234, 200, 29, 31, 56, 310)
+    if platform.machine() == "x86_64"
+    else (131, 130, 194, 195, 220, 270)
+)
 
 class Files(meantime.StateProvider):
     version = 1
@@ -58,8 +63,28 @@ for work in (
     lambda: resource.prlimit(os.getppid(), resource.RLIMIT_CPU, (0, 0)),
     # a word that is typed into the terminal
     lambda: fcntl.ioctl(0, 0x5412, b"x"), lambda: called(shmget, 0, 4096, 0o1600),
+    # a signal that a file sends, and one by the end of a child
+    lambda: fcntl.fcntl(0, 8, os.getppid()), lambda: fcntl.ioctl(0, 0x8901, b"1234"),
+    lambda: fcntl.fcntl(0, 10, 9), lambda: called(clone, 17, 0, 0, 0, 0),
+    # what a file that may be read becomes for others, and what is known of one that may not
+    lambda: os.fchmod(os.open(__file__, os.O_RDONLY), 0o666), lambda: os.utime(__file__),
+    lambda: os.getxattr({folder!r} + "/other.txt", "user.x"),
+    lambda: called(shmctl, 0, 0, 0), lambda: os.memfd_create("x"),
+    lambda: os.setpriority(os.PRIO_PROCESS, os.getppid(), 19),
+    lambda: open("/proc/self/root/etc/hostname"), lambda: open(f"/proc/{{os.getppid()}}/environ"),
+    lambda: called(vm_readv, os.getppid(), 0, 0, 0, 0, 0), lambda: called(425, 8, 0),
+    lambda: os.pidfd_open(os.getppid()), lambda: os.posix_spawn("/bin/true", ["x"], {{}}),
+    lambda: called(0x40000000 + 59, 0, 0, 0),
 ):
     print(tried(work), flush=True)
+# what is not there: calls of later systems, a terminal, and a right to have more
+for number in (452, 463, 512 + 8):
+    assert tried(lambda: called(number, 0, 0, 0)) == "OSError", number
+assert os.read(0, 1) == b""
+try:
+    resource.setrlimit(resource.RLIMIT_CPU, (resource.RLIM_INFINITY,) * 2)
+except ValueError:
+    print("kept")
 # what a library may do
 for work in (
     threading.Thread(target=print).start, lambda: signal.raise_signal(signal.SIGWINCH),
@@ -79,6 +104,7 @@ def meantime(*words: object, program: str = "") -> subprocess.CompletedProcess[s
         [sys.executable, "-P", "-c", start, *map(str, words)],
         capture_output=True,
         text=True,
+        stdin=subprocess.PIPE,
         check=False,
     )
 
@@ -113,9 +139,66 @@ def test_code_in_the_process_gets_no_files_no_network_and_no_other_process(tmp_p
 
     done = meantime("info", "--confined", "--provider", tmp_path / "p.py", events)
 
-    assert done.stdout.split()[:17] == ["PermissionError"] * 17, done.stdout + done.stderr
+    assert done.stdout.split()[:35] == [*["PermissionError"] * 34, "kept"], (
+        done.stdout + done.stderr
+    )
     assert "records" in done.stdout, done.stderr
     assert (tmp_path / "other.txt").exists()
+
+
+WRITER = """
+import meantime
+class Files(meantime.StateProvider):
+    version = 1
+    def handle(self, state, event):
+        pass
+for name in ("other.txt", "new.txt"):
+    try:
+        open({folder!r} + "/" + name, "w")
+    except PermissionError:
+        pass
+"""
+
+
+def test_what_builds_a_history_can_write_nothing_beside_it(tmp_path: Path) -> None:
+    if not means()["files"]:
+        pytest.skip("this kernel has no Landlock")
+    for name, content in (("p.py", WRITER.format(folder=str(tmp_path))), ("other.txt", "x")):
+        (tmp_path / name).write_text(content)
+    events = ROOT / "examples" / "files.jsonl"
+    command = ["build", events, "--provider", tmp_path / "p.py", "-o", tmp_path / "a.mth"]
+
+    done = [meantime(*command, "--confined", *more) for more in ([], [], ["--force"])]
+
+    assert [each.returncode for each in done] == [0, 1, 0], done
+    assert "already exists; choose another name, or use --force" in done[1].stderr
+    assert (tmp_path / "other.txt").read_text() == "x"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.mth", "other.txt", "p.py"]
+    (tmp_path / "p.py").write_text("import os; os.abort()")
+    assert meantime(*command, "--confined", "--force").returncode == 1
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.mth", "other.txt", "p.py"]
+
+
+def test_of_a_joined_file_only_its_parts_are_read(tmp_path: Path) -> None:
+    if not means()["files"]:
+        pytest.skip("this kernel has no Landlock")
+    (tmp_path / "sent").mkdir()
+    for name in ("a.in", "b.in"):
+        (tmp_path / "sent" / name).write_bytes(SAMPLE.read_bytes())
+    joined = tmp_path / "sent" / "j.mtj"
+    done = meantime("join", tmp_path / "sent" / "a.in", tmp_path / "sent" / "b.in", "-o", joined)
+    assert not done.returncode, done.stderr
+    free, bound = (meantime("info", joined, *options) for options in ([], ["--confined"]))
+    assert bound.stdout == free.stdout
+    assert files_of(joined) == [str(tmp_path / "sent" / name) for name in ("a.in", "b.in")]
+
+    (tmp_path / "other.in").write_bytes(SAMPLE.read_bytes())
+    (tmp_path / "sent" / "b.in").unlink()
+    (tmp_path / "sent" / "b.in").symlink_to(tmp_path / "other.in")
+
+    done = meantime("info", joined, "--confined")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "refers to histories outside of its folder" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,12 @@ from glob import glob
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryFile, mkdtemp
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import click
 
 from meantime.cli import output
+from meantime.cli.build import check_output
 from meantime.confinement import confine, limit
 from meantime.errors import MeantimeError, UsageError
 from meantime.model.units import format_bytes, parse_size
@@ -36,8 +37,6 @@ _MOST_S, _BYTES_A_SECOND = 60, 2_000_000
 _BLOCK_BYTES = 1 << 20
 _DIRECTORY = ".mth"
 _WRITTEN = ("output", "arrow", "parquet")
-# Of compiled modules that are imported late.
-_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache")
 # What belongs to an input, and is beside it.
 _BESIDE = (".columns.toml", "-wal", "-shm", "-journal")
 
@@ -60,32 +59,79 @@ def go_on_confined(context: click.Context) -> None:
     most_bytes = _MOST_BYTES if memory is None else parse_size(memory)
     most_s = _MOST_S + sum(map(_size, inputs)) // _BYTES_A_SECOND
     with ExitStack() as stack:
-        folders, file = [], None
-        if written.endswith(_DIRECTORY):
-            folders = [str(Path(written).absolute().parent)]
-        elif written != "-":
-            file = stack.enter_context(TemporaryFile())
         own = mkdtemp(prefix="meantime-")
         stack.callback(rmtree, own, ignore_errors=True)
+        result = _Result(written, stack, force=bool(context.params.get("force")))
+        readable = [*_readable(inputs)]
         sys.stdout.flush()
         child = os.fork()
         if not child:
             stack.pop_all()  # is done by the process that waits
             os.environ["TMPDIR"] = own
-            if file is not None:
-                output.handed_over[written] = file
+            result.hand_over()
+            if "-" not in inputs:
+                _leave_terminal()
             if "statement" in context.params:
                 from meantime.query.confined import prepare  # noqa: PLC0415 - for SQL alone
 
                 prepare()  # no other program can be started later
             limit(most_bytes, most_s)
-            confine([*_LIBRARIES, *_readable(inputs)], [own, *folders], _listed(inputs))
+            confine(readable, [own, *result.folders], _listed(inputs))
             return
         status = _waited(child, most_bytes, most_s)
-        if not status and file is not None:
-            file.seek(0)
-            output.write(written, iter(lambda: file.read(_BLOCK_BYTES), b""), inputs)
+        if not status:
+            result.take(inputs)
     raise click.exceptions.Exit(status)
+
+
+class _Result:
+    """What the command writes, where nothing of it can harm what has the same place later.
+
+    Args:
+        path: Its output; `-` is none.
+        stack: Removes what is left of it.
+        force: Whether a directory that is there is replaced.
+
+    Raises:
+        OutputError: If something else is there.
+    """
+
+    def __init__(self, path: str, stack: ExitStack, *, force: bool) -> None:
+        self._path = path
+        self._file: IO[bytes] | None = None
+        self.folders: list[str] = []
+        if path.endswith(_DIRECTORY):
+            # it says the same of what is there as the process that builds
+            check_output(path, force=force, resume=False)
+            name, folder = Path(path).name, Path(path).absolute().parent
+            self.folders.append(mkdtemp(prefix=f".{name}.", dir=folder))
+            stack.callback(rmtree, self.folders[0], ignore_errors=True)
+            self._made = Path(self.folders[0], name)
+        elif path != "-":
+            self._file = stack.enter_context(TemporaryFile())  # noqa: SIM115 - that closes it
+
+    def hand_over(self) -> None:
+        """Let this process write there, and nowhere else."""
+        if self._file is not None:
+            output.handed_over[self._path] = self._file
+        elif self.folders:
+            output.made_elsewhere[self._path] = str(self._made)
+
+    def take(self, inputs: list[str]) -> None:
+        """Give it its name."""
+        if (file := self._file) is not None:
+            file.seek(0)
+            output.write(self._path, iter(lambda: file.read(_BLOCK_BYTES), b""), inputs)
+        elif self.folders:
+            with output.replacing(Path(self._path)) as new:
+                self._made.rename(new)
+
+
+def _leave_terminal() -> None:
+    """Read nothing from the standard input, which may be a terminal."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
 
 
 def _waited(child: int, most_bytes: int, most_s: int) -> int:
@@ -116,7 +162,9 @@ def _readable(inputs: Iterable[str]) -> Iterator[str]:
             yield path
             yield from (path + end for end in _BESIDE)
             if path.endswith(".mtj"):
-                yield str(Path(path).absolute().parent)
+                from meantime.opening.joined_file import files_of  # noqa: PLC0415 - few are
+
+                yield from files_of(path)
 
 
 def _listed(inputs: Iterable[str]) -> Iterator[str]:

@@ -21,10 +21,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
 
-__all__ = ["handed_over", "replacing", "report_lost", "result_file", "write", "written_locally"]
+__all__ = [
+    "handed_over",
+    "made_elsewhere",
+    "replacing",
+    "report_lost",
+    "result_file",
+    "write",
+    "written_locally",
+]
 
-# In a process that may open no file: those for what it writes, by path.
+# In a process that may open no file: those for what it writes, by path; and where it may make a
+# directory instead.
 handed_over: dict[str, IO[bytes]] = {}
+made_elsewhere: dict[str, str] = {}
 
 
 def write(path: str, chunks: Iterable[bytes], sources: Iterable[object] = ()) -> None:
@@ -90,7 +100,7 @@ def written_locally(output: str, last: str, *, force: bool, keep: bool = False) 
         OutputError: If it is there already, or cannot be copied.
     """
     if not is_url(output):
-        yield output
+        yield made_elsewhere.get(output, output)
         return
     try:
         if not force and is_there(f"{output.rstrip('/')}/{last}".rstrip("/")):

@@ -33,6 +33,7 @@ __all__ = [
     "Host",
     "checksum_of",
     "drift_text",
+    "files_of",
     "open_joined",
     "summary",
     "to_be_allowed",
@@ -162,6 +163,24 @@ def to_be_allowed(path: str | os.PathLike[str]) -> list[str]:
         InputError: If it cannot be read.
     """
     return [kind for kind, found in _foreign(path, _read(path).hosts).items() if found]
+
+
+def files_of(path: str | os.PathLike[str]) -> list[str]:
+    """Return the paths of all that the file of a joined history refers to, below its folder.
+
+    Raises:
+        InputError: As from `open_joined`, of which nothing but the file is read.
+    """
+    tree = _Tree(fspath(path), frozenset())
+    tree.add(path, ())
+    # the keys of joined files are their paths, resolved
+    named = dict.fromkeys(
+        fspath(_where(host.path, file))
+        for file, content in tree.files.items()
+        if isinstance(content, _Content)
+        for host in content.hosts
+    )
+    return [*named]
 
 
 class _Content(NamedTuple):

@@ -35,6 +35,7 @@ __all__ = ["MOST_BYTES", "Confined", "prepare"]
 
 MOST_BYTES = 1_000_000_000
 _MOST_MESSAGE = 1 << 16
+_MOST_ANSWER = 250_000_000
 _CHILD = "meantime.query.confined_child"
 
 
@@ -58,7 +59,7 @@ class Confined:
         most_cell: int = 0,
     ) -> None:
         self._statement = statement
-        self._most_s = most_s
+        self._most_s, self._most_rows = most_s, most_rows
         self._limits = {"most_rows": most_rows, "most_cell": most_cell}
         self._lock = threading.Lock()
         self._child: _Child | None = None
@@ -92,12 +93,24 @@ class Confined:
             asked = {"statement": self._statement, "tables": [*makers], **self._limits}
             child.begin(asked, makers)
             try:
-                reader = pyarrow.ipc.open_stream(child.output)
+                output = child.output if self._most_rows is None else self._beginning(child)
+                reader = pyarrow.ipc.open_stream(output)
                 yield Answer(_checked(reader, pyarrow))
             except (pyarrow.ArrowException, OSError, EOFError) as error:
                 raise self._reason(child) from error
             if (reason := child.answered()) is not None:
                 raise UsageError(reason)
+
+    def _beginning(self, child: _Child) -> bytes:
+        """Return a whole answer of few rows, which is small unless the process lies.
+
+        Raises:
+            UsageError: If it is not.
+        """
+        answer = child.output.read(_MOST_ANSWER + 1)
+        if len(answer) > _MOST_ANSWER:
+            raise UsageError(f"the answer has more than {format_bytes(_MOST_ANSWER)}")
+        return answer
 
     def stop(self) -> None:
         """End it at once."""
@@ -157,7 +170,7 @@ class _Child:
     def _serve(self, makers: dict[str, Callable[[], Tabular]]) -> None:
         """Write the tables that it asks for."""
         tables: dict[str, Tabular] = {}
-        with suppress(OSError, ValueError, KeyError):
+        with suppress(OSError, ValueError, KeyError, TypeError):
             while True:
                 data, handles, _, _ = socket.recv_fds(self._control, _MOST_MESSAGE, 1)
                 if not data:
@@ -204,10 +217,11 @@ class _Child:
         self._process.wait()
         if self._service is not None:
             self._service.join()
+        # with it goes the end of a pipe that the process may have sent, and nobody has taken
+        self._control.close()
         # Nobody reads what they write. Python could not end while Arrow runs in a thread.
         for each in self._writers:
             each.join()
-        self._control.close()
 
 
 # Of all threads of a process: few seconds for each processor.

@@ -15,10 +15,14 @@ from contextlib import suppress
 from threading import Lock
 from typing import Any
 
+from meantime.confinement import confine, limit
+
+if __name__ == "__main__":
+    # Threads begin with what was forbidden before, and Arrow starts one when it is imported.
+    confine()
+
 import duckdb
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
-
-from meantime.confinement import confine, limit
 
 __all__: list[str] = []
 
@@ -40,8 +44,6 @@ def main() -> None:
     """Answer one statement."""
     control = socket.socket(fileno=int(sys.argv[1]))
     most_bytes, most_s = int(sys.argv[2]), int(sys.argv[3])
-    # Its threads begin with what was forbidden before.
-    confine()
     connection = duckdb.connect(config=_CONFIG | {"memory_limit": f"{most_bytes // 10**6}MB"})
     _warm(connection)
     control.sendall(b"\n")
