@@ -87,7 +87,7 @@ def _copy_sources(copy: Path) -> None:
     setup = copy / "setup.py"
     if setup.exists() and setup.read_bytes() != (_ROOT / "setup.py").read_bytes():
         shutil.rmtree(copy)  # with other flags everything is to be compiled again
-    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("setup.py", "stubs.py", "pyproject.toml", "README.md", "LICENSE"):
         _copy_if_new(_ROOT / name, copy / name)
     wanted = set()
     for path in (_ROOT / "src").rglob("*"):

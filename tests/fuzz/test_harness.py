@@ -13,6 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+import sanitized
 from containers import mutated_history, mutated_packed
 from corpus import FORMATS, input_of
 from guided import Packing, seeds_of
@@ -20,10 +21,29 @@ from kernels import KERNELS, REFUSALS
 from mutate import Words, mutated
 from structures import flight_recording, protobuf, simpleperf, sqlite
 
+import meantime
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 HERE = Path(__file__).resolve().parent
+
+
+def test_a_copy_of_the_sources_can_be_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    sanitized._copy_sources(tmp_path)
+
+    done = subprocess.run(
+        [sys.executable, "setup.py", "--version"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout.strip() == meantime.__version__, done.stderr
 
 
 def generator(seed: int) -> Random:
