@@ -213,7 +213,7 @@ def _restrict_calls(libc: Any) -> None:
         _REQUEST: (*_any(second, _REQUESTS), refuse, allow),
         _CONTROL: (*_any(second, _SENDS_SIGNALS), allow, refuse),
     }
-    refused = [numbers[which] for numbers in _REFUSED.values() if numbers[which] is not None]
+    refused = [call for numbers in _REFUSED.values() for call in numbers[which : which + 1] if call]
     program = [
         *((load, 0, 0, processor), (equal, 1, 0, architecture), refuse),
         # calls of the same numbers in the ABI of 32 bits

@@ -12,11 +12,15 @@ import os
 import shutil
 import signal
 import struct
+import subprocess
 import sys
+import time
 import traceback
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import meantime
 from meantime.cli import main as run_command_line
 
 if TYPE_CHECKING:
@@ -29,6 +33,9 @@ __all__ = ["FAULTS", "Runner", "Shared"]
 _LONGEST_S = 30
 # The exit status of a process that ended in another way than a command does.
 _BROKEN = 70
+_PROGRAM_STATUS = 3
+_SUMMARY = "meantime: recorded "
+_POLL_S = 0.02
 _STDOUT, _CACHE, _TEMPORARY = "stdout", "cache", "tmp"
 _UNREPORTED = ("Traceback (most recent", "Exception ignored", "Fatal Python error")
 
@@ -77,6 +84,7 @@ class _Ended(NamedTuple):
     files: dict[str, bytes]
     calls: int
     call: str
+    wrong: list[str]
 
     def found(self, before: str = "") -> dict[str, bytes]:
         """Return the files that are not of the cache or temporary, with a prefix of their names."""
@@ -106,6 +114,8 @@ class Runner:
         first, second = (self._ended(FAULTS["EIO"], 0) for _ in range(2))
         assert first.status == command.status, first.errors
         self._sound = first
+        # what is printed once a recording has begun
+        self._begins = command.prints if command.program is None else "recording process"
         # of two runs, what has times or random numbers in it
         self._varying = {
             name for name, data in first.files.items() if second.files.get(name) != data
@@ -118,7 +128,7 @@ class Runner:
     def trial(self, fault: Fault, first: int) -> tuple[str, list[str]]:
         """Return which call failed, and what is wrong with how the command ended."""
         ended = self._ended(fault, first)
-        wrong = [*self._wrong(ended)] if ended.call else ["no call failed"]
+        wrong = [*self._wrong(ended)] if ended.call or self._command.varies else ["no call failed"]
         if not wrong and ended.status and (self._command.directory or self._command.has_cache):
             wrong += self._wrong_again(self._run(FAULTS["EIO"], 0))
         return ended.call, [f"{each}: {ended.errors.splitlines()[:3]}" for each in wrong]
@@ -131,15 +141,64 @@ class Runner:
 
     def _run(self, fault: Fault, first: int) -> _Ended:
         sys.stdout.flush()
-        child = os.fork()
-        if not child:
-            self._work(fault, first)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        with self._program() as program:
+            pid = "" if program is None else str(program.pid)
+            child = os.fork()
+            if not child:
+                self._work(fault, first, pid)
+            wrong = self._used(child)
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         calls, call = self._shared.disarm()
         errors = self._errors.read_text(errors="replace")
-        return _Ended(status, errors, _files(self._folder), calls, call)
+        if program is not None:
+            assert program.stderr
+            errors += program.stderr.read()
+            program.stderr.close()
+            if program.returncode != _PROGRAM_STATUS:
+                wrong.append(f"the program ended with {program.returncode}")
+        return _Ended(status, errors, _files(self._folder), calls, call, wrong)
 
-    def _work(self, fault: Fault, first: int) -> None:
+    @contextmanager
+    def _program(self) -> Iterator[subprocess.Popen[str] | None]:
+        """Let the program run that the command is about, and end well."""
+        if self._command.program is None:
+            yield None
+            return
+        program = subprocess.Popen(
+            [sys.executable, "-P", "-c", self._command.program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self._folder,
+        )
+        assert program.stdin
+        assert program.stdout
+        with program.stdin, program.stdout:
+            assert program.stdout.readline() == "ready\n"
+            yield program
+            with suppress(BrokenPipeError):
+                program.stdin.write("\n")
+                program.stdin.flush()
+            program.wait(_LONGEST_S)
+
+    def _used(self, child: int) -> list[str]:
+        """Use a command that answers until it is interrupted; return what is wrong with answers."""
+        if self._command.client is None:
+            return []
+        printed = self._folder / _STDOUT
+        while not os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            address, end, _ = (
+                printed.read_text().partition("  ") if printed.exists() else ("", "", "")
+            )
+            if end:
+                wrong = self._command.client(address)
+                os.kill(child, signal.SIGINT)
+                return wrong
+            time.sleep(_POLL_S)
+        return []
+
+    def _work(self, fault: Fault, first: int, program: str) -> None:
         """Run the command in this process, which ends."""
         status: object = _BROKEN
         try:
@@ -155,9 +214,15 @@ class Runner:
                 os.close(handle)
             sys.stdout = os.fdopen(1, "w", closefd=False)
             sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+            if self._command.within is not None:
+                self._command.within(self._given)
             self._shared.arm(self._folder, fault, first)
             try:
-                run_command_line([*self._command.arguments])
+                run_command_line(
+                    [word.format(pid=program) for word in self._command.arguments]
+                    if program
+                    else [*self._command.arguments]
+                )
             except SystemExit as left:
                 status = left.code
             gc.collect()
@@ -175,17 +240,52 @@ class Runner:
         if any(each in ended.errors for each in _UNREPORTED):
             yield "a traceback"
             return
+        yield from ended.wrong
+        if self._command.prints not in ended.errors and self._harms(ended):
+            yield "the program was harmed"
+        if self._command.prints:
+            yield from self._wrong_recording(ended)
+        elif self._command.client is not None:
+            yield from self._left(ended)  # a page that could not write notes was told so
+        elif (
+            ended.status == self._command.status
+            and self._differing(ended)
+            and not self._said(ended)  # what a damaged history lacks is said
+        ):
+            yield f"exit status {ended.status}, but {self._differing(ended)} differ"
         if ended.status == self._command.status:
-            # what a damaged history lacks is said
-            if self._differing(ended) and ended.errors == self._sound.errors:
-                yield f"exit status {ended.status}, but {self._differing(ended)} differ"
             return
         if ended.status != 1:
             yield f"exit status {ended.status}"
-        said = [line for line in ended.errors.splitlines() if line not in self._sound.errors]
-        if len([line for line in said if line.startswith("meantime")]) != 1:
+        if len([line for line in self._said(ended) if line.startswith("meantime")]) != 1:
             yield "not one line that says why"
         yield from self._left(ended)
+
+    def _wrong_recording(self, ended: _Ended) -> Iterator[str]:
+        """Yield what is wrong with a recording, which is different each time."""
+        if self._begins not in ended.errors or self._said(ended):
+            return
+        name = next(name.partition("/")[0] for name in self._sound.found() if "/" in name)
+        history = meantime.open(self._folder / name)
+        tasks = sum(
+            1
+            for path in map(history.attributes.path, range(len(history.attributes)))
+            if path[0] == "Tasks"
+        )
+        if tasks < self._command.tasks and not history.anomalies:
+            yield f"{tasks} tasks are left of {self._command.tasks}, and nothing says so"
+
+    def _said(self, ended: _Ended) -> list[str]:
+        """Return the lines that a command does not print where nothing fails."""
+        return [
+            line
+            for line in ended.errors.splitlines()
+            if line not in self._sound.errors and not line.startswith(_SUMMARY)
+        ]
+
+    def _harms(self, ended: _Ended) -> bool:
+        """Return whether a program that has begun has not run to its end."""
+        return self._command.program is not None or ended.status == self._command.status
 
     def _differing(self, ended: _Ended) -> list[str]:
         """Return the files that are not as after a run without a fault."""
@@ -204,6 +304,8 @@ class Runner:
             is_built = self._command.directory and name.startswith(f"{self._command.directory}/")
             if name == _STDOUT or is_built or self._inputs.get(name) == data:
                 continue
+            if self._command.prints and self._begins in ended.errors:
+                continue  # all is kept that could be written
             if name not in sound and name.partition("/")[0] not in ended.errors:
                 yield f"it left {name}"
             elif data != sound.get(name, data) and name not in self._varying:

@@ -18,7 +18,7 @@ from meantime.cli.options import (
     output_option,
     reading_options,
 )
-from meantime.cli.output import replacing, written_locally
+from meantime.cli.output import is_to_be_replaced, replacing, written_locally
 from meantime.cli.progress import progress_bar
 from meantime.errors import InputError, OutputError
 from meantime.model.anomalies import check_strictness
@@ -27,7 +27,7 @@ from meantime.model.units import format_bytes
 if TYPE_CHECKING:
     from meantime.history import History
 
-__all__ = ["check_output", "command", "keep_history"]
+__all__ = ["command", "keep_history"]
 
 
 @click.command("build", epilog="Example:  meantime build disks.statemap.gz -o disks.mth")
@@ -86,7 +86,7 @@ def keep_history(
     from meantime.opening.history_from_trace import build  # noqa: PLC0415 - not for --help
 
     path = Path(output)
-    is_replaced = check_output(output, force=force)
+    is_replaced = is_to_be_replaced(output, force=force)
     if is_replaced and Path(trace).resolve() == path.resolve():
         raise OutputError(f"{output}: cannot be replaced by what is built from it")
     with (
@@ -111,28 +111,3 @@ def keep_history(
             rmtree(target)
             raise
     return history
-
-
-def check_output(output: str, *, force: bool, resume: bool = True) -> bool:
-    """Return whether a history is there that is to be replaced.
-
-    Args:
-        output: The directory of a history to build.
-        force: Whether one that is there may be replaced.
-        resume: Whether an interrupted build may be there.
-
-    Raises:
-        OutputError: If something else is there, or the folder of it is not.
-    """
-    from meantime.history.directory import is_history  # noqa: PLC0415 - not for --help
-    from meantime.history.directory.open import is_unfinished  # noqa: PLC0415 - as above
-
-    path = Path(output)
-    is_there = path.exists()
-    is_replaced = force and is_there and is_history(path)
-    if is_there and not is_replaced and not (resume and is_unfinished(path)):
-        hint = ", or use --force" if is_history(path) and not force else ""
-        raise OutputError(f"{output}: already exists; choose another name{hint}")
-    if not path.resolve().parent.is_dir():
-        raise OutputError(f"{output}: the directory {path.parent} does not exist")
-    return is_replaced

@@ -20,7 +20,6 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from meantime.cli import output
-from meantime.cli.build import check_output
 from meantime.confinement import confine, limit
 from meantime.errors import MeantimeError, UsageError
 from meantime.model.units import format_bytes, parse_size
@@ -102,7 +101,7 @@ class _Result:
         self.folders: list[str] = []
         if path.endswith(_DIRECTORY):
             # it says the same of what is there as the process that builds
-            check_output(path, force=force, resume=False)
+            output.is_to_be_replaced(path, force=force, resume=False)
             name, folder = Path(path).name, Path(path).absolute().parent
             self.folders.append(mkdtemp(prefix=f".{name}.", dir=folder))
             stack.callback(rmtree, self.folders[0], ignore_errors=True)

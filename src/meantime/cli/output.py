@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "handed_over",
+    "is_to_be_replaced",
     "made_elsewhere",
     "replacing",
     "report_lost",
@@ -172,6 +173,31 @@ def replacing(path: Path) -> Iterator[Path]:
         raise OutputError(
             f"{path}: was replaced, but {old} cannot be removed: {error.strerror}"
         ) from None
+
+
+def is_to_be_replaced(output: str, *, force: bool, resume: bool = True) -> bool:
+    """Return whether a history is there that is to be replaced.
+
+    Args:
+        output: The directory of a history to build.
+        force: Whether one that is there may be replaced.
+        resume: Whether an interrupted build may be there.
+
+    Raises:
+        OutputError: If something else is there, or the folder of it is not.
+    """
+    from meantime.history.directory import is_history  # noqa: PLC0415 - not for --help
+    from meantime.history.directory.open import is_unfinished  # noqa: PLC0415 - as above
+
+    path = Path(output)
+    is_there = path.exists()
+    is_replaced = force and is_there and is_history(path)
+    if is_there and not is_replaced and not (resume and is_unfinished(path)):
+        hint = ", or use --force" if is_history(path) and not force else ""
+        raise OutputError(f"{output}: already exists; choose another name{hint}")
+    if not path.resolve().parent.is_dir():
+        raise OutputError(f"{output}: the directory {path.parent} does not exist")
+    return is_replaced
 
 
 def _remove(directory: Path, *, ignore_errors: bool = True) -> None:

@@ -36,6 +36,13 @@ _MOST_STATES, _MOST_GROUPS, _MOST_UNRECORDED, _MOST_FINDINGS = 5, 3, 3, 3
 
 def summary(path: str) -> Iterator[str]:
     """Yield the lines: few for a recording that is unreadable, or too large to read at once."""
+    try:
+        yield from _summary(path)
+    except OSError as error:
+        yield f"meantime: recorded into {path}, but it cannot be read: {error.strerror}"
+
+
+def _summary(path: str) -> Iterator[str]:
     size = sum(entry.stat().st_size for entry in Path(path).iterdir())
     if nothing := nothing_recorded(path):
         yield from nothing

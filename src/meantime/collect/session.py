@@ -228,9 +228,21 @@ def begin(path: str, options: Options, *, fresh: bool) -> None:
 
 
 def _begun(path: str, options: Options, *, fresh: bool) -> Hooks:
+    if not fresh:
+        return _started(path, options)
     try:
-        if fresh:
-            create(path, secrets=options.secrets)
+        create(path, secrets=options.secrets)
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror}") from error
+    try:
+        return _started(path, options)
+    except BaseException:
+        _discard(path)
+        raise
+
+
+def _started(path: str, options: Options) -> Hooks:
+    try:
         _recorder.start(
             os.fsencode(os.path.abspath(path)),  # noqa: PTH100 - no pathlib inside the program
             policy=_POLICIES[options.policy],
@@ -336,17 +348,31 @@ def create(path: str, command: list[str] | None = None, *, secrets: bool = False
         raise OutputError(
             f"{path}: exists already; remove it, or give the recording another name"
         ) from None
-    _write_json(
-        f"{path}/recording.json",
-        {
-            "format": "meantime recording",
-            "version": _recorder.SIZES["FORMAT_VERSION"],
-            "host": os.uname().nodename,
-            "boot_id": _boot_id(),
-            "created_utc_ns": time.time_ns(),
-            "command": _shown(command if command is not None else sys.orig_argv, secrets),
-        },
-    )
+    try:
+        _write_json(
+            f"{path}/recording.json",
+            {
+                "format": "meantime recording",
+                "version": _recorder.SIZES["FORMAT_VERSION"],
+                "host": os.uname().nodename,
+                "boot_id": _boot_id(),
+                "created_utc_ns": time.time_ns(),
+                "command": _shown(command if command is not None else sys.orig_argv, secrets),
+            },
+        )
+    except OSError:
+        _discard(path)
+        raise
+
+
+def _discard(path: str) -> None:
+    """Remove a recording that has not begun, as far as that is possible."""
+    try:
+        for name in os.listdir(path):  # noqa: PTH208 - no pathlib inside the program
+            os.unlink(f"{path}/{name}")  # noqa: PTH108 - as above
+        os.rmdir(path)  # noqa: PTH106 - as above
+    except OSError:
+        return
 
 
 def stop() -> str | None:
