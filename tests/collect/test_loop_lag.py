@@ -566,7 +566,7 @@ def test_a_loop_of_another_thread_is_watched(tmp_path: Path) -> None:
 def test_a_wait_for_the_gil_has_the_thread_that_had_it(tmp_path: Path) -> None:
     def compute() -> None:
         # one operation of the interpreter, in which it cannot pass the GIL on
-        number = 3 ** (1 << 20)
+        number = 3 ** (1 << 18)
         while not ended.is_set():
             assert number * number
 
@@ -585,7 +585,8 @@ def test_a_wait_for_the_gil_has_the_thread_that_had_it(tmp_path: Path) -> None:
 
     reading = Reading(tmp_path / "run.mtr", block_ns=5 * MS)
     list(reading.trace.batches)
-    blocks = [block for block in reading.blocks if 2 * block.gil_ns > block.duration_ns]
+    # a busy machine may make it wait longer for a processor
+    blocks = [block for block in reading.blocks if block.gil_ns > MS]
     assert blocks
     assert all(block.gil_holder.startswith("computes ") for block in blocks)
     assert "waiting for the GIL, which computes " in blocks[0].waits()

@@ -183,13 +183,14 @@ def test_quantiles_are_exact_however_few_durations_are_collected(
 
     quantiles = found.quantiles(lambda: batches)
     totals = found.totals()
+    histograms = found.histograms()
     assert set(found.names) == set(lengths)
     for index, name in enumerate(found.names):
         of_state = sorted(lengths[name])
         assert totals[index] == (len(of_state), sum(of_state), of_state[0], of_state[-1])
         assert quantiles[index] == [quantile(of_state, Fraction(q, 100)) for q in PERCENTS]
         by_power = Counter(length.bit_length() - 1 for length in of_state)
-        assert {i: n for i, n in enumerate(found.histograms()[index]) if n} == by_power
+        assert {i: n for i, n in enumerate(histograms[index]) if n} == by_power
 
 
 def test_many_different_states_are_paired_too() -> None:
