@@ -10,7 +10,9 @@ import pytest
 
 import meantime
 from meantime.cli import main
-from meantime.errors import InputError
+from meantime.errors import InputError, MeantimeError
+from meantime.model.column_mapping import mapping_of
+from meantime.model.input_path import input_path
 from meantime.readers import open_trace, recognise
 from meantime.readers.source import open_source
 
@@ -137,3 +139,87 @@ def test_info_counts_the_events_of_a_log_by_name(
         main(["info", str(path), "--json"])
 
     assert json.loads(capsys.readouterr().out)["event_names"] == {"began": 2, "ended": 2}
+
+
+MS = 10**6
+LINES = """booted
+<3> 2026-03-02 08:00:05.250 w0 did parse in 0.200 s
+<3> 2026-03-02 08:00:05.500 w1 did write in 0.350 s
+
+<3> 2026-03-02 08:00:06.000 w0 did parse in 0.1 s
+"""
+PATTERN = r"> (?P<end>\S+ \S+) (?P<worker>\w+) did (?P<name>\w+) in (?P<duration>[\d.]+) s"
+
+
+def test_groups_of_a_pattern_are_columns(tmp_path: Path) -> None:
+    (path := tmp_path / "work.log").write_text(LINES)
+    columns = {"pattern": PATTERN, "end": "end", "duration": "duration:s", "entity": "worker"}
+
+    history = meantime.open(path, columns={**columns, "state": "name"})
+
+    begin_ns = 1_772_438_405 * 10**9
+    found = [
+        (history.attributes.path(each.quark)[0], each.value, each.start_ns - begin_ns)
+        for quark in history.quarks("*")
+        for each in history.intervals([quark])
+        if each.value is not None
+    ]
+    assert found == [("w0", "parse", 50 * MS), ("w0", "parse", 900 * MS), ("w1", "write", 150 * MS)]
+    assert history.anomalies["unknown_line"] == 1
+
+
+def test_groups_of_a_pattern_are_fields_of_events(tmp_path: Path) -> None:
+    (path := tmp_path / "access.txt").write_text(
+        "[10/Oct/2000:13:55:36 -0700] a 007 1.5\n[10/Oct/2000:13:55:37 -0700] b 8 x\n"
+    )
+    pattern = r"\[(?P<time>[^]]+)\] (?P<name>\w) (?P<size>\d+) (?P<part>\S+)"
+
+    trace = open_trace(input_path(path, mapping_of(pattern=pattern)))
+
+    assert [
+        (event.time_ns, event.name, event.fields)
+        for batch in trace.batches
+        for event in batch  # type: ignore[union-attr] # events
+    ] == [
+        (971_211_336 * 10**9, "a", {"size": "007", "part": 1.5}),
+        (971_211_337 * 10**9, "b", {"size": 8, "part": "x"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("(a", "is not a regular expression: missing \\)"),
+        ("a", "names no fields"),
+        ("z(?P<time>.)", "the pattern matches no line; the first one is 'booted'"),
+        ("(?P<what>.+)", "no field is known to be a time"),
+    ],
+)
+def test_a_pattern_that_cannot_be_used_is_refused(
+    tmp_path: Path, pattern: str, message: str
+) -> None:
+    (path := tmp_path / "work.log").write_text(LINES)
+
+    with pytest.raises(MeantimeError, match=message):
+        meantime.open(path, columns={"pattern": pattern})
+
+
+def test_a_pattern_is_of_text_and_not_in_a_file_beside_it(tmp_path: Path) -> None:
+    (path := tmp_path / "work.log").write_text(LINES)
+    with pytest.raises(InputError, match=r"a pattern is of lines of text \(log\), not of table"):
+        meantime.open(path, format="table", columns={"pattern": PATTERN})
+
+    (tmp_path / "work.log.columns.toml").write_text("pattern = '(?P<time>a+)+b'")
+    with pytest.raises(InputError, match="a pattern is given as --pattern, not in a file beside"):
+        meantime.open(path)
+
+
+def test_the_cache_knows_a_history_by_its_pattern(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path := tmp_path / "work.log").write_text(LINES)
+    for group, count in (("parse", 2), ("write", 1)):
+        pattern = rf"(?P<time>2026\S+ \S+) .*(?P<name>{group})"
+        with pytest.raises(SystemExit):
+            main(["stats", str(path), "--pattern", pattern, "--json"])
+        assert json.loads(capsys.readouterr().out)["rows"][0]["count"] == count

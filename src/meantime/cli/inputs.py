@@ -186,18 +186,20 @@ def mapped(file: str) -> str | os.PathLike[str]:
         UsageError: If they cannot be understood.
     """
     meta = click.get_current_context().meta
-    format_, include, columns, pairs, by = (
-        meta.get(f"meantime.{name}") for name in ("format", "include", "columns", "pair", "pair_by")
+    format_, include, columns, pairs, by, pattern = (
+        meta.get(f"meantime.{name}")
+        for name in ("format", "include", "columns", "pair", "pair_by", "pattern")
     )
     repair_clocks = bool(meta.get("meantime.repair_clocks"))
     allow = [kind for kind in ("paths", "urls") if meta.get(f"meantime.allow_{kind}")]
     memory = meta.get("meantime.memory")
-    if not (format_ or include or columns or pairs or by or repair_clocks or allow or memory):
+    described = columns or pairs or by or pattern
+    if not (format_ or include or described or repair_clocks or allow or memory):
         return file
     from meantime.model.column_mapping import mapping_of  # noqa: PLC0415 - few files need it
     from meantime.model.input_path import input_path  # noqa: PLC0415 - as above
 
-    mapping = mapping_of(columns, pairs or (), by or ())
+    mapping = mapping_of(columns, pairs or (), by or (), pattern or "")
     return input_path(
         file,
         mapping,

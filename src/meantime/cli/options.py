@@ -150,7 +150,14 @@ def input_options(function: F) -> F:
         callback=_keep,
         help="Fields that are equal in begin and end of a --pair.",
     )
-    return columns(pair(by(function)))
+    pattern = once(
+        "--pattern",
+        metavar="REGEX",
+        expose_value=False,
+        callback=_keep,
+        help="Fields of a line of text: a regular expression with groups (?P<NAME>...).",
+    )
+    return columns(pair(by(pattern(function))))
 
 
 def format_options(function: F) -> F:

@@ -6,6 +6,7 @@ mapping in Python; or as TOML beside the data, in a file with its name and `.col
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -66,6 +67,8 @@ class ColumnMapping:
         zone: The time zone of dates that name none: `UTC`, `Europe/Oslo`; empty for UTC.
         table: Which table of a database it is about; empty if it has only one.
         pairs: The events of a log that become spans.
+        pattern: An expression whose named groups are the fields of a line of text; empty if lines
+            are not text.
         is_guess: Whether names of columns decided it.
     """
 
@@ -74,6 +77,7 @@ class ColumnMapping:
     zone: str = ""
     table: str = ""
     pairs: tuple[Pair, ...] = ()
+    pattern: str = ""
     is_guess: bool = False
 
     def column(self, role: str) -> str | None:
@@ -101,6 +105,7 @@ class ColumnMapping:
     def options(self) -> list[str]:
         """The mapping as the options of a command, a word each."""
         words = ["--columns", self.text] if self.text else []
+        words += ["--pattern", self.pattern] if self.pattern else []
         by = [",".join(map(_quoted, pair.by)) for pair in self.pairs]
         for pair in self.pairs:
             words += ["--pair", f"{pair.begin}:{','.join(map(_quoted, pair.ends))}"]
@@ -111,7 +116,8 @@ class ColumnMapping:
     @property
     def key(self) -> str:
         """All that decides what is read, as a text."""
-        return f"{self.text} {self.pairs}" if self.pairs else self.text
+        more = [str(each) for each in (self.pairs, self.pattern) if each]
+        return " ".join([self.text, *more])
 
 
 def halves(name: str, names: Container[str]) -> tuple[str, str] | None:
@@ -127,15 +133,19 @@ def halves(name: str, names: Container[str]) -> tuple[str, str] | None:
 
 
 def mapping_of(
-    columns: Columns | None = None, pairs: Sequence[str] = (), by: Sequence[str] = ()
+    columns: Columns | None = None,
+    pairs: Sequence[str] = (),
+    by: Sequence[str] = (),
+    pattern: str = "",
 ) -> ColumnMapping | None:
     """Return the mapping that an argument describes; None if there is none.
 
     Args:
-        columns: The roles: text, or names by role, with `pair`, `by` and `zone` as in TOML.
+        columns: The roles: text, or names by role, with `pair`, `by`, `zone` and `pattern`.
         pairs: Texts such as `job_started:job_finished,job_failed`.
         by: Fields that are equal in begin and end, separated by commas: one text for all pairs, or
             one for each.
+        pattern: An expression whose named groups are the fields of lines of text.
 
     Raises:
         UsageError: If it cannot be understood.
@@ -146,16 +156,17 @@ def mapping_of(
         rest = dict(columns)
         pairs = [*_listed("pair", rest.pop("pair", ())), *pairs]
         by = [*_listed("by", rest.pop("by", ())), *by]
+        pattern = rest.pop("pattern", pattern)  # type: ignore[assignment] # checked below
         given = [(role, name) for role, names in rest.items() for name in _listed(role, names)]
     else:
         given = [_role(part) for part in _split(columns or "") if part.strip()]
         if columns is not None and not given:
             raise UsageError(f"columns {columns!r} name no column: write start=NAME,end=NAME")
-    if not given and not pairs:
+    if not given and not pairs and not pattern:
         if by:
             raise UsageError("by applies to pairs of events: name them with pair")
         return None
-    return replace(_mapping(given), pairs=_pairs(pairs, by))
+    return replace(_mapping(given), pairs=_pairs(pairs, by), pattern=_pattern(pattern))
 
 
 def mapping_in(path: Path) -> ColumnMapping | None:
@@ -171,13 +182,37 @@ def mapping_in(path: Path) -> ColumnMapping | None:
             text = file.read(_LARGEST_BYTES + 1)
         if len(text) > _LARGEST_BYTES:
             raise InputError(str(path), f"has more than {_LARGEST_BYTES:,} bytes")
-        return mapping_of(tomllib.loads(text.decode()))
+        described = tomllib.loads(text.decode())
+        if "pattern" not in described:
+            return mapping_of(described)
     except OSError as error:
         raise InputError(str(path), f"it cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
         raise InputError(str(path), f"it is not TOML ({error})") from None
     except UsageError as error:
         raise InputError(str(path), str(error)) from None
+    # who sent the data may have sent this file, and matching can take forever
+    raise InputError(str(path), "a pattern is given as --pattern, not in a file beside the data")
+
+
+def _pattern(text: Any) -> str:
+    """Check an expression.
+
+    Raises:
+        UsageError: If it is none, or names no groups.
+    """
+    if not isinstance(text, str):
+        raise UsageError(f"pattern is {text!r}: it must be text")
+    try:
+        named = re.compile(text.encode()).groupindex
+    except (re.error, RecursionError, OverflowError) as error:
+        raise UsageError(f"pattern {text!r} is not a regular expression: {error}") from None
+    if text and not named:
+        raise UsageError(
+            f"pattern {text!r} names no fields: write (?P<NAME>...) around each, as in"
+            r" '^(?P<time>\S+ \S+) (?P<name>.*)'"
+        )
+    return text
 
 
 def _listed(role: str, names: Any) -> list[str]:

@@ -60,7 +60,9 @@ def _chosen(source: Source, format_: str | None, columns: ColumnMapping | None) 
         UsageError: If there is no such format, or it is one of directories.
     """
     if format_ is None:
-        return recognise(source) if columns is None else recognise_columns(source)
+        if columns is None:
+            return recognise(source)
+        return recognise_columns(source, has_pattern=bool(columns.pattern))
     reader = reader_named(format_)
     if reader is None:
         raise UsageError(f"{source.name}: the format {format_!r} is one of directories")
@@ -69,6 +71,8 @@ def _chosen(source: Source, format_: str | None, columns: ColumnMapping | None) 
             source.name,
             f"columns and pairs apply to tables and to logs of JSON lines, not {format_}",
         )
+    if columns is not None and columns.pattern and format_ != "log":
+        raise InputError(source.name, f"a pattern is of lines of text (log), not of {format_}")
     head_of(source)
     return Recognised(reader, "was given as --format")
 

@@ -1,5 +1,6 @@
 """Text of logs: lines that begin with a date and a level, as Python's `logging` writes them.
 
+Lines of any other form are read by a pattern, whose named groups are the fields of a line.
 A line is an event called by its message, with the level, the logger if the line says which part of
 it that is, and the lines that follow without a date, such as a traceback, as fields. What is read
 further is what `jsonl` reads: each record is given to it as an object.
@@ -12,6 +13,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from meantime.errors import InputError
 from meantime.model.column_mapping import ColumnMapping
 from meantime.readers import jsonl
 from meantime.readers.contract import lazy_trace
@@ -55,6 +57,9 @@ _LEVEL_FIRST = re.compile(
     rb"\[?" + _LEVEL + rb"\]?" + _BETWEEN + rb"\[?" + _DATE + rb"\]?" + _LOGGER + _MESSAGE,
     re.DOTALL,
 )
+# not of more digits than a float holds
+_NUMBER = re.compile(rb"-?(?:0|[1-9]\d{0,17})(?:\.\d{1,9})?")
+_LONGEST_SHOWN = 80
 _LOGGER_NAME = re.compile(r"[A-Za-z_][\w.$-]*")
 _SNIFFED_LINES = 40
 # Of the lines that are looked at: others are tracebacks.
@@ -84,8 +89,15 @@ def read(source: Source, options: ReadOptions) -> Trace:
 
 
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
-    objects = Source(source.name, _Objects(source, trace, options))
-    columns = _columns(options.columns or ColumnMapping())
+    given = options.columns or ColumnMapping()
+    if given.pattern:
+        pieces = _matched(source, trace, options, re.compile(given.pattern.encode()))
+        rest = replace(given, pattern="")
+        columns = rest if rest.columns or rest.pairs or rest.zone else None
+    else:
+        pieces = _objects(source, trace, options)
+        columns = _columns(given)
+    objects = Source(source.name, _Objects(source, pieces))
     yield from jsonl.batches_of(objects, trace, replace(options, columns=columns, progress=None))
     trace.anomalies.add("truncated", int(source.truncated))
 
@@ -104,9 +116,9 @@ def _columns(given: ColumnMapping) -> ColumnMapping:
 class _Objects:
     """The records of a log as lines of JSON: a file that can be read."""
 
-    def __init__(self, source: Source, trace: Trace, options: ReadOptions) -> None:
+    def __init__(self, source: Source, pieces: Iterator[bytes]) -> None:
         self._source = source
-        self._pieces = _objects(source, trace, options)
+        self._pieces = pieces
         self._rest = memoryview(b"")
 
     def readinto(self, buffer: memoryview) -> int:
@@ -142,6 +154,40 @@ def _objects(source: Source, trace: Trace, options: ReadOptions) -> Iterator[byt
     if record is not None:
         yield _text(record, following)
     trace.anomalies.add("unknown_line", before)
+
+
+def _matched(
+    source: Source, trace: Trace, options: ReadOptions, pattern: re.Pattern[bytes]
+) -> Iterator[bytes]:
+    """Yield the named groups of each line that matches as an object; the others are counted.
+
+    Raises:
+        InputError: If no line matches.
+    """
+    first, unknown, is_matched = b"", 0, False
+    for line in lines(source, options):
+        match = pattern.search(line.removesuffix(b"\r"))
+        if match is None:
+            unknown += bool(line.strip())
+            first = first or line.strip()
+            yield b"\n"
+            continue
+        is_matched = True
+        fields = {
+            name: _value(text) for name, text in match.groupdict().items() if text is not None
+        }
+        yield json.dumps(fields, ensure_ascii=False).encode() + b"\n"
+    if not is_matched:
+        shown = first[:_LONGEST_SHOWN].decode("utf-8", "replace")
+        raise InputError(source.name, f"the pattern matches no line; the first one is {shown!r}")
+    trace.anomalies.add("unknown_line", unknown)
+
+
+def _value(text: bytes) -> str | int | float:
+    """Return what a group is in JSON: a number if it is written like one."""
+    if _NUMBER.fullmatch(text):
+        return float(text) if b"." in text else int(text)
+    return text.decode("utf-8", "replace")
 
 
 def _text(record: dict[str, str], following: list[str]) -> bytes:

@@ -207,13 +207,15 @@ def head_of(source: Source) -> Head:
     return Head(data, source.name)
 
 
-def recognise_columns(source: Source) -> Recognised:
-    """Return the reader of an input whose columns or fields are given.
+def recognise_columns(source: Source, *, has_pattern: bool = False) -> Recognised:
+    """Return the reader of an input whose columns or fields are given, or a pattern of its lines.
 
     Raises:
         InputError: If it is neither a table nor a log.
     """
     head = head_of(source)
+    if has_pattern:
+        return Recognised(_reader(_BY_NAME["log"]), "is given a pattern")
     why = "is given columns"
     for strength in sorted(Strength, reverse=True):
         for format_ in FORMATS:

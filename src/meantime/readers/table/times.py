@@ -58,6 +58,11 @@ _LONGEST = 64
 _DATES = "dates"
 _FROM_1990_S, _TO_2100_S = 631_152_000, 4_102_444_800
 _ZONE = re.compile(r"(?:Z|UTC|[+-]\d\d:?(?:\d\d)?)$", re.IGNORECASE)
+# as web servers write them
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_LOGGED = re.compile(
+    rf"(\d\d)/({'|'.join(_MONTHS)})/(\d{{4}}):(\d\d:\d\d:\d\d(?:\.\d+)?)(?: ([+-]\d{{4}}))?"
+)
 _CLOCK = re.compile(
     r"(?:(\d{1,6})(?:-| days?,? ))?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,2})(?:[.,](\d{1,18}))?"
 )
@@ -99,6 +104,9 @@ class Resolved(NamedTuple):
 def parse(text: str) -> tuple[int, int]:
     """Return a value and its kind from any text.
 
+    >>> parse("10/Oct/2000:13:55:36 -0700") == parse("2000-10-10T20:55:36Z")
+    True
+
     >>> parse("1-02:00:00") == (93_600_000_000_000, DURATION), parse("Unknown") == (0, MISSING)
     (True, True)
     """
@@ -122,6 +130,9 @@ def _parsed(text: str) -> tuple[int, int]:
         pass
     else:
         return _of_decimal(exact)
+    if match := _LOGGED.fullmatch(text):
+        day, month, year, clock, zone = match.groups()
+        text = f"{year}-{_MONTHS.index(month) + 1:02}-{day}T{clock}{zone or ''}"
     if text[:4].isdecimal() and text[4:5] in {"-", "/"}:
         iso = text.replace("/", "-").replace(",", ".").removesuffix(" UTC")
         iso += "Z" if text.endswith(" UTC") else ""
