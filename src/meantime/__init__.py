@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from meantime.system.recording import record_system as record_system
     from meantime.view_functions.comparing import compare as compare
     from meantime.view_functions.comparing import diff as diff
+    from meantime.view_functions.comparing import summarize as summarize
     from meantime.view_functions.flame import flame as flame
     from meantime.view_functions.heatmap import heatmap as heatmap
     from meantime.view_functions.joining import join as join
@@ -74,6 +75,7 @@ __all__ = [
     "statemap",
     "stats",
     "stop",
+    "summarize",
     "view",
 ]
 
@@ -111,6 +113,7 @@ _HOMES = {
     "statemap": ("meantime.view_functions.statemap", "statemap"),
     "stats": ("meantime.query.stats", "stats"),
     "stop": ("meantime.collect.session", "stop"),
+    "summarize": ("meantime.view_functions.comparing", "summarize"),
     "view": ("meantime.server.view", "view"),
 }
 

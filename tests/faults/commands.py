@@ -293,6 +293,7 @@ COMMANDS = {
     "dump history": Command(_words("dump in.mth --kind intervals"), _built_spans),
     "stats": Command(_words("stats in.mth"), _built_spans),
     "diff": Command(_words("diff in.json in.mth -o out.svg"), _with(_built_spans, "out.svg")),
+    "summary": Command(_words("summary in.statemap -o out.mts"), _with(_statemap, "out.mts")),
     "assert": Command(
         ("assert", "in.statemap", "--rule", 'no * in "none"', "--junit", "out.xml"),
         _with(_statemap, "out.xml"),

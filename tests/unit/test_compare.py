@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from meantime.history import History
     from meantime.query.compare import Comparison
+    from meantime.query.compare.grouping import By
 
 PARTS = {"parse": 100, "wait": 300, "query": 500, "render": 200}
 
@@ -559,3 +560,85 @@ def test_the_colours_of_more_and_less_differ_for_all_kinds_of_colour_vision() ->
 
     for matrix in blind.values():
         assert seen(LESS, matrix).distance(seen(MORE, matrix)) > 20
+
+
+def test_stacks_are_compared_at_the_least_common_ancestor_of_what_differs() -> None:
+    old = history_from_samples([(0, "t", ["f", "g", "h"], 3), (1, "t", ["f", "k"], 2)])
+    new = history_from_samples([(0, "t", ["f", "g2", "h"], 4), (1, "t", ["f", "k"], 2)])
+    found = meantime.compare(old, new, by="stack")
+
+    rows = {row.key: (row.runs_before, row.runs_after) for row in found.rows}
+    assert rows == {
+        ("f",): ((0,), (0,)),
+        ("f;k",): ((2,), (2,)),
+        ("f;(not on both sides)",): ((3,), (4,)),
+    }
+    (whole,) = found.wholes
+    assert (whole.runs_before, whole.runs_after) == ((5,), (6,))
+    of_spans = meantime.compare(run(1), run(2), by="stack")
+    assert {row.key[0] for row in of_spans.rows} == {"request"} | {
+        f"request;{name}" for name in PARTS
+    }
+
+
+def test_spans_are_compared_by_lane_and_name() -> None:
+    old, new = (
+        history_from_spans({"main": [("f", 0, 9), ("g", 1, end)], "other": [("g", 0, 2)]})
+        for end in (3, 5)
+    )
+    rows = {
+        row.key: (row.runs_before, row.runs_after)
+        for row in meantime.compare(old, new, by="lane").rows
+    }
+
+    assert rows == {
+        ("Processes/1/Threads/main", "f"): ((7,), (5,)),
+        ("Processes/1/Threads/main", "g"): ((2,), (4,)),
+        ("Processes/1/Threads/other", "g"): ((2,), (2,)),
+    }
+
+
+def tagged(*changes: tuple[int, str, str | None]) -> History:
+    builder = meantime.HistoryBuilder()
+    disk = builder.quark("disk")
+    for time_ns, state, file in changes:
+        tag = None if file is None else builder.tag({"n": 1, "file": file})
+        builder.modify(time_ns, disk, state, tag)
+    builder.lanes("disk")
+    return builder.close(10)
+
+
+def test_states_are_compared_by_their_tags() -> None:
+    old = tagged((0, "read", "a"), (3, "read", "b"), (5, "idle", None))
+    new = tagged((0, "read", "a"), (4, "read", "b"), (5, "idle", None))
+    rows = {
+        row.key: (row.runs_before, row.runs_after)
+        for row in meantime.compare(old, new, by="tag").rows
+    }
+
+    assert rows == {
+        ("disk", "file=a, n=1", "read"): ((3,), (4,)),
+        ("disk", "file=b, n=1", "read"): ((2,), (1,)),
+    }
+
+
+def served(*lengths_ns: int) -> History:
+    """Return a history of requests that took so long, one after the other."""
+    builder = meantime.HistoryBuilder()
+    time_ns = 0
+    for number, length_ns in enumerate(lengths_ns):
+        request = builder.quark("Requests", "GET /x", str(number))
+        builder.modify(time_ns, request, "running")
+        time_ns += length_ns
+        builder.modify(time_ns, request, None)
+    builder.lanes("Requests/*/*")
+    return builder.close(100)
+
+
+def test_requests_are_compared_by_what_they_have_in_common() -> None:
+    groups: tuple[tuple[By, str], ...] = ("request", "GET /x"), ("route", "/x")
+    for by, key in groups:
+        (row,) = meantime.compare(served(2, 4), served(2, 4, 6), by=by).rows
+        assert (row.key, row.change, row.relative) == (("Requests", key), 6, 1.0)
+        assert row.after is not None
+        assert (row.after["count"], row.after["median_ns"], row.after["max_ns"]) == (3, 4, 6)

@@ -29,6 +29,7 @@ READING = {
     "stats": ["stats", SPANS],
     "assert": ["assert", STATES, "--rule", 'count of "futex" above 0'],
     "diff": ["diff", SAMPLES, "--ranges", "41s..91s,91s..141s"],
+    "summary": ["summary", STATES, "-o", "OUT.mts"],
     "why": ["why", "examples/sched.perf.gz", "--thread", "pgbench"],
     "query": ["query", STATES, "at", "0.2s"],
     "dump": ["dump", STATES],
@@ -53,6 +54,7 @@ USED = {
     # medians of the cells
     "heatmap": {"numpy.ma"},
     "findings": {"numpy.ma"},
+    "summary": {"numpy.ma"},
     # directories that are deleted, and the cache
     "build": {"shutil"},
     "hosts": {"shutil", "tempfile"},

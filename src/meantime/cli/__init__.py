@@ -53,14 +53,15 @@ COMMANDS = {
     "top": "Show what a program is doing, recorded or not.",
     "pack": "Pack a recording into one compressed file, which every command can read.",
     "build": "Turn a trace into a history on disk, which every command can read.",
+    "summary": "Write what comparing a trace needs into a small file, such as a baseline for CI.",
     "join": "Join the histories of several hosts into one, without copying them.",
     "convert": "Convert a trace to another format, and report what that format cannot represent.",
     "check": "Check a history on disk, or recover the intact part of a damaged one.",
     "formats": "List the formats that are read, how each is recognised, and how to make one.",
     "completion": "Print the script that completes commands, options and file names in a shell.",
 }
-# The modules of commands whose names no module can have.
-_MODULES = {"assert": "assert_rules"}
+# The modules of commands whose names modules cannot have, or another one has.
+_MODULES = {"assert": "assert_rules", "summary": "summarize"}
 # The first command of each group of the help, in the order of COMMANDS.
 _GROUPS = {"view": "Draw", "info": "Query", "record": "Record", "build": "Files"}
 # How long a callback in which an interrupt was ignored has to return.

@@ -17,6 +17,7 @@ from meantime.cli.options import (
     json_option,
     once,
     reading_options,
+    reject,
 )
 from meantime.cli.tables import sentence_lines
 from meantime.cli.terminal import width_of
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from meantime.history.history import History
+    from meantime.query.compare import Summary
     from meantime.query.rules import Breach, Rule, Verdict
 
 __all__ = ["command"]
@@ -75,7 +77,7 @@ def command(
     rules: list[Rule] = parse_rules([*sentences]) if sentences else []
     for file in given:
         rules += read_rules(Path(file))
-    history = load_joined(traces, **reading)
+    history = _opened(traces, **reading)
     found = check_rules(history, rules)
     file = traces[0] if len(traces) == 1 else "joined.mtj"
     if junit is not None:
@@ -94,7 +96,19 @@ def command(
     return 0 if all(each.holds for each in found) else BROKEN
 
 
-def _lines(found: Sequence[Verdict], history: History, file: str) -> Iterator[str]:
+def _opened(traces: Sequence[str], **reading: Any) -> History | Summary:
+    """Return the history of the traces, or the summary that the only one is."""
+    from meantime.model.summary_sign import is_summary  # noqa: PLC0415 - not for --help
+
+    if len(traces) > 1 or not is_summary(traces[0]):
+        return load_joined(traces, **reading)
+    from meantime.query.compare.summary_file import read_summary  # noqa: PLC0415 - few are summaries
+
+    reject(reading, "a summary")
+    return read_summary(traces[0])
+
+
+def _lines(found: Sequence[Verdict], history: History | Summary, file: str) -> Iterator[str]:
     for verdict in found:
         word = "holds " if verdict.holds else "BROKEN"
         sentence = f"{word}  {verdict.rule.title}: {verdict.measured}"
@@ -108,10 +122,13 @@ def _lines(found: Sequence[Verdict], history: History, file: str) -> Iterator[st
             yield f"        and {verdict.more:,} more"
 
 
-def _command(history: History, file: str, breach: Breach) -> str:
+def _command(history: History | Summary, file: str, breach: Breach) -> str:
     """Return the command that draws where a rule does not hold."""
-    from meantime.query.scope import Scope  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.history.history import History  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.query.scope import Scope  # noqa: PLC0415 - as above
 
+    # a summary has no moments
+    assert isinstance(history, History)
     around = breach.start_ns, max(breach.end_ns, breach.start_ns + 1)
     words = Scope(history, history.bounds).options(around)
     has_states = any(lane.declaration.kind == "state" for lane in history.lanes)
@@ -119,7 +136,7 @@ def _command(history: History, file: str, breach: Breach) -> str:
     return shlex.join(["meantime", *draw, file, *words, "-o", "moment.svg"])
 
 
-def _junit(found: Sequence[Verdict], history: History, file: str) -> str:
+def _junit(found: Sequence[Verdict], history: History | Summary, file: str) -> str:
     """Return a report in the format of JUnit, as CI servers read it."""
     from meantime.views.svg import element, escape  # noqa: PLC0415 - only with --junit
 

@@ -74,14 +74,14 @@ def compared(part: Part, other: Part, options: StatsOptions) -> tuple[dict[str, 
         UsageError: If the units differ.
     """
     from meantime.query.compare import compared_measures  # noqa: PLC0415 - only to compare
-    from meantime.query.compare.grouping import grouping, weights  # noqa: PLC0415 - as above
+    from meantime.query.compare.grouping import grouping  # noqa: PLC0415 - as above
 
     parts = other, part
-    runs = [weights(*tree_of(each, options)) for each in parts]
+    runs = [tree_of(each, options) for each in parts]
     lengths_ns = [each.end_ns - each.start_ns for each in parts]
-    functions = grouping("name", "samples", quantiles=False)
+    functions = grouping("name", "samples")
     found = compared_measures(functions, runs, lengths_ns, 1, by="name")
-    unit = found.unit if found.rows else runs[1].unit
+    unit = found.unit if found.rows else runs[1][1]
     own, total = (amount(name, unit) for name in ("self", "total"))
     names = {"count": "count", own: "self_ns", total: "total_ns"}
     rows: list[dict[str, Any]] = [

@@ -86,7 +86,7 @@ def compare(before: StateStatistics, after: StateStatistics, by: str, *, is_json
     from meantime.query.compare.grouping import grouping  # noqa: PLC0415 - as above
 
     lengths_ns = [end_ns - start_ns for start_ns, end_ns in (before.range_ns, after.range_ns)]
-    states = grouping(after.by, "spans", quantiles=True)
+    states = grouping(after.by, "spans")
     compared = compared_measures(
         states, [before, after], lengths_ns, 1, by=after.by, figure="share"
     )

@@ -33,6 +33,8 @@ Keep: TypeAlias = Literal["exact", "sketch"]
 _BITS = 7
 # The next power of two above the number of cells.
 _CELLS_BITS = 13
+# A stored cell has at most so many: those of all its cells are then a number of 64 bits.
+_MOST_COUNT = 1 << 41
 # So many counted cells wait until they are added up.
 _WAITING_ROWS = 1 << 20
 
@@ -76,9 +78,45 @@ class DurationSums(Generic[_Key]):
             found[key] = (lows[cells] + ((np.int64(1) << shifts[cells]) - 1 >> 1)).tolist()
         return found
 
+    def of_group(self, at: int, key: _Key) -> DurationSums[_Key]:
+        """Return the durations of one group, by its number, with another key."""
+        rows = slice(int(self.offsets[at]), int(self.offsets[at + 1]))
+        counts = None if self.counts is None else self.counts[rows]
+        offsets = np.array([0, rows.stop - rows.start], np.int64)
+        return DurationSums([key], offsets, self.rows[rows], counts)
+
     def renamed(self, keys: Sequence[_Key]) -> DurationSums[_Key]:
         """Return the same durations for groups with other keys."""
         return DurationSums(list(keys), self.offsets, self.rows, self.counts)
+
+    @classmethod
+    def of_cells(
+        cls, keys: list[_Key], sizes: Int64s, cells: Int64s, counts: Int64s
+    ) -> DurationSums[_Key]:
+        """Return a sketch that was stored.
+
+        Args:
+            keys: The groups.
+            sizes: How many cells each has.
+            cells: The cells, group by group.
+            counts: How many durations are in each.
+
+        Raises:
+            ValueError: If it is none.
+        """
+        offsets = _offsets(sizes.tolist())
+        are_groups = len(set(keys)) == len(keys) == len(sizes) and sizes.min(initial=1) > 0
+        if not are_groups or int(offsets[-1]) != len(cells) or len(cells) != len(counts):
+            raise ValueError("the groups of durations are damaged")
+        is_first = np.zeros(len(cells), np.bool_)
+        is_first[offsets[:-1]] = True
+        ascend = (np.diff(cells, prepend=-1) > 0) | is_first
+        in_range = cells.min(initial=0) >= 0 and cells.max(initial=0) < len(bucket_edges(_BITS)[0])
+        if not (ascend.all() and in_range and counts.min(initial=1) > 0):
+            raise ValueError("a sketch of durations is damaged")
+        if counts.max(initial=0) > _MOST_COUNT:
+            raise ValueError("a sketch has too many durations")
+        return cls(keys, offsets, cells, counts)
 
     @classmethod
     def added(cls, parts: Sequence[DurationSums[_Key]]) -> DurationSums[_Key]:

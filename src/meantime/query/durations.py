@@ -9,7 +9,7 @@ import numpy as np
 
 from meantime.errors import MeantimeError, TimeRangeError, UsageError
 from meantime.kernels import calls
-from meantime.model.columns import Coded
+from meantime.model.columns import Coded, ranked
 from meantime.model.durations import PERCENTS, QUANTILE_PAIRS, DurationColumns, figure_values
 from meantime.model.names import merged_names, without_addresses
 from meantime.model.tabular import Tabular
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from meantime.query.duration_sums import Keep
 
 __all__ = [
+    "BETWEEN",
     "Grouping",
     "SpanStatistics",
     "added_span_statistics",
@@ -36,7 +37,9 @@ __all__ = [
     "span_statistics",
 ]
 
-Grouping: TypeAlias = Literal["name", "category", "thread", "host"]
+Grouping: TypeAlias = Literal["name", "category", "thread", "host", "lane"]
+# Between the path of a thread and a name, by lane: in no path.
+BETWEEN = "\0"
 
 _INT64 = np.iinfo(np.int64)
 
@@ -49,7 +52,8 @@ class SpanStatistics(DurationColumns, Tabular):
     the time that passed; `covered_ns` counts that time once.
 
     Attributes:
-        keys: The names, categories (None for none) or threads' paths.
+        keys: The names, categories (None for none) or threads' paths; by lane a path, `BETWEEN`
+            and a name.
         self_ns: int64, the sum of their times outside the spans directly inside them.
         covered_ns: int64, the time within the range in which any of them was open, summed over the
             threads.
@@ -249,6 +253,12 @@ def clipped(spans: SpanTable, start_ns: int | None, end_ns: int | None) -> tuple
 
 
 def _groups(history: History, spans: SpanTable, by: Grouping) -> tuple[Int32s, list[str | None]]:
+    if by == "lane":
+        thread, paths = _groups(history, spans, "thread")
+        code, names = _groups(history, spans, "name")
+        different, group = ranked(thread.astype(np.int64) * len(names) + code)
+        pairs = (divmod(each, len(names)) for each in different.tolist())
+        return group.astype(np.int32), [f"{paths[at]}{BETWEEN}{names[name]}" for at, name in pairs]
     if by == "thread":
         codes = np.arange(len(spans.threads), dtype=np.int32)
         texts: list[str | None] = [history.attributes.text(quark) for quark in spans.threads]

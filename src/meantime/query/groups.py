@@ -9,7 +9,7 @@ recording.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -86,11 +86,13 @@ class GroupStatistics:
         by: What they have in common.
         range_ns: Where [start, end).
         rows: The groups.
+        lengths_ns: The durations of each, by its kind and key.
     """
 
     by: Grouping
     range_ns: tuple[int, int]
     rows: list[Group]
+    lengths_ns: dict[tuple[str, str], Int64s] = field(repr=False, compare=False)
 
 
 def group_statistics(
@@ -130,7 +132,10 @@ def group_statistics(
     for host in host_parts(history) or [HostPart((), history, 0, 0)]:
         for each in _of_host(host, by, range_ns):
             members[each.kind, each.key].append(each)
-    rows = [_group(each) for each in members.values()]
+    lengths_ns = {
+        key: np.concatenate([each.duration_ns for each in parts]) for key, parts in members.items()
+    }
+    rows = [_group(parts, lengths_ns[key]) for key, parts in members.items()]
     order = [*_KINDS.get(by, {REQUESTS: ""})]
     rows.sort(key=lambda row: (order.index(row.kind), -row.total_ns, row.key))
     if pattern is not None and rows:
@@ -141,7 +146,7 @@ def group_statistics(
         if not rows:
             # what has nothing in a range is an error only if it has nothing in any
             group_statistics(history, by=by, pattern=pattern)
-    return GroupStatistics(by, range_ns, rows)
+    return GroupStatistics(by, range_ns, rows, lengths_ns)
 
 
 class _Members(NamedTuple):
@@ -175,11 +180,11 @@ def _of_host(host: HostPart, by: Grouping, range_ns: tuple[int, int]) -> Iterato
             yield each._replace(key=on_host(host.name, each.key)) if by == "process" else each
 
 
-def _group(parts: Sequence[_Members]) -> Group:
+def _group(parts: Sequence[_Members], lengths_ns: Int64s) -> Group:
     """Return a group of all hosts."""
     state_ns = _added(part.state_ns for part in parts)
     return Group.of(
-        np.concatenate([part.duration_ns for part in parts]),
+        lengths_ns,
         kind=parts[0].kind,
         key=parts[0].key,
         failed=sum(part.failed for part in parts),

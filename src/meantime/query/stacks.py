@@ -38,6 +38,7 @@ __all__ = [
     "difference",
     "gone",
     "left_heavy",
+    "on_shared_stacks",
     "sample_tree",
     "span_tree",
 ]
@@ -134,6 +135,67 @@ def _common(trees: Sequence[CallTree]) -> tuple[StackTable, list[npt.NDArray[np.
     parent = np.append(place, NO_STACK)[parent[order] - 1]
     stacks = StackTable(parent.astype(np.int32), frame[order].astype(np.int32), frames)
     return stacks, [place[row] for row in common_rows]
+
+
+def on_shared_stacks(
+    before: Sequence[CallTree], after: Sequence[CallTree], others: str
+) -> list[CallTree]:
+    """Return trees in which only stacks stay that both sides have, and all on the same stacks.
+
+    What a stack of both sides calls on one side alone is one callee of it, whose name is `others`:
+    its weight counts at the least common ancestor of what is called there before and after.
+
+    >>> from meantime.testing import history_from_samples
+    >>> old, new = (
+    ...     sample_tree(history_from_samples([(0, "t", ["f", name, "h"], 1)]).samples())
+    ...     for name in ("g", "g2")
+    ... )
+    >>> trees = on_shared_stacks([old], [new], "(others)")
+    >>> [trees[0].stacks.frames_of(row) for row in range(2)], trees[0].own.tolist()
+    ([['f'], ['f', '(others)']], [0, 1])
+
+    Args:
+        before: The trees of one side, in the order of the result.
+        after: Those of the other side, which follow.
+        others: The name of the callee.
+    """
+    trees = [*before, *after]
+    stacks, places = _common(trees)
+    is_there = np.zeros((2, len(stacks)), np.bool_)
+    for number, (tree, place) in enumerate(zip(trees, places, strict=True)):
+        used = (tree.count > 0) | (tree.own != 0)
+        is_there[int(number >= len(before)), place[used]] = True
+    shared = np.ones(len(stacks), np.bool_)
+    for side in is_there.astype(np.int64):
+        calls.spread(stacks.parent, side)
+        shared &= side > 0
+    # callers are before their callees, so what is not shared is all that is below it
+    frames = [*stacks.frames, others]
+    parent: list[int] = []
+    frame: list[int] = []
+    moved = np.empty(len(stacks), np.intp)
+    row_of_others: dict[int, int] = {}
+    for row, above in enumerate(stacks.parent.tolist()):
+        if above >= 0 and not shared[above]:
+            moved[row] = moved[above]
+            continue
+        caller = NO_STACK if above < 0 else int(moved[above])
+        if not shared[row] and caller in row_of_others:
+            moved[row] = row_of_others[caller]
+            continue
+        moved[row] = len(parent)
+        if not shared[row]:
+            row_of_others[caller] = len(parent)
+        parent.append(caller)
+        frame.append(int(stacks.frame[row]) if shared[row] else len(frames) - 1)
+    table = StackTable(np.array(parent, np.int32), np.array(frame, np.int32), frames)
+    found = []
+    for tree, place in zip(trees, places, strict=True):
+        own, count = (_moved(each, moved[place], len(table)) for each in (tree.own, tree.count))
+        total = own.copy()
+        calls.spread(table.parent, total)
+        found.append(CallTree(table, own, total, count))
+    return found
 
 
 def _by_name(parent: Int64s, frame: Int64s) -> npt.NDArray[np.intp]:

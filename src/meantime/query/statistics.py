@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from meantime.query.state_durations import StateDurations
 from meantime.query.threads import choose_rows, host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -45,10 +45,12 @@ __all__ = [
     "StatisticsRow",
     "Transition",
     "added_statistics",
+    "grouped_statistics",
     "host_statistics",
     "state_quarks",
     "state_statistics",
     "state_totals",
+    "tag_statistics",
 ]
 
 
@@ -403,6 +405,125 @@ def host_statistics(
         for host, own in (of_host or {"": []}).items()
     ]
     return added_statistics(parts)
+
+
+def tag_statistics(
+    history: History,
+    *,
+    quarks: Int32s | None = None,
+    start_ns: int | None = None,
+    end_ns: int | None = None,
+    keep: Keep = "exact",
+) -> StateStatistics:
+    """Return how long states with each tag lasted: tags are the entities.
+
+    A tag is written as its fields in order of their names. States without one are in no row.
+
+    >>> from meantime import HistoryBuilder
+    >>> builder = HistoryBuilder()
+    >>> disk = builder.quark("disk")
+    >>> for time_ns, file in [(0, "a"), (2, "b"), (5, "a")]:
+    ...     builder.modify(time_ns, disk, "read", builder.tag({"file": file}))
+    >>> builder.lanes("disk")
+    >>> [(row.key, row.entity, row.total_ns) for row in tag_statistics(builder.close(9)).rows]
+    [('read', 'file=a', 6), ('read', 'file=b', 3)]
+
+    Args:
+        history: The history.
+        quarks: Only these entities.
+        start_ns: Where the range begins.
+        end_ns: Where it ends.
+        keep: How durations are kept.
+
+    Raises:
+        MeantimeError: If a sum exceeds 64 bits.
+        TimeRangeError: If the range is empty.
+    """
+    begin_ns, finish_ns = history.bounds
+    range_ns = begin_ns, finish_ns
+    if begin_ns < finish_ns or start_ns is not None or end_ns is not None:
+        range_ns = history.intervals(np.empty(0, np.int32), start_ns, end_ns).range_ns
+    keys: list[_Group] = []
+    number: dict[_Group, int] = {}
+    texts: dict[int, str] = {}
+    groups, lengths = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+    existed_ns: dict[tuple[str, str | None], int] = {}
+    for name, _, entities in _kinds(history):
+        chosen = entities if quarks is None else np.intersect1d(entities, quarks)
+        if not len(chosen) or range_ns[0] >= range_ns[1]:
+            continue
+        whole_ns = exact_sum(lifetimes(history, chosen).within(*range_ns).lasted_ns)
+        for batch in history.interval_batches(chosen, *range_ns):
+            column = named(batch.value)
+            rows = np.flatnonzero((column.codes >= 0) & (batch.tag >= 0))
+            packed = batch.tag[rows].astype(np.int64) * len(column.names) + column.codes[rows]
+            different, index = ranked(packed)
+            own = []
+            for each in different.tolist():
+                tag, code = divmod(each, len(column.names))
+                text = texts.setdefault(tag, _tag_text(history.tags[tag]))
+                key = name, column.names[code], text
+                if (at := number.setdefault(key, len(keys))) == len(keys):
+                    keys.append(key)
+                    existed_ns[name, text] = whole_ns
+                own.append(at)
+            groups.append(np.array(own, np.int32)[index])
+            lengths.append(
+                np.minimum(batch.end_ns[rows], range_ns[1])
+                - np.maximum(batch.start_ns[rows], range_ns[0])
+            )
+    grouped = keys, np.concatenate(groups), np.concatenate(lengths)
+    return grouped_statistics("entity", range_ns, *grouped, existed_ns, keep)
+
+
+def _tag_text(fields: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={fields[name]}" for name in sorted(fields))
+
+
+def grouped_statistics(  # noqa: PLR0917 - what statistics consist of
+    by: Literal["state", "entity"],
+    range_ns: tuple[int, int],
+    keys: list[_Group],
+    group: Int32s,
+    lengths_ns: Int64s,
+    existed_ns: dict[tuple[str, str | None], int],
+    keep: Keep,
+    total_ns: Sequence[int] | None = None,
+) -> StateStatistics:
+    """Return statistics of durations in groups, which can be added to others.
+
+    Args:
+        by: Whether there is a row per state, or per entity and state.
+        range_ns: The range.
+        keys: The kind, the state and the entity of each group; each has a duration.
+        group: The group of each duration.
+        lengths_ns: The durations.
+        existed_ns: By kind and entity, what shares are of.
+        keep: How durations are kept.
+        total_ns: The time of each group in the range; by default the sum of its durations.
+
+    Raises:
+        MeantimeError: If a sum exceeds 64 bits.
+    """
+    if lengths_ns.sum(dtype=np.float64) > MAX_NS:
+        raise MeantimeError("durations add up to more than 2^63 ns; a time is probably wrong")
+    builder = DurationsBuilder(keep)
+    builder.add(group, lengths_ns)
+    sums, least, most = (np.full(len(keys), each, np.int64) for each in (0, MAX_NS, 0))
+    np.add.at(sums, group, lengths_ns)
+    np.minimum.at(least, group, lengths_ns)
+    np.maximum.at(most, group, lengths_ns)
+    counts = np.bincount(group, minlength=len(keys)).tolist()
+    totals = sums.tolist() if total_ns is None else total_ns
+    none = [0] * len(PERCENTS)
+    rows = [
+        _row(*key, figures, none, max(1, existed_ns[key[0], key[2]]))
+        for key, *figures in zip(keys, counts, totals, least.tolist(), most.tolist(), strict=True)
+    ]
+    found = StateStatistics(
+        by, range_ns, rows, [], existed_ns=existed_ns, durations=builder.build(keys)
+    )
+    return added_statistics([found])
 
 
 def _of_kind(  # noqa: PLR0917 - the arguments of `state_statistics`

@@ -9,6 +9,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
+from meantime.model.summary_sign import BEGINS
 from meantime.readers.evidence import Sign, Strength, begins, keys, matches
 
 if TYPE_CHECKING:
@@ -59,6 +60,11 @@ def _is_ctf_2(head: Head) -> bool:
 
 # Of those that are seen equally well, the first counts.
 REFUSED = (
+    Refused(
+        "a summary of a trace",
+        "compare it with `meantime diff {name} -- FILE`, or check rules with `meantime assert`",
+        (begins(BEGINS),),
+    ),
     Refused(
         "a perf.data file",
         "run `perf script -i {name} > perf.txt` and open perf.txt",

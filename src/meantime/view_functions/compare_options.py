@@ -14,7 +14,22 @@ if TYPE_CHECKING:
 __all__ = ["CompareOptions"]
 
 # As `query.compare.grouping` has it, which is not for help: it imports NumPy.
-By = Literal["state", "entity", "name", "category", "thread", "budget", "conclusion"]
+By = Literal[
+    "state",
+    "entity",
+    "tag",
+    "name",
+    "category",
+    "thread",
+    "lane",
+    "stack",
+    "request",
+    "route",
+    "function",
+    "site",
+    "budget",
+    "conclusion",
+]
 
 
 def _parse_share(text: str) -> float:
@@ -39,8 +54,10 @@ class CompareOptions(Range, Reading):
         choices=get_args(By),
         metavar="GROUPING",
         absent="name if there are spans or samples, otherwise state",
-        help="Compare states by state or entity, spans by name, category or thread, samples by"
-        " name, or what `meantime explain` says: its budget or its conclusions.",
+        help="Compare states by state, entity or tag, spans by name, category, thread or lane,"
+        " which is a name in a thread, samples by name, both by stack, requests and tasks of"
+        " recordings by request, route, function or site, or what `meantime explain` says: its"
+        " budget or its conclusions.",
     )
     of: Counted | None = option(help="Compare `spans` or `samples` of traces that have both.")
     figure: str | None = option(

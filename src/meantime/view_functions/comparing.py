@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from meantime.errors import UsageError
-from meantime.options import keywords_of_pair
-from meantime.query.compare import compared
+from meantime.files import mode_of
+from meantime.model.summary_sign import is_summary
+from meantime.options import keywords_of, keywords_of_pair
+from meantime.query.compare import Summary, compared, summary_of
+from meantime.query.compare.summary_file import read_summary
 from meantime.query.parts import part_of
 from meantime.view_functions.compare_options import CompareOptions
-from meantime.view_functions.sources import history_of, title_of
+from meantime.view_functions.sources import Reading, history_of, title_of
 from meantime.views.comparison.view import ComparisonView
 
 if TYPE_CHECKING:
@@ -21,10 +25,36 @@ if TYPE_CHECKING:
     from meantime.query.parts import Part
     from meantime.view_functions.sources import Source
 
-    # A history or a path; or one of these, and where a range of it begins and ends.
-    Run: TypeAlias = Source | tuple[Source, Time | None, Time | None]
+    # A history or a path, also of a summary; or a history and where a range of it begins and ends.
+    Run: TypeAlias = Source | Summary | tuple[Source, Time | None, Time | None]
+    _Sides: TypeAlias = tuple[list[Part | Summary], list[Part | Summary]]
 
-__all__ = ["compare", "diff"]
+__all__ = ["compare", "diff", "run_of", "summarize"]
+
+
+@keywords_of(Reading)
+def summarize(source: Source, **given: Any) -> Summary:
+    """Return what `compare` and `check_rules` need of a trace, in place of the trace.
+
+    Counts, sums, the shortest and the longest are exact, and quantiles within 0.4 % of a duration
+    of that rank. It has the durations of states, spans, requests and tags, the call trees of spans
+    and samples, and the budget and conclusions of `explain`. `save` writes it to a file of a few
+    megabytes at most.
+
+    >>> from meantime.testing import history_from_picture
+    >>> old, new = (history_from_picture(f"disk0  {line}") for line in ("aab", "aaab"))
+    >>> compare(summarize(old), new).rows[0].relative
+    0.5
+
+    Args:
+        source: A history or a path.
+        **given: How a path is read: see `Reading`.
+
+    Raises:
+        InputError: If a file cannot be read.
+    """
+    history = history_of(source, Reading(**given)).snapshot()
+    return summary_of(part_of(history, None, None), title_of(source), mode_of([source]))
 
 
 @keywords_of_pair(CompareOptions)
@@ -45,8 +75,8 @@ def compare(before: Run | Sequence[Run], after: Run | Sequence[Run], **given: An
     [(('', 'b'), 2.0, 1.6666666666666667)]
 
     Args:
-        before: The runs before: a history or a path, a range of one as `(source, start, end)`, or a
-            list of these.
+        before: The runs before: a history or a path, a range of one as `(source, start, end)`, a
+            summary, or a list of these.
         after: The runs after.
         **given: What is compared, and how paths are read: see `CompareOptions`.
 
@@ -90,7 +120,7 @@ def diff(before: Run | Sequence[Run], after: Run | Sequence[Run], **given: Any) 
     return view.made_of([_source(run) for side in (before, after) for run in _listed(side)])
 
 
-def _compared(sides: tuple[list[Part], list[Part]], options: CompareOptions) -> Comparison:
+def _compared(sides: _Sides, options: CompareOptions) -> Comparison:
     return compared(
         *sides,
         by=options.by,
@@ -104,7 +134,7 @@ def _compared(sides: tuple[list[Part], list[Part]], options: CompareOptions) -> 
 
 def _sides(
     before: Run | Sequence[Run], after: Run | Sequence[Run], options: CompareOptions
-) -> tuple[list[Part], list[Part]]:
+) -> _Sides:
     """Return the runs of both sides.
 
     Raises:
@@ -122,27 +152,50 @@ def _listed(runs: Run | Sequence[Run]) -> list[Run]:
     return [*cast("Sequence[Run]", runs)] if isinstance(runs, list) else [cast("Run", runs)]
 
 
-def _source(run: Run) -> Source:
+def _source(run: Run) -> Source | Summary:
     return run[0] if isinstance(run, tuple) else run
 
 
 def _title(runs: list[Run]) -> str:
     """Return what a side is called: as its first run, and how many others there are."""
     first, *others = runs
-    name = title_of(_source(first))
+    source = _source(first)
+    name = source.title if isinstance(source, Summary) else title_of(source)
     if isinstance(first, tuple):
         name = f"{name} {'..'.join(str(each) for each in first[1:])}"
     return f"{name} and {len(others)} more" if others else name
 
 
-def _parts(runs: list[Run], options: CompareOptions) -> list[Part]:
-    """Return the ranges of histories of a side; a path is read once."""
-    found = []
-    opened: dict[str | int, History] = {}
+def _parts(runs: list[Run], options: CompareOptions) -> list[Part | Summary]:
+    """Return the ranges of histories of a side, and summaries; a path is read once."""
+    found: list[Part | Summary] = []
+    opened: dict[str | int, History | Summary] = {}
     for run in runs:
         source, start, end = run if isinstance(run, tuple) else (run, options.start, options.end)
         key = source if isinstance(source, str) else id(source)
         if key not in opened:
-            opened[key] = history_of(source, options)
-        found.append(part_of(opened[key], start, end))
+            opened[key] = run_of(source, options)
+        own = opened[key]
+        if isinstance(own, Summary):
+            if start is not None or end is not None:
+                raise UsageError(
+                    f"{own.title}: a summary is of all of its trace; compare ranges of the trace"
+                )
+            found.append(own)
+        else:
+            found.append(part_of(own, start, end))
     return found
+
+
+def run_of(source: Source | Summary, reading: Reading) -> History | Summary:
+    """Return the history or the summary that a source is, or that is read from its path.
+
+    Raises:
+        InputError: If the file cannot be read.
+        UsageError: If a provider is given for what is read already.
+    """
+    if isinstance(source, str | os.PathLike) and is_summary(source):
+        if reading.provider is not None:
+            raise UsageError("provider applies to the path of a trace; this is a summary")
+        return read_summary(source)
+    return source if isinstance(source, Summary) else history_of(source, reading)

@@ -2,5 +2,6 @@
 
 from meantime.query.compare.comparison import ComparedRow, Comparison
 from meantime.query.compare.runs import compared, compared_measures
+from meantime.query.compare.summaries import Summary, summary_of
 
-__all__ = ["ComparedRow", "Comparison", "compared", "compared_measures"]
+__all__ = ["ComparedRow", "Comparison", "Summary", "compared", "compared_measures", "summary_of"]

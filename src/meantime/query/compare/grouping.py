@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from meantime.errors import UsageError
+from meantime.errors import MeantimeError, UsageError
 from meantime.model.attributes import entity_name
 from meantime.model.durations import figure_values, figures_of
-from meantime.query.durations import added_span_statistics, span_statistics
+from meantime.query.durations import BETWEEN, added_span_statistics, span_statistics
 from meantime.query.explain.budget import Budget
 from meantime.query.explain.by_family import explain
+from meantime.query.groups import group_statistics
 from meantime.query.sampled_states import with_sampled_states
+from meantime.query.stacks import added_trees, on_shared_stacks
 from meantime.query.statistics import (
     StatisticsRow,
     added_statistics,
+    grouped_statistics,
     state_quarks,
     state_statistics,
+    tag_statistics,
 )
 from meantime.query.threads import thread_quarks, threads_of
-from meantime.query.trees import NameWeight, by_name, call_tree
+from meantime.query.trees import by_name, call_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     from meantime.history.history import History
     from meantime.model.columns import Int32s
     from meantime.query.counting import Counted
+    from meantime.query.duration_sums import Keep
     from meantime.query.durations import Grouping as SpanGrouping
     from meantime.query.durations import SpanStatistics
     from meantime.query.explain import Explanation
@@ -42,6 +47,7 @@ if TYPE_CHECKING:
     Numbers: TypeAlias = npt.NDArray[np.float64] | npt.NDArray[np.int64]
 
 __all__ = [
+    "OTHERS",
     "By",
     "Entity",
     "Figures",
@@ -50,14 +56,33 @@ __all__ = [
     "default_by",
     "entities_of",
     "grouping",
-    "weights",
+    "groupings",
 ]
 
-By: TypeAlias = Literal["state", "entity", "name", "category", "thread", "budget", "conclusion"]
+_Group: TypeAlias = Literal["request", "route", "function", "site"]
+By: TypeAlias = Literal[
+    "state",
+    "entity",
+    "tag",
+    "name",
+    "category",
+    "thread",
+    "lane",
+    "stack",
+    _Group,
+    "budget",
+    "conclusion",
+]
 Key: TypeAlias = "tuple[str, ...]"
 
+_OF_SPANS = ("category", "thread", "lane")
 _NONE = "(none)"
+# What a stack calls that it does not call on the other side.
+OTHERS = "(not on both sides)"
+# The letters of all stacks of a comparison.
+_MOST_LETTERS = 1 << 28
 _Sum = TypeVar("_Sum", "StateStatistics", "SpanStatistics")
+_Tree: TypeAlias = "tuple[CallTree, str]"
 
 
 class Figures(NamedTuple):
@@ -93,10 +118,12 @@ class Grouping:
     Attributes:
         names: What the parts of the key of a row are. The rows of one `kind` add up to its whole.
         main: The figure that adds up.
+        measure: What is measured, by which a summary has it.
     """
 
     names: tuple[str, ...] = ("name",)
     main = "total_ns"
+    measure: str
 
     def measured(self, part: Part) -> Any:
         """Return the statistics of a run."""
@@ -114,6 +141,10 @@ class Grouping:
         """Return the entities in the keys, in order of appearance; None if keys have none."""
         return None
 
+    def matched(self, found: Sequence[Any], split: int) -> Sequence[Any]:  # noqa: ARG002 - of those that do
+        """Return the statistics of runs, those before first, with the keys that both sides have."""
+        return found
+
     def renamed(self, found: Any, names: Mapping[str, str]) -> Any:  # noqa: ARG002 - as above
         """Return the statistics with other names of entities, by their keys."""
         return found
@@ -122,9 +153,11 @@ class Grouping:
 class _States(Grouping):
     """States, of all entities of a kind or of each."""
 
-    def __init__(self, by: Literal["state", "entity"], *, quantiles: bool = True) -> None:
+    def __init__(self, by: Literal["state", "entity"], keep: Keep, *, quantiles: bool) -> None:
         self._by = by
+        self._keep = keep
         self._quantiles = quantiles
+        self.measure = by
         self.names = ("kind", "state") if by == "state" else ("kind", "entity", "state")
 
     def measured(self, part: Part) -> StateStatistics:
@@ -134,7 +167,7 @@ class _States(Grouping):
             quarks=part.threads,
             start_ns=part.start_ns,
             end_ns=part.end_ns,
-            keep="exact",
+            keep=self._keep,
             quantiles=self._quantiles,
         )
 
@@ -142,14 +175,7 @@ class _States(Grouping):
         return _added(runs, added_statistics)
 
     def figures(self, found: StateStatistics, length_ns: int) -> Figures:
-        keys: list[Key] = [
-            (row.kind, row.key) if row.entity is None else (row.kind, row.entity, row.key)
-            for row in found.rows
-        ]
-        columns = {
-            figure.key: _numbers([getattr(row, figure.key) for row in found.rows])
-            for figure in figures_of(StatisticsRow)
-        }
+        keys, columns = _of_rows(found.rows)
         return Figures(keys, _with_rate(columns, length_ns))
 
     def entities(self, part: Part) -> list[Entity] | None:
@@ -177,9 +203,11 @@ class _Spans(Grouping):
 
     main = "self_ns"
 
-    def __init__(self, by: SpanGrouping) -> None:
+    def __init__(self, by: SpanGrouping, keep: Keep) -> None:
         self._by = by
-        self.names = (by,)
+        self._keep = keep
+        self.names = ("lane", "name") if by == "lane" else (by,)
+        self.measure = by
 
     def measured(self, part: Part) -> SpanStatistics:
         threads = thread_quarks(part.history) if part.threads is None else part.threads
@@ -190,7 +218,7 @@ class _Spans(Grouping):
             quarks=threads if len(threads) else None,
             start_ns=part.start_ns,
             end_ns=part.end_ns,
-            keep="exact",
+            keep=self._keep,
         )
 
     def pooled(self, runs: Sequence[SpanStatistics]) -> SpanStatistics:
@@ -199,72 +227,156 @@ class _Spans(Grouping):
     def figures(self, found: SpanStatistics, length_ns: int) -> Figures:
         columns: dict[str, Numbers] = {**figure_values(found), "covered_ns": found.covered_ns}
         columns["share"] = found.covered_ns / max(1, length_ns)
-        return Figures([(key or _NONE,) for key in found.keys], _with_rate(columns, length_ns))
+        keys: list[Key] = [(key or _NONE,) for key in found.keys]
+        if self._by == "lane":
+            keys = [tuple(key[0].split(BETWEEN, 1)) for key in keys]
+        return Figures(keys, _with_rate(columns, length_ns))
 
     def entities(self, part: Part) -> list[Entity] | None:
-        if self._by != "thread":
+        if self._by not in {"thread", "lane"}:
             return None
         return entities_of(part.history, part.history.spans().threads, of_paths=False)
 
     def renamed(self, found: SpanStatistics, names: Mapping[str, str]) -> SpanStatistics:
+        def new(key: str | None) -> str:
+            path, between, name = (key or "").partition(BETWEEN)
+            return names[path] + between + name
+
         assert found.durations is not None
-        keys = [names[key or ""] for key in found.durations.keys]
         return replace(
             found,
-            keys=[names[key or ""] for key in found.keys],
-            durations=found.durations.renamed(keys),
+            keys=[*map(new, found.keys)],
+            durations=found.durations.renamed([*map(new, found.durations.keys)]),
         )
-
-
-class _Weights(NamedTuple):
-    """The weights of functions, and their unit."""
-
-    rows: list[NameWeight]
-    unit: str
 
 
 class _Calls(Grouping):
-    """Functions of call trees: of samples, unless `weights` measured others."""
+    """Functions of the call trees of samples, or of spans."""
 
     main = "self_ns"
 
-    def measured(self, part: Part) -> _Weights:
-        return weights(
-            *call_tree(
-                part.history, part.threads, start_ns=part.start_ns, end_ns=part.end_ns, of="samples"
-            )
-        )
+    def __init__(self, of: Counted) -> None:
+        self._of = of
+        self.measure = f"calls of {of}"
 
-    def pooled(self, runs: Sequence[_Weights]) -> _Weights:
-        if len(runs) == 1:
-            return runs[0]
-        sums: dict[str, NameWeight] = {}
-        for row in chain.from_iterable(run.rows for run in runs):
-            before = sums.get(row.name, NameWeight(row.name, 0, 0, 0))
-            numbers = (old + new for old, new in zip(before[1:], row[1:], strict=True))
-            sums[row.name] = NameWeight(row.name, *cast("Iterable[int]", numbers))
-        return _Weights([*sums.values()], one_unit(run.unit for run in runs if run.rows))
+    def measured(self, part: Part) -> _Tree:
+        history, start_ns, end_ns, threads = part
+        return call_tree(history, threads, start_ns=start_ns, end_ns=end_ns, of=self._of)
 
-    def figures(self, found: _Weights, length_ns: int) -> Figures:
-        own = _numbers([row.own for row in found.rows])
-        total = _numbers([row.total for row in found.rows])
-        count = _numbers([row.calls for row in found.rows])
+    def pooled(self, runs: Sequence[_Tree]) -> _Tree:
+        unit = one_unit(unit for tree, unit in runs if len(tree))
+        return added_trees([tree for tree, _ in runs]), unit
+
+    def figures(self, found: _Tree, length_ns: int) -> Figures:
+        tree, unit = found
+        rows = by_name(tree)
+        own = _numbers([row.own for row in rows])
+        total = _numbers([row.total for row in rows])
+        count = _numbers([row.calls for row in rows])
         columns: dict[str, Numbers] = {"self_ns": own, "total_ns": total, "count": count}
         columns["share"] = total / max(1.0, own.sum(dtype=np.float64))
-        return Figures(
-            [(row.name,) for row in found.rows], _with_rate(columns, length_ns), found.unit
+        return Figures([(row.name,) for row in rows], _with_rate(columns, length_ns), unit)
+
+
+class _Stacks(_Calls):
+    """Stacks of call trees, matched from the outermost function on."""
+
+    names = ("stack",)
+
+    def matched(self, found: Sequence[_Tree], split: int) -> list[_Tree]:
+        trees = [tree for tree, _ in found]
+        shared = on_shared_stacks(trees[:split], trees[split:], OTHERS)
+        return [(tree, unit) for tree, (_, unit) in zip(shared, found, strict=True)]
+
+    def figures(self, found: _Tree, length_ns: int) -> Figures:
+        tree, unit = found
+        columns: dict[str, Numbers] = {
+            "self_ns": tree.own,
+            "total_ns": tree.total,
+            "count": tree.count,
+        }
+        columns["share"] = tree.total / max(1.0, tree.own.sum(dtype=np.float64))
+        texts: list[str] = []
+        letters = 0
+        names = tree.stacks.frames
+        for above, frame in zip(
+            tree.stacks.parent.tolist(), tree.stacks.frame.tolist(), strict=True
+        ):
+            text = f"{texts[above]};{names[frame]}" if above >= 0 else names[frame]
+            letters += len(text)
+            if letters > _MOST_LETTERS:
+                raise MeantimeError("these stacks are too many, or too deep; compare by name")
+            texts.append(text)
+        return Figures([(text,) for text in texts], _with_rate(columns, length_ns), unit)
+
+
+class _Groups(Grouping):
+    """Requests, tasks and callbacks of a recording, by what they have in common."""
+
+    def __init__(self, by: _Group, keep: Keep) -> None:
+        self._by = by
+        self._keep = keep
+        self.names = ("kind", by)
+        self.measure = by
+
+    def measured(self, part: Part) -> StateStatistics:
+        found = group_statistics(
+            part.history, by=self._by, start_ns=part.start_ns, end_ns=part.end_ns
+        )
+        lengths = [found.lengths_ns[row.kind, row.key] for row in found.rows]
+        group = np.repeat(np.arange(len(lengths), dtype=np.int32), [*map(len, lengths)])
+        return grouped_statistics(
+            "state",
+            found.range_ns,
+            [(row.kind, row.key, None) for row in found.rows],
+            group,
+            np.concatenate([np.empty(0, np.int64), *lengths]),
+            {(row.kind, None): part.end_ns - part.start_ns for row in found.rows},
+            self._keep,
+            [row.total_ns for row in found.rows],
         )
 
+    def pooled(self, runs: Sequence[StateStatistics]) -> StateStatistics:
+        return added_statistics(runs)
 
-def weights(tree: CallTree, unit: str) -> _Weights:
-    """Return what the grouping of samples by name measures of a run with this call tree."""
-    return _Weights(by_name(tree), unit)
+    def figures(self, found: StateStatistics, length_ns: int) -> Figures:
+        keys, columns = _of_rows(found.rows)
+        # several are under way at once
+        del columns["share"]
+        return Figures([key[:2] for key in keys], _with_rate(columns, length_ns))
+
+
+class _Tags(Grouping):
+    """States with a tag: what they were about."""
+
+    names = ("kind", "tag", "state")
+    measure = "tag"
+
+    def __init__(self, keep: Keep) -> None:
+        self._keep = keep
+
+    def measured(self, part: Part) -> StateStatistics:
+        return tag_statistics(
+            part.history,
+            quarks=part.threads,
+            start_ns=part.start_ns,
+            end_ns=part.end_ns,
+            keep=self._keep,
+        )
+
+    def pooled(self, runs: Sequence[StateStatistics]) -> StateStatistics:
+        return added_statistics(runs)
+
+    def figures(self, found: StateStatistics, length_ns: int) -> Figures:
+        keys, columns = _of_rows(found.rows)
+        return Figures(keys, _with_rate(columns, length_ns))
 
 
 class _Budgets(Grouping):
     """What time was spent on, as `explain` adds it up."""
 
     names = ("class", "what")
+    measure = "budget"
 
     def measured(self, part: Part) -> tuple[Budget, str]:
         found = _explained(part)
@@ -292,6 +404,7 @@ class _Conclusions(Grouping):
 
     names = ("conclusion",)
     main = "share"
+    measure = "conclusion"
 
     def measured(self, part: Part) -> dict[str, tuple[float, float]]:
         # of one id the most important is the first
@@ -319,28 +432,43 @@ class _Conclusions(Grouping):
         return Figures([(name,) for name in found], columns)
 
 
-def grouping(by: By, of: Counted, *, quantiles: bool) -> Grouping:
+def grouping(by: By, of: Counted, *, quantiles: bool = True, keep: Keep = "exact") -> Grouping:
     """Return what rows are of.
 
     Args:
         by: What they are of.
         of: Whether names are those of spans or of samples.
         quantiles: Whether the quantiles of each run are needed.
+        keep: How durations are kept: as a `sketch` where some are from a summary.
 
     Raises:
-        UsageError: If samples are counted, and not by name.
+        UsageError: If samples are counted, and rows are of spans.
     """
-    if by == "state" or by == "entity":  # noqa: PLR1714 - mypy narrows by ==
-        return _States(by, quantiles=quantiles)
-    if by == "budget":
-        return _Budgets()
-    if by == "conclusion":
-        return _Conclusions()
-    if of == "samples":
-        if by != "name":
-            raise UsageError(f"spans are compared by {by}; these traces have samples only")
-        return _Calls()
-    return _Spans(by)
+    if of == "samples" and by in _OF_SPANS:
+        raise UsageError(f"spans are compared by {by}; these traces have samples only")
+    return groupings(of, quantiles=quantiles, keep=keep)[by]()
+
+
+def groupings(
+    of: Counted, *, quantiles: bool = True, keep: Keep = "exact"
+) -> dict[By, Callable[[], Grouping]]:
+    """Return by name what rows may be of; arguments as of `grouping`."""
+    return {
+        "state": lambda: _States("state", keep, quantiles=quantiles),
+        "entity": lambda: _States("entity", keep, quantiles=quantiles),
+        "tag": lambda: _Tags(keep),
+        "name": lambda: _Calls("samples") if of == "samples" else _Spans("name", keep),
+        "category": lambda: _Spans("category", keep),
+        "thread": lambda: _Spans("thread", keep),
+        "lane": lambda: _Spans("lane", keep),
+        "stack": lambda: _Stacks(of),
+        "request": lambda: _Groups("request", keep),
+        "route": lambda: _Groups("route", keep),
+        "function": lambda: _Groups("function", keep),
+        "site": lambda: _Groups("site", keep),
+        "budget": _Budgets,
+        "conclusion": _Conclusions,
+    }
 
 
 def default_by(history: History) -> By:
@@ -360,6 +488,18 @@ def one_unit(units: Iterable[str]) -> str:
     if len(found) > 1:
         raise UsageError(f"cannot compare {found[0]} with {found[1]}")
     return found[0] if found else "ns"
+
+
+def _of_rows(rows: Sequence[StatisticsRow]) -> tuple[list[Key], dict[str, Numbers]]:
+    """Return the keys and the figures of rows of statistics."""
+    keys: list[Key] = [
+        (row.kind, row.key) if row.entity is None else (row.kind, row.entity, row.key)
+        for row in rows
+    ]
+    return keys, {
+        figure.key: _numbers([getattr(row, figure.key) for row in rows])
+        for figure in figures_of(StatisticsRow)
+    }
 
 
 def _numbers(values: Sequence[float]) -> Numbers:

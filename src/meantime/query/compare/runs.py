@@ -13,6 +13,7 @@ from meantime.query.compare.certainty import LEVEL, adjusted, changes, most_rows
 from meantime.query.compare.comparison import ComparedRow, Comparison, Interval
 from meantime.query.compare.grouping import default_by, grouping, one_unit
 from meantime.query.compare.matching import matched
+from meantime.query.compare.summaries import SKETCH_ERROR, Summary
 from meantime.query.counting import what_counts
 from meantime.query.filtering import matching
 from meantime.query.ranges import clipped
@@ -25,7 +26,11 @@ if TYPE_CHECKING:
 
     from meantime.query.compare.grouping import By, Figures, Grouping, Key
     from meantime.query.counting import Counted
+    from meantime.query.duration_sums import Keep
     from meantime.query.parts import Part
+
+    # A run: a range of a history, or what was kept of one.
+    Run: TypeAlias = Part | Summary
 
     Float64s: TypeAlias = npt.NDArray[np.float64]
 
@@ -51,8 +56,8 @@ _Figured: TypeAlias = tuple["dict[str, float] | None", "dict[str, float] | None"
 
 
 def compared(
-    before: Sequence[Part],
-    after: Sequence[Part],
+    before: Sequence[Run],
+    after: Sequence[Run],
     *,
     by: By | None = None,
     of: Counted | None = None,
@@ -61,7 +66,7 @@ def compared(
     left_out: str | None = None,
     noticeable: float = 0.02,
 ) -> Comparison:
-    """Return what changed from some runs to others.
+    """Return what changed from some runs to others, each a range of a history or a summary.
 
     >>> from meantime.query.parts import part_of
     >>> from meantime.testing import history_from_picture
@@ -87,12 +92,23 @@ def compared(
         UsageError: If rows have no such figure, or sides have different units.
     """
     every = [*before, *after]
-    by = by or default_by(every[0].history)
-    counts = what_counts(every[0].history, of)
-    rows_of = grouping(by, counts, quantiles=_is_quantile(figure))
-    found = [rows_of.measured(part) for part in every]
+    first, are_summaries = every[0], [isinstance(run, Summary) for run in every]
+    by = by or (first.by if isinstance(first, Summary) else default_by(first.history))
+    counts = of or (first.of if isinstance(first, Summary) else what_counts(first.history))
+    # a sketch and exact durations do not add up
+    keep: Keep = "sketch" if any(are_summaries) else "exact"
+    rows_of = grouping(by, counts, quantiles=_is_quantile(figure), keep=keep)
+    found = [
+        run.measured(rows_of) if isinstance(run, Summary) else rows_of.measured(run)
+        for run in every
+    ]
     notes = _lost(before, after)
-    entities = [rows_of.entities(part) for part in every]
+    if any(are_summaries):
+        notes.append(f"Quantiles are within {SKETCH_ERROR:.1%}: {_counted(are_summaries)}.")
+    entities = [
+        run.entities.get(rows_of.measure) if isinstance(run, Summary) else rows_of.entities(run)
+        for run in every
+    ]
     named = [each for each in entities if each is not None]
     if named:
         names, rule = matched(named, left_out)
@@ -146,6 +162,7 @@ def compared_measures(
         MeantimeError: If the pattern matches no row.
         UsageError: If rows have no such figure, or sides have different units.
     """
+    found = rows_of.matched(found, split)
     sides = (
         _side(rows_of, found[:split], lengths_ns[:split]),
         _side(rows_of, found[split:], lengths_ns[split:]),
@@ -363,12 +380,23 @@ def _keys_with(found: Figures, figure: str) -> list[Key]:
     return [key for key, each in zip(found.keys, has.tolist(), strict=False) if each]
 
 
-def _lost(before: Sequence[Part], after: Sequence[Part]) -> list[str]:
+def _counted(are_summaries: Sequence[bool]) -> str:
+    """Return how many runs are summaries, in words."""
+    number, every = sum(are_summaries), len(are_summaries)
+    if number == every:
+        return "all runs are summaries"
+    what = "is a summary" if number == 1 else "are summaries"
+    return f"{counted(number, 'run')} of {every:,} {what}"
+
+
+def _lost(before: Sequence[Run], after: Sequence[Run]) -> list[str]:
     """Return what was not recorded of runs, in words."""
     notes = []
     for name, parts in (("before", before), ("after", after)):
         lost_ns = [
-            sum(end - start for start, end in clipped(part.history.lost, *part[1:3]))
+            part.lost_ns
+            if isinstance(part, Summary)
+            else sum(end - start for start, end in clipped(part.history.lost, *part[1:3]))
             for part in parts
         ]
         if not any(lost_ns):

@@ -6,38 +6,34 @@ import re
 from typing import TYPE_CHECKING
 
 from meantime.errors import MeantimeError, UsageError
-from meantime.query.compare import compared
+from meantime.query.compare import Summary, compared
 from meantime.query.compare.certainty import LEVEL
-from meantime.query.rules.checking import Verdict, rule_lanes
+from meantime.query.rules.checking import rule_lanes
+from meantime.query.rules.figures import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.query.parts import Part
+    from meantime.query.compare.runs import Run
     from meantime.query.rules.grammar import Rule
 
 __all__ = ["check_change"]
 
 
-def check_change(before: Sequence[Part], after: Sequence[Part], rule: Rule) -> Verdict:
+def check_change(before: Sequence[Run], after: Sequence[Run], rule: Rule) -> Verdict:
     """Return whether a rule about a change holds.
 
     It is broken if the change is beyond its limit, and certain.
 
     Raises:
         MeantimeError: If nothing has the name in the rule.
-        UsageError: If the rule is about one trace, or there are too few runs.
+        UsageError: If the rule is about one trace, or there are too few runs, or it is about lanes
+            and a run is a summary.
     """
     if rule.change is None:
         raise UsageError(f"{rule.text!r} is about one trace: give it to meantime assert")
-    sides = [
-        [
-            part if rule.lanes is None else part._replace(threads=rule_lanes(part.history, rule))
-            for part in side
-        ]
-        for side in (before, after)
-    ]
-    has_spans = any(len(part.history.spans()) for side in sides for part in side)
+    sides = [[_of_lanes(run, rule) for run in side] for side in (before, after)]
+    has_spans = any(map(_has_spans, (*before, *after)))
     is_state = rule.kind == "share" or not has_spans
     try:
         found = compared(
@@ -56,3 +52,18 @@ def check_change(before: Sequence[Part], after: Sequence[Part], rule: Rule) -> V
     is_beyond = relative > rule.change if rule.change >= 0 else relative < rule.change
     is_certain = row.corrected is not None and row.corrected <= LEVEL
     return Verdict(rule, not (is_beyond and is_certain), found.described(row))
+
+
+def _of_lanes(run: Run, rule: Rule) -> Run:
+    """Return the part of a run that a rule is about."""
+    if rule.lanes is None:
+        return run
+    if isinstance(run, Summary):
+        raise UsageError(f"{rule.text!r} is about lanes: it needs the trace, not its summary")
+    return run._replace(threads=rule_lanes(run.history, rule))
+
+
+def _has_spans(run: Run) -> bool:
+    if isinstance(run, Summary):
+        return run.by == "name" and run.of == "spans"
+    return len(run.history.spans()) > 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as SequenceType
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,13 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from meantime.errors import MeantimeError, UsageError
+from meantime.history.history import History
 from meantime.model.columns import exact_sum
-from meantime.model.durations import FIGURES, Durations
+from meantime.model.durations import Durations
 from meantime.model.names import without_addresses
 from meantime.model.units import format_ns
 from meantime.query.handles import choose_lanes
 from meantime.query.lifetimes import lifetimes
 from meantime.query.parts import extent_of
+from meantime.query.rules.figures import Breach, Verdict, figure_verdict, is_time
 from meantime.query.rules.grammar import Rule, parse_rules
 from meantime.query.sampled_states import with_sampled_states
 from meantime.query.scope import Scope
@@ -28,58 +29,12 @@ from meantime.query.threads import sampled_or_spanned, thread_quarks
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from meantime.history.history import History
     from meantime.model.columns import Int32s, Int64s
+    from meantime.query.compare import Summary
 
 __all__ = ["Breach", "Verdict", "check_rules", "rule_lanes"]
 
 _MOST_BREACHES = 3
-
-
-class Breach(NamedTuple):
-    """Where a rule does not hold.
-
-    Attributes:
-        path: The lane.
-        start_ns: Where it begins.
-        end_ns: Where it ends.
-        sentence: What is there.
-    """
-
-    path: str
-    start_ns: int
-    end_ns: int
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether a rule holds.
-
-    Attributes:
-        rule: The rule.
-        holds: Whether it does.
-        measured: What was measured, in words.
-        breaches: Where it does not hold, the worst first; at most three.
-        more: How many others there are.
-    """
-
-    rule: Rule
-    holds: bool
-    measured: str
-    breaches: tuple[Breach, ...] = ()
-    more: int = 0
-
-    def as_json(self) -> dict[str, Any]:
-        """Return its fields as values that JSON can represent."""
-        return {
-            "title": self.rule.title,
-            "rule": self.rule.text,
-            "holds": self.holds,
-            "measured": self.measured,
-            "breaches": [each._asdict() for each in self.breaches],
-            "more": self.more,
-        }
 
 
 class _Found(NamedTuple):
@@ -131,7 +86,7 @@ class _States:
 
 
 def check_rules(
-    history: History, rules: Mapping[str, str] | SequenceType[str] | SequenceType[Rule]
+    history: History | Summary, rules: Mapping[str, str] | SequenceType[str] | SequenceType[Rule]
 ) -> list[Verdict]:
     """Return for each rule whether it holds for a history, and where it does not.
 
@@ -142,7 +97,7 @@ def check_rules(
     False the longest is 3ns
 
     Args:
-        history: The history.
+        history: The history, or its summary, which has figures of names.
         rules: Sentences, sentences by their titles, or rules as `read_rules` returns them.
 
     Raises:
@@ -155,6 +110,10 @@ def check_rules(
         parsed = parse_rules(rules)
     if not parsed:
         raise UsageError("there are no rules")
+    if not isinstance(history, History):
+        from meantime.query.rules.of_summaries import check_summary  # noqa: PLC0415 - few are summaries
+
+        return check_summary(history, parsed)
     checking = _Checking(with_sampled_states(history.snapshot()))
     return [checking.verdict(rule) for rule in parsed]
 
@@ -306,23 +265,17 @@ class _Checking:
     def _figure(self, rule: Rule) -> Verdict:
         lanes = self._lanes(rule)
         found = self._there(rule, rule.name, lanes, is_needed=True)
+        own_ns = self._self_ns(rule.name, lanes) if rule.figure == "self_ns" else 0
+        begin_ns, finish_ns = self.history.bounds
         figures: Durations[int, float] = Durations.of(found.length_ns)
-        if rule.figure == "self_ns":
-            value = float(self._self_ns(rule.name, lanes))
-        elif rule.figure == "rate":
-            begin_ns, finish_ns = self.history.bounds
-            value = figures.count * 10**9 / max(1, finish_ns - begin_ns)
-        else:
-            value = float(getattr(figures, rule.figure))
+        verdict = figure_verdict(rule, figures, own_ns, finish_ns - begin_ns)
+        if verdict.holds:
+            return verdict
         assert rule.limit is not None
-        holds = value < rule.limit if rule.is_below else value > rule.limit
-        is_time = rule.figure in FIGURES and FIGURES[rule.figure].form == "time"
-        measured = f"it is {format_ns(round(value)) if is_time else f'{value:,.6g}'}"
-        if holds:
-            return Verdict(rule, holds, measured)
         longest = np.argsort(-found.length_ns, kind="stable")
-        over = longest[found.length_ns[longest] >= rule.limit] if is_time else longest[:0]
-        return self._verdict(rule, measured, found, over if len(over) else longest[:1])
+        is_over = is_time(rule) & (found.length_ns[longest] >= rule.limit)
+        worst = longest[is_over] if is_over.any() else longest[:1]
+        return self._verdict(rule, verdict.measured, found, worst)
 
     def _self_ns(self, name: str, lanes: Int32s | None) -> int:
         from meantime.query.durations import span_statistics  # noqa: PLC0415 - only for own time

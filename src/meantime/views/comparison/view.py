@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from meantime.errors import UsageError
 from meantime.query.compare.timelines import timelines
+from meantime.query.parts import Part
 from meantime.views.comparison.svg import BINS, page
 from meantime.views.picture import Picture
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from meantime.query.compare import Comparison
-    from meantime.query.parts import Part
+    from meantime.query.compare import Comparison, Summary
     from meantime.query.rules import Rule, Verdict
 
 __all__ = ["ComparisonView"]
@@ -32,12 +33,18 @@ class ComparisonView(Picture):
     def __init__(
         self,
         comparison: Comparison,
-        sides: tuple[Sequence[Part], Sequence[Part]],
+        sides: tuple[Sequence[Part | Summary], Sequence[Part | Summary]],
         *,
         title: str,
         align: str,
     ) -> None:
-        """Prepare a picture of a comparison of these runs; `align` is that of `timelines`."""
+        """Prepare a picture of a comparison of these runs; `align` is that of `timelines`.
+
+        Raises:
+            UsageError: If runs are to be aligned, and one is a summary, which has no times.
+        """
+        if align != "start" and _parts(*sides) is None:
+            raise UsageError(f"align {align!r} is for traces: a summary has no times")
         self.comparison = comparison
         self.title = title
         self._sides = sides
@@ -51,12 +58,23 @@ class ComparisonView(Picture):
 
     def render(self, form: str) -> Iterable[bytes]:
         """Return the content of a file in one of `formats`."""
-        drawn = page(
-            self.comparison, timelines(*self._sides, self.comparison, BINS, self._align), self.title
-        )
+        lanes = None
+        if (parts := _parts(*self._sides)) is not None:
+            lanes = timelines(*parts, self.comparison, BINS, self._align)
+        drawn = page(self.comparison, lanes, self.title)
         return [drawn.html()] if form == "html" else drawn.parts()
 
     def __repr__(self) -> str:
         before, after = self.comparison.runs
         rows = len(self.comparison.rows)
         return f"<Comparison {self.title!r}: {before} and {after} runs, {rows} rows>"
+
+
+def _parts(
+    before: Sequence[Part | Summary], after: Sequence[Part | Summary]
+) -> tuple[list[Part], list[Part]] | None:
+    """Return both sides if all runs are of traces."""
+    sides = [[run for run in side if isinstance(run, Part)] for side in (before, after)]
+    if [*map(len, sides)] != [len(before), len(after)]:
+        return None
+    return sides[0], sides[1]
