@@ -1,4 +1,4 @@
-"""What comparing a trace needs, in place of the trace: what each grouping measures of it.
+"""Making a summary of a trace: what each grouping measures of it.
 
 Durations are a sketch, whose cells are at most 2^-7 of a duration wide: quantiles are within 0.4 %
 of a duration of that rank. Counts, sums, the shortest and the longest are exact.
@@ -6,103 +6,21 @@ of a duration of that rank. Counts, sums, the shortest and the longest are exact
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from meantime.errors import MeantimeError, OutputError, UsageError
-from meantime.files import ANYBODY, write_whole
+from meantime.errors import MeantimeError
+from meantime.files import ANYBODY
 from meantime.query.compare.grouping import default_by, groupings
+from meantime.query.compare.summary_file import MOST_CELLS, MOST_GROUPS, MOST_STACKS, Summary
 from meantime.query.counting import what_counts
 from meantime.query.ranges import clipped
-from meantime.query.sentences import counted
 
 if TYPE_CHECKING:
-    import os
-
-    from meantime.query.compare.grouping import By, Entity, Grouping
-    from meantime.query.counting import Counted
-    from meantime.query.durations import SpanStatistics
-    from meantime.query.explain.budget import Budget
+    from meantime.query.compare.grouping import Entity, Grouping
+    from meantime.query.compare.summary_file import Measure
     from meantime.query.parts import Part
-    from meantime.query.stacks import CallTree
-    from meantime.query.statistics import StateStatistics
 
-    # What groupings measure: statistics, a call tree or a budget with its unit, or conclusions.
-    Measure = (
-        StateStatistics
-        | SpanStatistics
-        | tuple[CallTree | Budget, str]
-        | dict[str, tuple[float, float]]
-    )
-
-__all__ = ["SKETCH_ERROR", "Summary", "summary_of"]
-
-# How far a quantile is from a duration of its rank, as a part of it.
-SKETCH_ERROR = 2**-8
-# What has more groups, cells of durations or stacks than this is left out.
-MOST_GROUPS = 1 << 17
-MOST_CELLS = 1 << 21
-MOST_STACKS = 1 << 19
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Summary:
-    """What comparing a trace needs, in place of the trace.
-
-    Attributes:
-        title: What the trace is called.
-        start_ns: Where it begins.
-        end_ns: Where it ends.
-        lost_ns: How much of it was not recorded.
-        by: What rows of a comparison are of by default.
-        of: Whether spans or samples count by default.
-        measures: What groupings measure, by their `measure`.
-        entities: The entities in the keys of these, in order of appearance.
-        left_out: What is too large, by `measure`, with the reason.
-        mode: Who may read a file of it: who may read the trace.
-    """
-
-    title: str
-    start_ns: int
-    end_ns: int
-    lost_ns: int
-    by: By
-    of: Counted
-    measures: dict[str, Measure]
-    entities: dict[str, list[Entity]]
-    left_out: dict[str, str]
-    mode: int = ANYBODY
-
-    def measured(self, rows_of: Grouping) -> Any:
-        """Return what a grouping measures.
-
-        Raises:
-            UsageError: If that was left out, as it is too large.
-        """
-        if rows_of.measure in self.measures:
-            return self.measures[rows_of.measure]
-        reason = self.left_out.get(rows_of.measure, "it was written without")
-        raise UsageError(
-            f"the summary of {self.title} has no figures by {rows_of.measure}: {reason}; compare"
-            " the trace itself"
-        )
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to a file, which `compare` and `check_rules` take in place of the trace.
-
-        Raises:
-            OutputError: If it cannot be written.
-        """
-        from meantime.query.compare.summary_file import encoded  # noqa: PLC0415 - it reads these
-
-        try:
-            write_whole(Path(path), [encoded(self)], self.mode)
-        except OSError as error:
-            raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
-
-    def __repr__(self) -> str:
-        return f"<Summary of {self.title!r}: {counted(len(self.measures), 'measure')}>"
+__all__ = ["summary_of"]
 
 
 def summary_of(part: Part, title: str = "", mode: int = ANYBODY) -> Summary:

@@ -1,4 +1,4 @@
-"""`NAME.mts`: a summary in a file.
+"""What comparing a trace needs, in place of the trace, and in a file: `NAME.mts`.
 
 A line names the format and its version. A checksum follows, and then, compressed, an object of JSON
 and the columns of numbers that it refers to by their place, as varints.
@@ -9,25 +9,26 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import numpy as np
 
-from meantime.errors import InputError, MeantimeError
-from meantime.files import mode_of, open_regular
+from meantime.errors import InputError, MeantimeError, OutputError, UsageError
+from meantime.files import ANYBODY, mode_of, open_regular, write_whole
 from meantime.kernels import calls, varints
 from meantime.model.durations import PERCENTS
 from meantime.model.stacks import StackTable
 from meantime.model.summary_sign import BEGINS
 from meantime.query.compare.grouping import By, Entity
-from meantime.query.compare.summaries import MOST_CELLS, MOST_GROUPS, MOST_STACKS, Summary
 from meantime.query.counting import Counted
 from meantime.query.duration_sums import DurationSums
 from meantime.query.durations import SpanStatistics, added_span_statistics
 from meantime.query.explain.budget import Budget
 from meantime.query.explain.lanes import TimeClass
+from meantime.query.sentences import counted
 from meantime.query.stacks import CallTree
 from meantime.query.statistics import StateStatistics, StatisticsRow, added_statistics
 
@@ -35,9 +36,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from meantime.model.columns import Int64s
-    from meantime.query.compare.summaries import Measure
+    from meantime.query.compare.grouping import Grouping
 
-__all__ = ["VERSION", "encoded", "read_summary"]
+    # What groupings measure: statistics, a call tree or a budget with its unit, or conclusions.
+    Measure = (
+        StateStatistics
+        | SpanStatistics
+        | tuple[CallTree | Budget, str]
+        | dict[str, tuple[float, float]]
+    )
+
+__all__ = [
+    "MOST_CELLS",
+    "MOST_GROUPS",
+    "MOST_STACKS",
+    "SKETCH_ERROR",
+    "VERSION",
+    "Measure",
+    "Summary",
+    "encoded",
+    "read_summary",
+]
 
 VERSION = 1
 _CHECKSUM_BYTES = 4
@@ -49,7 +68,72 @@ _SLACK_BYTES = 1 << 20
 _MOST_NS = 1 << 100
 _INT64 = np.iinfo(np.int64)
 
+# How far a quantile is from a duration of its rank, as a part of it.
+SKETCH_ERROR = 2**-8
+# What has more groups, cells of durations or stacks than this is left out.
+MOST_GROUPS = 1 << 17
+MOST_CELLS = 1 << 21
+MOST_STACKS = 1 << 19
+
+
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summary:
+    """What comparing a trace needs, in place of the trace.
+
+    Attributes:
+        title: What the trace is called.
+        start_ns: Where it begins.
+        end_ns: Where it ends.
+        lost_ns: How much of it was not recorded.
+        by: What rows of a comparison are of by default.
+        of: Whether spans or samples count by default.
+        measures: What groupings measure, by their `measure`.
+        entities: The entities in the keys of these, in order of appearance.
+        left_out: What is too large, by `measure`, with the reason.
+        mode: Who may read a file of it: who may read the trace.
+    """
+
+    title: str
+    start_ns: int
+    end_ns: int
+    lost_ns: int
+    by: By
+    of: Counted
+    measures: dict[str, Measure]
+    entities: dict[str, list[Entity]]
+    left_out: dict[str, str]
+    mode: int = ANYBODY
+
+    def measured(self, rows_of: Grouping) -> Any:
+        """Return what a grouping measures.
+
+        Raises:
+            UsageError: If that was left out, as it is too large.
+        """
+        if rows_of.measure in self.measures:
+            return self.measures[rows_of.measure]
+        reason = self.left_out.get(rows_of.measure, "it was written without")
+        raise UsageError(
+            f"the summary of {self.title} has no figures by {rows_of.measure}: {reason}; compare"
+            " the trace itself"
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a file, which `compare` and `check_rules` take in place of the trace.
+
+        Raises:
+            OutputError: If it cannot be written.
+        """
+        try:
+            write_whole(Path(path), [encoded(self)], self.mode)
+        except OSError as error:
+            raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+    def __repr__(self) -> str:
+        return f"<Summary of {self.title!r}: {counted(len(self.measures), 'measure')}>"
 
 
 def read_summary(path: str | os.PathLike[str]) -> Summary:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meantime.query.compare import Summary
-    from meantime.query.rules.checking import Verdict
+    from meantime.query.rules.figures import Verdict
     from meantime.query.rules.grammar import Rule
 
 __all__ = ["check_summary"]
