@@ -321,7 +321,6 @@ def test_a_range_is_printed_by_dump(run: Callable[..., tuple[object, str, str]])
         (b"\x17\x08Dtracing6\0", "a trace-cmd file", "trace-cmd report -i NAME"),
         (b"go 1.22 trace\0\0\0", "an execution trace of Go 1.22 or later", "jsontrace"),
         (b"  *A0   67729.291769 secs A0 => cc1:18\n", "a report of perf sched", "perf script >"),
-        (b"PK\3\4\x14\0", "a zip archive", "unpack"),
         (b"memray\0\x0b\0", "a recording of memray", "memray stats NAME"),
         (
             bytes.fromhex("04224d18 4040 c0 da0a0000 f100") + b"memray\0\x0b\0",

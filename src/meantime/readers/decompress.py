@@ -1,7 +1,7 @@
-"""Decompression in bounded memory, recognised by the first bytes: gzip, Zstandard, xz and bzip2.
+"""Decompression in bounded memory, recognised by the first bytes: gzip, Zstandard, xz, bzip2, zip.
 
 A file may have several compressed members in a row (`cat a.gz b.gz`, `pigz`, `bgzip`); they are
-read as one stream.
+read as one stream. A zip archive has one file.
 """
 
 from __future__ import annotations
@@ -15,13 +15,21 @@ from meantime.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Decompressor", "compression_of"]
+__all__ = ["SUFFIXES", "Decompressor", "compression_of"]
+
+# How the names of compressed files end.
+SUFFIXES = (".gz", ".zst", ".xz", ".bz2", ".zip")
 
 # A Zstandard block can expand 4 bytes to 128 KiB and `zstandard` has no output limit, so its input
 # is in pieces that expand to 128 MiB at worst. The other libraries have a limit.
 PIECE_BYTES = 1 << 12
 
-_MAGIC = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "Zstandard", b"\xfd7zXZ\x00": "xz"}
+_MAGIC = {
+    b"\x1f\x8b\x08": "gzip",
+    b"\x28\xb5\x2f\xfd": "Zstandard",
+    b"\xfd7zXZ\x00": "xz",
+    b"PK\3\4": "zip",
+}
 # After `BZh` and a digit: a block, or the end of an empty file. Text can begin with `BZh`.
 _BZIP2 = (b"1AY&", b"\x17rE8")
 MAGIC_BYTES = 8
@@ -48,10 +56,14 @@ class _Member(Protocol):
 
     Attributes:
         failure: The exception that its library raises for damaged data.
+        has_rest: Whether what follows it belongs to it.
     """
 
     @property
     def failure(self) -> type[Exception]: ...
+
+    @property
+    def has_rest(self) -> bool: ...
 
     @property
     def ended(self) -> bool: ...
@@ -64,6 +76,8 @@ class _Member(Protocol):
 
 
 class _Gzip:
+    has_rest = False
+
     def __init__(self) -> None:
         import zlib  # noqa: PLC0415 - needed for this compression only
 
@@ -98,6 +112,7 @@ class _Limited:
     """A stream of a library that keeps what it was fed until its output is wanted."""
 
     failure: type[Exception]
+    has_rest = False
     _stream: _Stream
 
     @property
@@ -144,6 +159,8 @@ if sys.version_info >= (3, 14):
 else:
 
     class _Zstandard:
+        has_rest = False
+
         def __init__(self) -> None:
             import zstandard  # noqa: PLC0415 - needed for this compression only
 
@@ -164,11 +181,18 @@ else:
             return None
 
 
+def _zip() -> _Member:
+    from meantime.readers.zip_archive import ZipMember  # noqa: PLC0415 - few inputs are zipped
+
+    return ZipMember()
+
+
 _MEMBERS: dict[str, Callable[[], _Member]] = {
     "gzip": _Gzip,
     "Zstandard": _Zstandard,
     "xz": _Xz,
     "bzip2": _Bzip2,
+    "zip": _zip,
 }
 
 
@@ -231,7 +255,13 @@ class Decompressor:
         try:
             out, self._input = self._member.feed(self._input, room)
         except self._member.failure as error:
-            self._refuse(f"the {self._compression} data are damaged ({error})", error)
+            is_archive = self._member.has_rest
+            what = (
+                "the zip archive cannot be read"
+                if is_archive
+                else (f"the {self._compression} data are damaged")
+            )
+            self._refuse(f"{what} ({error})", error)
             out = b"" if before is None else self._before_damage(before)
         return memoryview(out)
 
@@ -255,6 +285,10 @@ class Decompressor:
 
     def _next_member(self) -> bool:
         """Start the next member, if there is one; zero padding between them is skipped."""
+        if self._member.has_rest:
+            while self._read():
+                pass
+            return False
         rest = self._input.lstrip(b"\0")
         while not rest:
             if not (more := self._read()):

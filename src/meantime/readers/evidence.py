@@ -12,6 +12,7 @@ from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from meantime.readers.decompress import SUFFIXES
 from meantime.readers.source import HEAD_BYTES
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ _ENOUGH_BYTES = 4096
 _KEY = re.compile(rb'"([A-Za-z_$@][\w.@-]{0,40})"[ \t\r\n]*:')
 # An object or an array with something in it; the name of a thread may begin with a bracket, too.
 _JSON = re.compile(rb'(?:\{[ \t\r\n]*"|\[[ \t\r\n]*[\[{"])')
-_COMPRESSED = (".gz", ".zst", ".xz", ".bz2")
 
 
 class Strength(IntEnum):
@@ -93,7 +93,7 @@ class Head:
     def is_named(self, *ends: str) -> bool:
         """Return whether the name ends so, apart from that of a compression."""
         name = self.name.lower()
-        for end in _COMPRESSED:
+        for end in SUFFIXES:
             name = name.removesuffix(end)
         return name.endswith(ends)
 

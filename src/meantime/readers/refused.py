@@ -163,11 +163,6 @@ REFUSED = (
         (matches(rb"\s*<(?:\?xml|!DOCTYPE|html|svg)", "", _HINT, having=b"<"),),
     ),
     Refused(
-        "a zip archive",
-        "unpack it and open what it contains",
-        (begins(b"PK\x03\x04"),),
-    ),
-    Refused(
         "a tar archive",
         "unpack it and open what it contains",
         (Sign(Strength.MAGIC, "", lambda head: head.data[257:262] == b"ustar"),),

@@ -16,6 +16,7 @@ from meantime.opening.history_from_path import open_history
 from meantime.opening.joined_file import Host, checksum_of, summary, write_joined
 from meantime.query.aligning import clock_error_ns
 from meantime.query.aligning_histories import align_histories
+from meantime.readers.decompress import SUFFIXES
 from meantime.stores import is_url, store_url
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["host_names", "join", "write_join"]
 
 _MOVED_NS = 1_000_000
-_PACKED = (".gz", ".bz2", ".xz", ".zst")
 
 
 def join(
@@ -220,6 +220,6 @@ def host_names(
 
 def _stem(path: str) -> str:
     name = Path(path).name
-    for suffix in _PACKED:
+    for suffix in SUFFIXES:
         name = name.removesuffix(suffix)
     return Path(name).stem if name not in {"", "-"} else ""

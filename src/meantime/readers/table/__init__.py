@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from meantime.errors import InputError
 from meantime.model.trace import Trace
 from meantime.readers.contract import lazy_trace
+from meantime.readers.decompress import SUFFIXES
 from meantime.readers.table import slurm
 from meantime.readers.table.choosing import Chooser
 from meantime.readers.table.delimited import header_of, read_delimited
@@ -40,7 +41,6 @@ _PARQUET = b"PAR1"
 _ARROW = (b"ARROW1", b"\xff\xff\xff\xff")
 _DUCKDB = slice(8, 12), b"DUCK"
 _SUFFIXES = (".csv", ".tsv", ".psv")
-_COMPRESSED = (".gz", ".zst", ".xz", ".bz2")
 
 
 def recognises(head: bytes, name: str) -> bool:
@@ -57,7 +57,7 @@ def recognises(head: bytes, name: str) -> bool:
     if len(header.names) < 2 or any("\0" in each for each in header.names):
         return False
     lower = name.lower()
-    for suffix in _COMPRESSED:
+    for suffix in SUFFIXES:
         lower = lower.removesuffix(suffix)
     if lower.endswith(_SUFFIXES):
         return True
