@@ -915,6 +915,34 @@ FORMATS = (
         unbounded="a message takes more memory in its file than in its columns",
     ),
     Format(
+        "importtime",
+        (".txt", ".log"),
+        (
+            Use(
+                "times of Python's imports",
+                "`python -X importtime PROGRAM 2> imports.txt`",
+                f"`meantime flame --chart FILE -o imports.html`, {_STATS}",
+            ),
+        ),
+        (
+            matches(
+                rb"(?m)^import time:\s+(?:\d+ \||self \[us\] \|)",
+                "has lines of -X importtime",
+                having=b"import time:",
+                anywhere=True,
+                within=HEAD_BYTES,
+            ),
+        ),
+        has_spans=True,
+        example=(
+            b"import time: self [us] | cumulative | imported package\n"
+            b"import time:       178 |        178 |   _io\n"
+            b"import time:       346 |        524 | io\n"
+        ),
+        rows={"Spans": 2},
+        unbounded="a module takes more memory in its file than in its columns",
+    ),
+    Format(
         "har",
         (".har",),
         (
