@@ -103,7 +103,7 @@ _UTC = [Clocked(Clock("realtime", utc_at_origin_ns=0), 0)] * 2
 @pytest.mark.parametrize("drift_ppt", [60 * 10**6, -60 * 10**6])
 def test_drifting_clocks_are_aligned_everywhere(drift_ppt: int) -> None:
     messages = _packets(drift_ppt)
-    found = align_all(_UTC, messages=messages, drifts=True)[1]
+    found = align_all(_UTC, messages=messages)[1]
     assert found.how == "messages"
     assert found.contradicted_ns > 79 * MS
     assert found.drift_ppt == pytest.approx(drift_ppt, rel=0.1)
@@ -115,17 +115,12 @@ def test_drifting_clocks_are_aligned_everywhere(drift_ppt: int) -> None:
     for sender, sent_ns, receiver, received_ns in messages:
         to, back = (ClockShift(0) if index == 0 else found.shift for index in (receiver, sender))
         assert to.of(received_ns) >= back.of(sent_ns) - 1
-    # who can only use one offset has one, with the drift in its error
-    constant = align_all(_UTC, messages=messages)[1]
-    assert constant.drift_ppt == 0
-    assert constant.error_ns is not None
-    assert constant.error_ns > found.error_ns
 
 
 def test_a_drift_that_nothing_proves_is_none() -> None:
     # 46 packets of a file copy, in 120 ms: Trace Compass extrapolates a slope of 0.99994 from such
     messages = _packets(60 * 10**6, length_ns=120 * MS)
-    found = align_all(_UTC, messages=messages, drifts=True)[1]
+    found = align_all(_UTC, messages=messages)[1]
     assert (found.drift_ppt, found.how) == (0, "messages")
     assert abs(found.offset_ns - 80 * MS) < 100_000
 
@@ -135,7 +130,7 @@ def test_a_step_of_a_clock_is_no_drift() -> None:
     messages += [Message(1, at - 80 * MS, 0, at + MS) for at in range(0, S, 100 * MS)]
     messages += [Message(0, at, 1, at) for at in range(S, 2 * S, 100 * MS)]
     messages += [Message(1, at, 0, at + MS) for at in range(S, 2 * S, 100 * MS)]
-    found = align_all(_UTC, messages=messages, drifts=True)[1]
+    found = align_all(_UTC, messages=messages)[1]
     assert (found.drift_ppt, found.contradicted_ns) == (0, 80 * MS)
 
 
@@ -147,7 +142,7 @@ def test_a_host_may_follow_from_one_that_drifts_itself() -> None:
         for sender, sent_ns, receiver, received_ns in _packets(-30 * 10**6, seed=2)
     ]
     inputs = [*_UTC, Clocked(Clock(), 0)]
-    found = align_all(inputs, messages=[*first, *second], drifts=True)
+    found = align_all(inputs, messages=[*first, *second])
     assert [each.drift_ppt for each in found[1:]] == [
         pytest.approx(60 * 10**6, abs=10**7),
         pytest.approx(30 * 10**6, abs=2 * 10**7),

@@ -29,7 +29,7 @@ from meantime.query.durations import span_statistics
 from meantime.query.findings import findings
 from meantime.query.groups import group_statistics
 from meantime.query.scheduling import thread_scheduling
-from meantime.query.services import messages_between, service_statistics
+from meantime.query.services import calls_between, service_statistics, sides_of_calls
 from meantime.testing import history_from_picture, history_from_spans
 from meantime.view_functions.joining import host_names, join, write_join
 
@@ -622,7 +622,7 @@ def test_calls_between_services_bound_the_offset_of_unknown_clocks(tmp_path: Pat
         [("2", "1", call, at + 20 + call + skew, at + 260 + call + skew) for call, at in calls],
     )
 
-    messages = messages_between([web, db])
+    messages = calls_between([sides_of_calls(web), sides_of_calls(db)])
 
     assert len(messages) == 2 * len(calls)
     clocks = [Clocked(Clock(), 0), Clocked(Clock(), 0)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import meantime
 from meantime.query.aligning import Message
 from meantime.query.aligning_histories import align_histories
-from meantime.query.packets import packets_between
+from meantime.query.packets import packets_between, packets_seen
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,10 +76,11 @@ def test_packets_align_what_two_kernels_traced(tmp_path: Path) -> None:
         _socket("1.902000", "in", "seq=8 ack_seq=8") + " flags=3",
     )
 
-    assert packets_between([one, other]) == [
+    seen = packets_seen(one), packets_seen(other)
+    assert packets_between(seen) == [
         Message(0, 1_100_000_000, 1, 1_900_000_000),
         Message(1, 1_900_500_000, 0, 1_102_000_000),
     ]
     found = align_histories([one, other])[1]
     assert (found.offset_ns, found.how, found.error_ns) == (-799_250_000, "messages", 750_000)
-    assert packets_between([one, one]) == []
+    assert packets_between([seen[0], seen[0]]) == []

@@ -114,7 +114,7 @@ def _rests_on(host: Host) -> str:
     if host.contradicted_ns:
         how += f", which contradict its clock by {format_ns(host.contradicted_ns)}"
     if host.drift_ppt:
-        from meantime.opening.joined_file import drift_text  # noqa: PLC0415 - not for --help
+        from meantime.model.clocks import drift_text  # noqa: PLC0415 - not for --help
 
         how += f"; its clock {drift_text(host.drift_ppt)}"
     return how

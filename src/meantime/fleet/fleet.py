@@ -21,10 +21,12 @@ from meantime.fleet.tasks import (
     label_of,
 )
 from meantime.history.grouped_shares import added_shares
+from meantime.model.clocks import Clock, ClockShift
 from meantime.model.extent import Extent
 from meantime.model.units import duration_ns
 from meantime.query import HOST_BINS
 from meantime.query.aligning import Clocked, align_all
+from meantime.query.aligning_histories import messages_of
 from meantime.query.host_shares import common_range
 from meantime.query.hosts import compare_hosts
 from meantime.shards import Failure, client_of, total
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
 __all__ = ["Answer", "Fleet", "Host", "HostAnomaly"]
 
 T = TypeVar("T")
+_UNMOVED = ClockShift(0)
+_UNKNOWN = Clock()
 
 
 class Host(NamedTuple):
@@ -71,10 +75,10 @@ class Host(NamedTuple):
     bounds: tuple[int, int]
     parts: tuple[tuple[int, int], ...]
 
-    def moved(self, alignment: Alignment, by_ns: int) -> Host:
-        """Return it with another alignment, by which its times are later by so much."""
-        parts = tuple(_moved(each, by_ns) for each in self.parts)
-        return Host(self.name, self.source, alignment, _moved(self.bounds, by_ns), parts)
+    def moved(self, alignment: Alignment, shift: ClockShift) -> Host:
+        """Return it with another alignment, by which its times are converted so."""
+        parts = tuple(shift.of_range(each) for each in self.parts)
+        return Host(self.name, self.source, alignment, shift.of_range(self.bounds), parts)
 
 
 class HostAnomaly(NamedTuple):
@@ -205,10 +209,11 @@ class Fleet:
         offsets = {
             index: host.alignment.offset_ns
             for index, host in enumerate(survey.hosts)
-            if host.alignment.how == "given" or self._assume_aligned
+            if host.alignment.how == "given"
+            or (self._assume_aligned and not host.alignment.aligned)
         }
         names = [host.name for host in survey.hosts]
-        sources = [self._asked(host).history() for host in survey.hosts]
+        sources = [self._asked(host.source, host.name).own_history() for host in survey.hosts]
         return Answer(join(sources, names, offsets=offsets), survey.anomalies)
 
     def shares(
@@ -352,14 +357,13 @@ class Fleet:
     def _survey(self) -> _Survey:
         """Return what is known of all hosts, once they were opened.
 
-        They are aligned by clocks and offsets only: their histories are not here, where calls
-        between services could be searched for.
+        Each reports what it sent and received, which checks the clocks, and relates those that are
+        unrelated: their histories are not here.
         """
         if self._known is not None:
             return self._known
         asked = [
-            (index, Asked(each, label_of(each), 0, self._provider, self._lenient, self._strict))
-            for index, each in enumerate(self._inputs)
+            (index, self._asked(each, label_of(each))) for index, each in enumerate(self._inputs)
         ]
         found = total(
             Read(),
@@ -386,17 +390,22 @@ class Fleet:
             for index, each in enumerate(known)
             if each.number in self._offsets_ns
         }
-        alignments = align_all([Clocked(each.clock, each.bounds[0]) for each in known], offsets_ns)
+        clocked = [Clocked(each.clock, each.bounds[0]) for each in known]
+        messages = messages_of([each.exchanged for each in known])
+        alignments = align_all(clocked, offsets_ns, messages)
         hosts = [
-            Host(name, source, alignment, each.bounds, each.parts).moved(
-                alignment, alignment.offset_ns
-            )
+            Host(name, source, alignment, each.bounds, each.parts).moved(alignment, alignment.shift)
             for name, source, alignment, each in zip(names, sources, alignments, known, strict=True)
         ]
         extent = Extent(*known[0].bounds, known[0].clock)
         anomalies = [self._anomaly(each) for each in sorted(failures, key=_number)]
         anomalies += [
             HostAnomaly(name, "is numbered: another host has its name") for name in repeated
+        ]
+        anomalies += [
+            HostAnomaly(host.name, host.alignment.note)
+            for host in hosts
+            if host.alignment.contradicted_ns
         ]
         self._known = _Survey(hosts, extent, tuple(anomalies))
         return self._known
@@ -410,7 +419,7 @@ class Fleet:
                 hosts.append(host)
             elif self._assume_aligned:
                 by_itself = host.alignment._replace(offset_ns=0)
-                hosts.append(host.moved(by_itself, -host.alignment.offset_ns))
+                hosts.append(host.moved(by_itself, ClockShift(-host.alignment.offset_ns)))
             else:
                 reason = "its clock cannot be related to that of the first host; give its offset"
                 if self._strict:
@@ -435,7 +444,10 @@ class Fleet:
     ) -> Answer[T]:
         found = total(
             task,
-            [self._asked(host) for host in survey.hosts],
+            [
+                self._asked(host.source, host.name, host.alignment.shift, survey.extent.clock)
+                for host in survey.hosts
+            ],
             added,
             client=self._client,
             jobs=self._jobs,
@@ -448,15 +460,10 @@ class Fleet:
         ]
         return Answer(cast("T", found.value), (*survey.anomalies, *failed))
 
-    def _asked(self, host: Host) -> Asked:
-        return Asked(
-            host.source,
-            host.name,
-            host.alignment.offset_ns,
-            self._provider,
-            self._lenient,
-            self._strict,
-        )
+    def _asked(
+        self, source: Source, name: str, shift: ClockShift = _UNMOVED, clock: Clock = _UNKNOWN
+    ) -> Asked:
+        return Asked(source, name, shift, clock, self._provider, self._lenient, self._strict)
 
     def _anomaly(self, failure: Failure) -> HostAnomaly:
         number = failure.number
@@ -489,10 +496,6 @@ def _can_be_sent(source: Source) -> bool:
     except HistoryError:
         return False
     return True
-
-
-def _moved(bounds: tuple[int, int], offset_ns: int) -> tuple[int, int]:
-    return bounds[0] + offset_ns, bounds[1] + offset_ns
 
 
 def _range(

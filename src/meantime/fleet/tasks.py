@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from meantime.errors import InputError, UsageError
 from meantime.history.grouped_shares import added_shares
 from meantime.history.host_parts import host_parts
+from meantime.history.joined import placed
 from meantime.model.attribute_paths import HOSTS
 from meantime.model.attributes import format_path
 from meantime.opening.history_from_path import open_history
+from meantime.query.aligning_histories import exchanged_by
 from meantime.query.durations import SpanStatistics, added_span_statistics, span_statistics
 from meantime.query.host_shares import shares_of_hosts
 from meantime.query.sampled_states import with_sampled_states
@@ -31,8 +33,9 @@ if TYPE_CHECKING:
     from meantime.history.grouped_shares import GroupedShares
     from meantime.history.history import History
     from meantime.model.attributes import Path, Pattern
-    from meantime.model.clocks import Clock
+    from meantime.model.clocks import Clock, ClockShift
     from meantime.providers.loading import ProviderLike
+    from meantime.query.aligning_histories import Exchanged
     from meantime.query.duration_sums import Keep
     from meantime.query.stacks import CallTree
 
@@ -73,7 +76,8 @@ class Asked:
     Attributes:
         source: Its history or trace.
         name: Its name.
-        offset_ns: What to add to its times.
+        shift: How its times become those of the first host.
+        clock: Which clock these count.
         provider: Derives states from the events of a trace.
         lenient: Skip and count records that cannot be read.
         strict: Fail if the input has any anomaly.
@@ -81,12 +85,22 @@ class Asked:
 
     source: Source
     name: str
-    offset_ns: int
+    shift: ClockShift
+    clock: Clock
     provider: ProviderLike
     lenient: bool
     strict: bool
 
+    @property
+    def offset_ns(self) -> int:
+        """What to add to the times of the history."""
+        return 0 if self.shift.drift_ppt else self.shift.offset_ns
+
     def history(self) -> History:
+        """Return the history of the host; with the times of the first one if its clock drifts."""
+        return placed(self.own_history(), self.shift, self.clock)[0]
+
+    def own_history(self) -> History:
         """Return the history of the host, from the cache if it is that of a trace."""
         if not isinstance(self.source, str | os.PathLike):
             return self.source
@@ -107,12 +121,14 @@ class Known(NamedTuple):
         clock: Its clock.
         bounds: The range that it covers, in its own times.
         parts: The same of each of its hosts, if it is a joined history; otherwise only of itself.
+        exchanged: What it sent to other hosts and received.
     """
 
     number: int
     clock: Clock
     bounds: tuple[int, int]
     parts: tuple[tuple[int, int], ...]
+    exchanged: Exchanged
 
 
 class Read:
@@ -123,7 +139,15 @@ class Read:
         number, host = given
         history = host.history()
         parts = tuple(part.bounds for part in host_parts(history))
-        return [Known(number, history.clock, history.bounds, parts or (history.bounds,))]
+        return [
+            Known(
+                number,
+                history.clock,
+                history.bounds,
+                parts or (history.bounds,),
+                exchanged_by(history),
+            )
+        ]
 
 
 def added_known(parts: Sequence[list[Known]]) -> list[Known]:

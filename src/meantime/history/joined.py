@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from meantime.model.columns import Int32s, Int64s
     from meantime.model.metadata import LaneDeclaration
 
-__all__ = ["JoinedPart", "join_parts", "joined_part"]
+__all__ = ["JoinedPart", "join_parts", "joined_part", "placed"]
 
 # The parent of an attribute as `Attributes.columns` has it: the one before it, the root, a quark.
 _BEFORE, _ROOT, _QUARK = 0, 1, 2
@@ -69,14 +69,33 @@ def joined_part(
         clock: Which clock these count.
         aligned: As in `JoinedPart`.
     """
+    return JoinedPart(name, *placed(history, shift, clock), aligned)
+
+
+def placed(history: History, shift: ClockShift, clock: Clock) -> tuple[History, int]:
+    """Return a history and what to add to its times; one whose clock drifts is converted.
+
+    >>> from meantime.model.clocks import Clock, ClockShift
+    >>> from meantime.testing import history_from_picture
+    >>> history = history_from_picture("cpu0  aab.")
+    >>> placed(history, ClockShift(7), Clock()) == (history, 7)
+    True
+    >>> placed(history, ClockShift(7, drift_ppt=10**6), Clock())[0].bounds
+    (7, 11)
+
+    Args:
+        history: The history.
+        shift: How its times are converted.
+        clock: Which clock they count then.
+    """
     if not shift.drift_ppt:
-        return JoinedPart(name, history, shift.offset_ns, aligned)
+        return history, shift.offset_ns
     # it needs what builds a history, which others do without
     from meantime.history.retimed import RetimedHistory  # noqa: PLC0415
 
     own = history.clock
     clock = replace(clock, host=own.host, boot_id=own.boot_id, anchors=())
-    return JoinedPart(name, RetimedHistory(history, shift, clock), 0, aligned)
+    return RetimedHistory(history, shift, clock), 0
 
 
 class _JoinedHistory(History):

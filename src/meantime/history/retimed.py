@@ -87,9 +87,9 @@ class _Retimed:
         metadata = replace(
             known,
             clock=self._clock,
-            bounds=_range(shift, known.bounds),
+            bounds=None if known.bounds is None else shift.of_range(known.bounds),
             lost=[(shift.of(from_ns), shift.of(to_ns)) for from_ns, to_ns in known.lost],
-            range_ns=_range(shift, known.range_ns),
+            range_ns=None if known.range_ns is None else shift.of_range(known.range_ns),
         )
         return replace(
             then,
@@ -102,15 +102,6 @@ class _Retimed:
         )
 
 
-def _range(shift: ClockShift, range_ns: tuple[int, int] | None) -> tuple[int, int] | None:
-    """Return a range with the times of the other clock; one that is not empty stays so."""
-    if range_ns is None:
-        return None
-    start_ns, end_ns = range_ns
-    end_ns = shift.of(end_ns - 1) + 1 if end_ns > start_ns else shift.of(end_ns)
-    return shift.of(start_ns), end_ns
-
-
 def _copied(source: Source, kinds: npt.NDArray[np.uint8], shift: ClockShift) -> SealedSegments:
     """Return the intervals of a source with the times of the other clock."""
     store = Store(_refuse)
@@ -118,8 +109,7 @@ def _copied(source: Source, kinds: npt.NDArray[np.uint8], shift: ClockShift) -> 
     for changes in _changes(source, kinds):
         kind = np.where(changes.meta & 1, np.uint8(UNTYPED), kinds[changes.quark])
         store.put_words(*changes._replace(time_ns=shift.of_all(changes.time_ns)), kind)
-    start_ns, end_ns = _range(shift, (source.start_ns, source.end_ns)) or (0, 0)
-    return store.finish(start_ns, end_ns)
+    return store.finish(*shift.of_range((source.start_ns, source.end_ns)))
 
 
 def _changes(source: Source, kinds: npt.NDArray[np.uint8]) -> Iterator[Changes]:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["MOST_DRIFT_PPT", "UTC", "Clock", "ClockShift", "with_utc"]
+__all__ = ["MOST_DRIFT_PPT", "UTC", "Clock", "ClockShift", "drift_text", "with_utc"]
 
 # No clock of a computer gains or loses more than a thousandth, in parts per 10^12.
 MOST_DRIFT_PPT = 10**9
@@ -68,6 +68,12 @@ class ClockShift(NamedTuple):
         since_ns = time_ns - self.at_ns
         return time_ns + self.offset_ns + since_ns * self.drift_ppt // _PPT
 
+    def of_range(self, range_ns: tuple[int, int]) -> tuple[int, int]:
+        """Return a range with times of the other clock; one that is not empty stays so."""
+        start_ns, end_ns = range_ns
+        end_ns = self.of(end_ns - 1) + 1 if end_ns > start_ns else self.of(end_ns)
+        return self.of(start_ns), end_ns
+
     def of_all(self, times_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return times of the other clock."""
         since_ns = times_ns - self.at_ns
@@ -81,6 +87,15 @@ class ClockShift(NamedTuple):
         """Return the first time of this clock that becomes one not before a time of the other."""
         since_ns = time_ns - self.offset_ns - self.at_ns
         return self.at_ns - (-since_ns * _PPT // (_PPT + self.drift_ppt))
+
+
+def drift_text(drift_ppt: int) -> str:
+    """Return what a clock that drifts does, from what its times lack.
+
+    >>> drift_text(58_625_066), drift_text(-200_000_000)
+    ('loses 58.63 us each second', 'gains 200.00 us each second')
+    """
+    return f"{'loses' if drift_ppt > 0 else 'gains'} {abs(drift_ppt) / 10**6:.2f} us each second"
 
 
 def with_utc(clock: Clock, first_ns: int) -> Clock:

@@ -19,7 +19,7 @@ from meantime.files import open_regular, write_whole
 from meantime.history.directory import is_history, is_joined, is_stored_history
 from meantime.history.joined import join_parts, joined_part
 from meantime.model.anomalies import Anomalies
-from meantime.model.clocks import MOST_DRIFT_PPT, Clock, ClockShift, Kind
+from meantime.model.clocks import MOST_DRIFT_PPT, Clock, ClockShift, Kind, drift_text
 from meantime.model.units import format_ns
 from meantime.opening.provenance import fingerprint
 from meantime.stores import JOINED_SCHEMES, blocks_of, is_url, place_of
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Host",
     "checksum_of",
-    "drift_text",
     "files_of",
     "open_joined",
     "summary",
@@ -381,15 +380,6 @@ def _error(host: Host) -> str:
     if host.contradicted_ns:
         notes.append(f"messages contradict its clock by {format_ns(host.contradicted_ns)}")
     return f" ({', '.join(notes)})" if notes else ""
-
-
-def drift_text(drift_ppt: int) -> str:
-    """Return what a clock that drifts does, from what its times lack.
-
-    >>> drift_text(58_625_066), drift_text(-200_000_000)
-    ('loses 58.63 us each second', 'gains 200.00 us each second')
-    """
-    return f"{'loses' if drift_ppt > 0 else 'gains'} {abs(drift_ppt) / 10**6:.2f} us each second"
 
 
 def _listed(texts: Sequence[str], between: str) -> str:

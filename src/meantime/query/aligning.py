@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from meantime.model.clocks import ClockShift
+from meantime.model.clocks import ClockShift, drift_text
+from meantime.model.units import format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -62,6 +63,25 @@ class Alignment(NamedTuple):
     def aligned(self) -> bool:
         """Whether times of the input can be compared with others."""
         return self.how != "start"
+
+    @property
+    def note(self) -> str:
+        """What was found from messages, for people; empty if it does not rest on any.
+
+        >>> Alignment(5, "messages", 40, drift_ppt=10**6).note
+        'by messages between hosts, within 40ns; its clock loses 1.00 us each second'
+        >>> Alignment(5, "given", 0, 80_000).note
+        'messages contradict its clock by 80us'
+        """
+        if self.how != "messages" and not self.contradicted_ns:
+            return ""
+        within = "error unknown" if self.error_ns is None else f"within {format_ns(self.error_ns)}"
+        notes = [f"by messages between hosts, {within}"] if self.how == "messages" else []
+        if self.drift_ppt:
+            notes.append(f"its clock {drift_text(self.drift_ppt)}")
+        if self.contradicted_ns:
+            notes.append(f"messages contradict its clock by {format_ns(self.contradicted_ns)}")
+        return "; ".join(notes)
 
 
 class Clocked(NamedTuple):
@@ -132,8 +152,6 @@ def align_all(
     inputs: Sequence[Clocked],
     given_ns: Mapping[int, int] | None = None,
     messages: Iterable[Message] = (),
-    *,
-    drifts: bool = False,
 ) -> list[Alignment]:
     """Return the alignment of each input; the axis has the times of the first one.
 
@@ -159,7 +177,7 @@ def align_all(
 
     >>> sent = [Message(0, 100, 1, 20), Message(1, 20, 0, 102)]
     >>> sent += [Message(0, 500_050_100, 1, 500_000_020), Message(1, 500_000_020, 0, 500_050_102)]
-    >>> align_all(utc, messages=sent, drifts=True)[1].drift_ppt // 10**6
+    >>> align_all(utc, messages=sent)[1].drift_ppt // 10**6
     100
 
     Args:
@@ -168,8 +186,6 @@ def align_all(
         messages: What inputs sent to each other. They decide where nothing else is known of an
             input, if its offset has two bounds, and where they contradict UTC or a clock by more
             than its error. What was given stays, and says by how much they contradict it.
-        drifts: Whether the caller can convert times by offsets that change. Otherwise one offset
-            is found for all of an input, and its error is as large as that change.
     """
     given = given_ns or {}
     first = inputs[0]
@@ -188,7 +204,7 @@ def align_all(
     ]
     known = [*messages]
     found, is_open = _bounded(found, _limits(known))
-    return _drifting(found, is_open, known) if drifts and is_open else found
+    return _drifting(found, is_open, known) if is_open else found
 
 
 def _limits(messages: Iterable[Message]) -> dict[tuple[int, int], int]:

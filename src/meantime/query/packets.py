@@ -11,11 +11,11 @@ from meantime.history.argument_texts import joined_texts
 from meantime.query.aligning import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from meantime.history.history import History
 
-__all__ = ["packets_between"]
+__all__ = ["Packet", "SeenPacket", "is_of_packets", "packets_between", "packets_seen"]
 
 # What sends and what receives, by the place where both see the same packets: the sockets, and the
 # devices, where a packet may be a part of what the socket has sent.
@@ -27,7 +27,7 @@ _PLACES = {
 }
 
 
-class _Packet(NamedTuple):
+class Packet(NamedTuple):
     """What a packet is known by on both sides."""
 
     place: str
@@ -36,16 +36,33 @@ class _Packet(NamedTuple):
     flags: int
 
 
-def packets_between(histories: Sequence[History]) -> list[Message]:
-    """Return the packets between histories: each was sent before it was received.
+class SeenPacket(NamedTuple):
+    """A packet that a kernel sent or received.
+
+    Attributes:
+        packet: The packet.
+        is_sent: Whether it was sent there.
+        time_ns: When.
+    """
+
+    packet: Packet
+    is_sent: bool
+    time_ns: int
+
+
+def packets_between(hosts: Sequence[Sequence[SeenPacket]]) -> list[Message]:
+    """Return the packets between hosts: each was sent before it was received.
 
     A packet that is sent, or received, more than once is left out: which of them arrived, nobody
     knows.
+
+    Args:
+        hosts: What each host saw.
     """
-    sent: dict[_Packet, tuple[int, int] | None] = {}
-    received: dict[_Packet, tuple[int, int] | None] = {}
-    for index, history in enumerate(histories):
-        for time_ns, packet, is_sent in _packets(history):
+    sent: dict[Packet, tuple[int, int] | None] = {}
+    received: dict[Packet, tuple[int, int] | None] = {}
+    for index, own in enumerate(hosts):
+        for packet, is_sent, time_ns in own:
             known = sent if is_sent else received
             known[packet] = None if packet in known else (index, time_ns)
     found = []
@@ -56,12 +73,22 @@ def packets_between(histories: Sequence[History]) -> list[Message]:
     return found
 
 
-def _packets(history: History) -> Iterator[tuple[int, _Packet, bool]]:
-    """Yield the time of each packet, what it is, and whether it was sent."""
+def is_of_packets(event: str) -> bool:
+    """Return whether an event of this name is a packet that was sent or received.
+
+    >>> is_of_packets("net_dev_queue"), is_of_packets("net:net_dev_queue"), is_of_packets("x")
+    (True, True, False)
+    """
+    return event.rpartition(":")[2] in _PLACES
+
+
+def packets_seen(history: History) -> list[SeenPacket]:
+    """Return the packets that were sent or received where a history was recorded."""
+    found: list[SeenPacket] = []
     points = history.points()
     places = {code: _PLACES[name] for code, name in enumerate(points.name.names) if name in _PLACES}
     if not places:
-        return
+        return found
     rows = np.flatnonzero(np.isin(points.name.codes, [*places]) & (points.arguments_length > 0))
     length = points.arguments_length[rows]
     begins, parts = joined_texts(points.text, points.arguments_offset[rows], length)
@@ -72,4 +99,6 @@ def _packets(history: History) -> Iterator[tuple[int, _Packet, bool]]:
     for code, time_ns, begin, end in zip(codes, times, begins.tolist(), ends.tolist(), strict=True):
         fields = json.loads(text[begin:end])
         place, is_sent = places[code]
-        yield time_ns, _Packet(place, fields["seq"], fields["ack_seq"], fields["flags"]), is_sent
+        packet = Packet(place, fields["seq"], fields["ack_seq"], fields["flags"])
+        found.append(SeenPacket(packet, is_sent, time_ns))
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -39,13 +39,15 @@ if TYPE_CHECKING:
     from meantime.model.tabular import Column
 
 __all__ = [
+    "CallSide",
     "ServiceCalls",
     "ServiceGroup",
     "ServiceGrouping",
     "ServiceStatistics",
-    "messages_between",
+    "calls_between",
     "service_calls",
     "service_statistics",
+    "sides_of_calls",
     "spans_of_trace",
 ]
 
@@ -302,31 +304,64 @@ def _rows_of_services(
     return row[order], of_service[order]
 
 
-def messages_between(histories: Sequence[History]) -> list[Message]:
-    """Return the calls of services between histories: each was sent before it was received.
+class CallSide(NamedTuple):
+    """A span of a service that calls another one, or that was called.
 
-    The spans of both sides of a call are in different histories; a client has the answer only after
-    the server has sent it.
+    Attributes:
+        id: The ids of its trace and of itself.
+        parent_id: The id of its parent.
+        kind: Which side it is, as in `meantime.model.service_spans`.
+        start_ns: When it began.
+        end_ns: When it ended.
     """
-    sides: list[tuple[int, SpanId, str, Any, int, int]] = []
-    for index, history in enumerate(histories):
-        spans = history.spans()
-        for row in _rows_of_services(history, _services(history))[0].tolist():
-            fields = _fields(spans, row)
+
+    id: SpanId
+    parent_id: str
+    kind: str
+    start_ns: int
+    end_ns: int
+
+
+def sides_of_calls(history: History) -> list[CallSide]:
+    """Return the sides of calls that are in a history, in the order in which they came."""
+    processes = _services(history)
+    if not processes:
+        return []
+    spans = history.spans()
+    sides = []
+    for row in _rows_of_services(history, processes)[0].tolist():
+        fields = _fields(spans, row)
+        kind = _text(fields, "kind")
+        if kind in ENTERING or kind in LEAVING:
             id_ = _text(fields, "trace_id"), _text(fields, "span_id")
             times = int(spans.start_ns[row]), int(spans.end_ns[row])
-            sides.append((index, id_, _text(fields, "parent_id"), fields.get("kind"), *times))
-    rows_of_id = rows_by_id([id_ for _, id_, *_ in sides])
+            sides.append(CallSide(id_, _text(fields, "parent_id"), kind, *times))
+    return sides
+
+
+def calls_between(hosts: Sequence[Sequence[CallSide]]) -> list[Message]:
+    """Return the calls between hosts: each was sent before it was received.
+
+    The two sides of such a call are of different hosts; a client has the answer only after the
+    server has sent it.
+
+    Args:
+        hosts: The sides of each host.
+    """
+    sides = [(index, side) for index, own in enumerate(hosts) for side in own]
+    rows_of_id = rows_by_id([side.id for _, side in sides])
     found = []
-    for index, (trace_id, _), parent_id, kind, start_ns, end_ns in sides:
-        above = () if parent_id == NO_ID else rows_of_id.get((trace_id, parent_id), ())
-        for sender, _, _, called, from_ns, to_ns in (sides[each] for each in above):
-            if sender == index or kind not in ENTERING or called not in LEAVING:
+    for index, side in sides:
+        if side.kind not in ENTERING or side.parent_id == NO_ID:
+            continue
+        for row in rows_of_id.get((side.id[0], side.parent_id), ()):
+            sender, above = sides[row]
+            if sender == index or above.kind not in LEAVING:
                 continue
-            found.append(Message(sender, from_ns, index, start_ns))
+            found.append(Message(sender, above.start_ns, index, side.start_ns))
             # a producer does not wait for an answer
-            if called == "client":
-                found.append(Message(index, end_ns, sender, to_ns))
+            if above.kind == "client":
+                found.append(Message(index, side.end_ns, sender, above.end_ns))
     return found
 
 

@@ -138,6 +138,8 @@ def page(session: Session, *, most_bytes: int) -> Iterator[bytes]:
         MeantimeError: If a file could not be read.
         OutputError: If even the coarsest page would be larger than `most_bytes`.
     """
+    # this also aligns the files
+    head = {**session.document(), "notes": {"writable": True, "reason": None}}
     contents = []
     for file in session.files:
         # of a file that is damaged somewhere, what comes before was shown while it was read
@@ -145,7 +147,6 @@ def page(session: Session, *, most_bytes: int) -> Iterator[bytes]:
             raise MeantimeError(file.error or f"{file.path}: it was not read")
         contents.append(_Content(file.shown.tree, file.name))
     html, fixed_bytes = _Shell.read()
-    head = {**session.document(), "notes": {"writable": True, "reason": None}}
     notes = Notes(session.files[0].path).read()[0]
     lanes = [
         _element(f"lanes-{index}", "application/json", json_text(each).encode())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from meantime.errors import InputError, MeantimeError
 from meantime.history.directory import is_history, is_joined, is_stored_history
+from meantime.history.joined import placed
 from meantime.model.anomalies import CATALOGUE
 from meantime.model.input_path import InputPath
 from meantime.opening.history_from_path import open_history
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meantime.history import History, HistoryBuilder
+    from meantime.model.clocks import Clock
     from meantime.model.zones import Zone
+    from meantime.query.aligning import Alignment
     from meantime.server.tour import Tour
 
 __all__ = ["OpenFile", "Session", "Shown"]
@@ -74,7 +77,7 @@ class OpenFile:
         options: The options with which a command reads it as it is shown, a word each.
         name: What it is called.
         given_ns: What to add to its times, if that was given.
-        messages_ns: What to add to them by messages between files, if only these relate them.
+        found: How its times become those of the first file, if messages between files say so.
         shown: What pages see of it; None as long as that is nothing.
     """
 
@@ -83,7 +86,9 @@ class OpenFile:
     ) -> None:
         self.index = index
         self.given_ns = given_ns
-        self.messages_ns: int | None = None
+        self.found: Alignment | None = None
+        self._clock: Clock | None = None
+        self._read: History | None = None
         self.path = ""
         self.options: list[str] = []
         self._history: History | None = None
@@ -177,9 +182,23 @@ class OpenFile:
             # what has been read so far may be in no order yet; the finished history is
             self.error = None if self.shown else _sentence(error)
 
+    def align(self, found: Alignment, clock: Clock) -> None:
+        """Show the file in the times of the first one from now on, as messages say.
+
+        Args:
+            found: How its times become those.
+            clock: Which clock these count.
+        """
+        self.found, self._clock = found, clock
+        if found.drift_ppt and self._read is not None:
+            self._show(self._read)
+
     def _show(self, history: History) -> None:
         """Let pages see a history from now on."""
-        tree = LaneTree.of(history.snapshot())
+        self._read = snapshot = history.snapshot()
+        if self.found is not None and self.found.drift_ppt and self._clock is not None:
+            snapshot = placed(snapshot, self.found.shift, self._clock)[0]
+        tree = LaneTree.of(snapshot)
         before = self.shown
         if before is None:
             self.shown = Shown(tree, 1, 1)
@@ -217,7 +236,7 @@ class OpenFile:
             took_s = time.monotonic() - began
 
     def _end_ns(self) -> int | None:
-        return None if self.shown is None else self.shown.tree.history.end_ns
+        return None if self._read is None else self._read.end_ns
 
     def document(self, reference: OpenFile) -> dict[str, Any]:
         """Return what a page needs to know of the file; the reference has the axis."""
@@ -244,6 +263,10 @@ class OpenFile:
         start_ns, end_ns = history.bounds
         offset_ns, aligned = self.offset(reference)
         clock = history.clock
+        anomalies, facts = dict(history.anomalies), history.facts
+        if self.found is not None and self.found.note:
+            facts = {**facts, "aligned": self.found.note}
+            anomalies["clock_contradicted"] = int(self.found.contradicted_ns > 0)
         return {
             **known,
             "title": history.title,
@@ -262,12 +285,13 @@ class OpenFile:
             "lost_of": _lost_of(history),
             "anomalies": [
                 {"name": name, "count": count, "explanation": CATALOGUE.get(name, "")}
-                for name, count in dict(history.anomalies).items()
+                for name, count in anomalies.items()
+                if count
             ],
             "entities": sum(
                 lane.entities for lane in tree.lanes if lane.kind in {"state", "packed"}
             ),
-            "facts": history.facts,
+            "facts": facts,
             "groupings": tree.groupings,
             "counts": {
                 "spans": len(history.spans()),
@@ -285,11 +309,11 @@ class OpenFile:
             return 0, "first"
         if self.shown is None or reference.shown is None:
             return 0, None
+        if self.found is not None:
+            return 0 if self.found.drift_ppt else self.found.offset_ns, self.found.how
         given = {} if reference.given_ns is None else {0: reference.given_ns}
         histories = [file.shown.tree.history for file in (reference, self) if file.shown]
         found = align_all([Clocked(each.clock, each.bounds[0]) for each in histories], given)[1]
-        if not found.aligned and self.messages_ns is not None:
-            return self.messages_ns, "messages"
         return found.offset_ns, found.how
 
 
@@ -400,8 +424,8 @@ class Session:
         for file in self.files:
             file.stop()
 
-    def _related_by_messages(self) -> bool:
-        """Search for messages between files, once all have been read; return whether there are.
+    def _align_by_messages(self) -> bool:
+        """Search for messages between files, once all have been read; return whether any decide.
 
         It is done once. What is added to files later is not searched.
         """
@@ -417,16 +441,18 @@ class Session:
                 }
                 found = align_histories([history for _, history in read], given)
                 for (file, _), each in zip(read, found, strict=True):
-                    file.messages_ns = each.offset_ns if each.how == "messages" else None
+                    if each.note:
+                        file.align(each, read[0][1].clock)
             self._searched = True
-        return any(file.messages_ns is not None for file in self.files)
+        return any(file.found is not None for file in self.files)
 
     def document(self) -> dict[str, Any]:
         """Return what a page needs to know first."""
         reference = self.files[0]
         files = [file.document(reference) for file in self.files]
         # after the states of files were noted: a page asks again until all have been read
-        if any(each["aligned"] == "start" for each in files) and self._related_by_messages():
+        unsure = {"start", "utc"} & {each["aligned"] for each in files}
+        if unsure and not self._searched and self._align_by_messages():
             files = [file.document(reference) for file in self.files]
         ranges = [
             (each["start_ns"] + each["offset_ns"], each["end_ns"] + each["offset_ns"])

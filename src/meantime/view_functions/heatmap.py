@@ -50,6 +50,8 @@ from meantime.views.heatmap.view import HeatmapView
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from meantime.model.clocks import Clock, ClockShift
+    from meantime.query.aligning import Alignment
     from meantime.query.offsets import OffsetMap, Value
     from meantime.query.offsets.combine import Mapped, Reference
     from meantime.query.offsets.sources import MapSource
@@ -204,6 +206,8 @@ class _Task:
     offset_ns: int | None
     query: MapQuery
     reading: Reading
+    # of a clock that drifts
+    shift: ClockShift | None = None
 
     def first(self) -> tuple[Reference, Mapped]:
         # standard input cannot be read again
@@ -221,7 +225,7 @@ class _Task:
         return first_map(source, self.query, name=name, offset_ns=offset_ns)
 
     def further(self, reference: Reference) -> Mapped:
-        with self._opened() as source:
+        with self._opened(clock=reference.extent.clock) as source:
             name = self._name(source)
             return further_map(source, self.query, reference, name=name, offset_ns=self.offset_ns)
 
@@ -231,8 +235,16 @@ class _Task:
         return self.name or source.extent.clock.host or own
 
     @contextmanager
-    def _opened(self, *, streamed: bool = True, first: bool = False) -> Iterator[MapSource]:
+    def _opened(
+        self, *, streamed: bool = True, first: bool = False, clock: Clock | None = None
+    ) -> Iterator[MapSource]:
         path = self.path
+        if self.shift is not None and clock is not None:
+            from meantime.history.joined import placed  # noqa: PLC0415 - of clocks that drift
+
+            history = history_of(self.given, self.reading)
+            yield HistorySource(placed(history, self.shift, clock)[0], path)
+            return
         # which part of other inputs, or of shifted times, is mapped depends on the clocks
         whole = not first or bool(self.offset_ns)
         start, end = (None, None) if whole else (self.query.start, self.query.end)
@@ -306,7 +318,7 @@ def _added(
         jobs, client = 1, None
     progress = None if done is None else lambda count: done(number + 1 + count, len(tasks))
     found = total(_Further(reference), others, together, client=client, jobs=jobs, done=progress)
-    moved = _moved_by_messages(first, others, found.failures)
+    moved = _settled_by_messages(first, others, found.failures)
     # the place of an input among those that are mapped again, and then among all
     again = total(_Further(reference), [*moved.values()], together, client=client, jobs=jobs)
     places = [*moved]
@@ -325,50 +337,63 @@ def _added(
     return combined(first.path, first.query, reference, parts), reference
 
 
-def _moved_by_messages(
+def _settled_by_messages(
     first: _Task, others: Sequence[_Task], failures: Sequence[Failure]
 ) -> dict[int, _Task]:
-    """Return, by index, the inputs of unrelated clocks that calls between services place.
+    """Return, by index, the inputs that messages between hosts place, or whose clocks they confirm.
 
-    Inputs are opened again only if one of them has services.
+    Inputs are opened again only if one of them has messages.
     """
     lost = {
-        failure.number: failure.error.has_services
+        failure.number: failure.error
         for failure in failures
         if isinstance(failure.error, NotAlignedError)
     }
-    if not any(lost.values()):
+    if not any(error.has_messages for error in lost.values()):
         return {}
     failed = {failure.number for failure in failures} - lost.keys()
     # standard input cannot be read again
     chosen = [
         index
         for index, task in enumerate(others)
-        if index not in failed and task.path != "-" and lost.get(index, True)
+        if index not in failed
+        and "-" not in {task.path, first.path}
+        and (index not in lost or lost[index].has_messages)
     ]
-    if first.path == "-":
-        return {}
-    tasks = [first, *(others[index] for index in chosen)]
+    found = dict(zip(chosen, _aligned([first, *(others[index] for index in chosen)]), strict=False))
+    moved = {}
+    for index, error in lost.items():
+        how = found.get(index, error.alignment)
+        if not how.aligned:
+            how = error.alignment
+        if not (how.aligned or first.query.assume_aligned):
+            continue
+        task = others[index]
+        moved[index] = (
+            replace(task, shift=how.shift, offset_ns=0)
+            if how.drift_ppt
+            else replace(task, offset_ns=how.offset_ns)
+        )
+        if how.note and task.reading.notify is not None:
+            task.reading.notify(
+                f"{task.path}: {exact(how.offset_ns)} is added to its times, {how.note}"
+            )
+    return moved
+
+
+def _aligned(tasks: Sequence[_Task]) -> list[Alignment]:
+    """Return how the histories of all inputs but the first are aligned, if these can be read."""
+    if len(tasks) == 1:
+        return []
     try:
         histories = [history_of(task.given, task.reading.changed(strict=False)) for task in tasks]
     except (MeantimeError, OSError):
         # what could be read once and cannot be read again relates nothing
-        return {}
+        return []
     given = {
         place: task.offset_ns for place, task in enumerate(tasks) if task.offset_ns is not None
     }
-    moved = {}
-    for index, found in zip(chosen, align_histories(histories, given)[1:], strict=True):
-        if index not in lost or not found.aligned:
-            continue
-        task = others[index]
-        moved[index] = replace(task, offset_ns=found.offset_ns)
-        if task.reading.notify is not None:
-            task.reading.notify(
-                f"{task.path}: {exact(found.offset_ns)} is added to its times, which rests on"
-                f" messages between hosts, within {exact(found.error_ns or 0)}"
-            )
-    return moved
+    return align_histories(histories, given)[1:]
 
 
 def _command(

@@ -138,7 +138,7 @@ def _joined(
     clocks = [history.clock for history in histories]
     paths = [history.metadata.source for history in histories]
     chosen, repeated = host_names(clocks, paths, names)
-    found = align_histories(histories, given_ns, messages, drifts=True)
+    found = align_histories(histories, given_ns, messages)
     anomalies = Anomalies()
     anomalies.add("host_name_twice", len(repeated))
     anomalies.add("host_not_aligned", sum(not each.aligned for each in found))

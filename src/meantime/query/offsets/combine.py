@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from meantime.model.units import Time
     from meantime.model.zones import Zone
+    from meantime.query.aligning import Alignment
     from meantime.query.offsets.gather import Choice
     from meantime.query.offsets.map import OffsetMap
     from meantime.query.offsets.sources import MapSource
@@ -124,26 +125,32 @@ class MapQuery:
 
 
 class NotAlignedError(InputError):
-    """The clock of a source is not related to that of the first one.
+    """The clock of a source is not related to that of the first one, or messages may contradict it.
 
     Attributes:
-        has_services: Whether the source has spans of services, whose calls may relate it.
+        has_messages: Whether the source has what hosts sent each other, which may relate it.
+        alignment: What the clocks say.
     """
 
-    def __init__(self, source: str, *, has_services: bool) -> None:
+    def __init__(self, source: str, *, has_messages: bool, alignment: Alignment) -> None:
         super().__init__(
             source,
             "its clock cannot be aligned with the first input's; use --offset, or"
             " --assume-aligned to treat them as synchronised",
         )
-        self.has_services = has_services
+        self.has_messages = has_messages
+        self.alignment = alignment
 
     def __reduce__(self) -> tuple[Callable[..., InputError], tuple[object, ...]]:
-        return _not_aligned, (self.source, self.has_services)
+        return _not_aligned, (self.source, self.has_messages, self.alignment)
 
 
-def _not_aligned(source: str, has_services: bool) -> NotAlignedError:  # noqa: FBT001 - for pickle
-    return NotAlignedError(source, has_services=has_services)
+def _not_aligned(
+    source: str,
+    has_messages: bool,  # noqa: FBT001 - for pickle
+    alignment: Alignment,
+) -> NotAlignedError:
+    return NotAlignedError(source, has_messages=has_messages, alignment=alignment)
 
 
 class Mapped(NamedTuple):
@@ -219,19 +226,30 @@ def further_map(
         query: The query.
         reference: The settings from the first source.
         name: The name of this source in the map.
-        offset_ns: What to add to its times; None aligns the clocks.
+        offset_ns: What to add to its times; None aligns the clocks, unless messages may contradict
+            them.
 
     Raises:
         InputError: If the source lacks what the query selects.
-        NotAlignedError: If the clocks cannot be aligned.
+        NotAlignedError: If the clocks cannot be aligned, or messages may contradict them.
         UsageError: If the query does not fit the source.
     """
-    if offset_ns is None:
-        alignment = align(reference.extent.clock, source.extent.clock)
-        if not alignment.aligned and not query.assume_aligned:
-            raise NotAlignedError(source.path, has_services=source.has_services)
-        offset_ns = alignment.offset_ns
-    return _mapped(source, reference.fold, reference.choice, name, offset_ns)[0]
+    if offset_ns is not None:
+        return _mapped(source, reference.fold, reference.choice, name, offset_ns)[0]
+    alignment = align(reference.extent.clock, source.extent.clock)
+    is_known = alignment.aligned or query.assume_aligned
+
+    def check() -> None:
+        # UTC of two machines is only as good as their clocks were set
+        has_messages = alignment.how != "clock" and source.has_messages
+        if has_messages or not is_known:
+            raise NotAlignedError(source.path, has_messages=has_messages, alignment=alignment)
+
+    check()
+    found = _mapped(source, reference.fold, reference.choice, name, alignment.offset_ns)[0]
+    # what a stream contains is known only now
+    check()
+    return found
 
 
 def _mapped(

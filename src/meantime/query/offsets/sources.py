@@ -18,7 +18,7 @@ from meantime.query.parts import extent_of
 from meantime.query.sample_units import events
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from meantime.history.history import History
     from meantime.model.trace import Samples, Trace
@@ -42,13 +42,15 @@ class MapSource(Protocol):
             before it is mapped.
         first_ns: Its beginning, or a time any whole number of periods from that.
         bounds: The range that it covers; final once it is mapped.
-        has_services: Whether it has spans of services.
     """
 
     path: str
     extent: Extent
     first_ns: int
-    has_services: bool
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether it has what hosts sent each other; of a stream final once it is mapped."""
 
     @property
     def bounds(self) -> Range:
@@ -79,8 +81,17 @@ class HistorySource:
         self.extent = extent_of(history)
         self.bounds: Range = history.bounds
         self.first_ns = self.bounds[0]
-        self.has_services = any(lane.declaration.entity_kind == SERVICE for lane in history.lanes)
         self._history = history
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether it has calls between services, or packets of TCP."""
+        from meantime.query.packets import is_of_packets  # noqa: PLC0415 - of several inputs
+
+        lanes = self._history.lanes
+        return any(lane.declaration.entity_kind == SERVICE for lane in lanes) or any(
+            is_of_packets(name) for name in self._history.points().name.names
+        )
 
     def mapped(
         self, fold: Fold, choice: Choice, *, name: str, offset_ns: int
@@ -113,7 +124,6 @@ class SampleSource:
 
     # Any whole number of periods from where the samples begin serves as the beginning.
     first_ns = 0
-    has_services = False
 
     def __init__(self, trace: Trace, path: str) -> None:
         self.path = path
@@ -122,9 +132,17 @@ class SampleSource:
         first = next(trace.batches, None)
         rest = chain([] if first is None else [first], trace.batches)
         self._batches = cast("Iterator[Samples]", rest)
+        self._events: Iterable[str] = ()
         # only samples are streamed, and their batches are not empty
         start_ns = 0 if first is None else int(cast("Samples", first).time_ns.min())
         self.extent = Extent(start_ns, start_ns, with_utc(trace.clock, start_ns))
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether it has packets of TCP; known once it is mapped."""
+        from meantime.query.packets import is_of_packets  # noqa: PLC0415 - of several inputs
+
+        return any(map(is_of_packets, self._events))
 
     @property
     def bounds(self) -> Range:
@@ -143,6 +161,7 @@ class SampleSource:
             raise UsageError(f"samples have no {choice.value}; choose one of: count, weight")
         stream = SampleStream(self._trace, fold, choice, offset_ns=offset_ns)
         stream.read(self._batches)
+        self._events = stream.counts
         by = _decided(self.path, choice, "samples", dict(stream.counts.most_common()))
         return stream.found(name, by), by
 

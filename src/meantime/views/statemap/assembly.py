@@ -45,12 +45,13 @@ class HistoryProblem(MeantimeError):  # noqa: N818 - it is about a history, not 
 
 
 class _Alignment(NamedTuple):
-    """The window of a history, and the offset from its times to the first history's."""
+    """A history, its window, and the offset from its times to the first history's."""
 
+    history: History
     window: Window
     offset_ns: int
     aligned: bool
-    messages_within_ns: int | None = None
+    note: str = ""
 
 
 class _Map(NamedTuple):
@@ -73,7 +74,7 @@ def build(histories: Sequence[History], options: StatemapOptions | None = None) 
     """
     options = options or StatemapOptions()
     alignments = list(_alignments(histories, options))
-    made = _made(histories, alignments, options)
+    made = _made(alignments, options)
     tables = [[source.table for source in of_one] for of_one in made]
     given = _given_colors(tables)
     # The states of a lane that declares none are known only once it is drawn.
@@ -103,7 +104,7 @@ def count(histories: Sequence[History], options: StatemapOptions | None = None) 
     """
     options = options or StatemapOptions()
     alignments = list(_alignments(histories, options))
-    made = _made(histories, alignments, options)
+    made = _made(alignments, options)
     counts = [0] * len(histories)
     for one in _draw(alignments, made, options):
         counts[one.history] += len(one.drawing.columns.row)
@@ -121,16 +122,12 @@ def check_states(states: Sequence[Sequence[State]], options: StatemapOptions) ->
     _check_order([[table] for table in tables], options)
 
 
-def _made(
-    histories: Sequence[History], alignments: list[_Alignment], options: StatemapOptions
-) -> list[list[PanelSource]]:
+def _made(alignments: list[_Alignment], options: StatemapOptions) -> list[list[PanelSource]]:
     made = []
-    for number, (history, alignment) in enumerate(zip(histories, alignments, strict=True)):
+    for number, (history, window, *_) in enumerate(alignments):
         try:
             made.append(
-                panel_sources(
-                    history, alignment.window, pattern=options.filter, packed=options.packed
-                )
+                panel_sources(history, window, pattern=options.filter, packed=options.packed)
             )
         except UsageError:
             raise
@@ -230,12 +227,17 @@ def _there_are(tables: Sequence[StateTable]) -> str:
 
 def _alignments(histories: Sequence[History], options: StatemapOptions) -> Iterator[_Alignment]:
     window = Window.of(histories[0], options.begin_ns, options.end_ns)
-    yield _Alignment(window, 0, aligned=True)
+    yield _Alignment(histories[0], window, 0, aligned=True)
+    if len(histories) == 1:
+        return
+    from meantime.history.joined import placed  # noqa: PLC0415 - of several histories
+
     found = align_histories(histories, options.offsets_ns or {})
-    for history, each in zip(histories[1:], found[1:], strict=True):
-        below = window.below(history, each.offset_ns)
-        within_ns = each.error_ns if each.how == "messages" else None
-        yield _Alignment(below, each.offset_ns, each.aligned, within_ns)
+    clock = histories[0].clock
+    for own, each in zip(histories[1:], found[1:], strict=True):
+        history, offset_ns = placed(own, each.shift, clock)
+        below = window.below(history, offset_ns)
+        yield _Alignment(history, below, offset_ns, each.aligned, each.note)
 
 
 def _panel(
@@ -245,7 +247,7 @@ def _panel(
     options: StatemapOptions,
     maps: int,
 ) -> StatemapPanel:
-    number, source, (window, offset_ns, aligned, messages_within_ns), drawing = one
+    number, source, (_, window, offset_ns, aligned, note), drawing = one
     history = source.history
     states = [_state_row(state, colors) for state in source.table.states]
     order = drawing.order(source, sort_state)
@@ -286,7 +288,7 @@ def _panel(
         shared=None if source.shared is None else _shared_in(source.shared, order),
         existence=source.existence,
         existed={int(new_row[row]): when for row, when in drawing.existed.items()},
-        messages_within_ns=messages_within_ns,
+        alignment=note,
     )
 
 

@@ -94,8 +94,8 @@ def panel_title(statemap: Statemap, panel: StatemapPanel) -> str:
     if panel.offset_ns:
         side = "after" if panel.offset_ns > 0 else "before"
         text += f"  ·  its trace starts {_length(abs(panel.offset_ns))} {side} the first"
-    if panel.messages_within_ns is not None:
-        text += f"  ·  by messages between hosts, within {exact(panel.messages_within_ns)}"
+    if panel.alignment:
+        text += f"  ·  {panel.alignment}"
     return text
 
 
@@ -134,7 +134,7 @@ def _notes(statemap: Statemap, panel: StatemapPanel) -> Iterator[str]:
     if clipped.before or clipped.after:
         before = _count(clipped.before, "interval")
         yield f"Outside the window: {before} before, {clipped.after:,} after it"
-        if panel.offset_ns and not len(panel.rectangles):
+        if (panel.history or panel.offset_ns) and not len(panel.rectangles):
             yield "None of it is in the window of the first map: align it with --offset FILE=TIME"
     if clipped.filtered:
         yield f"Filtered out: {_count(clipped.filtered, panel.entity_kind)}"

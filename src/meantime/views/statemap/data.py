@@ -230,7 +230,7 @@ class StatemapPanel:
         existence: When its entities exist.
         existed: By row, when it existed in the window, if its rectangles do not show that.
         events_left_out: How many events are not shown, because there are too many.
-        messages_within_ns: How far off `offset_ns` is at most, if it follows from messages.
+        alignment: What was found from messages, as `Alignment.note` has it.
     """
 
     title: str
@@ -258,7 +258,7 @@ class StatemapPanel:
     existence: Existence = "row"
     existed: dict[int, tuple[int, int]] = field(default_factory=dict)
     events_left_out: int = 0
-    messages_within_ns: int | None = None
+    alignment: str = ""
 
     @property
     def name(self) -> str:
