@@ -311,6 +311,7 @@ enum {
   ODD_UNCLOSED,
   ODD_TRAILING,
   ODD_BAD_RECORD,
+  ODD_FURTHER,
   ODD_COUNT
 };
 
@@ -348,7 +349,7 @@ typedef struct {
   const char *base, *end, *p; /* of the block */
   int64_t origin, total;      /* the block's offset in the text, and the text's size */
   int last;                   /* whether the text ends where the block does */
-  int64_t first;              /* the offset of what the text begins with */
+  int64_t first;              /* the offset of what the trace begins with, or a further one behind it */
   int64_t position;           /* the offset of the next block */
   int state, lines, lenient;
   int unbalanced; /* whether the brackets of an event are never closed */
@@ -381,6 +382,8 @@ typedef struct {
   int64_t odd[ODD_COUNT];
   int64_t events;
   int saw_events;
+  int saw_own; /* whether the trace that is read has events: there may be others before it */
+  int64_t own_top; /* its first value beside them */
   int64_t fault_offset;
   int fault;
   uint8_t kinds[256]; /* by phase */
@@ -1035,7 +1038,7 @@ static int top_read(Chrome *s) {
     if (key_end - key == 11 && memcmp(key, "traceEvents", 11) == 0 && *value == '[') {
       s->p = value + 1;
       s->state = STATE_EVENTS;
-      s->saw_events = 1;
+      s->saw_events = s->saw_own = 1;
       return SCAN_EVENTS;
     }
     stop = value_end(value, s->end);
@@ -1052,36 +1055,52 @@ static int top_read(Chrome *s) {
   }
 }
 
+/* The trace that begins at s->p, with a bracket. */
+static void trace_begin(Chrome *s) {
+  s->first = offset_of(s, s->p);
+  s->own_top = s->top_count;
+  s->top_has_phase = 0;
+  if (*s->p++ == '[') {
+    s->state = STATE_EVENTS;
+    s->saw_events = s->saw_own = 1;
+    s->lines = 0;
+  } else {
+    s->state = STATE_TOP;
+    s->saw_own = 0;
+    s->lines = 2;
+  }
+}
+
+/* Whether a trace begins at s->p, behind another one: 0 or 1, or -1 if the block ends first. */
+static int is_further(const Chrome *s) {
+  const char *p = s->p;
+  if (*p != '[' && *p != '{') return 0;
+  for (p++; p < s->end && is_space(*p); p++) {
+  }
+  if (p >= s->end) return s->last ? 0 : -1;
+  return *p == (*s->p == '[' ? '{' : '"');
+}
+
 /* `lines` is 0 for a bare array, 1 for events without one, 2 inside an object. */
 static int block_scan(Chrome *s) {
   int result;
   if (s->state == STATE_BEFORE) {
     while (s->p < s->end && is_space(*s->p)) s->p++;
     if (s->p >= s->end) return s->last ? fail(s, s->p, FAULT_EMPTY) : SCAN_MORE;
-    s->first = offset_of(s, s->p);
-    if (*s->p == '[') {
-      s->p++;
-      s->state = STATE_EVENTS;
-      s->saw_events = 1;
-    } else if (*s->p == '{') {
-      s->p++;
-      s->state = STATE_TOP;
-      s->lines = 2;
-    } else {
-      return fail(s, s->p, FAULT_NO_TRACE);
-    }
+    if (*s->p != '[' && *s->p != '{') return fail(s, s->p, FAULT_NO_TRACE);
+    trace_begin(s);
   }
   for (;;) {
     if (s->state == STATE_TOP) {
       result = top_read(s);
       if (result == SCAN_EVENTS) continue;
       if (result != SCAN_DONE) return result;
-      if (!s->saw_events && s->top_has_phase) {
+      if (!s->saw_own && s->top_has_phase) {
         /* events in a row without an array around them */
         s->odd[ODD_UNCLOSED] = s->odd[ODD_TRUNCATED] = 0;
         s->state = STATE_EVENTS;
-        s->saw_events = s->lines = 1;
-        s->top_count = 0;
+        s->saw_events = s->saw_own = s->lines = 1;
+        s->top_count = s->own_top;
         s->position = s->first;
         return SCAN_REWIND;
       }
@@ -1095,8 +1114,15 @@ static int block_scan(Chrome *s) {
     }
     while (s->p < s->end && (is_space(*s->p) || *s->p == 0)) s->p++;
     if (s->p >= s->end && !s->last) return SCAN_MORE;
-    if (s->p < s->end) s->odd[ODD_TRAILING]++;
-    return SCAN_DONE;
+    if (s->p >= s->end) return SCAN_DONE;
+    result = is_further(s);
+    if (result < 0) return SCAN_MORE;
+    if (!result) {
+      s->odd[ODD_TRAILING] += s->total - offset_of(s, s->p);
+      return SCAN_DONE;
+    }
+    s->odd[ODD_FURTHER]++;
+    trace_begin(s);
   }
 }
 

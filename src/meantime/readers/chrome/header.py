@@ -23,8 +23,12 @@ _LIMIT_NS = 2**62
 
 def read_header(top: list[tuple[bytes, int, int]], text: Sliceable, trace: Trace) -> None:
     """Store these keys as facts, and those that are known as title and clock."""
+    known = set(trace.facts)
     for key, offset, length in top:
         name = decode(key)
+        # the first of several traces in a file has the clock
+        if name in trace.facts and name not in known:
+            continue
         # read by `profiles`
         if name in {"samples", "stackFrames"}:
             continue

@@ -42,6 +42,7 @@ ODDITIES = (
     "unclosed",
     "trailing_text",
     "bad_record",
+    "further_trace",
 )
 
 # By the scanner's FAULT_ constants.
