@@ -213,6 +213,22 @@ def test_calls_and_requests_are_lanes(tmp_path: Path) -> None:
     assert (disk.value, disk.start_ns, disk.end_ns) == ("read", 1_000_110_000, 1_000_170_000)
 
 
+def test_a_flush_ends_though_its_end_has_another_sector(tmp_path: Path) -> None:
+    text = (
+        "  a-3 [000] 1.000110: block_rq_issue: 8,0 FF 0 () 0 + 0 [a]\n"
+        "  a-3 [000] 1.000120: block_rq_issue: 8,0 R 4096 () 0 + 8 [a]\n"
+        "  a-3 [000] 1.000130: block_rq_complete: 8,0 FF () 18446744073709551615 + 0 [0]\n"
+        "  a-3 [000] 1.000170: block_rq_complete: 8,0 R () 0 + 8 [0]\n"
+    )
+    history = read(tmp_path, text)
+
+    for slot, value, start_ns, end_ns in (("0", "flush", 110, 130), ("1", "read", 120, 170)):
+        found = history.state(history.quark("Disks", "8,0", slot), 1_000_125_000)
+        assert found.value == value
+        assert (found.start_ns, found.end_ns) == (10**9 + start_ns * 1000, 10**9 + end_ns * 1000)
+    assert not dict(history.anomalies)
+
+
 def test_marks_of_atrace_are_spans_counters_and_points(tmp_path: Path) -> None:
     line = "  ui-7 ( 5) [000] ...1 1.0001{}: {}\n"
     marks = [

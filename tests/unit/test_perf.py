@@ -185,6 +185,23 @@ def test_stacks_begin_with_the_outermost_function_and_share_it(tmp_path: Path) -
     assert len(samples.stacks) == 2
 
 
+def test_methods_of_java_that_were_inlined_are_frames(tmp_path: Path) -> None:
+    history = read(
+        tmp_path,
+        "java 1 1.000000: 10 cpu-clock:\n\t7f Lu/A;::a->Lb/B;::b->Lc/C;::c (/tmp/p.map)\n"
+        "\t80 Interpreter (/tmp/perf-1.map)\n\n"
+        "java 1 1.000010: 10 cpu-clock:\n\t7f Lu/A;::a (/tmp/p.map)\n"
+        "\t7f std::Ptr::operator->Lx (/bin/a)\n\t80 Interpreter (/tmp/perf-1.map)\n\n",
+    )
+
+    samples = history.samples()
+    found = [samples.stacks.frames_of(stack) for stack in samples.stack.tolist()]
+    assert found == [
+        ["Interpreter", "Lu/A;::a", "Lb/B;::b", "Lc/C;::c"],
+        ["Interpreter", "std::Ptr::operator->Lx", "Lu/A;::a"],
+    ]
+
+
 def test_frames_without_indentation_belong_to_the_sample_before(tmp_path: Path) -> None:
     samples = read(
         tmp_path, "java 19983 1.000000: cycles:\nff01 leaf (x)\n    ff02 main (x)\n"

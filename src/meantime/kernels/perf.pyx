@@ -968,7 +968,20 @@ cdef class PerfText:
         # frames without a name show nothing
         if self.wants_leaf and frame.bytes and not frame.is_file:
             self.wants_leaf = frame.name[0] == b"["
+        if frame.bytes > 3 and frame.name[0] == b"L":
+            return self.push_inlined(frame.name, frame.bytes, frame.is_file)
         return self.push_frame(frame.name, frame.bytes, frame.is_file)
+
+    cdef bint push_inlined(self, const char *name, size_t size, uint32_t is_file) noexcept nogil:
+        """Add the methods of Java in a frame: `La/A;::a->Lb/B;::b` is `b`, which `a` called inline."""
+        cdef size_t at = size
+        while at > 3:
+            at -= 1
+            if name[at - 2] == b"-" and name[at - 1] == b">" and name[at] == b"L":
+                if not self.push_frame(name + at, size - at, is_file):
+                    return False
+                size = at = at - 2
+        return self.push_frame(name, size, is_file)
 
     cdef bint close(self, Columns *out) noexcept nogil:
         """Give the open sample its stack: frames come innermost first, stacks are built from main."""

@@ -458,6 +458,8 @@ static inline int states_add(thread_states *out, states_working *work, const tra
             /* it goes on sleeping until now: the wake-up before was for a wait that did not begin */
             states_sleep(out, woken);
         }
+        /* that it is put on a queue ends the wake-up before it left */
+        woken->letter = 0;
         if (woken->state == 'R' || woken->state == '+'
             || (woken->state == STATE_DEAD && record->kind == TRACE_WAKE))
             return 1;

@@ -479,7 +479,9 @@ class _Making:
         kinds: dict[int, int] = {}
         changes: list[tuple[int, int, int]] = []
         unmatched = 0
-        columns = (rows["time_ns"], rows["name"], rows["value"], rows["other"])
+        # a flush has no sectors, and its end says so in another way than its begin
+        sectors = np.where(rows["number"] == 0, -1, rows["value"])
+        columns = (rows["time_ns"], rows["name"], sectors, rows["other"])
         for issued, time_ns, device, sector, how in zip(
             is_issue, *(column.tolist() for column in columns), strict=True
         ):
