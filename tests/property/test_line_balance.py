@@ -27,7 +27,14 @@ TEXTS: dict[str, tuple[bytes, bytes]] = {
     "perf": (b"", b"a 7 [000] 1.%06d: sched:x: y=1\n\n"),
 }
 # What is counted for lines that are not used.
-SKIPPED = {"bad_record", "unknown_line", "unread_event", "event_without_time", "late_event"}
+SKIPPED = {
+    "doubled_row",
+    "bad_record",
+    "unknown_line",
+    "unread_event",
+    "event_without_time",
+    "late_event",
+}
 GARBAGE = (b"something else\n", b"}{\n", b"\xff\xfe\n", b"a b\n", b"1 2 3 x\n")
 RECORDS = 12
 

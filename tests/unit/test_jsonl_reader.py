@@ -197,7 +197,7 @@ def test_an_event_far_too_late_is_an_error_or_is_counted(
         opened(file, text)
     trace, events = opened(file, text, lenient=True)
     assert [event.time_ns for event in events] == [3, 4, 5, 6, 7]
-    assert dict(trace.anomalies) == {"late_event": 1}
+    assert dict(trace.anomalies) == {"late_event": 1, "line_went_back": 1}
 
 
 @given(

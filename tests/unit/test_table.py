@@ -457,4 +457,4 @@ def test_intervals_that_are_in_a_table_twice_are_counted(tmp_path: Path) -> None
     rows = ("0,10,a,x", "10,20,a,y", "0,10,a,x", "10,20,a,y", "5,9,b,x", "20,30,a,x")
     path.write_text("\n".join(("start_ns,end_ns,path,value", *rows)) + "\n")
 
-    assert dict(meantime.open(path).anomalies) == {"repeated_row": 2}
+    assert dict(meantime.open(path).anomalies) == {"repeated_row": 2, "line_went_back": 1}

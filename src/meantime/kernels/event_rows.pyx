@@ -211,6 +211,7 @@ cdef class EventRows:
     cdef int64_t unit_ns
     cdef tuple members
     cdef readonly int64_t line, offset, odd_offset, late_ns
+    cdef int64_t before_ns, back, forward, most_ns, repeated  # see `order`
     cdef list key_list, text_list, objects
 
     def __cinit__(
@@ -226,7 +227,7 @@ cdef class EventRows:
             # no member is called as what is in place of `ts`
             self.members = (time_key, b"\0", name_key, *_MEMBERS[CPU:])
         self.ordered = True
-        self.last_ns = INT64_MIN
+        self.last_ns = self.before_ns = INT64_MIN
         seed = int.from_bytes(os.urandom(8), "little")
         self.names.seed = self.keys.seed = self.texts.seed = seed
         self.rows = <Row*>malloc(<size_t>room * sizeof(Row))
@@ -313,6 +314,34 @@ cdef class EventRows:
 
     # Lines of JSON
 
+    @property
+    def order(self) -> tuple[int, int, int, int, int]:
+        """The time of the last line, how often times go back from one line to the next and how often
+        forward, the longest way back, and how many lines are equal to the one before.
+
+        Of lines whose time is a whole millisecond, some may well be equal: they do not count.
+        """
+        return self.before_ns, self.back, self.forward, self.most_ns, self.repeated
+
+    @order.setter
+    def order(self, known: tuple[int, int, int, int, int]):
+        self.before_ns, self.back, self.forward, self.most_ns, self.repeated = known
+
+    def follow(self, int64_t time_ns):
+        """Note the time of a line that `put` adds, in its place among the others."""
+        self._follow(time_ns)
+
+    cdef inline void _follow(self, int64_t time_ns) noexcept nogil:
+        cdef uint64_t back_ns
+        if LIKELY(time_ns > self.before_ns):
+            self.forward += self.before_ns != INT64_MIN
+        elif time_ns < self.before_ns:
+            self.back += 1
+            back_ns = <uint64_t>self.before_ns - <uint64_t>time_ns
+            if back_ns > <uint64_t>self.most_ns:
+                self.most_ns = <int64_t>back_ns if back_ns < <uint64_t>INT64_MAX else INT64_MAX
+        self.before_ns = time_ns
+
     def scan(
         self, const uint8_t[::1] block: bytes | bytearray, Py_ssize_t start, Py_ssize_t end, *,
         int64_t line, int64_t offset, int64_t until_ns, tuple after: tuple[int, int],
@@ -338,6 +367,8 @@ cdef class EventRows:
         cdef const char *at = begin + start
         cdef const char *line_end
         cdef const char *next_line
+        cdef const char *before = NULL  # the line before, if it is in the block
+        cdef size_t before_size = 0
         cdef int64_t after_ns = after[0], after_line = after[1], time_ns
         cdef int64_t shift = offset - start
         cdef int stop = DRAINED, found
@@ -368,6 +399,15 @@ cdef class EventRows:
                 else:
                     row = &self.rows[self.count - 1]
                     time_ns = row.time_ns
+                    if self.line > known_to:
+                        if UNLIKELY(
+                            time_ns == self.before_ns and before != NULL and time_ns % 1000000 != 0
+                            and before_size == <size_t>(line_end - at)
+                            and memcmp(before, at, before_size) == 0
+                        ):
+                            self.repeated += 1
+                        self._follow(time_ns)
+                        before, before_size = at, <size_t>(line_end - at)
                     if time_ns > until_ns or not (
                         time_ns > after_ns or (time_ns == after_ns and self.line > after_line)
                     ):

@@ -53,8 +53,20 @@ CATALOGUE: dict[str, str] = {
         "rows of the table have more fields than columns: what is in them was not read, and may"
         " be in the wrong columns where a field has a separator that is not quoted"
     ),
+    "line_went_back": (
+        "times go back although lines are in order of time: a part of the file is exchanged, late,"
+        " or in it twice; what lines say is placed by their times"
+    ),
+    "repeated_line": (
+        "lines are equal to the one before, to the nanosecond, and count as often as they occur; is"
+        " a part of the file in it twice?"
+    ),
     "repeated_row": (
-        "intervals of the table are equal to another one, and count as often as they occur; is a"
+        "rows of the table are equal to another one, and count as often as they occur; is a part of"
+        " the file in it twice?"
+    ),
+    "doubled_row": (
+        "rows are in the log twice, and count once: no output is modified twice at one time; is a"
         " part of the file in it twice?"
     ),
     "costs_missing": (
@@ -153,7 +165,11 @@ CATALOGUE: dict[str, str] = {
     "bad_profile": "malformed or inconsistent profile data were left out",
     "not_an_event": "values among the events that are not objects were skipped",
     "unclosed": "the input ends before its closing bracket; the tracer was probably stopped",
-    "trailing_text": "text after the end of the trace was ignored",
+    "trailing_text": "bytes of text after the end of the trace were ignored",
+    "further_trace": (
+        "further traces stand behind the first one in the file, as of a program that was started"
+        " again; all are read, on one axis of time"
+    ),
     "record_skipped": "records without data to be shown were skipped",
     "undecodable_text": "names that are not UTF-8 have U+FFFD in place of invalid bytes",
     "time_backwards": (

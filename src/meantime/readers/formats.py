@@ -776,7 +776,7 @@ FORMATS = (
         example=b"2026-03-02 08:00:00,123 INFO started\n"
         b"2026-03-02 08:00:00,250 - a.b - ERROR - failed\n"
         b'Traceback (most recent call last):\n  File "x.py", line 3, in f\nValueError\n'
-        b"[2026-03-02T07:00:01Z] [MainThread] WARNING:app:late\nINFO 2026/03/02 08:00:02 [x] y\n",
+        b"[2026-03-02T08:00:01Z] [MainThread] WARNING:app:late\nINFO 2026/03/02 08:00:02 [x] y\n",
         rows={"Events": 4},
         large=lambda rows: b"2026-03-02 08:00:00,123 INFO a\n" * rows,
     ),

@@ -25,6 +25,7 @@ from meantime.model.columns import Interner
 from meantime.model.events import Events
 from meantime.model.input_path import GUESSED
 from meantime.readers.contract import lazy_trace
+from meantime.readers.line_order import count_order
 from meantime.readers.log_fields import LogFields, is_event, log_fields, time_ns_of, value_of
 from meantime.readers.log_pairs import paired
 from meantime.readers.table import batches_of_records
@@ -189,11 +190,12 @@ def _unknown_unit(name: str, fields: LogFields, given: ColumnMapping | None) -> 
     columns = {"time": (fields.time,), **known.columns}
     if not known.pairs:
         columns.setdefault("name", (fields.name,))
-    copied = replace(known, columns=columns, units={**known.units, "time": "ms"})
+    decided = fields.decided
+    copied = replace(known, columns=columns, units={**known.units, "time": decided.possible[0]})
     return InputError(
         name,
-        f"the unit of {fields.time} is not known (the numbers are not dates between 1990 and 2100):"
-        f" choose s, ms, us or ns, as in {shlex.join(copied.options)}",
+        f"the unit of {fields.time} is not known ({decided.reason}): choose {decided.choices},"
+        f" as in {shlex.join(copied.options)}",
     )
 
 
@@ -241,6 +243,9 @@ class _Reading:
             self._window.source.close()
         trace = self._trace
         trace.anomalies.add("truncated", int(self._window.source.truncated))
+        _, back, forward, most_ns, repeated = self._rows.order
+        count_order(trace, back, forward, most_ns)
+        trace.anomalies.add("repeated_line", repeated)
         if self._range is not None:
             trace.bounds = (self._range[0], self._range[1] + 1)
 
@@ -254,6 +259,7 @@ class _Reading:
         window.start += position["offset"] - window.offset(window.start)
         self._line = position["line"]
         self._known_to = position["known_to"]
+        self._rows.order = tuple(position["order"])
         self._after = tuple(position["after"])
         self._range = tuple(position["range_ns"])
         self._trace.records = position["records"]
@@ -279,6 +285,7 @@ class _Reading:
             "offset": offset,
             "line": line - 1,
             "known_to": self._line,
+            "order": self._rows.order,
             "after": self._after,
             "range_ns": self._range,
             "records": self._trace.records,
@@ -326,6 +333,8 @@ class _Reading:
         """Put the event of a line that the scanner leaves to Python, if it is one."""
         line = self._line
         event = self._careful_event(stored, line)
+        if event is not None and line > self._known_to:
+            self._rows.follow(event[0])
         if event is None or event[0] > until_ns:
             return
         if (event[0], line) > self._after:

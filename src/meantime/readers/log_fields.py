@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from meantime.kernels.csv_rows import TimeKind
 from meantime.model.column_mapping import halves
-from meantime.readers.table.number_units import has_numbers
+from meantime.readers.table.number_units import Unit, date_or_uptime, has_numbers
 from meantime.readers.table.records import nested
 from meantime.readers.table.times import DURATION, MISSING, date_unit, resolve, times_of
 
@@ -43,6 +43,7 @@ class LogFields(NamedTuple):
         zone: The time zone of dates without one.
         is_guess: Whether that was guessed.
         is_number: Whether the first time is a number.
+        decided: What its unit rests on, or what is not known.
     """
 
     time: str = ""
@@ -51,6 +52,7 @@ class LogFields(NamedTuple):
     zone: str = ""
     is_guess: bool = False
     is_number: bool = False
+    decided: Unit = Unit("ns", "")
 
 
 def is_event(members: Mapping[str, Any]) -> bool:
@@ -80,12 +82,14 @@ def log_fields(members: Mapping[str, Any], given: ColumnMapping | None) -> LogFi
             return None
     column = times_of([value_of(members, time)])
     unit = given.units.get("time") if given is not None else None
+    decided = Unit(unit, "")
     if unit is None:
-        unit = date_unit([column]) if has_numbers(column) else "s"
+        decided = date_or_uptime([column], [time]) if has_numbers(column) else Unit("s", "")
+        unit = decided.unit
     zone = "" if given is None else given.zone
     is_guess = given is None or not {"time", "name"} <= given.columns.keys()
     is_number = type(members.get(time)) in {int, float}
-    return LogFields(time, name, unit, zone, is_guess, is_number)
+    return LogFields(time, name, unit, zone, is_guess, is_number, decided)
 
 
 def value_of(members: Mapping[str, Any], name: str) -> Any:

@@ -41,6 +41,7 @@ _FIRST_NS = 10**18
 # A log that ninja rewrote has its rows in no order, which do not show builds.
 _ROWS_PER_BUILD = 4
 _MOST_OUTPUTS = 100
+_SECOND_NS = 10**9
 
 
 class _Row(NamedTuple):
@@ -124,11 +125,13 @@ def _is_whole(text: str) -> bool:
 
 
 def _builds(rows: Sequence[_Row], trace: Trace) -> list[list[_Row]]:
+    rows = _once(rows, trace)
     builds: list[list[_Row]] = []
     for row in rows:
         if not builds or row.end_ms < builds[-1][-1].end_ms:
             builds.append([])
         builds[-1].append(row)
+    builds = _whole(builds, trace)
     if len(builds) > 2 and len(builds) * _ROWS_PER_BUILD > len(rows):
         trace.facts["builds"] = (
             "ninja rewrote the log: it has the last run of each output, from builds that cannot be"
@@ -136,6 +139,27 @@ def _builds(rows: Sequence[_Row], trace: Trace) -> list[list[_Row]]:
         )
         return [list(rows)]
     return builds
+
+
+def _once(rows: Sequence[_Row], trace: Trace) -> list[_Row]:
+    """Return the rows, each once: no output is modified twice at one time."""
+    found = [*dict.fromkeys(rows)]
+    trace.anomalies.add("doubled_row", len(rows) - len(found))
+    trace.records -= len(rows) - len(found)
+    return found
+
+
+def _whole(builds: list[list[_Row]], trace: Trace) -> list[list[_Row]]:
+    """Return the builds; rows of one that has begun when the one before did belong to that one."""
+    found: list[list[_Row]] = []
+    for rows in builds:
+        began_ns = _began_ns(rows)
+        if found and began_ns and abs(began_ns - _began_ns(found[-1])) < _SECOND_NS:
+            found[-1] = sorted(found[-1] + rows, key=lambda row: row.end_ms)
+            trace.anomalies.add("line_went_back")
+        else:
+            found.append(rows)
+    return found
 
 
 def _began_ns(rows: Sequence[_Row]) -> int:

@@ -66,6 +66,10 @@ _UNITS = {
     "s": "s", "sec": "s", "secs": "s", "seconds": "s",
 }  # fmt: skip
 _UNIT = re.compile(rf"(.+?)(?:[ _.-]+|\s*[(\[])({'|'.join(_UNITS)})[)\]]?", re.IGNORECASE)
+# without anything between them: startMs, TIMEus
+_ATTACHED = re.compile(
+    r"(.*[a-z\d])(N|U|M)(s|anos|icros|illis|sec)|(.+[A-Z])(ns|us|ms)|(.*[a-z\d])(Seconds|Secs|Sec)"
+)
 _NOT_WORD = re.compile(r"[\W_]+")
 # the clock of a time, behind its name
 _CLOCK = re.compile(
@@ -233,8 +237,13 @@ def _is_settled(role: str, columns: Mapping[str, str]) -> bool:
 
 def _split_unit(name: str) -> tuple[str, str]:
     """Return a name without its unit, and the unit; empty if it has none."""
-    match = _UNIT.fullmatch(name.strip())
-    return (match[1], _UNITS[match[2].lower()]) if match else (name, "")
+    name = name.strip()
+    if match := _UNIT.fullmatch(name):
+        return match[1], _UNITS[match[2].lower()]
+    if match := _ATTACHED.fullmatch(name):
+        bare, *unit = filter(None, match.groups())
+        return (bare, _UNITS[text]) if (text := "".join(unit).lower()) in _UNITS else (name, "")
+    return name, ""
 
 
 def _unit(name: str) -> str:

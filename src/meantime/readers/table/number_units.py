@@ -8,22 +8,23 @@ nothing.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from meantime.model.column_mapping import UNITS_NS
-from meantime.readers.table.times import number_kinds
+from meantime.readers.table.times import date_unit, number_kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
     from meantime.model.columns import Int32s, Int64s
     from meantime.readers.table.times import Resolved, TimeColumn
 
-__all__ = ["Unit", "duration_unit", "has_numbers", "start_unit"]
+__all__ = ["Unit", "date_or_uptime", "duration_unit", "has_numbers", "start_unit"]
 
 # Rows that are looked at.
 _ENOUGH: Final = 1 << 16
@@ -33,6 +34,11 @@ _HARDLY_ANY: Final = 0.02
 # Of the time of an entity, what its rows fill at least if their unit is right.
 _FILLED: Final = 0.05
 _UNITS: Final = ("s", "ms", "us", "ns")
+_NO_DATES: Final = "the numbers are not dates between 1990 and 2100"
+_UPTIME: Final = "the numbers may be dates in us, or in ns the time since a machine was started"
+# What columns are called whose times are dates, and whose are not.
+_DATED: Final = re.compile(r"epoch|unix|utc|date|wall|real|created|logged|posix", re.IGNORECASE)
+_SINCE_BOOT: Final = re.compile(r"mono|boot|uptime|steady", re.IGNORECASE)
 
 
 class Unit(NamedTuple):
@@ -41,10 +47,22 @@ class Unit(NamedTuple):
     Attributes:
         unit: `ns`, `us`, `ms` or `s`; None if nothing decides.
         reason: What it rests on, or what is not known.
+        possible: The units that it may be if nothing decides; the first one is the likeliest.
     """
 
     unit: str | None
     reason: str
+    possible: tuple[str, ...] = ("ms", "s", "us", "ns")
+
+    @property
+    def choices(self) -> str:
+        """The units that it may be, in words."""
+        return "us or ns" if self.is_either else "s, ms, us or ns"
+
+    @property
+    def is_either(self) -> bool:
+        """Whether it may be one of two."""
+        return self.unit is None and len(self.possible) == 2
 
 
 class _Fit(NamedTuple):
@@ -62,6 +80,34 @@ class _Fit(NamedTuple):
 def has_numbers(column: TimeColumn) -> bool:
     """Return whether a column has a number, which needs a unit."""
     return bool(np.isin(column.kinds, [*number_kinds()]).any())
+
+
+def date_or_uptime(columns: Sequence[TimeColumn], names: Sequence[str]) -> Unit:
+    """Return the unit in which numbers are dates, if they are dates and not the time since a boot.
+
+    The time since a machine was started 7 to 47 days ago, in nanoseconds, is a date in
+    microseconds. Then names decide.
+
+    >>> from meantime.readers.table.times import times_of
+    >>> date_or_uptime([times_of([1_700_000_000_123])], ["time"]).unit
+    'ms'
+    >>> date_or_uptime([times_of([1_036_800_000_000_000])], ["time"]).possible
+    ('us', 'ns')
+    >>> date_or_uptime([times_of([1_036_800_000_000_000])], ["unix_time"]).unit
+    'us'
+
+    Args:
+        columns: Times, as they are written.
+        names: The names of their columns.
+    """
+    unit = date_unit(columns)
+    if unit is None:
+        return Unit(None, _NO_DATES)
+    if unit != "ns" and (named := next(filter(_SINCE_BOOT.search, names), None)) is not None:
+        return Unit(None, f"by its name, {named} does not count from a date")
+    if unit == "us" and not any(map(_DATED.search, names)):
+        return Unit(None, _UPTIME, ("us", "ns"))
+    return Unit(unit, "")
 
 
 def duration_unit(
@@ -111,8 +157,9 @@ def start_unit(
     *,
     is_end: bool = False,
     is_sequential: bool = False,
+    undecided: Unit | None = None,
 ) -> Unit:
-    """Return the unit of times that are too small to be dates.
+    """Return the unit of times that are too small to be dates, or may be something else.
 
     Args:
         times: The times, as they are written.
@@ -121,6 +168,7 @@ def start_unit(
         lasted_unit: The unit of these durations; None if they are texts, such as `1.5s`.
         is_end: Whether the times are ends.
         is_sequential: Whether an entity does one thing at a time, as a thread does.
+        undecided: What is known of times that may be dates or not.
     """
     rows, number = _numbers(times, ~(lasted.bad | lasted.missing))
     found = _neighbours(lasted.time_ns[rows], number, entity[rows], is_end=is_end)
@@ -128,6 +176,8 @@ def start_unit(
     if found is not None:
         lasted_ns, gaps, grain = found
         fits = {unit: _fit(lasted_ns, gaps * ns, grain * ns) for unit, ns in UNITS_NS.items()}
+    if undecided is not None:
+        return _of_two(undecided, fits)
     if lasted_unit is not None:
         same = Unit(lasted_unit, "the unit of the durations")
         return _beside(same, fits, _smallest, is_sequential=is_sequential)
@@ -139,6 +189,18 @@ def start_unit(
     if fits[smallest].filled >= _FILLED or (is_sequential and smallest != "ns"):
         return Unit(smallest, "the smallest in which rows of an entity do not overlap")
     return Unit(None, f"in {smallest} the rows fill hardly any of the time")
+
+
+def _of_two(undecided: Unit, fits: dict[str, _Fit] | None) -> Unit:
+    """Return the unit of times, of two that are possible, that their durations allow."""
+    large, small = undecided.possible
+    if fits is None or fits[large].overlapping > _HARDLY_ANY:
+        return undecided
+    if fits[small].overlapping > _MOST_OVERLAP:
+        return Unit(large, f"in {small} the rows of an entity overlap")
+    if fits[large].filled < _FILLED <= fits[small].filled:
+        return Unit(small, f"in {large} the rows fill hardly any of the time")
+    return undecided
 
 
 def _beside(

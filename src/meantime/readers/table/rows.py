@@ -20,12 +20,18 @@ from meantime.model.clocks import UTC
 from meantime.model.columns import Coded, Interner
 from meantime.model.input_path import GUESSED
 from meantime.model.trace import Counters, LaneDeclaration, Samples, StateChanges
-from meantime.readers.table.number_units import Unit, duration_unit, has_numbers, start_unit
+from meantime.readers.line_order import count_order_of
+from meantime.readers.table.number_units import (
+    Unit,
+    date_or_uptime,
+    duration_unit,
+    has_numbers,
+    start_unit,
+)
 from meantime.readers.table.times import (
     MISSING,
     Resolved,
     TimeColumn,
-    date_unit,
     joined,
     number_kinds,
     resolve,
@@ -53,7 +59,6 @@ _MOST_ROWS = 2**31 - 1
 _NO_TEXT = "(none)"
 _ALL = "all"
 _ACTIVE = "active"
-_NO_DATES = "the numbers are not dates between 1990 and 2100"
 # Kinds of entities that do one thing at a time.
 _SEQUENTIAL = re.compile(r"thread|tid|worker|lane|executor|slot|cpu|core")
 _PERFETTO = Unit("ns", "as in Perfetto's ts and dur")
@@ -160,6 +165,8 @@ class _Table:
         )
         time_ns, weight = times.time_ns, weights.time_ns
         names = self._text("name")
+        self._count_order(rows, names, time_ns)
+        self._trace.anomalies.add("repeated_row", self._repeated(rows, time_ns))
         rows = self._kept(rows, time_ns, names)
         used, _, which = _appearing(_taken(names.codes, rows), names.names)
         texts = [names.names[code] for code in used]
@@ -222,6 +229,8 @@ class _Table:
         bad = times.bad | times.missing | _outside(times)
         rows = self._good((bad, self._not_a_time("time")))
         entity = self._entities()
+        self._count_order(rows, entity, times.time_ns)
+        self._trace.anomalies.add("repeated_row", self._repeated(rows, times.time_ns))
         rows = self._kept(rows, times.time_ns, entity)
         states = self._text("state")
         order = np.argsort(times.time_ns[rows], kind="stable")
@@ -239,6 +248,7 @@ class _Table:
         """Return the changes of intervals, in order of time."""
         entity = self._entities()
         starts, ends, rows = self._ranges(entity.codes)
+        self._count_order(rows, entity, starts, ends)
         # a history cannot contain intervals of length 0
         some = _taken(starts, rows) != _taken(ends, rows)
         self._trace.anomalies.add("zero_length_state", len(rows) - int(np.count_nonzero(some)))
@@ -340,7 +350,7 @@ class _Table:
                 is_sequential=self._is_sequential(),
             )
         if decided.unit is None:
-            raise self._unknown_unit(("duration",), decided.reason)
+            raise self._unknown_unit(("duration",), decided)
         self._decide({"duration": decided.unit})
         lasted = self._durations_of("duration", decided.unit)
         self._trace.facts["durations"] = f"{lasted.unit} ({decided.reason})"
@@ -360,14 +370,13 @@ class _Table:
         if self._is_perfetto():
             return _PERFETTO
         times = [self._column(columns[role][0]) for role in roles]
-        if (unit := date_unit(times)) is not None:
-            return Unit(unit, "")
-        if entity is None or "duration" not in columns or len(roles) > 1:
-            return Unit(None, _NO_DATES)
+        date = date_or_uptime(times, [columns[role][0] for role in roles])
+        if date.unit is not None or entity is None or "duration" not in columns or len(roles) > 1:
+            return date
         durations = self._column(columns["duration"][0])
         is_number = has_numbers(durations)
         if is_number and "duration" not in units:
-            return Unit(None, _NO_DATES)
+            return date
         return start_unit(
             times[0],
             self._durations_of("duration", units.get("duration", "s")),
@@ -375,18 +384,21 @@ class _Table:
             units["duration"] if is_number else None,
             is_end=roles == ("end",),
             is_sequential=self._is_sequential(),
+            undecided=date if date.is_either else None,
         )
 
-    def _unknown_unit(self, roles: Sequence[str], reason: str) -> InputError:
+    def _unknown_unit(self, roles: Sequence[str], decided: Unit) -> InputError:
         """Return the error about numbers whose unit nothing decides."""
         import shlex  # noqa: PLC0415 - only for this message
 
         columns, units = self._mapping.columns, self._mapping.units
-        copied = replace(self._mapping, units={**units, **dict.fromkeys(roles, "ms")}).text
+        copied = replace(
+            self._mapping, units={**units, **dict.fromkeys(roles, decided.possible[0])}
+        ).text
         names = " and ".join(columns[role][0] for role in roles)
         return InputError(
             self._trace.source,
-            f"the unit of {names} is not known ({reason}): choose s, ms, us or ns, as in"
+            f"the unit of {names} is not known ({decided.reason}): choose {decided.choices}, as in"
             f" --columns {shlex.quote(copied)}",
         )
 
@@ -459,7 +471,7 @@ class _Table:
         if unknown:
             decided = self._unit_of(roles, entity)
             if decided.unit is None:
-                raise self._unknown_unit(unknown, decided.reason)
+                raise self._unknown_unit(unknown, decided)
             self._decide(dict.fromkeys(unknown, decided.unit))
             reason = f" ({decided.reason})" if decided.reason else ""
         mapping = self._mapping
@@ -625,6 +637,26 @@ class _Table:
         used, _, which = _appearing(_taken(names.codes, rows), names.names)
         kept = np.array([self._keep(names.names[code]) for code in used], np.bool_)
         return rows[kept[which]]
+
+    def _count_order(self, rows: Int64s, names: Coded, *times: Int64s) -> None:
+        """Count rows that are in the wrong place."""
+        own = [_taken(each, rows) for each in times]
+        count_order_of(self._trace, own, _taken(names.codes, rows), len(names.names))
+
+    def _repeated(self, rows: Int64s, time_ns: Int64s) -> int:
+        """Return how many rows are equal to the one before.
+
+        Of those at a whole millisecond some may well be equal: they do not count.
+        """
+        times = _taken(time_ns, rows)
+        later = np.flatnonzero((times[1:] == times[:-1]) & (times[1:] % 10**6 != 0)) + 1
+        for name in self._times:
+            values = self._column(name).values
+            later = later[values[rows[later]] == values[rows[later - 1]]]
+        for texts in self._texts.values():
+            codes = texts.column().codes
+            later = later[codes[rows[later]] == codes[rows[later - 1]]]
+        return len(later)
 
     def _parsed(self, text: str, row: int) -> tuple[str, ...]:
         try:
