@@ -109,6 +109,43 @@ async def test_a_task_is_left_with_anyio(server, no_pending_tasks):
     global left
     left = asyncio.create_task(worker(asyncio.Queue()))
     await asyncio.sleep(0)
+
+
+BLOCKED = 'no Loops/* in "blocked" for over '
+
+
+@pytest.mark.meantime_rules(BLOCKED + "10 s", 'longest of "running" on Loops/* below 10 s')
+def test_rules_hold():
+    asyncio.run(asyncio.sleep(0.001))
+
+
+@pytest.mark.meantime_rules(BLOCKED + "5 ms")
+def test_a_rule_is_broken():
+    async def main():
+        time.sleep(0.04)
+
+    asyncio.run(main())
+
+
+def test_a_rule_is_broken_from_a_call_on(meantime_rules):
+    async def main():
+        time.sleep(0.04); await asyncio.sleep(0)
+        meantime_rules('no Tasks/* in "running" for over 5 ms of wall time')
+        await asyncio.sleep(0)
+        time.sleep(0.04)
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+
+
+@pytest.mark.meantime_rules("be fast")
+def test_a_sentence_is_not_a_rule():
+    pass
+
+
+@pytest.mark.meantime_rules('p99 of "nothing" below 1 s')
+def test_a_rule_is_about_nothing():
+    asyncio.run(asyncio.sleep(0))
 """
 # Patterns: a step is named by its stack if it takes 50 ms, as it may on a machine with much to do.
 # After a step of 2 ms, what the next one waits for a processor is known by itself.
@@ -118,12 +155,19 @@ FAIL = {
     "test_a_step_of_the_block_is_too_long": r"main \(test_app\.py:"
     r"(39\), after test_app\.py:35|3[67]\))",
     "test_a_callback_is_too_long": "by sleep",
+    "test_a_rule_is_broken": r"a rule is broken: no Loops/\* in \"blocked\" for over 5 ms: the"
+    r" longest is [\d.]+ms",
+    "test_a_rule_is_broken_from_a_call_on": r"a rule is broken: no Tasks/\* in \"running\" for over"
+    r" 5 ms of wall time: the longest",
+    "test_a_sentence_is_not_a_rule": "'be fast' is not a rule",
+    "test_a_rule_is_about_nothing": "matches nothing",
     "test_a_task_is_left": r"left one, worker \(test_app\.py:53\), waits at test_app\.py:9",
     "test_a_task_is_left_with_anyio": r"worker \(test_app\.py:93\), waits at test_app\.py:9",
 }
 PASS = {
     "test_plain",
     "test_all_is_well",
+    "test_rules_hold",
     "test_a_task_is_left_just_now",
     "test_with_anyio",
 }

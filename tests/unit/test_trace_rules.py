@@ -254,3 +254,69 @@ def test_command_lines_that_are_wrong(
 
 def test_the_module_of_the_command_has_another_name() -> None:
     assert import_module("meantime.cli.assert_rules").command.name == "assert"
+
+
+def recording() -> History:
+    """Return a loop that is busy for 50 ms, 40 of which its thread waits for a CPU, and for 30."""
+    builder = meantime.HistoryBuilder()
+    loop, task = builder.quark("Loops", "MainThread"), builder.quark("Tasks", "work", "1")
+    for time_ms, state in [
+        (0, "parked"),
+        (10, "running"),
+        (15, "cpu-wait"),
+        (55, "running"),
+        (60, "parked"),
+        (70, "running"),
+        (100, "parked"),
+    ]:
+        builder.modify(time_ms * MS, loop, state)
+    for time_ms, state in [(10, "running"), (60, "waiting"), (70, "running"), (100, "waiting")]:
+        builder.modify(time_ms * MS, task, state)
+    builder.lanes("Loops/*", entity_kind="Loop")
+    builder.lanes("Tasks/*/*", entity_kind="Task")
+    return builder.close(110 * MS)
+
+
+MS = 10**6
+LATE = "the longest is 30ms"
+WAITED = ", without 40ms in which its thread waited for a CPU"
+
+
+@pytest.mark.parametrize(
+    ("rule", "measured", "breaches"),
+    [
+        ('no Loops/* in "blocked" for over 20 ms', LATE, 1),
+        ('no Loops/* in "blocked" for over 40 ms', f"the longest is 10ms{WAITED}", 0),
+        ('no Loops/* in "blocked" for over 20 ms of wall time', "the longest is 50ms", 2),
+        ('no Loops/* in "blocked"', "the longest is 50ms", 2),
+        ('no Tasks/** in "running" for over 20 ms', LATE, 1),
+        ('no Tasks/** in "running" for over 9 ms', LATE, 2),
+        ('no Tasks/** in "running" for over 20 ms of wall time', "the longest is 50ms", 2),
+        ('no Loops/* in "cpu-wait" for over 20 ms', "the longest is 40ms", 1),
+    ],
+)
+def test_time_in_which_a_thread_waited_for_a_cpu_is_not_its_own(
+    rule: str, measured: str, breaches: int
+) -> None:
+    (found,) = meantime.check_rules(recording(), [rule])
+
+    assert (found.measured, len(found.breaches), found.holds) == (measured, breaches, not breaches)
+
+
+@pytest.mark.parametrize(
+    ("rule", "range_ms", "measured"),
+    [
+        ('no Tasks/** in "running" for over 60 ms', (80, 110), "the longest is 20ms"),
+        ('count of "running" below 2', (80, 110), "it is 2"),
+        ('share of Loops/* in "running" below 99 %', (60, 80), "it is 50 %"),
+        ('longest of "cpu-wait" below 1 s', (20, 30), "it is 10ms"),
+    ],
+)
+def test_rules_about_a_range(rule: str, range_ms: tuple[int, int], measured: str) -> None:
+    start, end = (each * MS for each in range_ms)
+    (found,) = meantime.check_rules(recording(), [rule], start=start, end=end)
+    assert found.measured == measured
+
+    spans = history_from_spans({"main": [("a", 0, 40), ("a", 50, 60)]})
+    (found,) = meantime.check_rules(spans, ['total of "a" below 1 s'], start=30, end=55)
+    assert found.measured == "it is 15ns"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from meantime.plugins.phases import Phases
     from meantime.plugins.segment import Limit, Segment
@@ -25,6 +25,7 @@ _segment = pytest.StashKey["Segment"]()
 _phases: pytest.StashKey[Phases] = pytest.StashKey()
 _taken = pytest.StashKey[set[Path]]()
 _MAX_NAME = 150
+_RULES = "meantime_rules"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,7 +39,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Create the folder of the recordings."""
+    """Declare the marker, and create the folder of the recordings."""
+    config.addinivalue_line(
+        "markers",
+        "meantime_rules(*rules): record the test, and check rules such as"
+        """ 'no Loops/* in "blocked" for over 50 ms' at its end""",
+    )
     folder = config.getoption("meantime")
     config.stash[_taken] = set()
     if folder:
@@ -132,7 +138,9 @@ def _is_recording() -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Record that a test's setup begins."""
+    """Record that a test's setup begins, also of one with rules."""
+    if next(item.iter_markers(_RULES), None) is not None:
+        _begin(item, None)
     _begin_phase(item, "setup")
 
 
@@ -153,6 +161,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Check the limits that a test has set, after it has run."""
     _begin_phase(item, "call")
     segment = item.stash.get(_segment, None)
+    if segment is not None:
+        for marker in item.iter_markers(_RULES):
+            _add_rules(segment, marker.args)
     if segment is None or segment.pending is None:
         result = yield
     else:
@@ -199,6 +210,17 @@ def max_blocked(request: pytest.FixtureRequest) -> Callable[..., Limit]:
 
 
 @pytest.fixture
+def meantime_rules(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """A function that checks rules at the end of the test: `meantime_rules('no * in "x"')`.
+
+    They are about what is recorded from the call on. The marker of the same name checks rules about
+    the call of the test.
+    """
+    segment = _begin(request.node, None)
+    return lambda *rules: _add_rules(segment, rules)
+
+
+@pytest.fixture
 def no_pending_tasks(request: pytest.FixtureRequest) -> Iterator[Callable[[], None]]:
     """Fails a test that leaves asyncio tasks pending; a call checks immediately.
 
@@ -210,6 +232,17 @@ def no_pending_tasks(request: pytest.FixtureRequest) -> Iterator[Callable[[], No
     segment.pending = PendingTasks(segment)
     yield segment.pending.check
     segment.pending = None
+
+
+def _add_rules(segment: Segment, rules: Sequence[str]) -> None:
+    from meantime.errors import MeantimeError  # noqa: PLC0415 - only when a test is recorded
+
+    if not rules:
+        pytest.fail("meantime_rules needs rules, each a sentence", pytrace=False)
+    try:
+        segment.add_rules(rules)
+    except MeantimeError as error:
+        pytest.fail(str(error), pytrace=False)
 
 
 def _begin(item: pytest.Item, path: Path | None) -> Segment:

@@ -13,13 +13,14 @@ import pytest
 
 from meantime.collect import _recorder, session
 from meantime.collect.unfinished import unfinished_tasks
-from meantime.errors import UsageError
+from meantime.errors import MeantimeError, UsageError
 from meantime.model.units import format_ns, parse_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import FrameType, TracebackType
 
+    from meantime.query.rules import Rule
     from meantime.readers.recording.blocks import Block
 
 __all__ = ["Limit", "PendingTasks", "Segment", "start"]
@@ -48,6 +49,7 @@ class Segment:
         self.begin_ns = time.monotonic_ns()
         self.limits: list[Limit] = []
         self.pending: PendingTasks | None = None
+        self._rules: list[tuple[int, Rule]] = []
         self._folder: str | None = None
         self._ours = session.recording_path() is None
         if self._ours:
@@ -71,6 +73,44 @@ class Segment:
             limit.check()
         if self.pending is not None:
             self.pending.check()
+        if self._rules:
+            self._check_rules()
+
+    def add_rules(self, sentences: Sequence[str]) -> None:
+        """Check rules at the end of the test, from now on.
+
+        Raises:
+            UsageError: If a sentence is not a rule.
+        """
+        from meantime.query.rules.grammar import parse_rule  # noqa: PLC0415 - not for tests without rules
+
+        begin_ns = time.monotonic_ns()
+        self._rules += [(begin_ns, parse_rule(each)) for each in sentences]
+
+    def _check_rules(self) -> None:
+        from meantime.opening.history_from_trace import build  # noqa: PLC0415 - only for rules
+        from meantime.query.rules import check_rules  # noqa: PLC0415 - as above
+        from meantime.readers.recording.whole import Reading  # noqa: PLC0415 - as above
+
+        now_ns = time.monotonic_ns()
+        # growing: the recording of the test has not ended yet
+        reading = Reading(self.path, growing=True, now_ns=now_ns)
+        history = build(reading.trace)
+        lines = []
+        for begin_ns, rule in self._rules:
+            start_ns = max(history.start_ns, begin_ns - reading.origin_ns)
+            end_ns = max(start_ns + 1, min(history.end_ns, now_ns - reading.origin_ns))
+            try:
+                (verdict,) = check_rules(history, [rule], start=start_ns, end=end_ns)
+            except MeantimeError as error:
+                lines.append(str(error))
+                continue
+            if not verdict.holds:
+                lines.append(f"a rule is broken: {rule.text}: {verdict.measured}")
+                lines += [f"  {breach.sentence}" for breach in verdict.breaches]
+                lines += [f"  and {verdict.more:,} more"] if verdict.more else []
+        if lines:
+            self.fail(*lines)
 
     def blocks(self, at_least_ns: int, begin_ns: int, end_ns: int, waited_ns: int) -> list[Block]:
         """Return when a loop was blocked by one step, within a window of CLOCK_MONOTONIC.

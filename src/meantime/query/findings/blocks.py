@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from meantime.query.ranges import Range
     from meantime.query.scope import Kind, Scope, StateRows
 
-__all__ = ["BLOCK_NS", "blocking_code", "blocking_steps"]
+__all__ = ["BLOCK_NS", "blocking_code", "blocking_steps", "long_steps"]
 
 BLOCK_NS = 10**8
 _SHORT_NS = 10**7
@@ -104,18 +104,56 @@ def blocking_code(scope: Scope) -> dict[Range, tuple[int, str]]:
     }
 
 
-def _by_code(scope: Scope) -> Iterator[tuple[str, list[_Block], str]]:
-    """Yield, for each code that blocked loops, their name, the blocks, and a restriction."""
+class _Busy(NamedTuple):
+    """When loops were busy, and what ran meanwhile.
+
+    Attributes:
+        loops: The loops.
+        states: The states of tasks; None if there are no tasks.
+        running: The steps of tasks.
+        in_order: These and callbacks, in order of time.
+        called: The callbacks.
+        is_part: Whether only the longest times are examined.
+        most: How many of them.
+        rows: These times.
+    """
+
+    loops: Kind
+    states: StateRows | None
+    running: StateRows | None
+    in_order: StateRows | None
+    called: frozenset[int]
+    is_part: bool
+    most: int
+    rows: StateRows
+
+    def steps(self, scope: Scope, least_ns: int) -> Iterator[_Step]:
+        """Yield the steps of at least this length, and what is between them."""
+        for row in range(len(self.rows.quark)):
+            yield from _steps(scope, self.rows, row, self.in_order, least_ns)
+
+
+def long_steps(scope: Scope, least_ns: int) -> list[tuple[int, Range]]:
+    """Return the loop and the range of steps during which a loop ran nothing else for long.
+
+    Of very many, the longest.
+    """
+    if (busy := _busy(scope, max(1, least_ns))) is None:
+        return []
+    steps = busy.steps(scope, max(1, least_ns))
+    return [(each.loop, each.range_ns) for each in steps if each.duration_ns >= least_ns]
+
+
+def _busy(scope: Scope, least_ns: int) -> _Busy | None:
+    """Return when loops were busy for at least this long; None if they never were."""
     loops, tasks = scope.kind("Loop"), scope.kind("Task")
-    if loops is None:
-        return
-    found = scope.long_rows(loops, _SHORT_NS, alike=_IN_STEP)
-    if found is None:
-        return
+    found = None if loops is None else scope.long_rows(loops, least_ns, alike=_IN_STEP)
+    if loops is None or found is None:
+        return None
     busy = found[0]
     busy = chosen(busy, np.isin(busy.state, busy.codes({_RUNNING})))
     if not len(busy.quark):
-        return
+        return None
     states = None if tasks is None else scope.rows(tasks)
     most = _MOST_BLOCKS if tasks is None or states is not None else _MOST_LOOKED_UP
     is_part = len(busy.quark) > most
@@ -124,17 +162,24 @@ def _by_code(scope: Scope) -> Iterator[tuple[str, list[_Block], str]]:
     if tasks is not None and states is None:
         states = _task_states(scope, tasks, busy)
     running = None if states is None else _running(scope, loops, states)
-    usual_ns = _usual_ns(running)
-    limit_ns = min(usual_ns, WATCHED_NS)
     handles = scope.kind("Callback")
     calls = None if handles is None else scope.rows(handles)
     ran = [part for part in (running, calls) if part is not None and len(part.quark)]
     in_order = _by_time(joined(ran)) if ran else None
     called = frozenset[int]() if handles is None else frozenset(handles.quarks.tolist())
+    return _Busy(loops, states, running, in_order, called, is_part, most, busy)
+
+
+def _by_code(scope: Scope) -> Iterator[tuple[str, list[_Block], str]]:
+    """Yield, for each code that blocked loops, their name, the blocks, and a restriction."""
+    tasks = scope.kind("Task")
+    if (busy := _busy(scope, _SHORT_NS)) is None:
+        return
+    loops, states, is_part, most = busy.loops, busy.states, busy.is_part, busy.most
+    limit_ns = min(_usual_ns(busy.running), WATCHED_NS)
     steps = [
-        step._replace(task=-1, callback=step.task) if step.task in called else step
-        for row in range(len(busy.quark))
-        for step in _steps(scope, busy, row, in_order)
+        step._replace(task=-1, callback=step.task) if step.task in busy.called else step
+        for step in busy.steps(scope, _SHORT_NS)
         if step.duration_ns >= limit_ns
     ]
     # workers run the same code, but of what is unknown nothing is known to be the same
@@ -307,7 +352,9 @@ def _usual_ns(running: StateRows | None) -> float:
     return Usual.of(running.duration_ns).limit_ns()
 
 
-def _steps(scope: Scope, busy: StateRows, row: int, steps: StateRows | None) -> Iterator[_Step]:
+def _steps(
+    scope: Scope, busy: StateRows, row: int, steps: StateRows | None, least_ns: int
+) -> Iterator[_Step]:
     """Yield the steps of tasks, and what is between them, while a loop was busy.
 
     Args:
@@ -315,6 +362,7 @@ def _steps(scope: Scope, busy: StateRows, row: int, steps: StateRows | None) -> 
         busy: When loops were busy.
         row: The row of it in question.
         steps: The steps of all tasks, in order of time.
+        least_ns: How long one takes at least.
     """
     loop = int(busy.quark[row])
     start_ns, end_ns = int(busy.start_ns[row]), int(busy.end_ns[row])
@@ -325,19 +373,19 @@ def _steps(scope: Scope, busy: StateRows, row: int, steps: StateRows | None) -> 
         for index in (low + np.flatnonzero(steps.end_ns[low:high] <= end_ns)).tolist():
             task = int(steps.quark[index])
             begin_ns, finish_ns = int(steps.start_ns[index]), int(steps.end_ns[index])
-            if finish_ns - begin_ns < _SHORT_NS or begin_ns < reached:
+            if finish_ns - begin_ns < least_ns or begin_ns < reached:
                 continue
             if is_on(scope, task, loop):
-                yield from _callbacks(steps, low, high, loop, (reached, begin_ns))
+                yield from _callbacks(steps, low, high, loop, (reached, begin_ns), least_ns)
                 yield _Step(loop, task, (begin_ns, finish_ns))
                 reached = finish_ns
-        yield from _callbacks(steps, low, high, loop, (reached, end_ns))
+        yield from _callbacks(steps, low, high, loop, (reached, end_ns), least_ns)
     elif end_ns > reached:
         yield _Step(loop, -1, (reached, end_ns))
 
 
-def _callbacks(
-    steps: StateRows, low: int, high: int, loop: int, range_ns: Range
+def _callbacks(  # noqa: PLR0917 - as of `_steps`
+    steps: StateRows, low: int, high: int, loop: int, range_ns: Range, least_ns: int
 ) -> Iterator[_Step]:
     """Yield the long parts of a range in which no task ran: callbacks did.
 
@@ -347,14 +395,15 @@ def _callbacks(
         high: The step after the last one.
         loop: The event loop.
         range_ns: The range.
+        least_ns: How long a part takes at least.
     """
-    if range_ns[1] - range_ns[0] < _SHORT_NS:
+    if range_ns[1] - range_ns[0] < least_ns:
         return
     begin_ns, finish_ns = steps.start_ns[low:high], steps.end_ns[low:high]
     inside = (begin_ns >= range_ns[0]) & (finish_ns <= range_ns[1])
     ends = np.append(range_ns[0], np.maximum.accumulate(finish_ns[inside]))
     begins = np.append(begin_ns[inside], range_ns[1])
-    for gap in np.flatnonzero(begins - ends >= _SHORT_NS).tolist():
+    for gap in np.flatnonzero(begins - ends >= least_ns).tolist():
         yield _Step(loop, -1, (int(ends[gap]), int(begins[gap])))
 
 

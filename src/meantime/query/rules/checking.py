@@ -15,9 +15,10 @@ from meantime.model.columns import exact_sum
 from meantime.model.durations import Durations
 from meantime.model.names import without_addresses
 from meantime.model.units import format_ns
+from meantime.query.durations import clipped
 from meantime.query.handles import choose_lanes
 from meantime.query.lifetimes import lifetimes
-from meantime.query.parts import extent_of
+from meantime.query.parts import extent_of, range_of
 from meantime.query.rules.figures import Breach, Verdict, figure_verdict, is_time
 from meantime.query.rules.grammar import Rule, parse_rules
 from meantime.query.sampled_states import with_sampled_states
@@ -30,11 +31,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from meantime.model.columns import Int32s, Int64s
+    from meantime.model.units import Time
     from meantime.query.compare import Summary
+    from meantime.query.ranges import Range
+    from meantime.query.rules.own_time import OwnTime
 
 __all__ = ["Breach", "Verdict", "check_rules", "rule_lanes"]
 
 _MOST_BREACHES = 3
+_BLOCKED = "blocked"
+# A step of a loop that is blocked, if a rule does not say how long it may be.
+BLOCKED_NS = 10**7
+# The own time of so many is looked up, the longest first; others count as they are.
+_MOST_LOOKED_UP = 10_000
 
 
 class _Found(NamedTuple):
@@ -86,7 +95,11 @@ class _States:
 
 
 def check_rules(
-    history: History | Summary, rules: Mapping[str, str] | SequenceType[str] | SequenceType[Rule]
+    history: History | Summary,
+    rules: Mapping[str, str] | SequenceType[str] | SequenceType[Rule],
+    *,
+    start: Time | None = None,
+    end: Time | None = None,
 ) -> list[Verdict]:
     """Return for each rule whether it holds for a history, and where it does not.
 
@@ -99,9 +112,12 @@ def check_rules(
     Args:
         history: The history, or its summary, which has figures of names.
         rules: Sentences, sentences by their titles, or rules as `read_rules` returns them.
+        start: Where the range begins that they are about; by default where the history does.
+        end: Where it ends.
 
     Raises:
         MeantimeError: If a rule is about lanes or names that the history does not have.
+        TimeRangeError: If the range is empty.
         UsageError: If a sentence is not a rule, or is about two traces.
     """
     if isinstance(rules, SequenceType):
@@ -113,18 +129,23 @@ def check_rules(
     if not isinstance(history, History):
         from meantime.query.rules.of_summaries import check_summary  # noqa: PLC0415 - few are summaries
 
+        if start is not None or end is not None:
+            raise UsageError("a summary is of all of its trace; check ranges of the trace")
         return check_summary(history, parsed)
-    checking = _Checking(with_sampled_states(history.snapshot()))
+    history = history.snapshot()
+    checking = _Checking(with_sampled_states(history), range_of(history, start, end))
     return [checking.verdict(rule) for rule in parsed]
 
 
 class _Checking:
     """A history, in which rules are looked up."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, range_ns: Range) -> None:
         self.history = history
         self.extent = extent_of(history)
-        self._scope = Scope(history, history.bounds)
+        self._range_ns = range_ns
+        self._is_part = range_ns != history.bounds
+        self._scope = Scope(history, range_ns)
         self._names: set[str] | None = None
 
     @cached_property
@@ -206,11 +227,15 @@ class _Checking:
         if lanes is not None:
             chosen = np.isin(states.quark, lanes)
         parts.append((*states, chosen))
+        within: dict[str, int] = {}
+        if self._is_part:
+            within = dict(zip(("start_ns", "end_ns"), self._range_ns, strict=True))
         spans = history.spans(
-            None if lanes is None else np.intersect1d(lanes, history.spans().threads)
+            None if lanes is None else np.intersect1d(lanes, history.spans().threads), **within
         )
-        parts.append((spans.thread, spans.start_ns, spans.end_ns, _named(spans.name, name)))
-        points = history.points()
+        begins, ends = clipped(spans, within.get("start_ns"), within.get("end_ns"))
+        parts.append((spans.thread, begins, ends, _named(spans.name, name)))
+        points = history.points(**within)
         is_point = _named(points.name, name)
         if lanes is not None:
             is_point &= np.isin(points.quark, lanes)
@@ -247,26 +272,55 @@ class _Checking:
         )
 
     def _no(self, rule: Rule) -> Verdict:
-        found = self._there(rule, rule.name, self._lanes(rule), is_needed=False)
+        lanes = self._lanes(rule)
+        found = self._there(rule, rule.name, lanes, is_needed=False)
+        least_ns = int(rule.limit or 0)
+        # other states of a loop are what it did, in full
+        are_steps = rule.name == _BLOCKED and not len(found.quark)
+        if are_steps:
+            found = self._blocked(lanes, least_ns or BLOCKED_NS)
+        if not len(found.quark):
+            return Verdict(rule, holds=True, measured="there is none")
         length_ns = found.length_ns
-        broken = (
-            np.flatnonzero(length_ns > (rule.limit or 0))
-            if rule.limit
-            else np.arange(len(length_ns))
-        )
-        worst = broken[np.argsort(-length_ns[broken], kind="stable")]
-        longest = (
-            f"the longest is {format_ns(int(length_ns.max()))}"
-            if len(length_ns)
-            else "there is none"
-        )
-        return self._verdict(rule, longest, found, worst)
+        order = np.argsort(-length_ns, kind="stable")
+        if not least_ns:
+            longest = f"the longest is {format_ns(int(length_ns[order[0]]))}"
+            return self._verdict(rule, longest, found, order)
+        own_ns = length_ns.copy()
+        late = order[:0] if rule.is_wall else order[length_ns[order] > least_ns][:_MOST_LOOKED_UP]
+        for row in late.tolist():
+            range_ns = int(found.start_ns[row]), int(found.end_ns[row])
+            own_ns[row] = self._own_time.of(int(found.quark[row]), range_ns, is_step=are_steps)
+        worst = order[own_ns[order] > least_ns]
+        worst = worst[np.argsort(-own_ns[worst], kind="stable")]
+        top = int(worst[0] if len(worst) else order[0])
+        measured = f"the longest is {format_ns(int(own_ns[top]))}"
+        if waited_ns := int(length_ns[top] - own_ns[top]):
+            measured += f", without {format_ns(waited_ns)} in which its thread waited for a CPU"
+        return self._verdict(rule, measured, found, worst)
+
+    @cached_property
+    def _own_time(self) -> OwnTime:
+        from meantime.query.rules.own_time import OwnTime  # noqa: PLC0415 - only for what is long
+
+        return OwnTime(self._scope)
+
+    def _blocked(self, lanes: Int32s | None, least_ns: int) -> _Found:
+        """Return the steps that kept event loops of a recording from anything else."""
+        from meantime.query.findings.blocks import long_steps  # noqa: PLC0415 - few rules are about loops
+
+        steps = long_steps(self._scope, least_ns)
+        if lanes is not None:
+            wanted = {*lanes.tolist()}
+            steps = [step for step in steps if step[0] in wanted]
+        rows = np.array([(loop, *range_ns) for loop, range_ns in steps], np.int64).reshape(-1, 3)
+        return _Found(rows[:, 0].astype(np.int32), rows[:, 1], rows[:, 2])
 
     def _figure(self, rule: Rule) -> Verdict:
         lanes = self._lanes(rule)
         found = self._there(rule, rule.name, lanes, is_needed=True)
         own_ns = self._self_ns(rule.name, lanes) if rule.figure == "self_ns" else 0
-        begin_ns, finish_ns = self.history.bounds
+        begin_ns, finish_ns = self._range_ns
         figures: Durations[int, float] = Durations.of(found.length_ns)
         verdict = figure_verdict(rule, figures, own_ns, finish_ns - begin_ns)
         if verdict.holds:
@@ -281,7 +335,8 @@ class _Checking:
         from meantime.query.durations import span_statistics  # noqa: PLC0415 - only for own time
 
         threads = thread_quarks(self.history) if lanes is None else lanes
-        found = span_statistics(self.history, quarks=threads)
+        start_ns, end_ns = self._range_ns if self._is_part else (None, None)
+        found = span_statistics(self.history, quarks=threads, start_ns=start_ns, end_ns=end_ns)
         return int(found.self_ns[found.keys.index(name)]) if name in found.keys else 0
 
     def _share(self, rule: Rule) -> Verdict:
@@ -289,7 +344,7 @@ class _Checking:
         assert lanes is not None
         assert rule.limit is not None
         found = self._there(rule, rule.name, lanes, is_needed=False)
-        begin_ns, finish_ns = self.history.bounds
+        begin_ns, finish_ns = self._range_ns
         states = np.intersect1d(lanes, state_quarks(self.history))
         existed_ns = exact_sum(
             lifetimes(self.history, states).within(begin_ns, finish_ns).lasted_ns
@@ -367,7 +422,7 @@ class _Checking:
         then = self._there(rule, rule.name, lanes, is_needed=True)
         assert rule.limit is not None
         late_ns = np.empty(len(first.quark), np.int64)
-        finish_ns = self.history.bounds[1]
+        finish_ns = self._range_ns[1]
         never = np.iinfo(np.int64).max
         groups = (
             [(slice(None), slice(None))]

@@ -43,7 +43,7 @@ _TITLES["rate"] = "rate"
 _FIGURE = rf"(?P<figure>{'|'.join(_TITLES)}) of {_NAME}(?: on {_LANES})?"
 _SHARE = rf"share of {_LANES} in {_NAME}"
 _FORMS: tuple[tuple[Kind, str], ...] = (
-    ("no", rf"no {_LANES} in {_NAME}(?: for over {_TIME})?"),
+    ("no", rf"no {_LANES} in {_NAME}(?: for over {_TIME}(?P<wall> of wall time)?)?"),
     ("figure", rf"{_FIGURE} {_SIGN} {_TIME}"),
     ("figure", rf"{_FIGURE} {_CHANGE}"),
     ("share", rf"{_SHARE} {_SIGN} {_PERCENT}"),
@@ -74,6 +74,7 @@ class Rule:
         limit: The limit: a time in ns, a number, or a share; None if there is none.
         change: The largest change from one trace to another, as a share; up if positive.
         title: What it is called in reports.
+        is_wall: Whether time in which a loop's thread waited for a processor counts, too.
     """
 
     text: str
@@ -86,6 +87,7 @@ class Rule:
     limit: float | None = None
     change: float | None = None
     title: str = ""
+    is_wall: bool = False
 
 
 def parse_rule(text: str, title: str = "") -> Rule:
@@ -130,6 +132,7 @@ def _rule(text: str, kind: Kind, given: Mapping[str, Any], title: str) -> Rule:
         limit,
         change,
         title or text,
+        bool(given.get("wall")),
     )
 
 
