@@ -25,6 +25,7 @@ from meantime.model.columns import Interner
 from meantime.model.events import Events
 from meantime.model.input_path import GUESSED
 from meantime.readers.contract import lazy_trace
+from meantime.readers.known_logs import known_log
 from meantime.readers.line_order import count_order
 from meantime.readers.log_fields import LogFields, is_event, log_fields, time_ns_of, value_of
 from meantime.readers.log_pairs import paired
@@ -111,6 +112,13 @@ def batches_of(source: Source, trace: Trace, options: ReadOptions) -> Iterator[B
     """Return the batches of lines of JSON, for other readers that make such lines, too."""
     first = _first(source.head())
     given = options.columns
+    if given is None and (found := known_log(source.head())) is not None:
+        known, given = found
+        options = replace(options, columns=given)
+        trace.facts[GUESSED] = given.text
+        trace.facts["log"] = known.called
+        if known.needs:
+            return batches_of_records(source, trace, options, known.needs)
     fields = log_fields(first, given)
     is_table = given is not None and bool({"start", "end", "duration"} & given.columns.keys())
     if is_table or (fields is None and first and _is_interval(first)):

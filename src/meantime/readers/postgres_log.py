@@ -254,7 +254,7 @@ class _Log:
         self._waiting: dict[str, tuple[int, str]] = {}
         # by process, until when it did what it logged last
         self._until: dict[Path, int] = {}
-        self._named: set[str] = set()
+        self._named: set[Path] = set()
 
     def add(self, record: _Record) -> None:
         """Add what a message says."""
@@ -264,17 +264,18 @@ class _Log:
             return
         self._trace.records += 1
         path = thread_path(record.pid or "server", "postgres")
-        if record.who and record.pid not in self._named:
-            self._named.add(record.pid)
-            self._spans.name_thread(path, record.who, 0)
+        if record.who:
+            self._name(path, record.who)
         message = record.message
         if message.startswith("duration: ") and (match := _DURATION.match(message)):
             self._statement(path, time_ns, record, match)
         elif message.startswith("process ") and (match := _LOCK.match(message)):
             self._lock(path, time_ns, record, match)
         elif match := _CHECKPOINT.match(message):
+            self._name(path, "checkpointer")
             self._ending(path, time_ns, f"{match[2]} s", (match[1], "checkpoint"), record)
         elif match := _VACUUM.match(message):
+            self._name(path, "autovacuum worker")
             name = f"auto{match[1]} {match[2]}"
             self._ending(path, time_ns, f"{match[3]} s", (name, "autovacuum"), record)
         elif match := _SESSION.match(message):
@@ -283,6 +284,12 @@ class _Log:
             self._ending(path, time_ns, f"{length} s", ("session", "session"), record)
         else:
             self._point(path, time_ns, record)
+
+    def _name(self, path: Path, name: str) -> None:
+        """Call a process by what it first is."""
+        if path not in self._named:
+            self._named.add(path)
+            self._spans.name_thread(path, name, 0)
 
     def batches(self) -> Iterator[Batch]:
         """Yield all that was added; call it once."""

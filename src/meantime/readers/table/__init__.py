@@ -128,8 +128,16 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     yield from _rows(_parts(source, trace, options, chooser), chooser, trace, options)
 
 
-def batches_of_records(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
+def batches_of_records(
+    source: Source, trace: Trace, options: ReadOptions, needs: str = ""
+) -> Iterator[Batch]:
     """Yield what is in lines of JSON objects, each a row of a table.
+
+    Args:
+        source: The input.
+        trace: What the rows are read into.
+        options: How they are read.
+        needs: The field without which an object is not a row, and is counted.
 
     Raises:
         InputError: If a line is not an object, unless `lenient`, or the columns cannot be chosen.
@@ -137,7 +145,9 @@ def batches_of_records(source: Source, trace: Trace, options: ReadOptions) -> It
     source.is_text = True
     chooser = Chooser(trace, options.columns)
     records = import_module("meantime.readers.table.records")
-    yield from _rows(records.record_parts(source, trace, options, chooser), chooser, trace, options)
+    yield from _rows(
+        records.record_parts(source, trace, options, chooser, needs), chooser, trace, options
+    )
 
 
 def _rows(

@@ -79,14 +79,25 @@ def array_parts(
 
 
 def record_parts(
-    source: Source, trace: Trace, options: ReadOptions, choose: Chooser
+    source: Source, trace: Trace, options: ReadOptions, choose: Chooser, needs: str
 ) -> Iterator[Part]:
-    """Yield the rows in batches.
+    """Yield the rows in batches; objects without the field that they need are counted.
 
     Raises:
         InputError: If a line is not an object, unless `lenient`, or the columns cannot be chosen.
     """
-    yield from _parts(_records(source, trace, options), choose)
+    records = _records(source, trace, options)
+    yield from _parts(_with_field(records, needs, trace) if needs else records, choose)
+
+
+def _with_field(
+    records: Iterator[dict[str, Any]], needs: str, trace: Trace
+) -> Iterator[dict[str, Any]]:
+    for record in records:
+        if nested(record, needs) is not None:
+            yield record
+        else:
+            trace.anomalies.add("record_skipped")
 
 
 def _parts(records: Iterator[dict[str, Any]], choose: Chooser) -> Iterator[Part]:
