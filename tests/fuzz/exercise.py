@@ -8,7 +8,8 @@ import io
 import json
 import os
 import pkgutil
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -33,12 +34,13 @@ if TYPE_CHECKING:
 
     from meantime import History
 
-__all__ = ["BABELTRACE", "WrongHistoryError", "exercise", "import_all"]
+__all__ = ["BABELTRACE", "Used", "WrongHistoryError", "exercise", "import_all"]
 
 # The suffix of inputs that are not a CTF trace, but the text that babeltrace2 prints of one.
 BABELTRACE = ".babeltrace"
 _MOST_QUARKS = 16
 _BINS = 7
+_NUMBERS = re.compile(r"\d+|'[^']*'|\"[^\"]*\"")
 
 
 class WrongHistoryError(AssertionError):
@@ -56,10 +58,24 @@ def import_all() -> None:
     importlib.import_module("pyarrow.parquet")
 
 
+class Used(NamedTuple):
+    """How an input was used: whether it was accepted, and what that tells from other inputs."""
+
+    accepted: bool
+    seen: str = ""
+
+
 def exercise(
-    path: Path, *, provider: Path | None, lenient: bool, ask: bool, draw: bool, exact: bool
-) -> bool:
-    """Return whether an input was accepted, after asking its history everything.
+    path: Path,
+    *,
+    provider: Path | None,
+    lenient: bool,
+    ask: bool,
+    draw: bool,
+    exact: bool,
+    reader: str | None = None,
+) -> Used:
+    """Return how an input was used, after asking its history everything.
 
     Args:
         path: Where it is.
@@ -69,6 +85,7 @@ def exercise(
         draw: Whether to draw it, too.
         exact: Whether its intervals must tile the time. Those of a history on disk need not: to
             know that each row of it is right would be to read it all.
+        reader: The format as which it is read, also if it is not recognised.
 
     Raises:
         WrongHistoryError: If answers contradict each other.
@@ -79,21 +96,24 @@ def exercise(
         if is_text:
             history = _of_babeltrace(path)
         else:
-            history = meantime.open(path, provider=provider, lenient=lenient)
-    except (InputError, ProviderError):
-        return False
+            history = meantime.open(path, provider=provider, lenient=lenient, format=reader)
+    except (InputError, ProviderError) as error:
+        return Used(accepted=False, seen=_NUMBERS.sub("#", str(error).replace(str(path), ""))[:100])
     try:
         if ask:
             _ask(history, exact=exact)
         else:
             _facts(history)
-    except InputError:
-        return False  # a history's rows are checked when they are first read
+    except InputError as error:
+        # a history's rows are checked when they are first read
+        return Used(accepted=False, seen=type(error).__name__)
     if draw:
         _draw(history)
         if not is_text:
             _info(path, provider, lenient=lenient)
-    return True
+    sizes = (len(history.attributes), len(history.spans()), len(history.points()))
+    orders = [size.bit_length() for size in sizes]
+    return Used(accepted=True, seen=f"{sorted(history.anomalies)} {sorted(history.facts)} {orders}")
 
 
 def _of_babeltrace(path: Path) -> History:

@@ -3,6 +3,7 @@
     python tests/fuzz/run.py --minutes 5                     all formats, one after the other
     python tests/fuzz/run.py --format perf --seed 12         this one input
     python tests/fuzz/run.py --sanitize --minutes 30         the core compiled to see bad accesses
+    python tests/fuzz/run.py --quick --minutes 60            ten times as many inputs, asked less
 
 What is found is made smaller and kept, to be repaired and then replayed by the tests.
 """
@@ -17,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
+import zlib
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import count
@@ -29,6 +31,7 @@ from sanitized import compiled, environment_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from containers import Files
     from corpus import Format
     from worker import Limits, Outcome, Trial
 
@@ -37,6 +40,12 @@ _ROOT = _HERE.parents[1]
 _FOUND = _HERE / "found"
 _SANITIZED_BYTES = 4  # so many times the memory is taken by a sanitizer's red zones and shadow
 _SMALLER_S = 15.0
+# How many of the inputs that are tried quickly are asked everything, and are read as a format that
+# is given instead of recognised; how many are tried in one process.
+_ASKED, _GIVEN = 1 / 12, 0.5
+_QUICK_BATCH = 1000
+_FRESH = _ROOT / "build" / "fuzz-fresh"
+_MOST_FRESH, _LARGEST_FRESH = 400, 1 << 14
 
 
 @dataclass(slots=True)
@@ -101,6 +110,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--sanitize", action="store_true", help="compile with sanitizers and run that"
     )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="open all inputs, but ask few of them everything; damage again what was new in one",
+    )
+    parser.add_argument("--fresh", type=Path, default=_FRESH,
+                        help="where --quick keeps inputs that are new")  # fmt: skip
     parser.add_argument("--compiler", default="gcc", help="the compiler for --sanitize")
     options = parser.parse_args()
     if options.minutes is None and options.inputs is None:
@@ -120,7 +136,16 @@ def _fuzzed(
         until_s = None if share_s is None else time.monotonic() + share_s
         last = None if options.inputs is None else options.seed + options.inputs
         parts = [
-            _Part(kind.name, options.seed + job, options.jobs, last, until_s, limits, options.data)
+            _Part(
+                kind.name,
+                options.seed + job,
+                options.jobs,
+                last,
+                until_s,
+                limits,
+                options.data,
+                options.fresh if options.quick else None,
+            )
             for job in range(options.jobs)
         ]
         began_s = time.monotonic()
@@ -146,12 +171,13 @@ class _Part(NamedTuple):
     until_s: float | None
     limits: Limits
     data: Path | None
+    fresh: Path | None
 
 
 def _of_seeds(part: _Part) -> _Tally:
-    from corpus import FORMATS, input_of  # noqa: PLC0415 - as in main
+    from corpus import FORMATS  # noqa: PLC0415 - as in main
     from exercise import import_all  # noqa: PLC0415 - as in main
-    from worker import Trial, tries  # noqa: PLC0415 - as in main
+    from worker import BATCH, tries  # noqa: PLC0415 - as in main
 
     kind = FORMATS[part.format]
     if part.step > 1:  # this is a process of its own
@@ -159,23 +185,78 @@ def _of_seeds(part: _Part) -> _Tally:
         if part.data is not None:
             kind.add_from(part.data)
 
-    def trials() -> Iterator[Trial]:
-        for seed in count(part.first, part.step):
-            if part.last is not None and seed >= part.last:
-                return
-            is_late = part.until_s is not None and time.monotonic() > part.until_s
-            if is_late and seed != part.first:
-                return
-            random = Random(seed)  # noqa: S311 - it has to be repeatable
-            lenient, draw = random.random() < 0.3, random.random() < 0.2
-            yield Trial(kind, str(seed), input_of(kind, seed), lenient, draw)
-
     tally = _Tally()
-    for outcome in tries(trials(), part.limits):
+    fresh = None if part.fresh is None else _Fresh(kind, part.fresh)
+    for outcome in tries(
+        _trials(part, kind), part.limits, BATCH if fresh is None else _QUICK_BATCH
+    ):
         tally.results[outcome.result] += 1
         if outcome.failed:
             tally.failures.setdefault(outcome.where, outcome)
+        elif fresh is not None:
+            fresh.look_at(outcome)
     return tally
+
+
+def _trials(part: _Part, kind: Format) -> Iterator[Trial]:
+    from corpus import input_of  # noqa: PLC0415 - as in main
+    from worker import Trial  # noqa: PLC0415 - as in main
+
+    for seed in count(part.first, part.step):
+        if part.last is not None and seed >= part.last:
+            return
+        is_late = part.until_s is not None and time.monotonic() > part.until_s
+        if is_late and seed != part.first:
+            return
+        random = Random(seed)  # noqa: S311 - it has to be repeatable
+        lenient, draw = random.random() < 0.3, random.random() < 0.2
+        trial = Trial(kind, str(seed), input_of(kind, seed), lenient, draw)
+        if part.fresh is not None:
+            ask = random.random() < _ASKED
+            given = kind.reader is not None and random.random() < _GIVEN
+            trial = trial._replace(ask=ask, draw=draw and ask, recognise=not given)
+        yield trial
+
+
+class _Fresh:
+    """Inputs of which something was seen that was not seen before, which are damaged again.
+
+    What is seen of an input is its message without numbers, or the anomalies and sizes of its
+    history: less than its branches, but without a compiler.
+    """
+
+    def __init__(self, kind: Format, folder: Path) -> None:
+        self._kind, self._folder = kind, folder / kind.name
+        self._seen: set[str] = set()
+        for path in sorted(self._folder.iterdir()) if self._folder.is_dir() else ():
+            kind.added.append(_files_of(path))
+        del kind.added[_MOST_FRESH:]
+
+    def look_at(self, outcome: Outcome) -> None:
+        """Keep an input if it is new."""
+        trial = outcome.trial
+        if outcome.where in self._seen or trial.size_bytes > _LARGEST_FRESH:
+            return
+        self._seen.add(outcome.where)
+        self._kind.added.append(trial.files)
+        if len(self._kind.added) > _MOST_FRESH:
+            del self._kind.added[int(trial.name) % _MOST_FRESH]
+        name = f"{zlib.crc32(outcome.where.encode()):08x}"
+        for file, data in trial.files.items():
+            target = self._folder / name / file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+
+
+def _files_of(path: Path) -> Files:
+    """Return the files of an input that was kept, a file or a folder."""
+    if not path.is_dir():
+        return {path.name: path.read_bytes()}
+    return {
+        file.relative_to(path).as_posix(): file.read_bytes()
+        for file in sorted(path.rglob("*"))
+        if file.is_file()
+    }
 
 
 def _replayed(kind: Format, folder: Path, limits: Limits) -> _Tally:
@@ -184,15 +265,7 @@ def _replayed(kind: Format, folder: Path, limits: Limits) -> _Tally:
 
     trials = []
     for path in sorted((folder / kind.name).iterdir()) if (folder / kind.name).is_dir() else ():
-        files = (
-            {
-                file.relative_to(path).as_posix(): file.read_bytes()
-                for file in sorted(path.rglob("*"))
-                if file.is_file()
-            }
-            if path.is_dir()
-            else {path.name: path.read_bytes()}
-        )
+        files = _files_of(path)
         trials += [Trial(kind, path.name, files, lenient) for lenient in (False, True)]
     tally = _Tally()
     for outcome in tries(trials, limits):

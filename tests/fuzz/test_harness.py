@@ -55,12 +55,13 @@ PROGRAM = """
 import os, signal, sys, time
 sys.path.insert(0, {here!r})
 import worker
+from exercise import Used
 from corpus import FORMATS
 from worker import Limits, Trial, tries
 
 held = []
 def misbehave(path, **options):
-    return eval(path.read_text())
+    return Used(eval(path.read_text()))
 def crash():
     os.kill(os.getpid(), signal.SIGSEGV)
 def use_memory():

@@ -80,3 +80,18 @@ def test_what_was_found_is_repaired(replayed: Reported, name: str) -> None:
 
     assert not failures
     assert not line.startswith(f"{name}: 0 inputs")
+
+
+def test_many_inputs_are_tried_quickly_and_what_is_new_is_kept(tmp_path: Path) -> None:
+    done = run("--quick", "--inputs", "120", "--format", "folded", "--fresh", str(tmp_path))
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("folded: 120 inputs")
+    kept = len([*(tmp_path / "folded").iterdir()])
+    assert kept > 3
+
+    run(
+        "--quick", "--inputs", "30", "--seed", "500", "--format", "folded", "--fresh", str(tmp_path)
+    )
+
+    assert len([*(tmp_path / "folded").iterdir()]) >= kept

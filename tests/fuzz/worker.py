@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from corpus import Format
 
 __all__ = [
+    "BATCH",
     "SANITIZED",
     "Limits",
     "Outcome",
@@ -48,7 +49,7 @@ __all__ = [
 SANITIZED = "MEANTIME_SANITIZE" in os.environ
 
 # The inputs of one worker. It tries them all, also beyond the time that a format has.
-_BATCH = 32
+BATCH = 32
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _POLL_S = 0.2
@@ -92,6 +93,8 @@ class Trial(NamedTuple):
         files: What it is made of.
         lenient: Whether bad records are passed over.
         draw: Whether it is drawn, too.
+        ask: Whether its history is asked everything.
+        recognise: Whether its format is recognised, or given.
     """
 
     format: Format
@@ -99,6 +102,8 @@ class Trial(NamedTuple):
     files: Files
     lenient: bool = False
     draw: bool = True
+    ask: bool = True
+    recognise: bool = True
 
     @property
     def size_bytes(self) -> int:
@@ -112,7 +117,8 @@ class Outcome(NamedTuple):
     Attributes:
         trial: Which.
         result: `accepted`, `refused`, or what went wrong: `exception`, `crash`, `hang`, `memory`.
-        where: What went wrong in one line, by which the same defects are the same.
+        where: What went wrong in one line, by which the same defects are the same; otherwise what
+            tells the input from others.
         detail: All that is known of it.
     """
 
@@ -132,11 +138,13 @@ def attempt(trial: Trial, limits: Limits) -> Outcome:
     return next(iter(tries([trial], limits)))
 
 
-def tries(trials: Iterable[Trial], limits: Limits) -> Iterator[Outcome]:
+def tries(
+    trials: Iterable[Trial], limits: Limits, in_one_process: int = BATCH
+) -> Iterator[Outcome]:
     """Yield how each trial went, in their order."""
     waiting = iter(trials)
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir=_memory_folder()) as folder:
-        while batch := list(islice(waiting, _BATCH)):
+        while batch := list(islice(waiting, in_one_process)):
             while batch:
                 done = 0
                 for outcome in _forked(batch, Path(folder), limits):
@@ -279,7 +287,14 @@ def _work(batch: list[Trial], folder: Path, limits: Limits, writing: int) -> Non
         say(begin=time.process_time(), bytes=trial.size_bytes)
         path = put(trial.format, trial.files, folder / "input")
         before = _peak_bytes()
-        result, where, detail = tried(trial.format, path, lenient=trial.lenient, draw=trial.draw)
+        result, where, detail = tried(
+            trial.format,
+            path,
+            lenient=trial.lenient,
+            draw=trial.draw,
+            ask=trial.ask,
+            recognise=trial.recognise,
+        )
         taken = _peak_bytes(again=False) - before
         if ignored:
             result, where, detail = "exception", f"ignored {ignored[0]}", "\n".join(ignored)
@@ -294,8 +309,13 @@ def _work(batch: list[Trial], folder: Path, limits: Limits, writing: int) -> Non
 
 def put(kind: Format, files: Files, folder: Path) -> Path:
     """Write an input's files where the last one's were; return what is to be opened."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    if (
+        kind.is_directory
+        or not folder.exists()
+        or {*files} != {each.name for each in folder.iterdir()}
+    ):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
     if kind.is_directory:
         path = folder / f"input.{kind.name}"
         for name, data in files.items():
@@ -317,23 +337,30 @@ def _peak_bytes(*, again: bool = True) -> int:
 
 
 def tried(
-    kind: Format, path: Path, *, lenient: bool, draw: bool, ask: bool = True
+    kind: Format,
+    path: Path,
+    *,
+    lenient: bool,
+    draw: bool,
+    ask: bool = True,
+    recognise: bool = True,
 ) -> tuple[str, str, str]:
-    """Return how an input is used, in one line what went wrong, and all of that."""
+    """Return how an input is used, in one line what went wrong or is seen, and all of that."""
     try:
-        accepted = exercise(
+        used = exercise(
             path,
             provider=kind.provider,
             lenient=lenient,
             ask=ask,
             draw=draw,
             exact=kind.name != "mth",
+            reader=None if recognise else kind.reader,
         )
     except MemoryError as error:
         return "memory", place_of(error), traceback.format_exc()
     except Exception as error:  # noqa: BLE001 - whatever it is, that is what is looked for
         return "exception", place_of(error), traceback.format_exc()[-_ERROR_BYTES:]
-    return ("accepted" if accepted else "refused"), "", ""
+    return ("accepted" if used.accepted else "refused"), used.seen, ""
 
 
 def place_of(error: BaseException) -> str:
