@@ -20,6 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
@@ -457,6 +458,16 @@ class BuildModules(build_py):
         self.copy_file(str(SOURCE / AT_START), str(Path(directory, AT_START)))
 
 
+class Wheel(bdist_wheel):
+    """Pack files with one mode, whatever those of a checkout are."""
+
+    def write_wheelfile(self, wheelfile_base: str, **given: Any) -> None:
+        super().write_wheelfile(wheelfile_base, **given)
+        for path in Path(self.bdist_dir).rglob("*"):
+            # the same sources are the same bytes
+            path.chmod(0o755 if path.is_dir() or path.suffix == ".so" else 0o644)
+
+
 class SourceDistribution(sdist):
     """Add the translated core, which takes a quarter of an installation to make."""
 
@@ -474,6 +485,11 @@ setup(
         Extension(SHARED, [], extra_compile_args=["-O1", "-g0"], **(LIMITED if PYTHONS else {})),
         *map(extension, sources()),
     ],
-    cmdclass={"build_ext": BuildCore, "build_py": BuildModules, "sdist": SourceDistribution},
+    cmdclass={
+        "build_ext": BuildCore,
+        "build_py": BuildModules,
+        "bdist_wheel": Wheel,
+        "sdist": SourceDistribution,
+    },
     options={"build_ext": {"parallel": PROCESSORS}, **(LIMITED_OPTIONS if PYTHONS else {})},
 )

@@ -237,16 +237,26 @@ int mkdir(const char *path, mode_t mode) {
     return real(path, mode);
 }
 
+/* To cut a file takes no space. */
+static int takes_space(int fd, off64_t size) {
+    struct stat64 state;
+    return fstat64(fd, &state) != 0 || size > state.st_size;
+}
+
+#define TRUNCATE(name) \
+    REAL(name); \
+    if (is_counting() && (state->fault == IO_ERROR || \
+                          (state->fault == NO_SPACE && takes_space(fd, size))) && \
+        fails(#name, fd, NULL)) \
+        return errno = errno_of(), -1; \
+    return real(fd, size)
+
 int ftruncate(int fd, off_t size) {
-    REAL(ftruncate);
-    WHOLE(ftruncate, fd, NULL, -1);
-    return real(fd, size);
+    TRUNCATE(ftruncate);
 }
 
 int ftruncate64(int fd, off64_t size) {
-    REAL(ftruncate64);
-    WHOLE(ftruncate64, fd, NULL, -1);
-    return real(fd, size);
+    TRUNCATE(ftruncate64);
 }
 
 int fallocate(int fd, int mode, off_t offset, off_t size) {
