@@ -56,7 +56,7 @@ runpy.run_path("setup.py", run_name="__main__")
 
 
 def test_a_wheel_is_the_same_wherever_and_whenever_it_is_built(tmp_path: Path) -> None:
-    wheels = []
+    wheels: list[Path] = []
     places = (
         ("first", "022", "UTC", "C", 0),
         ("another/second", "077", "Asia/Kathmandu", "C.UTF-8", 9),
