@@ -111,6 +111,8 @@ _STRACE_BYTES = 8192
 _POSTGRES_LEVEL = (
     rb"(?:[:,]|\b)(?:LOG|ERROR|FATAL|PANIC|WARNING|NOTICE|DEBUG[1-5])(?::  ?\S|,\w{5},)"
 )
+# Two pairs of a key and a value at the beginning.
+_PAIRS = rb'\s*[A-Za-z_][\w.@/-]{0,80}=(?:"[^"\n]{0,4000}"|[^\s"]{0,4000})[ \t]+[^\s="]{1,80}='
 # The end of a line of folded stacks.
 _WEIGHT = rb"[ \t][\d.]+[ \t]*\r?(?:\n|\Z)"
 # The first line of a table has the name of a time, and something between names.
@@ -197,6 +199,10 @@ def _strace(head: Head) -> bool:
 def _postgres_log(head: Head) -> bool:
     part = head.data[:_PERF_BYTES]
     return re.search(_POSTGRES_LEVEL, part) is not None and not head.is_surely_json
+
+
+def _logfmt(head: Head) -> bool:
+    return not head.is_json and re.match(_PAIRS, head.data) is not None
 
 
 def _folded(head: Head) -> bool:
@@ -941,6 +947,33 @@ FORMATS = (
         ),
         rows={"Spans": 2},
         unbounded="a module takes more memory in its file than in its columns",
+    ),
+    Format(
+        "logfmt",
+        (".log",),
+        (
+            Use(
+                "a log of `key=value` lines (logfmt)",
+                "Go's slog and logrus, Grafana's tools, Heroku",
+                _VIEW,
+                "[how](how-to/draw-a-table-or-a-log.md)",
+            ),
+        ),
+        (looks("has lines of key=value", _GENERAL, _logfmt),),
+        takes_columns=True,
+        example=(
+            b'time=2026-01-02T03:04:05.250Z level=info msg="request done" path=/a\n'
+            b"time=2026-01-02T03:04:06Z level=warn msg=late attempts=3\n"
+        ),
+        rows={"Events": 2},
+        damaged=(
+            b"time=2026-01-02T03:04:05.250Z level=info msg=done\n"
+            b"time=yesterday level=info msg=done\n"
+        ),
+        large=lambda rows: b"".join(
+            b"time=2026-01-02T03:04:05.%06dZ level=info msg=done\n" % (n % 10**6)
+            for n in range(rows)
+        ),
     ),
     Format(
         "har",

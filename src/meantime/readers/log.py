@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from meantime.model.trace import Batch, Trace
     from meantime.readers.contract import ReadOptions
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "ObjectLines", "read", "recognises", "value_of_text"]
 
 FORMAT = "log"
 TEXT = True
@@ -97,7 +97,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     else:
         pieces = _objects(source, trace, options)
         columns = _columns(given)
-    objects = Source(source.name, _Objects(source, pieces))
+    objects = Source(source.name, ObjectLines(source, pieces))
     yield from jsonl.batches_of(objects, trace, replace(options, columns=columns, progress=None))
     trace.anomalies.add("truncated", int(source.truncated))
 
@@ -113,7 +113,7 @@ def _columns(given: ColumnMapping) -> ColumnMapping:
     return replace(given, columns={**roles, **given.columns})
 
 
-class _Objects:
+class ObjectLines:
     """The records of a log as lines of JSON: a file that can be read."""
 
     def __init__(self, source: Source, pieces: Iterator[bytes]) -> None:
@@ -174,7 +174,9 @@ def _matched(
             continue
         is_matched = True
         fields = {
-            name: _value(text) for name, text in match.groupdict().items() if text is not None
+            name: value_of_text(text)
+            for name, text in match.groupdict().items()
+            if text is not None
         }
         yield json.dumps(fields, ensure_ascii=False).encode() + b"\n"
     if not is_matched:
@@ -183,7 +185,7 @@ def _matched(
     trace.anomalies.add("unknown_line", unknown)
 
 
-def _value(text: bytes) -> str | int | float:
+def value_of_text(text: bytes) -> str | int | float:
     """Return what a group is in JSON: a number if it is written like one."""
     if _NUMBER.fullmatch(text):
         return float(text) if b"." in text else int(text)
