@@ -93,14 +93,14 @@ def recognises(head: bytes, name: str) -> bool:
     # perf.data itself is binary
     if b"\0" in head[:4096]:
         return False
-    lines = _lines(head)
+    lines = _lines(head, _SNIFFED_LINES)
     # JSON and XML, unless it is a comm such as `[x]`.
     first = lines[0] if lines else b""
     if first.lstrip().startswith((b"{", b"[", b"<")) and not (
         _HEADER.fullmatch(first) or _TIMELESS.fullmatch(first)
     ):
         return False
-    return _CAPTURED.search(head, 0, 4096) is not None or _is_mostly_samples(lines[:_SNIFFED_LINES])
+    return _CAPTURED.search(head, 0, 4096) is not None or _is_mostly_samples(lines)
 
 
 def read(
@@ -377,13 +377,14 @@ def text_of(name: bytes) -> str:
     return name.decode("utf-8", errors="backslashreplace")
 
 
-def _lines(text: bytes) -> list[bytes]:
-    """Return the lines that may be headers: neither comments nor frames."""
-    return [
+def _lines(text: bytes, most: int | None = None) -> list[bytes]:
+    """Return the first lines, or all, that may be headers: neither comments nor frames."""
+    lines = (
         line.rstrip(b"\r")
         for line in text.split(b"\n")
         if line.strip() and not line.startswith((b"\t", b"#"))
-    ]
+    )
+    return [*itertools.islice(lines, most)]
 
 
 def _is_mostly_samples(lines: list[bytes]) -> bool:

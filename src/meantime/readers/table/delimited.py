@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -116,10 +117,13 @@ def _numbers(data: memoryview, header: Header) -> list[str]:
     except csv.Error:
         return []
     kinds = {int(kind) for kind in number_kinds()}
+    kinds_or_missing = {*kinds, MISSING}
     found = []
     for at, name in enumerate(header.names):
-        of = {int(parse(row[at])[1]) for row in rows if at < len(row)} - {MISSING}
-        if of and of <= kinds:
+        of = (int(parse(row[at])[1]) for row in rows if at < len(row))
+        # the first text decides
+        known = [kind in kinds for kind in itertools.takewhile(kinds_or_missing.__contains__, of)]
+        if any(known) and len(known) == sum(at < len(row) for row in rows):
             found.append(name)
     return found
 

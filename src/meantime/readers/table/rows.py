@@ -649,7 +649,8 @@ class _Table:
         Of those at a whole millisecond some may well be equal: they do not count.
         """
         times = _taken(time_ns, rows)
-        later = np.flatnonzero((times[1:] == times[:-1]) & (times[1:] % 10**6 != 0)) + 1
+        later = np.flatnonzero(times[1:] == times[:-1]) + 1
+        later = later[times[later] % 10**6 != 0]
         for name in self._times:
             values = self._column(name).values
             later = later[values[rows[later]] == values[rows[later - 1]]]
@@ -697,10 +698,17 @@ def _appearing(codes: Int32s, names: Sequence[str]) -> tuple[list[int], Int64s, 
 
 def _repeated(starts: Int64s, ends: Int64s, path: Int32s, value: Int32s) -> int:
     """Return how many intervals are equal to another one before them."""
-    columns = (value, ends, starts, path)
-    order = np.lexsort(columns)
-    same = np.ones(max(0, len(order) - 1), np.bool_)
-    for column in columns:
-        ordered = column[order]
-        same &= ordered[1:] == ordered[:-1]
+    same = starts[1:] == starts[:-1]
+    if not (starts[1:] < starts[:-1]).any():
+        # most tables are in order of their starts, of which few are equal
+        rows = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    else:
+        rows = np.arange(len(starts))
+    if not len(rows):
+        return 0
+    found = [column[rows] for column in (value, ends, starts, path)]
+    order = np.lexsort(found)
+    same = np.ones(len(order) - 1, np.bool_)
+    for column in found:
+        same &= column[order][1:] == column[order][:-1]
     return int(np.count_nonzero(same))
