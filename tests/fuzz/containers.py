@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import zstandard
+import zstd_frames
 from mutate import Words, mutated
 from structures import change_member
 
@@ -285,10 +285,10 @@ def mutated_packed(files: Files, random: Random) -> Files:
     if random.random() < 0.1:
         return {name: mutated(data, random, _NUMBERS)}
     offset, size, _ = _TRAILER.unpack_from(data, len(data) - _TRAILER.size)
-    directory = json.loads(_decompressed(data[offset : offset + size]))
+    directory = json.loads(zstd_frames.decompress(data[offset : offset + size]))
     listed = list(_block_lists(directory))
     blocks = [
-        _decompressed(data[begin : begin + length])
+        zstd_frames.decompress(data[begin : begin + length])
         for blocks in listed
         for begin, length, _ in blocks
     ]
@@ -337,8 +337,4 @@ def _encoded(slots: bytes) -> bytes:
 
 
 def _compressed(content: bytes) -> bytes:
-    return zstandard.ZstdCompressor(write_checksum=True).compress(content)
-
-
-def _decompressed(content: bytes) -> bytes:
-    return zstandard.ZstdDecompressor().decompress(content)
+    return zstd_frames.compress(content, checksum=True)

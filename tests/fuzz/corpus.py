@@ -25,7 +25,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-import zstandard
+import zstd_frames
 from containers import mutated_history, mutated_packed, mutated_recording
 from ctf_traces import metadata_packets, mutated_trace, perf_trace, trace
 from mutate import Words, mutated
@@ -140,7 +140,7 @@ def input_of(kind: Format, seed: int) -> Files:
 
 # what a second round of damage meets, where the first one left no structure to find a place in
 _UNDAMAGEABLE = (
-    ValueError, TypeError, KeyError, IndexError, RecursionError, struct.error, zstandard.ZstdError,
+    ValueError, TypeError, KeyError, IndexError, RecursionError, struct.error, zstd_frames.Damaged,
     sqlite3.Error,
 )  # fmt: skip
 
@@ -484,7 +484,7 @@ def _otlp() -> list[Files]:
         ),
     )
     delimited = struct.pack(">I", len(message)) + message
-    packed = zstandard.ZstdCompressor().compress(message)
+    packed = zstd_frames.compress(message)
     return [
         {"one.json": json.dumps(lines[0], indent=1).encode()},
         {"lines.jsonl": b"".join(json.dumps(line).encode() + b"\n" for line in lines)},
@@ -506,8 +506,8 @@ def _message(number: int, content: bytes) -> bytes:
 
 @cache
 def _perfetto() -> list[Files]:
-    archive = zstandard.ZstdDecompressor().decompressobj()
-    data = archive.decompress((_SAMPLES / "perfetto" / "diff-tests.tar.zst").read_bytes())
+    archive = (_SAMPLES / "perfetto" / "diff-tests.tar.zst").read_bytes()
+    data = zstd_frames.decompress(archive)
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         found = [
             {Path(each.name).name: file.read()}
@@ -942,8 +942,8 @@ def _compressed() -> list[Files]:
         ((name, data),) = files.items()
         found += [
             {f"{name}.gz": gzip.compress(data, mtime=0)},
-            {f"{name}.zst": zstandard.ZstdCompressor(write_checksum=True).compress(data)},
-            {f"{name}.zst": zstandard.ZstdCompressor().compress(data)},
+            {f"{name}.zst": zstd_frames.compress(data, checksum=True)},
+            {f"{name}.zst": zstd_frames.compress(data)},
             {f"{name}.xz": lzma.compress(data)},
         ]
     return found
