@@ -43,11 +43,12 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     from meantime.readers.memory_limit import MemoryLimit  # noqa: PLC0415 - see above
     from meantime.readers.nsys.database import connect, stored  # noqa: PLC0415 - see above
     from meantime.readers.nsys.reading import Reading  # noqa: PLC0415 - see above
-    from meantime.readers.sqlite_access import reason  # noqa: PLC0415 - see above
+    from meantime.readers.sqlite_access import guard, reason  # noqa: PLC0415 - see above
 
     with source, stored(source, options) as (path, size):
         try:
-            with closing(connect(path, size, trace.anomalies)) as connection:
+            with closing(connect(path)) as connection:
+                guard(connection, size, trace.anomalies)
                 limit = MemoryLimit(source.name, source.most_memory)
                 reading = Reading(trace, connection, path, size, options, limit=limit)
                 yield from reading.batches()

@@ -16,13 +16,12 @@ import numpy as np
 
 from meantime.errors import InputError
 from meantime.model.columns import Coded
-from meantime.readers.sqlite_access import TOO_MANY_ROWS, guard, most_rows, quoted, read_only_uri
+from meantime.readers.sqlite_access import TOO_MANY_ROWS, most_rows, quoted, read_only_uri
 from meantime.readers.sqlite_pages import As, PageRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from meantime.model.anomalies import Anomalies
     from meantime.model.columns import Int64s
     from meantime.model.trace import Trace
     from meantime.readers.contract import ReadOptions
@@ -68,13 +67,12 @@ def stored(source: Source, options: ReadOptions) -> Iterator[tuple[str, int]]:
         yield file.name, size
 
 
-def connect(path: str, size: int, anomalies: Anomalies) -> sqlite3.Connection:
-    """Open a database of this many bytes, to which nothing is written."""
+def connect(path: str) -> sqlite3.Connection:
+    """Open a database, to which nothing is written."""
     # batches may be consumed by another thread than the one that opened the trace
     connection = sqlite3.connect(read_only_uri(path), uri=True, check_same_thread=False)
     connection.text_factory = lambda text: text.decode("utf-8", "replace")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
-    guard(connection, size, anomalies)
     return connection
 
 
