@@ -110,7 +110,7 @@ def exercise(
     if draw:
         _draw(history)
         if not is_text:
-            _info(path, provider, lenient=lenient)
+            _info(path, provider, lenient=lenient, reader=reader)
     sizes = (len(history.attributes), len(history.spans()), len(history.points()))
     orders = [size.bit_length() for size in sizes]
     return Used(accepted=True, seen=f"{sorted(history.anomalies)} {sorted(history.facts)} {orders}")
@@ -258,8 +258,9 @@ def _draw(history: History) -> None:
         chart_page.render(chart(history, title="t", start_ns=start_ns, end_ns=end_ns))
 
 
-def _info(path: Path, provider: Path | None, *, lenient: bool) -> None:
+def _info(path: Path, provider: Path | None, *, lenient: bool, reader: str | None) -> None:
     arguments = [str(path), "--json", *(["--lenient"] if lenient else [])]
+    arguments += ["--format", reader] if reader is not None else []
     if provider is None:  # what a provider makes is kept in the user's cache
         with contextlib.redirect_stdout(io.StringIO()):
             info.main(arguments, standalone_mode=False)

@@ -229,7 +229,7 @@ class _Fresh:
         self._kind, self._folder = kind, folder / kind.name
         self._seen: set[str] = set()
         for path in sorted(self._folder.iterdir()) if self._folder.is_dir() else ():
-            kind.added.append(_files_of(path))
+            kind.added.append(files_of(path))
         del kind.added[_MOST_FRESH:]
 
     def look_at(self, outcome: Outcome) -> None:
@@ -248,7 +248,7 @@ class _Fresh:
             target.write_bytes(data)
 
 
-def _files_of(path: Path) -> Files:
+def files_of(path: Path) -> Files:
     """Return the files of an input that was kept, a file or a folder."""
     if not path.is_dir():
         return {path.name: path.read_bytes()}
@@ -265,7 +265,7 @@ def _replayed(kind: Format, folder: Path, limits: Limits) -> _Tally:
 
     trials = []
     for path in sorted((folder / kind.name).iterdir()) if (folder / kind.name).is_dir() else ():
-        files = _files_of(path)
+        files = files_of(path)
         trials += [Trial(kind, path.name, files, lenient) for lenient in (False, True)]
     tally = _Tally()
     for outcome in tries(trials, limits):

@@ -15,16 +15,25 @@ _ROOT = Path(__file__).resolve().parents[2]
 _SANITIZERS = "address,undefined"
 
 
-def compiled(compiler: str, *, guided: bool = False) -> Path | None:
+def compiled(compiler: str, *, guided: bool = False, counted: bool = False) -> Path | None:
     """Compile a copy of the sources; return its folder, or None after a message.
 
     Args:
         compiler: The C compiler.
         guided: Whether the core also says which of its branches were taken.
+        counted: Whether it counts that instead, without sanitizers or optimization: with gcc.
     """
     copy = _ROOT / "build" / f"sanitize-{compiler}{'-guided' if guided else ''}"
     sanitizers = f"fuzzer-no-link,{_SANITIZERS}" if guided else _SANITIZERS
+    if counted:
+        copy, sanitizers = _ROOT / "build" / "coverage", ""
     _copy_sources(copy)
+    if counted:
+        # behind what setup.py says, which is for speed
+        wrapper = copy / "cc"
+        wrapper.write_text(f'#!/bin/sh\nexec {compiler} "$@" -O0 --coverage\n')
+        wrapper.chmod(0o755)
+        compiler = str(wrapper)
     print(f"compiling in {copy}", flush=True)
     with (copy / "log").open("wb") as log:
         done = subprocess.run(
@@ -87,6 +96,7 @@ def _copy_sources(copy: Path) -> None:
     setup = copy / "setup.py"
     if setup.exists() and setup.read_bytes() != (_ROOT / "setup.py").read_bytes():
         shutil.rmtree(copy)  # with other flags everything is to be compiled again
+        copy.mkdir()
     for name in ("setup.py", "stubs.py", "pyproject.toml", "README.md", "LICENSE"):
         _copy_if_new(_ROOT / name, copy / name)
     wanted = set()

@@ -226,6 +226,7 @@ class _Reading:
         self._points: list[tuple[int, _Marker]] = []
         self._calls: dict[tuple[Any, ...], dict[str, tuple[int, int]]] = defaultdict(dict)
         self._counters: list[tuple[int, Int64s, Floats]] = []
+        self._counted: dict[int, int] = {}
         self._read_meta(meta)
 
     def _read_meta(self, meta: Mapping[str, Any]) -> None:
@@ -520,7 +521,13 @@ class _Reading:
             if kind == "line-accumulated" or (kind is None and category == "Memory"):
                 count = np.cumsum(count)
             series = category or name if len(tables) == 1 else str(number)
-            code = self._paths.code(counter_path(pid, name, series))
+            path = counter_path(pid, name, series)
+            code = first = self._paths.code(path)
+            while code in self._counted:  # several of one name have a number
+                self._counted[first] += 1
+                path = counter_path(pid, name, f"{series} {self._counted[first]}")
+                code = self._paths.code(path)
+            self._counted[code] = 1
             self._counters.append((code, _in_ns(table.times(), shift_ms), count))
 
     def batches(self) -> Iterator[Batch]:
