@@ -13,6 +13,7 @@ import numpy as np
 import meantime
 from meantime.history import HistoryBuilder
 from meantime.model.columns import Coded
+from meantime.query.compare.summary_file import encoded
 
 if TYPE_CHECKING:
     from meantime.history import History
@@ -64,7 +65,15 @@ def main() -> None:
     both = [history_of(seed, 360_000, 8, 16) for seed in range(2)]
     cpu_s = measure.best_cpu_s(lambda: meantime.compare(*both), times=3)
     print(f"two histories of 360,000 states: {cpu_s:.3f} s")
+    small = [meantime.summarize(each) for each in (*before, *after)]
+    cpu_s = measure.best_cpu_s(lambda: meantime.compare(small[:10], small[10:]), times=3)
+    print(f"summaries of the 10 and 10 runs: {cpu_s:.2f} s")
+    cpu_s = measure.best_cpu_s(lambda: meantime.compare(*small[:2]), times=3)
+    print(f"two summaries: {cpu_s:.3f} s")
     large = history_of(1, 10_000_000, 10, 64)
+    cpu_s = measure.best_cpu_s(lambda: encoded(meantime.summarize(large)), times=2)
+    size = len(encoded(meantime.summarize(large)))
+    print(f"a summary of 10,000,000 states: {cpu_s:.2f} s, {size / 1e6:.1f} MB")
     cpu_s = measure.best_cpu_s(lambda: meantime.check_rules(large, RULES), times=2)
     print(f"{len(RULES)} rules over 10,000,000 states: {cpu_s:.2f} s")
 

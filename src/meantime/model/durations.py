@@ -39,6 +39,7 @@ __all__ = [
     "figure_values",
     "figures_of",
     "nearest_rank",
+    "values_at",
 ]
 
 _N = TypeVar("_N")
@@ -87,8 +88,8 @@ class Durations(Generic[_N, _F]):
         count = len(lengths_ns)
         if not count:
             return cls.computed(0, 0, 0, 0, [0] * len(PERCENTS), **own)
-        ranks = [0, *(nearest_rank(count, each) for each in PERCENTS), count - 1]
-        least, *quantiles, most = np.partition(lengths_ns, ranks)[ranks].tolist()
+        quantiles = values_at(lengths_ns, [nearest_rank(count, each) for each in PERCENTS])
+        least, most = int(lengths_ns.min()), int(lengths_ns.max())
         return cls.computed(count, exact_sum(lengths_ns), least, most, quantiles, **own)
 
     @classmethod
@@ -208,6 +209,22 @@ FIGURES: dict[str, Figure] = {
 def nearest_rank(count: int, percent: int) -> int:
     """Return the rank of the nearest-rank quantile: the ceil(q n)-th smallest, from 0."""
     return max(0, -(-count * percent // 100) - 1)
+
+
+def values_at(lengths_ns: Int64s, ranks: Sequence[int]) -> list[int]:
+    """Return the durations with these ranks, from 0 and ascending.
+
+    >>> values_at(np.array([30, 10, 20]), [0, 2, 2])
+    [10, 30, 30]
+    """
+    found = []
+    # one after the other: NumPy looks for several at once with an algorithm that takes longer
+    first = 0
+    for rank in ranks:
+        lengths_ns = np.partition(lengths_ns, rank - first)[rank - first :]
+        first = rank
+        found.append(int(lengths_ns[0]))
+    return found
 
 
 def figures_of(kind: type) -> list[Figure]:

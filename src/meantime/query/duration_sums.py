@@ -14,7 +14,7 @@ import numpy as np
 
 from meantime.errors import MeantimeError, UsageError
 from meantime.model.columns import ranked
-from meantime.model.durations import PERCENTS, nearest_rank
+from meantime.model.durations import PERCENTS, nearest_rank, values_at
 from meantime.query.state_durations import bucket_edges
 from meantime.structs import struct
 
@@ -70,7 +70,7 @@ class DurationSums(Generic[_Key]):
         for key, (begin, end) in zip(self.keys, pairwise(self.offsets.tolist()), strict=True):
             if self.counts is None:
                 ranks = [nearest_rank(end - begin, each) for each in PERCENTS]
-                found[key] = np.partition(self.rows[begin:end], ranks)[ranks].tolist()
+                found[key] = values_at(self.rows[begin:end], ranks)
                 continue
             ends = np.cumsum(self.counts[begin:end])
             ranks = [nearest_rank(int(ends[-1]), each) for each in PERCENTS]

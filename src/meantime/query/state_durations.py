@@ -17,7 +17,7 @@ import numpy as np
 from meantime.kernels import calls
 from meantime.kernels.gather import seen
 from meantime.model.columns import named
-from meantime.model.durations import PERCENTS, nearest_rank
+from meantime.model.durations import PERCENTS, nearest_rank, values_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from meantime.history.results import Intervals
     from meantime.model.columns import Coded, Int32s, Int64s
 
-__all__ = ["StateDurations", "bucket_edges"]
+__all__ = ["QUANTILE_BITS", "StateDurations", "bucket_edges"]
 
 _MOST_NS = 2**63 - 1
 # A power of two is divided into at most 2 to the power of this buckets: so many durations are then
 # within 1 % of each other.
-_BITS = 7
+QUANTILE_BITS = 7
 _BUCKET_BYTES = 2**26
 # Up to so many different states have a table of which followed which.
 _PAIRED = 512
@@ -68,6 +68,7 @@ class StateDurations:
         range_ns: The range.
         attributes: How many attributes the history has.
         collected: How many durations are collected at once.
+        bits: How narrow buckets are; 0 is enough where no quantiles are asked for.
 
     Attributes:
         lived_ns: By attribute, how long it had a state.
@@ -76,9 +77,10 @@ class StateDurations:
     range_ns: tuple[int, int]
     attributes: int
     collected: int = _COLLECTED
+    bits: int = QUANTILE_BITS
     lived_ns: Int64s = field(init=False)
     _names: dict[str, int] = field(init=False, default_factory=dict)
-    _bits: int = field(init=False, default=_BITS)
+    _bits: int = field(init=False)
     _figures: npt.NDArray[np.uint64] = field(init=False)
     _buckets: Int64s = field(init=False)
     _pairs: Int64s = field(init=False)
@@ -89,6 +91,7 @@ class StateDurations:
     def __post_init__(self) -> None:
         self.lived_ns = np.zeros(self.attributes, np.int64)
         self._figures = np.empty((0, 4), np.uint64)
+        self._bits = self.bits
         self._buckets = np.empty((0, _bucket_count(self._bits)), np.int64)
         self._pairs = np.zeros((0, 0), np.int64)
 
@@ -118,7 +121,7 @@ class StateDurations:
         if not len(self._pairs):
             self._other_pairs.update(_pairs(batch.quark, table[column.codes]))
         self._kept_rows += len(batch)
-        if self._kept is not None:
+        if self._kept is not None and self.bits:
             self._kept.append(batch)
             if self._kept_rows > _KEPT_ROWS:
                 self._kept = None
@@ -215,9 +218,10 @@ class StateDurations:
         begins = [0, *ends[:-1].tolist()]
         self._pass(targets, [0] * len(targets), begins, batches, out, collect=True)
         for target, begin, end in zip(targets, begins, ends.tolist(), strict=True):
-            ordered = np.partition(out[begin:end], sorted(set(target.ranks.values())))
-            for which, rank in target.ranks.items():
-                found[target.state][which] = int(ordered[rank])
+            # percents ascend, and so do their ranks
+            values = values_at(out[begin:end], [*target.ranks.values()])
+            for which, value in zip(target.ranks, values, strict=True):
+                found[target.state][which] = value
 
     def _narrowed(
         self, targets: list[_Target], batches: Iterable[Intervals], found: list[list[int]]

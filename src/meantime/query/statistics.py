@@ -22,7 +22,7 @@ from meantime.model.tabular import Tabular
 from meantime.model.units import MAX_NS
 from meantime.query.duration_sums import DurationsBuilder, DurationSums
 from meantime.query.lifetimes import has_state, lifetimes
-from meantime.query.state_durations import StateDurations
+from meantime.query.state_durations import QUANTILE_BITS, StateDurations
 from meantime.query.threads import choose_rows, host_of
 
 if TYPE_CHECKING:
@@ -538,7 +538,9 @@ def _of_kind(  # noqa: PLR0917 - the arguments of `state_statistics`
     """Return the statistics of a kind of entity, of which `part` says which part of all it is."""
     name, entities = kind.name, kind.quarks
     batches = _Batches(history.interval_batches(entities, *range_ns), entities, progress, part)
-    counted = StateDurations(range_ns, len(history.attributes))
+    # quantiles are those of what is kept, if anything is
+    bits = 0 if keep is not None or by == "entity" else QUANTILE_BITS
+    counted = StateDurations(range_ns, len(history.attributes), bits=bits)
     of_entities = _Entities(range_ns) if by == "entity" else None
     kept = None if keep is None else _Kept(history, name, by, keep, range_ns)
     users = [each for each in (counted, of_entities, kept) if each is not None]
@@ -592,6 +594,8 @@ def _together(
     quantiles: bool,
 ) -> StateStatistics:
     """Return the statistics of several kinds."""
+    if keep is not None and len(parts) == 1 and not quantiles:
+        return parts[0]
     if keep is not None:
         nothing: DurationSums[_Group] = DurationsBuilder(keep).build([])
         # in the order, and with the quantiles, that sums have
@@ -724,7 +728,7 @@ class _Kept:
             codes, quark, lasted = codes[has_state], quark[has_state], lasted[has_state]
         if self._by == "state":
             different = np.flatnonzero(np.bincount(codes, minlength=1))
-            index = codes.astype(np.int64)
+            index: Int32s | Int64s = codes
         else:
             different, index = ranked(quark.astype(np.int64) * len(column.names) + codes)
         keys = [self._key(column.names, each) for each in different.tolist()]

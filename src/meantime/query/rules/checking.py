@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as SequenceType
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,8 +12,8 @@ import numpy as np
 
 from meantime.errors import MeantimeError, UsageError
 from meantime.history.history import History
-from meantime.model.columns import exact_sum
-from meantime.model.durations import Durations
+from meantime.model.columns import distinct, exact_sum, named
+from meantime.model.durations import FIGURES, PERCENTS, Durations
 from meantime.model.names import without_addresses
 from meantime.model.units import format_ns
 from meantime.query.durations import clipped
@@ -24,11 +25,12 @@ from meantime.query.rules.grammar import Rule, parse_rules
 from meantime.query.sampled_states import with_sampled_states
 from meantime.query.scope import Scope
 from meantime.query.sentences import percent
+from meantime.query.state_durations import StateDurations
 from meantime.query.statistics import state_quarks
 from meantime.query.threads import sampled_or_spanned, thread_quarks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from meantime.model.columns import Int32s, Int64s
     from meantime.model.units import Time
@@ -39,6 +41,10 @@ if TYPE_CHECKING:
 __all__ = ["Breach", "Verdict", "check_rules", "rule_lanes"]
 
 _MOST_BREACHES = 3
+# A batch of so many intervals stays in the processor's caches.
+_BATCH_ROWS = 1 << 17
+# Figures of a name that follow from one pass over all intervals.
+_WITHOUT_ROWS = {"count", "total_ns", "mean_ns", "min_ns", "max_ns", "rate"}
 _BLOCKED = "blocked"
 # A step of a loop that is blocked, if a rule does not say how long it may be.
 BLOCKED_NS = 10**7
@@ -62,36 +68,89 @@ class _Found(NamedTuple):
 
 
 class _States:
-    """The states of some lanes, by name.
+    """The states of all lanes, by name.
+
+    Figures of each name are those of one pass over the intervals, which takes the rows of the names
+    along of which rules need them.
+
+    Args:
+        scope: The history.
+        wanted: The names of which rows are needed.
 
     Attributes:
         names: The names.
     """
 
-    def __init__(self, scope: Scope, quarks: Int32s) -> None:
-        none = np.empty(0, np.int64)
-        self._found = _Found(none.astype(np.int32), none, none)
-        self.names: Sequence[str] = ()
-        self._ends = np.zeros(1, np.int64)
-        if scope.length_ns <= 0 or not len(quarks):
-            return
-        rows = scope.between(quarks, (scope.start_ns, scope.end_ns)).merged()
-        self.names = rows.names
-        # NumPy sorts integers of one and two bytes by counting
-        narrow = rows.state
-        if len(self.names) <= 1 << 16:
-            narrow = rows.state.astype(np.uint8 if len(self.names) <= 1 << 8 else np.uint16)
-        order = np.argsort(narrow, kind="stable")
-        self._found = _Found(rows.quark[order], rows.start_ns[order], rows.end_ns[order])
-        self._ends = np.cumsum(np.bincount(rows.state, minlength=len(self.names)))
+    def __init__(self, scope: Scope, wanted: Iterable[str]) -> None:
+        self._scope = scope
+        self._quarks = state_quarks(scope.history)
+        self._counted = StateDurations(
+            (scope.start_ns, scope.end_ns), len(scope.history.attributes), bits=0
+        )
+        # states whose tag changes go on, which are one row, and several intervals
+        self._has_tags = False
+        self._rows: dict[str, _Found] = {}
+        self._read({*wanted}, is_first=True)
+        self.names: Sequence[str] = self._counted.names
+
+    def figures(self, name: str) -> tuple[int, int, int, int] | None:
+        """Return the count, the sum, the least and the greatest duration of a name.
+
+        None if they are not known without its rows.
+        """
+        if name not in self.names or self._has_tags:
+            return None
+        return self._counted.totals()[self.names.index(name)]
 
     def of(self, name: str) -> _Found:
         """Return when there was a state with this name."""
-        if name not in self.names:
-            return self._found.part(slice(0))
-        code = [*self.names].index(name)
-        part = slice(int(self._ends[code - 1]) if code else 0, int(self._ends[code]))
-        return self._found.part(part)
+        if name not in self._rows and name in self.names:
+            self._read({name}, is_first=False)
+        return self._rows.get(name, _NOTHING)
+
+    def _read(self, wanted: set[str], *, is_first: bool) -> None:
+        scope = self._scope
+        range_ns = scope.start_ns, scope.end_ns
+        parts: dict[str, list[_Found]] = {name: [] for name in wanted}
+        if scope.length_ns <= 0 or not len(self._quarks):
+            return
+        for batch in scope.history.interval_batches(self._quarks, *range_ns, rows=_BATCH_ROWS):
+            column = named(batch.value)
+            if is_first:
+                self._counted.add(batch)
+                self._has_tags |= bool((batch.tag >= 0).any())
+            for code, name in enumerate(column.names):
+                if name not in wanted:
+                    continue
+                rows = np.flatnonzero(column.codes == code)
+                if len(rows):
+                    start_ns = np.maximum(batch.start_ns[rows], range_ns[0])
+                    end_ns = np.minimum(batch.end_ns[rows], range_ns[1])
+                    parts[name].append(_Found(batch.quark[rows], start_ns, end_ns))
+        for name, found in parts.items():
+            self._rows[name] = _merged(found) if found else _NOTHING
+
+
+def _merged(parts: Sequence[_Found]) -> _Found:
+    """Return rows of one state, those that touch as one."""
+    quark, start_ns, end_ns = (np.concatenate(column) for column in zip(*parts, strict=True))
+    begins = np.append(True, (quark[1:] != quark[:-1]) | (start_ns[1:] != end_ns[:-1]))
+    if begins.all():
+        return _Found(quark, start_ns, end_ns)
+    first = np.flatnonzero(begins)
+    return _Found(quark[first], start_ns[first], end_ns[np.append(first[1:], len(begins)) - 1])
+
+
+_NOTHING = _Found(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def _with_rows(rules: Iterable[Rule]) -> Iterator[str]:
+    """Yield the names of which rules need all rows."""
+    for rule in rules:
+        if rule.kind in {"at once", "after", "within"}:
+            yield from (rule.name, rule.first)
+        elif rule.figure in FIGURES and FIGURES[rule.figure].percent is not None:
+            yield rule.name
 
 
 def check_rules(
@@ -133,25 +192,53 @@ def check_rules(
             raise UsageError("a summary is of all of its trace; check ranges of the trace")
         return check_summary(history, parsed)
     history = history.snapshot()
-    checking = _Checking(with_sampled_states(history), range_of(history, start, end))
+    range_ns = range_of(history, start, end)
+    checking = _Checking(with_sampled_states(history), range_ns, parsed)
     return [checking.verdict(rule) for rule in parsed]
 
 
 class _Checking:
     """A history, in which rules are looked up."""
 
-    def __init__(self, history: History, range_ns: Range) -> None:
+    def __init__(self, history: History, range_ns: Range, rules: Sequence[Rule]) -> None:
         self.history = history
         self.extent = extent_of(history)
         self._range_ns = range_ns
         self._is_part = range_ns != history.bounds
         self._scope = Scope(history, range_ns)
         self._names: set[str] | None = None
+        self._rules = rules
 
     @cached_property
     def _states(self) -> _States:
         """All states of the history, which are read once for all rules."""
-        return _States(self._scope, state_quarks(self.history))
+        return _States(self._scope, _with_rows(self._rules))
+
+    def _figures(self, name: str, lanes: Int32s | None) -> Durations[int, float] | None:
+        """Return figures of what has a name on lanes, without quantiles.
+
+        None if they are not known without looking at each: of spans and events, or some lanes.
+        """
+        figures = self._states.figures(name)
+        if figures is None or name in self._others:
+            return None
+        if not self._are_all(lanes):
+            return None
+        count, total_ns, least, most = figures
+        return Durations.computed(count, total_ns, least, most, [0] * len(PERCENTS))
+
+    def _are_all(self, lanes: Int32s | None) -> bool:
+        """Return whether all states are on some lanes."""
+        return lanes is None or not len(np.setdiff1d(state_quarks(self.history), lanes))
+
+    @cached_property
+    def _others(self) -> set[str]:
+        """The names of spans and events."""
+        names = []
+        for column in (self.history.spans().name, self.history.points().name):
+            # columns of a trace may share all its texts
+            names += [column.names[code] for code in distinct(column.codes).tolist() if code >= 0]
+        return {*names, *map(without_addresses, names)}
 
     def verdict(self, rule: Rule) -> Verdict:
         """Return whether a rule holds.
@@ -212,11 +299,7 @@ class _Checking:
                 if lane.declaration.kind == "state"
                 for state in lane.declaration.states or ()
             }
-            self._names = states | {
-                *self._states.names,
-                *history.spans().name.names,
-                *history.points().name.names,
-            }
+            self._names = states | {*self._states.names} | self._others
         return self._names
 
     def _found(self, name: str, lanes: Int32s | None) -> _Found:
@@ -224,7 +307,7 @@ class _Checking:
         parts = []
         states = self._states.of(name)
         chosen = np.ones(len(states.quark), np.bool_)
-        if lanes is not None:
+        if lanes is not None and not self._are_all(lanes):
             chosen = np.isin(states.quark, lanes)
         parts.append((*states, chosen))
         within: dict[str, int] = {}
@@ -273,8 +356,11 @@ class _Checking:
 
     def _no(self, rule: Rule) -> Verdict:
         lanes = self._lanes(rule)
-        found = self._there(rule, rule.name, lanes, is_needed=False)
         least_ns = int(rule.limit or 0)
+        known = self._figures(rule.name, lanes)
+        if known is not None and known.max_ns <= least_ns:
+            return Verdict(rule, holds=True, measured=f"the longest is {format_ns(known.max_ns)}")
+        found = self._there(rule, rule.name, lanes, is_needed=False)
         # other states of a loop are what it did, in full
         are_steps = rule.name == _BLOCKED and not len(found.quark)
         if are_steps:
@@ -318,9 +404,14 @@ class _Checking:
 
     def _figure(self, rule: Rule) -> Verdict:
         lanes = self._lanes(rule)
+        begin_ns, finish_ns = self._range_ns
+        known = self._figures(rule.name, lanes) if rule.figure in _WITHOUT_ROWS else None
+        if known is not None:
+            verdict = figure_verdict(rule, known, 0, finish_ns - begin_ns)
+            if verdict.holds:
+                return verdict
         found = self._there(rule, rule.name, lanes, is_needed=True)
         own_ns = self._self_ns(rule.name, lanes) if rule.figure == "self_ns" else 0
-        begin_ns, finish_ns = self._range_ns
         figures: Durations[int, float] = Durations.of(found.length_ns)
         verdict = figure_verdict(rule, figures, own_ns, finish_ns - begin_ns)
         if verdict.holds:
@@ -343,17 +434,26 @@ class _Checking:
         lanes = self._lanes(rule)
         assert lanes is not None
         assert rule.limit is not None
-        found = self._there(rule, rule.name, lanes, is_needed=False)
         begin_ns, finish_ns = self._range_ns
         states = np.intersect1d(lanes, state_quarks(self.history))
         existed_ns = exact_sum(
             lifetimes(self.history, states).within(begin_ns, finish_ns).lasted_ns
         )
         existed_ns += (finish_ns - begin_ns) * (len(lanes) - len(states))
-        share = exact_sum(found.length_ns) / max(1, existed_ns)
-        holds = share < rule.limit if rule.is_below else share > rule.limit
-        if holds:
+
+        def verdict(total_ns: int) -> Verdict:
+            share = total_ns / max(1, existed_ns)
+            assert rule.limit is not None
+            holds = share < rule.limit if rule.is_below else share > rule.limit
             return Verdict(rule, holds, f"it is {percent(share)}")
+
+        known = self._figures(rule.name, lanes)
+        if known is not None and verdict(known.total_ns).holds:
+            return verdict(known.total_ns)
+        found = self._there(rule, rule.name, lanes, is_needed=False)
+        of_rows = verdict(exact_sum(found.length_ns))
+        if of_rows.holds:
+            return of_rows
         # the lanes with most of it
         sums: dict[int, int] = {}
         for quark, length in zip(found.quark.tolist(), found.length_ns.tolist(), strict=True):
@@ -368,22 +468,23 @@ class _Checking:
             )
             for quark in most
         )
-        return Verdict(rule, holds, f"it is {percent(share)}", breaches, len(sums) - len(most))
+        return replace(of_rows, breaches=breaches, more=len(sums) - len(most))
 
     def _at_once(self, rule: Rule) -> Verdict:
         found = self._there(rule, rule.name, self._lanes(rule), is_needed=False)
-        times = np.concatenate([found.start_ns, found.end_ns])
-        step = np.repeat(np.array([1, -1]), len(found.quark))
+        times, ends = np.sort(found.start_ns), np.sort(found.end_ns)
         # one that ends makes room for one that begins at the same time
-        order = np.lexsort((step, times))
-        number = np.cumsum(step[order])
+        ended = np.searchsorted(ends, times, side="right")
+        number = np.arange(1, len(times) + 1) - ended
         most = int(number.max(initial=0))
-        begins = np.flatnonzero((number > (rule.limit or 0)) & (step[order] > 0))
+        begins = np.flatnonzero(number > (rule.limit or 0))
         begins = begins[np.argsort(-number[begins], kind="stable")]
+        order = np.argsort(found.start_ns, kind="stable") if len(begins) else begins
         breaches = []
         for at in begins[:_MOST_BREACHES].tolist():
-            time_ns = int(times[order][at])
-            until_ns = int(times[order][min(at + 1, len(times) - 1)])
+            time_ns = int(times[at])
+            # the next that begins or ends
+            until_ns = min([*times[at + 1 : at + 2].tolist(), *ends[ended[at] :][:1].tolist()])
             row = int(order[at])
             quark = int(found.quark[row])
             breaches.append(
