@@ -135,7 +135,8 @@ class FtraceReading(Reading):
                 break
         else:
             head = bytes(window.block[window.start : window.end])
-        if found := _TRACER.search(head):
+        # lines that begin so are sought only where there are any: it takes a tenth of the time
+        if b"# tracer:" in head and (found := _TRACER.search(head)):
             tracer = found[1].removesuffix(b"\\n\\")
             if tracer not in _TRACERS:
                 raise InputError(
@@ -148,9 +149,11 @@ class FtraceReading(Reading):
         if not _LINE.search(head):
             self._refuse(head)
         head = head[:HEAD_BYTES]
-        if found := _ENTRIES.search(head):
+        found = _ENTRIES.search(head) if b"# entries-in-buffer" in head else None
+        if found:
             self._overwritten = max(0, int(found[2]) - int(found[1]))
-        self._is_whole = found is not None or _CPUS.search(head) is not None
+        has_cpus = b"cpus=" in head and _CPUS.search(head) is not None
+        self._is_whole = found is not None or has_cpus
         self.trace.clock = self._clock(head)
         return perf.FTRACE
 
@@ -200,7 +203,8 @@ class FtraceReading(Reading):
 
     def _clock(self, head: bytes) -> Clock:
         """Return the clock that the text, or the tracer's directory beside it, names."""
-        named = found[1].decode() if (found := _CLOCK.search(head)) else None
+        found = _CLOCK.search(head) if b"clock:" in head else None
+        named = found[1].decode() if found else None
         path = self.window.source.path
         if named is None and path is not None and Path(path).name.startswith("trace"):
             try:
