@@ -12,7 +12,6 @@ import signal
 import socket
 import threading
 import traceback
-import warnings
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
@@ -167,10 +166,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
     receiving, sending = os.pipe()
-    with warnings.catch_warnings():
-        # Python 3.12 and later warn of forks beside threads
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
+    child = os.fork()
     if child == 0:
         status = 1
         # those of the browser's driver, whose loop is between two steps

@@ -70,8 +70,9 @@ def test_two_servers_at_once_until_they_are_interrupted(root: Path) -> None:
 def _session(address: str) -> dict[str, Any]:
     """Return the session that is served at an address, as a browser reads it."""
     plain, _, token = address.partition("?token=")
-    with pytest.raises(HTTPError, match="403"):
+    with pytest.raises(HTTPError, match="403") as refused:
         urlopen(f"{plain}session.json")  # noqa: S310 - the command's own server
+    refused.value.close()
     with urlopen(address) as reply:  # noqa: S310 - as above
         cookie = reply.headers["set-cookie"].partition(";")[0]
     assert cookie == f"meantime-{urlsplit(plain).port}={token}"
