@@ -34,7 +34,7 @@ READING = {
         *("format", "include", "repair_clocks", "allow_paths", "allow_urls", "memory"),
     ),
     "As [above](#commands), what the columns of a table or a log are.": (
-        *("columns", "pattern", "pair", "pair_by"),
+        *("columns", "line_pattern", "pair", "pair_by"),
     ),
 }
 

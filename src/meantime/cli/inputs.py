@@ -188,7 +188,7 @@ def mapped(file: str) -> str | os.PathLike[str]:
     meta = click.get_current_context().meta
     format_, include, columns, pairs, by, pattern = (
         meta.get(f"meantime.{name}")
-        for name in ("format", "include", "columns", "pair", "pair_by", "pattern")
+        for name in ("format", "include", "columns", "pair", "pair_by", "line_pattern")
     )
     repair_clocks = bool(meta.get("meantime.repair_clocks"))
     allow = [kind for kind in ("paths", "urls") if meta.get(f"meantime.allow_{kind}")]

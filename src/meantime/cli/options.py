@@ -152,6 +152,8 @@ def input_options(function: F) -> F:
     )
     pattern = once(
         "--pattern",
+        # a filter is the `pattern` of a command
+        "line_pattern",
         metavar="REGEX",
         expose_value=False,
         callback=_keep,
