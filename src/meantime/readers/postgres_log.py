@@ -58,6 +58,9 @@ _CSV_LEVEL = 11
 _SNIFFED_LINES = 30
 _LONGEST_NAME = 120
 _LONGEST_TEXT = 10_000
+# How long a date is without its fraction of a second.
+_SECOND = len("2026-01-02 03:04:05")
+_MOST_KNOWN = 1 << 16
 # Abbreviations that mean one offset everywhere.
 _OFFSETS = {
     "UTC": "Z", "GMT": "Z", "WET": "Z", "WEST": "+01:00", "CET": "+01:00", "CEST": "+02:00",
@@ -159,6 +162,8 @@ def _of_text(source: Source, trace: Trace, options: ReadOptions) -> Iterator[_Re
     following: list[str] = []
     # what is logged in more lines with the same process and level
     key, into = "", ""
+    # few of them occur, unless they count lines
+    prefixes: dict[tuple[str, str], tuple[str, str]] = {}
     for stored in lines(source, options):
         line = stored.decode("utf-8", "replace").rstrip("\r")
         match = _LINE.match(line)
@@ -171,21 +176,28 @@ def _of_text(source: Source, trace: Trace, options: ReadOptions) -> Iterator[_Re
                 following.append(line)
             continue
         before, date, zone, prefix, level, message = match.groups()
-        pid = _PID.search(before) or _PID.search(prefix)
-        number = pid[1] if pid else ""
+        if (known := prefixes.get((before, prefix))) is None:
+            known = prefixes[before, prefix] = _process(before, prefix)
+            if len(prefixes) > _MOST_KNOWN:
+                prefixes.clear()
+        number, who = known
         if record is not None and level in _MORE and number == key:
             into = level.lower()
             record.more[into] = message
             continue
         if record is not None:
             yield _joined(record, following)
-        who = _USER.search(prefix)
-        record = _Record(
-            date, zone or "", number, f"{who[1]}@{who[2]}" if who else "", level, message, {}
-        )
+        record = _Record(date, zone or "", number, who, level, message, {})
         following, key, into = [], number, ""
     if record is not None:
         yield _joined(record, following)
+
+
+def _process(before: str, prefix: str) -> tuple[str, str]:
+    """Return the number of a process, and whom it serves, from what stands before a message."""
+    pid = _PID.search(before) or _PID.search(prefix)
+    who = _USER.search(prefix)
+    return pid[1] if pid else "", f"{who[1]}@{who[2]}" if who else ""
 
 
 def _joined(record: _Record, following: list[str]) -> _Record:
@@ -247,7 +259,8 @@ class _Log:
         self._zone = zone
         self._private = private
         self._spans = SpanRows(trace)
-        self._times: dict[tuple[str, str], int | None] = {}
+        self._seconds: dict[tuple[str, str], int | None] = {}
+        self._left_out = 0
         # by process, the statement whose length is logged by itself
         self._last: dict[str, str] = {}
         # by process, the message that it waits for a lock
@@ -293,6 +306,7 @@ class _Log:
 
     def batches(self) -> Iterator[Batch]:
         """Yield all that was added; call it once."""
+        self._trace.anomalies.add("private_field", self._left_out)
         for pid, (time_ns, name) in self._waiting.items():
             self._spans.point(thread_path(pid, "postgres"), time_ns, name)
         yield from self._spans.batches()
@@ -337,12 +351,14 @@ class _Log:
         """
         name, category = called
         number, unit = length.split()
-        length_ns = int(Decimal(number) * _UNITS_NS[unit])
+        unit_ns = _UNITS_NS[unit]
+        whole, _, part = number.partition(".")
+        length_ns = int(whole) * unit_ns + int(part[:9].ljust(9, "0")) * unit_ns // 10**9
         end_ns = time_ns
         if category not in _AROUND_OR_INSIDE:
             # both the time and the length are rounded
             digits = len(record.date.replace(",", ".").partition(".")[2])
-            rounded_ns = 10 ** (9 - digits) + _UNITS_NS[unit] // 10 ** len(number.partition(".")[2])
+            rounded_ns = 10 ** (9 - digits) + unit_ns // 10 ** len(part)
             follows_ns = self._until.get(path, -_MOST_NS) + length_ns
             if end_ns < follows_ns <= end_ns + rounded_ns:
                 end_ns = follows_ns
@@ -367,15 +383,19 @@ class _Log:
         if self._private or is_public:
             return fields | {key: text[:_LONGEST_TEXT] for key, text in texts.items()}
         text = match[2] or "" if (match := _DURATION.match(record.message)) else record.message
-        self._trace.anomalies.add("private_field", len(record.more) + bool(_LITERALS.search(text)))
+        self._left_out += len(record.more) + bool(_LITERALS.search(text))
         return fields
 
     def _time_ns(self, date: str, zone: str) -> int | None:
-        if (date, zone) not in self._times:
-            if len(self._times) > 1 << 16:
-                self._times.clear()
-            self._times[date, zone] = self._parsed(date, zone)
-        return self._times[date, zone]
+        second, part = date[:_SECOND], date[_SECOND + 1 :]
+        if (second, zone) not in self._seconds:
+            if len(self._seconds) > _MOST_KNOWN:
+                self._seconds.clear()
+            self._seconds[second, zone] = self._parsed(second, zone)
+        second_ns = self._seconds[second, zone]
+        if second_ns is None or not part:
+            return second_ns
+        return second_ns + int(part.ljust(9, "0")) if part.isdecimal() and len(part) < 10 else None
 
     def _parsed(self, date: str, zone: str) -> int | None:
         offset = "" if self._zone is not None else _OFFSETS.get(zone.upper(), "")
@@ -385,7 +405,7 @@ class _Log:
             named = "UTC" if self._zone is None else self._zone.name
             self._trace.facts["zone"] = f"{zone} in the log, read as {named}"
         try:
-            text = f"{date.replace(' ', 'T').replace(',', '.')}{offset}"
+            text = f"{date.replace(' ', 'T')}{offset}"
             instant = parse_instant(text, None if self._zone is None else self._zone.one_to_utc)
         except UsageError:
             return None

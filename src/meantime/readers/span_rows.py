@@ -27,6 +27,8 @@ __all__ = ["SpanColumns", "SpanRows", "lanes"]
 
 _MOST_NS = MAX_NS - 2
 _BATCH_ROWS = 1 << 20
+# `json.dumps` would make an encoder for each.
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class SpanRows:
@@ -95,7 +97,7 @@ class SpanRows:
     def _text(self, fields: Mapping[str, Any] | None) -> tuple[int, int]:
         if not fields:
             return 0, 0
-        text = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
+        text = _encode(fields).encode("utf-8", "replace")
         return self._trace.text.add(text), len(text)
 
     def batches(self) -> Iterator[Batch]:
