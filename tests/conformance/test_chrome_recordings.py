@@ -48,6 +48,7 @@ DIFFERENT: dict[str, tuple[Facts, str]] = {
     "catapult/quads_with_render_passes.json": (Facts(2, 0, None, 0), SNAPSHOTS),
     "catapult/simple_trace.json": (Facts(18, 99_000, 2, 0), BY_ORDER),
     "catapult/simple_trace_gz.gz": (Facts(16, 99_000, 2, 0), BY_ORDER),
+    "catapult/simple_trace_zip.zip": (Facts(16, 99_000, 2, 0), BY_ORDER),
     "catapult/tcmalloc_trace.json.gz": (Facts(2652, 3_331_386_000, 3, 0), SNAPSHOTS),
     "catapult/thread_time_visualisation.json.gz": (
         Facts(43_869, 19_812_408_000, 13, 1),
@@ -106,7 +107,6 @@ DIFFERENT: dict[str, tuple[Facts, str]] = {
 }
 NOT_TRACES = {
     "catapult/google_cloud_trace.json": "this is a trace of Google Cloud",
-    "catapult/simple_trace_zip.zip": "this is a zip archive",
 }
 # An instant is a slice there, so the depth there may be one more.
 WITH_INSTANTS = {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from meantime.history import History
 
-RULES = 16
+RULES = 17
 DIGESTS = {
     "examples/files.jsonl": "36adefdb374db2ea",
     "examples/jobs.perf.gz": "feec9e32bccd51ce",
@@ -27,9 +27,9 @@ DIGESTS = {
     "tests/samples/chrome/invalid-x-nesting.json": "fc39ef1587d3bfa0",
     "tests/samples/chrome/multi-thread-with-samples.json": "b511f388dbf2638e",
     "tests/samples/chrome/triton_example.json.gz": "b5bb6a15e1164665",
-    "tests/samples/ftrace/kernel.txt": "806e8ef7f2d6f3e0",
+    "tests/samples/ftrace/kernel.txt": "73f47c31c47bc944",
     "tests/samples/ftrace/trace-cmd.txt": "3b304db4901e6c5b",
-    "tests/samples/perf/idle-and-java.txt": "e3da5abcc162390e",
+    "tests/samples/perf/idle-and-java.txt": "e15415154e6b9121",
     "tests/samples/statemap/tokio-tasks.statemap": "cf6a9a943acb39b1",
     "tests/samples/statemap/tst.tag_redefined.in": "495444bd7bea9fe2",
 }

@@ -80,7 +80,7 @@ def test_columns_are_guessed_and_overlapping_intervals_are_in_lanes(tmp_path: Pa
             [(1704110400, 1704110400.5)],
         ),
         (
-            "start,end,host,job\n1704110400000000,1704110400500000,a,x\n",
+            "start_utc,end_utc,host,job\n1704110400000000,1704110400500000,a,x\n",
             [(1704110400, 1704110400.5)],
         ),
         (

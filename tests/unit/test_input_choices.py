@@ -74,7 +74,7 @@ def test_every_command_that_reads_lists_the_formats_for_an_unknown_one(
     status, out, err = run(capsys, *words, "--format", "pict")
 
     assert status == (1 if command.startswith("view") else 2)
-    assert "unknown format 'pict'; choose one of art, callgrind, chrome" in err
+    assert "unknown format 'pict'; choose one of access-log, art, callgrind, chrome" in err
     assert not out
 
 

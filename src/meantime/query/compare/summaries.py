@@ -29,7 +29,7 @@ def summary_of(part: Part, title: str = "", mode: int = ANYBODY) -> Summary:
     >>> from meantime.query.parts import part_of
     >>> from meantime.testing import history_from_picture
     >>> summary_of(part_of(history_from_picture("disk0  aab"), None, None))
-    <Summary of 'history': 14 measures>
+    <Summary of 'history': 15 measures>
 
     Args:
         part: All of a history.
