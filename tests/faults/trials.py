@@ -246,7 +246,7 @@ class Runner:
         if self._command.prints:
             yield from self._wrong_recording(ended)
         elif self._command.client is not None:
-            yield from self._left(ended)  # a page that could not write notes was told so
+            yield from self._left(ended)  # a page that could not write notes says so
         elif (
             ended.status == self._command.status
             and self._differing(ended)

@@ -44,7 +44,7 @@ TEXTS: dict[str, tuple[str, Callable[[int], str]]] = {
 # What is counted, of which one is enough.
 ORDER = {"line_went_back", "cpu_time_went_back"}
 DOUBLED = {"repeated_line", "repeated_row", "doubled_row"}
-# Whose doubled lines cannot be told from lines that are equal by chance, unless times go back.
+# Whose doubled lines look like lines that are equal by chance, unless times go back.
 _SAME_BY_CHANCE = {"log", "ftrace", "perf"}
 
 

@@ -15,7 +15,7 @@ from meantime.testing import history_from_samples, history_from_spans
 if TYPE_CHECKING:
     from meantime.history import History
     from meantime.query.compare import Summary
-    from meantime.query.compare.grouping import By
+    from meantime.query.compared_by import By
 
 NAMES = st.sampled_from(["a", "b", "c"])
 LENGTHS = st.integers(1, 10**7) | st.sampled_from([1, 2, 127, 128, 129, 2**40])

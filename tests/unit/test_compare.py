@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from meantime.history import History
     from meantime.query.compare import Comparison
-    from meantime.query.compare.grouping import By
+    from meantime.query.compared_by import By
 
 PARTS = {"parse": 100, "wait": 300, "query": 500, "render": 200}
 

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
 from meantime.errors import UsageError
 from meantime.options import FILTER, Range, option
+from meantime.query.compared_by import By
 from meantime.view_functions.sources import Reading
 
 if TYPE_CHECKING:
     from meantime.query.counting import Counted
 
 __all__ = ["CompareOptions"]
-
-# As `query.compare.grouping` has it, which is not for help: it imports NumPy.
-By = Literal[
-    "state",
-    "entity",
-    "tag",
-    "name",
-    "category",
-    "thread",
-    "lane",
-    "stack",
-    "request",
-    "route",
-    "function",
-    "site",
-    "budget",
-    "conclusion",
-]
 
 
 def _parse_share(text: str) -> float:

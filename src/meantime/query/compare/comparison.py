@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meantime.model.tabular import Column
-    from meantime.query.compare.grouping import By, Key
+    from meantime.query.compare.grouping import Key
+    from meantime.query.compared_by import By
     from meantime.query.counting import Counted
 
 __all__ = ["ComparedRow", "Comparison", "Interval"]

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from meantime.history.history import History
     from meantime.model.columns import Int32s
+    from meantime.query.compared_by import By, GroupBy
     from meantime.query.counting import Counted
     from meantime.query.duration_sums import Keep
     from meantime.query.durations import Grouping as SpanGrouping
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OTHERS",
-    "By",
     "Entity",
     "Figures",
     "Grouping",
@@ -59,20 +59,6 @@ __all__ = [
     "groupings",
 ]
 
-_Group: TypeAlias = Literal["request", "route", "function", "site"]
-By: TypeAlias = Literal[
-    "state",
-    "entity",
-    "tag",
-    "name",
-    "category",
-    "thread",
-    "lane",
-    "stack",
-    _Group,
-    "budget",
-    "conclusion",
-]
 Key: TypeAlias = "tuple[str, ...]"
 
 _OF_SPANS = ("category", "thread", "lane")
@@ -313,7 +299,7 @@ class _Stacks(_Calls):
 class _Groups(Grouping):
     """Requests, tasks and callbacks of a recording, by what they have in common."""
 
-    def __init__(self, by: _Group, keep: Keep) -> None:
+    def __init__(self, by: GroupBy, keep: Keep) -> None:
         self._by = by
         self._keep = keep
         self.names = ("kind", by)

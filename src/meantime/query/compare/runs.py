@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.query.compare.grouping import By, Figures, Grouping, Key
+    from meantime.query.compare.grouping import Figures, Grouping, Key
+    from meantime.query.compared_by import By
     from meantime.query.counting import Counted
     from meantime.query.duration_sums import Keep
     from meantime.query.parts import Part

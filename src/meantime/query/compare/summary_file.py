@@ -22,7 +22,8 @@ from meantime.kernels import calls, varints
 from meantime.model.durations import PERCENTS
 from meantime.model.stacks import StackTable
 from meantime.model.summary_sign import BEGINS
-from meantime.query.compare.grouping import By, Entity
+from meantime.query.compare.grouping import Entity
+from meantime.query.compared_by import By
 from meantime.query.counting import Counted
 from meantime.query.duration_sums import DurationSums
 from meantime.query.durations import SpanStatistics, added_span_statistics
