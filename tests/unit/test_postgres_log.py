@@ -179,6 +179,9 @@ def test_an_abbreviation_of_a_zone_is_not_believed_in_silence(tmp_path: Path) ->
     assert history.facts["zone"] == "CST in the log, read as UTC"
     assert spans(history)[0][2] == 0
 
+    history = opened(tmp_path, line.replace(" CST", ""))
+    assert history.facts["zone"] == "none in the log, read as UTC"
+
     history = opened(tmp_path, line, columns="zone=Asia/Shanghai")
     assert history.facts["zone"] == "CST in the log, read as Asia/Shanghai"
     assert spans(history)[0][2] == -8 * 3600 * S

@@ -58,6 +58,7 @@ _LINE = (
     rb'"((?:[^"\\\n]|\\.)*)" (\d{3}|-) (\d+|-)'
 )
 
+_HAS_ZONE = re.compile(rb"(?:[+-]\d\d:?\d\d|Z)$")
 # what stands for nothing
 _NOTHING = (b"", b"-")
 _STATUS = re.compile(rb"\d{3}|-")
@@ -109,6 +110,9 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     length = _given(options.columns, source.name) or _length(head)
     trace.clock = UTC
     trace.facts["times"] = "whole seconds, at which requests ended"
+    first = LINE.search(head)
+    if first is not None and not _HAS_ZONE.search(first[2]):
+        trace.facts["zone"] = "none in the log, read as UTC"
     if length is not None:
         trace.facts["lengths"] = f"extra{length.field} in {length.unit}: {length.why}"
     elif extra := _whole_number(head):

@@ -401,9 +401,9 @@ class _Log:
         offset = "" if self._zone is not None else _OFFSETS.get(zone.upper(), "")
         if re.fullmatch(r"[+-]\d\d(:?\d\d)?", zone):
             offset = zone if len(zone) > 3 else f"{zone}:00"
-        if not offset and zone:
+        if not offset:
             named = "UTC" if self._zone is None else self._zone.name
-            self._trace.facts["zone"] = f"{zone} in the log, read as {named}"
+            self._trace.facts["zone"] = f"{zone or 'none'} in the log, read as {named}"
         try:
             text = f"{date.replace(' ', 'T')}{offset}"
             instant = parse_instant(text, None if self._zone is None else self._zone.one_to_utc)
