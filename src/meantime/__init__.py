@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from meantime.model.attributes import ANY as ANY
     from meantime.model.attributes import ANY_DEPTH as ANY_DEPTH
     from meantime.model.attributes import UP as UP
+    from meantime.model.bounded import bounded as bounded
     from meantime.model.clocks import Clock as Clock
     from meantime.model.extent import in_zone as in_zone
     from meantime.model.trace import LaneDeclaration as LaneDeclaration
@@ -54,6 +55,7 @@ __all__ = [
     "MeantimeError",
     "State",
     "StateProvider",
+    "bounded",
     "build",
     "check_rules",
     "compare",
@@ -85,6 +87,7 @@ _HOMES = {
     "ANY": ("meantime.model.attributes", "ANY"),
     "ANY_DEPTH": ("meantime.model.attributes", "ANY_DEPTH"),
     "UP": ("meantime.model.attributes", "UP"),
+    "bounded": ("meantime.model.bounded", "bounded"),
     "Clock": ("meantime.model.clocks", "Clock"),
     "History": ("meantime.history", "History"),
     "HistoryBuilder": ("meantime.history", "HistoryBuilder"),

@@ -51,6 +51,9 @@ def lines(text: str) -> list[Any]:
 def test_info_prints_the_facts(capsys: pytest.CaptureFixture[str], trace: str) -> None:
     facts = json.loads(run(capsys, "info", trace, "--json"))
 
+    assert [each["command"].split()[1] for each in facts.pop("next")] == [
+        *("explain", "findings", "stats", "stats")
+    ]
     assert facts == {
         "source": trace,
         "format": "statemap",

@@ -411,7 +411,6 @@ def test_a_short_table_for_a_pull_request(
         (["A", "B", "--noticeable", "much"], "write a share such as 2% or 0.02"),
         (["A", "B", "--noticeable", "-1"], "noticeable is a share"),
         (["A", "B", "--json", "--markdown"], "mutually exclusive"),
-        (["A", "B", "--json", "-n", "3"], "-n does not apply to --json"),
         (["A", "B", "--title", "Change"], "--title does not apply to figures"),
         (["A", "B", "-o", "change.png"], "must end in .svg or .html"),
         (["A", "B", "-o", "-", "--json"], "--json does not apply to -o -"),

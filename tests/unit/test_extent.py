@@ -248,7 +248,10 @@ def test_a_date_a_relative_and_a_raw_time_are_the_same(
         )
     ]
 
+    # the command that is suggested has the range as it was written
+    following = [each.pop("next")[0]["command"] for each in found]
     assert found[0]["range_ns"] == [1_619_038_454_000, 1_629_038_454_000]
+    assert "--from 10s --to 20s" in following[0]
     assert found[0] == found[1] == found[2]
 
 

@@ -406,7 +406,7 @@ def test_the_command_prints_what_the_library_finds(
 
     table = run(capsys, "findings", str(trace), "-n", "1")
     assert expected[0].sentence in table
-    assert "1 more; -n 2 prints all" in table
+    assert "1 more: --limit 0" in table
     assert "unknown_phase" not in table
     part = run(capsys, "findings", str(trace), "--from", "200ms", "--to", "205ms")
     assert part.startswith("Of 2.01 ms in spans of 1 thread, most is the own time of query 50 %")

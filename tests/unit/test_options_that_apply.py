@@ -169,7 +169,7 @@ CASES += [
     ("heatmap FILE --json", ANY, 2, "--json applies to --find"),
     ("check MISSING --force", ANY, 2, "--force does not apply to a check without --salvage"),
     ("convert FILE OUT.spall --force", ANY, 2, "--force applies to a history"),
-    ("top MISSING --json --rows 3", ANY, 2, "--rows does not apply to --json"),
+    ("query FILE tree --arrow OUT --limit 3", ANY, 2, "-n does not apply to --arrow"),
     ("record --force true", ANY, 2, "--force does not apply to a recording without -o"),
     ("top MISSING --once --every 2s", ANY, 2, "--every does not apply to --once"),
     ("flame FILE -o OUT.txt --title x", ANY, 2, "--title does not apply to .txt"),

@@ -343,7 +343,13 @@ def test_questions_about_names_are_answered(
     found = json.loads(run(capsys, "stats", calls, *words, "--json"))
 
     del found["range_ns"]
+    following = found.pop("next", [])
     assert found == expected
+    if "longest" in found:
+        span = found["rows"][0]["span"]
+        assert [each["command"] for each in following] == [
+            f"meantime query {calls} 'span {span}' --json"
+        ]
     assert run(capsys, "stats", calls, *words)
 
 

@@ -86,11 +86,11 @@ RESULTS = {
 MOST_MODULES = {
     "statemap": 149,
     "heatmap": 170,
-    "flame": 142,
-    "chart": 154,
-    "info": 166,
-    "stats": 131,
-    "query": 107,
+    "flame": 144,
+    "chart": 156,
+    "info": 168,
+    "stats": 133,
+    "query": 109,
 }
 REPORT = """
 import os, sys

@@ -99,7 +99,7 @@ def test_the_command_prints_shares_and_the_longest_parts(
     text = run(capsys, "why", str(trace), "--thread", "10", "--to", "20ms", "-n", "2")
     assert "Why app (10) took 20ms from 0s to 20ms" in text
     assert "db (20)   blocked  25.0%" in text
-    assert "more rows of 10ms in all" in text
+    assert "more: --limit 0, 10ms in all" in text
     document = json.loads(run(capsys, "why", str(trace), "--thread", "app", "--json"))
     assert sum(row["total_ns"] for row in document["shares"]) == 21_000_001  # a switch lasts 1 ns
     drawn = tmp_path / "path.svg"
@@ -112,7 +112,6 @@ def test_the_command_prints_shares_and_the_longest_parts(
     [
         (("--thread", "nobody"), "no thread has the id or the name 'nobody'"),
         (("--thread", "a"), "'a' is 2 threads: app (10), batch (30); give an id"),
-        (("--thread", "app", "--json", "-n", "3"), "-n does not apply to --json"),
         (("--thread", "app", "-o", "path.png"), "-o 'path.png' does not end in .svg"),
         (("--thread", "app", "--json", "-o", "-"), "-o does not apply to --json"),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -10,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from meantime.cli.answers import print_answer
 from meantime.cli.inputs import import_numpy, load_joined
 from meantime.cli.options import (
     file_argument,
     input_options,
     json_option,
+    limit_option,
     once,
     reading_options,
     reject,
@@ -46,6 +47,7 @@ BROKEN = 3
     help="""A rule, such as 'no Loops/* in "blocked" for over 50 ms'. Repeatable.""",
 )
 @once("--junit", metavar="OUT.xml", help="Write the rules as test cases, which CI servers display.")
+@limit_option()
 @json_option
 @reading_options
 def command(
@@ -89,7 +91,7 @@ def command(
             each.as_json() | {"commands": [_command(history, file, at) for at in each.breaches]}
             for each in found
         ]
-        click.echo(json.dumps({"version": 1, "rules": rows}))
+        print_answer({"version": 1, "rules": rows})
     else:
         for line in _lines(found, history, file):
             click.echo(line)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from meantime.cli.answers import print_answer, table_rows
 from meantime.cli.inputs import expanded, import_numpy, mapped, notify
 from meantime.cli.options import (
     file_argument,
@@ -23,7 +23,7 @@ from meantime.cli.options import (
     zone_option,
 )
 from meantime.cli.progress import progress_bar
-from meantime.cli.tables import Column, more, print_table, sentence_lines
+from meantime.cli.tables import Column, print_table, sentence_lines
 from meantime.cli.terminal import width_of
 from meantime.errors import UsageError
 from meantime.options import file_or_range
@@ -72,7 +72,7 @@ class _TwoSides(click.Command):
     help="Compare two ranges of one FILE, the one before first.",
 )
 @output_option("OUT", "Draw what changed, and both sides over time: .svg or .html.")
-@limit_option("rows to print", 20)
+@limit_option(20)
 @once(
     "--fail-on",
     metavar="worse|any|RULE",
@@ -87,7 +87,6 @@ def command(
     files: tuple[str, ...],
     ranges: str | None,
     output: str | None,
-    limit: int,
     fail_on: str | None,
     markdown: bool,
     as_json: bool,
@@ -120,7 +119,7 @@ def command(
         write(output, view.render(form), [each for side in (before, after) for each in side])
     if output != "-":
         print_ = _print_json if as_json else _print_markdown if markdown else _print
-        print_(found, limit)
+        print_(found)
     if rule is not None:
         verdict = view.verdict(rule)
         click.echo(
@@ -153,8 +152,6 @@ def _check_output(output: str | None, *, as_json: bool, markdown: bool) -> None:
     """
     if as_json and markdown:
         raise UsageError("--json and --markdown are mutually exclusive")
-    if as_json:
-        reject(("limit",), "--json, which prints everything")
     if output is None:
         reject(("title", "align"), "figures: it is for the picture that -o writes")
         return
@@ -164,8 +161,8 @@ def _check_output(output: str | None, *, as_json: bool, markdown: bool) -> None:
         raise UsageError(f"{output!r} must end in .svg or .html")
 
 
-def _print_json(found: Comparison, limit: int) -> None:  # noqa: ARG001 - as the others
-    click.echo(json.dumps(found.as_json()))
+def _print_json(found: Comparison) -> None:
+    print_answer(found.as_json())
 
 
 def _sides(files: Sequence[str], ranges: str | None) -> tuple[list[Any], list[Any]]:
@@ -208,7 +205,7 @@ def _sides(files: Sequence[str], ranges: str | None) -> tuple[list[Any], list[An
     ]
 
 
-def _print(found: Comparison, limit: int) -> None:
+def _print(found: Comparison) -> None:
     for sentence in found.sentences:
         for line in sentence_lines(sentence, width_of(sys.stdout)):
             click.echo(line)
@@ -222,14 +219,12 @@ def _print(found: Comparison, limit: int) -> None:
             *(Column(name, numeric=True) for name in ("before", "after", "change", "95 %", "p")),
             *([Column("points", numeric=True)] if found.wholes else []),
         ],
-        [_cells(found, row) for row in rows[:limit]],
+        [_cells(found, row) for row in rows],
         drop=_DROP,
     )
-    if len(rows) > limit:
-        click.echo(more(len(rows), limit))
 
 
-def _print_markdown(found: Comparison, limit: int) -> None:
+def _print_markdown(found: Comparison) -> None:
     for sentence in found.sentences:
         click.echo(f"{sentence}\n")
     if not found.rows:
@@ -239,7 +234,7 @@ def _print_markdown(found: Comparison, limit: int) -> None:
     names = len(_names(found))
     click.echo(f"| {' | '.join(headings)} |")
     click.echo("|" + "---|" * names + "---:|" * (len(headings) - names))
-    for row in _rows(found)[:limit]:
+    for row in _rows(found)[: table_rows()]:
         cells = [cell.replace("|", "\\|") for cell in _cells(found, row)]
         click.echo(f"| {' | '.join(cells)} |")
 

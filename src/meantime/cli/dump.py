@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from meantime.cli.answers import exported_rows
 from meantime.cli.inputs import import_numpy, load, notify_of_nothing
 from meantime.cli.options import (
     file_argument,
     filter_option,
     input_options,
+    limit_option,
     once,
     range_options,
     reading_options,
@@ -50,6 +53,7 @@ _OF_TRACE = {"changes", "events"}
     help="Kind of records to print.  [changes]",
 )
 @range_options
+@limit_option(None)
 @filter_option
 @reading_options
 def command(
@@ -80,7 +84,7 @@ def command(
         notify_of_nothing(history, from_, to)
         lines = dump_history.lines(history, kind, given_range(history, from_, to), pattern)
     waiting: list[str] = []
-    for line in lines:
+    for line in islice(lines, exported_rows()):
         waiting.append(line)
         if len(waiting) == _LINES_AT_ONCE:
             sys.stdout.write("".join(waiting))

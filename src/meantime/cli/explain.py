@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from meantime.cli.answers import print_answer, table_rows
 from meantime.cli.inputs import load_joined, notify_of_nothing
 from meantime.cli.options import (
     file_argument,
@@ -29,12 +30,15 @@ from meantime.model.units import format_ns
 from meantime.stores import is_url
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from meantime.query.explain import Conclusion, Explanation
     from meantime.query.explain.activity_path import ActivityPath
 
 __all__ = ["command"]
 
 FAILED = 3
+_MOST_STEPS = 3
 _RULE = re.compile(r"^\s*(?P<id>[\w./ -]+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<limit>\S+)\s*$")
 
 
@@ -42,7 +46,7 @@ _RULE = re.compile(r"^\s*(?P<id>[\w./ -]+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<limit>\S
 @input_options
 @file_argument("files", "FILE... [ACTIVITY]", nargs=-1, required=True)
 @range_options
-@limit_option("rows of each table", 10)
+@limit_option(10)
 @once(
     "--roles",
     metavar="FILE.toml",
@@ -65,7 +69,6 @@ def command(
     files: tuple[str, ...],
     from_: str | None,
     to: str | None,
-    limit: int,
     roles: str | None,
     rules: tuple[str, ...],
     output: str | None,
@@ -97,9 +100,9 @@ def command(
         document = found.as_json(file)
         if parsed:
             document["failed"] = [rule.text for rule in broken]
-        click.echo(json.dumps(document))
+        print_answer(document, _following(found, file))
     elif output != "-":
-        _print(found, file, limit)
+        _print(found, file)
     for rule in broken:
         click.echo(f"meantime: {rule.text}: {rule.measured(found)}", err=True)
     return FAILED if broken else 0
@@ -115,10 +118,8 @@ def _files_and_activity(arguments: tuple[str, ...]) -> tuple[tuple[str, ...], st
 
 
 def _check_options(activity: str | None, output: str | None, *, as_json: bool) -> None:
-    if as_json:
-        reject(("limit",), "--json, which prints everything")
-        if output == "-":
-            reject(("output",), "--json, which prints to standard output too")
+    if as_json and output == "-":
+        reject(("output",), "--json, which prints to standard output too")
     if output is not None and activity is None:
         raise UsageError("-o draws the path of one activity: name it after the file")
     if output not in {None, "-"} and not str(output).endswith(".svg"):
@@ -186,12 +187,12 @@ def _draw(path: ActivityPath, file: str, output: str) -> None:
     write(output, statemap(path.history(), title=title).render("svg"), [file])
 
 
-def _print(found: Explanation, file: str, limit: int) -> None:
+def _print(found: Explanation, file: str) -> None:
     for sentence in found.sentences:
         for line in sentence_lines(sentence, width_of(sys.stdout)):
             click.echo(line)
     click.echo()
-    _print_budget(found, limit)
+    _print_budget(found)
     _print_resources(found)
     for sentence in found.missing:
         click.echo(f"not known: {sentence}")
@@ -206,11 +207,11 @@ def _command(conclusion: Conclusion, file: str) -> str:
     return conclusion.evidence[0].command(file) if conclusion.evidence else ""
 
 
-def _print_budget(found: Explanation, limit: int) -> None:
+def _print_budget(found: Explanation) -> None:
     from meantime.query.explain.budget import percentages  # noqa: PLC0415 - NumPy is not for --help
     from meantime.query.sentences import counted  # noqa: PLC0415 - as above
 
-    rows = found.budget.shown(limit)
+    rows = found.budget.shown(table_rows())
     shares = percentages([row.total_ns for row in rows])
     of = found.path.title if found.path else counted(found.activities, found.kind)
     print_table(
@@ -256,3 +257,11 @@ def _print_resources(found: Explanation) -> None:
         ],
         drop=("p99", "somebody waits"),
     )
+
+
+def _following(found: Explanation, file: str) -> Iterator[tuple[str, str]]:
+    """Yield what to ask next: the evidence of the conclusions, and what stands out."""
+    for each in found.conclusions[:_MOST_STEPS]:
+        if command := _command(each, file):
+            yield command, f"shows {each.id}"
+    yield shlex.join(["meantime", "findings", file, "--json"]), "what stands out"

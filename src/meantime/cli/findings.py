@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from meantime.cli.answers import print_answer, table_rows
 from meantime.cli.inputs import expanded, load_joined, notify_of_nothing
 from meantime.cli.options import (
     file_argument,
@@ -23,7 +23,7 @@ from meantime.cli.terminal import width_of
 from meantime.model.extent import format_handle
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from meantime.history.history import History
     from meantime.model.extent import Extent
@@ -41,14 +41,13 @@ _JOINED = "joined.mtj"
 @click.command("findings", epilog="Example:  meantime findings app.mtr --from 2s --to 10s")
 @input_options
 @file_argument("files", "FILE...", nargs=-1, required=True)
-@limit_option("findings to print", 10)
+@limit_option(10)
 @range_options
 @json_option
 @reading_options
 def command(
     *,
     files: tuple[str, ...],
-    limit: int,
     from_: str | None,
     to: str | None,
     as_json: bool,
@@ -78,13 +77,14 @@ def command(
             "range_ns": list(range_ns),
             "conclusions": [{"id": each.id, "sentence": each.sentence} for each in conclusions],
             "total": len(found),
-            "findings": [_document(each, name) for each in found[:limit]],
+            "findings": [_document(each, name) for each in found],
         }
-        click.echo(json.dumps(document))
+        print_answer(document, _following(found, name))
         return
     if explanation is not None:
         _print_conclusions(explanation, found)
     own = [each for each in found if not each.cause]
+    limit = table_rows()
     shown = own[:limit]
     events = [each for each in shown if each.kind not in _CARE]
     if events:
@@ -101,8 +101,8 @@ def command(
             click.echo(f"  {shlex.join(['meantime', 'join', *paths, '-o', name])}")
         for line in dict.fromkeys(each.command(name) for each in events):
             click.echo(f"  {line}")
-    if len(own) > limit:
-        click.echo(f"\n{more(len(own), limit)}")
+    if len(own) > len(shown):
+        click.echo(f"\n{more(len(own), len(shown))}")
 
 
 def headlines(history: History) -> list[Conclusion | Finding]:
@@ -181,3 +181,11 @@ def _print(title: str, found: Sequence[Finding], extent: Extent) -> None:
         ],
         drop=("kind",),
     )
+
+
+def _following(found: Sequence[Finding], file: str) -> Iterator[tuple[str, str]]:
+    """Yield what to ask next: what the worst finding shows, and what else happened there."""
+    for each in found[:1]:
+        yield each.command(file), "shows the first finding"
+        where = shlex.join(["meantime", "query", file, handle(each), "--json"])
+        yield where, "what is at its handle"

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from meantime.cli.answers import print_answer
 from meantime.cli.inputs import expanded, import_numpy, load_joined, mapped, notify
 from meantime.cli.options import (
     file_argument,
     input_options,
     json_option,
+    limit_option,
     of_options,
     options_of,
     output_option,
@@ -47,6 +48,7 @@ _LINES = ("txt", "folded")
 @options_of(FlameArguments)
 @of_options
 @zone_option
+@limit_option()
 @json_option
 def command(
     *,
@@ -77,7 +79,7 @@ def command(
         options = options.changed(lenient=False, strict=False, provider=None)
     view = flame(source, **vars(options))
     if as_json:
-        click.echo(json.dumps(view.document()))
+        print_answer(view.document())
     if output is not None and form is not None:
         write(output, view.render(form), [*paths, options.against])
         report_lost(view.lost)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from meantime.cli.answers import print_answer
 from meantime.cli.inputs import expanded, import_numpy, mapped, notify, offsets_of
 from meantime.cli.options import (
     file_argument,
@@ -19,7 +19,7 @@ from meantime.cli.options import (
     reading_options,
 )
 from meantime.cli.progress import count_bar
-from meantime.cli.tables import Column, more, print_table
+from meantime.cli.tables import Column, print_table
 from meantime.query import HOST_BINS
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _DROP = ("others there", "there", "kind", "to")
 @click.command("hosts", epilog="Example:  meantime hosts recordings/*.mth --from 10s --to 2min")
 @input_options
 @file_argument("files", "FILE...", nargs=-1, required=True)
-@limit_option("rows to print", 20)
+@limit_option(20)
 @once(
     "--bins",
     metavar="N",
@@ -51,7 +51,6 @@ _DROP = ("others there", "there", "kind", "to")
 def command(
     *,
     files: tuple[str, ...],
-    limit: int,
     bins: int,
     from_: str | None,
     to: str | None,
@@ -77,9 +76,9 @@ def command(
         )
         found, anomalies = fleet.compare(from_, to, bins)
     if as_json:
-        click.echo(json.dumps(_document(found, anomalies, limit)))
+        print_answer(_document(found, anomalies))
         return
-    _print(found, _Edges(fleet.extent, found, bins), limit)
+    _print(found, _Edges(fleet.extent, found, bins))
     for host, reason in anomalies:
         notify(f"not compared: {host}: {reason}")
 
@@ -100,20 +99,18 @@ class _Edges:
         return self._extent.text(start_ns), self._extent.text(end_ns)
 
 
-def _document(
-    found: HostComparison, anomalies: tuple[HostAnomaly, ...], limit: int
-) -> dict[str, Any]:
+def _document(found: HostComparison, anomalies: tuple[HostAnomaly, ...]) -> dict[str, Any]:
     return {
         "range_ns": list(found.range_ns),
         "hosts": found.hosts,
         "unlike": sorted({row.host for row in found.unlike}),
-        "rows": [row._asdict() for row in found.rows[:limit]],
+        "rows": [row._asdict() for row in found.rows],
         "stripes": [stripe._asdict() for stripe in found.stripes],
         "anomalies": [anomaly._asdict() for anomaly in anomalies],
     }
 
 
-def _print(found: HostComparison, edges: _Edges, limit: int) -> None:
+def _print(found: HostComparison, edges: _Edges) -> None:
     unlike = found.unlike
     if unlike:
         names = len({row.host for row in unlike})
@@ -127,11 +124,9 @@ def _print(found: HostComparison, edges: _Edges, limit: int) -> None:
                 ),
                 Column("others there", numeric=True),
             ],
-            [_cells(row, edges) for row in unlike[:limit]],
+            [_cells(row, edges) for row in unlike],
             drop=_DROP if any(row.kind for row in unlike) else ("kind", *_DROP),
         )
-        if len(unlike) > limit:
-            click.echo(f"{more(len(unlike), limit)}\n")
     else:
         click.echo(f"none of {found.hosts:,} hosts is unlike the rest")
         if found.rows:
@@ -158,7 +153,7 @@ def _print(found: HostComparison, edges: _Edges, limit: int) -> None:
                     f"{stripe.share:.2%}",
                     f"{stripe.usual:.2%}",
                 ]
-                for stripe in found.stripes[:limit]
+                for stripe in found.stripes
             ],
             drop=("kind",),
         )

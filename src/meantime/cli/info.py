@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from meantime.cli import SUGGESTS
+from meantime.cli.answers import print_answer, table_rows
 from meantime.cli.inputs import load_joined
 from meantime.cli.options import (
     file_argument,
     input_options,
     json_option,
+    limit_option,
     reading_options,
     zone_option,
 )
@@ -22,14 +23,14 @@ from meantime.model.process_roles import described_processes, fact_name
 from meantime.model.units import format_exact, format_ns
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from meantime.history.history import History
     from meantime.model.extent import Extent
 
 __all__ = ["command"]
 
-_MOST_THREADS = 60
 _MOST_FACTS = 12
-_MOST_PROCESSES = 20
 _SHORT = 100
 _MOST_NAMES = 6
 _MOST_SEARCHED = 1_000_000
@@ -38,6 +39,7 @@ _MOST_SEARCHED = 1_000_000
 @click.command("info", epilog="Example:  meantime info pg.statemap.gz")
 @input_options
 @file_argument("files", "FILE...", nargs=-1, required=True)
+@limit_option()
 @json_option
 @reading_options
 @zone_option
@@ -45,9 +47,9 @@ def command(*, files: tuple[str, ...], as_json: bool, **reading: Any) -> None:
     """Show a summary of a trace: format, time range, entities, states and anomalies."""
     history = load_joined(files, **reading)
     file = " ".join(files)
-    facts = _facts(file, history, most_threads=None if as_json else _MOST_THREADS)
+    facts = _facts(file, history, most_threads=None if as_json else table_rows())
     if as_json:
-        click.echo(json.dumps(facts))
+        print_answer(facts, _following(files, history))
         return
     _print(facts, history)
     if len(files) == 1 and click.get_current_context().meta.get(SUGGESTS):
@@ -60,6 +62,13 @@ def _suggest(file: str, history: History) -> None:
     click.echo("\nnext")
     for command, purpose in suggestions(file, history):
         click.echo(f"  {purpose}\n    {command}")
+
+
+def _following(files: tuple[str, ...], history: History) -> Iterator[tuple[str, str]]:
+    """Yield what to ask next: commands that print answers."""
+    from meantime.cli.suggestions import questions  # noqa: PLC0415 - NumPy is not for --help
+
+    yield from questions(files[0] if len(files) == 1 else "joined.mtj", history)
 
 
 def _facts(file: str, history: History, *, most_threads: int | None) -> dict[str, Any]:
@@ -127,10 +136,8 @@ def _print(facts: dict[str, Any], history: History) -> None:
         print_table(
             "Processes",
             [Column("process", numeric=True), Column("what it is", prose=True)],
-            described[:_MOST_PROCESSES],
+            described,
         )
-        if len(described) > _MOST_PROCESSES:
-            click.echo(f"{len(described) - _MOST_PROCESSES:,} more; see --json")
     if facts.get("processes"):
         _print_threads(facts["processes"], facts.get("more_threads", 0))
     kinds = list(dict.fromkeys(state["kind"] for state in facts["states"]))
@@ -231,7 +238,7 @@ def _counted(facts: dict[str, Any]) -> str | None:
     return (", ".join(counts) or "none") + deep
 
 
-def _print_threads(processes: list[dict[str, Any]], more: int) -> None:
+def _print_threads(processes: list[dict[str, Any]], others: int) -> None:
     rows = [
         [
             process["name"] or "",
@@ -256,9 +263,7 @@ def _print_threads(processes: list[dict[str, Any]], more: int) -> None:
             Column("samples", numeric=True),
             Column("depth", numeric=True),
         ],
-        rows[:_MOST_THREADS],
+        rows,
         drop=("depth", "samples", "pid"),
+        total=len(rows) + others,
     )
-    more += max(0, len(rows) - _MOST_THREADS)
-    if more:
-        click.echo(f"{more:,} more threads; --json has all of them")

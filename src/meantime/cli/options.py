@@ -15,6 +15,7 @@ from meantime.stores import store_url
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from meantime.model.bounded import Limit
     from meantime.options import Option, Options
 
 __all__ = [
@@ -275,15 +276,30 @@ def _use_zone(context: click.Context, option: click.Parameter, value: str | None
         context.with_resource(in_zone(value))
 
 
-def limit_option(what: str, default: int) -> Callable[[F], F]:
-    """Return a decorator for the number of rows, or of something else, that are printed."""
+def limit_option(table: int | None = 50) -> Callable[[F], F]:
+    """Return a decorator for the most rows of an answer, which `cli.answers` applies.
+
+    Args:
+        table: How many rows of each table are printed without it; None is all, also of JSON.
+    """
+    from meantime.model.bounded import ROWS, limit_of  # noqa: PLC0415 - pictures have no rows
+
+    usual = "all" if table is None else str(ROWS)
+    if table not in {None, ROWS}:
+        usual = f"{table}; of JSON {ROWS}"
+
+    def keep(context: click.Context, option: click.Parameter, value: Limit | None) -> None:  # noqa: ARG001 - click's signature
+        context.meta["meantime.limit"] = value, table
+
     return once(
         "-n",
+        "--limit",
         "limit",
-        metavar="N",
-        type=click.IntRange(1),
-        default=default,
-        help=f"Number of {what}.  [{default}]",
+        metavar="N|SIZE",
+        type=limit_of,
+        expose_value=False,
+        callback=keep,
+        help=f"Most rows of each list, or a size of the JSON such as 100kB; 0 for all.  [{usual}]",
     )
 
 

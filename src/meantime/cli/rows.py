@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import click
 
-from meantime.cli.options import once
+from meantime.cli.answers import exported_rows, json_limit, table_rows
+from meantime.cli.options import limit_option, once, reject
 from meantime.cli.output import result_file
 from meantime.cli.tables import Column, print_table
 from meantime.errors import UsageError
+from meantime.model.bounded import left_out_sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from meantime.model.bounded import Limit
     from meantime.model.extent import Extent
 
 __all__ = ["JSON_TEXT", "Form", "form_options", "show"]
 
-# On a terminal more rows would only scroll past.
-_SHOWN_ROWS = 1000
 # Columns of this name contain JSON already.
 JSON_TEXT = "tag"
 
@@ -50,18 +51,21 @@ class Form(NamedTuple):
         """Return itself.
 
         Raises:
-            UsageError: If more than one form is wanted.
+            UsageError: If more than one form is wanted, or a limit does not apply.
         """
         names = ("--json", "--csv", "--arrow", "--parquet")
         wanted = [name for name, value in zip(names, self, strict=True) if value]
         if len(wanted) > 1:
             raise UsageError(f"{wanted[0]} and {wanted[1]} are mutually exclusive")
+        if self.arrow or self.parquet:
+            reject(("limit",), f"{wanted[0]}, which writes all rows")
         return self
 
 
 def form_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that choose the output format of rows."""
     for option in (
+        limit_option(),
         once("--parquet", metavar="FILE", help="Write a Parquet file."),
         once("--arrow", metavar="FILE", help="Write an Arrow file."),
         click.option("--csv", "as_csv", is_flag=True, help="Print CSV."),
@@ -99,7 +103,7 @@ def show(
     elif form.parquet:
         _write_parquet(batches, form.parquet, sources)
     elif form.as_json:
-        sys.stdout.writelines(_json_lines(batches))
+        _print_json(_Counted(batches), json_limit())
     elif form.as_csv:
         _print_csv(batches)
     else:
@@ -126,7 +130,41 @@ def _write_parquet(batches: Rows, path: str, sources: Sequence[str]) -> None:
             writer.write_batch(batch)
 
 
-def _json_lines(batches: Rows) -> Iterator[str]:
+class _Counted:
+    """Batches of columns, whose rows are counted."""
+
+    def __init__(self, batches: Rows) -> None:
+        self._batches = iter(batches)
+        self._seen = 0
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for batch in self._batches:
+            self._seen += len(next(iter(batch.values()), ()))
+            yield batch
+
+    def total(self) -> int:
+        """Return how many rows there are, without making those that are left."""
+        for _ in self:
+            pass
+        return self._seen
+
+
+def _print_json(batches: _Counted, most: Limit) -> None:
+    """Print an object per line, and in another one how many rows are left out, if any are."""
+    printed = size = 0
+    for line in _json_lines(batches):
+        if printed == most.rows or (most.bytes is not None and size + len(line) > most.bytes):
+            break
+        sys.stdout.write(line)
+        printed += 1
+        size += len(line)
+    total = batches.total()
+    if total > printed:
+        counts = {"rows": total - printed}
+        click.echo(json.dumps({"more": left_out_sentence(counts), "left_out": counts}))
+
+
+def _json_lines(batches: Iterable[dict[str, Any]]) -> Iterator[str]:
     coded: dict[int, list[str]] = {}
     for batch in batches:
         columns = [_as_json(name, column, coded) for name, column in batch.items()]
@@ -152,7 +190,7 @@ def _values(column: Any) -> list[Any]:
     return values
 
 
-def _headed(batches: Rows) -> tuple[dict[str, Any], Iterator[Sequence[Any]]]:
+def _headed(batches: Iterable[dict[str, Any]]) -> tuple[dict[str, Any], Iterator[Sequence[Any]]]:
     """Return the columns of the first batch, and the rows of all."""
     pieces = iter(batches)
     first = next(pieces)
@@ -168,21 +206,20 @@ def _print_csv(batches: Rows) -> None:
     first, rows = _headed(batches)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(first)
-    writer.writerows(rows)
+    writer.writerows(islice(rows, exported_rows()))
 
 
 def _print_table(title: str, batches: Rows, extent: Extent | None, drop: Sequence[str]) -> None:
-    first, rows = _headed(batches)
+    counted = _Counted(batches)
+    first, rows = _headed(counted)
     texts: list[Callable[[Any], str]] = [_cell] * len(first)
     columns = [Column(name, numeric=_holds_numbers(column)) for name, column in first.items()]
     for at, name in enumerate(first):
         if extent is not None and name in {"start_ns", "end_ns"}:
             texts[at], columns[at] = extent.text, Column(name[:-3], numeric=True)
-    shown = islice(rows, _SHOWN_ROWS) if sys.stdout.isatty() else rows
+    shown = islice(rows, table_rows())
     table = [[text(value) for text, value in zip(texts, row, strict=True)] for row in shown]
-    print_table(title, columns, table, drop=drop)
-    if more := sum(1 for _ in rows):
-        click.echo(f"{more:,} more rows; --json, --csv, --arrow and --parquet output all", err=True)
+    print_table(title, columns, table, drop=drop, total=counted.total())
 
 
 def _holds_numbers(column: Any) -> bool:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import click
 
+from meantime.cli.answers import print_answer
 from meantime.cli.inputs import load_joined
 from meantime.cli.options import (
     file_argument,
     input_options,
     json_option,
+    limit_option,
     of_options,
     options_of,
     reject,
     zone_option,
 )
-from meantime.cli.stats_options import Groups, StatsOptions, other_side
+from meantime.cli.stats_options import Groups, StatsOptions, after_stats, other_side
 from meantime.errors import InputError, UsageError
 from meantime.stores import is_url
 
@@ -43,6 +44,7 @@ __all__ = ["command"]
 @options_of(StatsOptions)
 @of_options
 @zone_option
+@limit_option()
 @json_option
 def command(*, files: tuple[str, ...], **given: Any) -> None:
     """Show where the time went: by state or entity, or by name of spans or samples.
@@ -254,7 +256,7 @@ def _show_scheduling(
     from meantime.cli import stats_scheduling  # noqa: PLC0415 - NumPy is not for --help
 
     if options.as_json:
-        click.echo(json.dumps({"by": "thread", **stats_scheduling.document(scheduling)}))
+        print_answer({"by": "thread", **stats_scheduling.document(scheduling)})
     else:
         stats_scheduling.show(scheduling)
 
@@ -308,6 +310,7 @@ def _show(statistics: StateStatistics, by: OfStates, *, as_json: bool) -> None:
     from meantime.cli import stats_states  # noqa: PLC0415 - NumPy is not for --help
 
     if as_json:
-        click.echo(json.dumps(stats_states.document(statistics, by)))
+        document = stats_states.document(statistics, by)
+        print_answer(document, after_stats(document))
     else:
         stats_states.show(statistics, by)

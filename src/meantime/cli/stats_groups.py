@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
+from meantime.cli.answers import print_answer
 from meantime.cli.figures import print_figures
 from meantime.cli.tables import Column
 from meantime.errors import InputError
@@ -54,7 +54,7 @@ def answer(file: str, history: History, by: Grouping, options: StatsOptions) -> 
         click.echo(str(extent_of(history).nothing(start_ns, end_ns)), err=True)
     if options.as_json:
         content = [row_as_json(row) for row in found.rows]
-        click.echo(json.dumps({"by": by, "range_ns": found.range_ns, "rows": content}))
+        print_answer({"by": by, "range_ns": found.range_ns, "rows": content})
         return
     for kind in dict.fromkeys(row.kind for row in found.rows):
         rows = [row for row in found.rows if row.kind == kind]

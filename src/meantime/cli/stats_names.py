@@ -6,6 +6,7 @@ import json
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from meantime.cli.answers import most_rows
 from meantime.cli.dump_spans import span_fields
 from meantime.query.durations import duration_histogram, longest_spans
 from meantime.query.stacks import callees, callers
@@ -30,7 +31,6 @@ __all__ = [
     "tree_of",
 ]
 
-_LONGEST = 10
 _BINS = 20
 _BAR = 24
 _MOST_INDENT = 40
@@ -114,9 +114,12 @@ def compared(part: Part, other: Part, options: StatsOptions) -> tuple[dict[str, 
     )
 
 
-def longest(part: Part, spans: SpanTable, name: str) -> tuple[dict[str, Any], Table]:
+def longest(
+    part: Part, spans: SpanTable, name: str, *, as_json: bool
+) -> tuple[dict[str, Any], Table]:
     """Return the longest spans of a name."""
-    rows = longest_spans(spans, name, _LONGEST).tolist()
+    every = longest_spans(spans, name, len(spans))
+    rows = every[: most_rows(as_json=as_json)].tolist()
     threads = spans.thread
     spans_found = [span_fields(part.history, spans, row) for row in rows]
     return {"longest": name, "rows": spans_found}, Table(
@@ -131,12 +134,12 @@ def longest(part: Part, spans: SpanTable, name: str) -> tuple[dict[str, Any], Ta
             ]
             for row, fields in zip(rows, spans_found, strict=True)
         ],
+        more=len(every) - len(rows),
     )
 
 
-def histogram(part: Part, spans: SpanTable, name: str) -> tuple[dict[str, Any], Table]:
+def histogram(spans: SpanTable, name: str) -> tuple[dict[str, Any], Table]:
     """Return a histogram of the durations of the spans with a name."""
-    del part
     edges, counts = (column.tolist() for column in duration_histogram(spans, name, bins=_BINS))
     most = max(1, *counts)
     return {"histogram": name, "edges_ns": edges, "counts": counts}, Table(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import click
 
 from meantime.cli.inputs import load
 from meantime.errors import UsageError
@@ -19,11 +22,13 @@ from meantime.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from meantime.history.history import History
     from meantime.query.counting import Counted
     from meantime.query.duration_sums import Keep
 
-__all__ = ["By", "Groups", "OfStates", "StatsOptions", "other_side"]
+__all__ = ["By", "Groups", "OfStates", "StatsOptions", "after_stats", "other_side"]
 
 Groups = Literal["request", "route", "function", "site", "process", "service", "operation"]
 OfStates = Literal["state", "entity", "host"]
@@ -86,7 +91,7 @@ class StatsOptions(Range):
         "--callees", metavar="NAME", help="Print the functions called by this function."
     )
     longest: str | None = option(
-        "--longest", metavar="NAME", help="Print the ten longest spans with this name."
+        "--longest", metavar="NAME", help="Print the longest spans with this name."
     )
     histogram: str | None = option(
         "--histogram",
@@ -130,6 +135,36 @@ class StatsOptions(Range):
             return
         if asked and self.by not in {None, "name"}:
             raise UsageError(f"--{asked[0]} applies to names; leave out --by {self.by}")
+
+
+def after_stats(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what to ask after statistics of the running command: about their first row."""
+    params = click.get_current_context().params
+    files = params["files"]
+    within = [
+        word
+        for option, name in (("--from", "start"), ("--to", "end"))
+        if params[name] is not None
+        for word in (option, params[name])
+    ]
+    row: dict[str, Any] = next(iter(document.get("rows", [])), {})
+    if "against_range_ns" in document:
+        return
+    if "span" in row:
+        words, purpose = ["query", *files, f"span {row['span']}"], "what is in the longest one"
+    elif document.get("by") == "state":
+        words, purpose = ["stats", *files, "--by", "entity"], "time of each entity in each state"
+    elif document.get("by") == "entity" and row:
+        words, purpose = ["query", *files, "intervals", row["entity"]], "states of the first row"
+    elif document.get("by") == "name" and row.get("key") and "self_ns" in row:
+        longest = "median_ns" in row
+        words = ["stats", *files, "--longest" if longest else "--callers", row["key"]]
+        purpose = "longest spans of the first row" if longest else "what called the first row"
+    else:
+        return
+    if "span" not in row:
+        words += within
+    yield shlex.join(["meantime", *words, "--json"]), purpose
 
 
 def other_side(history: History, options: StatsOptions) -> tuple[History, StatsOptions]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from meantime.cli.figures import print_figures
 from meantime.cli.tables import Column
 from meantime.model.durations import Durations, figures_of
@@ -15,8 +13,6 @@ if TYPE_CHECKING:
     from meantime.query.scheduling import ThreadScheduling
 
 __all__ = ["document", "show"]
-
-_MOST_ROWS = 60
 
 
 def document(found: ThreadScheduling) -> dict[str, Any]:
@@ -30,7 +26,7 @@ def document(found: ThreadScheduling) -> dict[str, Any]:
 def show(found: ThreadScheduling) -> None:
     """Print a table of the threads; latencies are from a wake-up until the thread ran."""
     length_ns = found.range_ns[1] - found.range_ns[0]
-    rows = found.rows[:_MOST_ROWS]
+    rows = found.rows
     print_figures(
         f"How threads got the CPU in {format_ns(length_ns)}; latencies are of wake-ups",
         {
@@ -47,5 +43,3 @@ def show(found: ThreadScheduling) -> None:
         },
         titles={"count": "wake-ups"},
     )
-    if len(found.rows) > _MOST_ROWS:
-        click.echo(f"{len(found.rows) - _MOST_ROWS:,} more; --json has all of them\n")

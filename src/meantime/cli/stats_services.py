@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
+from meantime.cli.answers import print_answer
 from meantime.cli.figures import print_figures
 from meantime.cli.tables import Column
 from meantime.errors import InputError
@@ -45,7 +45,7 @@ def answer(file: str, history: History, by: ServiceGrouping, options: StatsOptio
     if options.as_json:
         rows = [row_as_json(row) for row in found.rows]
         about = {"by": by, "range_ns": found.range_ns, "trace_id": found.trace_id}
-        click.echo(json.dumps(about | {"rows": rows}))
+        print_answer(about | {"rows": rows})
         return
     is_by_service = by == "service"
     of_trace = f" of trace {found.trace_id}" if found.trace_id else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,6 +9,7 @@ import click
 import numpy as np
 
 from meantime.cli import stats_scheduling
+from meantime.cli.answers import most_rows, print_answer
 from meantime.cli.options import reject
 from meantime.cli.stats_names import (
     Table,
@@ -20,6 +20,7 @@ from meantime.cli.stats_names import (
     neighbours,
     tree_of,
 )
+from meantime.cli.stats_options import after_stats
 from meantime.cli.tables import Column, print_table
 from meantime.errors import MeantimeError, UsageError
 from meantime.history.samples import ALL_EVENTS
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
     from meantime.query.scheduling import ThreadScheduling
 
 __all__ = ["answer"]
-
-_MOST_ROWS = 60
 
 
 def answer(
@@ -91,8 +90,10 @@ def answer(
     if async_spans:
         document["async_spans"] = async_spans
     if options.as_json:
-        more = {} if scheduling is None else stats_scheduling.document(scheduling)
-        click.echo(json.dumps(more | document))
+        threads = {} if scheduling is None else stats_scheduling.document(scheduling)
+        total = len(document.get("rows", ())) + table.more
+        following = after_stats(document)
+        print_answer(threads | document, following, total=total)
     else:
         _show(part, table, async_spans, scheduling)
     if kind == "spans" or kind == "samples":  # noqa: PLR1714 - mypy narrows by ==
@@ -192,7 +193,9 @@ def _about(part: Part, async_spans: int, options: StatsOptions) -> tuple[dict[st
         if not options.whole:
             spans = spans.clipped(part.start_ns, part.end_ns)
         _check(part, name, spans.name.names, distinct(spans.name.codes), async_spans)
-        return (longest if what == "longest" else histogram)(part, spans, name)
+        if what == "longest":
+            return longest(part, spans, name, as_json=options.as_json)
+        return histogram(spans, name)
     tree, unit = tree_of(part, options)
     if what == "tree":
         return all_calls(tree, unit)
@@ -238,7 +241,7 @@ def _span_statistics(
     part: Part, by: Grouping, options: StatsOptions
 ) -> tuple[dict[str, Any], Table]:
     """Return the document and the table; the table has the first rows."""
-    most = None if options.as_json else _MOST_ROWS
+    most = most_rows(as_json=options.as_json)
     threads = _threads(part)
     found = span_statistics(
         part.history,
@@ -266,12 +269,9 @@ def _span_statistics(
     return document, Table(
         f"Time in spans over {format_ns(window_ns)}{about}",
         [by, *(each.key for each in shown)],
-        [
-            [row["key"] or "(none)", *(round(row[each.key]) for each in shown)]
-            for row in rows[:_MOST_ROWS]
-        ],
+        [[row["key"] or "(none)", *(round(row[each.key]) for each in shown)] for row in rows],
         [each.title for each in dropped(shown)],
-        max(0, len(found) - _MOST_ROWS),
+        len(found) - len(rows),
     )
 
 
@@ -338,19 +338,16 @@ def _print(table: Table, extent: Extent) -> None:
         Column(_heading(name), numeric=not text)
         for name, text in zip(table.columns, is_text or [True] * len(table.columns), strict=False)
     ]
-    shown = table.rows[:_MOST_ROWS]
     print_table(
         table.title,
         columns,
         [
             [_cell(name, value, extent) for name, value in zip(table.columns, row, strict=True)]
-            for row in shown
+            for row in table.rows
         ],
         drop=table.drop,
+        total=len(table.rows) + table.more,
     )
-    more = len(table.rows) - len(shown) + table.more
-    if more:
-        click.echo(f"{more:,} more; --json has all of them")
 
 
 def _heading(name: str) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from meantime.cli.answers import print_answer
 from meantime.cli.figures import print_figures
 from meantime.cli.tables import Column, print_table
 from meantime.model.durations import as_json, figures_of
@@ -98,7 +96,7 @@ def compare(before: StateStatistics, after: StateStatistics, by: str, *, is_json
             "against_range_ns": list(before.range_ns),
             "rows": [_changes(row) for row in rows],
         }
-        click.echo(json.dumps(changes))
+        print_answer(changes)
         return
     is_by_entity = after.by == "entity"
     has_kinds = len({row.key[0] for row in rows}) > 1

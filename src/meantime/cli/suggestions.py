@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from meantime.history.history import History
     from meantime.history.results import Points
 
-__all__ = ["suggestions"]
+__all__ = ["questions", "suggestions"]
 
 _MOST = 3
 _MOST_NAMES = 1000
@@ -35,6 +35,16 @@ def suggestions(file: str, history: History) -> list[tuple[str, str]]:
     stem = shlex.quote(PurePath(file).name.partition(".")[0].strip("-") or "trace")
     found = _found(history, name, stem)
     return [command for command, _ in zip(found, range(_MOST), strict=False)]
+
+
+def questions(file: str, history: History) -> Iterator[tuple[str, str]]:
+    """Yield the commands that print answers about a history, each with what it is for."""
+    name = "FILE" if file == "-" else shlex.quote(file)
+    yield f"meantime explain {name} --json", "what limited it"
+    yield f"meantime findings {name} --json", "what stands out"
+    for command, purpose in _found(history, name, ""):
+        if command.startswith("meantime stats"):
+            yield f"{command} --json", purpose
 
 
 def _found(history: History, name: str, stem: str) -> Iterator[tuple[str, str]]:

@@ -51,14 +51,26 @@ def print_table(
     rows: Sequence[Sequence[str]],
     *,
     drop: Sequence[str] = (),
+    total: int = 0,
 ) -> None:
-    """Print a table on standard output; see `table_lines`."""
+    """Print a table on standard output, with as many rows as `--limit` allows; see `table_lines`.
+
+    Args:
+        title: What is printed above it.
+        columns: The columns.
+        rows: The cells.
+        drop: As `table_lines` takes it.
+        total: How many rows there are in all, if more than are given.
+    """
+    from meantime.cli.answers import table_rows  # noqa: PLC0415 - pictures print no rows
+
     width, styled = width_of(sys.stdout), is_styled(sys.stdout)
+    total, rows = max(total, len(rows)), rows[: table_rows()]
     bold, plain = (_BOLD, _PLAIN) if styled else ("", "")
     sys.stdout.write(f"{bold}{visible(title)}{plain}\n\n")
     lines = table_lines(columns, rows, width=width, drop=drop, styled=styled)
     sys.stdout.writelines(f"{line}\n" for line in lines)
-    sys.stdout.write("\n")
+    sys.stdout.write(f"  {more(total, len(rows))}\n\n" if total > len(rows) else "\n")
 
 
 def table_lines(
@@ -176,9 +188,9 @@ def _aligned(text: str, width: int, column: Column) -> str:
     return padding + text if column.numeric else text + padding
 
 
-def more(total: int, limit: int) -> str:
-    """Return the sentence about the rows beyond a limit."""
-    return f"{total - limit:,} more; -n {total} prints all"
+def more(total: int, shown: int) -> str:
+    """Return the sentence about the rows that are not shown."""
+    return f"{total - shown:,} more: --limit 0"
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from contextlib import contextmanager, suppress
@@ -12,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from meantime.cli.options import file_argument, json_option, once, reject
-from meantime.cli.tables import Column, sentence_lines, table_lines
+from meantime.cli.answers import print_answer, table_rows
+from meantime.cli.options import file_argument, json_option, limit_option, once, reject
+from meantime.cli.tables import Column, more, sentence_lines, table_lines
 from meantime.cli.terminal import can_redraw, is_styled, width_of
 from meantime.errors import UsageError
 from meantime.model.units import format_ns, parse_duration
@@ -36,10 +36,10 @@ _HOME, _CLEAR_LINE, _CLEAR = "\x1b[H", "\x1b[K", "\x1b[J"
 @click.command("top", epilog="Example:  meantime top app.mtr")
 @file_argument("file", "NAME.mtr|PID")
 @once("--every", metavar="TIME", default="1s", help="Time between refreshes.  [1s]")
-@once("--rows", type=click.IntRange(1), default=20, help="Number of groups to show.  [20]")
+@limit_option(20)
 @click.option("--once", "single", is_flag=True, help="Print one table and exit.")
 @json_option
-def command(*, file: str, every: str, rows: int, single: bool, as_json: bool) -> None:
+def command(*, file: str, every: str, single: bool, as_json: bool) -> None:
     """Show what a program is doing, recorded or not.
 
     The files of a recording are read from outside. Of a process that is not recorded, the memory
@@ -49,7 +49,7 @@ def command(*, file: str, every: str, rows: int, single: bool, as_json: bool) ->
     if single:
         reject(("every",), "--once")
     if as_json:
-        reject(("every", "rows"), "--json, which prints all groups once")
+        reject(("every",), "--json, which prints once")
     every_ns = parse_duration(every)
     if every_ns <= 0:
         raise UsageError(f"--every {every!r} is not positive; write a time such as 500ms")
@@ -64,11 +64,12 @@ def command(*, file: str, every: str, rows: int, single: bool, as_json: bool) ->
             " number of a process"
         )
     if as_json:
-        click.echo(json.dumps(shown.document()))
+        print_answer(shown.document())
         return
     if single or not can_redraw(sys.stdout):
-        sys.stdout.writelines(f"{line}\n" for line in shown.lines(rows))
+        sys.stdout.writelines(f"{line}\n" for line in shown.lines(table_rows()))
         return
+    rows = table_rows()
     with _second_screen(), suppress(KeyboardInterrupt):
         while True:
             lines = [*shown.lines(rows)][: get_terminal_size().lines - 1]
@@ -96,7 +97,7 @@ class _Recording:
         """Return the JSON object."""
         return _document(self._following)
 
-    def lines(self, rows: int) -> Iterator[str]:
+    def lines(self, rows: int | None) -> Iterator[str]:
         """Yield the lines of the table."""
         return _lines(self._file, self._following, rows)
 
@@ -120,7 +121,7 @@ class _Process:
 
         return top_process.document(self._found)
 
-    def lines(self, rows: int) -> Iterator[str]:
+    def lines(self, rows: int | None) -> Iterator[str]:
         """Yield the lines: the process, its threads and its tasks."""
         from meantime.cli import top_process  # noqa: PLC0415 - as above
 
@@ -161,12 +162,13 @@ def _second_screen() -> Iterator[None]:
         sys.stdout.flush()
 
 
-def _lines(file: str, following: LiveActivity, rows: int) -> Iterator[str]:
+def _lines(file: str, following: LiveActivity, rows: int | None) -> Iterator[str]:
     groups = sorted(
         following.activity.groups(),
         # groups of which nothing is active now are last
         key=lambda group: (_ORDER.index(group.name[0]), not any(group.now.values())),
     )
+    shown = groups[:rows]
     ended = "" if following.is_live else ", ended"
     width = width_of(sys.stdout)
     for sentence in (f"{file}: {format_ns(following.duration_ns)}{ended}", *_said(following)):
@@ -178,13 +180,13 @@ def _lines(file: str, following: LiveActivity, rows: int) -> Iterator[str]:
             *(Column(name, numeric=True) for name in numbers),
             Column("in or for"),
         ],
-        [_cells(group) for group in groups[:rows]],
+        [_cells(group) for group in shown],
         width=width,
         drop=("all", "runnable", "running", "longest"),
         styled=is_styled(sys.stdout),
     )
-    if len(groups) > rows:
-        yield f"{len(groups) - rows:,} more: see --rows"
+    if len(groups) > len(shown):
+        yield more(len(groups), len(shown))
 
 
 def _said(following: LiveActivity) -> Iterator[str]:

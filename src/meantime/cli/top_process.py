@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from meantime.cli.tables import Column, sentence_lines, table_lines, visible
+from meantime.cli.tables import Column, more, sentence_lines, table_lines, visible
 from meantime.model.stacks import is_library
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def document(process: InspectedProcess) -> dict[str, Any]:
 
 
 def lines(
-    process: InspectedProcess, *, rows: int, width: int | None, styled: bool
+    process: InspectedProcess, *, rows: int | None, width: int | None, styled: bool
 ) -> Iterator[str]:
     """Yield the lines: the process, its threads with stacks, and its tasks by what they do."""
     command = " ".join(process.command)
@@ -74,7 +74,7 @@ def _tasks(
     tasks: Sequence[InspectedTask],
     names: dict[int, str],
     *,
-    rows: int,
+    rows: int | None,
     width: int | None,
     styled: bool,
 ) -> Iterator[str]:
@@ -103,8 +103,8 @@ def _tasks(
         drop=("thread of its loop", "name"),
         styled=styled,
     )
-    if len(ordered) > rows:
-        yield f"{len(ordered) - rows:,} more: see --rows"
+    if len(ordered) > len(cells):
+        yield more(len(ordered), len(cells))
 
 
 def _name(group: list[InspectedTask]) -> str:

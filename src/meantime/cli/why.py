@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from meantime.cli.answers import print_answer, table_rows
 from meantime.cli.inputs import load, notify_of_nothing
 from meantime.cli.options import (
     file_argument,
@@ -20,7 +20,7 @@ from meantime.cli.options import (
     reading_options,
     reject,
 )
-from meantime.cli.tables import Column, print_table
+from meantime.cli.tables import Column, more, print_table
 from meantime.errors import UsageError
 from meantime.model.units import format_ns
 
@@ -41,7 +41,7 @@ __all__ = ["command"]
     help="Id or name of the thread, or a regular expression that matches one `name (id)`.",
 )
 @range_options
-@limit_option("rows of each table", 10)
+@limit_option(10)
 @output_option("PATH.svg", "Draw the path: what each thread on it did for the thread.")
 @json_option
 @reading_options
@@ -51,7 +51,6 @@ def command(
     thread: str,
     from_: str | None,
     to: str | None,
-    limit: int,
     output: str | None,
     as_json: bool,
     **reading: Any,
@@ -63,10 +62,8 @@ def command(
     The trace must have the scheduler's switches and wake-ups, as `perf sched record` and
     `trace-cmd record -e sched` write them.
     """
-    if as_json:
-        reject(("limit",), "--json, which prints the whole path")
-        if output == "-":
-            reject(("output",), "--json, which prints to standard output too")
+    if as_json and output == "-":
+        reject(("output",), "--json, which prints to standard output too")
     if output is not None and output != "-" and not output.endswith(".svg"):
         raise UsageError(f"-o {output!r} does not end in .svg, which is what is drawn")
     history = load(file, **reading)
@@ -77,9 +74,9 @@ def command(
     if output is not None:
         _draw(path, file, output)
     if as_json:
-        click.echo(json.dumps(path.as_json()))
+        print_answer(path.as_json())
     elif output != "-":
-        _print(history, path, limit)
+        _print(history, path)
 
 
 def _draw(path: CriticalPath, file: str, output: str) -> None:
@@ -90,12 +87,13 @@ def _draw(path: CriticalPath, file: str, output: str) -> None:
     write(output, statemap(path.history(), title=title).render("svg"), [file])
 
 
-def _print(history: History, path: CriticalPath, limit: int) -> None:
+def _print(history: History, path: CriticalPath) -> None:
     from meantime.query.parts import extent_of  # noqa: PLC0415 - NumPy is not for --help
 
     shares = path.shares()
     if not shares:
         return
+    limit = table_rows()
     start_ns, end_ns = path.range_ns
     extent = extent_of(history)
     by_state: Counter[str] = Counter()
@@ -124,9 +122,9 @@ def _print(history: History, path: CriticalPath, limit: int) -> None:
         ],
         drop=("parts", "longest"),
     )
-    if len(shares) > limit:
+    if limit is not None and len(shares) > limit:
         rest_ns = sum(row.total_ns for row in shares[limit:])
-        click.echo(f"{len(shares) - limit:,} more rows of {format_ns(rest_ns)} in all\n")
+        click.echo(f"{more(len(shares), limit)}, {format_ns(rest_ns)} in all\n")
     states = [f"{name} {ns / (end_ns - start_ns):.1%}" for name, ns in by_state.most_common()]
     click.echo(f"the path in all: {', '.join(states)}\n")
     longest = path.longest(limit)

@@ -155,8 +155,8 @@ class CriticalPath(Tabular):
             ],
         }
 
-    def longest(self, count: int) -> Int64s:
-        """Return the indices of the longest parts, the longest first."""
+    def longest(self, count: int | None) -> Int64s:
+        """Return the indices of the longest parts, the longest first; None is all of them."""
         return np.argsort(self.start_ns - self.end_ns, kind="stable")[:count]
 
     def history(self) -> History:
