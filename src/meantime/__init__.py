@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from meantime.query.explain import explain as explain
     from meantime.query.findings import findings as findings
     from meantime.query.rules import check_rules as check_rules
+    from meantime.query.sql import database as database
     from meantime.query.sql import sql as sql
     from meantime.query.stats import stats as stats
     from meantime.server.view import view as view
@@ -60,6 +61,7 @@ __all__ = [
     "check_rules",
     "compare",
     "critical_path",
+    "database",
     "diff",
     "enable",
     "explain",
@@ -99,6 +101,7 @@ _HOMES = {
     "check_rules": ("meantime.query.rules", "check_rules"),
     "compare": ("meantime.view_functions.comparing", "compare"),
     "critical_path": ("meantime.query.critical_path", "critical_path"),
+    "database": ("meantime.query.sql", "database"),
     "diff": ("meantime.view_functions.comparing", "diff"),
     "enable": ("meantime.collect.enabling", "enable"),
     "explain": ("meantime.query.explain", "explain"),

@@ -127,7 +127,7 @@ def test_statistics_and_sql_are_methods(history: History) -> None:
         {"key": "f", "self_ns": 6},
         {"key": "g", "self_ns": 3},
     ]
-    assert rows.to_arrow().to_pylist()[0] == {"path": "Threads/14", "value": 0}
+    assert rows.to_arrow().to_pylist()[0] == {"path": "Threads/14", "value": "0"}
     assert repr(rows) == "SqlTable: 9 rows of path, value"
     with pytest.raises(UsageError, match=r"^SQL: "):
         meantime.sql(history, "select nothing")

@@ -46,9 +46,10 @@ def command(
 ) -> None:
     """Query a history or a trace with SQL.
 
-    The tables are intervals, attributes, tags, states, spans, samples, points and flows. With
-    --handle, a span or the time of a lane, as `findings --json` and the page of `view` print it, is
-    a row of the table handle. This needs DuckDB, which the extra [sql] installs.
+    The tables are those of states, spans, samples and metadata that the documentation lists:
+    intervals, attributes, spans, threads and others. With --handle, a span or the time of a lane,
+    as `findings --json` and the page of `view` print it, is a row of the table handle. This needs
+    DuckDB, which the extra [sql] installs.
     """
     form = Form(as_json, as_csv, arrow, parquet).check()
     asked = load_joined(histories, **reading)

@@ -5,6 +5,7 @@ needed, so that a tree from a file costs only its columns until it is asked. Not
 the interpreter's lock: another thread may be adding attributes, which moves the columns.
 """
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
 from cython cimport final
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -561,6 +562,59 @@ cdef class AttributeTree:
             quark = self.parents[quark]
         names.reverse()
         return tuple(names)
+
+    def texts(
+        self, const int32_t[::1] quarks, *, bint whole
+    ) -> tuple[bytes, Int32s]:
+        """Return the names of attributes, which must exist, or the text forms of their paths.
+
+        In a path `/`, `*` and the backslash of a name are escaped. Returned are all texts joined,
+        as UTF-8, and where each begins and the last one ends.
+
+        Raises:
+            OverflowError: If they have 2 GiB or more.
+        """
+        cdef Py_ssize_t n = quarks.shape[0], i
+        cdef int64_t end = 0, k
+        cdef int32_t quark
+        cdef char letter
+        offsets_array = np.empty(n + 1, np.int32)
+        cdef int32_t[::1] offsets = offsets_array
+        offsets[0] = 0
+        for i in range(n):
+            quark = quarks[i]
+            while quark >= 0:
+                end += self.offsets[quark + 1] - self.offsets[quark]
+                if not whole:
+                    break
+                for k in range(self.offsets[quark], self.offsets[quark + 1]):
+                    letter = self.text[k]
+                    end += letter == c"/" or letter == c"*" or letter == c"\\"
+                quark = self.parents[quark]
+                end += quark >= 0
+            if end > INT32_MAX:
+                raise OverflowError("the texts have 2 GiB or more")
+            offsets[i + 1] = <int32_t>end
+        cdef bytes text = PyBytes_FromStringAndSize(NULL, end)
+        cdef char* written = PyBytes_AS_STRING(text)
+        for i in range(n):
+            quark = quarks[i]
+            end = offsets[i + 1]
+            while quark >= 0:
+                for k in range(self.offsets[quark + 1] - 1, self.offsets[quark] - 1, -1):
+                    letter = self.text[k]
+                    end -= 1
+                    written[end] = letter
+                    if whole and (letter == c"/" or letter == c"*" or letter == c"\\"):
+                        end -= 1
+                        written[end] = c"\\"
+                if not whole:
+                    break
+                quark = self.parents[quark]
+                if quark >= 0:
+                    end -= 1
+                    written[end] = c"/"
+        return text, offsets_array
 
     def parent(self, Py_ssize_t quark) -> int:
         """Return the parent of an attribute, which must exist."""

@@ -419,6 +419,30 @@ class Attributes:
         """Return the text form of an attribute's path."""
         return format_path(self.path(quark))
 
+    def texts(self, quarks: Int32s) -> tuple[bytes, Int32s]:
+        r"""Return the text forms of many paths: joined as UTF-8, and where each begins and ends.
+
+        >>> attributes = Attributes()
+        >>> quark = attributes.add(("disks", "a/b"))
+        >>> text, offsets = attributes.texts(np.array([0, quark], np.int32))
+        >>> text, offsets.tolist()
+        (b'disksdisks/a\\/b', [0, 5, 15])
+
+        Raises:
+            OverflowError: If they have 2 GiB or more.
+        """
+        return self._tree.texts(self._all_checked(quarks), whole=True)
+
+    def name_texts(self, quarks: Int32s) -> tuple[bytes, Int32s]:
+        """Return the last elements of many paths, as `texts` does."""
+        return self._tree.texts(self._all_checked(quarks), whole=False)
+
+    def _all_checked(self, quarks: Int32s) -> Int32s:
+        if len(quarks):
+            self._checked(int(quarks.min()))
+            self._checked(int(quarks.max()))
+        return quarks
+
     def children(self, quark: int = ROOT, *, recursive: bool = False) -> Int32s:
         """Return the quarks below an attribute, in order of creation; or all below, in pre-order.
 

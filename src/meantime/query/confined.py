@@ -22,14 +22,15 @@ from typing import TYPE_CHECKING, Any
 from meantime.errors import UsageError
 from meantime.model.tabular import need
 from meantime.model.units import format_bytes
-from meantime.query.sql import Answer, table_makers
+from meantime.query.sql import Answer
+from meantime.query.sql_schema import columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from meantime.history import History
-    from meantime.model.tabular import Tabular
     from meantime.query.handles import Handle
+    from meantime.query.sql_tables import HistoryTables
 
 __all__ = ["MOST_BYTES", "Confined", "prepare"]
 
@@ -37,6 +38,8 @@ MOST_BYTES = 1_000_000_000
 _MOST_MESSAGE = 1 << 16
 _MOST_ANSWER = 250_000_000
 _CHILD = "meantime.query.confined_child"
+# The beginning of a message of an Arrow stream, which has another 16 bytes.
+_CUT = b"\xff\xff\xff\xff\x10\x00\x00\x00"
 
 
 class Confined:
@@ -89,9 +92,12 @@ class Confined:
                 is_stopped = self._is_stopped
             if is_stopped:
                 raise self._reason(None)
-            makers = table_makers(history, handle)
-            asked = {"statement": self._statement, "tables": [*makers], **self._limits}
-            child.begin(asked, makers)
+            from meantime.query.sql_tables import HistoryTables  # noqa: PLC0415 - needs pyarrow
+
+            tables = HistoryTables(history, handle)
+            schemas = {name: columns_of(name) for name in tables.names}
+            asked = {"statement": self._statement, "tables": schemas, **self._limits}
+            child.begin(asked, tables)
             try:
                 output = child.output if self._most_rows is None else self._beginning(child)
                 reader = pyarrow.ipc.open_stream(output)
@@ -159,18 +165,19 @@ class _Child:
         assert self._process.stdout is not None
         self.output = self._process.stdout
 
-    def begin(self, asked: dict[str, Any], makers: dict[str, Callable[[], Tabular]]) -> None:
+    def begin(self, asked: dict[str, Any], tables: HistoryTables) -> None:
         """Run a statement."""
         with suppress(OSError):  # it has ended: then there is no output
             self._control.recv(1)  # it is ready
             self._control.sendall(json.dumps(asked).encode() + b"\n")
-        self._service = threading.Thread(target=self._serve, args=[makers], daemon=True)
+        self._service = threading.Thread(target=self._serve, args=[tables], daemon=True)
         self._service.start()
 
-    def _serve(self, makers: dict[str, Callable[[], Tabular]]) -> None:
+    def _serve(self, tables: HistoryTables) -> None:
         """Write the tables that it asks for."""
-        tables: dict[str, Tabular] = {}
-        with suppress(OSError, ValueError, KeyError, TypeError):
+        from meantime.query.pushed_tables import limits_from  # noqa: PLC0415 - needs pyarrow
+
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             while True:
                 data, handles, _, _ = socket.recv_fds(self._control, _MOST_MESSAGE, 1)
                 if not data:
@@ -180,10 +187,14 @@ class _Child:
                     self._answer = message
                     return
                 [writing] = handles
-                name = message["table"]
-                if name not in tables:
-                    tables[name] = makers[name]()
-                thread = threading.Thread(target=_write, args=[tables[name], writing], daemon=True)
+                try:
+                    reader = tables.read(
+                        message["table"], message["columns"], limits_from(message["limits"])
+                    )
+                except BaseException:
+                    os.close(writing)
+                    raise
+                thread = threading.Thread(target=_write, args=[reader, writing], daemon=True)
                 self._writers.append(thread)
                 thread.start()
                 self._control.sendall(b"\n")
@@ -250,14 +261,19 @@ def _end_prepared() -> None:
         _prepared.clear()
 
 
-def _write(table: Tabular, writing: int) -> None:
+def _write(reader: Any, writing: int) -> None:
     """Write a table into a pipe, until it has all of it or wants no more."""
     pyarrow = need("pyarrow", "SQL", "sql")
     with suppress(OSError, pyarrow.ArrowException), os.fdopen(writing, "wb") as file:
-        reader = pyarrow.RecordBatchReader.from_stream(table)
-        with pyarrow.ipc.new_stream(file, reader.schema) as stream:
+        stream = pyarrow.ipc.new_stream(file, reader.schema)
+        try:
             for batch in reader:
                 stream.write_batch(batch)
+        except BaseException:
+            # The end of a stream would look like that of the table.
+            file.write(_CUT)
+            raise
+        stream.close()
 
 
 def _checked(reader: Any, pyarrow: Any) -> Any:

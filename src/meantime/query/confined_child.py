@@ -1,7 +1,8 @@
 """The process in which a statement of someone else runs; see `confined`.
 
-It knows neither histories nor files. It asks for tables through a socket, with the writing end of a
-pipe for each, and gets them as Arrow streams; the result is one on its standard output.
+It knows neither histories nor files. It asks for columns of tables, and for the rows within limits,
+through a socket, with the writing end of a pipe for each, and gets them as Arrow streams; the
+result is one on its standard output.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import socket
 import sys
 from contextlib import suppress
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from meantime.confinement import confine, limit
 
@@ -23,6 +24,13 @@ if __name__ == "__main__":
 
 import duckdb
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
+
+from meantime.query.pushed_tables import PushedTable, json_of, schema_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meantime.query.pushed_tables import LimitsOf
 
 __all__: list[str] = []
 
@@ -36,6 +44,8 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "lock_configuration": "true",
 }
 _BATCH_ROWS = 1 << 16
+# A message to the other process arrives as a whole.
+_MOST_MESSAGE = 1 << 12
 # Beside the library's buffers are texts, results and stacks of threads.
 _ADDRESSES = 2
 
@@ -69,44 +79,43 @@ def main() -> None:
     os._exit(0)
 
 
-class _One:
-    """A table of one row."""
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return pa.table({"x": [1]}).__arrow_c_stream__(requested_schema)
-
-
 def _warm(connection: Any) -> None:
     """Let the library import what it does with the first statement, such as pandas."""
-    connection.register("one", _One())
-    connection.sql("select sum(x) from one").to_arrow_reader(1).read_all()
+    one = pa.table({"x": [1]})
+    table = PushedTable(one.schema, lambda columns, _: one.select([*columns]).to_reader())
+    connection.register("one", table)
+    connection.sql("select sum(x) from one where x > 0").to_arrow_reader(1).read_all()
     connection.unregister("one")
 
 
-class _Table:
-    """A table of the other process, which is asked for whenever it is read."""
+class _Reader:
+    """Asks the other process for a table whenever it is read."""
 
     def __init__(self, name: str, control: socket.socket, lock: Lock) -> None:
         self._name = name
         self._control = control
         self._lock = lock
 
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+    def __call__(self, columns: Sequence[str], limits: LimitsOf) -> Any:
+        asked = {"table": self._name, "columns": [*columns], "limits": json_of(limits)}
+        message = json.dumps(asked).encode()
+        if len(message) > _MOST_MESSAGE:
+            # lists of values are applied here in any case
+            message = json.dumps(asked | {"limits": {}}).encode()
         reading, writing = os.pipe()
         with self._lock:
-            socket.send_fds(self._control, [json.dumps({"table": self._name}).encode()], [writing])
+            socket.send_fds(self._control, [message], [writing])
             # one answer for each request keeps messages apart
             self._control.recv(1)
         os.close(writing)
-        reader = pa.ipc.open_stream(os.fdopen(reading, "rb"))
-        return reader.__arrow_c_stream__(requested_schema)
+        return pa.ipc.open_stream(os.fdopen(reading, "rb"))
 
 
 def _answer(connection: Any, asked: dict[str, Any], control: socket.socket) -> None:
     """Write the result of a statement."""
     lock = Lock()
-    for name in asked["tables"]:
-        connection.register(name, _Table(name, control, lock))
+    for name, columns in asked["tables"].items():
+        connection.register(name, PushedTable(schema_of(columns), _Reader(name, control, lock)))
     kinds = [each.type for each in connection.extract_statements(asked["statement"])]
     if kinds != [duckdb.StatementType.SELECT]:
         raise ValueError("write one select")

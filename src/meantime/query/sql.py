@@ -1,33 +1,32 @@
 """A history as tables for SQL queries, through DuckDB.
 
-The columns of intervals are created when DuckDB requests them, batch by batch, and it reads them
-without a copy.
+A statement reads of a table only the columns that it uses, and of states, spans and samples only
+those that its filters of attributes, times, names and values can select: see `pushed_tables`.
 """
 
 from __future__ import annotations
 
-import json
+import os
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
-from meantime.errors import UsageError
-from meantime.history.samples import ALL_EVENTS
-from meantime.model.columns import Coded
-from meantime.model.tabular import ColumnBatches, Tabular, need
+from meantime.errors import HistoryError, UsageError
+from meantime.model.tabular import Tabular, need
+from meantime.query.sql_schema import TABLES, columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from meantime.history import History
     from meantime.model.tabular import Column
     from meantime.query.handles import Handle
 
-    TableMaker = Callable[[], Tabular]
+    Parameters = Sequence[Any] | Mapping[str, Any] | None
 
-__all__ = ["Answer", "SqlTable", "answer", "sql", "table_makers", "tables"]
+__all__ = ["Answer", "Database", "SqlTable", "answer", "database", "sql"]
 
 _ROWS = 2**16
 
@@ -51,7 +50,10 @@ class Answer:
 
 
 class SqlTable(Tabular):
-    """The rows that a statement returned."""
+    """The rows that a statement returned.
+
+    Sums of integers are int64; only if one does not fit, they are float64.
+    """
 
     __slots__ = ("_table",)
 
@@ -75,18 +77,209 @@ class SqlTable(Tabular):
         return f"SqlTable: {len(self):,} rows of {', '.join(self._table.column_names)}"
 
 
-def sql(history: History, statement: str) -> SqlTable:
+def sql(history: History, statement: str, parameters: Parameters = None) -> SqlTable:
     """Return the rows of an SQL statement, run by DuckDB from the extra `[sql]`.
 
-    The tables are `intervals`, `attributes`, `tags`, `states`, `spans`, `samples`, `points` and
-    `flows`.
+    The tables are those of the [reference](../reference/sql.md). For several statements, for views
+    and for other tables, `database` is faster and can do more.
+
+    >>> from meantime.testing import history_from_picture
+    >>> history = history_from_picture("disk0  aab.")
+    >>> sql(history, "select value from intervals where end_ns <= ?", [3]).columns()["value"]
+    array(['a', 'b'], dtype=object)
+
+    Args:
+        history: The history.
+        statement: The statement.
+        parameters: The values of its `?`, or by name those of `$name`.
 
     Raises:
         MissingExtraError: If DuckDB or pyarrow is not installed.
         UsageError: If DuckDB rejects the statement, or it returns no rows.
     """
-    with answer(history, statement) as rows:
-        return SqlTable(rows.arrow_batches().read_all())
+    with database(history) as opened:
+        return opened.sql(statement, parameters)
+
+
+def database(history: History, saved: str | os.PathLike[str] | None = None) -> Database:
+    """Return a database of DuckDB in memory whose tables are those of a history.
+
+    The tables are those of the [reference](../reference/sql.md), read when a statement needs them.
+    Views, macros and tables can be created in it.
+
+    >>> from meantime.testing import history_from_picture
+    >>> with database(history_from_picture("disk0  aab.")) as db:
+    ...     db.execute("create view states_only as from intervals where value is not null")
+    ...     db.sql("select sum(duration_ns) ns from states_only").columns()["ns"].tolist()
+    [3]
+
+    Args:
+        history: The history; of a growing one, the tables are as it is now.
+        saved: A file that `Database.save` has written: its views, macros and tables are there.
+
+    Raises:
+        MissingExtraError: If DuckDB or pyarrow is not installed.
+        UsageError: If the file is not one, or something in it has the name of a table here.
+    """
+    return Database(history, saved)
+
+
+class Database:
+    """A database of DuckDB whose tables are those of a history; made by `database`.
+
+    Attributes:
+        connection: The `duckdb.DuckDBPyConnection`, for all that DuckDB offers.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        saved: str | os.PathLike[str] | None = None,
+        *,
+        handle: Handle | None = None,
+    ) -> None:
+        self._duckdb = need("duckdb", "SQL", "sql")
+        self.connection = self._duckdb.connect()
+        try:
+            if saved is not None:
+                self._restore(Path(saved))
+            self._register(history, handle)
+        except BaseException:
+            self.connection.close()
+            raise
+
+    def sql(self, statement: str, parameters: Parameters = None) -> SqlTable:
+        """Return the rows of a statement.
+
+        Args:
+            statement: The statement.
+            parameters: The values of its `?`, or by name those of `$name`.
+
+        Raises:
+            UsageError: If DuckDB rejects the statement, or it returns no rows.
+        """
+        with self.answer(statement, parameters) as rows:
+            return SqlTable(_plain(rows.arrow_batches().read_all()))
+
+    def execute(self, statement: str, parameters: Parameters = None) -> None:
+        """Run statements that return no rows, as those that create views.
+
+        Raises:
+            UsageError: If DuckDB rejects one.
+        """
+        with _errors(self._duckdb):
+            self.connection.execute(statement, parameters)
+
+    @contextmanager
+    def answer(self, statement: str, parameters: Parameters = None) -> Iterator[Answer]:
+        """Yield what a statement returns in batches; see `sql`."""
+        with _errors(self._duckdb):
+            relation = self.connection.sql(statement, params=parameters)
+            if relation is None:
+                raise UsageError("the statement returns no rows; use a select")
+            yield Answer(relation.to_arrow_reader(_ROWS))
+
+    def add(self, name: str, table: History | Any) -> None:
+        """Add the tables of another history, as `NAME.intervals`, or one table, as `NAME`.
+
+        >>> from meantime.testing import history_from_picture
+        >>> with database(history_from_picture("disk0  aab.")) as db:
+        ...     db.add("other", history_from_picture("disk0  abb."))
+        ...     db.sql("select count(*) n from intervals join other.intervals using (start_ns)"
+        ...     ).columns()["n"].tolist()
+        [2]
+
+        Args:
+            name: The name.
+            table: A history, a data frame of pandas or polars, an Arrow table, or another result of
+                meantime.
+
+        Raises:
+            UsageError: If there is something of this name, or the table is none that DuckDB reads.
+        """
+        from meantime.history import History  # noqa: PLC0415 - for this check alone
+
+        with _errors(self._duckdb):
+            if not isinstance(table, History):
+                if name in self._tables(""):
+                    raise UsageError(f"there is a table {name}; choose another name")
+                self.connection.register(name, table)
+                return
+            self.connection.execute(f"attach ':memory:' as {_quoted(name)}")
+            self._register(table, None, name)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the views, macros and tables that were created to a file, without the history.
+
+        `database(history, path)` has them again, also with another history. A file that is there is
+        replaced.
+
+        Raises:
+            HistoryError: If the file cannot be written.
+        """
+        target = Path(path)
+        written = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            with _errors(self._duckdb):
+                self.connection.execute(f"attach '{_escaped(written)}' as meantime_saved")
+                try:
+                    self.connection.execute("copy from database memory to meantime_saved")
+                finally:
+                    self.connection.execute("detach meantime_saved")
+            written.replace(target)
+        except (UsageError, OSError) as error:
+            written.unlink(missing_ok=True)
+            raise HistoryError(f"{target}: cannot be written: {error}") from None
+
+    def close(self) -> None:
+        """Free what it has; statements fail afterwards."""
+        self.connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return "<Database of a history>"
+
+    def _restore(self, path: Path) -> None:
+        if not path.is_file():
+            raise UsageError(f"{path}: there is no such file; write it with Database.save")
+        with _errors(self._duckdb, f"{path}: "):
+            self.connection.execute(f"attach '{_escaped(path)}' as meantime_saved (read_only)")
+            self.connection.execute("copy from database meantime_saved to memory")
+            self.connection.execute("detach meantime_saved")
+        clash = sorted({*self._tables("memory")} & {*TABLES})
+        if clash:
+            raise UsageError(f"{path}: it has a table {clash[0]}, as every history")
+
+    def _register(self, history: History, handle: Handle | None, within: str = "") -> None:
+        # pyarrow, which these need, may not be there
+        need("pyarrow", "SQL", "sql")
+        from meantime.query.pushed_tables import PushedTable, schema_of  # noqa: PLC0415 - as above
+        from meantime.query.sql_tables import HistoryTables  # noqa: PLC0415 - as above
+
+        made = HistoryTables(history, handle)
+        for name in made.names:
+            table = PushedTable(schema_of(columns_of(name)), partial(made.read, name))
+            if not within:
+                self.connection.register(name, table)
+                continue
+            beside = f"{within}.{name}"
+            self.connection.register(beside, table)
+            self.connection.execute(
+                f"create view {_quoted(within)}.{name} as from temp.{_quoted(beside)}"
+            )
+
+    def _tables(self, database: str) -> list[str]:
+        """Return the names of tables and views, of one database or of all."""
+        rows = self.connection.execute(
+            "select table_name from information_schema.tables where ? in ('', table_catalog)",
+            [database],
+        ).fetchall()
+        return [name for (name,) in rows]
 
 
 @contextmanager
@@ -109,104 +302,40 @@ def answer(
         MissingExtraError: If DuckDB or pyarrow is not installed.
         UsageError: If DuckDB rejects the statement, or it returns nothing.
     """
-    duckdb = need("duckdb", "SQL", "sql")
-    with duckdb.connect() as connection:
+    with Database(history, handle=handle) as opened, opened.answer(statement) as rows:
+        yield rows
+
+
+@contextmanager
+def _errors(duckdb: Any, place: str = "") -> Iterator[None]:
+    """Raise errors of DuckDB as those of a wrong statement."""
+    try:
+        yield
+    except duckdb.Error as error:
+        raise UsageError(f"{place}SQL: {' '.join(str(error).split())}") from None
+
+
+def _plain(table: Any) -> Any:
+    """Return a table with sums of integers, which DuckDB has in 128 bits, as numbers of 64."""
+    pyarrow = need("pyarrow", "SQL", "sql")
+    for index, field in enumerate(table.schema):
+        if not pyarrow.types.is_decimal(field.type):
+            continue
+        column = table.column(index)
         try:
-            for name, make in table_makers(history, handle).items():
-                connection.register(name, make())
-            relation = connection.sql(statement)
-            if relation is None:
-                raise UsageError("the statement returns no rows; use a select")
-            yield Answer(relation.to_arrow_reader(_ROWS))
-        except duckdb.Error as error:
-            raise UsageError(f"SQL: {' '.join(str(error).split())}") from None
+            column = column.cast(pyarrow.int64() if field.type.scale == 0 else pyarrow.float64())
+        except pyarrow.ArrowInvalid:
+            column = column.cast(pyarrow.float64())
+        table = table.set_column(index, field.name, column)
+    return table
 
 
-def table_makers(history: History, handle: Handle | None = None) -> dict[str, TableMaker]:
-    """Return what makes each table that a statement can name: in a form that DuckDB reads."""
-    every = np.arange(len(history.attributes), dtype=np.int32)
-    known: dict[str, TableMaker] = {
-        "attributes": lambda: _attributes(history, every),
-        "tags": lambda: _tags(history),
-        "states": lambda: _states(history),
-        "spans": lambda: _plain(history.spans()),
-        "samples": lambda: _plain(history.samples(event=ALL_EVENTS)),
-        "points": lambda: _plain(history.points()),
-        "flows": lambda: _plain(history.flows()),
-    }
-    # A history in which no time passes has no range to query.
-    if history.start_ns < history.end_ns:
-        # before the trace there is no state, which may be for decades
-        start_ns = max(history.start_ns, min(history.bounds[0], history.end_ns - 1))
-        known["intervals"] = lambda: history.interval_batches(
-            every, start_ns, clip=True
-        ).without_paths()
-    if handle is not None:
-        known["handle"] = lambda: _handle(handle)
-    return known
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
-def tables(history: History) -> dict[str, Tabular]:
-    """Return the tables that a statement can name, by name."""
-    return {name: make() for name, make in table_makers(history).items()}
-
-
-def _attributes(history: History, quarks: Any) -> Tabular:
-    tree = history.attributes
-    # outermost attributes have the parent -1, which becomes NULL
-    parents = np.array([tree.parent(quark) for quark in quarks.tolist()], np.int32)
-    return _table(
-        quark=quarks,
-        parent=np.ma.masked_less(parents, 0),
-        name=Coded.of(tree.names(quarks.tolist())),
-        path=Coded.of([tree.text(quark) for quark in quarks.tolist()]),
-        has_values=history.has_values(quarks),
-    )
-
-
-def _tags(history: History) -> Tabular:
-    rows = [
-        (tag, field, value if isinstance(value, str) else json.dumps(value))
-        for tag, fields in enumerate(history.tags)
-        for field, value in fields.items()
-    ]
-    return _table(
-        tag=np.array([tag for tag, _, _ in rows], np.int32),
-        field=Coded.of([field for _, field, _ in rows]),
-        value=Coded.of([value for _, _, value in rows]),
-    )
-
-
-def _states(history: History) -> Tabular:
-    rows = [
-        (lane.declaration, state) for lane in history.lanes for state in lane.declaration.states
-    ]
-    return _table(
-        pattern=Coded.of([declaration.pattern for declaration, _ in rows]),
-        state=Coded.of([state.name for _, state in rows]),
-        number=np.array([state.value for _, state in rows], np.int64),
-        color=Coded.of([state.color for _, state in rows]),
-    )
-
-
-def _handle(handle: Handle) -> Tabular:
-    return _table(
-        path=Coded.of([handle.path]),
-        quark=np.array([handle.quark], np.int32),
-        span=np.ma.masked_less(np.array([-1 if handle.span is None else handle.span]), 0),
-        time_ns=np.array([handle.time_ns]),
-        start_ns=np.array([handle.start_ns]),
-        end_ns=np.array([handle.end_ns]),
-    )
-
-
-def _plain(table: Tabular) -> Tabular:
-    """Return a table without paths: a statement joins the table `attributes`, which has them."""
-    return ColumnBatches(lambda: iter([table.columns()]))
-
-
-def _table(**columns: Column) -> Tabular:
-    return ColumnBatches(lambda: iter([columns]))
+def _escaped(path: Path) -> str:
+    return str(path).replace("'", "''")
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
