@@ -27,6 +27,10 @@ enum {
     MAX_NAME = 1000,
     PAGE = 4096, /* the unit of the cache below, whatever the size of the system's pages */
     PAGES = 32,
+    /* how often the stack of a step below the limit is recorded, and how long that has taken; it
+       counts in a recording from 0.9 ms on */
+    GLIMPSE_NS = 100000000,
+    GLIMPSED_STEP_NS = 1000000,
     ATTEMPTS = 3,
     BATCH = 256, /* twice as many strings are read at once, and the kernel accepts 1024 ranges */
     STAT_PROCESSOR = 39, /* the field of /proc/PID/stat */
@@ -844,7 +848,8 @@ static uint64_t own_time(const stream *s, uint64_t since, uint64_t time_ns) {
 
 /* Records the stacks of the loops whose step has reached the limit, and again whenever it has taken
    twice as long: the last one is of the second half of the step, however long it takes, and what
-   ran first may be a small part of it. What the thread waited for a processor does not count, as it
+   ran first may be a small part of it. Now and then, the stack of a shorter step is recorded, too:
+   a loop may be full of steps none of which reaches the limit. What the thread waited for a processor does not count, as it
    may have waited before it began what takes long. Returns when to look again: a step that begins
    right now reaches the limit at that time, or a present one is due earlier. */
 static uint64_t watch_loops(uint64_t time_ns) {
@@ -870,6 +875,10 @@ static uint64_t watch_loops(uint64_t time_ns) {
                 waits_for_gil[count] = (uint8_t)s->cursor[-1].w0 == KIND_GIL_WAIT;
                 reached[count++] = s->tid;
             }
+        } else if (time_ns >= s->glimpse_ns && time_ns - since >= GLIMPSED_STEP_NS && count < 16) {
+            s->glimpse_ns = time_ns + GLIMPSE_NS;
+            waits_for_gil[count] = 0;
+            if ((uint8_t)s->cursor[-1].w0 != KIND_GIL_WAIT) reached[count++] = s->tid;
         }
         if (s->again_ns < next_ns) next_ns = s->again_ns;
     }

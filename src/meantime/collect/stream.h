@@ -98,6 +98,7 @@ typedef struct stream {
     uint64_t watched_ns; /* of the sampler: the begin of the step that it watches */
     uint64_t needed_ns;  /* how long that takes until its stack is recorded next */
     uint64_t again_ns;   /* when it may have taken so long */
+    uint64_t glimpse_ns; /* when the stack of a shorter step may be recorded */
     char thread_name[MAX_THREAD_NAME];
     uint64_t segment_bytes, in_file;
     uint64_t opened_ns; /* the time of the first record in its segment */
