@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from meantime.model.columns import distinct, named
 from meantime.query.parts import extent_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -22,10 +22,14 @@ if TYPE_CHECKING:
     from meantime.model.extent import Extent
     from meantime.query.ranges import Range
 
+T = TypeVar("T")
+
 __all__ = ["Kind", "Scope", "StateRows", "chosen", "joined"]
 
 # Beyond this many intervals of a kind of entity, only those that fill bins are looked at.
 _MOST_INTERVALS = 2**20
+# What tasks of a recording wait for, their states alone say, however short they are.
+_MOST_OF_TASKS = 2**22
 # How many cells, of an attribute and a bin, are computed to find them.
 _MOST_CELLS = 2**20
 _MOST_BINS = 2**12
@@ -151,6 +155,14 @@ class Scope:
         self._rows: dict[tuple[str, str, bool], StateRows | None] = {}
         self._changes: dict[tuple[str, str, bool], int] = {}
         self._filling: dict[tuple[str, str, bool, int], StateRows] = {}
+        self._once: dict[str, Any] = {}
+
+    def once(self, key: str, make: Callable[[], T]) -> T:
+        """Return what several detectors need, made for the first of them."""
+        if key not in self._once:
+            self._once[key] = make()
+        found: T = self._once[key]
+        return found
 
     @property
     def length_ns(self) -> int:
@@ -175,6 +187,11 @@ class Scope:
     def path(self, quark: int) -> str:
         """Return the path of an attribute as text, which commands accept."""
         return self.history.attributes.text(quark)
+
+    def site(self, quark: int) -> str:
+        """Return where a task was created, or the route of a request; its name if it has none."""
+        path = self.history.attributes.path(quark)
+        return path[-2] if len(path) > 1 else path[-1]
 
     def place(self, tag: int) -> str:
         """Return the function and the line that a tag of a recording names, if any."""
@@ -220,7 +237,8 @@ class Scope:
             return None
         if len(kind.quarks) > _MOST_CELLS:
             return None
-        if self.changes(kind) > _MOST_INTERVALS:
+        most = _MOST_OF_TASKS if kind.entity_kind == "Task" else _MOST_INTERVALS
+        if self.changes(kind) > most:
             return None
         return self.between(kind.quarks, (self.start_ns, self.end_ns))
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "Finding", "Kind", "KindFacts"]
 
 Kind: TypeAlias = Literal[
-    "block", "contention", "slow", "wait", "stop", "repeat", "unlike", "lost", "care"
+    "block", "contention", "tasks", "slow", "wait", "stop", "repeat", "unlike", "lost", "care"
 ]
 
 
@@ -42,6 +42,7 @@ KINDS: dict[Kind, KindFacts] = {
     "slow": KindFacts("calls, tasks or requests that took long", is_specific=True),
     "wait": KindFacts("a state that lasted too long", is_specific=True),
     "contention": KindFacts("many wait for one thing", is_specific=True, divisor=50),
+    "tasks": KindFacts("tasks that end badly or never, or wait again and again", divisor=50),
     "stop": KindFacts("nothing happens", is_specific=True),
     "repeat": KindFacts("it works or stops periodically"),
     "unlike": KindFacts("an entity unlike the others of its kind", divisor=50),

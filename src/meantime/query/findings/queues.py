@@ -131,12 +131,6 @@ def contention(scope: Scope) -> Iterator[Finding]:
             )
 
 
-def _site(scope: Scope, task: int) -> str:
-    """Return where a task was created; its name if its path does not say."""
-    path = scope.history.attributes.path(task)
-    return path[-2] if len(path) > 1 else path[-1]
-
-
 def busy_polling(scope: Scope) -> Iterator[Finding]:
     """Yield a finding for each line at which a task only looks whether it can go on."""
     kind = scope.kind("Task")
@@ -168,7 +162,7 @@ def busy_polling(scope: Scope) -> Iterator[Finding]:
         range_ns = int(rows.start_ns[turns[0]]), int(rows.end_ns[turns[-1]])
         yield Finding(
             "contention",
-            f"a task of {_site(scope, quark)} looked"
+            f"a task of {scope.site(quark)} looked"
             f" {times(count)} at {places[int(at[most])]} whether it could go on, and kept the"
             f" event loop busy for {rounded_ns(total_ns)}",
             total_ns,
@@ -196,7 +190,7 @@ def _comes_back(scope: Scope, rows: StateRows, waits: Int64s) -> bool:
     }
     ends = zip(rows.quark[waits].tolist(), rows.end_ns[waits].tolist(), strict=True)
     alike = sum(
-        (waker := wakers.get(end)) is not None and _site(scope, waker) == _site(scope, end[0])
+        (waker := wakers.get(end)) is not None and scope.site(waker) == scope.site(end[0])
         for end in ends
     )
     cancelled = np.isin(rows.state, rows.codes({_CANCELLED})) & np.isin(rows.quark, whose)

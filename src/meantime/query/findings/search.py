@@ -14,9 +14,17 @@ from meantime.query.findings.calls import slow_calls
 from meantime.query.findings.care import caveats
 from meantime.query.findings.causes import caused
 from meantime.query.findings.entities import unlike_entities
+from meantime.query.findings.loops import drifting_timers, full_loops
 from meantime.query.findings.queues import busy_polling, contention, full_pools, gil_contention
 from meantime.query.findings.ranking import in_order, ranked
 from meantime.query.findings.rhythm import stops
+from meantime.query.findings.tasks import (
+    attempts,
+    cancelled_tasks,
+    failing_tasks,
+    leaking_tasks,
+    repeated_waits,
+)
 from meantime.query.findings.waits import long_states
 from meantime.query.parts import extent_of, range_of
 from meantime.query.scope import Scope
@@ -43,6 +51,13 @@ _DETECTORS = (
     full_pools,
     gil_contention,
     busy_polling,
+    full_loops,
+    drifting_timers,
+    leaking_tasks,
+    cancelled_tasks,
+    failing_tasks,
+    repeated_waits,
+    attempts,
     stops,
     unlike_entities,
     caveats,

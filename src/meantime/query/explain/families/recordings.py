@@ -15,7 +15,15 @@ from meantime.query.explain.conclusion import Conclusion, Evidence, Explanation,
 from meantime.query.explain.lanes import Meaning, Meanings, TimeClass, lanes_of_states
 from meantime.query.explain.resources import resource_use
 from meantime.query.findings.blocks import blocking_steps
-from meantime.query.findings.queues import contention, full_pools, gil_contention
+from meantime.query.findings.loops import drifting_timers, full_loops
+from meantime.query.findings.queues import busy_polling, contention, full_pools, gil_contention
+from meantime.query.findings.tasks import (
+    attempts,
+    cancelled_tasks,
+    failing_tasks,
+    leaking_tasks,
+    repeated_waits,
+)
 from meantime.query.sentences import FILE, counted, percent
 
 if TYPE_CHECKING:
@@ -48,18 +56,27 @@ _LOOP_STATES = {
     "gil-handoff": Meaning(TimeClass.READY, "GIL"),
 }
 _FULL, _READY_SAID = 0.9, 0.2
-_FOUND_SAID, _WAITS_SAID, _SLOW_SAID = 0.02, 0.5, 0.05
+_FOUND_SAID, _FOUND_NS, _WAITS_SAID, _SLOW_SAID = 0.02, 10**8, 0.5, 0.05
 # As many of a kind may be what the program is about, and so many waits each are worth a word.
 _FEWEST, _OFTEN, _MOST = 3, 5, 20
 # What waits for these has nothing to do.
 _QUIET = ("queue",)
+_WAIT, _FULL_LOOP = "waiting:", "loop.full"
+# Findings that name a limit of the program, and what tasks would save of their time without it.
 _DETECTORS = (
+    (_FULL_LOOP, full_loops, TimeClass.READY, EVENT_LOOP),
+    ("loop.polled", busy_polling, TimeClass.READY, EVENT_LOOP),
+    ("loop.late", drifting_timers, TimeClass.READY, EVENT_LOOP),
     ("loop.blocked", blocking_steps, TimeClass.READY, EVENT_LOOP),
     ("lock.contention", contention, TimeClass.WAIT, "lock"),
     ("pool.full", full_pools, TimeClass.WAIT, "pool"),
     ("gil.contention", gil_contention, TimeClass.READY, EVENT_LOOP),
+    ("tasks.leaking", leaking_tasks, None, ""),
+    ("tasks.cancelled", cancelled_tasks, None, ""),
+    ("tasks.failed", failing_tasks, None, ""),
+    ("tasks.repeated_waits", repeated_waits, None, ""),
+    ("tasks.attempts", attempts, None, ""),
 )
-_WAIT = "waiting:"
 
 
 def explain_recording(subject: Subject) -> Explanation | None:
@@ -83,11 +100,10 @@ def explain_recording(subject: Subject) -> Explanation | None:
         None if request_kind is None else _lanes(subject, request_kind, _task_meaning, _ENDED)
     )
     lanes, noun = (tasks, "task") if requests is None else (requests, "request")
-    measures = [
-        *_found(subject, tasks),
-        *_full_loop(subject, tasks, loops, loop),
-        *_activities(subject, lanes, noun),
-    ]
+    found = list(_found(subject, tasks))
+    if not any(each.id == _FULL_LOOP for each in found):
+        found += _loop_use(subject, tasks, loops, loop)
+    measures = [*found, *_activities(subject, lanes, noun)]
     return Explanation(
         "recording",
         noun,
@@ -110,7 +126,8 @@ def _found(subject: Subject, tasks: Lanes) -> Iterator[Conclusion]:
     for id_, detect, kind, label in _DETECTORS:
         findings = sorted(detect(subject), key=lambda each: -each.lost_ns)
         # what tasks could save: their own waits, or those for the loop and what it did meanwhile
-        waited_ns = int(tasks.duration_ns[tasks.chosen(kind, label=label)].sum())
+        waits = tasks.chosen(*([] if kind is None else [kind]), label=label)
+        waited_ns = int(tasks.duration_ns[waits].sum())
         for each in findings[:1]:
             ran_ns = each.lost_ns if kind is TimeClass.READY else 0
             yield Conclusion(
@@ -118,12 +135,13 @@ def _found(subject: Subject, tasks: Lanes) -> Iterator[Conclusion]:
                 f"{each.sentence}.",
                 each.lost_ns,
                 each.lost_ns / subject.length_ns,
-                waited_ns + ran_ns,
+                None if kind is None else waited_ns + ran_ns,
                 evidence=(Evidence("", each.arguments),),
                 ranges=each.ranges,
                 rows=each.rows,
                 parts={"count": each.count},
-                is_notable=each.lost_ns >= _FOUND_SAID * subject.length_ns,
+                is_notable=kind is None
+                or each.lost_ns >= min(_FOUND_SAID * subject.length_ns, _FOUND_NS),
             )
 
 
@@ -137,9 +155,7 @@ def _loop_meaning(name: str) -> Meaning:
     return _LOOP_STATES.get(name, Meaning(TimeClass.WAIT, name))
 
 
-def _full_loop(
-    subject: Subject, tasks: Lanes, loops: Lanes, loop: Resource
-) -> Iterator[Conclusion]:
+def _loop_use(subject: Subject, tasks: Lanes, loops: Lanes, loop: Resource) -> Iterator[Conclusion]:
     """Yield how full the event loops were, how long tasks were ready, and who used the loops."""
     if not len(loops.start_ns) or not len(tasks.start_ns):
         return
@@ -162,7 +178,7 @@ def _full_loop(
             f" {counted(steps, 'step')} of {rounded_ns(used_ns / steps)} on average"
         )
     yield Conclusion(
-        "loop.full",
+        _FULL_LOOP,
         f"{text}.",
         ready_ns,
         busy,
