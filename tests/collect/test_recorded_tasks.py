@@ -130,11 +130,221 @@ async def main():
     await asyncio.gather(*(ask(gate) for _ in range(40)))
 asyncio.run(main())
 """,
-        ["38 tasks waited for a semaphore at ask (app.py:3) "],
+        [
+            "38 tasks waited for a semaphore at ask (app.py:3) ",
+            "ask (app.py:6), which had it, were in waiting:sleep at ask (app.py:3) for 9",
+        ],
+    ),
+    "lock": (
+        """\
+import asyncio
+async def refresh(lock):
+    while True:
+        async with lock: await asyncio.sleep(0.1)
+        await asyncio.sleep(0.01)
+async def read(lock):
+    async with lock: pass
+async def main():
+    lock = asyncio.Lock()
+    asyncio.create_task(refresh(lock))
+    for _ in range(4):
+        await asyncio.sleep(0.005)
+        await asyncio.gather(*(read(lock) for _ in range(5)))
+asyncio.run(main())
+""",
+        [
+            " tasks waited for a lock at read (app.py:7) ",
+            "refresh (app.py:10), which had it, were in waiting:sleep at refresh (app.py:4) for 9",
+        ],
+    ),
+    "connections": (
+        """\
+import asyncio
+async def query(pool):
+    connection = await pool.get()
+    await asyncio.sleep(0.01)
+    pool.put_nowait(connection)
+async def client(pool):
+    for _ in range(6): await query(pool)
+async def main():
+    pool = asyncio.Queue()
+    for number in range(2): pool.put_nowait(number)
+    await asyncio.gather(*(client(pool) for _ in range(20)))
+asyncio.run(main())
+""",
+        [
+            " tasks waited for an item of a queue that others bring back at query (app.py:3) ",
+            "client (app.py:11), which had one, were in waiting:sleep at query (app.py:4) for 9",
+        ],
+    ),
+    "full queue": (
+        """\
+import asyncio
+async def produce(queue):
+    for n in range(15): await queue.put(n)
+async def consume(queue):
+    while True:
+        await queue.get()
+        await asyncio.sleep(0.01)
+async def main():
+    queue = asyncio.Queue(5)
+    asyncio.create_task(consume(queue))
+    await asyncio.gather(*(produce(queue) for _ in range(4)))
+asyncio.run(main())
+""",
+        [
+            "4 tasks waited for room in a queue at produce (app.py:3) ",
+            "consume (app.py:10), which take items from it, were in waiting:sleep at consume (",
+        ],
+    ),
+    "condition": (
+        """\
+import asyncio
+free = 2
+async def use(condition):
+    global free
+    async with condition:
+        await condition.wait_for(lambda: free)
+        free -= 1
+    await asyncio.sleep(0.02)
+    async with condition:
+        free += 1; condition.notify()
+async def main():
+    condition = asyncio.Condition()
+    await asyncio.gather(*(use(condition) for _ in range(30)))
+asyncio.run(main())
+""",
+        [
+            "28 tasks waited for a condition that others of them meet at use (app.py:6) ",
+            "use (app.py:13), which met it, were in waiting:sleep at use (app.py:8) for 9",
+        ],
+    ),
+    "event": (
+        """\
+import asyncio
+async def warm(ready):
+    await asyncio.sleep(0.5)
+    ready.set()
+async def handle(ready):
+    await ready.wait()
+    await asyncio.sleep(0.01)
+async def main():
+    ready = asyncio.Event()
+    await asyncio.gather(warm(ready), *(handle(ready) for _ in range(8)))
+asyncio.run(main())
+""",
+        [
+            "8 tasks waited for an event at handle (app.py:6) 9",
+            "warm (app.py:10), which set it, were in waiting:sleep at warm (app.py:3) for 9",
+        ],
+    ),
+    "deadlock": (
+        """\
+import asyncio
+async def debit(a, b):
+    async with a:
+        await asyncio.sleep(0.01)
+        async with b: pass
+async def credit(a, b):
+    async with b:
+        await asyncio.sleep(0.01)
+        async with a: pass
+async def main():
+    a, b = asyncio.Lock(), asyncio.Lock()
+    await asyncio.wait([asyncio.create_task(each(a, b)) for each in (debit, credit)], timeout=1)
+asyncio.run(main())
+""",
+        [
+            "2 tasks waited to the end for locks that they never got: ",
+            "debit (app.py:12) at debit (app.py:5)",
+            "credit (app.py:12) at credit (app.py:9)",
+        ],
+    ),
+    "threads": (
+        """\
+import threading, time
+lock = threading.Lock()
+def work():
+    for _ in range(20):
+        with lock: time.sleep(0.01)
+threads = [threading.Thread(target=work) for _ in range(6)]
+for each in threads: each.start()
+for each in threads: each.join()
+""",
+        [
+            "6 threads of work (app.py:3) waited ",
+            " for a lock that others of them had, up to 5 at once",
+            "whoever had it was sleeping for 9",
+        ],
+    ),
+    "lock of a thread": (
+        """\
+import asyncio, threading, time
+lock = threading.Lock()
+def refresh():
+    while True:
+        with lock: time.sleep(0.2)
+        time.sleep(0.05)
+async def lookup():
+    with lock: pass
+async def main():
+    threading.Thread(target=refresh, daemon=True, name="refresher").start()
+    for _ in range(5):
+        await asyncio.sleep(0.03)
+        await lookup()
+asyncio.run(main())
+""",
+        ["lookup (app.py:8), called by main (app.py:13), blocked", " refresh (app.py:3), had the "],
+    ),
+    "pool": (
+        """\
+import asyncio, time
+from concurrent.futures import ThreadPoolExecutor
+POOL = ThreadPoolExecutor(2)
+def resize(): time.sleep(0.05)
+async def handle(): await asyncio.get_running_loop().run_in_executor(POOL, resize)
+async def main(): await asyncio.gather(*(handle() for _ in range(20)))
+asyncio.run(main())
+""",
+        [
+            "work for the 2 threads of ThreadPoolExecutor-0 waited for a free one",
+            "resize (app.py:4) took 100 % of the threads' time, mostly in sleeping",
+            "tasks of handle (app.py:6) submitted it",
+        ],
     ),
 }
 
+# What limits threads, explain says of all of them together.
+WITHOUT_LOOPS = {"threads"}
+
 WELL = {
+    "threads": """\
+import queue, threading, time
+work = queue.Queue()
+def worker():
+    while work.get() is not None: sum(range(10000)); time.sleep(0.002)
+threads = [threading.Thread(target=worker) for _ in range(4)]
+for each in threads: each.start()
+for n in range(100): work.put(n); time.sleep(0.005)
+for _ in threads: work.put(None)
+for each in threads: each.join()
+""",
+    "start": """\
+import asyncio
+async def serve(started, stop):
+    await started.wait()
+    for _ in range(20): await asyncio.sleep(0.01)
+    await stop.wait()
+async def main():
+    started, stop = asyncio.Event(), asyncio.Event()
+    tasks = [asyncio.create_task(serve(started, stop)) for _ in range(8)]
+    await asyncio.sleep(0.02)
+    started.set()
+    await asyncio.sleep(0.6)
+    stop.set()
+    await asyncio.gather(*tasks)
+asyncio.run(main())
+""",
     "workers": """\
 import asyncio
 async def fetch(n): await asyncio.sleep(0.004)
@@ -278,6 +488,8 @@ def test_a_planted_cause_is_named_however_long_the_silence_around_it(
         padded = _padded(history, before_ns, after_ns)
 
         assert _about_tasks(padded) == _about_tasks(_padded(history, 0, 0))
+        if name in WITHOUT_LOOPS:
+            return
         sentences = [each.sentence for each in explain(padded).measures if each.is_notable]
         assert [each for each in sentences if all(phrase in each for phrase in phrases)]
 
@@ -288,5 +500,4 @@ def test_a_planted_cause_is_named_however_long_the_silence_around_it(
 def test_nothing_stands_out_of_the_tasks_of_a_healthy_program(tmp_path: Path, name: str) -> None:
     history = _recording(tmp_path, WELL[name])
 
-    assert [each for each in meantime.findings(history) if each.kind == "tasks"] == []
-    assert not [each for each in _about_tasks(history) if "loop was full" in each]
+    assert [each.sentence for each in meantime.findings(history) if each.kind != "block"] == []

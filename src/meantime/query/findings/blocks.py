@@ -460,6 +460,15 @@ def _caught_up_ns(scope: Scope, loop: int, after_ns: int) -> int:
     return latest_ns
 
 
+def _lock_holder(scope: Scope, step: _Step) -> str:
+    """Return which thread had the lock that a block waited for, as the end of a sentence."""
+    thread, tag = Threads(scope).lock_holder(step.loop, step.range_ns)
+    if thread < 0:
+        return ""
+    place = scope.place(tag)
+    return f"; {thread_name(scope, thread)}{f', in {place},' if place else ''} had the lock"
+
+
 def _lines(lines: list[int]) -> str:
     """Return line numbers as a phrase: `line 3`, `lines 3 and 5`, `lines 3, 4 and 2 more`."""
     shown = [str(line) for line in lines[:_MOST_LINES]]
@@ -492,6 +501,7 @@ def _finding(scope: Scope, where: str, blocks: list[_Block], part: str) -> Findi
     late_ns = sum(block.late_ns for block in blocks)
     if 10 * late_ns >= total_ns:
         text += f", {rounded_ns(late_ns)} of it waiting for a CPU"
+    text += _lock_holder(scope, steps[0])
     waiting = {block.waiting for block in blocks}
     if most := max(waiting):
         upto = "up to " if len(waiting) > 1 else ""

@@ -8,8 +8,13 @@ many wait at most at once: the time for which the queue would have had its full 
 program had nothing to do before and after does not matter: `_LEAST_LOST_NS` is always a finding.
 
 Waits to put something into a queue count, too, since what takes it out is too slow. A wait to get
-something counts where tasks of the same kind bring it back, as connections of a pool: most waits
-are ended by such a task, and fewer than half of the tasks are cancelled, as idle workers are.
+something, or for a condition, counts where tasks of the same kind bring it back, as connections of
+a pool: most waits are ended by such a task, and fewer than half of the tasks are cancelled, as idle
+workers are. An event counts if it holds up tasks of another kind, once each, that then go on.
+
+Who ends a wait had what was waited for, since its own wait at that line ended: what it did then is
+what the others waited for. A task that waits for a lock to the end, for much longer than others at
+its line, never got it: who has that waits as well, or never gives it back.
 
 A task that looks again and again whether it can go on, as `while not done: await sleep(0)` does,
 keeps an event loop busy with steps in which nothing happens: `_MANY_STEPS` or more at one line,
@@ -24,19 +29,20 @@ machine is busy with other programs.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.model.columns import distinct
+from meantime.model.columns import distinct, first_rows
 from meantime.model.units import rounded_ns
 from meantime.query.findings.finding import Finding
 from meantime.query.findings.steps import WATCHED_NS
-from meantime.query.findings.threads import Threads, thread_name
+from meantime.query.findings.threads import Threads, last_running, states_within, thread_name
 from meantime.query.processes import ProcessTree
 from meantime.query.ranges import union
 from meantime.query.scope import chosen
-from meantime.query.sentences import FILE, counted, times
+from meantime.query.sentences import FILE, counted, listed, percent, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,21 +53,55 @@ if TYPE_CHECKING:
     from meantime.model.columns import Int64s
     from meantime.query.scope import Scope, StateRows
 
-__all__ = ["busy_polling", "contention", "full_pools", "gil_contention"]
+__all__ = [
+    "busy_polling",
+    "contention",
+    "full_pools",
+    "gil_contention",
+    "stuck_tasks",
+    "thread_locks",
+]
 
 _MOST_RANGES = 100
-# What a task waits for that another one has, and how that is called.
-_CONTENDED = {
-    "waiting:lock": "a lock",
-    "waiting:semaphore": "a semaphore",
-    "waiting:queue": "room in a queue",
+_QUEUE, _CONDITION, _EVENT = "waiting:queue", "waiting:condition", "waiting:event"
+
+
+class _Thing(NamedTuple):
+    """What tasks wait for that others have.
+
+    Attributes:
+        name: What it is, as a phrase.
+        having: What the others do with it that end the waits.
+    """
+
+    name: str
+    having: str
+
+
+_LOCKS = {
+    "waiting:lock": _Thing("a lock", "had it"),
+    "waiting:semaphore": _Thing("a semaphore", "had it"),
 }
+_ROOM = _Thing("room in a queue", "take items from it")
+# These count if tasks of the kind that waits end the waits of each other.
+_SHARED = {
+    _QUEUE: _Thing("an item of a queue that others bring back", "had one"),
+    _CONDITION: _Thing("a condition that others of them meet", "met it"),
+}
+_SET = _Thing("an event", "set it")
 _READY = "runnable"
 _MANY_STEPS, _TINY_STEP_NS = 1000, 50_000
-_QUEUE, _WAKE, _CANCELLED = "waiting:queue", "wake", "cancelled"
+_WAKE, _CANCELLED = "wake", "cancelled"
+_WAITING, _ENDED_WELL = "waiting:", {"completed", "failed"}
 # The function of a queue in which a task waits until there is room.
 _PUT = "Queue.put"
 _SHARE, _FEWEST_WAITING = 0.2, 2
+# An event that holds up so many tasks, once each, for so much of their time.
+_FEWEST_HELD_UP, _HELD_UP = 5, 0.5
+# So many waits, the longest, say what the others did meanwhile.
+_MOST_FOLLOWED = 200
+# A wait that was in vain is at least so long, and so many times as long as others at its line.
+_IN_VAIN_NS, _IN_VAIN = 5 * 10**8, 5
 # This time lost, or a hundredth of a shorter range, is worth a finding.
 _LEAST_LOST_NS = 10**8
 # The flow of a recording from where work is submitted to a pool to where a thread begins it.
@@ -73,62 +113,262 @@ _LEAST_WAIT_NS = 10**6
 # The counters of a recording's pools, for work that no task submitted.
 _COUNTERS, _QUEUED, _RUNNING = "Processes/*/Counters/*", "queued", "running"
 _POOL = re.compile(r"(.*) \((\d{1,9}) threads\)")
-_GIL_WAIT = "gil-wait"
+_GIL_WAIT, _GIL_HANDOFF, _HELD_BY_GIL = "gil-wait", "gil-handoff", 0.3
+_LOCK_WAIT = "lock-wait"
 # No finding is made of more: a single value of a counter can be any number.
 _MOST_ITEMS = 1 << 20
 
 
 def contention(scope: Scope) -> Iterator[Finding]:
-    """Yield a finding for each lock and semaphore that tasks of a recording queue for."""
+    """Yield a finding for each line at which tasks of a recording queue for what others have."""
     kind = scope.kind("Task")
     rows = None if kind is None else scope.rows(kind)
     if rows is None:
         return
-    duration_ns = rows.duration_ns
-    for code, name in enumerate(rows.names):
-        if name not in _CONTENDED:
-            continue
+    names = {*_LOCKS, *_SHARED, _EVENT}
+    tags = scope.history.tags
+    is_put = np.array([*(tag.get("in") == _PUT for tag in tags), False], np.bool_)
+    places = np.array([*map(scope.place, range(len(tags))), ""], object)
+    for code in rows.codes(names):
         of_state = np.flatnonzero(rows.state == code)
-        puts = [tag.get("in") == _PUT for tag in scope.history.tags]
-        is_put = np.array([*puts, False], np.bool_)
-        places = [scope.place(tag) for tag in range(len(scope.history.tags))]
-        known = np.array([*places, ""], object)[rows.tag[of_state]]
+        known = places[rows.tag[of_state]]
         for place in dict.fromkeys(known.tolist()):
             waits = of_state[known == place]
-            what = _CONTENDED[name]
-            if name == _QUEUE and not is_put[rows.tag[waits]].all():
-                if not _comes_back(scope, rows, waits):
-                    continue
-                what = "an item of a queue that others bring back"
-            most = _most_at_once(rows.start_ns[waits], rows.end_ns[waits])
-            whose = distinct(rows.quark[waits])
-            total_ns = int(duration_ns[waits].sum())
-            existed_ns = int(duration_ns[np.isin(rows.quark, whose)].sum())
-            lost_ns = total_ns // max(1, most)
-            if (
-                most < _FEWEST_WAITING
-                or total_ns < _SHARE * existed_ns
-                or lost_ns < _least_lost_ns(scope)
-            ):
-                continue
-            order = waits[np.argsort(-duration_ns[waits], kind="stable")]
-            first = int(order[0])
-            worst = int(rows.start_ns[first]), int(rows.end_ns[first])
-            text = (
-                f"{counted(len(whose), 'task')} waited for {what}"
-                f"{f' at {place}' if place else ''} {total_ns / existed_ns:.0%} of their time,"
-                f" up to {most:,} at once; the longest wait took {rounded_ns(worst[1] - worst[0])}"
-            )
-            shown = order[:_MOST_RANGES]
-            yield Finding(
-                "contention",
-                text,
-                lost_ns,
-                tuple(zip(rows.start_ns[shown].tolist(), rows.end_ns[shown].tolist(), strict=True)),
-                len(waits),
-                tuple(scope.path(quark) for quark in dict.fromkeys(rows.quark[shown].tolist())),
-                arguments=("stats", FILE, "--by", "state", *scope.options()),
-            )
+            puts = bool(is_put[rows.tag[waits]].all())
+            yield from _queue(scope, rows, waits, place, puts=puts)
+
+
+def _queue(
+    scope: Scope, rows: StateRows, waits: Int64s, place: str, *, puts: bool
+) -> Iterator[Finding]:
+    """Yield a finding if tasks queue at a line."""
+    duration_ns = rows.duration_ns
+    most = _most_at_once(rows.start_ns[waits], rows.end_ns[waits])
+    whose = distinct(rows.quark[waits])
+    total_ns = int(duration_ns[waits].sum())
+    existed_ns = int(duration_ns[np.isin(rows.quark, whose)].sum())
+    lost_ns = total_ns // max(1, most)
+    if most < _FEWEST_WAITING or total_ns < _SHARE * existed_ns or lost_ns < _least_lost_ns(scope):
+        return
+    wakers = _wakers(scope, rows, waits)
+    thing = _thing(scope, rows, waits, wakers, puts=puts)
+    if thing is None or (thing is _SET and total_ns < _HELD_UP * existed_ns):
+        return
+    order = waits[np.argsort(-duration_ns[waits], kind="stable")]
+    first = int(order[0])
+    worst = int(rows.start_ns[first]), int(rows.end_ns[first])
+    text = (
+        f"{counted(len(whose), 'task')} waited for {thing.name}"
+        f"{f' at {place}' if place else ''} {total_ns / existed_ns:.0%} of their time,"
+        f" up to {most:,} at once; the longest wait took {rounded_ns(worst[1] - worst[0])}"
+        f"{_meanwhile(scope, rows, waits, wakers, thing)}"
+    )
+    shown = order[:_MOST_RANGES]
+    yield Finding(
+        "contention",
+        text,
+        lost_ns,
+        tuple(zip(rows.start_ns[shown].tolist(), rows.end_ns[shown].tolist(), strict=True)),
+        len(waits),
+        tuple(scope.path(quark) for quark in dict.fromkeys(rows.quark[shown].tolist())),
+        arguments=("stats", FILE, "--by", "state", *scope.options()),
+    )
+
+
+def _thing(
+    scope: Scope, rows: StateRows, waits: Int64s, wakers: Int64s, *, puts: bool
+) -> _Thing | None:
+    """Return what tasks wait for that others have; None if they wait for something to do."""
+    name = rows.names[rows.state[waits[0]]]
+    if name in _LOCKS:
+        return _LOCKS[name]
+    if name == _QUEUE and puts:
+        return _ROOM
+    whose = distinct(rows.quark[waits])
+    known = np.flatnonzero(wakers >= 0)
+    alike = sum(
+        scope.site(waker) == scope.site(waiter)
+        for waker, waiter in zip(
+            wakers[known].tolist(), rows.quark[waits[known]].tolist(), strict=True
+        )
+    )
+    if name == _EVENT:
+        # workers wait for one again and again, and what ends with the program does not go on
+        goes_on = np.count_nonzero(_waits_again(rows, waits))
+        once = len(waits) <= len(whose) + len(whose) // _FEWEST_HELD_UP
+        several = len(whose) >= _FEWEST_HELD_UP and 2 * (len(known) - alike) > len(waits)
+        return _SET if once and several and 2 * goes_on > len(waits) else None
+    cancelled = np.isin(rows.state, rows.codes({_CANCELLED})) & np.isin(rows.quark, whose)
+    comes_back = 2 * alike > len(waits)
+    comes_back &= 2 * len(distinct(rows.quark[cancelled])) < len(whose)
+    return _SHARED[name] if comes_back else None
+
+
+def _waits_again(rows: StateRows, waits: Int64s) -> npt.NDArray[np.bool_]:
+    """Return whether the task of each wait waits again after it."""
+    is_wait = np.array([name.startswith(_WAITING) for name in rows.names], np.bool_)[rows.state]
+    last = np.full(int(rows.quark.max()) + 1, -1, np.int64)
+    last[rows.quark[is_wait]] = np.flatnonzero(is_wait)
+    again: npt.NDArray[np.bool_] = last[rows.quark[waits]] > waits
+    return again
+
+
+def _wakers(scope: Scope, rows: StateRows, waits: Int64s) -> Int64s:
+    """Return the task that ended each wait, or -1."""
+    whose = distinct(rows.quark[waits])
+    flows = scope.history.flows(whose, start_ns=scope.start_ns, end_ns=scope.end_ns)
+    codes = [code for code, name in enumerate(flows.name.names) if name == _WAKE]
+    wakes = np.flatnonzero(np.isin(flows.name.codes, codes))
+    # a task and a time as one number, to search for both
+    times, rank = np.unique(
+        np.concatenate([flows.to_ns[wakes], rows.end_ns[waits]]), return_inverse=True
+    )
+    quarks = np.concatenate([flows.to_quark[wakes], rows.quark[waits]]).astype(np.int64)
+    keys = quarks * (len(times) + 1) + rank.reshape(-1)
+    woken, wanted = keys[: len(wakes)], keys[len(wakes) :]
+    order = np.argsort(woken, kind="stable")
+    at = np.searchsorted(woken[order], wanted)
+    found = np.append(woken[order], -1)[at] == wanted
+    wakers = np.append(flows.from_quark[wakes][order], -1)[at].astype(np.int64)
+    return np.where(found, wakers, -1)
+
+
+def _meanwhile(scope: Scope, rows: StateRows, waits: Int64s, wakers: Int64s, thing: _Thing) -> str:
+    """Return what those that ended the longest waits did before, as the end of a sentence.
+
+    Who waited at that line as well, has what was waited for since then.
+    """
+    known = np.flatnonzero(wakers >= 0)
+    longest = known[np.argsort(-rows.duration_ns[waits[known]], kind="stable")][:_MOST_FOLLOWED]
+    did: Counter[tuple[str, str, str]] = Counter()
+    own_waits = np.zeros(len(rows.quark), np.bool_)
+    own_waits[waits] = True
+    for at in longest.tolist():
+        waker, end_ns = int(wakers[at]), int(rows.end_ns[waits[at]])
+        low, high = first_rows(rows.quark, [waker, waker + 1]).tolist()
+        high = low + int(np.searchsorted(rows.start_ns[low:high], end_ns))
+        begin_ns = int(rows.start_ns[waits[at]])
+        for row in range(high - 1, low - 1, -1):
+            if own_waits[row] or rows.end_ns[row] <= begin_ns:
+                break
+            part_ns = min(int(rows.end_ns[row]), end_ns) - max(int(rows.start_ns[row]), begin_ns)
+            name = rows.names[rows.state[row]]
+            place = scope.place(int(rows.tag[row])) if name.startswith(_WAITING) else ""
+            did[scope.site(waker), name, place] += part_ns
+    if not did:
+        return ""
+    (site, name, place), ns = did.most_common(1)[0]
+    share = ns / did.total()
+    if share < _HELD_UP:
+        return ""
+    return (
+        f"; tasks of {site}, which {thing.having}, were in {name}{f' at {place}' if place else ''}"
+        f" for {percent(share)} of that time"
+    )
+
+
+def stuck_tasks(scope: Scope) -> Iterator[Finding]:
+    """Yield a finding if tasks waited for locks that they never got."""
+    kind = scope.kind("Task")
+    rows = None if kind is None else scope.rows(kind)
+    if rows is None or not len(rows.quark):
+        return
+    lasts = np.flatnonzero(np.diff(rows.quark, append=-1))
+    ended = np.isin(rows.state[lasts], rows.codes({*_ENDED_WELL}))
+    is_wait = np.array([name.startswith(_WAITING) for name in rows.names], np.bool_)[rows.state]
+    last_wait = np.maximum.accumulate(np.where(is_wait, np.arange(len(is_wait)), -1))[lasts]
+    last_wait = last_wait[(last_wait >= 0) & ~ended]
+    is_lock = np.isin(rows.state, rows.codes({*_LOCKS}))
+    # a wait of another task, where this one never waited
+    kept = [row for row in last_wait.tolist() if is_lock[row]]
+    places = {tag: scope.place(tag) for tag in distinct(rows.tag[is_lock]).tolist()}
+    others = is_lock.copy()
+    others[kept] = False
+    usual_ns: Counter[str] = Counter()
+    for tag, place in places.items():
+        at = rows.duration_ns[others & (rows.tag == tag)]
+        usual_ns[place] = max(usual_ns[place], int(at.max(initial=0)))
+    stuck = [
+        row
+        for row in kept
+        if rows.duration_ns[row]
+        >= max(_IN_VAIN_NS, _IN_VAIN * usual_ns[places[int(rows.tag[row])]])
+    ]
+    if not stuck:
+        return
+    stuck.sort(key=lambda row: -int(rows.duration_ns[row]))
+    where = dict.fromkeys(
+        f"{scope.site(int(rows.quark[row]))} at {places[int(rows.tag[row])]}" for row in stuck
+    )
+    each = "; each may have what the other waits for" if len(where) == _FEWEST_WAITING else ""
+    locks = "a lock that it" if len(stuck) == 1 else "locks that they"
+    yield Finding(
+        "contention",
+        f"{counted(len(stuck), 'task')} waited to the end for {locks} never got:"
+        f" {listed(where, most=4)}, for {rounded_ns(int(rows.duration_ns[stuck[0]]))}{each}",
+        int(rows.duration_ns[stuck[0]]),
+        tuple((int(rows.start_ns[row]), int(rows.end_ns[row])) for row in stuck[:_MOST_RANGES]),
+        len(stuck),
+        tuple(scope.path(int(rows.quark[row])) for row in stuck[:_MOST_RANGES]),
+        arguments=("stats", FILE, "--by", "state", *scope.options()),
+    )
+
+
+def thread_locks(scope: Scope) -> Iterator[Finding]:
+    """Yield a finding for each function whose threads queue for a lock that others of them have.
+
+    Which lock a thread waits for is not recorded. One that another of them had was released by it:
+    that ran right before the wait ended. A thread that waits for work is woken by another kind.
+    """
+    kind = scope.kind("Thread")
+    rows = None if kind is None else scope.rows(kind)
+    if rows is None:
+        return
+    locked = np.flatnonzero(np.isin(rows.state, rows.codes({_LOCK_WAIT})) & (rows.tag >= 0))
+    places = [*map(scope.place, range(len(scope.history.tags))), ""]
+    known = np.array(places, object)[rows.tag[locked]]
+    for place in dict.fromkeys(known.tolist()):
+        waits = locked[known == place]
+        most = _most_at_once(rows.start_ns[waits], rows.end_ns[waits])
+        whose = distinct(rows.quark[waits])
+        total_ns = int(rows.duration_ns[waits].sum())
+        existed_ns = int(rows.duration_ns[np.isin(rows.quark, whose)].sum())
+        lost_ns = total_ns // max(1, most)
+        if (
+            not place
+            or len(whose) < _FEWEST_WAITING
+            or total_ns < _SHARE * existed_ns
+            or lost_ns < _least_lost_ns(scope)
+        ):
+            continue
+        order = waits[np.argsort(-rows.duration_ns[waits], kind="stable")]
+        followed = order[:_MOST_FOLLOWED]
+        releasers = last_running(rows, followed)
+        back = np.isin(releasers, whose)
+        if 2 * np.count_nonzero(back) <= len(followed):
+            continue
+        did: Counter[str] = Counter()
+        for wait, thread in zip(followed[back].tolist(), releasers[back].tolist(), strict=True):
+            did.update(states_within(rows, thread, wait))
+        (name, ns), whole_ns = did.most_common(1)[0], did.total()
+        first = int(order[0])
+        worst = int(rows.start_ns[first]), int(rows.end_ns[first])
+        text = (
+            f"{counted(len(whose), 'thread')} of {place} waited {total_ns / existed_ns:.0%} of"
+            f" their time for a lock that others of them had, up to {most:,} at once; the longest"
+            f" wait took {rounded_ns(worst[1] - worst[0])}; whoever had it was {name} for"
+            f" {percent(ns / max(1, whole_ns))} of that time"
+        )
+        shown = order[:_MOST_RANGES]
+        yield Finding(
+            "contention",
+            text,
+            lost_ns,
+            tuple(zip(rows.start_ns[shown].tolist(), rows.end_ns[shown].tolist(), strict=True)),
+            len(waits),
+            tuple(scope.path(quark) for quark in dict.fromkeys(rows.quark[shown].tolist())),
+            arguments=("statemap", FILE, *scope.options(worst), "-o", "lock.svg"),
+        )
 
 
 def busy_polling(scope: Scope) -> Iterator[Finding]:
@@ -173,30 +413,6 @@ def busy_polling(scope: Scope) -> Iterator[Finding]:
         )
 
 
-def _comes_back(scope: Scope, rows: StateRows, waits: Int64s) -> bool:
-    """Return whether what tasks wait for is brought back by tasks of their kind, as in a pool."""
-    whose = distinct(rows.quark[waits])
-    flows = scope.history.flows(whose, start_ns=scope.start_ns, end_ns=scope.end_ns)
-    wakers = {
-        (to, time_ns): waker
-        for to, time_ns, waker, name in zip(
-            flows.to_quark.tolist(),
-            flows.to_ns.tolist(),
-            flows.from_quark.tolist(),
-            flows.name.codes.tolist(),
-            strict=True,
-        )
-        if flows.name.names[name] == _WAKE
-    }
-    ends = zip(rows.quark[waits].tolist(), rows.end_ns[waits].tolist(), strict=True)
-    alike = sum(
-        (waker := wakers.get(end)) is not None and scope.site(waker) == scope.site(end[0])
-        for end in ends
-    )
-    cancelled = np.isin(rows.state, rows.codes({_CANCELLED})) & np.isin(rows.quark, whose)
-    return 2 * alike > len(waits) and 2 * len(distinct(rows.quark[cancelled])) < len(whose)
-
-
 def _least_lost_ns(scope: Scope) -> int:
     return min(scope.length_ns // 100, _LEAST_LOST_NS)
 
@@ -227,7 +443,9 @@ def full_pools(scope: Scope) -> Iterator[Finding]:
             own = full[np.argsort(full, kind="stable")]
             waits = flows.from_ns[own], flows.to_ns[own]
             threads = f"the {counted(len(workers), 'thread')} of {_called(pool)}"
-            yield from _full_pool(scope, threads, waits, worked_ns, workers)
+            who = Counter(map(scope.site, flows.from_quark[own].tolist()))
+            did = f"{_work(scope, chosen(rows, busy))}; tasks of {listed(who, most=2)} submitted it"
+            yield from _full_pool(scope, threads, waits, worked_ns, workers, did)
     processes = ProcessTree(scope.history)
     for queued in scope.history.quarks(f"{_COUNTERS}/{_QUEUED}").tolist():
         _, process, _, name, _ = scope.history.attributes.path(queued)
@@ -358,8 +576,13 @@ def _in_order(scope: Scope, counter: int) -> tuple[Int64s, Int64s]:
     return np.array(came, np.int64), np.array(went, np.int64)
 
 
-def _full_pool(
-    scope: Scope, threads: str, waits: tuple[Int64s, Int64s], worked_ns: int, quarks: list[int]
+def _full_pool(  # noqa: PLR0917 - what is known of a pool
+    scope: Scope,
+    threads: str,
+    waits: tuple[Int64s, Int64s],
+    worked_ns: int,
+    quarks: list[int],
+    did: str = "",
 ) -> Iterator[Finding]:
     """Yield a finding for a pool if its work waited for long.
 
@@ -369,6 +592,7 @@ def _full_pool(
         waits: When work was submitted, and when it began.
         worked_ns: How long it ran, in all.
         quarks: The entities of the pool.
+        did: What its threads did, as the end of a sentence.
     """
     waited = waits[1] - waits[0] >= _LEAST_WAIT_NS
     start_ns, end_ns = waits[0][waited], waits[1][waited]
@@ -386,7 +610,7 @@ def _full_pool(
         f"work for {threads} waited for a free one,"
         f" {rounded_ns(total_ns / len(start_ns))} on average and up to"
         f" {rounded_ns(int((end_ns - start_ns).max()))}, {times(len(start_ns))};"
-        f" up to {most:,} at once"
+        f" up to {most:,} at once{did}"
     )
     yield Finding(
         "contention",
@@ -397,6 +621,28 @@ def _full_pool(
         tuple(scope.path(quark) for quark in quarks[:_MOST_RANGES]),
         arguments=("statemap", FILE, *scope.options(), "-o", "pool.svg"),
     )
+
+
+def _work(scope: Scope, busy: StateRows) -> str:
+    """Return what filled the threads of a pool, as the end of a sentence."""
+    by_tag = np.bincount(busy.tag + 1, busy.duration_ns)
+    took: Counter[str] = Counter()
+    for tag in np.flatnonzero(by_tag).tolist():
+        took[scope.place(tag - 1)] += int(by_tag[tag])
+    code, most_ns = took.most_common(1)[0]
+    whole_ns = max(1, took.total())
+    by_state = np.bincount(busy.state, busy.duration_ns, minlength=len(busy.names))
+    kept_ns = int(by_state[busy.codes({_GIL_WAIT, _GIL_HANDOFF})].sum())
+    state = busy.names[int(np.argmax(by_state))]
+    text = f"; {code} took {percent(most_ns / whole_ns)} of the threads' time" if code else ""
+    if text and 2 * by_state.max() > whole_ns and state != _RUNNING:
+        text += f", mostly in {state}"
+    if kept_ns >= _HELD_BY_GIL * whole_ns:
+        text += (
+            f"; more threads would not help: they waited for the GIL for"
+            f" {percent(kept_ns / whole_ns)} of it"
+        )
+    return text
 
 
 def _pool(scope: Scope, worker: int) -> str:

@@ -15,7 +15,14 @@ from meantime.query.findings.care import caveats
 from meantime.query.findings.causes import caused
 from meantime.query.findings.entities import unlike_entities
 from meantime.query.findings.loops import drifting_timers, full_loops
-from meantime.query.findings.queues import busy_polling, contention, full_pools, gil_contention
+from meantime.query.findings.queues import (
+    busy_polling,
+    contention,
+    full_pools,
+    gil_contention,
+    stuck_tasks,
+    thread_locks,
+)
 from meantime.query.findings.ranking import in_order, ranked
 from meantime.query.findings.rhythm import stops
 from meantime.query.findings.tasks import (
@@ -48,6 +55,8 @@ _DETECTORS = (
     slow_calls,
     long_states,
     contention,
+    stuck_tasks,
+    thread_locks,
     full_pools,
     gil_contention,
     busy_polling,

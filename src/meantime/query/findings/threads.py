@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.model.columns import distinct, first_rows
 from meantime.query.processes import ProcessTree
 from meantime.query.ranges import clipped, union
 from meantime.query.scope import chosen
@@ -18,14 +19,16 @@ from meantime.query.scope import chosen
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.model.columns import Int32s
+    from meantime.model.columns import Int32s, Int64s
     from meantime.query.ranges import Range
     from meantime.query.scope import Scope, StateRows
 
-__all__ = ["LATE", "Threads", "is_on", "thread_name"]
+__all__ = ["LATE", "Threads", "is_on", "last_running", "states_within", "thread_name"]
 
 _RUNNING, _CPU_WAIT, _GIL_WAIT = "running", "cpu-wait", "gil-wait"
 _GIL_HANDOFF, _LOCK_WAIT = "gil-handoff", "lock-wait"
+# Who releases a lock runs on at most so long until the one that waits for it is recorded as woken.
+_RIGHT_BEFORE_NS = 10**5
 # What a thread that is to receive the GIL, or that has it, waits for is a processor.
 LATE = {_CPU_WAIT, _GIL_HANDOFF}
 
@@ -45,6 +48,36 @@ def thread_name(scope: Scope, quark: int) -> str:
         role = thread.removesuffix(f"MainThread {process}").rstrip(", ")
         return f"{role} in process {process}" if role else f"process {process}"
     return f"{process} {thread}".strip()
+
+
+def last_running(rows: StateRows, waits: Int64s) -> Int64s:
+    """Return the thread that ran right before each of some waits ended, or -1.
+
+    -1 as well if several did: then who ended the wait is not known.
+    """
+    runs = np.isin(rows.state, rows.codes({_RUNNING}))
+    quark, start_ns, end_ns = rows.quark[runs], rows.start_ns[runs], rows.end_ns[runs]
+    found = np.full(len(waits), -1, np.int64)
+    for index, wait in enumerate(waits.tolist()):
+        at_ns = int(rows.end_ns[wait])
+        near = (start_ns <= at_ns) & (end_ns >= at_ns - _RIGHT_BEFORE_NS)
+        ran = distinct(quark[near & (quark != rows.quark[wait])])
+        if len(ran) == 1:
+            found[index] = ran[0]
+    return found
+
+
+def states_within(rows: StateRows, thread: int, wait: int) -> dict[str, int]:
+    """Return for how long a thread was in which states during a wait, but for waits for locks."""
+    begin_ns, end_ns = int(rows.start_ns[wait]), int(rows.end_ns[wait])
+    own = np.arange(*first_rows(rows.quark, [thread, thread + 1]).tolist())
+    ns = np.minimum(rows.end_ns[own], end_ns) - np.maximum(rows.start_ns[own], begin_ns)
+    found: dict[str, int] = {}
+    for state, part_ns in zip(rows.state[own].tolist(), ns.tolist(), strict=True):
+        name = rows.names[state]
+        if part_ns > 0 and name != _LOCK_WAIT:
+            found[name] = found.get(name, 0) + part_ns
+    return found
 
 
 class Threads:
@@ -94,6 +127,20 @@ class Threads:
         most = int(np.argmax(ran_ns))
         return int(threads[most]) if 2 * ran_ns[most] > range_ns[1] - range_ns[0] else -1
 
+    def lock_holder(self, loop: int, range_ns: Range) -> tuple[int, int]:
+        """Return the thread that released the lock a loop waited for in a range, and its tag.
+
+        -1 if the loop did not wait for one for most of it, or if that is not known.
+        """
+        rows = self._scope.between(np.append(self._threads(loop), np.int32(loop)), range_ns)
+        waits = np.flatnonzero((rows.quark == loop) & np.isin(rows.state, rows.codes({_LOCK_WAIT})))
+        longest = waits[np.argsort(-rows.duration_ns[waits], kind="stable")][:1]
+        if not len(longest) or 2 * rows.duration_ns[longest[0]] < range_ns[1] - range_ns[0]:
+            return -1, -1
+        thread = int(last_running(rows, longest)[0])
+        tags = rows.tag[rows.quark == thread]
+        return thread, int(tags[-1]) if len(tags) else -1
+
     def when_others_ran(self, thread: int, range_ns: Range) -> tuple[Range, ...]:
         """Return when another thread ran in a range: if one waits for the GIL, that has it."""
         return self._of_others(thread, {_RUNNING}, range_ns)
@@ -109,14 +156,18 @@ class Threads:
 
     def _beside(self, loop: int, names: set[str], range_ns: Range) -> StateRows:
         """Return when the other threads of a loop's process were in some states."""
+        rows = self._scope.between(self._threads(loop), range_ns)
+        return chosen(rows, np.isin(rows.state, rows.codes(names)))
+
+    def _threads(self, loop: int) -> Int32s:
+        """Return the other threads of a loop's process."""
         if loop not in self._others:
             owners = self._tree.owners(np.append(self._quarks, np.int32(loop)))
             threads = self._quarks[owners[:-1] == owners[-1]]
             paths = [self._history.attributes.path(thread) for thread in threads.tolist()]
             own = self._history.attributes.path(loop)[-1]
             self._others[loop] = threads[np.array([path[-1] != own for path in paths], np.bool_)]
-        rows = self._scope.between(self._others[loop], range_ns)
-        return chosen(rows, np.isin(rows.state, rows.codes(names)))
+        return self._others[loop]
 
     def _when(self, quark: int, names: set[str], range_ns: Range) -> Iterator[Range]:
         """Yield when an entity was in any of some states in a range, in order of time."""

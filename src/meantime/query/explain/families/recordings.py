@@ -16,7 +16,14 @@ from meantime.query.explain.lanes import Meaning, Meanings, TimeClass, lanes_of_
 from meantime.query.explain.resources import resource_use
 from meantime.query.findings.blocks import blocking_steps
 from meantime.query.findings.loops import drifting_timers, full_loops
-from meantime.query.findings.queues import busy_polling, contention, full_pools, gil_contention
+from meantime.query.findings.queues import (
+    busy_polling,
+    contention,
+    full_pools,
+    gil_contention,
+    stuck_tasks,
+    thread_locks,
+)
 from meantime.query.findings.tasks import (
     attempts,
     cancelled_tasks,
@@ -69,6 +76,8 @@ _DETECTORS = (
     ("loop.late", drifting_timers, TimeClass.READY, EVENT_LOOP),
     ("loop.blocked", blocking_steps, TimeClass.READY, EVENT_LOOP),
     ("lock.contention", contention, TimeClass.WAIT, "lock"),
+    ("lock.threads", thread_locks, TimeClass.WAIT, "lock"),
+    ("lock.stuck", stuck_tasks, TimeClass.WAIT, "lock"),
     ("pool.full", full_pools, TimeClass.WAIT, "pool"),
     ("gil.contention", gil_contention, TimeClass.READY, EVENT_LOOP),
     ("tasks.leaking", leaking_tasks, None, ""),
