@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import meantime
 from meantime.errors import HistoryError, UsageError
 from meantime.history import HistoryBuilder
+from meantime.query.confined import Confined
 from meantime.query.sql_schema import TABLES, columns_of
 from meantime.testing import history_from_picture, history_from_spans
 
@@ -359,3 +360,132 @@ def test_a_growing_history_is_queried_as_it_is() -> None:
             {"value": "a", "end_ns": 1}
         ]
     assert rows(builder.history, "select value from intervals") == [("a",), ("b",)]
+
+
+@given(histories(), st.integers(1, 4), st.integers(-3, 19), st.integers(1, 9))
+def test_shares_and_durations_are_those_of_the_library(
+    made: tuple[History, list[Row]], bins: int, from_ns: int, long_ns: int
+) -> None:
+    history, expected = made
+    begin_ns, end_ns = history.bounds
+    low_ns, high_ns = max(from_ns, begin_ns), min(from_ns + long_ns, end_ns)
+    with meantime.database(history) as db:
+        found = db.sql(f"from shares({bins}, from_ns := {from_ns}, to_ns := {from_ns + long_ns})")
+        sums: dict[tuple[int, int, str | None], int] = {}
+        for row in found.to_arrow().to_pylist():
+            length = high_ns - low_ns
+            edges = [low_ns + -(-at * length // bins) for at in (row["bin"], row["bin"] + 1)]
+            assert [row["start_ns"], row["end_ns"]] == edges
+            key = row["quark"], row["bin"], row["value"]
+            sums[key] = sums.get(key, 0) + row["duration_ns"]
+        plain: dict[tuple[int, int, str | None], int] = {}
+        for row in expected:
+            for part in range(bins if low_ns < high_ns else 0):
+                edges = [low_ns + -(-at * (high_ns - low_ns) // bins) for at in (part, part + 1)]
+                lasted = min(row["end_ns"], edges[1]) - max(row["start_ns"], edges[0])
+                if lasted > 0 and history.has_values([row["quark"]])[0]:
+                    key = row["quark"], part, row["value"]
+                    plain[key] = plain.get(key, 0) + lasted
+        assert sums == plain
+        total = "select kind, name, count, total_ns, p99_ns from durations()"
+        assert db.sql(total).to_arrow().to_pylist() == [
+            {
+                "kind": each.kind,
+                "name": each.key,
+                "count": each.count,
+                "total_ns": each.total_ns,
+                "p99_ns": each.p99_ns,
+            }
+            for each in meantime.stats(history).rows
+        ]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 9)), max_size=10),
+    st.lists(st.integers(1, 29), max_size=6, unique=True),
+    st.integers(0, 9),
+)
+def test_functions_of_spans_are_those_of_a_plain_model(
+    made: list[tuple[int, int]], changes: list[int], asked: int
+) -> None:
+    builder = HistoryBuilder()
+    thread = builder.quark("Processes", "1", "Threads", "7")
+    status = builder.quark("Threads", "7", "Status")
+    builder.modify(0, status, "0")
+    for time_ns in sorted(changes):
+        builder.modify(time_ns, status, str(time_ns))
+    starts, ends = [at for at, _ in made], [at + long for at, long in made]
+    builder.add_spans([thread] * len(made), ["f"] * len(made), starts, ends)
+    with meantime.database(builder.close(30)) as db:
+        spans = {row["span"]: row for row in db.sql("from spans").to_arrow().to_pylist()}
+        above: dict[int, list[int]] = {}
+        for span, row in spans.items():
+            above[span], parent = [], row["parent"]
+            while parent is not None:
+                above[span].append(parent)
+                parent = spans[parent]["parent"]
+        found = db.sql("select * exclude distance from ancestors(?) order by distance", [asked])
+        assert found.to_arrow().to_pylist() == [spans[each] for each in above.get(asked, [])]
+        pairs = "select s.span, a.span as other, distance from spans s, ancestors(s.span) a"
+        assert sorted(
+            map(tuple, (row.values() for row in db.sql(pairs).to_arrow().to_pylist()))
+        ) == sorted(
+            (span, each, at) for span, all_of in above.items() for at, each in enumerate(all_of, 1)
+        )
+        found = db.sql("select span, distance from descendants(?)", [asked])
+        assert sorted(tuple(row.values()) for row in found.to_arrow().to_pylist()) == sorted(
+            (span, all_of.index(asked) + 1) for span, all_of in above.items() if asked in all_of
+        )
+        begins = [0, *sorted(changes)]
+        expected = sorted(
+            (span, str(begin), min(end, row["end_ns"]) - max(begin, row["start_ns"]))
+            for span, row in spans.items()
+            for begin, end in zip(begins, [*begins[1:], 30], strict=True)
+            if max(begin, row["start_ns"]) < min(end, row["end_ns"])
+        )
+        states = db.sql("select span, state, duration_ns from span_states()").to_arrow().to_pylist()
+        assert sorted(tuple(row.values()) for row in states) == expected
+        few = db.sql("select span, state, duration_ns from span_states() where span = ?", [asked])
+        assert sorted(tuple(row.values()) for row in few.to_arrow().to_pylist()) == [
+            each for each in expected if each[0] == asked
+        ]
+
+
+def test_a_function_says_what_is_wrong_with_its_arguments(full: History) -> None:
+    for statement, message in (
+        ("from shares((select max(span) from spans))", "has to be a constant or a parameter"),
+        ("from shares(0)", "shares has from 1 to"),
+        ("from shares(99999999999)", "shares has from 1 to"),
+        ("from durations('colour')", "durations are by state, entity"),
+    ):
+        with meantime.database(full) as db, pytest.raises(UsageError, match=message):
+            db.sql(statement)
+
+
+def test_functions_of_a_confined_statement_answer_and_fail_alike(full: History) -> None:
+    for statement in ("from shares(2) order by all", "from ancestors(2) order by all"):
+        with Confined(statement).answer(full) as found:
+            assert found.arrow_batches().read_all().to_pylist() == (
+                meantime.sql(full, statement).to_arrow().to_pylist()
+            )
+    for statement, message in (
+        ("from durations('colour')", "durations are by state"),
+        ("from shares(99999999999)", "shares has from 1 to"),
+    ):
+        with pytest.raises(UsageError, match=message), Confined(statement).answer(full) as found:
+            found.arrow_batches().read_all()
+
+
+def test_wake_ups_and_arrows_have_functions(full: History) -> None:
+    wakers = "select path, count from wakers(?)"
+    assert rows(full, wakers, 0) == []
+    assert rows(full, wakers, full.quark("Threads", "9")) == [("Processes/1/Threads/7", 1)]
+    assert rows(full, "select name, to_ns from flow_next(1)") == [("wakes", 40)]
+    both = "select first.span a, second.span b from intersection('spans', 'spans')"
+    assert rows(full, f"{both} where duration_ns > 0 order by all") == [
+        (0, 0),
+        (0, 1),
+        (1, 0),
+        (1, 1),
+        (3, 3),
+    ]

@@ -19,11 +19,11 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from meantime.errors import UsageError
+from meantime.errors import MeantimeError, UsageError
 from meantime.model.tabular import need
 from meantime.model.units import format_bytes
 from meantime.query.sql import Answer
-from meantime.query.sql_schema import columns_of
+from meantime.query.sql_schema import columns_of, macros
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,16 +96,21 @@ class Confined:
 
             tables = HistoryTables(history, handle)
             schemas = {name: columns_of(name) for name in tables.names}
-            asked = {"statement": self._statement, "tables": schemas, **self._limits}
+            asked = {
+                "statement": self._statement,
+                "tables": schemas,
+                "macros": macros(),
+                **self._limits,
+            }
             child.begin(asked, tables)
             try:
                 output = child.output if self._most_rows is None else self._beginning(child)
                 reader = pyarrow.ipc.open_stream(output)
                 yield Answer(_checked(reader, pyarrow))
             except (pyarrow.ArrowException, OSError, EOFError) as error:
-                raise self._reason(child) from error
+                raise tables.failure or self._reason(child) from error
             if (reason := child.answered()) is not None:
-                raise UsageError(reason)
+                raise tables.failure or UsageError(reason)
 
     def _beginning(self, child: _Child) -> bytes:
         """Return a whole answer of few rows, which is small unless the process lies.
@@ -264,7 +269,9 @@ def _end_prepared() -> None:
 def _write(reader: Any, writing: int) -> None:
     """Write a table into a pipe, until it has all of it or wants no more."""
     pyarrow = need("pyarrow", "SQL", "sql")
-    with suppress(OSError, pyarrow.ArrowException), os.fdopen(writing, "wb") as file:
+    # why a table cannot be read is reported by whoever asked
+    unreadable = (OSError, pyarrow.ArrowException, MeantimeError)
+    with suppress(*unreadable), os.fdopen(writing, "wb") as file:
         stream = pyarrow.ipc.new_stream(file, reader.schema)
         try:
             for batch in reader:

@@ -116,6 +116,7 @@ def _answer(connection: Any, asked: dict[str, Any], control: socket.socket) -> N
     lock = Lock()
     for name, columns in asked["tables"].items():
         connection.register(name, PushedTable(schema_of(columns), _Reader(name, control, lock)))
+    connection.execute(asked["macros"])
     kinds = [each.type for each in connection.extract_statements(asked["statement"])]
     if kinds != [duckdb.StatementType.SELECT]:
         raise ValueError("write one select")

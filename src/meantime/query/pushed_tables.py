@@ -154,12 +154,16 @@ def limits_from(document: Any) -> LimitsOf:
     for name, (low, high, among) in document.items():
         numbers = [each for each in (low, high) if each is not None]
         values = [] if among is None else [*among]
-        if not all(type(each) is int for each in numbers) or not all(
-            type(each) in {int, str} for each in values
+        if not all(map(_is_integer, numbers)) or not all(
+            isinstance(each, str) or _is_integer(each) for each in values
         ):
-            raise ValueError("limits are integers, and lists of integers and texts")
+            raise ValueError("limits are integers of 64 bits, and lists of these and texts")
         found[str(name)] = Limits(low, high, None if among is None else frozenset(values))
     return found
+
+
+def _is_integer(value: object) -> bool:
+    return type(value) is int and -(2**63) <= value < 2**63
 
 
 def _passing(reader: Any, schema: Any, condition: Any) -> Iterator[Any]:

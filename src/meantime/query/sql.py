@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from meantime.errors import HistoryError, UsageError
 from meantime.model.tabular import Tabular, need
-from meantime.query.sql_schema import TABLES, columns_of
+from meantime.query.sql_schema import TABLES, columns_of, macros
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from meantime.history import History
     from meantime.model.tabular import Column
     from meantime.query.handles import Handle
+    from meantime.query.sql_tables import HistoryTables
 
     Parameters = Sequence[Any] | Mapping[str, Any] | None
 
@@ -139,11 +140,13 @@ class Database:
         handle: Handle | None = None,
     ) -> None:
         self._duckdb = need("duckdb", "SQL", "sql")
+        self._read: list[HistoryTables] = []
         self.connection = self._duckdb.connect()
         try:
             if saved is not None:
                 self._restore(Path(saved))
             self._register(history, handle)
+            self.connection.execute(macros())
         except BaseException:
             self.connection.close()
             raise
@@ -167,13 +170,13 @@ class Database:
         Raises:
             UsageError: If DuckDB rejects one.
         """
-        with _errors(self._duckdb):
+        with self._errors():
             self.connection.execute(statement, parameters)
 
     @contextmanager
     def answer(self, statement: str, parameters: Parameters = None) -> Iterator[Answer]:
         """Yield what a statement returns in batches; see `sql`."""
-        with _errors(self._duckdb):
+        with self._errors():
             relation = self.connection.sql(statement, params=parameters)
             if relation is None:
                 raise UsageError("the statement returns no rows; use a select")
@@ -199,7 +202,7 @@ class Database:
         """
         from meantime.history import History  # noqa: PLC0415 - for this check alone
 
-        with _errors(self._duckdb):
+        with self._errors():
             if not isinstance(table, History):
                 if name in self._tables(""):
                     raise UsageError(f"there is a table {name}; choose another name")
@@ -220,7 +223,7 @@ class Database:
         target = Path(path)
         written = target.with_name(f".{target.name}.{os.getpid()}")
         try:
-            with _errors(self._duckdb):
+            with self._errors():
                 self.connection.execute(f"attach '{_escaped(written)}' as meantime_saved")
                 try:
                     self.connection.execute("copy from database memory to meantime_saved")
@@ -247,7 +250,7 @@ class Database:
     def _restore(self, path: Path) -> None:
         if not path.is_file():
             raise UsageError(f"{path}: there is no such file; write it with Database.save")
-        with _errors(self._duckdb, f"{path}: "):
+        with self._errors(f"{path}: "):
             self.connection.execute(f"attach '{_escaped(path)}' as meantime_saved (read_only)")
             self.connection.execute("copy from database meantime_saved to memory")
             self.connection.execute("detach meantime_saved")
@@ -262,6 +265,7 @@ class Database:
         from meantime.query.sql_tables import HistoryTables  # noqa: PLC0415 - as above
 
         made = HistoryTables(history, handle)
+        self._read.append(made)
         for name in made.names:
             table = PushedTable(schema_of(columns_of(name)), partial(made.read, name))
             if not within:
@@ -272,6 +276,19 @@ class Database:
             self.connection.execute(
                 f"create view {_quoted(within)}.{name} as from temp.{_quoted(beside)}"
             )
+
+    @contextmanager
+    def _errors(self, place: str = "") -> Iterator[None]:
+        """Raise errors of DuckDB as those of a wrong statement, and those of tables as they are."""
+        pyarrow = need("pyarrow", "SQL", "sql")
+        try:
+            yield
+        except (self._duckdb.Error, pyarrow.ArrowException) as error:
+            for tables in self._read:
+                if (failure := tables.failure) is not None:
+                    tables.failure = None
+                    raise failure from None
+            raise UsageError(f"{place}SQL: {' '.join(str(error).split())}") from None
 
     def _tables(self, database: str) -> list[str]:
         """Return the names of tables and views, of one database or of all."""
@@ -304,15 +321,6 @@ def answer(
     """
     with Database(history, handle=handle) as opened, opened.answer(statement) as rows:
         yield rows
-
-
-@contextmanager
-def _errors(duckdb: Any, place: str = "") -> Iterator[None]:
-    """Raise errors of DuckDB as those of a wrong statement."""
-    try:
-        yield
-    except duckdb.Error as error:
-        raise UsageError(f"{place}SQL: {' '.join(str(error).split())}") from None
 
 
 def _plain(table: Any) -> Any:

@@ -1,13 +1,23 @@
 """The tables that a statement can read: their columns, types, units and meaning.
 
-They are the same for every trace. A type is that of `pushed_tables.schema_of`.
+They are the same for every trace. A type is that of `pushed_tables.schema_of`. Functions are macros
+over tables of their own, whose columns `asked_...` are their arguments: filters of these reach what
+reads the table.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
-__all__ = ["HANDLE_COLUMNS", "TABLES", "SqlColumn", "columns_of"]
+__all__ = [
+    "FUNCTIONS",
+    "HANDLE_COLUMNS",
+    "TABLES",
+    "SqlColumn",
+    "columns_of",
+    "macros",
+    "table_names",
+]
 
 # The type of a column, and what it is.
 SqlColumn = tuple[str, str]
@@ -231,7 +241,232 @@ HANDLE_COLUMNS: Final[dict[str, SqlColumn]] = {
 }
 
 
+_FROM = ("int64", "")
+_STATE_COLUMNS = ("value", "value_int", "value_float")
+_INTERVALS = TABLES["intervals"][1]
+_SPANS = TABLES["spans"][1]
+# What functions read: with columns that filters have to give, which begin with `asked_`.
+_RELATIONS: Final[dict[str, dict[str, SqlColumn]]] = {
+    "meantime_shares": {
+        "asked_bins": _FROM,
+        "asked_from_ns": _FROM,
+        "asked_to_ns": _FROM,
+        "bin": ("int64", ""),
+        "start_ns": _START,
+        "end_ns": _END,
+        "quark": _QUARK,
+        "attribute": _INTERVALS["attribute"],
+        **{name: _INTERVALS[name] for name in _STATE_COLUMNS},
+        "duration_ns": _DURATION,
+    },
+    "meantime_durations": {
+        "asked_by": ("text", ""),
+        "asked_from_ns": _FROM,
+        "asked_to_ns": _FROM,
+        "kind": ("text", ""),
+        "entity": ("text", ""),
+        "name": ("text", ""),
+        "count": ("int64", ""),
+        "total_ns": ("int64", ""),
+        "self_ns": ("int64", ""),
+        "share": ("double", ""),
+        "mean_ns": ("double", ""),
+        **dict.fromkeys(("median_ns", "p90_ns", "p99_ns", "min_ns", "max_ns"), ("int64", "")),
+    },
+    "meantime_span_states": {
+        **{name: _SPANS[name] for name in ("span", "thread", "name", "category", "depth")},
+        "quark": _QUARK,
+        "state": ("text", ""),
+        "start_ns": _START,
+        "end_ns": _END,
+        "duration_ns": _DURATION,
+    },
+    "meantime_ancestors": {"asked_span": ("int32", ""), "distance": ("int32", ""), **_SPANS},
+    "meantime_descendants": {"asked_span": ("int32", ""), "distance": ("int32", ""), **_SPANS},
+    "meantime_critical_path": {
+        "asked_thread": ("text", ""),
+        "asked_from_ns": _FROM,
+        "asked_to_ns": _FROM,
+        "start_ns": _START,
+        "end_ns": _END,
+        "duration_ns": _DURATION,
+        "quark": _QUARK,
+        "thread_name": ("text", ""),
+        "state": ("text", ""),
+        "because": ("text", ""),
+        "depth": ("int32", ""),
+    },
+}
+
+_RANGE = "from_ns := null, to_ns := null"
+_IN_RANGE = (
+    f"r.asked_from_ns = coalesce(from_ns, {-(2**63) + 1})"
+    f" and r.asked_to_ns = coalesce(to_ns, {2**63 - 1})"
+)
+
+
+class SqlFunction(NamedTuple):
+    """A function of tables.
+
+    Attributes:
+        parameters: Its parameters, as a macro declares them.
+        returns: What its rows are.
+        statement: What it stands for; `$range` is the condition of a range.
+    """
+
+    parameters: str
+    returns: str
+    statement: str
+
+
+FUNCTIONS: Final[dict[str, SqlFunction]] = {
+    "states_at": SqlFunction(
+        parameters="time_ns",
+        returns="The rows of `intervals` at a time: a state of each attribute.",
+        statement="select i.* from intervals i where i.start_ns <= time_ns and i.end_ns > time_ns",
+    ),
+    "shares": SqlFunction(
+        parameters=f"bins := 1, {_RANGE}",
+        returns=(
+            "How long each value of each attribute lasted in each of equal bins of a range, by"
+            " default of the bounds: `bin`, its `start_ns` and `end_ns`, `quark`, `attribute`,"
+            " `value`, `value_int`, `value_float`, `duration_ns`. It comes from sums, and reads no"
+            " intervals where bins are wide."
+        ),
+        statement=(
+            "select r.* exclude (asked_from_ns, asked_to_ns, asked_bins) from meantime_shares r"
+            " where r.asked_bins = bins and $range"
+        ),
+    ),
+    "durations": SqlFunction(
+        parameters=f"per := 'state', {_RANGE}",
+        returns=(
+            "How long states or spans lasted in a range, as `meantime stats --by` has it: by"
+            " `state`, `entity`, `name`, `category` or `thread`. The columns are `kind` and"
+            " `entity` (null for spans), `name`, `count`, `total_ns`, `self_ns` (null for states),"
+            " `share`, `mean_ns`, `median_ns`, `p90_ns`, `p99_ns`, `min_ns`, `max_ns`."
+        ),
+        statement=(
+            "select r.* exclude (asked_from_ns, asked_to_ns, asked_by) from meantime_durations r"
+            " where r.asked_by = per and $range"
+        ),
+    ),
+    "span_states": SqlFunction(
+        parameters="",
+        returns=(
+            "The states of its thread during each span: `span`, `thread`, `name`, `category`,"
+            " `depth`, the `quark` of the states, `state`, and `start_ns`, `end_ns` and"
+            " `duration_ns` of the state within the span. Nested spans have the same states each."
+        ),
+        statement="select * from meantime_span_states",
+    ),
+    "ancestors": SqlFunction(
+        parameters="span",
+        returns=(
+            "The spans that contain a span: `distance`, 1 for the innermost, and the columns of"
+            " `spans`."
+        ),
+        statement=(
+            "select r.* exclude (asked_span) from meantime_ancestors r where r.asked_span = span"
+        ),
+    ),
+    "descendants": SqlFunction(
+        parameters="span",
+        returns=(
+            "The spans inside a span: `distance`, 1 for those directly inside, and the columns of"
+            " `spans`."
+        ),
+        statement=(
+            "select r.* exclude (asked_span) from meantime_descendants r where r.asked_span = span"
+        ),
+    ),
+    "callers": SqlFunction(
+        parameters="name",
+        returns=(
+            "What spans of a name are directly inside of, by name: `caller` (null at the top),"
+            " `count`, `total_ns`, `self_ns`."
+        ),
+        statement=(
+            "select p.name caller, count(*) count, sum(s.duration_ns)::bigint total_ns,"
+            " sum(s.self_ns)::bigint self_ns from spans s left join spans p on p.span = s.parent"
+            " where s.name = name group by all order by total_ns desc"
+        ),
+    ),
+    "callees": SqlFunction(
+        parameters="name",
+        returns=(
+            "What is directly inside spans of a name, by name: `callee`, `count`, `total_ns`,"
+            " `self_ns`."
+        ),
+        statement=(
+            "select c.name callee, count(*) count, sum(c.duration_ns)::bigint total_ns,"
+            " sum(c.self_ns)::bigint self_ns from spans c join spans s on c.parent = s.span where"
+            " s.name = name group by all order by total_ns desc"
+        ),
+    ),
+    "wakers": SqlFunction(
+        parameters="thread",
+        returns=(
+            "What woke a thread, given as the attribute where its wake-ups end: `quark`, `path`,"
+            " `count`."
+        ),
+        statement=(
+            "select f.from_quark quark, a.path, count(*) count from flows f join attributes a on"
+            " a.quark = f.from_quark where f.name = 'wakes' and f.to_quark = thread group by all"
+            " order by count desc"
+        ),
+    ),
+    "flow_next": SqlFunction(
+        parameters="span",
+        returns="The arrows that begin in a span: the columns of `flows`.",
+        statement="select f.* from flows f where f.from_span = span",
+    ),
+    "critical_path": SqlFunction(
+        parameters=f"thread, {_RANGE}",
+        returns=(
+            "What a thread, given by its id or name, waited for, as `meantime critical-path` has"
+            " it: `start_ns`, `end_ns`, `duration_ns`, `quark`, `thread_name`, `state`, `because`,"
+            " `depth`."
+        ),
+        statement=(
+            "select r.* exclude (asked_from_ns, asked_to_ns, asked_thread) from"
+            " meantime_critical_path r where r.asked_thread = thread and $range"
+        ),
+    ),
+    "intersection": SqlFunction(
+        parameters="one, other",
+        returns=(
+            "Where the rows of two tables or views, given by their names, overlap: `start_ns`,"
+            " `end_ns`, `duration_ns`, and both rows as `first` and `second`."
+        ),
+        statement=(
+            "select greatest(a.start_ns, b.start_ns) start_ns, least(a.end_ns, b.end_ns) end_ns,"
+            ' least(a.end_ns, b.end_ns) - greatest(a.start_ns, b.start_ns) duration_ns, a "first",'
+            ' b "second" from query_table(one) a join query_table(other) b on a.start_ns <'
+            " b.end_ns and b.start_ns < a.end_ns"
+        ),
+    ),
+}
+
+
+def macros() -> str:
+    """Return the statements that create the functions; they are not saved with a database."""
+    return ";".join(
+        f"create temp macro {name}({each.parameters}) as table "
+        + each.statement.replace("$range", _IN_RANGE)
+        for name, each in FUNCTIONS.items()
+    )
+
+
+def table_names(*, handle: bool) -> list[str]:
+    """Return the names of all tables, with those that functions read."""
+    return [*TABLES, *_RELATIONS, *(["handle"] if handle else [])]
+
+
 def columns_of(name: str) -> dict[str, str]:
     """Return the types of the columns of a table, by their names."""
-    columns = HANDLE_COLUMNS if name == "handle" else TABLES[name][1]
+    if name in _RELATIONS:
+        columns = _RELATIONS[name]
+    else:
+        columns = HANDLE_COLUMNS if name == "handle" else TABLES[name][1]
     return {column: kind for column, (kind, _) in columns.items()}

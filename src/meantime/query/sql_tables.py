@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from meantime.errors import UsageError
+from meantime.errors import MeantimeError, UsageError
 from meantime.history.history import moment
 from meantime.history.samples import ALL_EVENTS
+from meantime.history.source import cut_groups
 from meantime.kernels.tail import STR
 from meantime.model.anomalies import CATALOGUE
 from meantime.model.attribute_paths import (
@@ -22,21 +23,23 @@ from meantime.model.attribute_paths import (
     process_id,
 )
 from meantime.model.attributes import parse_pattern
-from meantime.model.columns import Coded, distinct
+from meantime.model.columns import Coded, Mixed, distinct
 from meantime.model.tabular import need
 from meantime.query.pushed_tables import Limits, schema_of
-from meantime.query.sql_schema import TABLES, columns_of
+from meantime.query.sql_schema import columns_of, table_names
+from meantime.query.stats import stats
 from meantime.query.threads import threads_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
     from meantime.history import History
     from meantime.history.results import Intervals
     from meantime.history.spans import SpanTable
-    from meantime.model.columns import Int32s, Int64s, Mixed, Values
+    from meantime.model.columns import Int32s, Int64s, Values
+    from meantime.query.findings import Finding
     from meantime.query.handles import Handle
     from meantime.query.pushed_tables import LimitsOf
 
@@ -49,6 +52,9 @@ __all__ = ["HistoryTables"]
 RowT = TypeVar("RowT", bound=np.int32 | np.int64)
 
 _ROWS = 2**17
+_PAIRS = 2**20
+# Statements of others are answered, too: how many bins of attributes there may be.
+_MOST_CELLS = 20_000_000
 _INT64 = np.iinfo(np.int64)
 _ANY = Limits()
 # A dictionary with many more strings than rows is reduced to the strings that the rows use.
@@ -61,17 +67,21 @@ class HistoryTables:
     Args:
         history: The history.
         handle: What the table `handle` has as its only row; without one there is no such table.
+
+    Attributes:
+        failure: Why a table could not be read, if one could not.
     """
 
     def __init__(self, history: History, handle: Handle | None = None) -> None:
         self._history = history.snapshot()
         self._named = handle
         self._pyarrow = need("pyarrow", "SQL", "sql")
+        self.failure: MeantimeError | None = None
 
     @property
     def names(self) -> list[str]:
         """The names of the tables."""
-        return [*TABLES] if self._named is None else [*TABLES, "handle"]
+        return table_names(handle=self._named is not None)
 
     def read(self, table: str, columns: Sequence[str], limits: LimitsOf) -> Any:
         """Return a `RecordBatchReader` of columns of a table: at least the rows within limits.
@@ -83,18 +93,23 @@ class HistoryTables:
             raise KeyError(table)
         kinds = columns_of(table)
         schema = schema_of({name: kinds[name] for name in columns})
-        batches: Batches = getattr(self, f"_{table}")(limits)
-        arrow = _Arrow(self._pyarrow)
+        batches: Batches = getattr(self, f"_{table.removeprefix('meantime_')}")(limits)
         return self._pyarrow.RecordBatchReader.from_batches(
-            schema,
-            (
-                self._pyarrow.RecordBatch.from_arrays(
-                    [arrow.array(_made(batch[name]), kinds[name]) for name in columns],
-                    schema=schema,
-                )
-                for batch in batches
-            ),
+            schema, self._arrow_batches(batches, kinds, schema)
         )
+
+    def _arrow_batches(
+        self, batches: Batches, kinds: Mapping[str, str], schema: Any
+    ) -> Iterator[Any]:
+        arrow = _Arrow(self._pyarrow)
+        try:
+            for batch in batches:
+                arrays = [arrow.array(_made(batch[name]), kinds[name]) for name in schema.names]
+                yield self._pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
+        except MeantimeError as error:
+            # what reads the batches reports it among much else
+            self.failure = error
+            raise
 
     def _bounds(self, _: LimitsOf) -> Batches:
         start_ns, end_ns = self._history.bounds
@@ -375,10 +390,14 @@ class HistoryTables:
 
         return map(batch, _parts(np.flatnonzero(wanted)))
 
-    def _findings(self, _: LimitsOf) -> Batches:
+    @cached_property
+    def _found(self) -> list[Finding]:
         from meantime.query.findings import findings  # noqa: PLC0415 - for this table alone
 
-        found = findings(self._history)
+        return findings(self._history)
+
+    def _findings(self, _: LimitsOf) -> Batches:
+        found = self._found
         yield {
             "finding": np.arange(len(found), dtype=np.int32),
             "kind": [each.kind for each in found],
@@ -388,6 +407,176 @@ class HistoryTables:
             "end_ns": np.array([each.end_ns for each in found], np.int64),
             "count": np.array([each.count for each in found], np.int64),
             "path": [each.rows[0] if each.rows else None for each in found],
+        }
+
+    def _asked_range(self, limits: LimitsOf) -> tuple[tuple[int, int] | None, tuple[int, int]]:
+        """Return the range that a function is asked about, in the bounds, and as it was given."""
+        given = (
+            _argument(limits, "asked_from_ns", "the beginning of the range"),
+            _argument(limits, "asked_to_ns", "the end of the range"),
+        )
+        window_ns = moment(self._history, derived=False).window_ns()
+        start_ns, end_ns = max(given[0], window_ns[0]), min(given[1], window_ns[1])
+        is_empty = start_ns >= end_ns or self._history.start_ns >= self._history.end_ns
+        return None if is_empty else (start_ns, end_ns), given
+
+    def _shares(self, limits: LimitsOf) -> Batches:
+        history = self._history
+        bins = _argument(limits, "asked_bins", "the number of bins")
+        range_ns, given = self._asked_range(limits)
+        quarks = self._quarks(limits, "quark", "attribute")
+        quarks = quarks[history.has_values(quarks)]
+        if not len(quarks) or range_ns is None:
+            return
+        if not isinstance(bins, int) or not 1 <= bins <= _MOST_CELLS // len(quarks):
+            raise UsageError(
+                f"shares has from 1 to {_MOST_CELLS // len(quarks):,} bins for {len(quarks):,}"
+                f" attributes, and not {bins!r}; select attributes for more"
+            )
+        found = history.shares(quarks, *range_ns, bins=bins).columns()
+        start_ns, end_ns = range_ns
+        edges_ns = np.array(
+            [start_ns - (start_ns - end_ns) * each // bins for each in range(bins + 1)], np.int64
+        )
+        quark, number, value = found["quark"], found["bin"], found["value"]
+        assert isinstance(quark, np.ndarray)
+        assert isinstance(number, np.ndarray)
+        assert isinstance(value, Coded | Mixed)
+        yield {
+            **_asked(len(quark), bins=bins, from_ns=given[0], to_ns=given[1]),
+            "bin": number,
+            "start_ns": lambda: edges_ns[number],
+            "end_ns": lambda: edges_ns[number + 1],
+            "quark": quark,
+            "attribute": lambda: self._paths_of(quark),
+            "value": lambda: self._texts(value),
+            "value_int": lambda: _of_kind(value, 2),
+            "value_float": lambda: _of_kind(value, 3),
+            "duration_ns": found["ns"],
+        }
+
+    def _durations(self, limits: LimitsOf) -> Batches:
+        by = _argument(limits, "asked_by", "what durations are grouped by")
+        range_ns, given = self._asked_range(limits)
+        groupings = ("state", "entity", "name", "category", "thread")
+        if by not in groupings:
+            raise UsageError(f"durations are by {', '.join(groupings)}, and not by {by!r}")
+        if range_ns is None:
+            return
+        is_whole = range_ns == moment(self._history, derived=False).window_ns()
+        start_ns, end_ns = (None, None) if is_whole else range_ns
+        found = stats(self._history, by, start_ns=start_ns, end_ns=end_ns).columns()
+        rows = len(found["count"])
+        missing = [None] * rows
+        name = found.get("state", found.get("key", found.get("path")))
+        yield {
+            **_asked(rows, by=by, from_ns=given[0], to_ns=given[1]),
+            **{
+                column: found.get(column, missing)
+                for column in columns_of("meantime_durations")
+                if not column.startswith("asked_")
+            },
+            "name": name,
+        }
+
+    def _span_states(self, limits: LimitsOf) -> Batches:
+        # times are those of states within the span
+        of_spans = {name: each for name, each in limits.items() if not name.endswith("_ns")}
+        spans, history = self.spans, self._history
+        rows = _span_rows(spans, of_spans)
+        thread = np.searchsorted(spans.offsets, rows, side="right") - 1
+        for index in distinct(thread).tolist():
+            status = self._status_of(int(spans.threads[index]))
+            own = rows[thread == index]
+            low, high = int(spans.start_ns[own].min()), int(spans.end_ns[own].max())
+            low, high = max(low, history.start_ns), min(high, history.end_ns)
+            if status is None or low >= high:
+                continue
+            states = history.intervals(status, low, high)
+            for row, part in _overlapping(spans, own, states):
+                yield self._span_state_columns(row, states, part)
+
+    def _span_state_columns(self, rows: Int64s, states: Intervals, part: Int64s) -> dict[str, Lazy]:
+        spans = self.spans
+        start_ns = np.maximum(spans.start_ns[rows], states.start_ns[part])
+        end_ns = np.minimum(spans.end_ns[rows], states.end_ns[part])
+
+        def state() -> Any:
+            texts = _Arrow(self._pyarrow).array(self._texts(states.value), "text")
+            return texts.take(self._pyarrow.array(part))
+
+        return {
+            **self._span_columns(rows),
+            "quark": lambda: states.quark[part],
+            "state": state,
+            "start_ns": start_ns,
+            "end_ns": end_ns,
+            "duration_ns": lambda: end_ns - start_ns,
+        }
+
+    def _status_of(self, thread: int) -> int | None:
+        """Return the attribute of the states of a thread with spans."""
+        history = self._history
+        status = history.find(STATUS, parent=thread)
+        if status is not None:
+            return status
+        path = history.attributes.path(thread)
+        _, below = host_and_path(path)
+        host = path[: len(path) - len(below)]
+        return history.attributes.find(*host, THREADS, path[-1], STATUS)
+
+    def _ancestors(self, limits: LimitsOf) -> Batches:
+        spans = self.spans
+        asked = np.flatnonzero(_among(spans.rows, limits.get("asked_span", _ANY)))
+        for first in range(0, len(asked), _ROWS):
+            for row, above, distance in _above(spans, asked[first : first + _ROWS]):
+                yield {
+                    **self._span_columns(above),
+                    "asked_span": spans.rows[row],
+                    "distance": np.full(len(row), distance, np.int32),
+                }
+
+    def _descendants(self, limits: LimitsOf) -> Batches:
+        spans = self.spans
+        is_asked = _among(spans.rows, limits.get("asked_span", _ANY))
+        asked = np.flatnonzero(is_asked)
+        if not len(asked):
+            return
+        # what is inside of a span comes after it, on its thread, and begins before its end
+        last = spans.offsets[np.searchsorted(spans.offsets, asked, side="right")]
+        below = np.arange(int(asked.min()), int(last.max()))
+        end_ns = int(spans.end_ns[asked].max())
+        below = below[spans.start_ns[below] <= end_ns]
+        for first in range(0, len(below), _ROWS):
+            for row, above, distance in _above(spans, below[first : first + _ROWS]):
+                wanted = is_asked[above]
+                yield {
+                    **self._span_columns(row[wanted]),
+                    "asked_span": spans.rows[above[wanted]],
+                    "distance": np.full(int(wanted.sum()), distance, np.int32),
+                }
+
+    def _critical_path(self, limits: LimitsOf) -> Batches:
+        from meantime.query.critical_path import critical_path  # noqa: PLC0415 - for this alone
+
+        thread = _argument(limits, "asked_thread", "the thread of a critical path")
+        range_ns, given = self._asked_range(limits)
+        if range_ns is None:
+            return
+        is_whole = range_ns == moment(self._history, derived=False).window_ns()
+        start_ns, end_ns = (None, None) if is_whole else range_ns
+        path = critical_path(
+            self._history,
+            thread,
+            start=None if start_ns is None else f"abs:{start_ns}",
+            end=None if end_ns is None else f"abs:{end_ns}",
+        )
+        found = path.columns()
+        yield {
+            **found,
+            **_asked(len(path), thread=thread, from_ns=given[0], to_ns=given[1]),
+            "duration_ns": path.end_ns - path.start_ns,
+            "thread_name": found["title"],
         }
 
     def _handle(self, _: LimitsOf) -> Batches:
@@ -581,6 +770,49 @@ def innermost(spans: SpanTable, quarks: Int32s, times_ns: Int64s) -> Int64s:
             row[over] = spans.parent[row[over]]
         found[asked] = row
     return found
+
+
+def _argument(limits: LimitsOf, name: str, what: str) -> Any:
+    """Return the argument of a function.
+
+    Raises:
+        UsageError: If it is not one value.
+    """
+    among = limits.get(name, _ANY).among
+    if among is None or len(among) != 1:
+        raise UsageError(f"{what} has to be a constant or a parameter")
+    return next(iter(among))
+
+
+def _asked(rows: int, **arguments: Any) -> dict[str, Lazy]:
+    """Return the columns with the arguments of a function."""
+    return {f"asked_{name}": [value] * rows for name, value in arguments.items()}
+
+
+def _above(spans: SpanTable, rows: Int64s) -> Iterator[tuple[Int64s, Int64s, int]]:
+    """Yield of each of some spans what it is in, and how far above that is."""
+    above = spans.parent[rows]
+    distance = 1
+    while (is_in := above >= 0).any():
+        rows, above = rows[is_in], above[is_in]
+        yield rows, above.astype(np.int64), distance
+        above = spans.parent[above]
+        distance += 1
+
+
+def _overlapping(
+    spans: SpanTable, rows: Int64s, states: Intervals
+) -> Iterator[tuple[Int64s, Int64s]]:
+    """Yield rows of spans of one thread and of its states that overlap, some at a time."""
+    start_ns, end_ns = spans.start_ns[rows], spans.end_ns[rows]
+    first = np.searchsorted(states.end_ns, start_ns, side="right")
+    last = np.searchsorted(states.start_ns, end_ns, side="left")
+    counts = np.where(start_ns < end_ns, np.maximum(last - first, 0), 0)
+    for begin, end in cut_groups(counts, _PAIRS):
+        own = counts[begin:end]
+        offsets = np.cumsum(own) - own
+        part = np.arange(int(own.sum())) + np.repeat(first[begin:end] - offsets, own)
+        yield np.repeat(rows[begin:end], own), part
 
 
 def _parts(rows: npt.NDArray[RowT]) -> Iterator[npt.NDArray[RowT]]:
