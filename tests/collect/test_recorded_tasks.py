@@ -273,7 +273,7 @@ for each in threads: each.join()
 """,
         [
             "6 threads of work (app.py:3) waited ",
-            " for a lock that others of them had, up to 5 at once",
+            " for a lock that others of them had, up to ",
             "whoever had it was sleeping for 9",
         ],
     ),

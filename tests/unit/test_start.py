@@ -88,7 +88,7 @@ MOST_MODULES = {
     "heatmap": 170,
     "flame": 144,
     "chart": 156,
-    "info": 170,
+    "info": 172,
     "stats": 133,
     "query": 109,
 }

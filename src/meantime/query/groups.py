@@ -27,6 +27,7 @@ from meantime.query.lifetimes import has_state, intervals_between, lifetimes
 from meantime.query.parts import range_of
 from meantime.query.processes import ProcessTree
 from meantime.query.scope import Scope
+from meantime.query.sites import sites_of, tasks_by_tag
 from meantime.query.threads import on_host
 
 if TYPE_CHECKING:
@@ -105,11 +106,11 @@ def group_statistics(
 ) -> GroupStatistics:
     """Return how long requests, tasks, callbacks and loops took, by what they have in common.
 
-    `request` is the method and route of requests, `route` only their route, `site` where tasks were
-    spawned and where callbacks are defined, and `function` what answered requests and what tasks
-    and callbacks run. Callbacks are recorded from 0.1 ms on. Addresses of objects are left out of
-    names. `process` is the process of requests, tasks and event loops; they have none if
-    only one was recorded.
+    `request` is the method and route of requests, `route` only their route, `site` where tasks,
+    also those of a statemap of tokio, were spawned and where callbacks are defined, and `function`
+    what answered requests and what tasks and callbacks run. Callbacks are recorded from 0.1 ms on.
+    Addresses of objects are left out of names. `process` is the process of requests, tasks and
+    event loops; they have none if only one was recorded.
 
     >>> from meantime.testing import history_from_picture
     >>> group_statistics(history_from_picture("disk0  aabb"), by="request").rows
@@ -169,6 +170,8 @@ def _of_host(host: HostPart, by: Grouping, range_ns: tuple[int, int]) -> Iterato
     processes = ProcessTree(history)
     for kind, below in _KINDS.get(by, {REQUESTS: "*/*"}).items():
         quarks = history.quarks(f"{kind}/{below}")
+        if by == "site" and kind == TASKS and not len(quarks):
+            quarks = tasks_by_tag(history)
         if by == "process":
             quarks = quarks[processes.owners(quarks) >= 0]
         if not len(quarks):
@@ -217,6 +220,8 @@ def _members(
         names = _functions(history, quarks, lived.start_ns)
     elif by == "process":
         names = _processes(history, quarks)
+    elif by == "site":
+        names = [_key(site, kind, by) for site in sites_of(history, quarks)]
     else:
         paths = (history.attributes.path(quark) for quark in quarks.tolist())
         names = [_key(path[1], kind, by) for path in paths]

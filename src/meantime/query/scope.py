@@ -10,6 +10,7 @@ import numpy as np
 from meantime.model.attributes import entity_name
 from meantime.model.columns import distinct, named
 from meantime.query.parts import extent_of
+from meantime.query.sites import sites_of, tasks_by_tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -191,7 +192,15 @@ class Scope:
     def site(self, quark: int) -> str:
         """Return where a task was created, or the route of a request; its name if it has none."""
         path = self.history.attributes.path(quark)
-        return path[-2] if len(path) > 1 else path[-1]
+        if len(path) > 1:
+            return path[-2]
+        return self._sites.get(quark, "") or path[-1]
+
+    @cached_property
+    def _sites(self) -> dict[int, str]:
+        """Where tasks were created whose paths do not say it."""
+        quarks = tasks_by_tag(self.history)
+        return dict(zip(quarks.tolist(), sites_of(self.history, quarks), strict=True))
 
     def place(self, tag: int) -> str:
         """Return the function and the line that a tag of a recording names, if any."""

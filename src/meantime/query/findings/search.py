@@ -15,6 +15,7 @@ from meantime.query.findings.care import caveats
 from meantime.query.findings.causes import caused
 from meantime.query.findings.entities import unlike_entities
 from meantime.query.findings.loops import drifting_timers, full_loops
+from meantime.query.findings.polls import long_polls
 from meantime.query.findings.queues import (
     busy_polling,
     contention,
@@ -51,6 +52,7 @@ __all__ = ["findings"]
 _LONGEST_NS = 2**62
 _DETECTORS = (
     blocking_steps,
+    long_polls,
     slow_activities,
     slow_calls,
     long_states,

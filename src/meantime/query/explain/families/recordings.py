@@ -16,6 +16,7 @@ from meantime.query.explain.lanes import Meaning, Meanings, TimeClass, lanes_of_
 from meantime.query.explain.resources import resource_use
 from meantime.query.findings.blocks import blocking_steps
 from meantime.query.findings.loops import drifting_timers, full_loops
+from meantime.query.findings.polls import long_polls
 from meantime.query.findings.queues import (
     busy_polling,
     contention,
@@ -32,20 +33,22 @@ from meantime.query.findings.tasks import (
     repeated_waits,
 )
 from meantime.query.sentences import FILE, counted, percent
+from meantime.query.sites import SPAWNED, tasks_by_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from meantime.model.columns import Int64s
     from meantime.query.explain.lanes import Lanes
     from meantime.query.explain.resources import Resource
     from meantime.query.explain.subject import Subject
-    from meantime.query.scope import Kind
+    from meantime.query.findings.finding import Finding
+    from meantime.query.scope import Kind, Scope
 
 __all__ = ["explain_recording"]
 
-LOOP, TASK, REQUEST = "Loop", "Task", "Request"
-EVENT_LOOP = "event loop"
+LOOP, TASK, REQUEST, WORKER = "Loop", "Task", "Request", "Worker"
+EVENT_LOOP, WORKERS = "event loop", "worker"
 _ENDED = Meaning(TimeClass.IDLE, "ended")
 _TASK_STATES = {
     "running": Meaning(TimeClass.WORK, "running"),
@@ -69,30 +72,55 @@ _FEWEST, _OFTEN, _MOST = 3, 5, 20
 # What waits for these has nothing to do.
 _QUIET = ("queue",)
 _WAIT, _FULL_LOOP = "waiting:", "loop.full"
+
+
+class _Detector(NamedTuple):
+    """Findings that name a limit, and what tasks would save of their time without it.
+
+    Attributes:
+        id: The id of the conclusion.
+        detect: What yields them.
+        kind: The class of that time; None if that is not known.
+        label: Its label.
+    """
+
+    id: str
+    detect: Callable[[Scope], Iterator[Finding]]
+    kind: TimeClass | None
+    label: str
+
+
 # Findings that name a limit of the program, and what tasks would save of their time without it.
-_DETECTORS = (
-    (_FULL_LOOP, full_loops, TimeClass.READY, EVENT_LOOP),
-    ("loop.polled", busy_polling, TimeClass.READY, EVENT_LOOP),
-    ("loop.late", drifting_timers, TimeClass.READY, EVENT_LOOP),
-    ("loop.blocked", blocking_steps, TimeClass.READY, EVENT_LOOP),
-    ("lock.contention", contention, TimeClass.WAIT, "lock"),
-    ("lock.threads", thread_locks, TimeClass.WAIT, "lock"),
-    ("lock.stuck", stuck_tasks, TimeClass.WAIT, "lock"),
-    ("pool.full", full_pools, TimeClass.WAIT, "pool"),
-    ("gil.contention", gil_contention, TimeClass.READY, EVENT_LOOP),
-    ("tasks.leaking", leaking_tasks, None, ""),
-    ("tasks.cancelled", cancelled_tasks, None, ""),
-    ("tasks.failed", failing_tasks, None, ""),
-    ("tasks.repeated_waits", repeated_waits, None, ""),
-    ("tasks.attempts", attempts, None, ""),
+_DETECTORS: tuple[_Detector, ...] = (
+    _Detector(_FULL_LOOP, full_loops, TimeClass.READY, EVENT_LOOP),
+    _Detector("loop.polled", busy_polling, TimeClass.READY, EVENT_LOOP),
+    _Detector("loop.late", drifting_timers, TimeClass.READY, EVENT_LOOP),
+    _Detector("loop.blocked", blocking_steps, TimeClass.READY, EVENT_LOOP),
+    _Detector("lock.contention", contention, TimeClass.WAIT, "lock"),
+    _Detector("lock.threads", thread_locks, TimeClass.WAIT, "lock"),
+    _Detector("lock.stuck", stuck_tasks, TimeClass.WAIT, "lock"),
+    _Detector("pool.full", full_pools, TimeClass.WAIT, "pool"),
+    _Detector("gil.contention", gil_contention, TimeClass.READY, EVENT_LOOP),
+    _Detector("tasks.leaking", leaking_tasks, None, ""),
+    _Detector("tasks.cancelled", cancelled_tasks, None, ""),
+    _Detector("tasks.failed", failing_tasks, None, ""),
+    _Detector("tasks.repeated_waits", repeated_waits, None, ""),
+    _Detector("tasks.attempts", attempts, None, ""),
+)
+# Where workers take tasks from each other, there is no loop to wait for.
+_OF_WORKERS: tuple[_Detector, ...] = (
+    _Detector("tasks.long_polls", long_polls, TimeClass.READY, WORKERS),
+    *(each for each in _DETECTORS if each.kind is None),
 )
 
 
 def explain_recording(subject: Subject) -> Explanation | None:
     """Return what limited the tasks of a recorded program; None for other traces."""
     loop_kind, task_kind = subject.kind(LOOP), subject.kind(TASK)
-    if loop_kind is None or task_kind is None or subject.activity is not None:
+    if task_kind is None or subject.activity is not None:
         return None
+    if loop_kind is None:
+        return _explain_workers(subject, task_kind)
     tasks = _lanes(subject, task_kind, _task_meaning, _ENDED)
     loops = _lanes(subject, loop_kind, _loop_meaning, Meaning(TimeClass.IDLE, "stopped"))
     ready = tasks.chosen(TimeClass.READY, label=EVENT_LOOP)
@@ -109,7 +137,7 @@ def explain_recording(subject: Subject) -> Explanation | None:
         None if request_kind is None else _lanes(subject, request_kind, _task_meaning, _ENDED)
     )
     lanes, noun = (tasks, "task") if requests is None else (requests, "request")
-    found = list(_found(subject, tasks))
+    found = list(_found(subject, tasks, _DETECTORS))
     if not any(each.id == _FULL_LOOP for each in found):
         found += _loop_use(subject, tasks, loops, loop)
     measures = [*found, *_activities(subject, lanes, noun)]
@@ -124,15 +152,41 @@ def explain_recording(subject: Subject) -> Explanation | None:
     )
 
 
+def _explain_workers(subject: Subject, task_kind: Kind) -> Explanation | None:
+    """Return what limited the tasks of a runtime such as tokio; None for other traces."""
+    if not len(tasks_by_tag(subject.history)):
+        return None
+    tasks = _lanes(subject, task_kind, _polled_meaning, _ENDED)
+    workers = subject.kind(WORKER)
+    runs, ready = tasks.chosen(TimeClass.WORK), tasks.chosen(TimeClass.READY)
+    worker = resource_use(
+        WORKERS,
+        subject.range_ns,
+        busy=(tasks.start_ns[runs], tasks.end_ns[runs]),
+        ready=(tasks.start_ns[ready], tasks.end_ns[ready]),
+        capacity=None if workers is None else len(workers.quarks),
+    )
+    measures = [*_found(subject, tasks, _OF_WORKERS), *_activities(subject, tasks, TASK.lower())]
+    return Explanation(
+        "recording",
+        TASK.lower(),
+        len(tasks),
+        subject.range_ns,
+        tuple(sorted(measures, key=importance)),
+        Budget.of(Meanings(tasks.kind, tasks.label), tasks.duration_ns).without(TimeClass.IDLE),
+        (worker,),
+    )
+
+
 def _lanes(
     subject: Subject, kind: Kind, meaning: Callable[[str], Meaning], between: Meaning
 ) -> Lanes:
     return lanes_of_states(subject.history, kind.quarks, subject.range_ns, meaning, between=between)
 
 
-def _found(subject: Subject, tasks: Lanes) -> Iterator[Conclusion]:
+def _found(subject: Subject, tasks: Lanes, detectors: Sequence[_Detector]) -> Iterator[Conclusion]:
     """Yield of each kind of finding that names a limit of the program the one that lost most."""
-    for id_, detect, kind, label in _DETECTORS:
+    for id_, detect, kind, label in detectors:
         findings = sorted(detect(subject), key=lambda each: -each.lost_ns)
         # what tasks could save: their own waits, or those for the loop and what it did meanwhile
         waits = tasks.chosen(*([] if kind is None else [kind]), label=label)
@@ -158,6 +212,13 @@ def _task_meaning(name: str) -> Meaning:
     if name.startswith(_WAIT):
         return Meaning(TimeClass.WAIT, name.removeprefix(_WAIT))
     return _TASK_STATES.get(name, Meaning(TimeClass.WORK, name))
+
+
+def _polled_meaning(name: str) -> Meaning:
+    """Return what a state of a task means that any of several workers can poll."""
+    if name == SPAWNED:
+        return Meaning(TimeClass.READY, WORKERS)
+    return Meaning(TimeClass.WAIT, "something") if name == "waiting" else _task_meaning(name)
 
 
 def _loop_meaning(name: str) -> Meaning:
@@ -208,13 +269,9 @@ def _loop_use(subject: Subject, tasks: Lanes, loops: Lanes, loop: Resource) -> I
 def _busiest_site(subject: Subject, tasks: Lanes) -> tuple[str, int, int]:
     """Return where the tasks that ran longest were created, for how long, and in how many steps."""
     work = np.flatnonzero(tasks.chosen(TimeClass.WORK))
-    attributes = subject.history.attributes
     table: dict[str, int] = {}
     site = np.array(
-        [
-            table.setdefault(attributes.path(quark)[-2], len(table))
-            for quark in tasks.quark.tolist()
-        ],
+        [table.setdefault(subject.site(quark), len(table)) for quark in tasks.quark.tolist()],
         np.int64,
     )
     used_ns = np.zeros(len(table), np.int64)
@@ -336,12 +393,10 @@ def _largest_kind(subject: Subject, lanes: Lanes) -> _Activities | None:
     is_idle = lanes.chosen(TimeClass.IDLE)
     took_ns = np.zeros(len(lanes), np.int64)
     np.add.at(took_ns, lanes.lane[~is_idle], lanes.duration_ns[~is_idle])
-    attributes = subject.history.attributes
     kinds: dict[str, list[int]] = {}
     for lane, quark in enumerate(lanes.quark.tolist()):
         if took_ns[lane]:
-            path = attributes.path(quark)
-            kinds.setdefault(path[-2] if len(path) > 1 else "", []).append(lane)
+            kinds.setdefault(subject.site(quark), []).append(lane)
     several = {name: own for name, own in kinds.items() if len(own) >= _FEWEST} or kinds
     if not several:
         return None
