@@ -8,14 +8,14 @@ import type { Session } from "./session";
 import { SourceError } from "./source";
 
 const EXAMPLES: [label: string, statement: string][] = [
-  ["States", "select path, value, sum(end_ns - start_ns) / 1e6 as ms\nfrom intervals join attributes using (quark)\nwhere value is not null group by all order by ms desc"],
-  ["Spans", "select name, count(*) as count, max(end_ns - start_ns) / 1e6 as longest_ms\nfrom spans group by name order by longest_ms desc"],
-  ["Tables", "select table_name, column_name, data_type from information_schema.columns"],
+  ["States", "select attribute, value, duration_ns / 1e6 as ms\nfrom shares() where value is not null order by ms desc"],
+  ["Spans", "select name, count(*) as count, max(duration_ns) / 1e6 as longest_ms\nfrom spans group by name order by longest_ms desc"],
+  ["Tables", "select table_name, column_name, data_type\nfrom information_schema.columns where table_name not like 'meantime%'"],
 ];
 
 export class SqlTab {
   readonly element = h("div", { class: "sql-tab" });
-  private readonly text = h("textarea", { attributes: { rows: "3", spellcheck: "false", "aria-label": "SQL statement", placeholder: "select … from intervals, attributes, tags, states, spans, samples, points, flows" } });
+  private readonly text = h("textarea", { attributes: { rows: "3", spellcheck: "false", "aria-label": "SQL statement", placeholder: "select … from intervals, spans, samples, points, flows, threads, processes, attributes, shares(), durations(), …" } });
   private readonly result = h("div", { class: "stat-table", attributes: { "aria-live": "polite" } });
   private readonly run: HTMLButtonElement;
   private request: AbortController | null = null;

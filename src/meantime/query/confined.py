@@ -23,7 +23,6 @@ from meantime.errors import MeantimeError, UsageError
 from meantime.model.tabular import need
 from meantime.model.units import format_bytes
 from meantime.query.sql import Answer
-from meantime.query.sql_schema import columns_of, macros
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,13 +94,7 @@ class Confined:
             from meantime.query.sql_tables import HistoryTables  # noqa: PLC0415 - needs pyarrow
 
             tables = HistoryTables(history, handle)
-            schemas = {name: columns_of(name) for name in tables.names}
-            asked = {
-                "statement": self._statement,
-                "tables": schemas,
-                "macros": macros(),
-                **self._limits,
-            }
+            asked = {"statement": self._statement, "handle": handle is not None, **self._limits}
             child.begin(asked, tables)
             try:
                 output = child.output if self._most_rows is None else self._beginning(child)

@@ -1,6 +1,6 @@
 """The process in which a statement of someone else runs; see `confined`.
 
-It knows neither histories nor files. It asks for columns of tables, and for the rows within limits,
+It has neither histories nor files. It asks for columns of tables, and for the rows within limits,
 through a socket, with the writing end of a pipe for each, and gets them as Arrow streams; the
 result is one on its standard output.
 """
@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 from contextlib import suppress
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +27,10 @@ import duckdb
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
 
 from meantime.query.pushed_tables import PushedTable, json_of, schema_of
+from meantime.query.sql_schema import columns_of, macros, table_names
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from meantime.query.pushed_tables import LimitsOf
 
@@ -56,6 +58,10 @@ def main() -> None:
     most_bytes, most_s = int(sys.argv[2]), int(sys.argv[3])
     connection = duckdb.connect(config=_CONFIG | {"memory_limit": f"{most_bytes // 10**6}MB"})
     _warm(connection)
+    asks = partial(_Reader, control, Lock())
+    for name in table_names(handle=False):
+        _register(connection, name, asks)
+    connection.execute(macros())
     control.sendall(b"\n")
     request = control.makefile("rb").readline()
     if not request:
@@ -64,7 +70,9 @@ def main() -> None:
     signal.alarm(most_s + 1)
     asked: dict[str, Any] = json.loads(request)
     try:
-        _answer(connection, asked, control)
+        if asked["handle"]:
+            _register(connection, "handle", asks)
+        _answer(connection, asked)
         answered: dict[str, Any] = {}
     except duckdb.Error as error:
         is_memory = isinstance(error, duckdb.OutOfMemoryException)
@@ -91,10 +99,10 @@ def _warm(connection: Any) -> None:
 class _Reader:
     """Asks the other process for a table whenever it is read."""
 
-    def __init__(self, name: str, control: socket.socket, lock: Lock) -> None:
-        self._name = name
+    def __init__(self, control: socket.socket, lock: Lock, name: str) -> None:
         self._control = control
         self._lock = lock
+        self._name = name
 
     def __call__(self, columns: Sequence[str], limits: LimitsOf) -> Any:
         asked = {"table": self._name, "columns": [*columns], "limits": json_of(limits)}
@@ -111,12 +119,12 @@ class _Reader:
         return pa.ipc.open_stream(os.fdopen(reading, "rb"))
 
 
-def _answer(connection: Any, asked: dict[str, Any], control: socket.socket) -> None:
+def _register(connection: Any, name: str, asks: Callable[[str], _Reader]) -> None:
+    connection.register(name, PushedTable(schema_of(columns_of(name)), asks(name)))
+
+
+def _answer(connection: Any, asked: dict[str, Any]) -> None:
     """Write the result of a statement."""
-    lock = Lock()
-    for name, columns in asked["tables"].items():
-        connection.register(name, PushedTable(schema_of(columns), _Reader(name, control, lock)))
-    connection.execute(asked["macros"])
     kinds = [each.type for each in connection.extract_statements(asked["statement"])]
     if kinds != [duckdb.StatementType.SELECT]:
         raise ValueError("write one select")

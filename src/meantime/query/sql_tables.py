@@ -780,7 +780,9 @@ def _argument(limits: LimitsOf, name: str, what: str) -> Any:
     """
     among = limits.get(name, _ANY).among
     if among is None or len(among) != 1:
-        raise UsageError(f"{what} has to be a constant or a parameter")
+        raise UsageError(
+            f"{what} has to be a constant or a parameter, and an integer if it is a number"
+        )
     return next(iter(among))
 
 
