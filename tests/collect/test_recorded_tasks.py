@@ -98,6 +98,22 @@ asyncio.run(main())
 """,
         ["10 of 40 tasks of store (app.py:6) failed (25 %)", " at store (app.py:3)"],
     ),
+    "destroyed": (
+        """\
+import asyncio, gc
+async def notify(): await asyncio.get_running_loop().create_future()
+async def main():
+    for _ in range(30):
+        asyncio.create_task(notify())
+        await asyncio.sleep(0.002)
+        gc.collect()
+asyncio.run(main())
+""",
+        [
+            " of 30 tasks of notify (app.py:5) were destroyed before they ended, as nothing refers",
+            " in waiting:future at notify (app.py:2)",
+        ],
+    ),
     "repeated": (
         """\
 import asyncio

@@ -875,7 +875,8 @@ static uint64_t watch_loops(uint64_t time_ns) {
                 waits_for_gil[count] = (uint8_t)s->cursor[-1].w0 == KIND_GIL_WAIT;
                 reached[count++] = s->tid;
             }
-        } else if (time_ns >= s->glimpse_ns && time_ns - since >= GLIMPSED_STEP_NS && count < 16) {
+        } else if (time_ns >= s->glimpse_ns && time_ns - since >= GLIMPSED_STEP_NS &&
+                   s->needed_ns == sampler.limit_ns && count < 16) {
             s->glimpse_ns = time_ns + GLIMPSE_NS;
             waits_for_gil[count] = 0;
             if ((uint8_t)s->cursor[-1].w0 != KIND_GIL_WAIT) reached[count++] = s->tid;

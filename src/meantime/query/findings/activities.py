@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.model.attributes import ROOT
 from meantime.model.columns import distinct, first_rows, named
 from meantime.model.units import rounded_ns
 from meantime.query.findings.finding import Finding
@@ -156,13 +157,11 @@ def _without(tasks: _Activities, requests: _Activities) -> _Activities:
 def _entities(scope: Scope, rows: StateRows, order: Int64s, noun: str) -> _Activities:
     """Return entities as activities, of the kinds that their paths name; some name none."""
     quarks, activity = np.unique(rows.quark[order], return_inverse=True)
-    kinds: dict[str, int] = {}
-    paths = map(scope.history.attributes.path, quarks.tolist())
-    kind = [kinds.setdefault(path[-2], len(kinds)) if len(path) > 1 else -1 for path in paths]
+    sites = scope.sites(quarks)
+    is_named = scope.history.attributes.parents(quarks) != ROOT
+    kind = np.where(is_named, sites.codes, -1).astype(np.int64)
     by_quark = np.argsort(activity, kind="stable")
-    return _activities(
-        rows, order[by_quark], activity[by_quark], list(kinds), np.array(kind, np.int64), noun
-    )
+    return _activities(rows, order[by_quark], activity[by_quark], list(sites.names), kind, noun)
 
 
 def _activities(  # noqa: PLR0917 - columns

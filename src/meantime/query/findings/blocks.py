@@ -415,10 +415,10 @@ def _waiting(
         return 0
     end_ns = step.range_ns[1]
     until_ns = _caught_up_ns(scope, step.loop, end_ns)
-    at_end = (states.start_ns < end_ns) & (states.end_ns >= end_ns)
-    ready = at_end & np.isin(states.state, states.codes(_READY))
+    states = chosen(states, (states.start_ns < end_ns) & (states.end_ns >= end_ns))
+    ready = np.isin(states.state, states.codes(_READY))
     waits = [code for code, name in enumerate(states.names) if name.startswith("waiting")]
-    woken = at_end & np.isin(states.state, waits) & (states.end_ns <= until_ns)
+    woken = np.isin(states.state, waits) & (states.end_ns <= until_ns)
     waiting = set(states.quark[ready | woken].tolist()) - {step.task}
     if len(loops.quarks) > 1:
         waiting = {task for task in waiting if is_on(scope, task, step.loop)}

@@ -49,8 +49,12 @@ def full_loops(scope: Scope) -> Iterator[Finding]:
     states = None if tasks is None else scope.rows(tasks)
     if loops is None or rows is None or states is None:
         return
+    if len(loops.quarks) == 1:
+        yield from _full_loop(scope, int(loops.quarks[0]), rows, states, 1)
+        return
+    tasks_of = distinct(states.quark).tolist()
     on = {
-        loop: [quark for quark in distinct(states.quark).tolist() if is_on(scope, quark, loop)]
+        loop: [quark for quark in tasks_of if is_on(scope, quark, loop)]
         for loop in loops.quarks.tolist()
     }
     for loop, own in on.items():
@@ -78,9 +82,9 @@ def _full_loop(
     used: Counter[str] = Counter()
     steps: Counter[str] = Counter()
     for each in full:
-        for quark, ns, count in each.by_task():
-            used[scope.site(quark)] += ns
-            steps[scope.site(quark)] += count
+        for name, ns, count in each.by_site(scope):
+            used[name] += ns
+            steps[name] += count
     site, used_ns = used.most_common(1)[0]
     longest = max(full, key=lambda each: each.length_ns)
     first, last = longest.queue(0), longest.queue(1)
@@ -158,12 +162,13 @@ class _Stretch:
             and int(self.steps.duration_ns.max()) < _LONGEST_STEP * self.length_ns
         )
 
-    def by_task(self) -> Iterator[tuple[int, int, int]]:
-        """Yield of each task how long it ran, and in how many steps."""
-        quarks, at, counts = np.unique(self.steps.quark, return_inverse=True, return_counts=True)
-        ran_ns = np.zeros(len(quarks), np.int64)
-        np.add.at(ran_ns, at.reshape(-1), self.steps.duration_ns)
-        yield from zip(quarks.tolist(), ran_ns.tolist(), counts.tolist(), strict=True)
+    def by_site(self, scope: Scope) -> Iterator[tuple[str, int, int]]:
+        """Yield where tasks were created, how long these ran, and in how many steps."""
+        sites = scope.sites(self.steps.quark)
+        ran_ns = np.zeros(len(sites.names), np.int64)
+        np.add.at(ran_ns, sites.codes, self.steps.duration_ns)
+        counts = np.bincount(sites.codes, minlength=len(sites.names))
+        yield from zip(sites.names, ran_ns.tolist(), counts.tolist(), strict=True)
 
     def looked_at(self, scope: Scope) -> list[int]:
         """Return the steps during which a stack was taken."""

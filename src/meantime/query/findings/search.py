@@ -29,6 +29,7 @@ from meantime.query.findings.rhythm import stops
 from meantime.query.findings.tasks import (
     attempts,
     cancelled_tasks,
+    destroyed_tasks,
     failing_tasks,
     leaking_tasks,
     repeated_waits,
@@ -66,6 +67,7 @@ _DETECTORS = (
     drifting_timers,
     leaking_tasks,
     cancelled_tasks,
+    destroyed_tasks,
     failing_tasks,
     repeated_waits,
     attempts,

@@ -4,6 +4,8 @@ Tasks are counted by the place where they were created. None of this is about ti
 it depends on how long a program had nothing to do: where an order in time matters, the steps of all
 tasks are the clock.
 
+asyncio does not keep tasks: one to which nothing refers may be destroyed while it waits.
+
 Tasks leak where `_MANY` or more live to the end and new ones came all the time. A program that ends
 cancels what is left, so a task that waited when its loop stopped lived to the end as well.
 
@@ -38,7 +40,14 @@ if TYPE_CHECKING:
     from meantime.model.columns import Int64s
     from meantime.query.scope import Kind, Scope, StateRows
 
-__all__ = ["attempts", "cancelled_tasks", "failing_tasks", "leaking_tasks", "repeated_waits"]
+__all__ = [
+    "attempts",
+    "cancelled_tasks",
+    "destroyed_tasks",
+    "failing_tasks",
+    "leaking_tasks",
+    "repeated_waits",
+]
 
 _MOST_RANGES = 100
 _MANY, _FEWEST = 20, 5
@@ -79,16 +88,10 @@ class _Population:
         """int64, by task: its last row, which is how it ended."""
         self.task = np.cumsum(is_first) - 1
         """int64, by row: its task."""
-        table: dict[str, int] = {}
-        self.site = np.array(
-            [
-                table.setdefault(scope.site(quark), len(table))
-                for quark in rows.quark[self.first].tolist()
-            ],
-            np.int64,
-        )
-        """int64, by task: the index of where it was created in `sites`."""
-        self.sites = list(table)
+        sites = scope.sites(rows.quark[self.first])
+        self.site = sites.codes
+        """int32, by task: the index of where it was created in `sites`."""
+        self.sites = sites.names
         self.begin_ns = rows.start_ns[self.first]
         """int64, by task."""
         self.end_ns = np.where(self.ended(_ENDS), rows.start_ns[self.last], rows.end_ns[self.last])
@@ -111,7 +114,7 @@ class _Population:
     @cached_property
     def left(self) -> npt.NDArray[np.bool_]:
         """By task, whether it lived until its loop, or the recording, ended."""
-        left = ~self.ended(_ENDS) | self.ended({_DROPPED})
+        left = ~self.ended(_ENDS)
         loops = self.scope.kind("Loop")
         rows = None if loops is None else self.scope.rows(loops)
         if rows is None:
@@ -201,6 +204,13 @@ def failing_tasks(scope: Scope) -> Iterator[Finding]:
             yield from _failing(tasks, site, own)
 
 
+def destroyed_tasks(scope: Scope) -> Iterator[Finding]:
+    """Yield a finding for each kind of task of which many are destroyed before they end."""
+    if (tasks := _population(scope, _TASK)) is not None:
+        for site, own in tasks.by_site():
+            yield from _destroyed(tasks, site, own)
+
+
 def repeated_waits(scope: Scope) -> Iterator[Finding]:
     """Yield a finding for each line at which requests, or tasks, wait many times in a row."""
     activities = _population(scope, _REQUEST) or _population(scope, _TASK)
@@ -272,6 +282,19 @@ def _failing(tasks: _Population, site: str, own: Int64s) -> Iterator[Finding]:
     )
     lived_ns = tasks.end_ns[failed] - tasks.begin_ns[failed]
     yield tasks.finding(text, int(lived_ns.sum()), failed, len(failed))
+
+
+def _destroyed(tasks: _Population, site: str, own: Int64s) -> Iterator[Finding]:
+    """Yield a finding if many tasks of a kind are destroyed, since nothing refers to them."""
+    dropped = own[tasks.ended({_DROPPED})[own]]
+    if len(dropped) < max(_FEWEST, _SHARE_ENDED * len(own)):
+        return
+    text = (
+        f"{len(dropped):,} of {counted(len(own), 'task')} of {site} were destroyed before they"
+        f" ended, as nothing refers to them: {tasks.waited_at(dropped)}"
+    )
+    lived_ns = tasks.end_ns[dropped] - tasks.begin_ns[dropped]
+    yield tasks.finding(text, int(lived_ns.sum()), dropped, len(dropped))
 
 
 class _Runs(NamedTuple):

@@ -28,6 +28,7 @@ from meantime.query.findings.queues import (
 from meantime.query.findings.tasks import (
     attempts,
     cancelled_tasks,
+    destroyed_tasks,
     failing_tasks,
     leaking_tasks,
     repeated_waits,
@@ -103,6 +104,7 @@ _DETECTORS: tuple[_Detector, ...] = (
     _Detector("gil.contention", gil_contention, TimeClass.READY, EVENT_LOOP),
     _Detector("tasks.leaking", leaking_tasks, None, ""),
     _Detector("tasks.cancelled", cancelled_tasks, None, ""),
+    _Detector("tasks.destroyed", destroyed_tasks, None, ""),
     _Detector("tasks.failed", failing_tasks, None, ""),
     _Detector("tasks.repeated_waits", repeated_waits, None, ""),
     _Detector("tasks.attempts", attempts, None, ""),
@@ -269,16 +271,13 @@ def _loop_use(subject: Subject, tasks: Lanes, loops: Lanes, loop: Resource) -> I
 def _busiest_site(subject: Subject, tasks: Lanes) -> tuple[str, int, int]:
     """Return where the tasks that ran longest were created, for how long, and in how many steps."""
     work = np.flatnonzero(tasks.chosen(TimeClass.WORK))
-    table: dict[str, int] = {}
-    site = np.array(
-        [table.setdefault(subject.site(quark), len(table)) for quark in tasks.quark.tolist()],
-        np.int64,
-    )
+    sites = subject.sites(tasks.quark)
+    site, table = sites.codes, sites.names
     used_ns = np.zeros(len(table), np.int64)
     np.add.at(used_ns, site[tasks.lane[work]], tasks.duration_ns[work])
     first = int(np.argmax(used_ns))
     steps = int(np.count_nonzero(site[tasks.lane[work]] == first))
-    return list(table)[first], int(used_ns[first]), steps
+    return table[first], int(used_ns[first]), steps
 
 
 class _Activities(NamedTuple):
@@ -393,15 +392,17 @@ def _largest_kind(subject: Subject, lanes: Lanes) -> _Activities | None:
     is_idle = lanes.chosen(TimeClass.IDLE)
     took_ns = np.zeros(len(lanes), np.int64)
     np.add.at(took_ns, lanes.lane[~is_idle], lanes.duration_ns[~is_idle])
-    kinds: dict[str, list[int]] = {}
-    for lane, quark in enumerate(lanes.quark.tolist()):
-        if took_ns[lane]:
-            kinds.setdefault(subject.site(quark), []).append(lane)
+    sites = subject.sites(lanes.quark)
+    kinds = {
+        name: np.flatnonzero((sites.codes == code) & (took_ns > 0))
+        for code, name in enumerate(sites.names)
+    }
+    kinds = {name: own for name, own in kinds.items() if len(own)}
     several = {name: own for name, own in kinds.items() if len(own) >= _FEWEST} or kinds
     if not several:
         return None
     name, own = max(several.items(), key=lambda each: int(took_ns[each[1]].sum()))
-    chosen = np.array(own, np.int64)
+    chosen = own.astype(np.int64)
     number = np.full(len(lanes), -1, np.int64)
     number[chosen] = np.arange(len(chosen))
     parts = np.flatnonzero((number[lanes.lane] >= 0) & ~is_idle)
