@@ -95,6 +95,24 @@ def test_spawned_tasks_wait_for_a_worker(tmp_path: Path) -> None:
     assert worker.name == "worker"
 
 
+def test_a_poll_has_its_worker_where_only_that_ran_throughout(tmp_path: Path) -> None:
+    states = {name: {"value": value} for value, name in enumerate(["running", "parked"])}
+    head = {"start": [1700000000, 0], "entityKind": "Worker", "states": states}
+    changes = [(0, 0, 1), (0, 1, 0), (99, 0, 0), (150, 1, 1), (205, 1, 0), (420, 0, 1)]
+    lines = [
+        {"time": str(ms * MS), "entity": f"worker-{number}", "state": state}
+        for ms, number, state in changes
+    ]
+    path = tmp_path / "workers.statemap"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in [head, *lines]))
+    done = CliRunner().invoke(cli, ["findings", str(_blocked(tmp_path)), str(path), "--json"])
+    found = json.loads(done.stdout)["findings"][0]
+
+    # polls begin at 100, 210 and 320 ms; the other worker was parked in the first
+    assert found["sentence"].endswith("; worker-0 alone ran throughout 1 of them")
+    assert found["rows"][-1] == "Hosts/workers/worker-0"
+
+
 def test_short_polls_are_no_finding(tmp_path: Path) -> None:
     steady = {"src/main.rs:8:9": [_polls(n, 0.002, 40) for n in range(20)]}
     # one poll in a hundred was kept from its processor for 12 ms

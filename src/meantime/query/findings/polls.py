@@ -8,6 +8,8 @@ where their tasks were created. A few of that length are what a busy machine doe
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,15 +19,15 @@ from meantime.model.units import rounded_ns
 from meantime.query.findings.finding import Finding
 from meantime.query.findings.steps import WATCHED_NS
 from meantime.query.scope import chosen
-from meantime.query.sentences import FILE, counted, times
-from meantime.query.sites import SPAWNED
+from meantime.query.sentences import FILE, counted, listed, times
+from meantime.query.sites import SPAWNED, TASK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from meantime.query.scope import Scope, StateRows
 
-__all__ = ["LONG_NS", "long_polls"]
+__all__ = ["LONG_NS", "long_polls", "with_workers"]
 
 LONG_NS = WATCHED_NS
 _SHORT_NS, _USUAL = 10**7, 0.1
@@ -35,7 +37,7 @@ _MOST_RANGES = 100
 
 def long_polls(scope: Scope) -> Iterator[Finding]:
     """Yield a finding for each place whose tasks run long without reaching an await."""
-    kind = scope.kind("Task")
+    kind = scope.kind(TASK)
     if kind is None or scope.kind("Loop") is not None:
         return
     rows = scope.rows(kind)
@@ -68,6 +70,51 @@ def long_polls(scope: Scope) -> Iterator[Finding]:
             tuple(scope.path(quark) for quark in dict.fromkeys(polls.quark[shown].tolist())),
             arguments=("statemap", FILE, *scope.options(ranges[0]), "-o", "poll.svg"),
         )
+
+
+def with_workers(findings: Iterable[Finding], scope: Scope) -> list[Finding]:
+    """Return findings, those about polls with the workers that ran them.
+
+    Which worker polls which task is not recorded. Where tasks and workers are joined, it is the
+    worker that ran throughout a poll, if no other did.
+
+    Args:
+        findings: The findings, in the times of a joined history.
+        scope: That history.
+    """
+    findings = list(findings)
+    workers = [kind.quarks for kind in scope.kinds if kind.entity_kind == "Worker"]
+    tasks = [kind.quarks for kind in scope.kinds if kind.entity_kind == TASK]
+    if not workers or not tasks:
+        return findings
+    rows = scope.between(distinct(np.concatenate(workers)), (scope.start_ns, scope.end_ns))
+    runs = chosen(rows, np.isin(rows.state, rows.codes({_RUNNING}))).merged()
+    polled = {scope.path(quark) for quark in np.concatenate(tasks).tolist()}
+    return [
+        _on_workers(each, scope, runs)
+        if each.kind == "block" and each.rows and each.rows[0] in polled
+        else each
+        for each in findings
+    ]
+
+
+def _on_workers(finding: Finding, scope: Scope, runs: StateRows) -> Finding:
+    known: Counter[int] = Counter()
+    for start_ns, end_ns in finding.ranges:
+        throughout = runs.quark[(runs.start_ns <= start_ns) & (runs.end_ns >= end_ns)]
+        if len(distinct(throughout)) == 1:
+            known[int(throughout[0])] += 1
+    if not known:
+        return finding
+    attributes = scope.history.attributes
+    of = len(finding.ranges)
+    ran = [
+        f"{attributes.path(quark)[-1]} alone ran throughout {f'{count} of them' * (of > 1)}".strip()
+        for quark, count in known.most_common()
+    ]
+    text = f"{finding.sentence}; {listed(ran)}"
+    rows = (*finding.rows, *map(scope.path, known))
+    return replace(finding, sentence=text, rows=rows)
 
 
 def _waiting(spawned: StateRows, ranges: tuple[tuple[int, int], ...]) -> str:

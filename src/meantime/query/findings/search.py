@@ -15,7 +15,7 @@ from meantime.query.findings.care import caveats
 from meantime.query.findings.causes import caused
 from meantime.query.findings.entities import unlike_entities
 from meantime.query.findings.loops import drifting_timers, full_loops
-from meantime.query.findings.polls import long_polls
+from meantime.query.findings.polls import long_polls, with_workers
 from meantime.query.findings.queues import (
     busy_polling,
     contention,
@@ -177,7 +177,7 @@ def _of_hosts(
         if (own_ns := still.within(*range_ns)) is not None:
             scope = Scope(still.history, own_ns, (extent, host.offset_ns))
             found += [_moved(each, host) for each in ranked(_detected(scope, _OF_A_HOST))]
-    return in_order(found)
+    return in_order(with_workers(found, Scope(history, range_ns)))
 
 
 def _moved(finding: Finding, host: HostPart) -> Finding:
