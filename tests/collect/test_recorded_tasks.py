@@ -70,6 +70,49 @@ asyncio.run(main())
             " all in waiting:event at audit (app.py:2)",
         ],
     ),
+    "leak of trio": (
+        """\
+import trio
+async def watch(): await trio.sleep_forever()
+async def main():
+    async with trio.open_nursery() as nursery:
+        for _ in range(60):
+            nursery.start_soon(watch)
+            await trio.sleep(0.002)
+        nursery.cancel_scope.cancel()
+trio.run(main)
+""",
+        ["60 tasks of watch (app.py:6) were alive at the end, of 60 that were created"],
+    ),
+    "channel of trio": (
+        """\
+import trio
+async def produce(channel):
+    for n in range(15): await channel.send(n)
+async def consume(channel):
+    async for item in channel: await trio.sleep(0.01)
+async def main():
+    sends, receives = trio.open_memory_channel(5)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(consume, receives)
+        async with trio.open_nursery() as producers:
+            for _ in range(4): producers.start_soon(produce, sends)
+        await sends.aclose()
+trio.run(main)
+""",
+        ["4 tasks waited for room in a queue at produce (app.py:3) "],
+    ),
+    "gil": (
+        """\
+import threading
+def crunch():
+    for _ in range(20): sum(n * n for n in range(60000))
+threads = [threading.Thread(target=crunch) for _ in range(6)]
+for each in threads: each.start()
+for each in threads: each.join()
+""",
+        ["6 threads of crunch (app.py:2) waited for the GIL ", "more of them would not help"],
+    ),
     "deadline": (
         """\
 import asyncio
@@ -331,9 +374,51 @@ asyncio.run(main())
 }
 
 # What limits threads, explain says of all of them together.
-WITHOUT_LOOPS = {"threads"}
+WITHOUT_LOOPS = {"gil", "threads"}
 
 WELL = {
+    "pipeline": """\
+import asyncio
+async def stage(taken, given):
+    while (item := await taken.get()) is not None:
+        await asyncio.sleep(0.001)
+        await given.put(item)
+    await given.put(None)
+async def feed(queue):
+    for n in range(100):
+        await queue.put(n)
+        await asyncio.sleep(0.005)
+    await queue.put(None)
+async def main():
+    queues = [asyncio.Queue(10) for _ in range(4)]
+    tasks = [asyncio.create_task(stage(*pair)) for pair in zip(queues, queues[1:])]
+    tasks.append(asyncio.create_task(feed(queues[0])))
+    while await queues[-1].get() is not None: pass
+asyncio.run(main())
+""",
+    "subscribers": """\
+import asyncio
+async def heartbeat():
+    while True: await asyncio.sleep(0.05)
+async def connection(queue):
+    beat = asyncio.create_task(heartbeat())
+    for _ in range(20): await queue.get()
+    beat.cancel()
+async def publish(queues):
+    while True:
+        for each in queues: each.put_nowait(1)
+        await asyncio.sleep(0.02)
+async def main():
+    queues, tasks = [], []
+    publisher = asyncio.create_task(publish(queues))
+    for _ in range(30):
+        queues.append(asyncio.Queue())
+        tasks.append(asyncio.create_task(connection(queues[-1])))
+        await asyncio.sleep(0.02)
+    await asyncio.gather(*tasks)
+    publisher.cancel()
+asyncio.run(main())
+""",
     "threads": """\
 import queue, threading, time
 work = queue.Queue()

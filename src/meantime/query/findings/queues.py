@@ -59,6 +59,7 @@ __all__ = [
     "full_pools",
     "gil_contention",
     "stuck_tasks",
+    "thread_gil",
     "thread_locks",
 ]
 
@@ -93,11 +94,13 @@ _READY = "runnable"
 _MANY_STEPS, _TINY_STEP_NS = 1000, 50_000
 _WAKE, _CANCELLED = "wake", "cancelled"
 _WAITING, _ENDED_WELL = "waiting:", {"completed", "failed"}
-# The function of a queue in which a task waits until there is room.
-_PUT = "Queue.put"
+# The functions in which a task waits until there is room, of asyncio and of trio.
+_PUT = {"Queue.put", "MemorySendChannel.send"}
 _SHARE, _FEWEST_WAITING = 0.2, 2
 # An event that holds up so many tasks, once each, for so much of their time.
 _FEWEST_HELD_UP, _HELD_UP = 5, 0.5
+# Tasks wait again and again if they do so more often, on average.
+_AGAIN = 3
 # So many waits, the longest, say what the others did meanwhile.
 _MOST_FOLLOWED = 200
 # A wait that was in vain is at least so long, and so many times as long as others at its line.
@@ -127,7 +130,7 @@ def contention(scope: Scope) -> Iterator[Finding]:
         return
     names = {*_LOCKS, *_SHARED, _EVENT}
     tags = scope.history.tags
-    is_put = np.array([*(tag.get("in") == _PUT for tag in tags), False], np.bool_)
+    is_put = np.array([*(tag.get("in") in _PUT for tag in tags), False], np.bool_)
     places = np.array([*map(scope.place, range(len(tags))), ""], object)
     for code in rows.codes(names):
         of_state = np.flatnonzero(rows.state == code)
@@ -201,7 +204,25 @@ def _thing(
     cancelled = np.isin(rows.state, rows.codes({_CANCELLED})) & np.isin(rows.quark, whose)
     comes_back = 2 * alike > len(waits)
     comes_back &= 2 * len(distinct(rows.quark[cancelled])) < len(whose)
+    if comes_back and len(waits) >= _AGAIN * len(whose):
+        # the stages of a pipeline wait again and again, too, each for the one before it
+        comes_back = not _is_pipeline(wakers[known], rows.quark[waits[known]].astype(np.int64))
     return _SHARED[name] if comes_back else None
+
+
+def _is_pipeline(wakers: Int64s, woken: Int64s) -> bool:
+    """Return whether each task is woken by one other, and none by itself in the end."""
+    by = dict(zip(woken.tolist(), wakers.tolist(), strict=True))
+    if len(set(zip(woken.tolist(), wakers.tolist(), strict=True))) > len(by):
+        return False
+    for task in by:
+        at, seen = task, set[int]()
+        while at in by and at not in seen:
+            seen.add(at)
+            at = by[at]
+        if at in seen:
+            return False
+    return True
 
 
 def _waits_again(rows: StateRows, waits: Int64s) -> npt.NDArray[np.bool_]:
@@ -371,6 +392,51 @@ def thread_locks(scope: Scope) -> Iterator[Finding]:
         )
 
 
+def thread_gil(scope: Scope) -> Iterator[Finding]:
+    """Yield a finding for each function whose threads wait for the GIL of each other.
+
+    Those of a pool are told of with it.
+    """
+    kind, pools = scope.kind("Thread"), scope.kind("Worker")
+    rows = None if kind is None else scope.rows(kind)
+    if kind is None or rows is None:
+        return
+    path = scope.history.attributes.path
+    pooled = set() if pools is None else {path(quark)[-1] for quark in pools.quarks.tolist()}
+    own = [quark for quark in kind.quarks.tolist() if path(quark)[-1] not in pooled]
+    rows = chosen(rows, np.isin(rows.quark, own) & (rows.tag >= 0))
+    kept = np.isin(rows.state, rows.codes({_GIL_WAIT, _GIL_HANDOFF}))
+    places = [*map(scope.place, range(len(scope.history.tags)))]
+    known = np.array([*places, ""], object)[rows.tag]
+    for place in dict.fromkeys(known[kept].tolist()):
+        of_place = known == place
+        waits = np.flatnonzero(of_place & kept)
+        whose = distinct(rows.quark[waits])
+        total_ns = int(rows.duration_ns[waits].sum())
+        existed_ns = int(rows.duration_ns[of_place].sum())
+        lost_ns = total_ns // max(1, len(whose))
+        if (
+            not place
+            or len(whose) < _FEWEST_WAITING
+            or total_ns < _HELD_BY_GIL * existed_ns
+            or lost_ns < _least_lost_ns(scope)
+        ):
+            continue
+        order = waits[np.argsort(-rows.duration_ns[waits], kind="stable")][:_MOST_RANGES]
+        worst = int(rows.start_ns[order[0]]), int(rows.end_ns[order[0]])
+        yield Finding(
+            "contention",
+            f"{counted(len(whose), 'thread')} of {place} waited for the GIL"
+            f" {total_ns / existed_ns:.0%} of their time, {rounded_ns(total_ns)} in all: they"
+            f" compute, so more of them would not help",
+            lost_ns,
+            tuple(zip(rows.start_ns[order].tolist(), rows.end_ns[order].tolist(), strict=True)),
+            len(waits),
+            tuple(scope.path(quark) for quark in whose[:_MOST_RANGES].tolist()),
+            arguments=("statemap", FILE, *scope.options(worst), "-o", "gil.svg"),
+        )
+
+
 def busy_polling(scope: Scope) -> Iterator[Finding]:
     """Yield a finding for each line at which a task only looks whether it can go on."""
     kind = scope.kind("Task")
@@ -462,7 +528,10 @@ def full_pools(scope: Scope) -> Iterator[Finding]:
         full = _overlap_ns(*_full_times(scope, running, int(count)), *waits)
         waited = 2 * full >= waits[1] - waits[0]
         waits = waits[0][waited], waits[1][waited]
-        yield from _full_pool(scope, threads, waits, worked_ns, [queued])
+        workers = pools.get(f"{process} {pool}", pools.get(pool, []))
+        busy = np.isin(rows.quark, workers) & ~np.isin(rows.state, rows.codes(_FREE))
+        did = _work(scope, chosen(rows, busy)) if busy.any() else ""
+        yield from _full_pool(scope, threads, waits, worked_ns, [queued], did)
 
 
 def gil_contention(scope: Scope) -> Iterator[Finding]:

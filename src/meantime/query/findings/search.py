@@ -22,6 +22,7 @@ from meantime.query.findings.queues import (
     full_pools,
     gil_contention,
     stuck_tasks,
+    thread_gil,
     thread_locks,
 )
 from meantime.query.findings.ranking import in_order, ranked
@@ -59,6 +60,7 @@ _DETECTORS = (
     long_states,
     contention,
     stuck_tasks,
+    thread_gil,
     thread_locks,
     full_pools,
     gil_contention,

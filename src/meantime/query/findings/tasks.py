@@ -62,6 +62,8 @@ _ENDS = {"completed", _FAILED, _CANCELLED, _DROPPED}
 _EXACT, _EXACT_NS, _MOSTLY = 0.1, 10**6, 0.8
 _REPEATS, _SEVERAL, _MUCH, _BRIEF = 16, 3, 0.5, 0.25
 # Reading what comes, one piece after the other, is not asking for one thing after the other.
+# What asyncio.run creates at the end.
+_SHUTDOWN, _AT_END_NS = "BaseEventLoop.shutdown_", 10**8
 _STREAMS = ("StreamReader.", "Queue.get")
 _NEXT = "__anext__"
 # By how much a pause between attempts grows, and as how long another one counts.
@@ -115,16 +117,26 @@ class _Population:
     def left(self) -> npt.NDArray[np.bool_]:
         """By task, whether it lived until its loop, or the recording, ended."""
         left = ~self.ended(_ENDS)
+        cancelled = np.flatnonzero(self.ended({_CANCELLED}) & (self.last_wait >= 0))
         loops = self.scope.kind("Loop")
         rows = None if loops is None else self.scope.rows(loops)
         if rows is None:
             return left
         stops = np.sort(rows.start_ns[np.isin(rows.state, rows.codes({_STOPPED}))])
-        cancelled = np.flatnonzero(self.ended({_CANCELLED}) & (self.last_wait >= 0))
         since_ns = self.rows.start_ns[self.last_wait[cancelled]]
         until = np.searchsorted(stops, self.end_ns[cancelled], "right")
         left[cancelled] |= until > np.searchsorted(stops, since_ns)
         return left
+
+    @cached_property
+    def stayed(self) -> npt.NDArray[np.bool_]:
+        """By task, whether it lived until the program cancelled what was left, right at its end."""
+        own = [code for code, site in enumerate(self.sites) if not site.startswith(_SHUTDOWN)]
+        last_ns = int(self.end_ns[np.isin(self.site, own)].max(initial=0))
+        found: npt.NDArray[np.bool_] = self.left | (
+            self.ended({_CANCELLED}) & (self.end_ns >= last_ns - _AT_END_NS)
+        )
+        return found
 
     def by_site(self) -> Iterator[tuple[str, Int64s]]:
         """Yield the places where `_FEWEST` tasks or more were created, and which."""
@@ -226,7 +238,7 @@ def attempts(scope: Scope) -> Iterator[Finding]:
 
 def _leaking(tasks: _Population, site: str, own: Int64s) -> Iterator[Finding]:
     """Yield a finding if tasks of a kind live to the end, and new ones came all the time."""
-    stay = own[tasks.left[own]]
+    stay = own[tasks.stayed[own]]
     if len(stay) < max(_MANY, _SHARE_LEFT * len(own)):
         return
     rows = tasks.rows

@@ -23,6 +23,7 @@ from meantime.query.findings.queues import (
     full_pools,
     gil_contention,
     stuck_tasks,
+    thread_gil,
     thread_locks,
 )
 from meantime.query.findings.tasks import (
@@ -102,6 +103,7 @@ _DETECTORS: tuple[_Detector, ...] = (
     _Detector("lock.stuck", stuck_tasks, TimeClass.WAIT, "lock"),
     _Detector("pool.full", full_pools, TimeClass.WAIT, "pool"),
     _Detector("gil.contention", gil_contention, TimeClass.READY, EVENT_LOOP),
+    _Detector("gil.threads", thread_gil, TimeClass.READY, EVENT_LOOP),
     _Detector("tasks.leaking", leaking_tasks, None, ""),
     _Detector("tasks.cancelled", cancelled_tasks, None, ""),
     _Detector("tasks.destroyed", destroyed_tasks, None, ""),
