@@ -395,7 +395,7 @@ def thread_locks(scope: Scope) -> Iterator[Finding]:
 def thread_gil(scope: Scope) -> Iterator[Finding]:
     """Yield a finding for each function whose threads wait for the GIL of each other.
 
-    Those of a pool are told of with it.
+    The findings about full pools say it of their threads.
     """
     kind, pools = scope.kind("Thread"), scope.kind("Worker")
     rows = None if kind is None else scope.rows(kind)
