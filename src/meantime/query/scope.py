@@ -29,8 +29,8 @@ __all__ = ["Kind", "Scope", "StateRows", "chosen", "joined"]
 
 # Beyond this many intervals of a kind of entity, only those that fill bins are looked at.
 _MOST_INTERVALS = 2**20
-# What tasks of a recording wait for, their states alone say, however short they are.
-_MOST_OF_TASKS = 2**22
+# What tasks of a recording wait for, and how full its loops are, their short states say as well.
+_MOST_OF_RECORDED, _RECORDED = 2**22, {"Task", "Loop"}
 # How many cells, of an attribute and a bin, are computed to find them.
 _MOST_CELLS = 2**20
 _MOST_BINS = 2**12
@@ -260,7 +260,7 @@ class Scope:
             return None
         if len(kind.quarks) > _MOST_CELLS:
             return None
-        most = _MOST_OF_TASKS if kind.entity_kind == "Task" else _MOST_INTERVALS
+        most = _MOST_OF_RECORDED if kind.entity_kind in _RECORDED else _MOST_INTERVALS
         if self.changes(kind) > most:
             return None
         return self.between(kind.quarks, (self.start_ns, self.end_ns))
