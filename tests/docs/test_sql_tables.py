@@ -27,7 +27,7 @@ def written(document: str) -> str:
     for name, (sentence, columns) in TABLES.items():
         parts.append(f"\n### {name}\n\n{sentence}\n\n| column | type | |\n|---|---|---|\n")
         parts += [
-            f"| `{column}` | {kind.replace('json', 'text')} | {text} |\n"
+            f"| `{column}` | {kind.replace('string', 'text')} | {text} |\n"
             for column, (kind, text) in columns.items()
         ]
     functions = ["\n| function | its rows |\n|---|---|\n"]

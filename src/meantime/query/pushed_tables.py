@@ -74,7 +74,7 @@ _TYPES = {
     "double": pa.float64(),
     "bool": pa.bool_(),
     "text": pa.dictionary(pa.int32(), pa.string()),
-    "json": pa.string(),
+    "string": pa.string(),
 }
 
 

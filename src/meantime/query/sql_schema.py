@@ -162,7 +162,7 @@ TABLES: Final[dict[str, tuple[str, dict[str, SqlColumn]]]] = {
             "lane": ("int32", "spans of one thread, lane and depth never overlap"),
             "parent": ("int32", "the span that contains it; null at the top"),
             "unfinished": ("bool", "whether its end is unknown"),
-            "arguments": ("json", "its arguments as in the trace, mostly JSON; null is none"),
+            "arguments": ("string", "its arguments as in the trace, mostly JSON; null is none"),
         },
     ),
     "points": (
@@ -171,7 +171,7 @@ TABLES: Final[dict[str, tuple[str, dict[str, SqlColumn]]]] = {
             "time_ns": ("int64", "when, ns"),
             "quark": ("int32", "where, a row of `attributes`"),
             "name": ("text", "what happened"),
-            "arguments": ("json", "its arguments as in the trace, mostly JSON; null is none"),
+            "arguments": ("string", "its arguments as in the trace, mostly JSON; null is none"),
         },
     ),
     "samples": (
@@ -260,7 +260,7 @@ _RELATIONS: Final[dict[str, dict[str, SqlColumn]]] = {
         "duration_ns": _DURATION,
     },
     "meantime_durations": {
-        "asked_by": ("text", ""),
+        "asked_by": ("string", ""),
         "asked_from_ns": _FROM,
         "asked_to_ns": _FROM,
         "kind": ("text", ""),
@@ -284,7 +284,7 @@ _RELATIONS: Final[dict[str, dict[str, SqlColumn]]] = {
     "meantime_ancestors": {"asked_span": ("int32", ""), "distance": ("int32", ""), **_SPANS},
     "meantime_descendants": {"asked_span": ("int32", ""), "distance": ("int32", ""), **_SPANS},
     "meantime_critical_path": {
-        "asked_thread": ("text", ""),
+        "asked_thread": ("string", ""),
         "asked_from_ns": _FROM,
         "asked_to_ns": _FROM,
         "start_ns": _START,

@@ -778,7 +778,9 @@ def _argument(limits: LimitsOf, name: str, what: str) -> Any:
     Raises:
         UsageError: If it is not one value.
     """
-    among = limits.get(name, _ANY).among
+    low, high, among = limits.get(name, _ANY)
+    if among is None and low is not None and low == high:
+        return low
     if among is None or len(among) != 1:
         raise UsageError(
             f"{what} has to be a constant or a parameter, and an integer if it is a number"
