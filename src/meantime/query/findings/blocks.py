@@ -186,8 +186,9 @@ def _by_code(scope: Scope) -> Iterator[tuple[str, list[_Block], str]]:
     groups: dict[tuple[int, str], list[_Block]] = defaultdict(list)
     threads = Threads(scope)
     for block in _named_alike(list(_blocks(scope, threads, loops, tasks, steps, states))):
-        if not block.code.is_seen and 2 * block.late_ns > block.step.duration_ns:
-            # had it taken long by itself, its stack would have been taken
+        is_late = 2 * block.late_ns > block.step.duration_ns
+        if is_late and (not block.code.is_seen or block.own_ns < _SHORT_NS):
+            # had it taken long by itself, its stack would have been taken, and not only by chance
             continue
         groups[-1 if block.code.key else block.step.loop, block.code.key].append(block)
     for blocks in _of_one_function(threads, groups):

@@ -114,6 +114,9 @@ def culprit(  # noqa: PLR0917 - what is known of a step
 def _measured(scope: Scope, loop: int, range_ns: Range, own: frozenset[str]) -> Culprit | None:
     """Return the code that was seen to run; None if nothing looked."""
     ran = _recorded(scope, loop, range_ns)
+    # a loop that polls runs nothing: it was kept from its processor, or from the GIL
+    if re.match(_POLLING, str(ran.get("stack"))) and "holder" not in ran:
+        ran = {}
     if "stack" in ran:
         code, *calls = str(ran["stack"]).split(", ")
         detail = f"in {calls[-1]}" if calls else ""
