@@ -22,6 +22,10 @@ def main() -> None:
     interrupt = signal.getsignal(signal.SIGINT)
     if interrupt is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if "--session" in sys.argv:
+        from meantime.session import main as ask_session  # noqa: PLC0415 - as above
+
+        ask_session()
     from meantime.cli import main as run_command_line  # noqa: PLC0415 - as above
 
     try:

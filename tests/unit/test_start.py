@@ -43,7 +43,19 @@ READING = {
 # DuckDB and a server have threads of their own, and a recording is needed for the others, or none
 # is read.
 NOT_READING = {
-    *("sql", "view", "attach", "record", "record-system", "top", "pack", "formats", "completion"),
+    *(
+        "sql",
+        "view",
+        "attach",
+        "record",
+        "record-system",
+        "top",
+        "pack",
+        "formats",
+        "completion",
+        "serve",
+        "guide",
+    ),
 }
 # What takes 1 to 26 ms to import, and few questions need; and the commands that need some of it.
 SLOW = {

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     SignalHandler = Callable[[int, FrameType | None], Any] | int | None
 
-__all__ = ["COMMANDS", "SUGGESTS", "cli", "main"]
+__all__ = ["COMMANDS", "SUGGESTS", "cli", "main", "status_of"]
 
 COMMANDS = {
     "view": "Open traces on a page in the browser, on one time axis.",
@@ -46,6 +46,7 @@ COMMANDS = {
     "why": "Show why a thread took its time: what it waited for, and who woke it.",
     "query": "Query a history or a trace: states at a time, intervals, shares, events, attributes.",
     "sql": "Query a history or a trace with SQL.",
+    "serve": "Keep traces open: commands with --session answer about them at once.",
     "dump": "Print the content of a trace, one JSON object per line.",
     "record": "Run a command and record what its tasks, event loops and pools do.",
     "attach": "Record a running Python program, for a time or until Ctrl-C.",
@@ -57,6 +58,7 @@ COMMANDS = {
     "join": "Join the histories of several hosts into one, without copying them.",
     "convert": "Convert a trace to another format, and report what that format cannot represent.",
     "check": "Check a history on disk, or recover the intact part of a damaged one.",
+    "guide": "Print how to answer questions about a trace, for agents: tasks and their commands.",
     "formats": "List the formats that are read, how each is recognised, and how to make one.",
     "completion": "Print the script that completes commands, options and file names in a shell.",
 }
@@ -176,10 +178,15 @@ def main(arguments: Sequence[str] | None = None, *, interrupt: SignalHandler = N
         arguments: Those of the command; None is those of the process.
         interrupt: What handles SIGINT while the command runs; None is what does so already.
     """
-    sys.exit(_status(sys.argv[1:] if arguments is None else arguments, interrupt))
+    words = sys.argv[1:] if arguments is None else arguments
+    if "--session" in words:
+        from meantime.session import answer  # noqa: PLC0415 - on request
+
+        sys.exit(answer(list(words)))
+    sys.exit(status_of(words, interrupt))
 
 
-def _status(arguments: Sequence[str], interrupt: SignalHandler) -> int:
+def status_of(arguments: Sequence[str], interrupt: SignalHandler = None) -> int:
     """Run a command, print its error if it has one, and return the exit status."""
     _prepare_streams()
     try:

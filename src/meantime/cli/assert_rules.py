@@ -19,6 +19,7 @@ from meantime.cli.options import (
     once,
     reading_options,
     reject,
+    session_option,
 )
 from meantime.cli.tables import sentence_lines
 from meantime.cli.terminal import width_of
@@ -38,6 +39,7 @@ BROKEN = 3
 
 @click.command("assert", epilog="Example:  meantime assert run.mtr rules.toml --junit rules.xml")
 @input_options
+@session_option
 @file_argument("files", "FILE... [RULES.toml]", nargs=-1, required=True)
 @click.option(
     "--rule",

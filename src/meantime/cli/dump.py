@@ -19,6 +19,7 @@ from meantime.cli.options import (
     range_options,
     reading_options,
     reject,
+    session_option,
 )
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _OF_TRACE = {"changes", "events"}
 
 @click.command("dump", epilog="Example:  meantime dump pg.statemap.gz --kind intervals | head")
 @input_options
+@session_option
 @file_argument("file", "FILE")
 @once(
     "--kind",

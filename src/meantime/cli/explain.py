@@ -22,6 +22,7 @@ from meantime.cli.options import (
     range_options,
     reading_options,
     reject,
+    session_option,
 )
 from meantime.cli.tables import Column, print_table, sentence_lines
 from meantime.cli.terminal import width_of
@@ -44,6 +45,7 @@ _RULE = re.compile(r"^\s*(?P<id>[\w./ -]+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<limit>\S
 
 @click.command("explain", epilog="Example:  meantime explain sched.txt postgres --from 2s --to 3s")
 @input_options
+@session_option
 @file_argument("files", "FILE... [ACTIVITY]", nargs=-1, required=True)
 @range_options
 @limit_option(10)

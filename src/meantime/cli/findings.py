@@ -17,6 +17,7 @@ from meantime.cli.options import (
     limit_option,
     range_options,
     reading_options,
+    session_option,
 )
 from meantime.cli.tables import Column, more, print_table, sentence_lines
 from meantime.cli.terminal import width_of
@@ -40,6 +41,7 @@ _JOINED = "joined.mtj"
 
 @click.command("findings", epilog="Example:  meantime findings app.mtr --from 2s --to 10s")
 @input_options
+@session_option
 @file_argument("files", "FILE...", nargs=-1, required=True)
 @limit_option(10)
 @range_options

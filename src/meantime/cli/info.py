@@ -16,6 +16,7 @@ from meantime.cli.options import (
     json_option,
     limit_option,
     reading_options,
+    session_option,
     zone_option,
 )
 from meantime.cli.tables import Column, print_facts, print_table
@@ -38,6 +39,7 @@ _MOST_SEARCHED = 1_000_000
 
 @click.command("info", epilog="Example:  meantime info pg.statemap.gz")
 @input_options
+@session_option
 @file_argument("files", "FILE...", nargs=-1, required=True)
 @limit_option()
 @json_option

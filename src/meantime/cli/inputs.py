@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from meantime.cli.options import reject
 from meantime.cli.progress import count_bar, progress_bar
 from meantime.errors import UsageError
 from meantime.model.units import parse_duration, parse_size
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from meantime.model.units import Instant, Time
 
 __all__ = [
+    "Opened",
     "expanded",
     "import_numpy",
     "load",
@@ -30,7 +32,62 @@ __all__ = [
     "names_of",
     "notify",
     "offsets_of",
+    "opened",
 ]
+
+
+class Opened(NamedTuple):
+    """A history that a session has open, and what its file was then."""
+
+    history: History
+    state: tuple[object, ...]
+
+    @classmethod
+    def of(cls, path: str, history: History) -> Opened:
+        """Return the history of a file as it is now."""
+        return cls(history, _state(path))
+
+
+# In a session, by the real path of their files; a command opens no others then.
+opened: dict[str, Opened] = {}
+_WRITES = ("output", "arrow", "parquet", "junit")
+_READS = ("lenient", "strict", "provider")
+_DESCRIBES = ("format", "include", "columns", "pair", "pair_by", "line_pattern", "memory")
+
+
+def _state(path: str) -> tuple[object, ...]:
+    """Return what changes if a file or a directory is written; nothing if it is gone."""
+    try:
+        within = sorted(Path(path).iterdir()) if Path(path).is_dir() else []
+        found = [each.stat() for each in (Path(path), *within)]
+    except OSError:
+        return ()
+    return tuple((each.st_ino, each.st_size, each.st_mtime_ns) for each in found)
+
+
+def _of_session(path: str) -> History:
+    """Return a history that the session has open, and say if its file has changed.
+
+    Raises:
+        UsageError: If it is not open, or an option does not apply to a session.
+    """
+    context = click.get_current_context()
+    reject(_READS, "a session, which has read the file")
+    for name in _DESCRIBES:
+        if context.meta.get(f"meantime.{name}"):
+            raise UsageError(f"--{name.replace('_', '-')} does not apply to a session")
+    for name in _WRITES:
+        if context.params.get(name):
+            raise UsageError("a session writes no file: leave out --session")
+    found = opened.get(os.path.realpath(path))
+    if found is None:
+        listed = ", ".join(os.path.basename(each) for each in opened)  # noqa: PTH119 - as above
+        raise UsageError(f"{path}: is not open in this session, which has {listed}")
+    state = _state(path)
+    if state != found.state:
+        what = "has changed since the session opened it" if state else "no longer exists"
+        notify(f"{path}: {what}; this answers about what it was then: start the session again")
+    return found.history
 
 
 def load(
@@ -50,6 +107,8 @@ def load(
     Raises:
         InputError: If the trace cannot be read, or `strict` and it has an anomaly.
     """
+    if opened:
+        return _of_session(path)
     import_numpy()
     from meantime.history.directory import is_history, is_joined  # noqa: PLC0415 - not for --help: NumPy
     from meantime.opening.history_from_path import open_history  # noqa: PLC0415 - as above

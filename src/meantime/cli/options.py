@@ -40,6 +40,7 @@ __all__ = [
     "range_options",
     "reading_options",
     "reject",
+    "session_option",
     "strict_option",
     "zone_option",
 ]
@@ -301,6 +302,16 @@ def limit_option(table: int | None = 50) -> Callable[[F], F]:
         callback=keep,
         help=f"Most rows of each list, or a size of the JSON such as 100kB; 0 for all.  [{usual}]",
     )
+
+
+def session_option(function: F) -> F:
+    """Add the option for an answer of `meantime serve`; the program acts on it before commands."""
+    return click.option(
+        "--session",
+        is_flag=True,
+        expose_value=False,
+        help="Answer from the files that `meantime serve` has open.",
+    )(function)
 
 
 def offset_option(function: F) -> F:

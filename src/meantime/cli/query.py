@@ -15,6 +15,7 @@ from meantime.cli.options import (
     once,
     range_options,
     reading_options,
+    session_option,
 )
 from meantime.cli.rows import Form, form_options, show
 from meantime.errors import UsageError
@@ -71,6 +72,7 @@ def _is_file(text: str) -> bool:
 
 @click.command("query", epilog="Example:  meantime query disks.mth intervals 'disks/*' --to 5ms")
 @input_options
+@session_option
 @file_argument("history", "HISTORY...")
 @click.argument("question", type=_Question(list(_QUESTIONS)))
 @click.argument("words", metavar="[PATH|PATTERN|NUMBER] [TIME]", nargs=-1)

@@ -12,6 +12,7 @@ from meantime.cli.options import (
     input_options,
     once,
     reading_options,
+    session_option,
 )
 from meantime.cli.rows import Form, form_options, show
 
@@ -24,6 +25,7 @@ __all__ = ["command"]
     " 'select value, sum(end_ns - start_ns) ns from intervals group by value'",
 )
 @input_options
+@session_option
 @file_argument("histories", "HISTORY...", nargs=-1, required=True)
 @click.argument("statement", metavar="STATEMENT")
 @once(

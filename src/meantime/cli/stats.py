@@ -18,6 +18,7 @@ from meantime.cli.options import (
     of_options,
     options_of,
     reject,
+    session_option,
     zone_option,
 )
 from meantime.cli.stats_options import Groups, StatsOptions, after_stats, other_side
@@ -40,6 +41,7 @@ __all__ = ["command"]
     epilog="Example:  meantime stats pg.statemap.gz --by entity --from 100ms --to 200ms",
 )
 @input_options
+@session_option
 @file_argument("files", "FILE... [HANDLE]", nargs=-1, required=True)
 @options_of(StatsOptions)
 @of_options

@@ -19,6 +19,7 @@ from meantime.cli.options import (
     range_options,
     reading_options,
     reject,
+    session_option,
 )
 from meantime.cli.tables import Column, more, print_table
 from meantime.errors import UsageError
@@ -33,6 +34,7 @@ __all__ = ["command"]
 
 @click.command("why", epilog="Example:  meantime why sched.txt --thread postgres --from 2s --to 3s")
 @format_options
+@session_option
 @file_argument("file", "FILE")
 @once(
     "--thread",
