@@ -36,6 +36,21 @@ def test_every_option_of_a_command_is_in_the_reference(name: str, root: Path) ->
     assert missing == []
 
 
+def test_every_command_that_is_named_exists(root: Path) -> None:
+    named = re.compile(r"[`(]meantime ([a-z][a-z-]*)(?=[ `)])")
+    texts = [*markdown(root), *(root / "src").rglob("*.py"), *(root / "web").glob("*/*.ts")]
+
+    unknown = [
+        f"{path.relative_to(root)}: meantime {name}"
+        for path in texts
+        if path.name != "CHANGELOG.md"
+        for name in named.findall(path.read_text())
+        if name not in COMMANDS
+    ]
+
+    assert unknown == []
+
+
 def test_every_link_between_documents_leads_somewhere(root: Path) -> None:
     broken = [
         f"{document.name}: {target}"

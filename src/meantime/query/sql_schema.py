@@ -424,7 +424,7 @@ FUNCTIONS: Final[dict[str, SqlFunction]] = {
     "critical_path": SqlFunction(
         parameters=f"thread, {_RANGE}",
         returns=(
-            "What a thread, given by its id or name, waited for, as `meantime critical-path` has"
+            "What a thread, given by its id or name, waited for, as `meantime why` has"
             " it: `start_ns`, `end_ns`, `duration_ns`, `quark`, `thread_name`, `state`, `because`,"
             " `depth`."
         ),
