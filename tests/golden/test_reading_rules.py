@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from meantime.history import History
 
-RULES = 17
+RULES = 18
 DIGESTS = {
     "examples/files.jsonl": "36adefdb374db2ea",
     "examples/jobs.perf.gz": "feec9e32bccd51ce",

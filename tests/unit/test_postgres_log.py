@@ -176,14 +176,14 @@ def test_an_abbreviation_of_a_zone_is_not_believed_in_silence(tmp_path: Path) ->
     line = "2026-01-02 03:04:05.000 CST [7] LOG:  duration: 1.000 ms  statement: select a"
 
     history = opened(tmp_path, line)
-    assert history.facts["zone"] == "CST in the log, read as UTC"
+    assert history.facts["times"] == "CST in the log, read as UTC"
     assert spans(history)[0][2] == 0
 
     history = opened(tmp_path, line.replace(" CST", ""))
-    assert history.facts["zone"] == "none in the log, read as UTC"
+    assert history.facts["times"] == "dates without a zone, read as UTC"
 
     history = opened(tmp_path, line, columns="zone=Asia/Shanghai")
-    assert history.facts["zone"] == "CST in the log, read as Asia/Shanghai"
+    assert history.facts["times"] == "CST in the log, read as Asia/Shanghai"
     assert spans(history)[0][2] == -8 * 3600 * S
 
     with pytest.raises(InputError, match="the columns may only name the zone"):

@@ -49,13 +49,13 @@ def test_an_invalid_duration_is_rejected_with_the_units(text: str) -> None:
 
 
 def test_an_instant_counts_from_the_beginning_from_1970_or_from_the_clocks_zero() -> None:
-    assert parse_instant("@0.000000001") == (1, "utc")
-    assert parse_instant("1970-01-01T00:00:01.25") == (1_250_000_000, "utc")
-    assert parse_instant("1970-01-01T01:00:00+01:00") == (0, "utc")
-    assert parse_instant("1969-12-31T23:59:59.999999999Z") == (-1, "utc")
-    assert parse_instant("1970-01-02") == (86_400_000_000_000, "utc")
-    assert parse_instant("-5ms") == (-5_000_000, "start")
-    assert parse_instant("abs:-5ms") == (-5_000_000, "trace")
+    assert parse_instant("@0.000000001")[:2] == (1, "utc")
+    assert parse_instant("1970-01-01T00:00:01.25")[:2] == (1_250_000_000, "utc")
+    assert parse_instant("1970-01-01T01:00:00+01:00")[:2] == (0, "utc")
+    assert parse_instant("1969-12-31T23:59:59.999999999Z")[:2] == (-1, "utc")
+    assert parse_instant("1970-01-02") == (86_400_000_000_000, "utc", True)
+    assert parse_instant("-5ms")[:2] == (-5_000_000, "start")
+    assert parse_instant("abs:-5ms")[:2] == (-5_000_000, "trace")
 
 
 def test_an_impossible_date_is_refused() -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
 
+import meantime
 from meantime.errors import UsageError
 from meantime.model.zones import Zone
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SECOND = 10**9
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86_400 * SECOND
@@ -142,3 +148,41 @@ def test_a_time_is_written_with_the_distance_from_utc() -> None:
 def test_an_unknown_zone_is_refused_with_those_that_are_called_alike(name: str, hint: str) -> None:
     with pytest.raises(UsageError, match=hint):
         Zone(name)
+
+
+EVENT = '{"timestamp":"2026-01-01T00:00:00@","name":"x"}\n'
+SUITE = '<testsuite name="a" timestamp="2026-01-01T00:00:00@"/>'
+REQUEST = json.dumps(
+    {
+        "startedDateTime": "2026-01-01T00:00:00@",
+        "time": 1,
+        "request": {"method": "GET", "url": "http://a/"},
+        "response": {"status": 200},
+        "timings": {"send": 0, "wait": 1, "receive": 0},
+    }
+)
+
+
+@pytest.mark.parametrize("zone", ["", "Z", "+02:00"])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "time,name,value\n2026-01-01T00:00:00@,a,x\n2026-01-01T00:00:01@,a,y\n"),
+        ("a.jsonl", EVENT),
+        ("late.jsonl", EVENT.replace("@", "Z") + EVENT),
+        ("nested.jsonl", '{"a":{"time":"2026-01-01T00:00:00@"},"msg":"x"}\n'),
+        ("a.log", "2026-01-01 00:00:00,123@ INFO app: hello\n"),
+        ("a.xml", SUITE),
+        ("a.har", f'{{"log":{{"entries":[{REQUEST}]}}}}'),
+    ],
+)  # fmt: skip
+def test_dates_without_a_zone_are_not_taken_for_utc_in_silence(
+    tmp_path: Path, name: str, text: str, zone: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(text.replace("@", zone))
+    columns = "time=a.time,name=msg" if name == "nested.jsonl" else None
+
+    times = meantime.open(path, columns=columns).facts.get("times", "")
+
+    assert ("dates without a zone, read as UTC" in times) == (not zone)

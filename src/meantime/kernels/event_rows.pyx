@@ -208,6 +208,7 @@ cdef class EventRows:
     cdef int64_t last_ns, events
     cdef int32_t first_key
     cdef bint ordered, is_mapped, naive
+    cdef readonly bint has_naive  # whether a date without a zone was taken for UTC
     cdef int64_t unit_ns
     cdef tuple members
     cdef readonly int64_t line, offset, odd_offset, late_ns
@@ -559,7 +560,10 @@ cdef class EventRows:
             if at == NULL or escaped:
                 return NULL
             kind = time_parse(start, at, time_ns)
-            return at + 1 if kind == TIME_ZONED or (kind == TIME_NAIVE and self.naive) else NULL
+            if kind == TIME_NAIVE and self.naive:
+                self.has_naive = True
+                return at + 1
+            return at + 1 if kind == TIME_ZONED else NULL
         at = json_number(at, end, &fault)
         if at == NULL:
             return NULL

@@ -9,7 +9,15 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["MOST_DRIFT_PPT", "UTC", "Clock", "ClockShift", "drift_text", "with_utc"]
+__all__ = [
+    "MOST_DRIFT_PPT",
+    "UTC",
+    "Clock",
+    "ClockShift",
+    "drift_text",
+    "naive_dates",
+    "with_utc",
+]
 
 # No clock of a computer gains or loses more than a thousandth, in parts per 10^12.
 MOST_DRIFT_PPT = 10**9
@@ -96,6 +104,15 @@ def drift_text(drift_ppt: int) -> str:
     ('loses 58.63 us each second', 'gains 200.00 us each second')
     """
     return f"{'loses' if drift_ppt > 0 else 'gains'} {abs(drift_ppt) / 10**6:.2f} us each second"
+
+
+def naive_dates(zone: str = "") -> str:
+    """Return what a trace says of its times if its dates have no zone: in which they were read.
+
+    >>> naive_dates(), naive_dates("Europe/Oslo")
+    ('dates without a zone, read as UTC', 'dates without a zone, read as Europe/Oslo')
+    """
+    return f"dates without a zone, read as {zone or 'UTC'}"
 
 
 def with_utc(clock: Clock, first_ns: int) -> Clock:

@@ -64,10 +64,12 @@ class Instant(NamedTuple):
         ns: Nanoseconds.
         base: Where they count from: the beginning of the trace (`start`), 1970-01-01 (`utc`), or
             time 0 of the trace's own clock (`trace`).
+        is_naive: Whether it was a date without a zone.
     """
 
     ns: int
     base: Literal["start", "utc", "trace"]
+    is_naive: bool = False
 
 
 def parse_duration(text: str) -> int:
@@ -122,9 +124,9 @@ def parse_instant(text: str, to_utc: Callable[[int], int] | None = None) -> Inst
     the trace's own clock. The fraction of a second may have any number of digits.
 
     >>> parse_instant("1.5s")
-    Instant(ns=1500000000, base='start')
-    >>> parse_instant("abs:1.5s")
-    Instant(ns=1500000000, base='trace')
+    Instant(ns=1500000000, base='start', is_naive=False)
+    >>> parse_instant("abs:1.5s").base
+    'trace'
     >>> parse_instant("@1528482355.856625707").ns
     1528482355856625707
     >>> parse_instant("2018-06-08T18:25:55.856625707Z").ns
@@ -153,7 +155,7 @@ def parse_instant(text: str, to_utc: Callable[[int], int] | None = None) -> Inst
             moment = moment.replace(tzinfo=UTC)
         seconds = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // _ONE_SECOND
         utc_ns = seconds * NS_PER_S + int(f"{fraction:0<9}"[:9] or "0")
-        return Instant(to_utc(utc_ns) if is_naive and to_utc else utc_ns, "utc")
+        return Instant(to_utc(utc_ns) if is_naive and to_utc else utc_ns, "utc", is_naive)
     try:
         return Instant(parse_duration(text), "start")
     except UsageError as error:

@@ -23,7 +23,7 @@ import numpy as np
 from meantime.errors import InputError
 from meantime.kernels.csv_rows import read_rows
 from meantime.model.attribute_paths import thread_path
-from meantime.model.clocks import UTC
+from meantime.model.clocks import UTC, naive_dates
 from meantime.model.column_mapping import UNITS_NS
 from meantime.model.columns import Interner
 from meantime.readers.contract import lazy_trace
@@ -112,7 +112,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     trace.facts["times"] = "whole seconds, at which requests ended"
     first = LINE.search(head)
     if first is not None and not _HAS_ZONE.search(first[2]):
-        trace.facts["zone"] = "none in the log, read as UTC"
+        trace.facts["times"] += f"; {naive_dates()}"
     if length is not None:
         trace.facts["lengths"] = f"extra{length.field} in {length.unit}: {length.why}"
     elif extra := _whole_number(head):

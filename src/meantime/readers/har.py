@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from meantime.errors import InputError, UsageError
 from meantime.model.attribute_paths import thread_path
-from meantime.model.clocks import UTC
+from meantime.model.clocks import UTC, naive_dates
 from meantime.model.units import parse_instant
 from meantime.readers.contract import lazy_trace
 from meantime.readers.json_file import load_object
@@ -109,7 +109,7 @@ def _add_pages(log: dict[str, Any], spans: SpanRows, trace: Trace) -> dict[str, 
     found: dict[str, str] = {}
     for page in pages if isinstance(pages, list) else ():
         try:
-            start_ns = _date_ns(page, "startedDateTime")
+            start_ns = _date_ns(page, "startedDateTime", trace)
             identity = page["id"]
         except (_BadEntryError, KeyError):
             trace.anomalies.add("bad_metadata")
@@ -127,7 +127,7 @@ def _add_pages(log: dict[str, Any], spans: SpanRows, trace: Trace) -> dict[str, 
 
 
 def _request(entry: Any, pages: dict[str, str], trace: Trace, *, private: bool) -> _Request:
-    start_ns = _date_ns(entry, "startedDateTime")
+    start_ns = _date_ns(entry, "startedDateTime", trace)
     asked = entry.get("request")
     if not isinstance(asked, dict) or not isinstance(asked.get("url"), str):
         raise _BadEntryError("request.url is not a text")
@@ -244,7 +244,7 @@ def _address(url: str) -> tuple[str, str, str]:
     return host.rpartition("@")[2] or scheme, slash + path, query
 
 
-def _date_ns(holder: Any, key: str) -> int:
+def _date_ns(holder: Any, key: str, trace: Trace) -> int:
     """Return a date in nanoseconds since 1970.
 
     Raises:
@@ -259,6 +259,8 @@ def _date_ns(holder: Any, key: str) -> int:
         instant = None
     if instant is None or instant.base != "utc" or abs(instant.ns) > _MOST_NS:
         raise _BadEntryError(f"{key} is {text[:40]!r}, not a date")
+    if instant.is_naive:
+        trace.facts["times"] = naive_dates()
     return instant.ns
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from meantime.errors import InputError
 from meantime.kernels.event_rows import EventRows, Stop
+from meantime.model.clocks import naive_dates
 from meantime.model.column_mapping import UNITS_NS, ColumnMapping, halves
 from meantime.model.columns import Interner
 from meantime.model.events import Events
@@ -234,6 +235,8 @@ class _Reading:
             guessed = {"time": (fields.time,), "name": (fields.name,)}
             units = {"time": fields.unit} if fields.is_number and fields.unit else {}
             trace.facts[GUESSED] = ColumnMapping(guessed, units, fields.zone).text
+        if fields.is_naive:
+            trace.facts["times"] = naive_dates(fields.zone)
         self._names = Interner(trace.values)
         self._name_of = np.empty(0, np.int32)
 
@@ -283,6 +286,8 @@ class _Reading:
         first_ns = int(times[0]) if self._range is None else min(self._range[0], int(times[0]))
         self._range = (first_ns, int(times[-1]))
         self._trace.records += len(times)
+        if rows.has_naive:
+            self._trace.facts["times"] = naive_dates()
         return Events.of_columns(columns, self._trace.values, self._position(*waiting))
 
     def _position(self, line: int, offset: int) -> dict[str, Any]:

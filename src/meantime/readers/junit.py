@@ -12,7 +12,7 @@ from xml.parsers import expat
 
 from meantime.errors import InputError, UsageError
 from meantime.model.attribute_paths import thread_path
-from meantime.model.clocks import UTC
+from meantime.model.clocks import UTC, naive_dates
 from meantime.model.metadata import SUITES_FACT
 from meantime.model.units import parse_instant
 from meantime.readers.contract import lazy_trace
@@ -151,6 +151,8 @@ class _Results:
                 if instant.base == "utc" and 0 <= instant.ns < _MOST_NS:
                     start_ns = instant.ns
                     self.is_dated = True
+                    if instant.is_naive:
+                        self._trace.facts["times"] = naive_dates()
         if not self._suites and (lasted_ns := _ns(attributes.get("time", ""))):
             self._suites_ns += lasted_ns
         self._suites.append(_Suite(name if count == 1 else f"{name} {count}", start_ns))

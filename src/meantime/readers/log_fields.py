@@ -44,6 +44,7 @@ class LogFields(NamedTuple):
         is_guess: Whether that was guessed.
         is_number: Whether the first time is a number.
         decided: What its unit rests on, or what is not known.
+        is_naive: Whether the first time is a date without a zone.
     """
 
     time: str = ""
@@ -53,6 +54,7 @@ class LogFields(NamedTuple):
     is_guess: bool = False
     is_number: bool = False
     decided: Unit = Unit("ns", "")
+    is_naive: bool = False
 
 
 def is_event(members: Mapping[str, Any]) -> bool:
@@ -89,7 +91,8 @@ def log_fields(members: Mapping[str, Any], given: ColumnMapping | None) -> LogFi
     zone = "" if given is None else given.zone
     is_guess = given is None or not {"time", "name"} <= given.columns.keys()
     is_number = type(members.get(time)) in {int, float}
-    return LogFields(time, name, unit, zone, is_guess, is_number, decided)
+    is_naive = int(column.kinds[0]) == TimeKind.NAIVE
+    return LogFields(time, name, unit, zone, is_guess, is_number, decided, is_naive)
 
 
 def value_of(members: Mapping[str, Any], name: str) -> Any:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from meantime.errors import InputError, UsageError
 from meantime.model.attribute_paths import thread_path
-from meantime.model.clocks import UTC
+from meantime.model.clocks import UTC, naive_dates
 from meantime.model.units import parse_instant
 from meantime.model.zones import Zone
 from meantime.readers.contract import lazy_trace
@@ -403,7 +403,8 @@ class _Log:
             offset = zone if len(zone) > 3 else f"{zone}:00"
         if not offset:
             named = "UTC" if self._zone is None else self._zone.name
-            self._trace.facts["zone"] = f"{zone or 'none'} in the log, read as {named}"
+            read_as = f"{zone} in the log, read as {named}" if zone else naive_dates(named)
+            self._trace.facts["times"] = read_as
         try:
             text = f"{date.replace(' ', 'T')}{offset}"
             instant = parse_instant(text, None if self._zone is None else self._zone.one_to_utc)

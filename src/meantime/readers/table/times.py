@@ -16,6 +16,7 @@ import numpy as np
 
 from meantime.errors import UsageError
 from meantime.kernels.csv_rows import TimeKind, parse_times
+from meantime.model.clocks import naive_dates
 from meantime.model.column_mapping import UNITS_NS
 from meantime.model.units import parse_instant
 
@@ -57,7 +58,6 @@ _SCALES = {
 _LONGEST = 64
 _DATES = "dates"
 _FROM_1990_S, _TO_2100_S = 631_152_000, 4_102_444_800
-_ZONE = re.compile(r"(?:Z|UTC|[+-]\d\d:?(?:\d\d)?)$", re.IGNORECASE)
 # as web servers write them
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _LOGGED = re.compile(
@@ -141,7 +141,7 @@ def _parsed(text: str) -> tuple[int, int]:
             instant = parse_instant(iso)
         except UsageError:
             return 0, TimeKind.ODD
-        kind = TimeKind.ZONED if _ZONE.search(iso[10:]) else TimeKind.NAIVE
+        kind = TimeKind.NAIVE if instant.is_naive else TimeKind.ZONED
         if instant.base == "utc" and -_LIMIT < instant.ns < _LIMIT:
             return instant.ns, kind
         return 0, TimeKind.ODD
@@ -301,7 +301,7 @@ def _resolved(column: TimeColumn, unit: str, zone: str, *, is_duration: bool) ->
     if (kinds == TimeKind.ZONED).any():
         what.append(_DATES)
     if naive.any():
-        what.append(_naive_dates(zone))
+        what.append(naive_dates(zone))
     return Resolved(time_ns, missing, bad, " and ".join(what), unit if numeric else "")
 
 
@@ -321,7 +321,7 @@ def _of_one_kind(column: TimeColumn, unit: str, zone: str, *, is_duration: bool)
     if kind == TimeKind.ZONED and not is_duration:
         return Resolved(values, none, none, _DATES)
     if kind == TimeKind.NAIVE and not zone and not is_duration:
-        return Resolved(values, none, none, _naive_dates(zone))
+        return Resolved(values, none, none, naive_dates(zone))
     if kind != TimeKind.INTEGER:
         return None
     unit_ns = UNITS_NS[unit]
@@ -329,10 +329,6 @@ def _of_one_kind(column: TimeColumn, unit: str, zone: str, *, is_duration: bool)
     if int(values.min()) < -most or int(values.max()) > most:
         return None
     return Resolved(values * unit_ns, none, none, f"numbers of {unit}", unit)
-
-
-def _naive_dates(zone: str) -> str:
-    return f"dates without a zone, read as {zone or 'UTC'}"
 
 
 @lru_cache
