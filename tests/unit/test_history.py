@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
+
 import numpy as np
 import pytest
 
@@ -10,9 +12,11 @@ from meantime.errors import (
     StateTypeError,
     TimeOrderError,
     TimeRangeError,
+    UsageError,
 )
 from meantime.history import HistoryBuilder, build
 from meantime.history.store import Store
+from meantime.model.clocks import Clock
 from meantime.model.columns import Coded, Mixed
 from meantime.model.trace import Counters, Flows, LaneDeclaration, Points, StateChanges, Trace
 from meantime.query.statistics import state_statistics
@@ -392,3 +396,43 @@ def test_methods_that_became_functions_are_deprecated(name: str) -> None:
     assert (method.func, method.args) == (getattr(meantime, name), (history,))
     with pytest.raises(AttributeError, match="'History' object has no attribute 'stat'"):
         getattr(history, "stat")  # noqa: B009 - the mistake under test
+
+
+def test_texts_and_dates_become_times_and_times_dates() -> None:
+    builder = HistoryBuilder(start_ns=500, clock=Clock(utc_at_origin_ns=10**18 + 7))
+    builder.modify(500, builder.quark("a"), "x")
+    history = builder.close(10**10)
+    date = datetime(2001, 9, 9, 3, 46, 41, 250, tzinfo=timezone(timedelta(hours=2)))
+
+    assert history.time("1.5us") == 2000
+    assert history.time("abs:1.5us") == 1500
+    assert history.time(1500) == 1500
+    assert history.time(date) == 10**9 + 250_000 - 7
+    assert history.time("2001-09-09T01:46:41.00025Z") == history.time(date)
+    assert history.utc(history.time(date)) == np.datetime64("2001-09-09T01:46:41.000250000")
+    with pytest.raises(UsageError, match="has no time zone"):
+        history.time(date.replace(tzinfo=None))
+    without = HistoryBuilder().close(1)
+    with pytest.raises(UsageError, match="dates are unknown"):
+        without.time(date)
+    with pytest.raises(UsageError, match="the dates of this history are unknown"):
+        without.utc(0)
+
+
+def test_only_states_are_intervals_that_have_a_value() -> None:
+    builder = HistoryBuilder()
+    names, numbers = builder.quark("names"), builder.quark("numbers")
+    for quark, value in ((names, "x"), (numbers, 0)):
+        builder.modify(10, quark, value)
+        builder.modify(15, quark, None)
+        builder.modify(18, quark, value)
+    history = builder.close(20)
+
+    for asked in ([names], [numbers], [names, numbers]):
+        every = history.intervals(asked)
+        states = history.intervals(asked, 12, 19, clip=True, states_only=True)
+        assert [*history.intervals(asked, states_only=True)] == [
+            each for each in every if each.value is not None
+        ]
+        assert states.duration_ns.tolist() == [3, 1] * len(asked)
+        assert [each.duration_ns for each in states] == [3, 1] * len(asked)

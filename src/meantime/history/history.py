@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from meantime.errors import AttributeNotFound, HistoryClosedError, HistoryError
+from meantime.errors import AttributeNotFound, HistoryClosedError, HistoryError, UsageError
 from meantime.history import attribute_queries
 from meantime.history.lanes import drawable_lanes
 from meantime.history.numbers import quarks_of, time_of
@@ -20,9 +20,11 @@ from meantime.history.samples import ALL_EVENTS
 from meantime.history.selecting import many, one
 from meantime.history.span_attributes import with_span_attributes
 from meantime.model.attributes import format_path
+from meantime.model.extent import Extent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
     from pathlib import Path
     from types import EllipsisType
 
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from meantime.model.clocks import Clock
     from meantime.model.columns import Int32s, Int64s, Value
     from meantime.model.metadata import TraceMetadata
+    from meantime.model.units import Time
 
 __all__ = ["History", "moment"]
 
@@ -270,6 +273,38 @@ class History:
         now = self._now()
         return now.metadata.bounds or (now.segments.start_ns, now.segments.end_ns)
 
+    def time(self, time: Time | datetime) -> int:
+        """Return a time of this history's clock in ns, as its queries take it.
+
+        A text is as on the command line: `1.5s` counts from where `bounds` begin, `abs:1.5s` from
+        time 0 of the clock, and `2026-07-01T09:00:00Z` is a date, as a `datetime` is.
+
+        >>> from datetime import datetime, timezone
+        >>> from meantime import Clock, HistoryBuilder
+        >>> history = HistoryBuilder(clock=Clock(utc_at_origin_ns=10**18)).close(5 * 10**9)
+        >>> history.time("1.5s"), history.time(datetime(2001, 9, 9, 1, 46, 42, tzinfo=timezone.utc))
+        (1500000000, 2000000000)
+        >>> print(history.utc(1_500_000_001))
+        2001-09-09T01:46:41.500000001
+
+        Raises:
+            TypeError: If it is none of these.
+            UsageError: If the text is not a time, a datetime has no zone, or it is a date and the
+                clock's date is unknown.
+        """
+        return Extent(*self.bounds, self.clock).time_ns(time)
+
+    def utc(self, time_ns: int) -> np.datetime64:
+        """Return the date of a time in UTC, exact to the nanosecond.
+
+        Raises:
+            UsageError: If the clock's date is unknown.
+        """
+        origin_ns = self.clock.utc_at_origin_ns
+        if origin_ns is None:
+            raise UsageError("the dates of this history are unknown: its clock has no UTC time")
+        return np.datetime64(origin_ns + time_of(time_ns), "ns")
+
     @property
     def lanes(self) -> list[Lane]:
         """What can be drawn: the declarations, in order, and the attributes that each applies to.
@@ -372,13 +407,15 @@ class History:
         resolution_ns: int | None = None,
         *,
         clip: bool = False,
+        states_only: bool = False,
     ) -> Intervals:
         """Return the intervals that overlap [start_ns, end_ns), each in full unless it is clipped.
 
         The range is clipped to the history; outside of it there are none. Without a time, it begins
         or ends where `bounds` does. Quark by quark in the given order, in order of time; those
-        without state are included, their value is None. With a resolution, only those that contain
-        start_ns, start_ns + resolution_ns, and so on, or the range's last instant.
+        without state are included unless `states_only`, their value is None. With a resolution,
+        only those that contain start_ns, start_ns + resolution_ns, and so on, or the range's last
+        instant.
 
         >>> from meantime.testing import history_from_picture
         >>> history_from_picture("disk0  aab.").intervals([0], 1, 3)
@@ -399,6 +436,7 @@ class History:
         attributes = now.attributes
         asked = now.query(many(attributes, quarks), start_ns, end_ns)
         found = _with_paths(now.gather(*asked, resolution_ns=resolution_ns), attributes)
+        found = found.states() if states_only else found
         return found.clipped() if clip else found
 
     def interval_batches(

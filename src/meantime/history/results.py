@@ -58,6 +58,11 @@ class Interval(NamedTuple):
     tag: int | None = None
     ongoing: bool = False
 
+    @property
+    def duration_ns(self) -> int:
+        """How long it lasted."""
+        return self.end_ns - self.start_ns
+
 
 @struct
 class Intervals(Tabular):
@@ -89,6 +94,25 @@ class Intervals(Tabular):
             return np.zeros(len(self), np.bool_)
         ongoing: npt.NDArray[np.bool_] = self.end_ns == self.ongoing_end_ns
         return ongoing
+
+    @property
+    def duration_ns(self) -> Int64s:
+        """How long each lasted."""
+        duration_ns: Int64s = self.end_ns - self.start_ns
+        return duration_ns
+
+    def states(self) -> Intervals:
+        """Return those that have a state."""
+        has_state = self.value.codes >= 0 if isinstance(self.value, Coded) else self.value.kinds > 0
+        rows = np.flatnonzero(has_state)
+        return replace(
+            self,
+            quark=self.quark[rows],
+            start_ns=self.start_ns[rows],
+            end_ns=self.end_ns[rows],
+            value=part_of(self.value, rows),
+            tag=self.tag[rows],
+        )
 
     def clipped(self) -> Intervals:
         """Return the same intervals from where the range begins to where it ends at most."""

@@ -311,7 +311,7 @@ class Mixed:
 Values: TypeAlias = "Coded | Mixed"
 
 
-def part_of(value: Values, rows: slice) -> Values:
+def part_of(value: Values, rows: slice | npt.NDArray[np.intp]) -> Values:
     """Return some rows of a column of values.
 
     >>> part_of(Coded.of(["a", "b", "a"]), slice(1, 3)).to_list()

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import UTC
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from meantime.errors import TimeRangeError, UsageError
 from meantime.model.units import Instant, format_exact, format_utc, parse_instant, whole_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
     from meantime.model.clocks import Clock
     from meantime.model.units import Time
@@ -70,6 +72,16 @@ def instant_of(text: str) -> Instant:
     return parse_instant(text, None if zone is None else zone.one_to_utc)
 
 
+def _instant_of_date(date: datetime) -> Instant:
+    """Return the instant of a datetime, exact to its microsecond."""
+    from datetime import datetime, timedelta  # noqa: PLC0415 - few programs need it
+
+    if date.utcoffset() is None:
+        raise UsageError(f"{date} has no time zone; write datetime(..., tzinfo=timezone.utc)")
+    since = date - datetime(1970, 1, 1, tzinfo=UTC)
+    return Instant(since // timedelta(microseconds=1) * 1000, "utc")
+
+
 def format_handle(path: str, time_ns: int) -> str:
     """Return the text that names a time of a lane, or of the whole trace if the path is empty.
 
@@ -112,15 +124,18 @@ class Extent(NamedTuple):
     end_ns: int
     clock: Clock
 
-    def time_ns(self, time: Time | Instant) -> int:
+    def time_ns(self, time: Time | Instant | datetime) -> int:
         """Return a time in nanoseconds of the trace; an integer is that already.
 
         Raises:
-            TypeError: If it is neither an integer nor a text.
-            UsageError: If the text is not a time, or is a date and the trace's date is unknown.
+            TypeError: If it is neither an integer, a text nor a datetime.
+            UsageError: If the text is not a time, a datetime has no zone, or it is a date and the
+                trace's date is unknown.
         """
         if isinstance(time, str):
             time = instant_of(time)
+        elif hasattr(time, "utcoffset"):  # a datetime, whose module few programs need
+            time = _instant_of_date(cast("datetime", time))
         if not isinstance(time, Instant):
             return whole_ns(time)
         if time.base == "start":
