@@ -490,6 +490,79 @@ def anywhere(
         yield opened
 
 
+def around(page: Page) -> list[str]:
+    """Return what the tab of the selection says, line by line."""
+    page.wait_for_selector(".selection .ranked")
+    found: str = page.inner_text(".selection")
+    return [line for line in found.replace(NARROW, " ").splitlines() if line.strip()]
+
+
+def test_the_selection_is_explained_the_same_with_and_without_a_server(
+    anywhere: Callable[[Path, str], list[Page]], tmp_path: Path
+) -> None:
+    path = tmp_path / "calls.json"
+    calls = [("main", 0, 900), ("work", 0, 300), ("read", 10, 200), ("work", 400, 100)]
+    calls += [("read", 420, 10), ("parse", 440, 50), ("read", 950, 40)]
+    events: list[dict[str, object]] = [
+        {"ph": "X", "pid": 1, "tid": 1, "name": name, "ts": start, "dur": length}
+        for name, start, length in calls
+    ]
+    events[3]["args"] = {"job": {"id": 7, "tags": ["a", "b"]}}
+    events.append({"ph": "X", "pid": 1, "tid": 2, "name": "other", "ts": 460, "dur": 20})
+    arrow = {"cat": "c", "id": 1, "name": "hand over"}
+    events.append({**arrow, "ph": "s", "pid": 1, "tid": 1, "ts": 445})
+    events.append({**arrow, "ph": "f", "bp": "e", "pid": 1, "tid": 2, "ts": 461})
+    path.write_text(json.dumps(events))
+    said = []
+    for page in anywhere(path, ""):
+        page.keyboard.press("/")
+        page.keyboard.type("work")
+        for rank in ("The longest", "2nd longest"):
+            page.keyboard.press("Enter")
+            page.wait_for_selector(f".selection .ranked >> text={rank} of 2 work")
+        page.wait_for_selector(".selection .ranked >> text=2nd longest of 2 work")
+        said.append(around(page))
+        # its flame graph is of it alone
+        page.get_by_role("button", name="Flame graph of this alone").click()
+        page.wait_for_selector(".tools .chip >> text=work")
+        page.locator("main canvas").first.focus()
+        page.keyboard.press("i")
+        page.locator(".selection .flow").click()
+        page.wait_for_selector(".facts .named >> text=other")
+        page.locator("main canvas").first.focus()
+        # the search first, then the selection
+        page.keyboard.press("Escape")
+        page.keyboard.press("Escape")
+        page.wait_for_selector("[role=tab][aria-selected=true] >> text=What stands out")
+
+    assert said[0] == said[1]
+    text = "\n".join(said[0])
+    order = ["Called by", "main", "Inside, 2, the longest first", "parse", "10.0", "Beside it"]
+    places = [text.index(each) for each in order]
+    assert places == sorted(places)
+    assert "Arrows from it (1)" in text
+    assert "tags [2]" in text
+
+
+def test_the_selection_of_a_state_has_what_woke_it_and_where_it_ran(view: View, root: Path) -> None:
+    page = view(str(root / "examples" / "sched.perf.gz"))
+    page.fill(".filter", "9092")
+    page.locator("main canvas").first.focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector(".selection .ranked >> text=28th longest of 822 running in this lane")
+    text = "\n".join(around(page))
+    assert "Where it ran" in text
+    assert "CPU 0" in text
+    assert "What it woke (4)" in text
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector(".selection .ranked >> text=816 sleeping in this lane")
+    # the thread that woke it, and its state then
+    page.wait_for_selector(".selection h3 >> text=What woke it (1)")
+    page.locator(".selection .flow >> text=postgres 9096, running").click()
+    page.wait_for_selector(".facts .fact >> text=postgres 9096")
+
+
 def test_spans_and_samples_of_one_file_are_a_switch(
     anywhere: Callable[[Path, str], list[Page]], tmp_path: Path
 ) -> None:

@@ -192,3 +192,23 @@ export function byFunction(tree: CallTree): FunctionWeight[] {
   }
   return [...sums.values()].sort((a, b) => b.own - a.own || b.total - a.total);
 }
+
+/** The part of a tree that begins at the end of a path of names from a root; all of it if there is no such path. */
+export function below(tree: CallTree, path: readonly string[]): CallTree {
+  let node = -1;
+  for (const wanted of path) {
+    node = tree.parent.findIndex((parent, each) => parent === node && tree.names[tree.name[each]!] === wanted);
+    if (node < 0) return tree;
+  }
+  if (node < 0) return tree;
+  const kept: number[] = [];
+  const place = new Int32Array(tree.parent.length).fill(-1);
+  // callers come first
+  for (let each = node; each < tree.parent.length; each++) {
+    if (each !== node && (tree.parent[each]! < 0 || place[tree.parent[each]!]! < 0)) continue;
+    place[each] = kept.length;
+    kept.push(each);
+  }
+  const of = (column: Float64Array) => Float64Array.from(kept, (each) => column[each]!);
+  return { names: tree.names, parent: Int32Array.from(kept, (each) => (each === node ? -1 : place[tree.parent[each]!]!)), name: Int32Array.from(kept, (each) => tree.name[each]!), value: of(tree.value), own: of(tree.own), count: of(tree.count) };
+}

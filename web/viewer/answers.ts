@@ -1,5 +1,7 @@
 /** The panel: facts of the selection in the gutter, and answers about the range in tabs. */
 
+import { withoutAddresses } from "../shared/addresses";
+import { below } from "../shared/call-tree";
 import type { CallTree } from "../shared/call-tree";
 import { button, h, name, nameOrNone, replaceContent, setText, shown } from "../shared/dom";
 import { FlameGraph } from "../shared/flame-graph";
@@ -14,7 +16,7 @@ import { Sandwich } from "../shared/sandwich";
 import type { Tooltip } from "../shared/tooltip";
 import { plain } from "../shared/heat-model";
 import { command, input, isWhole, laneOptions, quoted } from "./command";
-import { describeFlows, describeRange, describeThing, subject, withTimes } from "./facts";
+import { describeRange, describeThing, subject, withTimes } from "./facts";
 import { HeatTab } from "./heat-tab";
 import { GroupLane, PackedLane, StateLane, TileLane } from "./lanes";
 import { OF_SAMPLES, OF_SPANS, OF_STATES, OTHER } from "./model";
@@ -23,6 +25,7 @@ import { MomentTab } from "./moment-tab";
 import type { Conclusion, Counted, Finding, Hit, Placed, StatisticsRow, Summary } from "./protocol";
 import { Notes } from "./notes";
 import type { Range, Session, Thing } from "./session";
+import { SelectionTab } from "./selection-tab";
 import { SqlTab } from "./sql-tab";
 import { SourceError } from "./source";
 import { loadsOf } from "./sparklines";
@@ -75,6 +78,7 @@ export class Answers {
   readonly notes: Notes;
   private readonly moment: MomentTab;
   private readonly why: WhyTab;
+  private readonly selection: SelectionTab;
   readonly sql: SqlTab | null;
   private readonly tools = h("span", { class: "tools" });
   /** What the facts are about. */
@@ -129,12 +133,19 @@ export class Answers {
     });
     this.notes = new Notes(session, changed);
     this.moment = new MomentTab(session, { goTo: (file, hit) => actions.select(file, hit), light: (each) => actions.light(each) });
+    this.selection = new SelectionTab(session, {
+      select: (file, hit) => actions.select(file, hit),
+      goToEnd: (...end) => actions.goToEnd(...end),
+      light: (each) => actions.light(each),
+      openFlame: () => this.panel.open("flame"),
+    });
     this.why = new WhyTab(session, { goToEnd: (...end) => actions.goToEnd(...end), changed: () => this.redo() });
     this.sql = session.info.sql ? new SqlTab(session, () => this.redo()) : null;
     this.panel = new Panel(
       this.facts,
       [
         { id: "over", label: "What stands out", key: "Shift + 1", content: this.overview },
+        { id: "thing", label: "Selection", key: "I", content: this.selection.element },
         { id: "stats", label: "Statistics", key: "Shift + 2", content: this.table.element },
         { id: "flame", label: "Flame graph", key: "Shift + 3", content: this.flame },
         { id: "heat", label: "Heat map", key: "Shift + 4", content: this.heat.element },
@@ -157,6 +168,17 @@ export class Answers {
     this.answered = "";
   }
 
+  /** Opens the tab of the selection in place of what stands out, and leaves it with the selection. */
+  follow(thing: Thing | null): void {
+    if (thing && this.panel.tab === "over") this.panel.open("thing");
+    else if (!thing && this.panel.tab === "thing") this.panel.open("over");
+  }
+
+  /** Shows what is around the selected thing, once that is known. */
+  drawSelection(): void {
+    this.selection.draw();
+  }
+
   recolor(): void {
     this.graph.recolor();
     this.sandwich.recolor();
@@ -164,6 +186,7 @@ export class Answers {
     this.heat.draw();
     this.moment.draw();
     this.why.draw();
+    this.selection.draw();
     this.invalidate();
   }
 
@@ -242,7 +265,7 @@ export class Answers {
     void this.summarize(file, from, to);
     const lane = this.lane;
     const ofFile = lane && lane.file === file ? lane : null;
-    const key = [tab, file.index, file.info.version, file.info.offset_ns, from, to, this.by, this.mode, this.of, ofFile?.key, tab === "moment" ? session.moment : "", tab === "why" ? this.why.ask(file) : "", tab === "stats" && session.base ? `${session.base.from} ${session.base.to}` : "", tab === "heat" ? `${this.heat.periodNs} ${this.heat.rows} ${session.view.start} ${session.view.span}` : ""].join(" ");
+    const key = [tab, file.index, file.info.version, file.info.offset_ns, from, to, this.by, this.mode, this.of, ofFile?.key, tab === "moment" ? session.moment : "", tab === "thing" || tab === "flame" ? thingKey(session.thing) : "", tab === "why" ? this.why.ask(file) : "", tab === "stats" && session.base ? `${session.base.from} ${session.base.to}` : "", tab === "heat" ? `${this.heat.periodNs} ${this.heat.rows} ${session.view.start} ${session.view.span}` : ""].join(" ");
     if (tab === "heat") this.heat.draw();
     if (key === this.answered) return;
     this.answered = key;
@@ -298,6 +321,13 @@ export class Answers {
     const { session } = this;
     const isEmpty = range.from >= range.to;
     if (tab === "over") await this.showOverview(file, range, signal);
+    else if (tab === "thing") {
+      const read = input(file);
+      const { thing } = session;
+      this.command = !thing || read === null ? null : `meantime query ${read} ${spanHandle(thing) ?? quoted(thing.at?.handle ?? "")}`;
+      this.selection.draw();
+      this.changed();
+    }
     else if (tab === "stats") {
       const by = this.byOf(file, range.lanes);
       if (!by || isEmpty) return this.fail(tab, NOTHING);
@@ -316,11 +346,16 @@ export class Answers {
     } else if (tab === "flame") {
       const counting = this.counting(file, range.lanes);
       const option = counting.of ? ` --${counting.of}` : "";
-      const found = isEmpty ? null : await session.source.ask("flame", { ...range, ...counting }, signal);
+      const { thing } = this;
+      // its callers are known with the rest that is around it
+      if (thing && !thing.context) return;
+      const asked = thing ? { ...range, from: thing.startNs, to: thing.endNs, lanes: thing.lane.index } : range;
+      const found = asked.from >= asked.to ? null : await session.source.ask("flame", { ...asked, ...counting }, signal);
       this.counts(found?.of, file, range.lanes);
       // functions whose libraries are folded are in no table of a command
-      if (found?.parent.length && this.mode === "callers" && !this.fold.isOn) this.setCommand(file, range.lanes, "stats", ` --by name${option}`);
-      else if (found?.parent.length) this.setCommand(file, range.lanes, "flame", `${option} -o flame.svg`);
+      const part = thing && ([thing.startNs, thing.endNs] as const);
+      if (found?.parent.length && this.mode === "callers" && !this.fold.isOn) this.setCommand(file, asked.lanes, "stats", ` --by name${option}`, part);
+      else if (found?.parent.length) this.setCommand(file, asked.lanes, "flame", `${option} -o flame.svg`, part);
       else if (range.lanes !== undefined && !file.has(FLAMES, range.lanes)) return this.fail("flame", `The lane ${file.titleOf(range.lanes)} has neither spans nor samples. Press Esc for all lanes.`);
       else return this.fail("flame", file.info.counts.spans || file.info.counts.samples ? "Neither spans nor samples with stacks are in this range. Select a longer one, or press 0." : "A flame graph needs spans or samples; this trace has neither.");
       this.flameUnit = found.unit;
@@ -334,6 +369,7 @@ export class Answers {
         own: Float64Array.from(found.self),
         count: Float64Array.from(found.count),
       };
+      if (thing) this.tree = below(this.tree, [...thing.context!.callers, thing].map((each) => withoutAddresses(each.name)));
       this.clearFailure();
       this.showTree();
     } else if (tab === "heat") {
@@ -387,9 +423,15 @@ export class Answers {
     } else this.sandwich.show(tree, null);
   }
 
-  private setCommand(file: FileModel, lane: number | undefined, name: string, options: string): void {
+  /** The selected span, of which the flame graph is then; null if there is none. */
+  private get thing(): Thing | null {
+    const { thing } = this.session;
+    return thing && FLAMES.has(thing.lane.kind) && thing.endNs > thing.startNs ? thing : null;
+  }
+
+  private setCommand(file: FileModel, lane: number | undefined, name: string, options: string, range: readonly [bigint, bigint] | null = null): void {
     const chosen = lane === undefined ? "" : laneOptions(file, lane, name);
-    this.command = chosen === null ? null : command(this.session, file, name, options + chosen);
+    this.command = chosen === null ? null : command(this.session, file, name, options + chosen, range);
     this.changed();
   }
 
@@ -415,11 +457,11 @@ export class Answers {
   private drawTools(file: FileModel, lane: TileLane | null): void {
     const { tab } = this.panel;
     const parts: Node[] = [];
-    if (lane && tab !== "over" && tab !== "moment" && tab !== "why" && tab !== "notes") {
+    if (lane && tab !== "over" && tab !== "thing" && tab !== "moment" && tab !== "why" && tab !== "notes") {
       parts.push(h("span", { class: "chip" }, name(lane.title), button("×", "Answers about all lanes", () => (this.session.tree.current = null), { class: "bare" })));
     }
     // the others are about all files
-    if (this.session.files.length > 1 && tab !== "moment" && tab !== "notes") parts.push(h("span", { class: "muted" }, shown(file.info.name)));
+    if (this.session.files.length > 1 && tab !== "thing" && tab !== "moment" && tab !== "notes") parts.push(h("span", { class: "muted" }, shown(file.info.name)));
     if (tab === "stats") {
       const by = this.byOf(file, lane?.index);
       const bys = this.bysOf(file, lane?.index).map((each): [string, string] => [each, each === "entity" ? "lane" : each]);
@@ -434,6 +476,8 @@ export class Answers {
         button("CSV", "Save as CSV", () => this.save(), { class: "small" }),
       );
     } else if (tab === "flame") {
+      const { thing } = this;
+      if (thing) parts.push(h("span", { class: "chip" }, "only ", name(thing.name), button("×", "Flame graph of the range", () => this.session.select(null), { class: "bare" })));
       if (this.hasBoth(file, lane?.index)) parts.push(this.kinds());
       parts.push(
         segments([["heavy", "left heavy"], ["callers", "functions, callers"]], this.mode, (each) => {
@@ -666,7 +710,6 @@ export class Answers {
     const summary = this.summary && { found: this.summary.found, isNow: this.summary.of === this.summing };
     const content = session.thing ? describeThing(session.thing, session) : describeRange(session, summary, this.legend());
     setText(this.about, subject(session));
-    if (session.thing) content.push(...describeFlows(session.thing, session, this.actions.goToEnd));
     const shown = [...this.facts.childNodes];
     // what is the same keeps what is selected in it, and need not be laid out again
     const isSame = !session.thing && !this.described && content.length === shown.length && content.every((each, at) => each.isEqualNode(shown[at]!));
@@ -712,6 +755,17 @@ export class Answers {
     }
     return entries;
   }
+}
+
+/** Identifies the selected thing, and how much of it is known. */
+function thingKey(thing: Thing | null): string {
+  return thing ? `${thing.lane.key} ${thing.row} ${thing.startNs} ${thing.at?.handle ?? ""} ${thing.context !== undefined}` : "";
+}
+
+/** The name of a span that commands know. */
+function spanHandle({ at }: Thing): string | null {
+  const item = at?.item;
+  return item && "handle" in item && item.handle?.startsWith("span ") ? item.handle : null;
 }
 
 const MOST_TOGETHER = 3;

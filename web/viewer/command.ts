@@ -17,13 +17,13 @@ export function input({ info }: FileModel): string | null {
   return [path, ...info.options].map(quoted).join(" ");
 }
 
-/** The command for a file and a range of the session, which is left out if it is the whole file; null if there is none. */
-export function command(session: Session, file: FileModel, name: string, options = ""): string | null {
+/** The command for a file and a range, that of the session unless given, which is left out if it is the whole file; null if there is none. */
+export function command(session: Session, file: FileModel, name: string, options = "", given: readonly [bigint, bigint] | null = null): string | null {
   const read = input(file);
   if (read === null) return null;
-  const [first, last] = ends(session, file);
+  const [first, last] = given ?? ends(session, file);
   const start = BigInt(file.info.start_ns ?? "0");
-  const range = isWhole(session, file) ? "" : ` --from ${plain(first - start)} --to ${plain(last - start)}`;
+  const range = !given && isWhole(session, file) ? "" : ` --from ${plain(first - start)} --to ${plain(last - start)}`;
   return `meantime ${name} ${read}${options}${range}`;
 }
 

@@ -6,10 +6,11 @@ import { BARS } from "./bars";
 import type { Data, Row } from "./embedded-data";
 import { lowerBound } from "./embedded-data";
 import { heatOf } from "./embedded-heat";
+import { contextOf } from "./embedded-context";
 import { activityOf, momentOf } from "./embedded-moment";
 import type { Group } from "./embedded-spans";
 import { hasSpans, sampledTree, samplesIn, spanOf, spanTree, spansByName } from "./embedded-spans";
-import type { At, Counted, EntityItem, Figures, Flame, Flow, Hit, PointInfo, SearchResult, SpanItem, StateItem, Statistics, StatisticsRow, Summary } from "./protocol";
+import type { Arrows, At, Counted, EntityItem, Figures, Flame, Flow, Hit, PointInfo, SearchResult, SpanItem, StateItem, Statistics, StatisticsRow, Summary } from "./protocol";
 import type { Answers } from "./source";
 
 /** Arguments of a question: numbers, texts and times. */
@@ -21,6 +22,7 @@ const ROUNDING = 1e-6;
 const MOST_ROWS = 1000;
 /** So many functions have bars. */
 const MOST_BARS = 300;
+const MOST_ARROWS = 60;
 
 export class Answering {
   constructor(private readonly data: Data) {}
@@ -31,6 +33,13 @@ export class Answering {
         return this.at(Number(asked.lane), asked.row === "all" ? null : Number(asked.row ?? 0), this.time(asked.time), Number(asked.width ?? 1));
       case "span":
         return this.span(Number(asked.span));
+      case "context":
+        return contextOf(this.data, Number(asked.lane), Number(asked.row ?? 0), this.time(asked.time), {
+          hit: (row, box) => this.hit(row, box),
+          shares: (row, time, width) => this.sharesIn(row, time, width),
+          flows: (from, to, lane, row) => this.arrows(from, to, lane, row),
+          neighbors: (lane, row, time) => this.neighbors(lane, row, time),
+        });
       case "statistics":
         return this.statistics(String(asked.by), asked.of as Counted | undefined, this.time(asked.from), this.time(asked.to), this.lanes(asked.lanes));
       case "flame":
@@ -461,6 +470,29 @@ export class Answering {
     const at = lowerBound(starts, time);
     const after = starts[at] === time ? at + 1 : at;
     return { previous: at > 0 ? this.hit(row, row.first + at - 1) : null, next: after < starts.length ? this.hit(row, row.first + after) : null };
+  }
+
+  /** The arrows of a lane, or of one of its rows, in [from, to], with what is at both ends. */
+  private arrows(from: number, to: number, lane: number, row: number | null): Arrows {
+    const found = this.flows(from, to + 1, new Set([lane]), MOST_ROWS);
+    const own = row === null ? found.flows : found.flows.filter((flow) => (flow.from_lane === lane && flow.from_row === row) || (flow.to_lane === lane && flow.to_row === row));
+    const flows = own.slice(0, MOST_ARROWS).map((flow) => ({ ...flow, from_name: this.nameAt(flow.from_lane, flow.from_row, flow.from_ns), to_name: this.nameAt(flow.to_lane, flow.to_row, flow.to_ns) }));
+    return { flows, rest: own.length - flows.length };
+  }
+
+  /** What a lane does at a time: its state, or the innermost span of its thread. */
+  private nameAt(lane: number | null, row: number, ns: string): string | null {
+    if (lane === null) return null;
+    const { data } = this;
+    const isSpans = data.table.kind[lane] === "stack";
+    const rows = isSpans ? data.rowsOfThread(lane) : [data.ofLane.get(lane)?.[row]];
+    const time = this.time(ns);
+    let best = -1;
+    for (const each of rows) {
+      if (!each) continue;
+      for (let box = data.firstEndingAfter(each, time); box < each.last && data.start[box]! <= time; box++) if (best < 0 || data.start[box]! >= data.start[best]!) best = box;
+    }
+    return best < 0 ? null : data.info.names[data.name[best]!]!;
   }
 
   private flows(from: number, to: number, lanes: Set<number> | null, limit: number): { flows: Flow[]; rest: number } {

@@ -29,11 +29,11 @@ function wanted(data: Data, lanes: Set<number> | null): Row[] {
 }
 
 /** Boxes in the order in which they contain each other: by start, the longest first. */
-function inOrder(data: Data, boxes: number[]): number[] {
+export function inOrder(data: Data, boxes: number[]): number[] {
   return boxes.sort((a, b) => data.start[a]! - data.start[b]! || data.end(b) - data.end(a) || a - b);
 }
 
-function boxesIn(data: Data, row: Row, from: number, to: number, each: (box: number) => void): void {
+export function boxesIn(data: Data, row: Row, from: number, to: number, each: (box: number) => void): void {
   for (let box = data.firstEndingAfter(row, from); box < row.last && data.start[box]! < to; box++) each(box);
 }
 
@@ -82,17 +82,24 @@ export function spansByName(data: Data, from: number, to: number, lanes: Set<num
   return groups;
 }
 
-/** Of a span: the time that is its own, how many are directly inside of it, and how deep it is. */
-export function spanOf(data: Data, box: number, row: Row): { self: number; children: number; depth: number } {
+/** The boxes that are directly inside of a span. */
+export function insideOf(data: Data, box: number, row: Row): number[] {
   const [start, end] = [data.start[box]!, data.end(box)];
   const inside: number[] = [];
-  const isTangled = data.isTangled(row);
-  if (isTangled) {
+  if (data.isTangled(row)) {
     for (const each of data.rowsOfThread(row.lane)) boxesIn(data, each, start, end, (child) => data.parentOf(child) === box && inside.push(child));
   } else {
     const below = data.ofLane.get(row.lane)?.[row.row + 1];
     if (below) boxesIn(data, below, start, end, (child) => inside.push(child));
   }
+  return inside;
+}
+
+/** Of a span: the time that is its own, how many are directly inside of it, and how deep it is. */
+export function spanOf(data: Data, box: number, row: Row): { self: number; children: number; depth: number } {
+  const [start, end] = [data.start[box]!, data.end(box)];
+  const isTangled = data.isTangled(row);
+  const inside = insideOf(data, box, row);
   let self = data.coverage(box) * (end - start);
   let until = start;
   for (const child of inOrder(data, inside)) {

@@ -134,11 +134,6 @@ export function textOf(value: unknown): string {
   return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
 }
 
-function values(title: string, entries: [string, unknown][]): Node[] {
-  if (!entries.length) return [];
-  return [h("h2", {}, title), ...entries.map(([key, value]) => fact(shown(key), h("span", { class: "value" }, shown(textOf(value).slice(0, LONGEST_VALUE)))))];
-}
-
 /** The facts of the selected thing. */
 export function describeThing(thing: Thing, session: Session): Node[] {
   const { lane, at } = thing;
@@ -174,35 +169,7 @@ export function describeThing(thing: Thing, session: Session): Node[] {
     if (span.samples) rows.push(fact("samples", grouped(span.samples)));
   } else rows.push(fact("lane", shown(lane.title), "", "line"));
   if (at?.handle) rows.push(fact("handle", h("span", { class: "mono" }, shown(at.handle))));
-  if (item && "arguments" in item && item.arguments) {
-    rows.push(...values("Arguments", typeof item.arguments === "string" ? [["", item.arguments]] : Object.entries(item.arguments)));
-  }
-  if (item && "tag" in item && item.tag) rows.push(...values("Tags", Object.entries(item.tag)));
   return rows;
-}
-
-/** The arrows of the selected thing: each leads to its other end. */
-export function describeFlows(thing: Thing, session: Session, goToEnd: (file: FileModel, lane: number, row: number, ns: bigint) => void): Node[] {
-  const rows: Node[] = [];
-  for (const flow of session.flows) {
-    const { file } = flow;
-    const isFrom = flow.from_lane === thing.lane.index && BigInt(flow.from_ns) >= thing.startNs && BigInt(flow.from_ns) <= thing.endNs && (flow.from_row === thing.row || flow.from_lane !== flow.to_lane);
-    const [index, row, ns] = isFrom ? [flow.to_lane, flow.to_row, BigInt(flow.to_ns)] : [flow.from_lane, flow.from_row, BigInt(flow.from_ns)];
-    const title = index === null ? null : file.titleOf(index);
-    const made = h(
-      "button",
-      { class: "flow", title: `${flow.name} ${isFrom ? "to" : "from"} ${title ?? "what is in no lane"}, at ${exact(session.inView(file, ns))}: go there` },
-      h("b", {}, isFrom ? "→" : "←"),
-      name(flow.name),
-      h("span", { class: "muted what" }, name(title ?? "no lane")),
-      h("span", { class: "muted" }, instant(session.inView(file, ns))),
-    );
-    made.type = "button";
-    made.disabled = index === null;
-    if (index !== null) made.addEventListener("click", () => goToEnd(file, index, row, ns));
-    rows.push(made);
-  }
-  return rows.length ? [h("h2", {}, `Arrows (${grouped(rows.length)})`), ...rows] : [];
 }
 
 /** A fact of a file as rows: of one that is JSON, its members. */

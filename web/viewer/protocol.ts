@@ -302,6 +302,43 @@ export interface Flow {
   name: string;
 }
 
+/** How long something took among the others of its name, or of the entities of its lane. */
+export interface Standing {
+  of: string;
+  count: number;
+  /** 1 is the longest. */
+  rank: number;
+  total_ns: Ns;
+  min_ns: Ns;
+  median_ns: Ns;
+  max_ns: Ns;
+  histogram: [number, number[]];
+  longest: Hit;
+  /** Of spans, how many have no end. */
+  unfinished?: number;
+}
+
+/** Arrows with what is at both ends. */
+export interface Arrows {
+  flows: (Flow & { from_name: string | null; to_name: string | null })[];
+  rest: number;
+}
+
+/** What is around a thing. */
+export interface Context {
+  /** The outermost first. */
+  callers: Hit[];
+  /** The spans directly inside, or the states of an entity: the longest first. */
+  inside: { count: number; hits: Hit[] };
+  standing: Standing;
+  /** What its thread did meanwhile, and the CPUs on which it ran. */
+  states: { state: string; time_ns: Ns; share: number }[];
+  cpus: { cpu: string; time_ns: Ns }[];
+  flows: Arrows;
+  previous: Hit | null;
+  next: Hit | null;
+}
+
 /** A sentence about places of the trace. */
 export interface Placed {
   sentence: string;

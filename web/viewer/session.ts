@@ -6,7 +6,7 @@ import { LaneTree } from "../shared/lane-tree";
 import { GRAINS, Viewport } from "../shared/viewport";
 import { CounterLane, DensityLane, FileLane, GroupLane, PackedLane, SpanLane, StateLane, TileLane } from "./lanes";
 import { FileModel } from "./model";
-import type { Activity, At, Flow, Hit, Kind, LaneTable, SessionInfo } from "./protocol";
+import type { Activity, At, Context, Flow, Hit, Kind, LaneTable, SessionInfo } from "./protocol";
 import { Scene } from "./scene";
 import type { NamesOf, Source } from "./source";
 import { SourceError } from "./source";
@@ -62,6 +62,8 @@ export interface Thing {
   endNs: bigint;
   span: number | null;
   at: At | null;
+  /** What is around it; not known at first. */
+  context?: Context;
 }
 
 /** A part of every period: offsets in nanoseconds, and where a period begins in the view. */

@@ -2,7 +2,7 @@
 
 import { unpacked } from "./lane-columns";
 import { readTile } from "./protocol";
-import type { Activity, At, Findings, Flame, Flow, Heat, Hit, LaneNames, LaneTable, Moment, Note, PointInfo, RawTile, Rows, SearchResult, SessionInfo, Statistics, Summary, Why } from "./protocol";
+import type { Activity, At, Context, Findings, Flame, Flow, Heat, Hit, LaneNames, LaneTable, Moment, Note, PointInfo, RawTile, Rows, SearchResult, SessionInfo, Statistics, Summary, Why } from "./protocol";
 
 export type NamesOf = { within: number } | { paths: string[] } | { text: string };
 
@@ -12,6 +12,7 @@ export type Arguments = Record<string, string | number | bigint | null | undefin
 export interface Answers {
   at: At;
   span: At;
+  context: Context;
   statistics: Statistics;
   flame: Flame;
   heat: Heat;

@@ -229,8 +229,9 @@ function blocks(row: StatisticsRow): HTMLElement {
 
 const SVG = "http://www.w3.org/2000/svg";
 
-function histogram([first, counts]: [number, number[]], pixel: number | null): SVGElement {
-  const { width, height } = HISTOGRAM;
+/** Durations by powers of two; with a mark at one of them. */
+export function histogram([first, counts]: [number, number[]], pixel: number | null, size = HISTOGRAM, own?: bigint): SVGElement {
+  const { width, height } = size;
   const powers = MOST_POWER - LEAST_POWER;
   const bars = new Float64Array(powers);
   counts.forEach((count, index) => (bars[Math.max(0, Math.min(powers - 1, first + index - LEAST_POWER))]! += count));
@@ -242,7 +243,15 @@ function histogram([first, counts]: [number, number[]], pixel: number | null): S
     const high = Math.max(1.5, (Math.sqrt(count) / most) * (height - 1));
     d += `M${(index + 0.5) * step} ${height}v${-high.toFixed(1)}`;
   });
-  return chart(HISTOGRAM, d, pixel, step - 1);
+  const made = chart(size, d, pixel, step - 1);
+  if (own !== undefined) {
+    const power = Math.log2(Math.max(1, Number(own))) - LEAST_POWER;
+    const mark = document.createElementNS(SVG, "path");
+    mark.setAttribute("d", `M${(Math.max(0, Math.min(powers, power)) * step).toFixed(1)} 0v${height}`);
+    mark.setAttribute("class", "own");
+    made.append(mark);
+  }
+  return made;
 }
 
 function sparkline(bars: ArrayLike<number>, pixel: number | null): SVGElement {

@@ -41,7 +41,6 @@ const POLL_MS = 500;
 const SEARCH_MS = 200;
 const MESSAGE_MS = 3000;
 const EDGE_PX = 5;
-const MOST_FLOWS = 60;
 
 /** There the gutter of the axis has no room. */
 const NARROW = matchMedia("(max-width: 720px)");
@@ -543,6 +542,7 @@ export class ViewerPage {
   private selected(): void {
     const { thing } = this.session;
     this.answers.invalidate();
+    this.answers.follow(thing);
     this.session.flows = [];
     this.selectRequest?.abort();
     this.wantRequest?.abort();
@@ -568,9 +568,9 @@ export class ViewerPage {
           : await session.source.ask("at", { file: file.index, layout, lane: thing.lane.index, row: thing.row, time: thing.startNs, width: Math.max(1, width) }, signal);
       this.redraw();
     }
-    if (!(file.info.counts.flows ?? 0)) return;
-    const found = await session.source.ask("flows", { file: file.index, layout, from: thing.startNs, to: thing.endNs > thing.startNs ? thing.endNs : thing.startNs + 1n, lanes: thing.lane.index, limit: MOST_FLOWS }, signal);
-    session.flows = found.flows.map((flow) => ({ ...flow, file }));
+    thing.context = await session.source.ask("context", { file: file.index, layout, lane: thing.lane.index, row: thing.row, time: thing.startNs }, signal);
+    session.flows = thing.context.flows.flows.map((flow) => ({ ...flow, file }));
+    this.answers.drawSelection();
     this.redraw();
   }
 
@@ -1263,6 +1263,7 @@ export class ViewerPage {
           else this.markAt(this.timeAt(x ?? session.tree.widthPx / 2));
         },
       },
+      { keys: ["i"], label: "I", help: "the selection: callers, what is inside, its rank, arguments", action: () => this.answers.panel.open("thing") },
       { keys: ["y"], label: "Y", help: "why the thread took its time, in traces of a scheduler", action: () => this.answers.panel.open("why") },
       { keys: ["/"], help: "search", action: () => this.field.focus() },
       { keys: ["n"], label: "N", help: "next match", action: () => this.field.go(1) },

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from meantime.errors import UsageError
 from meantime.server import answers, places
+from meantime.server.context import context
 from meantime.server.critical_path import why
 from meantime.server.moment import activity, moment
 from meantime.server.parameters import (
@@ -131,6 +132,10 @@ def _activity(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progres
     return activity(tree, _asked(tree, asked), asked.get("state") or None)
 
 
+def _context(tree: LaneTree, asked: Mapping[str, str]) -> Any:
+    return context(tree, *_spot(asked))
+
+
 def _why(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
     thread = asked.get("thread", "")
     if len(thread) > MOST_TEXT:
@@ -141,6 +146,7 @@ def _why(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) ->
 QUESTIONS: dict[str, Callable[[LaneTree, Mapping[str, str]], Any]] = {
     "at": _at,
     "span": _span,
+    "context": _context,
     "neighbors": _neighbors,
     "points": _points,
     "flows": _flows,
