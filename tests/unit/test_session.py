@@ -301,6 +301,7 @@ def test_tools_of_mcp_answer_as_commands_do() -> None:
     process.stdin.close()
 
     assert process.wait(20) == 0
+    process.stdout.close()
     assert "What limited it" in begun["instructions"]
     assert tools == {"info", "explain", "findings", "stats", "query", "why", "sql"}
     assert found["content"][0]["text"] == run("query", SPANS, "span 42", "--json")[0]
