@@ -774,6 +774,36 @@ def test_on_a_phone_nothing_is_too_small_or_beside_the_page(browser: Browser, vi
             assert small == [], tab
 
 
+def test_edges_say_their_size_and_facts_are_scrolled_by_keys(view: View) -> None:
+    page = view(history_from_spans(SPANS))
+
+    edges = page.locator("[role=separator]").all()
+    assert len(edges) == 2
+    for edge in edges:
+        values = [edge.get_attribute(f"aria-value{each}") for each in ("min", "now", "max")]
+        sizes = [int(each) for each in values if each is not None]
+        assert len(sizes) == 3
+        assert sizes == sorted(sizes)
+    before = edges[0].get_attribute("aria-valuenow")
+    key = "ArrowUp" if edges[0].get_attribute("aria-orientation") == "horizontal" else "ArrowRight"
+    edges[0].press(key)
+    page.wait_for_function(
+        "before => document.querySelector('[role=separator]').ariaValueNow !== before", arg=before
+    )
+    assert page.get_attribute(".facts", "tabindex") == "0"
+
+
+def test_each_notice_of_two_files_is_dismissed_by_one_click(view: View, root: Path) -> None:
+    page = view(*(str(root / "examples" / f"{name}.perf.gz") for name in ("sched", "jobs")))
+
+    titles = []
+    while page.locator(".notice").is_visible():
+        titles.append(page.locator(".notice b").inner_text() + page.inner_text(".notice span"))
+        assert len(titles) < 6
+        page.locator(".notice button.bare").click()
+    assert len(titles) == len(set(titles)) > 1
+
+
 def test_texts_can_be_read_on_what_is_behind_them(view: View) -> None:
     page = view(history_from_picture("a  xxyy\nb  .xx."), fragment="#tab=stats")
     for theme in ("light", "dark"):

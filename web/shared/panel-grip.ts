@@ -12,6 +12,8 @@ interface Edge {
   /** The CSS variable with the size. */
   variable: string;
   label: string;
+  /** The element whose size it is. */
+  sized: HTMLElement;
   orientation: "horizontal" | "vertical";
   /** The size now, and the one that a place of the pointer means. */
   size(): number;
@@ -26,10 +28,16 @@ function edge(of: Edge): HTMLElement {
   const grip = h("div", { class: `grip ${of.orientation}`, title: `${of.label}: drag, or use the arrow keys; a double click resets it`, attributes: { role: "separator", tabindex: "0", "aria-label": of.label, "aria-orientation": of.orientation } });
   const { style } = document.documentElement;
   const set = (px: number) => {
-    const size = Math.round(Math.max(of.least, Math.min(of.most(), px)));
-    style.setProperty(of.variable, `${size}px`);
-    grip.setAttribute("aria-valuenow", String(size));
+    style.setProperty(of.variable, `${Math.round(Math.max(of.least, Math.min(of.most(), px)))}px`);
   };
+  // the size also changes with the window
+  const describe = () => {
+    const most = Math.round(Math.max(of.least, of.most()));
+    const values = { now: Math.max(of.least, Math.min(most, of.size())), min: of.least, max: most };
+    for (const [name, value] of Object.entries(values)) grip.setAttribute(`aria-value${name}`, String(value));
+  };
+  describe();
+  new ResizeObserver(describe).observe(of.sized);
   grip.addEventListener("pointerdown", (event) => {
     grip.setPointerCapture(event.pointerId);
     event.preventDefault();
@@ -52,6 +60,7 @@ export function addGrip(panel: HTMLElement): void {
     edge({
       variable: "--panel-height",
       label: "Height of the panel",
+      sized: panel,
       orientation: "horizontal",
       size: () => panel.clientHeight,
       sizeAt: (event) => panel.getBoundingClientRect().bottom - event.clientY,
@@ -68,6 +77,7 @@ export function addGutterGrip(main: HTMLElement, gutter: HTMLElement): void {
     edge({
       variable: "--gutter-own",
       label: "Width of the names",
+      sized: gutter,
       orientation: "vertical",
       size: () => gutter.clientWidth,
       sizeAt: (event) => event.clientX - main.getBoundingClientRect().left,

@@ -68,7 +68,7 @@ export interface Actions {
 export class Answers {
   readonly panel: Panel;
   by: By | null = null;
-  private readonly facts = h("aside", { class: "facts", attributes: { "aria-label": "Facts" } });
+  private readonly facts = h("aside", { class: "facts", attributes: { "aria-label": "Facts", tabindex: "0" } });
   private readonly overview = h("div", { class: "overview" });
   private readonly table: StatTable;
   private readonly graph: FlameGraph;

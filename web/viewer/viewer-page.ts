@@ -400,7 +400,7 @@ export class ViewerPage {
     const first = notices.find(({ key }) => !this.dismissed.has(key));
     this.notice.hidden = !first;
     // a field keeps what is typed into it
-    if (!first || (first.field && this.notice.contains(document.activeElement))) return;
+    if (!first || (first.field && this.notice.contains(document.activeElement) && document.activeElement!.matches("input"))) return;
     const close = first.key
       ? button(icon("close"), "Dismiss", () => {
           this.dismissed.add(first.key);
