@@ -178,7 +178,7 @@ class Last:
 
 def wait():
     Last()
-    time.sleep(60)
+    time.sleep(3600)
 
 formats.command.callback = lambda **options: wait()
 sys.argv = ["meantime", "formats"]
@@ -187,7 +187,9 @@ process.main()
 
 
 def test_an_interrupt_that_python_ignores_is_repeated() -> None:
-    done = subprocess.run([sys.executable, "-c", IGNORED], capture_output=True, check=False)
+    # at once, whatever the command waits for
+    command = [sys.executable, "-c", IGNORED]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=300)
 
     assert (done.returncode, done.stderr.strip()) == (130, b"meantime: interrupted")
 

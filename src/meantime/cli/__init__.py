@@ -245,11 +245,12 @@ def _interrupts(handler: SignalHandler) -> Iterator[None]:
     what was raised there, and the command would go on.
     """
     report = sys.unraisablehook
+    main = _thread.get_ident()
 
     def repeat(ignored: sys.UnraisableHookArgs) -> None:
         if issubclass(ignored.exc_type, KeyboardInterrupt):
             # from another thread, since in this place it would be ignored again
-            _thread.start_new_thread(_interrupt_soon, ())
+            _thread.start_new_thread(_interrupt_soon, (main,))
         else:
             report(ignored)
 
@@ -263,9 +264,13 @@ def _interrupts(handler: SignalHandler) -> Iterator[None]:
         sys.unraisablehook = report
 
 
-def _interrupt_soon() -> None:
+def _interrupt_soon(main: int) -> None:
     time.sleep(_LEFT_S)
-    _thread.interrupt_main()
+    if hasattr(signal, "pthread_kill"):
+        # as a real one, it also ends what the main thread waits for
+        signal.pthread_kill(main, signal.SIGINT)
+    else:
+        _thread.interrupt_main()
 
 
 @contextmanager
