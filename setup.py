@@ -315,11 +315,12 @@ class Beside:
     """A call in a process of its own, or at once where processes cannot be forked."""
 
     def __init__(self, function: Callable[..., None], *args: object) -> None:
-        self._process = multiprocessing.Process(target=function, args=args) if CAN_FORK else None
-        if self._process is None:
-            function(*args)
-        else:
+        self._process = None
+        if CAN_FORK:
+            self._process = multiprocessing.get_context("fork").Process(target=function, args=args)
             self._process.start()
+        else:
+            function(*args)
 
     def wait(self) -> None:
         if self._process is not None:

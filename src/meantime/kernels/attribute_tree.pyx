@@ -5,7 +5,7 @@ needed, so that a tree from a file costs only its columns until it is asked. Not
 the interpreter's lock: another thread may be adding attributes, which moves the columns.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
 from cython cimport final
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -596,7 +596,7 @@ cdef class AttributeTree:
                 raise OverflowError("the texts have 2 GiB or more")
             offsets[i + 1] = <int32_t>end
         cdef bytes text = PyBytes_FromStringAndSize(NULL, end)
-        cdef char* written = PyBytes_AS_STRING(text)
+        cdef char* written = PyBytes_AsString(text)
         for i in range(n):
             quark = quarks[i]
             end = offsets[i + 1]
