@@ -45,7 +45,9 @@ def members(value: Any, options: str) -> list[str] | None:
         return chosen
     left_out = re.search(r":exclude-members:((?:.|\n      )*)", options)
     without = set(re.split(r"[,\s]+", left_out[1])) if left_out else set()
-    own = [each for each in vars(value) if not each.startswith("_")]
+    # None has a description since 3.15
+    kept = vars(value).items()
+    own = [each for each, found in kept if not each.startswith("_") and found is not None]
     return [each for each in own if each not in without and inspect.getdoc(getattr(value, each))]
 
 

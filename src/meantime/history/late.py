@@ -6,7 +6,7 @@ without sorting: changes are counted in bins of the range, and partitioned.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -123,7 +123,7 @@ def spilled(changes: Changes, folder: Path) -> Changes:
             column.tofile(file)
         file.flush()
         offset = 0
-        kept = []
+        kept: list[Any] = []
         for column in changes:
             kept.append(np.memmap(file, column.dtype, "r", offset, (rows,)))
             offset += column.nbytes

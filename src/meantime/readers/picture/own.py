@@ -141,7 +141,7 @@ def _rectangles(
     if (numbers < 0).any():
         raise ValueError("a time that does not fit")
     at, found = 0, Rectangles(trace)
-    items = memoryview(numbers)  # type: ignore[arg-type] # NumPy's stubs lack the buffer
+    items = numbers.data
     for row in range(len(panel["entities"])):
         count = items[at]
         at += 1

@@ -131,7 +131,8 @@ def flows(
     if not len(table):
         return None
     quarks = [quark for each in panels for quark in each.quarks]
-    panel = np.full(max(table.from_quark.max(), table.to_quark.max(), *quarks, 0) + 1, -1, np.int64)
+    last = max(int(table.from_quark.max()), int(table.to_quark.max()), *quarks, 0)
+    panel = np.full(last + 1, -1, np.int64)
     # a thread's first panel is that of its first lane
     for index, each in reversed(list(enumerate(panels))):
         panel[list(each.quarks)] = index
