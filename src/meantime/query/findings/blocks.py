@@ -461,13 +461,18 @@ def _caught_up_ns(scope: Scope, loop: int, after_ns: int) -> int:
     return latest_ns
 
 
-def _lock_holder(scope: Scope, step: _Step) -> str:
-    """Return which thread had the lock that a block waited for, as the end of a sentence."""
-    thread, tag = Threads(scope).lock_holder(step.loop, step.range_ns)
-    if thread < 0:
-        return ""
-    place = scope.place(tag)
-    return f"; {thread_name(scope, thread)}{f', in {place},' if place else ''} had the lock"
+def _lock_holder(scope: Scope, steps: list[_Step]) -> str:
+    """Return which thread had the lock that blocks waited for, as the end of a sentence.
+
+    That is known of those that went on as soon as they got it.
+    """
+    threads = Threads(scope)
+    for step in steps:
+        thread, tag = threads.lock_holder(step.loop, step.range_ns)
+        if thread >= 0:
+            place = scope.place(tag)
+            return f"; {thread_name(scope, thread)}{f', in {place},' if place else ''} had the lock"
+    return ""
 
 
 def _lines(lines: list[int]) -> str:
@@ -502,7 +507,7 @@ def _finding(scope: Scope, where: str, blocks: list[_Block], part: str) -> Findi
     late_ns = sum(block.late_ns for block in blocks)
     if 10 * late_ns >= total_ns:
         text += f", {rounded_ns(late_ns)} of it waiting for a CPU"
-    text += _lock_holder(scope, steps[0])
+    text += _lock_holder(scope, steps[:_MOST_LOOKED_UP])
     waiting = {block.waiting for block in blocks}
     if most := max(waiting):
         upto = "up to " if len(waiting) > 1 else ""

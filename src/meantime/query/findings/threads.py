@@ -27,8 +27,9 @@ __all__ = ["LATE", "Threads", "is_on", "last_running", "states_within", "thread_
 
 _RUNNING, _CPU_WAIT, _GIL_WAIT = "running", "cpu-wait", "gil-wait"
 _GIL_HANDOFF, _LOCK_WAIT = "gil-handoff", "lock-wait"
-# Who releases a lock runs on at most so long until the one that waits for it is recorded as woken.
-_RIGHT_BEFORE_NS = 10**5
+# Who releases a lock ran so long before the one that waits for it is recorded as woken: on a busy
+# machine that is when it gets a processor. The shortest in which any thread ran counts.
+_RIGHT_BEFORE_NS = (10**5, 10**6, 10**7)
 # What a thread that is to receive the GIL, or that has it, waits for is a processor.
 LATE = {_CPU_WAIT, _GIL_HANDOFF}
 
@@ -60,10 +61,12 @@ def last_running(rows: StateRows, waits: Int64s) -> Int64s:
     found = np.full(len(waits), -1, np.int64)
     for index, wait in enumerate(waits.tolist()):
         at_ns = int(rows.end_ns[wait])
-        near = (start_ns <= at_ns) & (end_ns >= at_ns - _RIGHT_BEFORE_NS)
-        ran = distinct(quark[near & (quark != rows.quark[wait])])
-        if len(ran) == 1:
-            found[index] = ran[0]
+        others = (start_ns <= at_ns) & (quark != rows.quark[wait])
+        for before_ns in _RIGHT_BEFORE_NS:
+            ran = distinct(quark[others & (end_ns >= at_ns - before_ns)])
+            if len(ran):
+                found[index] = ran[0] if len(ran) == 1 else -1
+                break
     return found
 
 
