@@ -849,9 +849,10 @@ static uint64_t own_time(const stream *s, uint64_t since, uint64_t time_ns) {
 /* Records the stacks of the loops whose step has reached the limit, and again whenever it has taken
    twice as long: the last one is of the second half of the step, however long it takes, and what
    ran first may be a small part of it. Now and then, the stack of a shorter step is recorded, too:
-   a loop may be full of steps none of which reaches the limit. What the thread waited for a processor does not count, as it
-   may have waited before it began what takes long. Returns when to look again: a step that begins
-   right now reaches the limit at that time, or a present one is due earlier. */
+   a loop may be full of steps none of which reaches the limit. What the thread waited for a
+   processor does not count, as it may have waited before it began what takes long. Returns when to
+   look again: a step that begins right now reaches the limit at that time, or a present one is due
+   earlier. */
 static uint64_t watch_loops(uint64_t time_ns) {
     uint64_t next_ns = time_ns + sampler.limit_ns;
     uint32_t reached[16];

@@ -307,7 +307,8 @@ class LiveActivity:
         longest = self.longest
         if longest is None or longest.code_ns >= 0:
             return
-        for row in np.flatnonzero(item.kind == _BLOCKED).tolist():
+        # of several, the last is of the longest part
+        for row in np.flatnonzero(item.kind == _BLOCKED)[::-1].tolist():
             time_ns = int(item.time_ns[row]) - self._replay.origin_ns
             process = self._replay.streams[int(item.stream[row])].process
             is_its = (process, int(item.ident[row])) == self._longest_thread
