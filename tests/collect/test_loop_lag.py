@@ -380,7 +380,8 @@ def test_what_a_thread_waited_for_a_processor_is_known_when_it_sleeps(tmp_path: 
 
     def work() -> None:
         wait_for_the_processor(40 * MS)
-        time.sleep(0.01)
+        # longer than any in which memory is fetched
+        time.sleep(0.2)
 
     with one_processor_for_three(), meantime.record(tmp_path / "run.mtr"):
         # waits of threads are recorded from the first thread on
@@ -394,7 +395,6 @@ def test_what_a_thread_waited_for_a_processor_is_known_when_it_sleeps(tmp_path: 
     workers = [each for each in history.quarks("Threads/*").tolist() if "worker" in paths(each)[1]]
     for quark in [*history.quarks("Loops/*").tolist(), *workers]:
         states = [(s.value, s.end_ns - s.start_ns) for s in history.iterate(quark, 0)]
-        # its own sleep; others are those in which memory is fetched
         asleep = states.index(max(each for each in states if each[0] == "sleeping"))
         # not after that, where nothing but the little that follows can be
         waited_ns = sum(ns for state, ns in states[:asleep] if state == "cpu-wait")
