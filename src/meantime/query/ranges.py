@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Range", "clipped", "union"]
+    from meantime.model.columns import Int64s
+
+__all__ = ["Range", "clipped", "ranges_of", "union"]
 
 Range: TypeAlias = "tuple[int, int]"
+
+
+def ranges_of(start_ns: Int64s, end_ns: Int64s) -> tuple[Range, ...]:
+    """Return two columns as ranges."""
+    return tuple(zip(start_ns.tolist(), end_ns.tolist(), strict=True))
 
 
 def union(ranges: Iterable[Range]) -> tuple[Range, ...]:

@@ -21,6 +21,7 @@ from meantime.model.units import rounded_ns
 from meantime.query.findings.finding import Finding
 from meantime.query.findings.outliers import FEWEST, Usual
 from meantime.query.findings.threads import LATE, is_on
+from meantime.query.ranges import ranges_of
 from meantime.query.sentences import FILE, times
 
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ def _finding(  # noqa: PLR0917 - what is known of the activities of a kind
         "slow",
         text,
         lost_ns,
-        tuple(zip(found.start_ns[shown].tolist(), found.end_ns[shown].tolist(), strict=True)),
+        ranges_of(found.start_ns[shown], found.end_ns[shown]),
         len(late),
         tuple(scope.path(quark) for quark in dict.fromkeys(found.quark[shown].tolist())),
         arguments=("statemap", FILE, *scope.options(worst), "-o", f"{found.noun}.svg"),

@@ -22,6 +22,7 @@ from meantime.model.columns import distinct
 from meantime.model.units import rounded_ns
 from meantime.query.findings.finding import Finding
 from meantime.query.findings.outliers import FEWEST, Usual
+from meantime.query.ranges import ranges_of
 from meantime.query.sentences import FILE, times
 from meantime.query.threads import thread_of, thread_title
 from meantime.query.waiting_calls import is_waiting_call
@@ -157,7 +158,7 @@ def _finding(scope: Scope, spans: SpanTable, rows: Int64s, lost_ns: int, usual: 
         "slow",
         text,
         lost_ns,
-        tuple(zip(spans.start_ns[shown].tolist(), spans.end_ns[shown].tolist(), strict=True)),
+        ranges_of(spans.start_ns[shown], spans.end_ns[shown]),
         len(rows),
         tuple(scope.path(thread) for thread in threads),
         tuple(spans.rows[shown].tolist()),

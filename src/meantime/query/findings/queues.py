@@ -40,7 +40,7 @@ from meantime.query.findings.finding import Finding
 from meantime.query.findings.steps import WATCHED_NS
 from meantime.query.findings.threads import Threads, last_running, states_within, thread_name
 from meantime.query.processes import ProcessTree
-from meantime.query.ranges import union
+from meantime.query.ranges import ranges_of, union
 from meantime.query.scope import chosen
 from meantime.query.sentences import FILE, counted, listed, percent, times
 
@@ -171,7 +171,7 @@ def _queue(
         "contention",
         text,
         lost_ns,
-        tuple(zip(rows.start_ns[shown].tolist(), rows.end_ns[shown].tolist(), strict=True)),
+        ranges_of(rows.start_ns[shown], rows.end_ns[shown]),
         len(waits),
         tuple(scope.path(quark) for quark in dict.fromkeys(rows.quark[shown].tolist())),
         arguments=("stats", FILE, "--by", "state", *scope.options()),
@@ -385,7 +385,7 @@ def thread_locks(scope: Scope) -> Iterator[Finding]:
             "contention",
             text,
             lost_ns,
-            tuple(zip(rows.start_ns[shown].tolist(), rows.end_ns[shown].tolist(), strict=True)),
+            ranges_of(rows.start_ns[shown], rows.end_ns[shown]),
             len(waits),
             tuple(scope.path(quark) for quark in dict.fromkeys(rows.quark[shown].tolist())),
             arguments=("statemap", FILE, *scope.options(worst), "-o", "lock.svg"),
@@ -430,7 +430,7 @@ def thread_gil(scope: Scope) -> Iterator[Finding]:
             f" {total_ns / existed_ns:.0%} of their time, {rounded_ns(total_ns)} in all: they"
             f" compute, so more of them would not help",
             lost_ns,
-            tuple(zip(rows.start_ns[order].tolist(), rows.end_ns[order].tolist(), strict=True)),
+            ranges_of(rows.start_ns[order], rows.end_ns[order]),
             len(waits),
             tuple(scope.path(quark) for quark in whose[:_MOST_RANGES].tolist()),
             arguments=("statemap", FILE, *scope.options(worst), "-o", "gil.svg"),
@@ -573,7 +573,7 @@ def gil_contention(scope: Scope) -> Iterator[Finding]:
             f" ran, and ran for {rounded_ns(ran_ns)}; the longest of"
             f" {counted(len(waits.quark), 'wait')} took {rounded_ns(worst[1] - worst[0])}{had}",
             total_ns,
-            tuple(zip(waits.start_ns[order].tolist(), waits.end_ns[order].tolist(), strict=True)),
+            ranges_of(waits.start_ns[order], waits.end_ns[order]),
             len(waits.quark),
             (scope.path(loop), *([scope.path(others[most])] if had else [])),
             arguments=("statemap", FILE, *scope.options(worst), "-o", "gil.svg"),
@@ -582,7 +582,7 @@ def gil_contention(scope: Scope) -> Iterator[Finding]:
 
 def _in_any_ns(ran: StateRows, waits: StateRows) -> Int64s:
     """Return how much of each wait at least one of some threads ran."""
-    ranges = union(zip(ran.start_ns.tolist(), ran.end_ns.tolist(), strict=True))
+    ranges = union(ranges_of(ran.start_ns, ran.end_ns))
     start_ns, end_ns = np.array(ranges, np.int64).reshape(-1, 2).T
     return _overlap_ns(start_ns, end_ns, waits.start_ns, waits.end_ns)
 

@@ -30,6 +30,7 @@ import numpy as np
 from meantime.model.columns import distinct
 from meantime.model.units import rounded_ns
 from meantime.query.findings.finding import Finding
+from meantime.query.ranges import ranges_of
 from meantime.query.sentences import FILE, counted, percent, times
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ class _Population:
             "tasks",
             text,
             max(1, lost_ns),
-            tuple(zip(self.begin_ns[shown].tolist(), self.end_ns[shown].tolist(), strict=True)),
+            ranges_of(self.begin_ns[shown], self.end_ns[shown]),
             count,
             tuple(map(self.scope.path, self.rows.quark[self.first[shown]].tolist())),
             arguments=("stats", FILE, "--by", by, *self.scope.options()),

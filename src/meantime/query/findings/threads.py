@@ -13,7 +13,7 @@ import numpy as np
 
 from meantime.model.columns import distinct, first_rows
 from meantime.query.processes import ProcessTree
-from meantime.query.ranges import clipped, union
+from meantime.query.ranges import clipped, ranges_of, union
 from meantime.query.scope import chosen
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class Threads:
     def _of_others(self, loop: int, names: set[str], range_ns: Range) -> tuple[Range, ...]:
         """Return when at least one of the other threads was in one of some states."""
         rows = self._beside(loop, names, range_ns)
-        return union(zip(rows.start_ns.tolist(), rows.end_ns.tolist(), strict=True))
+        return union(ranges_of(rows.start_ns, rows.end_ns))
 
     def _beside(self, loop: int, names: set[str], range_ns: Range) -> StateRows:
         """Return when the other threads of a loop's process were in some states."""

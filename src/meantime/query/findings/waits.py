@@ -19,6 +19,7 @@ from meantime.query.explain.roles import Roles
 from meantime.query.findings.finding import Finding
 from meantime.query.findings.outliers import FEWEST, Usual
 from meantime.query.findings.threads import Threads, thread_name
+from meantime.query.ranges import ranges_of
 from meantime.query.scope import chosen, joined
 from meantime.query.sentences import FILE, times
 
@@ -187,7 +188,7 @@ def _finding(  # noqa: PLR0917 - what is known of the durations of a state
         "wait",
         text,
         lost_ns,
-        tuple(zip(rows.start_ns[shown].tolist(), rows.end_ns[shown].tolist(), strict=True)),
+        ranges_of(rows.start_ns[shown], rows.end_ns[shown]),
         len(late),
         tuple(scope.path(each) for each in quarks),
         arguments=("statemap", FILE, *scope.options(worst), "-o", "wait.svg"),
