@@ -474,3 +474,105 @@ def test_events_that_the_trace_does_not_have_are_counted_with_the_nearest_names(
     assert history.anomalies["no_such_event"] == (not is_found)
     found = history.facts.get("events not found")
     assert found == (None if is_found else "sched_swich (nearest: sched_switch, sched_waking)")
+
+
+SERVED = """
+[[on]]
+event = "accept"
+change = [{ path = "Requests/{id}", set = "reading" }]
+
+[[on]]
+event = "answer"
+change = [
+  { path = "Threads/{thread}", span = "{route}", since = "Requests/{id}", arguments = { id = "{id}", bytes = "{bytes}", none = "{none}" } },
+  { path = "Requests/{id}", clear = true },
+  { path = "Threads/{thread}", point = "answered", arguments = { ok = "{ok}" } },
+]
+"""  # noqa: E501 - a table in TOML stands on one line
+
+
+def spans_of(history: History) -> list[tuple[Any, ...]]:
+    spans = history.spans()
+    columns = (spans.thread, spans.start_ns, spans.end_ns)
+    return [
+        (history.attributes.text(quark), name, start_ns, end_ns, spans.arguments(row))
+        for row, (quark, start_ns, end_ns, name) in enumerate(
+            zip(*(column.tolist() for column in columns), spans.name.to_list(), strict=True)
+        )
+    ]
+
+
+def test_spans_and_points_of_a_state_machine() -> None:
+    answer = {"id": 7, "thread": 1, "route": "/", "bytes": 120, "ok": True}
+    history = history_of(SERVED, [Event(5, "accept", {"id": 7}), Event(9, "answer", answer)])
+    assert spans_of(history) == [("Threads/1", "/", 5, 9, '{"id": 7, "bytes": 120}')]
+    points = history.points()
+    assert (points.time_ns.tolist(), points.name.to_list()) == ([9], ["answered"])
+    assert points.arguments(0) == '{"ok": true}'
+
+
+def test_a_span_without_a_beginning_is_counted() -> None:
+    answer = {"id": 7, "thread": 1, "route": "/", "ok": True}
+    history = history_of(SERVED, [Event(9, "answer", answer)])
+    assert not len(history.spans())
+    assert dict(history.anomalies) == {"incomplete_change": 1}
+
+
+@pytest.mark.parametrize(
+    ("begin", "fields", "start_ns"),
+    [
+        ("", {}, 0),
+        (', start_ns = "{at}"', {"at": 1}, 1),
+        (', duration_ns = "{took}"', {"took": "2"}, 1),
+        (', since = "b"', {}, 2),
+    ],
+)
+def test_where_a_span_begins(begin: str, fields: dict[str, Any], start_ns: int) -> None:
+    events = [
+        Event(0, "set", {"path": "a"}),
+        Event(2, "set", {"path": "b"}),
+        Event(3, "end", fields),
+    ]
+    toml = f"""
+[[on]]
+event = "set"
+change = [{{ path = "{{path}}", set = 1 }}]
+[[on]]
+event = "end"
+change = [{{ path = "a", span = "s"{begin} }}]
+"""
+    assert spans_of(history_of(toml, events)) == [("a", "s", start_ns, 3, None)]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ('{ path = "a", span = "s", since = "b", start_ns = 0 }', "one beginning"),
+        ('{ path = "a", span = "s", arguments = ["f"] }', "must be a table"),
+        ('{ path = "a", span = "s", set = 1 }', "'set' is not known here"),
+        ('{ path = "a", point = "s", since = "b" }', "'since' is not known here"),
+        ('{ span = "s" }', "'path' is missing"),
+    ],
+)
+def test_spans_that_are_declared_wrongly(change: str, said: str) -> None:
+    with pytest.raises(ProviderError, match=said):
+        of_change(change, {})
+
+
+def test_a_span_that_would_begin_after_its_end_is_counted() -> None:
+    history = of_change('{ path = "a", span = "s", start_ns = 5 }', {}, {})
+    assert dict(history.anomalies) == {"past_change": 2}
+
+
+def test_spans_of_a_history_on_disk(tmp_path: Path) -> None:
+    lines = [{"time_ns": time_ns, "name": "e", "f": time_ns % 7} for time_ns in range(20_000)]
+    trace = tmp_path / "log.jsonl"
+    trace.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    provider = tmp_path / "p.toml"
+    provider.write_text(
+        '[[on]]\nevent = "e"\nchange = [{ path = "a", span = "{f}", duration_ns = 1 }]\n'
+    )
+    history = meantime.build(trace, provider, tmp_path / "a.mth")
+    assert len(history.spans()) == len(lines)
+    again = meantime.open(tmp_path / "a.mth")
+    assert again.spans().start_ns.tolist() == [time_ns - 1 for time_ns in range(20_000)]

@@ -23,6 +23,7 @@ from meantime.history.directory.open import is_unfinished, open_history
 from meantime.history.store import Store
 from meantime.model.columns import Coded
 from meantime.model.events import Event
+from meantime.opening.provenance import provenance_of
 from meantime.readers import jsonl
 from meantime.testing import picture
 
@@ -426,10 +427,21 @@ def test_a_build_that_cannot_be_resumed_starts_over_and_reports_why(
     assert picture(open_history(path)) == picture(meantime.build(trace, Forgetful))
 
 
+SPANS = """
+[[on]]
+event = "*"
+change = [{ path = "Events", span = "{name}", duration_ns = 5, arguments = { at = "{time_ns}" } }]
+"""
+
+
 @pytest.mark.usefixtures("every_change_is_logged")
 @pytest.mark.parametrize(
     ("names", "segment_changes"),
-    [(("postgres.statemap.gz", None), 8000), (("files.jsonl", "files.toml"), 40)],
+    [
+        (("postgres.statemap.gz", None), 8000),
+        (("files.jsonl", "files.toml"), 40),
+        (("files.jsonl", SPANS), 40),
+    ],
 )
 def test_a_build_is_resumed_wherever_it_was_killed(
     tmp_path: Path,
@@ -441,6 +453,9 @@ def test_a_build_is_resumed_wherever_it_was_killed(
     monkeypatch.setattr(Store.__init__, "__defaults__", (segment_changes,))
     source = root / "examples" / names[0]
     made_by = None if names[1] is None else root / "examples" / names[1]
+    if names[1] == SPANS:
+        made_by = tmp_path / "spans.toml"
+        made_by.write_text(f"{(root / 'examples' / 'files.toml').read_text()}\n{SPANS}")
     whole, killed = tmp_path / "whole.mth", tmp_path / "killed.mth"
     meantime.build(source, made_by, whole)
     lines = len((whole / "manifest").read_bytes().splitlines())
@@ -565,10 +580,79 @@ def test_a_history_is_not_built_of_a_history(tmp_path: Path) -> None:
     assert not (tmp_path / "no").exists()
 
 
-def test_an_existing_output_is_not_overwritten(tmp_path: Path) -> None:
+def test_an_existing_output_is_not_overwrite(tmp_path: Path) -> None:
     trace, path = write(tmp_path / "x.jsonl", EVENTS), tmp_path / "x.mth"
     meantime.build(trace, Files, path)
 
     with pytest.raises(OutputError, match="exists"):
         meantime.build(trace, Files, path)
     assert open_history(path).provenance["provider"] == "Files"
+
+
+class Late(meantime.StateProvider):
+    """Says what was on from a time before the event."""
+
+    def handle(self, event: Event, state: HistoryBuilder) -> None:
+        state.modify(event.time_ns - event["ago"], state.quark("a"), event["value"])
+
+    def save(self) -> Any:
+        return {}
+
+
+class Allowed(Late):
+    """Says how late that may be."""
+
+    reorder_ns = 20
+
+
+LATE = [
+    Event(0, "e", {"ago": 0, "value": 1}),
+    Event(10, "e", {"ago": 0, "value": 2}),
+    Event(12, "e", {"ago": 7, "value": 3}),
+    Event(30, "e", {"ago": 0, "value": None}),
+]
+
+
+def test_changes_before_those_that_came_are_sorted_into_place(tmp_path: Path) -> None:
+    shown = picture(meantime.build(LATE, Allowed))
+    history = meantime.build(LATE, Allowed)
+    assert [each.value for each in history.iterate(0, 0)] == [1, 3, 2, None]
+    assert picture(meantime.build(LATE, Late, reorder_ns=20)) == shown
+    assert picture(meantime.build(LATE, Late, tmp_path / "late.mth", reorder_ns=20)) == shown
+
+
+def test_changes_that_go_back_are_refused_with_what_would_allow_them() -> None:
+    with pytest.raises(meantime.MeantimeError, match="reorder_ns of the builder or the provider"):
+        meantime.build(LATE, Late)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "said"),
+    [
+        ({"reorder_ns": 5}, "there is none"),
+        ({"provider": Late, "reorder_ns": -1}, "0 or more"),
+        ({"provider": Allowed, "keep": "checkpoints"}, "in order of time"),
+    ],
+)
+def test_where_late_changes_are_not_possible(keywords: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        meantime.build(LATE, **keywords)
+
+
+def test_a_killed_build_of_late_changes_starts_over(tmp_path: Path) -> None:
+    trace = write(tmp_path / "x.jsonl", LATE)
+    path = tmp_path / "x.mth"
+    builder = HistoryBuilder(path, reorder_ns=20)
+    provenance = provenance_of(trace, Allowed(), lenient=False)
+    builder.contents.catalogue.set_metadata("provenance", provenance)
+    builder.position = {"input": None, "events": 0, "provider": {}}
+    builder.leave()
+    said: list[str] = []
+    history = meantime.build(trace, Allowed, path, resume=True, notify=said.append)
+    assert "delayed by reorder_ns are lost" in said[0]
+    assert [each.value for each in history.iterate(0, 0)] == [1, 3, 2, None]
+
+
+def test_what_is_not_an_event_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"'a.jsonl' is not an event: .* or one path"):
+        meantime.build(["a.jsonl", "b.jsonl"], Files)  # type: ignore[list-item]

@@ -15,6 +15,7 @@ from meantime.cli.options import (
     force_option,
     input_options,
     json_option,
+    once,
     output_option,
     reading_options,
 )
@@ -22,7 +23,7 @@ from meantime.cli.output import is_to_be_replaced, replacing, written_locally
 from meantime.cli.progress import progress_bar
 from meantime.errors import InputError, OutputError
 from meantime.model.anomalies import check_strictness
-from meantime.model.units import format_bytes
+from meantime.model.units import format_bytes, parse_duration
 
 if TYPE_CHECKING:
     from meantime.history import History
@@ -41,6 +42,14 @@ __all__ = ["command", "keep_history"]
 )
 @force_option
 @json_option
+@once(
+    "--reorder",
+    "reorder_ns",
+    metavar="TIME",
+    type=parse_duration,
+    help="How late changes of the provider may come, such as 10ms.",
+    more="Those of events that say what began before them. Such a build is not resumed.",
+)
 @reading_options
 def command(
     *,
@@ -65,7 +74,14 @@ def command(
 
 
 def keep_history(
-    trace: str, output: str, *, provider: str | None, lenient: bool, strict: bool, force: bool
+    trace: str,
+    output: str,
+    *,
+    provider: str | None,
+    lenient: bool,
+    strict: bool,
+    force: bool,
+    reorder_ns: int | None = None,
 ) -> History:
     """Build the history of a trace in a directory; an interrupted build is resumed.
 
@@ -75,6 +91,7 @@ def keep_history(
         provider: The file that defines how events become states.
         lenient: Skip and count what cannot be read.
         strict: Fail if the trace has any anomaly; the history is deleted then.
+        reorder_ns: How late changes of the provider may come; None leaves that to the provider.
         force: Replace a history that is there, and begin an interrupted build again.
 
     Raises:
@@ -98,6 +115,7 @@ def keep_history(
             provider,
             target,
             lenient=lenient,
+            reorder_ns=reorder_ns,
             resume=True,
             notify=notify,
             progress=progress,

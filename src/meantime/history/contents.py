@@ -295,7 +295,8 @@ class Contents:
             raise TimeOrderError(
                 f"{name}: a change at {time_ns} ns comes after one at"
                 f" {self.store.last_change_ns(quark)} ns; put the changes of an attribute in"
-                " order of time, or set reorder_ns to how late they may be"
+                " order of time, or set reorder_ns of the builder or the provider to how late they"
+                " may be"
             )
         has = KIND_NAMES[self.store.kind(quark)]
         raise StateTypeError(f"{name} has type {has}: it cannot be set to {KIND_NAMES[kind]}")

@@ -160,6 +160,8 @@ class _Tables:
                 )
             self._border.check(batch)
             if self._runner is not None and isinstance(batch, Events):
+                # a provider may add spans, whose arguments are put behind the trace's own
+                self._contents.events.set_text(self._trace.text)
                 self._runner.run(batch)
                 continue
             if self._runner is not None:

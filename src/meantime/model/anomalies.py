@@ -137,7 +137,10 @@ CATALOGUE: dict[str, str] = {
         "the trace has none of the events that the provider is about, so it makes no states; the"
         " fact `events not found` has the nearest names"
     ),
-    "past_change": "changes scheduled for a time before their event were left out",
+    "past_change": (
+        "changes scheduled for a time before their event, and spans that would begin after it, were"
+        " left out"
+    ),
     "event_without_phase": "events without a phase were left out",
     "unknown_phase": "events of a phase that the format does not define were left out",
     "phase_not_shown": "memory dumps, clock syncs and contexts are not shown",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from meantime.errors import HistoryClosedError, InputError, OutputError, ProviderError
 from meantime.files import folder_of_mode, mode_of
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     # Called with the bytes read and the bytes in all.
     ProgressCallback: TypeAlias = Callable[[int, int], None]
 
-__all__ = ["build_directory", "ignore"]
+__all__ = ["build_directory", "builder_for", "ignore"]
 
 
 def build_directory(
@@ -65,7 +65,7 @@ def build_directory(
         except HistoryClosedError:
             return _finished(path, provenance, notify or ignore)
     else:
-        builder = _new(path, trace)
+        builder = _new(path, trace, provider)
     builder.contents.catalogue.set_metadata("provenance", provenance)
     position = None if provider is None or builder.position is None else builder.position["input"]
     try:
@@ -85,7 +85,18 @@ def build_directory(
         raise
 
 
-def _new(path: Path, trace: str | PathLike[str]) -> HistoryBuilder:
+def builder_for(
+    provider: StateProvider | None,
+    path: str | PathLike[str] | None = None,
+    *,
+    keep: Literal["everything", "ongoing"] = "everything",
+) -> HistoryBuilder:
+    """Return a new builder whose changes may be as late as a provider says."""
+    reorder_ns = 0 if provider is None else provider.reorder_ns
+    return HistoryBuilder(path, reorder_ns=reorder_ns, keep=keep)
+
+
+def _new(path: Path, trace: str | PathLike[str], provider: StateProvider | None) -> HistoryBuilder:
     """Return the builder of a directory that those may read who may read the trace.
 
     Raises:
@@ -94,7 +105,7 @@ def _new(path: Path, trace: str | PathLike[str]) -> HistoryBuilder:
     # what exists is refused by the builder
     with suppress(OSError):
         folder_of_mode(path, mode_of([trace]))
-    return HistoryBuilder(path)
+    return builder_for(provider, path)
 
 
 def _resumed(
@@ -111,6 +122,8 @@ def _resumed(
     """
     builder = HistoryBuilder(path, resume=True)
     reason = staleness_reason(builder.contents.catalogue.metadata.provenance, provenance)
+    if reason is None and provider is not None and provider.reorder_ns:
+        reason = "the changes delayed by reorder_ns are lost"
     if reason is None and builder.position is None:
         forgets = provider is not None and provider.save() is None
         reason = (
@@ -121,7 +134,7 @@ def _resumed(
         return builder
     notify(f"{path}: the build was not finished; rebuilding: {reason}")
     shutil.rmtree(path)
-    return _new(path, trace)
+    return _new(path, trace, provider)
 
 
 def _finished(path: Path, provenance: dict[str, str], notify: Notify) -> History:

@@ -235,6 +235,7 @@ def _opened(
     from meantime.history.ingest import ingest  # noqa: PLC0415 - as above
     from meantime.readers import open_trace  # noqa: PLC0415 - as above
 
+    reorder_ns = 0 if provider is None else provider.reorder_ns
     trace = open_trace(
         path,
         lenient=lenient,
@@ -245,7 +246,7 @@ def _opened(
         start=None if provider is not None else start,
         end=None if provider is not None else end,
     )
-    history = ingest(HistoryBuilder(), trace, provider)
+    history = ingest(HistoryBuilder(reorder_ns=reorder_ns), trace, provider)
     if notify is not None and (guessed := trace.facts.get(GUESSED)):
         notify(f"{fspath(path)}: columns guessed: --columns {shlex.quote(guessed)}")
     return history

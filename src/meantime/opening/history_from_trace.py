@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from copy import copy
+from operator import attrgetter
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from meantime.errors import UsageError
-from meantime.history.builder import HistoryBuilder
 from meantime.history.checkpoints import build_checkpoints
 from meantime.history.ingest import ingest
 from meantime.model.column_mapping import mapping_of
-from meantime.model.events import Events
+from meantime.model.events import Event, Events
 from meantime.model.input_path import NO_PROVIDER, input_path, without_scheduling
 from meantime.model.trace import Trace
-from meantime.opening.directory_build import build_directory
+from meantime.opening.directory_build import build_directory, builder_for
 from meantime.opening.provenance import can_be_read_again, provenance_of
 from meantime.providers.loading import provider_of
 from meantime.readers import open_trace
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 
     from meantime.history import History
     from meantime.model.column_mapping import Columns
-    from meantime.model.events import Event
     from meantime.model.input_path import Include
     from meantime.opening.directory_build import Notify, ProgressCallback
+    from meantime.providers.base import StateProvider
     from meantime.providers.loading import ProviderLike
 
 __all__ = ["Keep", "build"]
@@ -45,6 +46,7 @@ def build(
     include: Include = (),
     keep: Keep = "everything",
     lenient: bool = False,
+    reorder_ns: int | None = None,
     resume: bool = False,
     notify: Notify | None = None,
     progress: ProgressCallback | None = None,
@@ -65,6 +67,8 @@ def build(
             `"checkpoints"`: queries are answered by replaying events from the nearest checkpoint.
         lenient: Skip records that cannot be read and count them as anomalies, instead of raising at
             the first.
+        reorder_ns: How late the changes of an attribute may come, instead of what the provider
+            says (`StateProvider.reorder_ns`).
         resume: Resume an unfinished history in the directory if possible. The result is the same,
             byte for byte, as that of a build that was not interrupted.
         notify: Called with a sentence about whether the build is resumed, and why not.
@@ -79,6 +83,8 @@ def build(
     trace = store_url(trace)
     has_scheduling = provider != NO_PROVIDER
     chosen = provider_of(provider) if has_scheduling else None
+    if reorder_ns is not None:
+        chosen = _reordering(chosen, reorder_ns)
     if columns is not None or format is not None or include or not has_scheduling:
         trace = _with_choices(trace, columns, format, include, has_scheduling=has_scheduling)
     if keep not in get_args(Keep):
@@ -88,10 +94,12 @@ def build(
     if keep == "checkpoints":
         if chosen is None:
             raise UsageError("keep='checkpoints' needs a provider, to replay events")
+        if chosen.reorder_ns:
+            raise UsageError("keep='checkpoints' needs changes in order of time, not reorder_ns")
         return build_checkpoints(_reopening(trace, lenient=lenient), chosen)
     if not isinstance(trace, str | PathLike):
         opened = trace if isinstance(trace, Trace) else _trace_of(trace)
-        return ingest(HistoryBuilder(path, keep=keep), opened, chosen)
+        return ingest(builder_for(chosen, path, keep=keep), opened, chosen)
     provenance = provenance_of(trace, chosen, lenient=lenient, in_memory=path is None)
     if path is not None:
         return build_directory(
@@ -104,10 +112,25 @@ def build(
             notify=notify,
             progress=progress,
         )
-    builder = HistoryBuilder(keep=keep)
+    builder = builder_for(chosen, keep=keep)
     builder.contents.catalogue.set_metadata("provenance", provenance)
     opened = open_trace(trace, lenient=lenient, progress=progress, events=chosen is not None)
     return ingest(builder, opened, chosen)
+
+
+def _reordering(provider: StateProvider | None, reorder_ns: int) -> StateProvider:
+    """Return a provider whose changes may be late.
+
+    Raises:
+        UsageError: If there is no provider, or the time is not possible.
+    """
+    if provider is None:
+        raise UsageError("reorder_ns applies to the changes of a provider, and there is none")
+    if reorder_ns < 0:
+        raise UsageError(f"reorder_ns is {reorder_ns}: it is a number of nanoseconds, 0 or more")
+    provider = copy(provider)
+    provider.reorder_ns = reorder_ns
+    return provider
 
 
 def _with_choices(
@@ -153,7 +176,13 @@ def _reopening(
 def _trace_of(events: Iterable[Event]) -> Trace:
     """Return a trace of these events, sorted by time."""
     trace = Trace("events", "events", iter(()))
-    ordered = sorted(events, key=lambda event: event.time_ns)
+    ordered = list(events)
+    for event in ordered:
+        if not isinstance(event, Event):
+            raise UsageError(
+                f"{event!r} is not an event: give meantime.model.events.Event objects, or one path"
+            )
+    ordered.sort(key=attrgetter("time_ns"))
     if ordered:
         trace.batches = iter([Events(ordered, trace.values)])
         trace.bounds = (ordered[0].time_ns, ordered[-1].time_ns + 1)

@@ -34,6 +34,7 @@ _BLOCK_BYTES = 1 << 16
 _LABELS = {
     "provider": "the provider",
     "provider_version": "provider version",
+    "reorder_ns": "reorder_ns",
     "lenient": "lenient",
     "columns": "columns",
     "format": "format",
@@ -72,6 +73,8 @@ def provenance_of(
     if provider is not None:
         provenance["provider"] = provider.name
         provenance["provider_version"] = str(provider.version)
+        if provider.reorder_ns:
+            provenance["reorder_ns"] = str(provider.reorder_ns)
         if definition := _definition_of(provider):
             provenance["provider_definition"] = definition
     return provenance

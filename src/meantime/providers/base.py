@@ -33,12 +33,15 @@ class StateProvider:
         name: The provider's name in messages and histories; by default its class's name.
         version: Increase whenever the same events would produce different changes: a history that
             another version produced is not used again.
+        reorder_ns: How late the changes of an attribute may come: those of events that say what
+            began before them. They are delayed by that long, and such a build is not resumed.
         definition: Identifies its code; None uses the source of its class. A history that other
             code produced is not used again either.
     """
 
     name: str = "StateProvider"
     version: int | str = 1
+    reorder_ns: int = 0
     definition: str | None = None
 
     def __init_subclass__(cls, **options: Any) -> None:

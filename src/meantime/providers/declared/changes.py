@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from meantime.errors import ProviderError
 from meantime.providers.declared.conditions import condition
+from meantime.providers.declared.emitting import INCOMPLETE, emitted, whole
 from meantime.providers.declared.values import Expression, Incomplete
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ _MADE: dict[str, Lines] = {
     "pop_all": ["while state.ongoing(at):", " state.pop(time_ns, at)"],
     "remove": ["state.remove(time_ns, at)"],
 }
-_INCOMPLETE = "incomplete += 1"
+# What an event adds beside states.
+_EMITTED = ("span", "point")
 _NESTED = 30
 
 
@@ -101,13 +102,16 @@ def _recycle(node: Node, values: Values) -> Lines:
             return False
         return True
 
-    return [f"if not {values.name('recycle', recycle)}({key.text}, time_ns):", f" {_INCOMPLETE}"]
+    return [f"if not {values.name('recycle', recycle)}({key.text}, time_ns):", f" {INCOMPLETE}"]
 
 
 def _of_attribute(node: Node, values: Values) -> Lines:
-    node.table("path", *_VALUED, *_BARE, *_WHEN, "as", "if")
+    for kind in _EMITTED:
+        if kind in node:
+            return emitted(node, kind, values)
+    node.table("path", *_VALUED, *_BARE, *_EMITTED, *_WHEN, "as", "if")
     place = values.path(node.needed("path", "which attribute it changes"))
-    kind = node.one_of((*_VALUED, *_BARE), "a change")
+    kind = node.one_of((*_VALUED, *_BARE, *_EMITTED), "a change")
     value = _value(node, kind, values)
     when = [word for word in _WHEN if word in node]
     if not when:
@@ -145,13 +149,13 @@ def _valued(kind: str, value: Expression, lines: Lines) -> Lines:
     if isinstance(value.constant, str | int | float):
         return [f"new = {value.code}", *lines]
     lines = [*converted, *lines]
-    return [f"new = {value.code}", f"if {missing}:", f" {_INCOMPLETE}", "else:", *indented(lines)]
+    return [f"new = {value.code}", f"if {missing}:", f" {INCOMPLETE}", "else:", *indented(lines)]
 
 
 def _placed(place: Place, values: Values, lines: Lines) -> Lines:
     """Return lines that find or create the attribute at a place, and then are these lines."""
     quark = values.quark_of(place)
-    return [f"if (at := {quark}) is None:", f" {_INCOMPLETE}", "else:", *indented(lines)]
+    return [f"if (at := {quark}) is None:", f" {INCOMPLETE}", "else:", *indented(lines)]
 
 
 def _later(node: Node, kind: str, place: Place, value: Expression, values: Values) -> Lines:
@@ -159,15 +163,8 @@ def _later(node: Node, kind: str, place: Place, value: Expression, values: Value
     time, is_delay = values.value(node[word]), word == "after_ns"
 
     def due(given: Any, name: str, time_ns: int) -> int | None:
-        # a field of text, such as one of perf's, may have the number as its digits
-        if isinstance(given, str):
-            given = _whole(given)
-        if not isinstance(given, int) or isinstance(given, bool):
-            raise ProviderError(
-                f"{node.where}: {word} is {given!r}: a time is a whole number of nanoseconds"
-                f" (at the event {name!r}, {time_ns} ns)"
-            )
-        due_ns = time_ns + given if is_delay else given
+        number = whole(node, word, given, name, time_ns)
+        due_ns = time_ns + number if is_delay else number
         return None if due_ns < time_ns else due_ns
 
     new = "new" if kind in _VALUED else "None"
@@ -176,16 +173,9 @@ def _later(node: Node, kind: str, place: Place, value: Expression, values: Value
     changed = _valued("set" if kind in _VALUED else kind, value, _placed(place, values, scheduled))
     return [
         f"if (given := {time.code}) is ABSENT or given is None:",
-        f" {_INCOMPLETE}",
+        f" {INCOMPLETE}",
         f"elif (due_ns := {values.name('due', due)}(given, name, time_ns)) is None:",
         " past += 1",
         "else:",
         *indented(changed),
     ]
-
-
-def _whole(text: str) -> int | str:
-    try:
-        return int(text)
-    except ValueError:
-        return text

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from meantime.providers.declared.changes import indented
 from meantime.providers.declared.conditions import equal
+from meantime.providers.declared.emitting import emit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,7 @@ def run(state, rows, located):
   child = None if depth is None else state.attributes.find(text_of(depth), parent=quark)
   return None if child is None else now(child)
  scheduled = state.journal.scheduled
+ spans, points = [], []
  incomplete = past = 0
  time_ns = name = None
  try:
@@ -36,6 +38,7 @@ def run(state, rows, located):
     state.advance(time_ns)
 """
 _END = """
+  emit(state, spans, points)
  except Exception as error:
   raise located(error, name, time_ns) from error
  finally:
@@ -72,7 +75,8 @@ def compiled(programs: list[Lines], values: Values) -> Compiled:
     row = ", ".join(["time_ns", "program", "name", *fields.values(), *texts.values()])
     # The text contains no text of the file except as string literals: see `values`.
     code = compile(_BEGIN.replace("ROW", row) + body + _END, "<declared provider>", "exec")
-    names: dict[str, Any] = values.names | {"equal": equal, "refuse": lambda *_: False}
+    known = {"equal": equal, "emit": emit, "refuse": lambda *_: False}
+    names: dict[str, Any] = values.names | known
     exec(code, names)  # noqa: S102 - as above; interpreting it would take ten times as long
     # removed, as a function that is in its own globals is a cycle, which would keep the builder
     return Compiled(names.pop("run"), [*fields], [*texts])

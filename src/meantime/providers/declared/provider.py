@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DeclaredProvider", "declare"]
 
-_TOP = ("name", "version", "lanes", "mappings", "pools", "define", "on")
+_TOP = ("name", "version", "reorder_ns", "lanes", "mappings", "pools", "define", "on")
 
 
 class _Lane(NamedTuple):
@@ -61,6 +61,7 @@ class DeclaredProvider(StateProvider):
         root.table(*_TOP)
         self.name = root["name"].text() if "name" in root else name
         self.version = _version(root.get("version"))
+        self.reorder_ns = _reorder(root.get("reorder_ns"))
         self._values = values = Values()
         self._pools = values.pools
         _read_tables(root, values)
@@ -200,6 +201,15 @@ def _version(node: Node | None) -> int | str:
     if isinstance(node.value, bool) or not isinstance(node.value, int | str):
         node.fail(f"{node.value!r} is not a version: write an integer or a string")
     return node.value
+
+
+def _reorder(node: Node | None) -> int:
+    if node is None:
+        return 0
+    given = node.value
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < 2**63:
+        node.fail(f"{given!r} is not a number of nanoseconds: write a whole number, such as 1_000")
+    return given
 
 
 def _items(root: Node, key: str) -> list[Node]:
