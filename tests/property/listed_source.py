@@ -1,4 +1,4 @@
-"""A source of intervals that is as small as one can be: what architecture.md says is enough."""
+"""The smallest source of intervals: the two methods that a `MadeSource` needs."""
 
 from __future__ import annotations
 

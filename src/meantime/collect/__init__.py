@@ -2,6 +2,29 @@
 
 Modules that run inside the program import only the standard library and `_recorder`, the compiled
 part. `docs/reference/recording-format.md` specifies the files that they write.
+
+- `session`, `launch`, `bootstrap/`, `enabling`, `messages`: the life of a recording; how it gets
+  into a program that `meantime record` starts, or `meantime attach` switches on.
+- `hooks`, `attaching`, `imports`, `pools`, `requests`: what is replaced in asyncio, uvloop, trio,
+  thread pools and web servers, and when.
+- `proxy.h`, `hooks.h`, `loops.h`, `locations.h`: steps of tasks, calls, turns of loops; the code
+  that they belong to.
+- `waits.h`, `threads.h`, `gil.h`, `pools.h`: waits of threads for locks, the GIL, files and
+  processes, by replaced entries of the C library; items of pools.
+- `internals.h`: the interpreter's internal headers, which only this file includes.
+- `sampler.h`: the thread that takes samples, and the stack of a step that blocks its loop; it has
+  descriptors of its own, since the kernel is slower where threads share them.
+- `stream.h`, `ring.h`, `clock.h`, `own_files.h`, `recording.h`: records on their way to a file,
+  and when they were made.
+
+The recorder reads the interpreter's own structures, so it is an optional extension: where it is
+not supported or does not compile, `meantime.collect` raises a `MeantimeError` with the reason when
+the recorder is imported, and nothing else depends on it.
+
+The sampler reads frames of its own process, of the one version that it was compiled for, and
+without the GIL. `inspection` reads frames of another process, of any version, and rarely, so it is
+in Python and its offsets are a table. The two share the reasons of waits, and the rule for what a
+library is.
 """
 
 from __future__ import annotations

@@ -2,6 +2,23 @@
 
 Rows are kept in the order in which they came, until there are enough of them for a block: then they
 are sorted, and never change again.
+
+A block has 2^17 rows, in memory or in a file. Rows that wait for a block are in a log on disk,
+next to the log of the changes. So a question about a growing history searches the blocks that
+overlap its range, and at most a few short blocks of what waits, each longer than the next, which
+are made when something is asked. When the history is finished, the blocks are merged into the
+table that `SpanTable` reads: threads with few spans together, a thread with many in rounds by
+time, of which `kernels/nest.Nesting` keeps only the spans that are still open. Neither needs
+memory for all rows. In memory the parts are joined column by column instead, which is faster.
+
+A merge changes the order of rows, so a row cannot identify a span. Its number does: how many spans
+were added before it. It costs four bytes a span on disk, unless numbers are rows. Numbers by place
+in the finished table were rejected, because nobody knows them before the end; numbers by block and
+row, because they would depend on the size of blocks.
+
+A reader of a growing directory accepts what it has read once the log was there: what the builder
+appended meanwhile is left for the next question. Reading again until nothing changed would never
+end beside a builder that writes as fast.
 """
 
 from __future__ import annotations

@@ -2,6 +2,24 @@
 
 A snapshot of the whole consists of snapshots of the parts. Quarks, strings and tags of the whole
 are numbered once and keep their numbers while parts grow; times are moved by an offset per part.
+
+A joined history is a `History`, so queries, views and commands need nothing for it. Numbers of the
+whole are assigned in the order in which parts got them; nothing else is kept of a part. Its source
+is a `Partitioned` of a `Shifted` source for each part: each run of attributes of one part is one
+question to it, and what it adds is translated in place. `JoinedTables` does the same for rows of
+events, when they are used.
+
+A part does not begin and end where the whole does. Instead of clipping each answer,
+`Source.within` returns the source of a part in the range of the whole: its beginning is moved, and
+one more segment ends its last states. So each kernel sees an ordinary history. `Tally.turn_to`
+moves the bins of a sum to the times of the next part, and has the codes that its strings have in
+the whole; rows of a cell are in the order of the part's own codes.
+
+Offsets are found before, in `query/aligning`, which heat maps, statemaps and the page use too.
+`placed` makes the histories wherever several are on one axis: for joined histories, statemaps,
+heat maps, the page of traces and fleets, whose hosts send what they exchanged
+(`aligning_histories.exchanged_by`) to where they are aligned. A property test holds that all of
+them have the same times.
 """
 
 from __future__ import annotations

@@ -4,6 +4,24 @@ An overview is a history of its own: of bins that are 2^level ns wide and begin 
 that. Each attribute has each of its states in a bin once, for as long as in the whole bin, and at
 the edges of bins it is in the state that it really was in. So all sums over such bins, and over
 wider ones, are exact, and what reads segments reads an overview too.
+
+The first look at a history is at all of it, and reading all segments takes longer than anything
+else on the page. So a finished history has an overview of 3 to 6 % of its size. It is a segment
+itself, in which each bin has each state once. What reads segments reads it, with the same checks,
+and attributes that rarely change have few rows in it: it needs neither a kernel nor a format of
+its own. Rows of sums by value take as much where all values are in each bin, and more elsewhere.
+
+It is made while a history is built: a kernel puts the states of each segment together before its
+rows leave the cache, 1.5 ns a change. Bins become wider as the history grows, and parts are merged
+by the same kernel: the order of states in a bin follows from the sums, so it makes no difference
+how often. Snapshots of a growing history that this process builds use the parts so far, and the
+latest segments as they are. Late changes remove the parts that they are in, and missing ones, as
+after a resumed build, are made from the stored segments in the end.
+
+`Source.for_times` returns the overview to questions about nothing but how long states lasted, in
+bins that it has: tiles of states and of groups. Changes and numbers of a bin are not in it. Where
+a segment is lost it is not used, so that what is hatched stays so. A tile of narrower bins reads
+the segments.
 """
 
 from __future__ import annotations

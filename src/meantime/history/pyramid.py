@@ -1,6 +1,50 @@
 """Pyramids: sums over blocks of a segment's rows, so that queries need not read each row.
 
 They make answers faster, and no answer needs one: a missing or damaged one is ignored.
+
+Where a cell has few changes, shares are summed from the rows themselves, attribute by attribute,
+in one loop that keeps its state in registers: 1.3 ns a row, 6 ns a row of the answer. The values
+of an attribute are numbered from the least: a string by its code, an integer by its distance to
+the least one that the attribute had, as rows have them. Numbers that are more than 2^20 apart, or
+not integers, are looked up in a hash table instead, which takes five times as long.
+
+From 16 changes in a cell on, a cell is the difference of two sums. The pyramid has the duration of
+each value from the first row up to about every 64th. For the edge of a cell, the sums of the
+nearer of two such rows are taken, and the rows in between, 16 on average, are added or subtracted.
+So an edge costs the same at any zoom, and the answer is exact to the nanosecond.
+
+Blocks of rows were chosen over an overview of cells of time: as many bytes divide the rows evenly
+however they are distributed, a burst too, and no edge needs more than half a block. Each state is
+in one block, and none is split or clipped. Running sums were chosen over a tree of cells with the
+longest values of each, since they need no levels, hide no value in a remainder, and give exact
+answers without descending. Numbers with many values have a tree, 64 to a cell, with the least, the
+greatest and the sum.
+
+In a range of three segments or more, the sums at an edge come from totals: how long each value had
+lasted where a segment begins. With the pyramid of the one run that the edge is in, they give the
+sums since the attribute's first row, so a cell costs the same whether it is within a segment or
+contains a hundred. Totals are computed when an attribute is first asked for, of the segments of
+the range, since the rows of others may not be there. They are in memory only, and take at most a
+quarter of the bytes of the rows. An attribute with more than 64 values, or fewer than 1,024
+changes, has none. Neither has a history while it is being built: each query of it would compute
+them again.
+
+Bins that begin at multiples of a power of two, as in tiles, are answered from the same sums at
+these times, 32 bits each where bins are shorter than 2^32 ns. A cell is then the difference of two
+adjacent entries, and no row is read but around the first and the last edge. These sums are
+computed once a query covers at least an eighth of the history, for the attributes that it asks
+for, and are in memory only; they serve all wider bins of a power of two, and take at most a
+quarter of the bytes of the attribute's rows. Once as many other edges have been asked for as the
+finest of them has, it is computed for these: an edge then takes the sums of the nearest multiple,
+which needs no search, and the few rows in between.
+
+At 50 changes in a cell, an exact answer for any other edges touches a third of the memory that the
+rows take: memory decides how long that takes, not arithmetic. A page does not need it:
+`state_tile` writes 8 bytes a cell from the same sums.
+
+A pyramid belongs to one segment alone and can be computed from it at any time. On disk it is
+written when the segment is sealed; in memory it is computed once queries have read as many rows as
+that takes.
 """
 
 from __future__ import annotations

@@ -5,6 +5,13 @@ payload, which is a tag and a value's code. A full segment has a run, if an empt
 quark that ever changed, and carries in the state that each was in before. In others that state is
 found in the segments before, at the latest in a full one. Rows are the same in memory and on disk;
 what they are found by is packed on disk (`directory/segment_index`).
+
+Times take as few bytes as they need, and codes of values one, two or four. The end of an interval
+is the start of the next one, so it is not stored. Sealing is a counting sort. What finds rows is
+packed on disk, one or two bytes for a run: with a million short-lived attributes a segment has as
+many runs as changes. For the same reason only full segments carry in the states that attributes
+were in before. A full segment is written once the changes since the last one are 16 times the
+attributes: up to 65,000 attributes, every segment is full.
 """
 
 from __future__ import annotations

@@ -1,4 +1,29 @@
-"""Questions about intervals, and what answers them: one protocol for all that they come from."""
+"""Questions about intervals, and what answers them: one protocol for all that they come from.
+
+What is asked is a `Question`: attributes, the types of their values, what the answer calls them, a
+range and a resolution. An answer is a column or `IntervalRows`, columns that grow and that kernels
+take as one argument. A source loads or computes what its answer depends on, so a query needs no
+branch for any of them, and cannot be answered from unchecked rows. There are five kinds of
+question, and the kernels have one loop for each:
+
+- `at`: the interval of each row's attribute that contains the row's time; `point` and `sample` for
+  one row, and for all attributes at all times.
+- `gather`: the intervals that overlap the range.
+- `count`: at most how many those are; `matching` and `nearest` count and find the ones with a
+  value or tag.
+- `tally`: how long each value lasted in each bin.
+- `measure`: the least and the greatest number and the integral; `measure_bins` for each bin.
+
+`SealedSegments` answers them from the rows of segments, and the source of `span_attributes` from
+the table of spans. The others are made of these: `Shifted` gives a source the clock, the codes of
+strings and the tags of a whole; `Partitioned` asks the source that an attribute belongs to;
+`MadeSource` makes a source for the range of a question, as that of a history of checkpoints, whose
+segments are built again.
+
+A new kind of source is a `MadeSource` with two methods: `made` returns segments of the states in a
+range, often by `segment_of_changes`, and `within` the same source in a longer range. It then
+answers everything, and can be a host of a joined history. It overrides what it can answer faster.
+"""
 
 from __future__ import annotations
 

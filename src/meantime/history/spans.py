@@ -3,6 +3,16 @@
 Rows are in the order (thread, start, longest first, as they came), so the spans of a thread
 are adjacent and every span comes after the one that contains it. That order changes while a history
 grows; what a span keeps is its number, which counts spans in the order in which they came.
+
+What a span is inside follows from the spans that ended so far: its parent mostly comes after it.
+So depth and parent change while a history grows, and the attributes `Stack/<depth>` are derived
+when it is finished. Spans that began at one time have to come in the order in which they began; a
+reader that delivers spans as they end keeps back the ones that began when an open span did.
+
+A selection has the rows it consists of, and takes a column when it is used: a statistic needs five
+of eleven. `parent` counts in the selection, since kernels use it as an index. A column of a table
+on disk is read and checked when it is first used. The times of spans, depths, lanes and parents
+are checked together: each is valid only by the others, and kernels rely on all of them.
 """
 
 from __future__ import annotations

@@ -4,6 +4,12 @@ An attribute is a depth of a thread's lane. Its spans do not overlap, and those 
 left out, so that with the time between them they tile the history. In lane 0 of a thread, all
 depths from 0 to the deepest are attributes. In other lanes, which have few spans, only the depths
 with spans are; the rows of these spans are given with them.
+
+The spans of a thread are adjacent and in order of their start, so 64 rows cover a short time.
+There is the earliest start and the latest end of each such block, and of 16 blocks each at the
+next levels: a query descends only into blocks that overlap its range, whatever the nesting. It was
+chosen over a binary search in each thread, which needs the open spans of every thread at the
+range's start, and a pass over a million threads.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t

@@ -1,4 +1,20 @@
-"""Events of a tracer, with named fields in typed columns: the input of providers."""
+"""Events of a tracer, with named fields in typed columns: the input of providers.
+
+A batch of `Events` has columns of times, names, CPUs, processes and threads, and *cells*: for each
+event, in the order of its fields, a key, a kind and a word (an integer, the bits of a double, or
+the code of a text). A cell is 13 bytes, and no Python object. Objects are made from the cells:
+`Events.of_name` returns typed columns of the events of one name, `values_of` a field of all
+events, iteration `Event` objects. An array or object inside an event is a text that is parsed when
+it is used.
+
+A reader fills an `EventRows`, in which events wait until `take` returns the earliest of them in
+order of time, so late ones are sorted in. It has three entrances: `scan` for lines of JSON,
+`put_tracepoints` for the text fields of tracepoints in one block, and `put` for an event that
+Python has read. The first two are exact or do not answer: a line or a field in an unusual form is
+returned to the reader, whose Python code, the definition of the format, reads it or reports the
+error. Texts and keys are coded in tables that are replaced by new ones after 8 MiB, so memory does
+not depend on the length of the input; a batch keeps the tables of its time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""The metadata of a trace, about itself and about its entities, and the lanes to draw."""
+"""The metadata of a trace, about itself and about its entities, and the lanes to draw.
+
+`TraceMetadata` declares each field once. A `Trace` extends it: a reader fills in the fields while
+it reads, and numbers entities by their index in `Trace.paths`. After reading, `by_quark` returns
+the same metadata with entities numbered by quark, for the catalogue, the snapshots and
+`History.metadata`. Fields whose keys are entities are marked in the declaration, so no other
+module lists them.
+
+A new field takes two edits: its declaration here, and its row in `history/directory/delta.py`,
+which writes it to a manifest and checks it when it is read. A field that is not stored, such as
+`format`, takes one.
+"""
 
 from __future__ import annotations
 

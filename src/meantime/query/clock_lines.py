@@ -1,4 +1,9 @@
-"""How far one clock is from another over time, between the bounds that messages give."""
+"""How far one clock is from another over time, between the bounds that messages give.
+
+If messages between two hosts exclude every offset, the clocks drift. A line is fitted between the
+bounds that messages give, in whole numbers: of the lines that no message contradicts, the one in
+the middle. A part with a drift becomes a `RetimedHistory`.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,25 @@
 A format is a module that implements `contract.Reader`, and a declaration in `formats`, by whose
 signs `recognition` chooses it; the module is imported then. Installed packages add readers by entry
 points of the group `meantime.readers`.
+
+A reader parses blocks, so its memory depends on the trace's columns and not on the file's size. A
+batch has up to 2^20 rows. Sequential text is read through a `Window`, which keeps what an
+unfinished record needs. The scanners of Chrome JSON and `.spall` read 1 MB at a time through
+`FileText`, with `pread`: if a block cuts an event, the next block begins there; if that event is
+the first in its block, the next block is larger. The readers of JSON profiles, tables and spans of
+services need the whole input in memory.
+
+Files are never mapped, since another program that truncates one would kill the process with
+SIGBUS. Arguments stay in the file: a batch has their offsets, and `FileText` reads their text when
+it is used, unless the file has changed. Compressed inputs and pipes of both formats are in memory
+up to 64 MiB; larger ones are unpacked into a temporary file without a name.
+
+Kernels return codes. The reader has the tables that give them a meaning: which phase of a Chrome
+event is a span, which id an event without one gets, the names of anomalies and errors.
+`columns.Interner` assigns the codes of values, and `attributes.PathTable` those of paths, which
+are columns in a tree, as attributes of a history are. The paths of processes, threads, CPUs,
+counters and async operations come from `attribute_paths`, with which queries and exports recognise
+them.
 """
 
 from __future__ import annotations

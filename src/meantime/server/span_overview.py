@@ -3,6 +3,11 @@
 A tile of everything would read every span. The sums of narrow bins add up to those of wider ones
 exactly, and so do the longest spans. Only spans that are at least a narrow bin long are looked at
 again: in a row there are at most as many as narrow bins.
+
+A block of more than 100,000 spans is added up in narrow bins once, 16 spans to a cell: wider tiles
+are sums of these, which are exact too, and of the spans that are longer than a narrow bin. For the
+first block of stacks that is done as soon as a file has been read, while the browser still loads
+the page; for others when their first wide tile is requested.
 """
 
 from __future__ import annotations

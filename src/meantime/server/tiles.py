@@ -1,6 +1,13 @@
 """Tiles: what a page draws of a block of lanes over 512 bins of time, as bytes.
 
 The format is described in `docs/reference/tiles.md`.
+
+Bins are aligned powers of two, so that a tile is the same at every zoom that uses it, and the
+address of a tile of a finished history identifies its content. The rows of spans are numbered
+within their block once, when the lanes are made: a tile is one pass over the spans that overlap it
+(`kernels/pixel_columns`), 8 ns each. Spans of at least a bin are sent exactly; others are added up
+by cell, with their number and the name of the longest, so that nothing is invisible and the
+covered time is exact.
 """
 
 from __future__ import annotations

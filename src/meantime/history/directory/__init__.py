@@ -1,4 +1,20 @@
-"""A history on disk, `NAME.mth/`: writing it, reading it back, checking and salvaging it."""
+"""A history on disk, `NAME.mth/`: writing it, reading it back, checking and salvaging it.
+
+- `write`, `resume`, `upgrade`, `lock`: how a directory gets its files, and who may write.
+- `read`, `read_logs`, `open`, `check`: the manifest and what it lists, into `loaded`.
+- `manifest`, `delta`: the lines of the manifest; names and metadata in them. A new field of the
+  metadata changes `delta`, a new kind of checksum `manifest`.
+- `container`: alignment, headers, checksums and bounds of the files of columns: `segments` with
+  `segment_index`, `pyramids`, `overviews`, `tables` and `stored_tables`, and `event_files` of what
+  is unfinished.
+- `packed`, `tail_log`: columns in a line of JSON; the changes that wait for a segment.
+
+Reading a directory does not construct a builder. `read_directory` returns a `LoadedHistory`: open
+segments, names, metadata, and for an unfinished history also its logs and the state of its
+journal. A finished history is queried from that. An unfinished one is put into `Contents`, as for
+resuming, because its log is not sorted. Only salvaging constructs a builder, since it writes a
+history.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,29 @@
-"""The layout that files of columns share: sections at multiples of 64 bytes, headers, checksums."""
+"""The layout that files of columns share: sections at multiples of 64 bytes, headers, checksums.
+
+Files are read, not mapped. A mapped page raises SIGBUS when another process truncates the file,
+which ends the program. It may also change after it was checked, while compiled code relies on the
+check. Comparing lengths before each query would not help against either, and a library cannot
+install signal handlers. So the header of a segment is read when a history is opened, its index at
+the first query, and its rows when an answer first depends on them, which already had to read all
+of them for the checksum.
+
+The first states that are asked for are looked up in a few segments around their times, so that the
+indexes of the others, 5 to 10 ms each with a million attributes, are read only for an interval
+that is longer, or for other queries. The names and the extremes of many attributes stay texts
+until one is needed (`unread`). Pyramids are read at their first use, and so is each column of the
+event tables. A segment keeps its file open until its rows are read, and so do the tables, so a
+history that was removed or replaced still answers. Histories of many hosts have more files than a
+process may open, so `ContainerFile` closes the one that was opened longest ago, and opens it again
+when it is read.
+
+Measured on 10 million changes of 1,000 attributes, 54 MB: opening takes 15 ms either way, the
+first query of everything 52 ms instead of 44, since memory is cleared before it is read into.
+Memory grows segment by segment, as resident pages do, but the kernel cannot reclaim it. So the
+rows of a history beyond its first GiB are copied as they are read to a temporary file that has no
+name, and this copy is mapped: the kernel can reclaim its pages, and no other process can open it.
+Copying adds 0.5 s of CPU time per GiB, once. The file is in `/var/tmp`, or in `TMPDIR` where that
+is set; if there is no room, an `InputError` says so.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,14 @@
 """Time folded by a period: what happens at which offset of each second, minute or day.
 
 Each submodule is imported when a name of it is first used: a map needs nothing that finds periods.
+
+A heat map of `perf script` text does not build a history: `open_without_stacks` leaves out the
+stacks, and `streaming` folds the samples while they are read. Through a history, 262 MB take 1.25
+s and 264 MB of memory instead of 0.82 s and 56 MB.
+
+What a cell holds (`stack_cells`) has one form for samples, spans and states: an amount for each
+name and stack. `interval_stacks` adds up the moments in which each span was the innermost one, or
+each state with its entity as a stack of two.
 """
 
 from typing import TYPE_CHECKING

@@ -5,6 +5,14 @@ way the events become ftrace text, from which `ftrace` and all that follows are 
 threads and CPUs, wake-ups, system calls, interrupts. The entries and exits of functions that
 `lttng-ust-cyg-profile` instruments are spans. Any other event is a sample of its thread, or has its
 fields in `Events`. A trace is a directory with a file `metadata`, or with such directories below.
+
+The events become text so that one scanner decides what the events of the kernel mean. `tsdl`
+parses the metadata, and `program` makes a program of them: rows of numbers, one for each part of a
+packet or event. The kernel `ctf_packets` checks every number of the program, then decodes packets,
+merges their streams in order of time and writes the text; each read is compared with the content
+that is left. `packets` finds the packets in the files, and what was lost between them.
+`babeltrace` runs the other program, whose lines another kernel reads; both kernels share
+`ctf_event.h`, so that an event becomes the same text either way.
 """
 
 from __future__ import annotations

@@ -3,6 +3,10 @@
 What the events of the JDK, of async-profiler and of Datadog mean is in `_STATES` and the tables
 beside it; any other event is a span of its thread if it lasted, else a point. An event that lasted
 is recorded only above a threshold (10 or 20 ms by default), so a thread has no state in between.
+
+A recording describes its own types, so `chunks` compiles each to a program that the kernel `jfr`
+runs: events of a type, and constants, become columns of integers. Names and stacks are found once
+for each constant that is used (`constants`), and the kernel writes the fields of events as JSON.
 """
 
 from __future__ import annotations

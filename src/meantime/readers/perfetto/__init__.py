@@ -4,6 +4,12 @@ Read are track events with their interned data, clocks, counters, flows and argu
 ftrace with the scheduler, and what programs wrote to its marker as atrace does; names of processes
 and threads; samples of perf. Other packets are counted by their name. Definition:
 https://perfetto.dev/docs/reference/trace-packet-proto
+
+Track events and events of ftrace become rows in the kernel `perfetto`, which matches begins and
+ends while it scans; a track whose times go back is matched again, by time, when all is read.
+Descriptions, clock snapshots and compressed packets are read in Python. Records of the scheduler
+have the form of those in perf and ftrace text, so `switches` and `marks` serve all three. All
+batches come at the end, since a description may be the last packet.
 """
 
 from __future__ import annotations

@@ -5,6 +5,25 @@ loops `Loops/<thread>`, pool threads `Workers/<thread>`, other threads `Threads/
 `Requests/<method and route>/<id>`, callbacks of at least 0.1 ms `Callbacks/<function>/<id>`, tests
 of pytest `Tests/<file>/<test>`. How a task ended is a state of one nanosecond, after which it has
 none. Who woke, spawned or submitted whom are flows.
+
+The modules, from words to states:
+
+- `layout`, `listing`: headers and limits; the processes and files in a directory.
+- `pieces`, `tails`, `streams`: words that are read when they are needed, and each stream's words
+  once.
+- `merge`: the words of all streams as columns of records, in order of time.
+- `facts`, `locations`: what a process recorded about itself, and the code locations that it
+  numbered.
+- `replay`: from records to states, shared by everything that reads recordings.
+- `whole`, `entities`, `labels`, `samples`: from a replay to a trace, once (`Reading`).
+- `requests`, `children`, `phases`, `processes`: requests and the tasks that their tasks wait for,
+  the phases of tests, and how processes are related.
+- `live`, `activity`: from a replay to sums, repeatedly while the recording grows (`LiveActivity`).
+- `blocks`, `lag`: long steps of loops, and how late loops were.
+- `packing`: a recording in one file.
+
+The kinds and sizes of records are only in `collect/record_kinds.h`. The kernel `record_kinds` and
+the recorder export them to Python by name, so a misspelt kind fails when the module is imported.
 """
 
 from __future__ import annotations

@@ -2,6 +2,25 @@
 
 <https://github.com/oxidecomputer/statemap> describes the format. In addition, this reader accepts
 metadata anywhere, times as numbers, states by name, and a numeric `value` in a datum.
+
+With `ReadOptions.start` and `end` the reader leaves out states that are not in a range; no other
+reader does, since elsewhere the history of all takes a tenth of the reading. What is left keeps
+every answer about the range the same: a state in it keeps its beginning and its end, and an entity
+its last change. Outside of the range the latest change of an entity waits in the scanner, and
+becomes a row only if no other follows there. It counts what it leaves out by entity
+(`TraceMetadata.left_out`), and the view adds that to its own counts. Such a history has `range_ns`
+in its metadata, and is never stored.
+
+All of the file is read even so: times ascend by entity only, the end is the last datum, and what
+follows the range decides which rows there are and whether the file is correct. The reader converts
+the times of the range, since a date needs the trace's clock, which is known with the states.
+
+One thread scans. A second one needs larger blocks, which leave the second-level cache, and its
+rows have to be copied: that took a third more CPU time, and saved no time on two processors. A
+drawing of a file builds a history as well, though only one view needs it. Adding and sealing
+changes takes 11 ns of the 80 to 150 ns that the whole command takes for an event. A form for
+drawings alone must also drop repeated states and pack the others by entity, which is most of that
+work.
 """
 
 from __future__ import annotations

@@ -4,6 +4,14 @@ Read are CSV and the like, Parquet and Arrow files (with the extra `arrow`), and
 and DuckDB databases. Which column is a time, an entity or a state is given by a `ColumnMapping`, or
 guessed from their names. A table with the columns `start_ns`, `end_ns`, `path` and `value`, or
 `time_ns`, `name` and perhaps `weight`, is meantime's own: its times are whole nanoseconds.
+
+All of them become the same rows: `guess` finds the columns whose roles are not given, and `times`
+what their texts mean. Plain tables of SQLite databases are read by the kernel `sqlite_rows` from
+the pages of the file, since SQLite's module makes an object of each value; unusual ones are left
+to SQLite (`sqlite_pages`). Logs have the same roles (`log_fields`), and `log_pairs` makes spans of
+begins and ends, a batch at a time: only spans that are open between two batches are objects.
+Formats that are a table in other words, such as ninja's logs, JUnit's XML and jobs of GitHub, make
+`span_rows`.
 """
 
 from __future__ import annotations
