@@ -9,32 +9,14 @@ from meantime.history.host_parts import host_parts
 from meantime.model.attributes import format_path
 from meantime.query.explain import explain_briefly
 from meantime.query.findings.activities import slow_activities
-from meantime.query.findings.blocks import blocking_steps
 from meantime.query.findings.calls import slow_calls
 from meantime.query.findings.care import caveats
 from meantime.query.findings.causes import caused
 from meantime.query.findings.entities import unlike_entities
-from meantime.query.findings.loops import drifting_timers, full_loops
-from meantime.query.findings.polls import long_polls, with_workers
-from meantime.query.findings.queues import (
-    busy_polling,
-    contention,
-    full_pools,
-    gil_contention,
-    stuck_tasks,
-    thread_gil,
-    thread_locks,
-)
+from meantime.query.findings.limits import LIMITS, WORKER_LIMITS
+from meantime.query.findings.polls import with_workers
 from meantime.query.findings.ranking import in_order, ranked
 from meantime.query.findings.rhythm import stops
-from meantime.query.findings.tasks import (
-    attempts,
-    cancelled_tasks,
-    destroyed_tasks,
-    failing_tasks,
-    leaking_tasks,
-    repeated_waits,
-)
 from meantime.query.findings.waits import long_states
 from meantime.query.parts import extent_of, range_of
 from meantime.query.scope import Scope
@@ -53,26 +35,10 @@ __all__ = ["findings"]
 
 _LONGEST_NS = 2**62
 _DETECTORS = (
-    blocking_steps,
-    long_polls,
+    *dict.fromkeys(limit.detect for limit in (*WORKER_LIMITS, *LIMITS)),
     slow_activities,
     slow_calls,
     long_states,
-    contention,
-    stuck_tasks,
-    thread_gil,
-    thread_locks,
-    full_pools,
-    gil_contention,
-    busy_polling,
-    full_loops,
-    drifting_timers,
-    leaking_tasks,
-    cancelled_tasks,
-    destroyed_tasks,
-    failing_tasks,
-    repeated_waits,
-    attempts,
     stops,
     unlike_entities,
     caveats,

@@ -14,25 +14,12 @@ from meantime.query.explain.comparison import compare_slow
 from meantime.query.explain.conclusion import Conclusion, Evidence, Explanation, importance
 from meantime.query.explain.lanes import Meaning, Meanings, TimeClass, lanes_of_states
 from meantime.query.explain.resources import resource_use
-from meantime.query.findings.blocks import blocking_steps
-from meantime.query.findings.loops import drifting_timers, full_loops
-from meantime.query.findings.polls import long_polls
-from meantime.query.findings.queues import (
-    busy_polling,
-    contention,
-    full_pools,
-    gil_contention,
-    stuck_tasks,
-    thread_gil,
-    thread_locks,
-)
-from meantime.query.findings.tasks import (
-    attempts,
-    cancelled_tasks,
-    destroyed_tasks,
-    failing_tasks,
-    leaking_tasks,
-    repeated_waits,
+from meantime.query.findings.limits import (
+    EVENT_LOOP,
+    FULL_LOOP,
+    LIMITS,
+    WORKER_LIMITS,
+    WORKERS,
 )
 from meantime.query.sentences import FILE, counted, percent
 from meantime.query.sites import SPAWNED, tasks_by_tag
@@ -44,13 +31,12 @@ if TYPE_CHECKING:
     from meantime.query.explain.lanes import Lanes
     from meantime.query.explain.resources import Resource
     from meantime.query.explain.subject import Subject
-    from meantime.query.findings.finding import Finding
-    from meantime.query.scope import Kind, Scope
+    from meantime.query.findings.limits import Limit
+    from meantime.query.scope import Kind
 
 __all__ = ["explain_recording"]
 
 LOOP, TASK, REQUEST, WORKER = "Loop", "Task", "Request", "Worker"
-EVENT_LOOP, WORKERS = "event loop", "worker"
 _ENDED = Meaning(TimeClass.IDLE, "ended")
 _TASK_STATES = {
     "running": Meaning(TimeClass.WORK, "running"),
@@ -73,49 +59,7 @@ _FOUND_SAID, _FOUND_NS, _WAITS_SAID, _SLOW_SAID = 0.02, 10**8, 0.5, 0.05
 _FEWEST, _OFTEN, _MOST = 3, 5, 20
 # What waits for these has nothing to do.
 _QUIET = ("queue",)
-_WAIT, _FULL_LOOP = "waiting:", "loop.full"
-
-
-class _Detector(NamedTuple):
-    """Findings that name a limit, and what tasks would save of their time without it.
-
-    Attributes:
-        id: The id of the conclusion.
-        detect: What yields them.
-        kind: The class of that time; None if that is not known.
-        label: Its label.
-    """
-
-    id: str
-    detect: Callable[[Scope], Iterator[Finding]]
-    kind: TimeClass | None
-    label: str
-
-
-# Findings that name a limit of the program, and what tasks would save of their time without it.
-_DETECTORS: tuple[_Detector, ...] = (
-    _Detector(_FULL_LOOP, full_loops, TimeClass.READY, EVENT_LOOP),
-    _Detector("loop.polled", busy_polling, TimeClass.READY, EVENT_LOOP),
-    _Detector("loop.late", drifting_timers, TimeClass.READY, EVENT_LOOP),
-    _Detector("loop.blocked", blocking_steps, TimeClass.READY, EVENT_LOOP),
-    _Detector("lock.contention", contention, TimeClass.WAIT, "lock"),
-    _Detector("lock.threads", thread_locks, TimeClass.WAIT, "lock"),
-    _Detector("lock.stuck", stuck_tasks, TimeClass.WAIT, "lock"),
-    _Detector("pool.full", full_pools, TimeClass.WAIT, "pool"),
-    _Detector("gil.contention", gil_contention, TimeClass.READY, EVENT_LOOP),
-    _Detector("gil.threads", thread_gil, TimeClass.READY, EVENT_LOOP),
-    _Detector("tasks.leaking", leaking_tasks, None, ""),
-    _Detector("tasks.cancelled", cancelled_tasks, None, ""),
-    _Detector("tasks.destroyed", destroyed_tasks, None, ""),
-    _Detector("tasks.failed", failing_tasks, None, ""),
-    _Detector("tasks.repeated_waits", repeated_waits, None, ""),
-    _Detector("tasks.attempts", attempts, None, ""),
-)
-# Where workers take tasks from each other, there is no loop to wait for.
-_OF_WORKERS: tuple[_Detector, ...] = (
-    _Detector("tasks.long_polls", long_polls, TimeClass.READY, WORKERS),
-    *(each for each in _DETECTORS if each.kind is None),
-)
+_WAIT = "waiting:"
 
 
 def explain_recording(subject: Subject) -> Explanation | None:
@@ -141,8 +85,8 @@ def explain_recording(subject: Subject) -> Explanation | None:
         None if request_kind is None else _lanes(subject, request_kind, _task_meaning, _ENDED)
     )
     lanes, noun = (tasks, "task") if requests is None else (requests, "request")
-    found = list(_found(subject, tasks, _DETECTORS))
-    if not any(each.id == _FULL_LOOP for each in found):
+    found = list(_found(subject, tasks, LIMITS))
+    if not any(each.id == FULL_LOOP for each in found):
         found += _loop_use(subject, tasks, loops, loop)
     measures = [*found, *_activities(subject, lanes, noun)]
     return Explanation(
@@ -170,7 +114,7 @@ def _explain_workers(subject: Subject, task_kind: Kind) -> Explanation | None:
         ready=(tasks.start_ns[ready], tasks.end_ns[ready]),
         capacity=None if workers is None else len(workers.quarks),
     )
-    measures = [*_found(subject, tasks, _OF_WORKERS), *_activities(subject, tasks, TASK.lower())]
+    measures = [*_found(subject, tasks, WORKER_LIMITS), *_activities(subject, tasks, TASK.lower())]
     return Explanation(
         "recording",
         TASK.lower(),
@@ -188,9 +132,9 @@ def _lanes(
     return lanes_of_states(subject.history, kind.quarks, subject.range_ns, meaning, between=between)
 
 
-def _found(subject: Subject, tasks: Lanes, detectors: Sequence[_Detector]) -> Iterator[Conclusion]:
+def _found(subject: Subject, tasks: Lanes, limits: Sequence[Limit]) -> Iterator[Conclusion]:
     """Yield of each kind of finding that names a limit of the program the one that lost most."""
-    for id_, detect, kind, label in detectors:
+    for id_, detect, kind, label in limits:
         findings = sorted(detect(subject), key=lambda each: -each.lost_ns)
         # what tasks could save: their own waits, or those for the loop and what it did meanwhile
         waits = tasks.chosen(*([] if kind is None else [kind]), label=label)
@@ -252,7 +196,7 @@ def _loop_use(subject: Subject, tasks: Lanes, loops: Lanes, loop: Resource) -> I
             f" {counted(steps, 'step')} of {rounded_ns(used_ns / steps)} on average"
         )
     yield Conclusion(
-        _FULL_LOOP,
+        FULL_LOOP,
         f"{text}.",
         ready_ns,
         busy,
