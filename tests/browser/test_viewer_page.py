@@ -584,7 +584,7 @@ def test_spans_and_samples_of_one_file_are_a_switch(
         page.wait_for_selector(".stat-table td.key bdi >> text=inner")
         assert sorted(keys.all_inner_texts()) == ["inner", "main"]
         page.wait_for_selector(".statusbar code >> text=--samples")
-        page.wait_for_function("location.hash.includes('of=samples')")
+        page.wait_for_url(re.compile("of=samples"))
         page.keyboard.press("Shift+Digit3")
         page.wait_for_selector(".statusbar code >> text=flame")
         page.wait_for_selector('.tools [aria-pressed="true"]:text-is("samples")')
@@ -592,7 +592,7 @@ def test_spans_and_samples_of_one_file_are_a_switch(
         page.wait_for_selector(".statusbar code >> text=--spans")
         page.click(".tools .segments button:text-is('functions, callers')")
         page.wait_for_selector(".flame-tab >> text=call")
-        page.wait_for_function("location.hash.includes('of=spans')")
+        page.wait_for_url(re.compile("of=spans"))
 
 
 def test_samples_of_idle_cpus_are_left_out_and_counted(

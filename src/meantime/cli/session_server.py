@@ -130,6 +130,8 @@ class SessionServer:
             return
         status = 1
         try:
+            # or who comes once the session was killed would wait for this command
+            self.leave()
             self._answer(connection)
             status = 0
         finally:
