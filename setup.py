@@ -68,6 +68,7 @@ FASTER_WITH_O3 = {
     "shares_edges",
     "shares_rows",
     "shares_totals",
+    "state_lengths",
     "tail",
 }
 FASTER_WITH_O2 = {

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from meantime.history.source import Bounds, Measured, Question, States
     from meantime.kernels.search import IntervalRows
     from meantime.kernels.shares import Tally
+    from meantime.kernels.state_lengths import StateLengths
     from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["MadeSource"]
@@ -85,6 +86,10 @@ class MadeSource(Source):
     def tally(self, question: Question, tally: Tally) -> None:
         """See `Source.tally`."""
         self._made(question).tally(question, tally)
+
+    def lengths(self, question: Question, lengths: StateLengths) -> None:
+        """See `Source.lengths`."""
+        self._made(question).lengths(question, lengths)
 
     def measure(self, question: Question) -> Measured:
         """See `Source.measure`."""

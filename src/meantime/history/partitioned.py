@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from meantime.history.source import Bounds, Measured, Question, States
     from meantime.kernels.search import IntervalRows
     from meantime.kernels.shares import Tally
+    from meantime.kernels.state_lengths import StateLengths
     from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["Partitioned"]
@@ -187,6 +188,11 @@ class Partitioned(Source):
         """See `Source.tally`."""
         for _, part, own in self._questions(question):
             part.tally(own, tally)
+
+    def lengths(self, question: Question, lengths: StateLengths) -> None:
+        """See `Source.lengths`."""
+        for _, part, own in self._questions(question):
+            part.lengths(own, lengths)
 
     def measure(self, question: Question) -> Measured:
         """See `Source.measure`."""

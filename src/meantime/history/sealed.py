@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from meantime.history.source import Bounds, Measured, Question, States
     from meantime.kernels.search import IntervalRows
     from meantime.kernels.shares import Tally
+    from meantime.kernels.state_lengths import StateLengths
     from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["SealedSegments", "search_all"]
@@ -374,6 +375,11 @@ class SealedSegments(Source):
             logging.getLogger("meantime").warning("%s", error)
             return self
         return self._coarse
+
+    def lengths(self, question: Question, lengths: StateLengths) -> None:
+        """See `Source.lengths`."""
+        self.load(question)
+        lengths.take_segments(self.searched, question)
 
     def measure_bins(self, question: Question, edges_ns: Int64s) -> npt.NDArray[np.float64]:
         """See `Source.measure_bins`."""

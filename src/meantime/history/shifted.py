@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from meantime.history.source import Bounds, Measured, Question, States
     from meantime.kernels.search import IntervalRows
     from meantime.kernels.shares import Tally
+    from meantime.kernels.state_lengths import StateLengths
     from meantime.model.columns import Int32s, Int64s
 
 __all__ = ["Shifted"]
@@ -187,6 +188,16 @@ class Shifted(Source):
         tally.turn_to(self._times_of_own(edges_ns), own)
         self._source.tally(self._of_own(question), tally)
         tally.turn_to(edges_ns, codes)
+
+    def lengths(self, question: Question, lengths: StateLengths) -> None:
+        """See `Source.lengths`."""
+        codes = lengths.codes
+        own = codes
+        if self._codes is not None:
+            own = self._codes if codes is None else codes[self._codes]
+        lengths.turn_to(own)
+        self._source.lengths(self._of_own(question), lengths)
+        lengths.turn_to(codes)
 
     def measure(self, question: Question) -> Measured:
         """See `Source.measure`."""

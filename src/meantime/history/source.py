@@ -3,7 +3,7 @@
 What is asked is a `Question`: attributes, the types of their values, what the answer calls them, a
 range and a resolution. An answer is a column or `IntervalRows`, columns that grow and that kernels
 take as one argument. A source loads or computes what its answer depends on, so a query needs no
-branch for any of them, and cannot be answered from unchecked rows. There are five kinds of
+branch for any of them, and cannot be answered from unchecked rows. There are six kinds of
 question, and the kernels have one loop for each:
 
 - `at`: the interval of each row's attribute that contains the row's time; `point` and `sample` for
@@ -12,6 +12,7 @@ question, and the kernels have one loop for each:
 - `count`: at most how many those are; `matching` and `nearest` count and find the ones with a
   value or tag.
 - `tally`: how long each value lasted in each bin.
+- `lengths`: how long each state lasted, one by one; they are counted, and not written.
 - `measure`: the least and the greatest number and the integral; `measure_bins` for each bin.
 
 `SealedSegments` answers them from the rows of segments, and the source of `span_attributes` from
@@ -32,6 +33,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
+from meantime.kernels.search import IntervalRows
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -39,8 +42,8 @@ if TYPE_CHECKING:
 
     from meantime.history.extremes import Extremes
     from meantime.history.interval_filter import IntervalFilter
-    from meantime.kernels.search import IntervalRows
     from meantime.kernels.shares import Tally
+    from meantime.kernels.state_lengths import StateLengths
     from meantime.model.columns import Int32s, Int64s
 
 __all__ = [
@@ -54,6 +57,8 @@ __all__ = [
     "nearer",
 ]
 
+# So many intervals, whose durations are counted, stay in the processor's caches.
+_LENGTHS_ROWS = 1 << 16
 # Intervals as columns: start, end, word and meta.
 States: TypeAlias = "tuple[Int64s, Int64s, Int64s, npt.NDArray[np.uint32]]"
 # By attribute, the least and the greatest integer that it may have, the greatest below the least if
@@ -194,6 +199,14 @@ class Source(StateSource):
     @abstractmethod
     def tally(self, question: Question, tally: Tally) -> None:
         """Add how long each value lasted."""
+
+    def lengths(self, question: Question, lengths: StateLengths) -> None:
+        """Add how long each state of attributes with strings lasted in the range."""
+        counts = self.count(question)
+        for first, last in cut_groups(counts, _LENGTHS_ROWS):
+            rows = IntervalRows(int(counts[first:last].sum()), text=True)
+            self.gather(question.part(slice(first, last), question.quarks[first:last]), rows)
+            lengths.take_rows(rows, question.start_ns, question.end_ns)
 
     @abstractmethod
     def measure(self, question: Question) -> Measured:

@@ -1,4 +1,4 @@
-"""Aggregates of spans: stacks from parents and names; durations by group, and of states."""
+"""Aggregates of spans: stacks from parents and names; durations by group."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -234,95 +234,6 @@ def durations(
                 low = rank
     return (count_array, total_array, self_array, covered_array, least_array, most_array,
             quantile_array)
-
-
-cdef extern from *:
-    """
-    static inline int highest_bit(unsigned long long word) { return 63 - __builtin_clzll(word); }
-    """
-    int highest_bit(unsigned long long) noexcept nogil
-
-
-cdef inline uint64_t clipped_ns(int64_t start, int64_t end, int64_t low, int64_t high) noexcept nogil:
-    """How long an interval lasts within a range; at most what fits 63 bits."""
-    cdef uint64_t lasted = <uint64_t>min(end, high) - <uint64_t>max(start, low)
-    return min(lasted, <uint64_t>0x7FFFFFFFFFFFFFFF)
-
-
-def count_states(
-    const int32_t[::1] quark, const int64_t[::1] start_ns, const int64_t[::1] end_ns,
-    const int32_t[::1] code, const int32_t[::1] table, int64_t from_ns, int64_t to_ns, int bits,
-    uint64_t[:, ::1] figures, int64_t[:, ::1] buckets: Int64s, int64_t[:, ::1] pairs: Int64s,
-    int64_t[::1] lived
-):
-    """Add intervals, clipped to [from_ns, to_ns), to the figures of their states.
-
-    The state of an interval is table[code], and none for a code or a state below 0. `figures` has
-    by state the sum of durations (the low 64 bits, then the high ones), the least and the greatest,
-    which begin as 2^63 - 1 and 0. `buckets` has by state how many durations are in each bucket: the
-    powers of two, each in 2^bits parts. `pairs` has how often a state directly followed another of
-    the same quark; it may be empty. `lived` has by quark the sum of its durations.
-    """
-    cdef Py_ssize_t i
-    cdef int32_t state, before = -1, last = -1
-    cdef uint64_t lasted
-    cdef int high
-    cdef bint paired = pairs.shape[0] > 0
-    with nogil:
-        for i in range(quark.shape[0]):
-            state = table[code[i]] if code[i] >= 0 else -1
-            if state >= 0:
-                lasted = clipped_ns(start_ns[i], end_ns[i], from_ns, to_ns)
-                figures[state, 0] += lasted
-                if figures[state, 0] < lasted:
-                    figures[state, 1] += 1
-                if lasted < figures[state, 2]:
-                    figures[state, 2] = lasted
-                if lasted > figures[state, 3]:
-                    figures[state, 3] = lasted
-                if lasted >> bits:
-                    high = highest_bit(lasted) - bits
-                    buckets[state, (<int64_t>(high + 1) << bits)
-                            + <int64_t>((lasted >> high) - (<uint64_t>1 << bits))] += 1
-                else:
-                    buckets[state, <int64_t>lasted] += 1
-                lived[quark[i]] += <int64_t>lasted
-                if paired and last >= 0 and before == quark[i]:
-                    pairs[last, state] += 1
-            last = state
-            before = quark[i]
-
-
-def narrow_states(
-    const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[::1] code,
-    const int32_t[::1] table, int64_t from_ns, int64_t to_ns, const int32_t[::1] first,
-    int64_t[:, ::1] targets: Int64s, int64_t[::1] out, *, bint collect
-):
-    """Collect the durations of intervals that are in targets, or count them in parts of these.
-
-    State s has the targets [first[s], first[s + 1]). A target consists of where it begins, the
-    power of two of its length, that of the length of its parts, and an index into `out`: the part
-    of a duration is counted there, or the duration is written there and the index increased.
-    """
-    cdef Py_ssize_t i, n = out.shape[0]
-    cdef int32_t state, t
-    cdef uint64_t lasted, into
-    with nogil:
-        for i in range(code.shape[0]):
-            state = table[code[i]] if code[i] >= 0 else -1
-            if state < 0 or first[state] == first[state + 1]:
-                continue
-            lasted = clipped_ns(start_ns[i], end_ns[i], from_ns, to_ns)
-            for t in range(first[state], first[state + 1]):
-                into = lasted - <uint64_t>targets[t, 0]
-                if into >> targets[t, 1]:
-                    continue
-                if not collect:
-                    out[targets[t, 3] + <int64_t>(into >> targets[t, 2])] += 1
-                elif targets[t, 3] < n:
-                    out[targets[t, 3]] = <int64_t>lasted
-                    targets[t, 3] += 1
-                break
 
 
 def outermost(

@@ -7,6 +7,7 @@ durations are kept, or they are counted in cells that are the same everywhere.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
@@ -15,7 +16,6 @@ import numpy as np
 from meantime.errors import MeantimeError, UsageError
 from meantime.model.columns import ranked
 from meantime.model.durations import PERCENTS, nearest_rank, values_at
-from meantime.query.state_durations import bucket_edges
 from meantime.structs import struct
 
 if TYPE_CHECKING:
@@ -25,12 +25,22 @@ if TYPE_CHECKING:
 
     from meantime.model.columns import Int32s, Int64s
 
-__all__ = ["DurationSums", "DurationsBuilder", "Keep", "check_sum"]
+__all__ = [
+    "BITS",
+    "DurationSums",
+    "DurationsBuilder",
+    "Keep",
+    "bit_lengths",
+    "bucket_count",
+    "bucket_edges",
+    "check_sum",
+]
 
 Keep: TypeAlias = Literal["exact", "sketch"]
 
-# A power of two is divided into 2 to the power of this cells.
-_BITS = 7
+# A power of two is divided into 2 to the power of this cells: the durations of one
+# are within 1 % of each other.
+BITS = 7
 # The next power of two above the number of cells.
 _CELLS_BITS = 13
 # A stored cell has at most so many: those of all its cells are then a number of 64 bits.
@@ -66,7 +76,7 @@ class DurationSums(Generic[_Key]):
     def quantiles(self) -> dict[_Key, list[int]]:
         """Return the quantiles of each group by `PERCENTS`: nearest rank, or the cell's middle."""
         found = {}
-        lows, shifts = bucket_edges(_BITS)
+        lows, shifts = bucket_edges(BITS)
         for key, (begin, end) in zip(self.keys, pairwise(self.offsets.tolist()), strict=True):
             if self.counts is None:
                 ranks = [nearest_rank(end - begin, each) for each in PERCENTS]
@@ -111,7 +121,7 @@ class DurationSums(Generic[_Key]):
         is_first = np.zeros(len(cells), np.bool_)
         is_first[offsets[:-1]] = True
         ascend = (np.diff(cells, prepend=-1) > 0) | is_first
-        in_range = cells.min(initial=0) >= 0 and cells.max(initial=0) < len(bucket_edges(_BITS)[0])
+        in_range = cells.min(initial=0) >= 0 and cells.max(initial=0) < len(bucket_edges(BITS)[0])
         if not (ascend.all() and in_range and counts.min(initial=1) > 0):
             raise ValueError("a sketch of durations is damaged")
         if counts.max(initial=0) > _MOST_COUNT:
@@ -206,6 +216,20 @@ class DurationsBuilder:
         return _of_groups(keys, ends, durations, None)
 
 
+def bucket_count(bits: int) -> int:
+    """Return how many buckets there are if each power of two has 2^bits of them."""
+    return (64 - bits) << bits
+
+
+@cache
+def bucket_edges(bits: int) -> tuple[Int64s, Int64s]:
+    """Return where each bucket begins, and which power of two its length is."""
+    number = np.arange(bucket_count(bits), dtype=np.int64)
+    shift = np.maximum((number >> bits) - 1, 0)
+    into = number & ((1 << bits) - 1)
+    return np.where(number >> bits, (into + (1 << bits)) << shift, number), shift
+
+
 def _offsets(sizes: Sequence[int]) -> Int64s:
     return np.concatenate([[0], np.cumsum(np.array(sizes, np.int64))])
 
@@ -220,14 +244,24 @@ def _of_groups(
     return DurationSums(kept, np.concatenate([[0], offsets[used + 1]]), rows, counts)
 
 
+def bit_lengths(numbers: Int64s) -> Int64s:
+    """Return how many bits each number has, none of which is below 0.
+
+    >>> bit_lengths(np.array([0, 1, 2, 2**62 - 1])).tolist()
+    [0, 1, 2, 62]
+    """
+    bits = np.frexp(numbers.astype(np.float64))[1].astype(np.int64)
+    # a double may have been rounded up to the next power of two
+    bits -= (bits > 0) & (numbers >> np.maximum(bits - 1, 0) == 0)
+    return bits
+
+
 def _cells(durations_ns: Int64s) -> Int64s:
     """Return the cell of each duration, as `bucket_edges` numbers them."""
-    bits = np.frexp(durations_ns.astype(np.float64))[1].astype(np.int64)
-    # a double may have been rounded up to the next power of two
-    bits -= (bits > 0) & (durations_ns >> np.maximum(bits - 1, 0) == 0)
-    shift = np.maximum(bits - 1 - _BITS, 0)
-    wide = bits > _BITS
-    cells: Int64s = np.where(wide, (shift << _BITS) + (durations_ns >> shift), durations_ns)
+    bits = bit_lengths(durations_ns)
+    shift = np.maximum(bits - 1 - BITS, 0)
+    wide = bits > BITS
+    cells: Int64s = np.where(wide, (shift << BITS) + (durations_ns >> shift), durations_ns)
     return cells
 
 

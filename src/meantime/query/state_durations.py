@@ -9,30 +9,31 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from meantime.kernels import calls
-from meantime.kernels.gather import seen
+from meantime.history.results import Intervals
+from meantime.kernels.state_lengths import StateLengths
 from meantime.model.columns import named
-from meantime.model.durations import PERCENTS, nearest_rank, values_at
+from meantime.model.durations import PERCENTS, QUANTILE_PAIRS, nearest_rank, values_at
+from meantime.query.duration_sums import BITS, bucket_count, bucket_edges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     import numpy.typing as npt
 
-    from meantime.history.results import Intervals
-    from meantime.model.columns import Coded, Int32s, Int64s
+    from meantime.history.state_lengths import StatePart
+    from meantime.model.columns import Int64s
 
-__all__ = ["QUANTILE_BITS", "StateDurations", "bucket_edges"]
+    # What is added: intervals, or states that are read where they are kept.
+    _Batch: TypeAlias = Intervals | StatePart
+
+__all__ = ["Apart", "StateDurations"]
 
 _MOST_NS = 2**63 - 1
-# A power of two is divided into at most 2 to the power of this buckets: so many durations are then
-# within 1 % of each other.
-QUANTILE_BITS = 7
 _BUCKET_BYTES = 2**26
 # Up to so many different states have a table of which followed which.
 _PAIRED = 512
@@ -40,6 +41,30 @@ _PAIRED = 512
 _COLLECTED, _PARTS = 2**22, 2**20
 # Up to so many intervals are kept for the second pass: reading them again may take longer.
 _KEPT_ROWS = 2**21
+_NO_QUANTILES = np.empty((0, 2), np.int64)
+
+
+class Apart(NamedTuple):
+    """The durations of each state of each attribute.
+
+    Attributes:
+        quark: The attribute of each row.
+        state: The name of its state.
+        figures: int64, the count, the sum (64 bits without a sign), the least and the greatest
+            duration.
+        quantiles: int64, by `PERCENTS`.
+        sizes: How many buckets each row has, if they are kept.
+        buckets: Which ones, row by row, ascending.
+        counts: How many durations are in each of them.
+    """
+
+    quark: Int64s
+    state: list[str]
+    figures: Int64s
+    quantiles: Int64s
+    sizes: Int64s
+    buckets: Int64s
+    counts: Int64s
 
 
 class _Target(NamedTuple):
@@ -69,6 +94,8 @@ class StateDurations:
         attributes: How many attributes the history has.
         collected: How many durations are collected at once.
         bits: How narrow buckets are; 0 is enough where no quantiles are asked for.
+        is_apart: Whether durations are also counted for each attribute by itself.
+        is_sketched: Whether the buckets of these are kept.
 
     Attributes:
         lived_ns: By attribute, how long it had a state.
@@ -77,87 +104,116 @@ class StateDurations:
     range_ns: tuple[int, int]
     attributes: int
     collected: int = _COLLECTED
-    bits: int = QUANTILE_BITS
+    bits: int = BITS
+    is_apart: bool = False
+    is_sketched: bool = False
     lived_ns: Int64s = field(init=False)
     _names: dict[str, int] = field(init=False, default_factory=dict)
+    _lengths: StateLengths = field(init=False)
     _bits: int = field(init=False)
     _figures: npt.NDArray[np.uint64] = field(init=False)
     _buckets: Int64s = field(init=False)
     _pairs: Int64s = field(init=False)
     _other_pairs: Counter[tuple[int, int]] = field(init=False, default_factory=Counter)
-    _kept: list[Intervals] | None = field(init=False, default_factory=list)
+    _kept: list[_Batch] | None = field(init=False, default_factory=list)
     _kept_rows: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         self.lived_ns = np.zeros(self.attributes, np.int64)
         self._figures = np.empty((0, 4), np.uint64)
         self._bits = self.bits
-        self._buckets = np.empty((0, _bucket_count(self._bits)), np.int64)
+        self._buckets = np.empty((0, bucket_count(self._bits)), np.int64)
         self._pairs = np.zeros((0, 0), np.int64)
+        quantiles = QUANTILE_PAIRS if self.is_apart else _NO_QUANTILES
+        self._lengths = StateLengths(quantiles, sketched=self.is_sketched)
+        self._use()
 
     @property
     def names(self) -> list[str]:
         """The states, in order of appearance."""
         return list(self._names)
 
-    def add(self, batch: Intervals) -> None:
+    def add(self, batch: _Batch) -> None:
         """Count a batch, which has all intervals of its attributes."""
-        column = named(batch.value)
-        table = self._table(column)
-        self._grow(len(self._names))
-        calls.count_states(
-            batch.quark,
-            batch.start_ns,
-            batch.end_ns,
-            column.codes,
-            table,
-            *self.range_ns,
-            self._bits,
-            self._figures,
-            self._buckets,
-            self._pairs,
-            self.lived_ns,
-        )
-        if not len(self._pairs):
-            self._other_pairs.update(_pairs(batch.quark, table[column.codes]))
-        self._kept_rows += len(batch)
-        if self._kept is not None and self.bits:
+        self._take(batch)
+        moves, counts = np.unique(self._lengths.moves(), return_counts=True)
+        for move, count in zip(moves.tolist(), counts.tolist(), strict=True):
+            self._other_pairs[move >> 32, move & 0xFFFFFFFF] += count
+        if not isinstance(batch, Intervals):
+            # they can be read again as fast
+            self._kept = None
+        elif self._kept is not None and self.bits:
+            self._kept_rows += len(batch)
             self._kept.append(batch)
             if self._kept_rows > _KEPT_ROWS:
                 self._kept = None
 
-    def _table(self, column: Coded) -> Int32s:
-        """Return the states of the codes of a batch, and -1 after them; new ones are added."""
-        table = np.full(len(column.names) + 1, -1, np.int32)
-        for code in seen(column.codes).tolist():
-            table[code] = self._names.setdefault(column.names[code], len(self._names))
-        return table
+    def _take(self, batch: _Batch) -> None:
+        """Let the kernel read a batch."""
+        lengths = self._lengths
+        texts: Sequence[str]
+        add: Callable[[], None]
+        if isinstance(batch, Intervals):
+            column = named(batch.value)
+            texts = column.names
+            columns = batch.quark, batch.start_ns, batch.end_ns, column.codes
+            add = partial(lengths.take_columns, *columns, *self.range_ns)
+        else:
+            texts = batch.strings
+            add = partial(batch.add_to, lengths)
+
+        def learn(code: int) -> int:
+            state = self._names.setdefault(texts[code], len(self._names))
+            self._grow(len(self._names))
+            return state
+
+        lengths.begin(len(texts))
+        lengths.learn = learn
+        try:
+            add()
+        finally:
+            # it refers to this: a cycle would keep both until the next collection
+            lengths.learn = None
 
     def _grow(self, states: int) -> None:
         size = len(self._figures)
         if states <= size:
             return
         size = max(8, 1 << (states - 1).bit_length())
-        while self._bits and size * _bucket_count(self._bits) * 8 > _BUCKET_BYTES:
+        while self._bits and size * bucket_count(self._bits) * 8 > _BUCKET_BYTES:
             self._bits -= 1
             self._buckets = _folded(self._buckets, self._bits + 1, self._bits)
         more = size - len(self._figures)
         none = np.tile(np.array([0, 0, _MOST_NS, 0], np.uint64), (more, 1))
         self._figures = np.concatenate([self._figures, none])
-        no_buckets = np.zeros((more, _bucket_count(self._bits)), np.int64)
+        no_buckets = np.zeros((more, bucket_count(self._bits)), np.int64)
         self._buckets = np.concatenate([self._buckets, no_buckets])
         if size <= _PAIRED:
             self._pairs = np.pad(self._pairs, (0, more))
         elif len(self._pairs):
-            self._other_pairs = Counter(self.pairs())
+            self._other_pairs.update(self._table_of_pairs())
             self._pairs = np.zeros((0, 0), np.int64)
+        self._use()
+
+    def _use(self) -> None:
+        arrays = self._figures, self._buckets, self._pairs, self.lived_ns
+        self._lengths.use(*arrays, self._bits)
+
+    def _table_of_pairs(self) -> dict[tuple[int, int], int]:
+        found = np.argwhere(self._pairs).tolist()
+        return {(before, after): int(self._pairs[before, after]) for before, after in found}
 
     def pairs(self) -> dict[tuple[int, int], int]:
         """Return how often a state directly followed another, by their indices."""
-        found = dict(self._other_pairs)
-        for before, after in np.argwhere(self._pairs).tolist():
-            found[before, after] = int(self._pairs[before, after])
-        return found
+        return self._other_pairs | self._table_of_pairs()
+
+    def of_attributes(self) -> Apart:
+        """Return the durations of each attribute by itself, attribute by attribute."""
+        rows, buckets = self._lengths.rows()
+        names = self.names
+        quantiles = rows[:, -len(PERCENTS) :]
+        states = [names[each] for each in rows[:, 1].tolist()]
+        return Apart(rows[:, 0], states, rows[:, 2:6], quantiles, rows[:, 7], *buckets.T)
 
     def totals(self) -> list[tuple[int, int, int, int]]:
         """Return the count, the sum, the least and the greatest duration of each state."""
@@ -179,7 +235,7 @@ class StateDurations:
         lengths[~counts.any(axis=1)] = 0
         return [row[:length] for row, length in zip(counts.tolist(), lengths.tolist(), strict=True)]
 
-    def quantiles(self, batches: Callable[[], Iterable[Intervals]]) -> list[list[int]]:
+    def quantiles(self, batches: Callable[[], Iterable[_Batch]]) -> list[list[int]]:
         """Return the quantiles of each state: nearest rank, by `PERCENTS`.
 
         Args:
@@ -187,7 +243,7 @@ class StateDurations:
         """
         found = [[0] * len(PERCENTS) for _ in self._names]
         pending = self._begun(found)
-        again: Callable[[], Iterable[Intervals]] = batches
+        again: Callable[[], Iterable[_Batch]] = batches
         if self._kept is not None:
             kept = self._kept
             again = lambda: kept  # noqa: E731 - of two kinds
@@ -211,7 +267,7 @@ class StateDurations:
         return _without_known(pending, found)
 
     def _collect(
-        self, targets: list[_Target], batches: Iterable[Intervals], found: list[list[int]]
+        self, targets: list[_Target], batches: Iterable[_Batch], found: list[list[int]]
     ) -> None:
         ends = np.cumsum([target.number for target in targets])
         out = np.empty(int(ends[-1]), np.int64)
@@ -224,7 +280,7 @@ class StateDurations:
                 found[target.state][which] = value
 
     def _narrowed(
-        self, targets: list[_Target], batches: Iterable[Intervals], found: list[list[int]]
+        self, targets: list[_Target], batches: Iterable[_Batch], found: list[list[int]]
     ) -> list[_Target]:
         most = max(1, (_PARTS // len(targets)).bit_length() - 1)
         parts = [max(0, target.shift - most) for target in targets]
@@ -245,7 +301,7 @@ class StateDurations:
         targets: list[_Target],
         parts: Sequence[int],
         begins: Sequence[int],
-        batches: Iterable[Intervals],
+        batches: Iterable[_Batch],
         out: Int64s,
         *,
         collect: bool,
@@ -254,32 +310,9 @@ class StateDurations:
         first = np.searchsorted(states, np.arange(len(self._names) + 1)).astype(np.int32)
         rows = zip(targets, parts, begins, strict=True)
         listed = np.array([(each.low, each.shift, part, at) for each, part, at in rows], np.int64)
+        self._lengths.narrow(first, listed, out, collect=collect)
         for batch in batches:
-            column = named(batch.value)
-            calls.narrow_states(
-                batch.start_ns,
-                batch.end_ns,
-                column.codes,
-                self._table(column),
-                *self.range_ns,
-                first,
-                listed,
-                out,
-                collect=collect,
-            )
-
-
-def _bucket_count(bits: int) -> int:
-    return (64 - bits) << bits
-
-
-@cache
-def bucket_edges(bits: int) -> tuple[Int64s, Int64s]:
-    """Return where each bucket begins, and which power of two its length is."""
-    number = np.arange(_bucket_count(bits), dtype=np.int64)
-    shift = np.maximum((number >> bits) - 1, 0)
-    into = number & ((1 << bits) - 1)
-    return np.where(number >> bits, (into + (1 << bits)) << shift, number), shift
+            self._take(batch)
 
 
 def _folded(buckets: Int64s, bits: int, fewer: int) -> Int64s:
@@ -312,15 +345,3 @@ def _without_known(targets: list[_Target], found: list[list[int]]) -> list[_Targ
             for which in target.ranks:
                 found[target.state][which] = target.low
     return [target for target in targets if target.shift]
-
-
-def _pairs(quark: Int32s, states: Int32s) -> dict[tuple[int, int], int]:
-    """Count the transitions between states."""
-    # both packed into one integer: `np.unique` sorts these much faster than pairs
-    before, after = states[:-1].astype(np.int64), states[1:].astype(np.int64)
-    follows = (quark[:-1] == quark[1:]) & (before >= 0) & (after >= 0)
-    packed, counts = np.unique(before[follows] << 32 | after[follows], return_counts=True)
-    return {
-        (int(pair) >> 32, int(pair) & 0xFFFFFFFF): int(count)
-        for pair, count in zip(packed, counts, strict=True)
-    }

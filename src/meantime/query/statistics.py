@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from meantime.errors import MeantimeError, TimeRangeError, UsageError
-from meantime.kernels import calls
 from meantime.model.attributes import entity_name
 from meantime.model.columns import Coded, Interner, distinct, exact_sum, named, ranked
-from meantime.model.durations import PERCENTS, QUANTILE_PAIRS, Durations, figure_columns
+from meantime.model.durations import PERCENTS, Durations, figure_columns
 from meantime.model.tabular import Tabular
 from meantime.model.units import MAX_NS
-from meantime.query.duration_sums import DurationsBuilder, DurationSums
+from meantime.query.duration_sums import BITS, DurationsBuilder, DurationSums
 from meantime.query.lifetimes import has_state, lifetimes
-from meantime.query.state_durations import QUANTILE_BITS, StateDurations
 from meantime.query.threads import choose_rows, host_of
 
 if TYPE_CHECKING:
@@ -32,9 +30,11 @@ if TYPE_CHECKING:
 
     from meantime.history.history import History
     from meantime.history.results import Intervals
+    from meantime.history.state_lengths import StatePart
     from meantime.model.columns import Int32s, Int64s
     from meantime.model.tabular import Column
     from meantime.query.duration_sums import Keep
+    from meantime.query.state_durations import Apart, StateDurations
 
     # the kind, the state and the entity, which is None for all of them
     _Group: TypeAlias = tuple[str, str, str | None]
@@ -536,25 +536,33 @@ def _of_kind(  # noqa: PLR0917 - the arguments of `state_statistics`
     part: tuple[float, float],
 ) -> StateStatistics:
     """Return the statistics of a kind of entity, of which `part` says which part of all it is."""
+    from meantime.history.results import Intervals  # noqa: PLC0415 - totals need none of these
+    from meantime.history.state_lengths import string_states  # noqa: PLC0415 - as above
+    from meantime.query.state_durations import StateDurations  # noqa: PLC0415 - as above
+
     name, entities = kind.name, kind.quarks
-    batches = _Batches(history.interval_batches(entities, *range_ns), entities, progress, part)
+    is_long = range_ns[1] - range_ns[0] > MAX_NS
+    # what is kept, and what is refused, follows from the intervals themselves
+    states = None if is_long or keep is not None else string_states(history, entities, range_ns)
+    intervals = history.interval_batches(entities, *range_ns) if states is None else states
+    batches = _Batches(intervals, entities, progress, part)
     # quantiles are those of what is kept, if anything is
-    bits = 0 if keep is not None or by == "entity" else QUANTILE_BITS
-    counted = StateDurations(range_ns, len(history.attributes), bits=bits)
-    of_entities = _Entities(range_ns) if by == "entity" else None
+    bits = 0 if keep is not None or by == "entity" else BITS
+    counted = StateDurations(range_ns, len(history.attributes), bits=bits, is_apart=by == "entity")
     kept = None if keep is None else _Kept(history, name, by, keep, range_ns)
-    users = [each for each in (counted, of_entities, kept) if each is not None]
     for batch in batches():
-        if range_ns[1] - range_ns[0] > MAX_NS:
-            _check_lengths(history, batch, range_ns)
-        for user in users:
-            user.add(batch)
+        if isinstance(batch, Intervals):
+            if is_long:
+                _check_lengths(history, batch, range_ns)
+            if kept is not None:
+                kept.add(batch)
+        counted.add(batch)
     if kind.short_lived:
         existed = counted.lived_ns[entities].view(np.uint64)
     else:
         existed = lifetimes(history, entities).within(*range_ns).lasted_ns
-    if of_entities is not None:
-        rows = of_entities.rows(history, name, entities, existed)
+    if by == "entity":
+        rows = _of_entities(history, counted.of_attributes(), name, entities, existed)
     else:
         rows = _of_states(counted, name, batches if kept is None else None, existed)
     return StateStatistics(
@@ -638,13 +646,13 @@ class _Batches:
         part: The share that is done before them, and the share that they are.
     """
 
-    batches: Iterable[Intervals]
+    batches: Iterable[Intervals | StatePart]
     entities: Int32s
     progress: Callable[[float], None] | None
     part: tuple[float, float]
     _passes: int = 0
 
-    def __call__(self) -> Iterator[Intervals]:
+    def __call__(self) -> Iterator[Intervals | StatePart]:
         """Yield the batches; most kinds need two passes."""
         self._passes += 1
         for batch in self.batches:
@@ -655,50 +663,25 @@ class _Batches:
                 self.progress(self.part[0] + self.part[1] * share)
 
 
-class _Entities:
-    """The durations of the states of each entity, by attribute and state."""
-
-    def __init__(self, range_ns: tuple[int, int]) -> None:
-        self._range_ns = range_ns
-        self._parts: list[tuple[Int64s, list[str], Int64s]] = []
-
-    def add(self, batch: Intervals) -> None:
-        """Add a batch, which has all intervals of its attributes."""
-        column = named(batch.value)
-        rows = np.flatnonzero(column.codes >= 0)
-        if not len(rows):
-            return
-        quark, code = batch.quark[rows].astype(np.int64), column.codes[rows].astype(np.int64)
-        start_ns = np.maximum(batch.start_ns[rows], self._range_ns[0])
-        end_ns = np.minimum(batch.end_ns[rows], self._range_ns[1])
-        keys, group = ranked(quark * len(column.names) + code)
-        count, total_ns, _, _, min_ns, max_ns, quantiles = calls.durations(
-            start_ns,
-            end_ns,
-            np.full(len(rows), -1, np.int32),
-            np.array([0, len(rows)], np.int64),
-            group.astype(np.int32),
-            len(keys),
-            *self._range_ns,
-            QUANTILE_PAIRS,
+def _of_entities(
+    history: History, found: Apart, kind: str, quarks: Int32s, existed_ns: _Times
+) -> list[StatisticsRow]:
+    """Return a row for each state of each entity, most time first."""
+    all_ns = existed_ns[np.searchsorted(quarks, found.quark)].tolist()
+    names = {
+        quark: entity_name(history.attributes.path(quark))
+        for quark in distinct(found.quark).tolist()
+    }
+    # of a column of its own, as a sum has 64 bits without a sign
+    total_ns = found.figures[:, 1].view(np.uint64).tolist()
+    columns = found.quark.tolist(), found.state, found.figures.tolist(), total_ns
+    made = [
+        _row(kind, state, names[quark], (count, total_ns, *ends), quantiles, whole_ns)
+        for quark, state, (count, _, *ends), total_ns, quantiles, whole_ns in zip(
+            *columns, found.quantiles.tolist(), all_ns, strict=True
         )
-        figures = np.column_stack([count, total_ns, min_ns, max_ns, quantiles])
-        quarks, codes = np.divmod(keys, len(column.names))
-        self._parts.append((quarks, [column.names[each] for each in codes.tolist()], figures))
-
-    def rows(
-        self, history: History, kind: str, quarks: Int32s, existed_ns: _Times
-    ) -> list[StatisticsRow]:
-        """Return the rows, most time first."""
-        made = []
-        for whose, states, figures in self._parts:
-            all_ns = existed_ns[np.searchsorted(quarks, whose)].tolist()
-            for quark, state, whole_ns, row in zip(
-                whose.tolist(), states, all_ns, figures.tolist(), strict=True
-            ):
-                entity = entity_name(history.attributes.path(quark))
-                made.append(_row(kind, state, entity, row[:4], row[4:], whole_ns))
-        return _most_first(made)
+    ]
+    return _most_first(made)
 
 
 class _Kept:
@@ -762,7 +745,7 @@ class _Kept:
 def _of_states(
     found: StateDurations,
     kind: str,
-    batches: Callable[[], Iterable[Intervals]] | None,
+    batches: Callable[[], Iterable[Intervals | StatePart]] | None,
     existed_ns: _Times,
 ) -> list[StatisticsRow]:
     """Return a row for each state, most time first; without batches quantiles are 0."""

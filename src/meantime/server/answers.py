@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 import numpy as np
 
 from meantime.errors import TimeRangeError, UsageError
-from meantime.kernels.calls import count_states
 from meantime.kernels.pixel_columns import state_load
 from meantime.model.attribute_paths import REQUESTS
 from meantime.model.durations import Durations, as_json, figures_of
 from meantime.model.names import merged_names
 from meantime.model.state_classes import class_of, is_quiet, rank
 from meantime.query.counting import what_counts
-from meantime.query.durations import span_statistics
+from meantime.query.duration_sums import bit_lengths
+from meantime.query.durations import clipped, span_statistics
 from meantime.query.explain import explain_briefly
 from meantime.query.findings import findings
 from meantime.query.groups import group_statistics
@@ -319,23 +319,13 @@ def _trimmed(counts: npt.NDArray[np.int64]) -> list[Any] | None:
 def _span_histograms(
     spans: SpanTable, names: list[str], codes: Int32s, range_ns: tuple[int, int]
 ) -> dict[str | None, Any]:
-    counts = np.zeros((len(names), _BUCKETS + 1), np.int64)
-    count_states(
-        np.zeros(len(spans), np.int32),
-        spans.start_ns,
-        spans.end_ns,
-        codes,
-        np.arange(len(names), dtype=np.int32),
-        *range_ns,
-        0,
-        np.zeros((len(names), 4), np.uint64),
-        counts,
-        np.zeros((0, 0), np.int64),
-        np.zeros(1, np.int64),
-    )
-    # durations of 0 and of 1 ns
-    counts[:, 1] += counts[:, 0]
-    return {name: _trimmed(counts[row, 1:]) for row, name in enumerate(names)}
+    starts, ends = clipped(spans, *range_ns)
+    # durations of 0 and of 1 ns are counted together
+    powers = np.maximum(bit_lengths(ends - starts), 1) - 1
+    size = len(names) * _BUCKETS
+    counts = np.bincount(codes * np.int64(_BUCKETS) + powers, minlength=size)
+    counts = counts.reshape(len(names), _BUCKETS)
+    return {name: _trimmed(counts[row]) for row, name in enumerate(names)}
 
 
 def _span_bars(

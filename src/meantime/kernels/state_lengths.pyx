@@ -1,0 +1,859 @@
+"""How long states lasted, read from the rows of segments or from intervals: counted in buckets, and
+collected where quantiles are.
+"""
+
+from cython cimport final
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memset
+
+import numpy as np
+
+from meantime.kernels.calls cimport select
+from meantime.kernels.search cimport (
+    Cursor,
+    IntervalRows,
+    Segment,
+    Segments,
+    State,
+    load_row,
+)
+
+cdef extern from *:
+    """
+    static inline int highest_bit(unsigned long long word) { return 63 - __builtin_clzll(word); }
+    """
+    int highest_bit(unsigned long long) noexcept nogil
+
+cdef enum:
+    # So many durations are read at once, which stay in the processor's first cache.
+    CHUNK = 1024
+    # An attribute by itself has the buckets of at most so many states.
+    SLOTS = 64
+    # The buckets of an attribute by itself: a power of two in 2^7 parts.
+    BITS = 7
+    BUCKETS = (64 - BITS) << BITS
+    # Of a state whose code was not met before, and of a state that is none.
+    UNKNOWN = -2
+    NONE = -1
+    QUANTILES = 8
+    # Label, state, count, sum, least and greatest duration, whether quantiles are exact, and how
+    # many buckets it has; quantiles follow.
+    COLUMNS = 8
+
+cdef uint64_t MOST = 0x7FFFFFFFFFFFFFFF
+
+
+cdef struct Own:
+    # The durations of a state of one attribute.
+    uint64_t total
+    uint64_t least
+    uint64_t most
+
+
+cdef struct Target:
+    # The bucket of a quantile of one attribute: where it begins, the power of two of its length,
+    # how many durations are in it, the rank among these, and where they are collected.
+    uint64_t low
+    int shift
+    Py_ssize_t count
+    Py_ssize_t rank
+    Py_ssize_t begin
+    Py_ssize_t end
+
+
+cdef struct Walk:
+    # Where the durations of an attribute come from: segments, if there are any, or columns.
+    int32_t quark
+    int64_t from_ns
+    int64_t to_ns
+    # The state that has begun, as code + 1, and when; and the cursor behind it.
+    int32_t field
+    int64_t start
+    Cursor cursor
+    bint done
+    const int64_t* starts
+    const int64_t* ends
+    const int32_t* codes
+    Py_ssize_t row
+    Py_ssize_t last
+
+
+cdef inline Py_ssize_t bucket_of(uint64_t lasted, int bits) noexcept nogil:
+    """The bucket of a duration: each power of two has 2^bits, the first ones of a duration each."""
+    cdef int high
+    if not lasted >> bits:
+        return <Py_ssize_t>lasted
+    high = highest_bit(lasted) - bits
+    # the highest bit of the shifted duration counts as one more power
+    return (<Py_ssize_t>high << bits) + <Py_ssize_t>(lasted >> high)
+
+
+cdef inline uint64_t bucket_low(Py_ssize_t bucket) noexcept nogil:
+    cdef Py_ssize_t power = bucket >> BITS
+    if power == 0:
+        return <uint64_t>bucket
+    return ((<uint64_t>bucket & ((1 << BITS) - 1)) + (1 << BITS)) << (power - 1)
+
+
+cdef inline int bucket_shift(Py_ssize_t bucket) noexcept nogil:
+    return <int>max((bucket >> BITS) - 1, 0)
+
+
+@final
+cdef class StateLengths:
+    """Counts the durations of states, or collects those in some ranges, attribute by attribute.
+
+    The caller numbers the states: `learn` is called with each code of a string that was not met
+    before, returns the number of its state, and passes arrays that are large enough to `use`.
+
+    With `quantiles` the attributes are also counted by themselves, in `rows`.
+
+    Args:
+        quantiles: Pairs (p, q) for p / q in ascending order; nearest ranks. Empty if attributes are
+            not counted by themselves.
+        exact: Whether quantiles of attributes are exact if they have more than 1,024 intervals;
+            otherwise they are the middle of a bucket then.
+        sketched: Whether the buckets of attributes are kept.
+
+    Attributes:
+        codes: By code of a string of the attributes that are added, that of it for `learn`; None if
+            they are the same.
+        learn: Returns the state of a code.
+        is_exact: Whether all quantiles of attributes so far are.
+    """
+
+    cdef public object learn  #: Callable[[int], int] | None
+    cdef readonly object codes  #: Int32s | None
+    cdef readonly bint is_exact
+    cdef object _strings
+    cdef uint64_t[:, ::1] _figures
+    cdef int64_t[:, ::1] _buckets, _pairs
+    cdef int64_t[::1] _lived
+    cdef int _bits
+    cdef int32_t[::1] _table
+    # what a second pass looks for; see `narrow`
+    cdef bint _narrows, _collects
+    cdef const int32_t[::1] _first
+    cdef int64_t[:, ::1] _targets
+    cdef int64_t[::1] _out
+    # of attributes by themselves
+    cdef bint _apart, _exact, _sketched
+    cdef const int64_t[:, ::1] _quantiles
+    cdef int32_t* _slot_of
+    cdef Py_ssize_t _slot_room
+    cdef int32_t[SLOTS] _state_of
+    cdef Own[SLOTS] _own
+    cdef Target[SLOTS * QUANTILES] _target
+    cdef int64_t* _cells
+    cdef int64_t* _rows
+    cdef Py_ssize_t _row_count, _row_room
+    cdef int64_t* _kept
+    cdef Py_ssize_t _kept_count, _kept_room
+    # pairs of states that are too many for a table
+    cdef int64_t* _moves
+    cdef Py_ssize_t _move_count, _move_room
+    # the durations that are read at once, and as many as an attribute has
+    cdef int32_t* _field
+    cdef int32_t* _state
+    cdef int64_t* _lasted
+    cdef int64_t* _sorted
+    cdef Py_ssize_t _room, _sorted_room
+
+    def __cinit__(self, *_, **__):
+        self._slot_of = NULL
+        self._cells = self._rows = self._kept = self._moves = self._lasted = self._sorted = NULL
+        self._field = self._state = NULL
+        self._slot_room = self._row_count = self._row_room = self._kept_count = 0
+        self._kept_room = self._move_count = self._move_room = self._room = self._sorted_room = 0
+
+    def __init__(
+        self, const int64_t[:, ::1] quantiles: Int64s, *, bint exact=True, bint sketched=False
+    ):
+        self.learn = self.codes = None
+        self.is_exact = True
+        self._strings = 0
+        if quantiles.shape[0] > QUANTILES:
+            raise ValueError("there are too many quantiles")
+        self._quantiles = quantiles
+        self._apart = quantiles.shape[0] > 0
+        self._exact = exact
+        self._sketched = sketched
+        self._narrows = self._collects = False
+        self._table = np.zeros(1, np.int32)
+        if self._apart:
+            self._cells = <int64_t*>calloc(SLOTS * BUCKETS, sizeof(int64_t))
+            if self._cells == NULL:
+                raise MemoryError
+        self._reserve(CHUNK)
+
+    def __dealloc__(self):
+        free(self._slot_of)
+        free(self._cells)
+        free(self._rows)
+        free(self._kept)
+        free(self._moves)
+        free(self._lasted)
+        free(self._sorted)
+        free(self._field)
+        free(self._state)
+
+    cdef int _reserve(self, Py_ssize_t room) except -1 with gil:
+        """Make room for so many durations of an attribute at once."""
+        if room <= self._room:
+            return 0
+        field = realloc(self._field, room * sizeof(int32_t))
+        if field != NULL:
+            self._field = <int32_t*>field
+        state = realloc(self._state, room * sizeof(int32_t))
+        if state != NULL:
+            self._state = <int32_t*>state
+        lasted = realloc(self._lasted, room * sizeof(int64_t))
+        if lasted != NULL:
+            self._lasted = <int64_t*>lasted
+        if field == NULL or state == NULL or lasted == NULL:
+            raise MemoryError
+        self._room = room
+        return 0
+
+    def use(
+        self, uint64_t[:, ::1] figures, int64_t[:, ::1] buckets: Int64s,
+        int64_t[:, ::1] pairs: Int64s, int64_t[::1] lived, int bits
+    ):
+        """Count in these arrays from now on.
+
+        `figures` has by state the sum of durations (the low 64 bits, then the high ones), the least
+        and the greatest, which begin as 2^63 - 1 and 0. `buckets` has by state how many durations
+        are in each bucket: the powers of two, each in 2^bits parts. `pairs` has how often a state
+        directly followed another of the same attribute; if it is empty, `moves` has these. `lived`
+        has by attribute the sum of its durations.
+        """
+        cdef Py_ssize_t room = figures.shape[0], i
+        self._figures, self._buckets, self._pairs = figures, buckets, pairs
+        self._lived, self._bits = lived, bits
+        if room > self._slot_room:
+            slots = realloc(self._slot_of, room * sizeof(int32_t))
+            if slots == NULL:
+                raise MemoryError
+            self._slot_of = <int32_t*>slots
+            for i in range(self._slot_room, room):
+                self._slot_of[i] = -1
+            self._slot_room = room
+
+    def begin(self, Py_ssize_t strings):
+        """Meet the codes of so many strings for the first time."""
+        self._strings = strings
+        self.turn_to(None)
+
+    def turn_to(self, codes: Int32s | None):
+        """Translate the codes of what is added next to those that `learn` is called with."""
+        self.codes = codes
+        count = self._strings if codes is None else len(codes)
+        table = np.full(count + 1, UNKNOWN, np.int32)
+        table[0] = NONE
+        self._table = table
+
+    def narrow(
+        self, const int32_t[::1] first, int64_t[:, ::1] targets: Int64s, int64_t[::1] out, *,
+        bint collect
+    ):
+        """Collect the durations in targets from now on, or count them in parts of these.
+
+        State s has the targets [first[s], first[s + 1]). A target consists of where it begins, the
+        power of two of its length, that of the length of its parts, and an index into `out`: the
+        part of a duration is counted there, or the duration is written there and the index
+        increased.
+        """
+        self._first, self._targets, self._out = first, targets, out
+        self._narrows, self._collects = True, collect
+
+    def take_segments(self, Segments segments, question: Question):
+        """Add the states of attributes with strings in the range of a question, from segments."""
+        cdef const int32_t[::1] quarks = question.quarks, labels = question.labels
+        cdef Py_ssize_t i
+        cdef Walk walk
+        cdef int64_t from_ns = question.start_ns, to_ns = question.end_ns
+        with nogil:
+            walk.row = 0
+            walk.from_ns = from_ns
+            walk.to_ns = min(to_ns, segments.end_ns)
+            for i in range(quarks.shape[0]):
+                walk.quark = quarks[i]
+                self._take(segments, &walk, labels[i])
+
+    def take_rows(self, IntervalRows rows, int64_t from_ns, int64_t to_ns):
+        """Add intervals with strings, those of an attribute together, clipped to a range."""
+        self.take_columns(
+            rows.quark, rows.start_ns, rows.end_ns, rows.code, from_ns, to_ns
+        )
+
+    def take_columns(
+        self, const int32_t[::1] quark, const int64_t[::1] start_ns, const int64_t[::1] end_ns,
+        const int32_t[::1] code, int64_t from_ns, int64_t to_ns
+    ):
+        """Add intervals in columns, those of an attribute together, clipped to a range."""
+        cdef Walk walk
+        cdef Segments none = None
+        cdef Py_ssize_t count = quark.shape[0], first = 0, last
+        if not count:
+            return
+        walk.from_ns, walk.to_ns = from_ns, to_ns
+        walk.starts, walk.ends, walk.codes = &start_ns[0], &end_ns[0], &code[0]
+        with nogil:
+            while first < count:
+                last = first + 1
+                while last < count and quark[last] == quark[first]:
+                    last += 1
+                walk.row = first
+                walk.last = last
+                self._take(none, &walk, quark[first])
+                first = last
+
+    cdef int _take(self, Segments segments, Walk* walk, int32_t label) except -1 nogil:
+        """Add the durations of an attribute."""
+        cdef Py_ssize_t n, i, first = walk.row
+        cdef int32_t before = NONE, slots = 0
+        cdef int64_t lived = 0
+        cdef bint some = False
+        begin(segments, walk, first)
+        while True:
+            n = fill(segments, walk, self._field, self._lasted, CHUNK)
+            self._number(n)
+            if self._narrows:
+                self._narrow_chunk(n)
+            else:
+                lived += self._lived_in(n)
+                before = self._pair(n, before)
+                if not self._apart:
+                    self._count(n)
+                elif not some and walk.done:
+                    self._apart_few(n, label)
+                elif slots <= SLOTS:
+                    slots = self._apart_many(n, slots)
+            if walk.done:
+                break
+            some = True
+        if self._narrows:
+            return 0
+        self._lived[label] += lived
+        if self._apart and some:
+            if slots > SLOTS:
+                begin(segments, walk, first)
+                n = 0
+                while not walk.done:
+                    if n + CHUNK > self._room:
+                        self._reserve(2 * self._room)
+                    n += fill(segments, walk, self._field + n, self._lasted + n, self._room - n)
+                self._number(n)
+                self._apart_few(n, label)
+            else:
+                self._flush(segments, walk, first, label, slots)
+        return 0
+
+    cdef int _number(self, Py_ssize_t n) except -1 nogil:
+        """Set the states of the durations that were read."""
+        cdef Py_ssize_t i
+        cdef int32_t least = 0, code
+        cdef const int32_t* table = &self._table[0]
+        cdef const int32_t* field = self._field
+        cdef int32_t* state = self._state
+        for i in range(n):
+            state[i] = table[field[i]]
+            least = min(least, state[i])
+        if least == UNKNOWN:
+            with gil:
+                for i in range(n):
+                    if self._table[self._field[i]] == UNKNOWN:
+                        code = self._field[i] - 1
+                        if self.codes is None:
+                            self._table[code + 1] = self.learn(code)
+                        else:
+                            self._table[code + 1] = self.learn(int(self.codes[code]))
+                    self._state[i] = self._table[self._field[i]]
+        return 0
+
+    cdef int32_t _pair(self, Py_ssize_t n, int32_t before) except? -9 nogil:
+        """Count which state followed which; return the last one."""
+        cdef Py_ssize_t i, size = self._pairs.shape[0]
+        cdef int32_t state
+        cdef const int32_t* states = self._state
+        cdef int64_t* pairs
+        if size:
+            pairs = &self._pairs[0, 0]
+            for i in range(n):
+                state = states[i]
+                if before >= 0 and state >= 0:
+                    pairs[before * size + state] += 1
+                before = state
+            return before
+        if self._move_count + n > self._move_room:
+            with gil:
+                self._move_room = 2 * self._move_room + n
+                moves = realloc(self._moves, self._move_room * sizeof(int64_t))
+                if moves == NULL:
+                    raise MemoryError
+                self._moves = <int64_t*>moves
+        for i in range(n):
+            state = self._state[i]
+            if before >= 0 and state >= 0:
+                self._moves[self._move_count] = <int64_t>before << 32 | state
+                self._move_count += 1
+            before = state
+        return before
+
+    cdef int64_t _lived_in(self, Py_ssize_t n) noexcept nogil:
+        """How long the states that were read lasted together."""
+        cdef Py_ssize_t i
+        cdef uint64_t sum = 0
+        cdef const int32_t* state = self._state
+        cdef const int64_t* lasted = self._lasted
+        for i in range(n):
+            sum += <uint64_t>lasted[i] if state[i] >= 0 else 0
+        return <int64_t>sum
+
+    cdef void _add(
+        self, int32_t state, uint64_t total, uint64_t least, uint64_t most
+    ) noexcept nogil:
+        """Add durations to the figures of their state."""
+        cdef uint64_t* figures = &self._figures[state, 0]
+        figures[0] += total
+        figures[1] += figures[0] < total
+        figures[2] = min(figures[2], least)
+        figures[3] = max(figures[3], most)
+
+    cdef void _count(self, Py_ssize_t n) noexcept nogil:
+        """Add durations to the figures and the buckets of their states."""
+        cdef Py_ssize_t i, size = self._buckets.shape[1]
+        cdef int32_t state
+        cdef uint64_t lasted
+        cdef const int32_t* states = self._state
+        cdef const int64_t* lengths = self._lasted
+        cdef uint64_t* figures
+        cdef uint64_t* all_figures
+        cdef int64_t* buckets
+        cdef int bits = self._bits
+        if not self._figures.shape[0]:
+            return
+        all_figures = &self._figures[0, 0]
+        buckets = &self._buckets[0, 0]
+        for i in range(n):
+            state = states[i]
+            if state < 0:
+                continue
+            lasted = <uint64_t>lengths[i]
+            figures = all_figures + 4 * state
+            figures[0] += lasted
+            figures[1] += figures[0] < lasted
+            if lasted < figures[2]:
+                figures[2] = lasted
+            if lasted > figures[3]:
+                figures[3] = lasted
+            buckets[state * size + bucket_of(lasted, bits)] += 1
+
+    cdef void _narrow_chunk(self, Py_ssize_t n) noexcept nogil:
+        cdef Py_ssize_t i, room = self._out.shape[0]
+        cdef int32_t state, t, end
+        cdef uint64_t lasted, into
+        cdef const int32_t* states = self._state
+        cdef const int64_t* lengths = self._lasted
+        cdef const int32_t* first = &self._first[0]
+        cdef int64_t* targets
+        cdef int64_t* target
+        if not self._targets.shape[0]:
+            return
+        targets = &self._targets[0, 0]
+        for i in range(n):
+            state = states[i]
+            if state < 0:
+                continue
+            lasted = <uint64_t>lengths[i]
+            t = first[state]
+            end = first[state + 1]
+            while t < end:
+                target = targets + 4 * t
+                into = lasted - <uint64_t>target[0]
+                t += 1
+                if into >> target[1]:
+                    continue
+                if not self._collects:
+                    self._out[target[3] + <int64_t>(into >> target[2])] += 1
+                elif target[3] < room:
+                    self._out[target[3]] = <int64_t>lasted
+                    target[3] += 1
+                break
+
+    cdef int _apart_few(self, Py_ssize_t n, int32_t label) except -1 nogil:
+        """Add a row for each state of an attribute, all of whose durations were read."""
+        cdef Py_ssize_t i, slot, slots = 0, a, b, low, rank, q, bucket
+        cdef int32_t state
+        cdef uint64_t seed = 88172645463325252, total
+        cdef int64_t least, most
+        cdef int64_t* to
+        # behind the sorted durations: where each slot begins, and its state
+        if 3 * n + 2 > self._sorted_room:
+            with gil:
+                sorted_array = realloc(self._sorted, (3 * n + 2) * sizeof(int64_t))
+                if sorted_array == NULL:
+                    raise MemoryError
+                self._sorted = <int64_t*>sorted_array
+                self._sorted_room = 3 * n + 2
+        cdef int64_t* first = self._sorted + n
+        cdef int64_t* state_of = first + n + 2
+        memset(first, 0, (n + 2) * sizeof(int64_t))
+        for i in range(n):
+            state = self._state[i]
+            if state < 0:
+                continue
+            slot = self._slot_of[state]
+            if slot < 0:
+                self._slot_of[state] = <int32_t>slots
+                slot = slots
+                state_of[slot] = state
+                slots += 1
+            first[slot + 1] += 1
+            # the caller's buckets: as many as there are powers of two
+            self._buckets[state, bucket_of(<uint64_t>self._lasted[i], self._bits)] += 1
+        for slot in range(slots):
+            first[slot + 1] += first[slot]
+        for i in range(n):
+            state = self._state[i]
+            if state >= 0:
+                slot = self._slot_of[state]
+                self._sorted[first[slot]] = self._lasted[i]
+                first[slot] += 1
+        for slot in range(slots):
+            a = first[slot - 1] if slot else 0
+            b = first[slot]
+            state = <int32_t>state_of[slot]
+            self._slot_of[state] = -1
+            total = 0
+            least = INT64_MAX
+            most = 0
+            for i in range(a, b):
+                total += <uint64_t>self._sorted[i]
+                least = min(least, self._sorted[i])
+                most = max(most, self._sorted[i])
+            to = self._row(label, state, b - a, total, least, most)
+            if self._sketched:
+                for i in range(a, b):
+                    self._cells[bucket_of(<uint64_t>self._sorted[i], BITS)] += 1
+                to[7] = self._keep(0, least, most)
+            low = a
+            for q in range(self._quantiles.shape[0]):
+                rank = max(low, a + self._rank(b - a, q))
+                to[COLUMNS + q] = select(self._sorted, low, b - 1, rank, &seed)
+                low = rank
+        return 0
+
+    cdef inline Py_ssize_t _rank(self, Py_ssize_t count, Py_ssize_t q) noexcept nogil:
+        return max(0, (count * self._quantiles[q, 0] + self._quantiles[q, 1] - 1)
+                   // self._quantiles[q, 1] - 1)
+
+    cdef int64_t* _row(
+        self, int32_t label, int32_t state, int64_t count, uint64_t total, int64_t least,
+        int64_t most
+    ) except NULL nogil:
+        """Add a row of an attribute and a state, and the same to the figures of the state."""
+        cdef Py_ssize_t width = COLUMNS + self._quantiles.shape[0]
+        cdef int64_t* to
+        if self._row_count == self._row_room:
+            with gil:
+                room = 2 * self._row_room + 64
+                rows = realloc(self._rows, room * width * sizeof(int64_t))
+                if rows == NULL:
+                    raise MemoryError
+                self._rows = <int64_t*>rows
+                self._row_room = room
+        to = self._rows + self._row_count * width
+        self._row_count += 1
+        to[0] = label
+        to[1] = state
+        to[2] = count
+        to[3] = <int64_t>total
+        to[4] = least
+        to[5] = most
+        to[6] = 1
+        to[7] = 0
+        self._add(state, total, <uint64_t>least, <uint64_t>most)
+        return to
+
+    cdef Py_ssize_t _keep(self, Py_ssize_t slot, int64_t least, int64_t most) except -1 nogil:
+        """Keep the buckets of a slot, and clear them; return how many are not empty."""
+        cdef int64_t* cells = self._cells + slot * BUCKETS
+        cdef Py_ssize_t bucket, begin = self._kept_count
+        cdef Py_ssize_t low = bucket_of(<uint64_t>least, BITS), high = bucket_of(<uint64_t>most, BITS)
+        if self._kept_count + high - low + 1 > self._kept_room:
+            with gil:
+                room = 2 * self._kept_room + high - low + 1
+                kept = realloc(self._kept, 2 * room * sizeof(int64_t))
+                if kept == NULL:
+                    raise MemoryError
+                self._kept = <int64_t*>kept
+                self._kept_room = room
+        for bucket in range(low, high + 1):
+            if cells[bucket]:
+                self._kept[2 * self._kept_count] = bucket
+                self._kept[2 * self._kept_count + 1] = cells[bucket]
+                self._kept_count += 1
+                cells[bucket] = 0
+        return self._kept_count - begin
+
+    cdef int32_t _apart_many(self, Py_ssize_t n, int32_t slots) noexcept nogil:
+        """Count durations by slot; return how many slots are in use, too many if there are more."""
+        cdef Py_ssize_t i
+        cdef int32_t state, slot
+        cdef uint64_t lasted
+        cdef const int32_t* states = self._state
+        cdef const int64_t* lengths = self._lasted
+        cdef int32_t* slot_of = self._slot_of
+        cdef int64_t* cells = self._cells
+        cdef Own* own
+        for i in range(n):
+            state = states[i]
+            if state < 0:
+                continue
+            slot = slot_of[state]
+            if slot < 0:
+                if slots == SLOTS:
+                    self._clear(slots)
+                    return SLOTS + 1
+                slot_of[state] = slot = slots
+                self._state_of[slot] = state
+                self._own[slot].total = 0
+                self._own[slot].least = MOST
+                self._own[slot].most = 0
+                slots += 1
+            lasted = <uint64_t>lengths[i]
+            own = &self._own[slot]
+            own.total += lasted
+            if lasted < own.least:
+                own.least = lasted
+            if lasted > own.most:
+                own.most = lasted
+            cells[slot * BUCKETS + bucket_of(lasted, BITS)] += 1
+        return slots
+
+    cdef void _clear(self, int32_t slots) noexcept nogil:
+        """Forget an attribute's slots."""
+        cdef int32_t slot
+        cdef Py_ssize_t low, high
+        for slot in range(slots):
+            self._slot_of[self._state_of[slot]] = -1
+            low = bucket_of(self._own[slot].least, BITS)
+            high = bucket_of(self._own[slot].most, BITS)
+            memset(self._cells + slot * BUCKETS + low, 0, (high - low + 1) * sizeof(int64_t))
+
+    cdef int _flush(
+        self, Segments segments, Walk* walk, Py_ssize_t first, int32_t label, int32_t slots
+    ) except -1 nogil:
+        """Add a row for each state of an attribute whose durations were counted in slots."""
+        cdef Py_ssize_t low, high, bucket, q, rank, quantiles = self._quantiles.shape[0]
+        cdef Py_ssize_t width = COLUMNS + quantiles, begin_row = self._row_count
+        cdef int32_t slot, state
+        cdef int64_t count, below, middle
+        cdef int64_t* to
+        cdef int64_t* cells
+        cdef Target* target
+        for slot in range(slots):
+            cells = self._cells + slot * BUCKETS
+            state = self._state_of[slot]
+            low = bucket_of(self._own[slot].least, BITS)
+            high = bucket_of(self._own[slot].most, BITS)
+            count = 0
+            for bucket in range(low, high + 1):
+                if cells[bucket]:
+                    count += cells[bucket]
+                    self._buckets[state, bucket_of(bucket_low(bucket), self._bits)] += cells[bucket]
+            to = self._row(
+                label, state, count, self._own[slot].total, <int64_t>self._own[slot].least,
+                <int64_t>self._own[slot].most,
+            )
+            # the bucket of each quantile: where it begins, how many there are below and in it
+            below = 0
+            bucket = low - 1
+            for q in range(quantiles):
+                rank = self._rank(count, q)
+                while below <= rank:
+                    bucket += 1
+                    below += cells[bucket]
+                target = &self._target[slot * quantiles + q]
+                target.low = bucket_low(bucket)
+                target.shift = bucket_shift(bucket)
+                target.count = cells[bucket]
+                target.rank = rank - (below - cells[bucket])
+                middle = <int64_t>(target.low + (((<uint64_t>1 << target.shift) - 1) >> 1))
+                # the middle of a bucket may be outside of what occurred
+                to[COLUMNS + q] = min(max(middle, to[4]), to[5])
+            if self._sketched:
+                to[7] = self._keep(slot, to[4], to[5])
+        if self._exact:
+            self._collect(segments, walk, first, slots, begin_row)
+        else:
+            for slot in range(slots):
+                to = self._rows + (begin_row + slot) * width
+                to[6] = 0
+            self.is_exact = False
+        self._clear(slots)
+        return 0
+
+    cdef int _collect(
+        self, Segments segments, Walk* walk, Py_ssize_t first, int32_t slots, Py_ssize_t begin_row
+    ) except -1 nogil:
+        """Replace the quantiles of the latest rows, in their buckets, by exact ones."""
+        cdef Py_ssize_t quantiles = self._quantiles.shape[0], width = COLUMNS + quantiles
+        cdef Py_ssize_t q, n, i, room = 0
+        cdef int32_t slot
+        cdef uint64_t seed = 88172645463325252, into
+        cdef Target* target
+        for slot in range(slots):
+            for q in range(quantiles):
+                target = &self._target[slot * quantiles + q]
+                target.begin = target.end = room
+                # a quantile in the bucket of the one before finds its durations there
+                if q and target.low == (target - 1).low:
+                    target.begin = (target - 1).begin
+                elif target.shift:
+                    room += target.count
+        if room > self._sorted_room:
+            with gil:
+                sorted_array = realloc(self._sorted, room * sizeof(int64_t))
+                if sorted_array == NULL:
+                    raise MemoryError
+                self._sorted = <int64_t*>sorted_array
+                self._sorted_room = room
+        begin(segments, walk, first)
+        while room and not walk.done:
+            n = fill(segments, walk, self._field, self._lasted, CHUNK)
+            self._number(n)
+            for i in range(n):
+                if self._state[i] < 0:
+                    continue
+                slot = self._slot_of[self._state[i]]
+                for q in range(quantiles):
+                    target = &self._target[slot * quantiles + q]
+                    into = <uint64_t>self._lasted[i] - target.low
+                    if into >> target.shift:
+                        continue
+                    if target.shift:
+                        self._sorted[target.end] = self._lasted[i]
+                        target.end += 1
+                    break
+        for slot in range(slots):
+            for q in range(quantiles):
+                target = &self._target[slot * quantiles + q]
+                if target.shift:
+                    self._rows[(begin_row + slot) * width + COLUMNS + q] = select(
+                        self._sorted, target.begin, target.begin + target.count - 1,
+                        target.begin + target.rank, &seed,
+                    )
+        return 0
+
+    def rows(self) -> tuple[Int64s, Int64s]:
+        """Return what was found of attributes by themselves.
+
+        Returns:
+            A row for each attribute and state: the attribute's label, the state, the count, the
+            sum (64 bits without a sign), the least and the greatest duration, whether quantiles are
+            exact, how many buckets are kept, and the quantiles. Then each kept bucket and its
+            count, row after row.
+        """
+        cdef Py_ssize_t width = COLUMNS + self._quantiles.shape[0]
+        rows = np.empty((self._row_count, width), np.int64)
+        kept = np.empty((self._kept_count, 2), np.int64)
+        cdef int64_t[:, ::1] to = rows, buckets = kept
+        cdef Py_ssize_t i, j
+        for i in range(self._row_count):
+            for j in range(width):
+                to[i, j] = self._rows[i * width + j]
+        for i in range(self._kept_count):
+            buckets[i, 0] = self._kept[2 * i]
+            buckets[i, 1] = self._kept[2 * i + 1]
+        return rows, kept
+
+    def moves(self) -> Int64s:
+        """Return the pairs of states that followed each other since the last call, as before << 32
+        | after.
+        """
+        found = np.empty(self._move_count, np.int64)
+        cdef int64_t[::1] to = found
+        cdef Py_ssize_t i
+        for i in range(self._move_count):
+            to[i] = self._moves[i]
+        self._move_count = 0
+        return found
+
+
+cdef void begin(Segments segments, Walk* walk, Py_ssize_t first) noexcept nogil:
+    """Go to the first duration of an attribute."""
+    cdef State state
+    walk.done = False
+    if segments is None:
+        walk.row = first
+        return
+    segments.locate(walk.quark, walk.from_ns, &state, &walk.cursor)
+    walk.start = max(state.start, walk.from_ns)
+    walk.field = 0 if state.meta & 1 else <int32_t>(state.word + 1)
+
+
+cdef Py_ssize_t fill(
+    Segments segments, Walk* walk, int32_t* field, int64_t* lasted, Py_ssize_t room
+) noexcept nogil:
+    """Read the next durations of an attribute; return how many, and set `done` after the last.
+
+    What lasts is a state by its code + 1, 0 for none.
+    """
+    cdef Py_ssize_t n = 0, row, last
+    cdef int64_t time, start, base, to_ns = walk.to_ns, low, high
+    cdef uint64_t packed, row_mask, field_mask
+    cdef int32_t code
+    cdef int width, payload_bits
+    cdef const uint8_t* rows
+    cdef const uint64_t* payload
+    cdef Segment* s
+    if segments is None:
+        last = min(walk.last, walk.row + room)
+        for row in range(walk.row, last):
+            low = max(walk.starts[row], walk.from_ns)
+            high = min(walk.ends[row], to_ns)
+            field[n] = walk.codes[row] + 1
+            # at most what fits 63 bits
+            lasted[n] = <int64_t>min(<uint64_t>high - <uint64_t>low, MOST)
+            n += 1
+        walk.row = last
+        walk.done = last == walk.last
+        return n
+    while n < room:
+        if not segments.next_change(walk.quark, &walk.cursor, &time) or time >= to_ns:
+            if walk.start < to_ns:
+                field[n] = walk.field
+                lasted[n] = <int64_t>min(<uint64_t>to_ns - <uint64_t>walk.start, MOST)
+                n += 1
+            walk.done = True
+            return n
+        s = &segments._segments[walk.cursor.segment]
+        row = walk.cursor.row
+        last = s.offsets[walk.cursor.run + 1]
+        # in local variables: what is written could be these for all that the compiler knows
+        base, rows, payload = s.base_ns, s.rows, s.payload
+        width, payload_bits, row_mask = s.width, s.payload_bits, s.row_mask
+        field_mask = s.code_mask if payload != NULL else s.code_mask & s.payload_mask
+        start = walk.start
+        code = walk.field
+        while row < last and n < room:
+            packed = load_row(rows, row, width, row_mask)
+            time = <int64_t>(<uint64_t>base + (packed >> payload_bits))
+            if time >= to_ns:
+                break
+            # one that is replaced at once has no length: the next is written over it
+            field[n] = code
+            lasted[n] = time - start
+            n += start < time
+            if payload != NULL:
+                packed = payload[row]
+            code = <int32_t>(packed & field_mask)
+            start = time
+            row += 1
+        walk.cursor.row = row
+        walk.start = start
+        walk.field = code
+    return n

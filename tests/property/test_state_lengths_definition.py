@@ -1,0 +1,135 @@
+"""The lengths of states as they are counted where they are kept, against the plain definition."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from meantime import HistoryBuilder
+from meantime.history.sealed import SealedSegments
+from meantime.history.source import Source
+from meantime.history.store import Store
+from meantime.model.durations import PERCENTS
+from meantime.query.statistics import state_statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meantime.history import History
+    from meantime.query.statistics import StatisticsRow
+
+SIZES = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 2**32 - 1),
+        "changes": st.sampled_from([0, 30, 1_500, 9_000]),
+        "attributes": st.sampled_from([1, 3, 40]),
+        "states": st.sampled_from([1, 5, 90]),
+        "longest": st.sampled_from([2, 300, 10**6, 10**12]),
+        "capacity": st.sampled_from([64, 1 << 20]),
+    }
+)
+
+
+def history_of(  # noqa: PLR0917 - what is random of it
+    seed: int, changes: int, attributes: int, states: int, longest: int, capacity: int
+) -> History:
+    """Return a random history; some states are none, replaced at once, or have a tag."""
+    random = np.random.default_rng(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Store.__init__, "__defaults__", (capacity,))
+        builder = HistoryBuilder()
+    quarks = [builder.quark("row", str(number)) for number in range(attributes)]
+    names = [*(f"state {number}" for number in range(states)), None]
+    tags = [builder.tag({"cause": number}) for number in range(2)]
+    lengths = (longest ** random.random(changes)).astype(np.int64)
+    lengths[random.random(changes) < 0.1] = 0
+    time_ns = np.cumsum(lengths)
+    for row in range(changes):
+        tag = int(random.integers(-20, 2))
+        builder.modify(
+            int(time_ns[row]),
+            quarks[int(random.integers(attributes))],
+            names[int(random.integers(len(names)))],
+            **({"tag": tags[tag]} if tag >= 0 else {}),
+        )
+    return builder.close(int(time_ns[-1]) + 7 if changes else 1)
+
+
+def lengths_of(history: History, range_ns: tuple[int, int]) -> dict[tuple[str, str], list[int]]:
+    """Return by entity and state how long each of its states lasted, ascending."""
+    found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for each in history.intervals("row/*", *range_ns, clip=True, states_only=True):
+        entity = history.attributes.text(each.quark)
+        found[entity, str(each.value)].append(each.end_ns - each.start_ns)
+    return {key: sorted(lengths) for key, lengths in found.items()}
+
+
+def figures(lengths: Sequence[int]) -> list[int]:
+    quantiles = [lengths[-(-len(lengths) * percent // 100) - 1] for percent in PERCENTS]
+    return [len(lengths), sum(lengths), *quantiles, lengths[0], lengths[-1]]
+
+
+def figures_of(row: StatisticsRow) -> list[int]:
+    return [row.count, row.total_ns, row.median_ns, row.p90_ns, row.p99_ns, row.min_ns, row.max_ns]
+
+
+def by_state(lengths: dict[tuple[str, str], list[int]]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for (_, state), some in lengths.items():
+        found[state] += some
+    return {state: sorted(some) for state, some in found.items()}
+
+
+def transitions(history: History, range_ns: tuple[int, int]) -> Counter[tuple[str, str]]:
+    found: Counter[tuple[str, str]] = Counter()
+    before = None
+    for each in history.intervals("row/*", *range_ns):
+        follows = before is not None and before.quark == each.quark
+        if before is not None and follows and None not in {before.value, each.value}:
+            found[str(before.value), str(each.value)] += 1
+        before = each
+    return found
+
+
+def check(history: History, range_ns: tuple[int, int]) -> None:
+    lengths = lengths_of(history, range_ns)
+    of_entities = state_statistics(history, by="entity", start_ns=range_ns[0], end_ns=range_ns[1])
+    of_states = state_statistics(history, start_ns=range_ns[0], end_ns=range_ns[1])
+    assert {(row.entity, row.key): figures_of(row) for row in of_entities.rows} == {
+        key: figures(some) for key, some in lengths.items()
+    }
+    assert {row.key: figures_of(row) for row in of_states.rows} == {
+        key: figures(some) for key, some in by_state(lengths).items()
+    }
+    for found in (of_entities, of_states):
+        moves = {(row.before, row.after): row.times for row in found.transitions}
+        assert moves == transitions(history, range_ns)
+        powers = {
+            state: Counter(max(each, 1).bit_length() - 1 for each in some)
+            for state, some in by_state(lengths).items()
+        }
+        assert {
+            state: {power: count for power, count in enumerate(counts) if count}
+            for (_, state), counts in found.histograms.items()
+        } == powers
+
+
+@given(size=SIZES, part=st.tuples(st.floats(0, 1), st.floats(0, 1)), gathered=st.booleans())
+@settings(max_examples=25)
+def test_figures_are_those_of_the_intervals(
+    size: dict[str, int], part: tuple[float, float], *, gathered: bool
+) -> None:
+    history = history_of(**size)
+    length = history.end_ns - history.start_ns
+    low, high = sorted(history.start_ns + int(each * (length - 1)) for each in part)
+    with pytest.MonkeyPatch.context() as patch:
+        if gathered:
+            # as of sources that have no rows of segments
+            patch.setattr(SealedSegments, "lengths", Source.lengths)
+        check(history, (history.start_ns, history.end_ns))
+        check(history, (low, high + 1))
