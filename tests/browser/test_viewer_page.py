@@ -626,13 +626,18 @@ def test_the_longest_of_a_name_is_found_among_all(view: View) -> None:
     assert facts(page)["duration"] == "100 ns"
 
 
-def test_a_search_goes_on_from_where_one_looks(view: View) -> None:
+def test_a_search_by_time_goes_on_from_where_one_looks(view: View) -> None:
     spans = [("a", 10 * at, 10 * at + 1) for at in range(10_050)]
     page = view(history_from_spans({"main": spans}), fragment="#v=100401_100451")
     page.keyboard.press("/")
     page.keyboard.type("a")
     # the lane `main` has it in its name, too
     page.wait_for_selector(f".found >> text=10{NARROW}051 found")
+    page.click(".hits th.starts button")
+    page.wait_for_selector(".hits th.starts[aria-sort=ascending]")
+    # its rows are those around what is in view
+    page.wait_for_selector(f".hits td.starts >> text=0.000{NARROW}100{NARROW}410")
+    page.locator(".search input").focus()
 
     page.keyboard.press("Enter")
 
@@ -645,6 +650,122 @@ def test_a_search_goes_on_from_where_one_looks(view: View) -> None:
     page.wait_for_selector(f".found >> text=1 of 10{NARROW}051")
     page.keyboard.press("Shift+Enter")
     page.wait_for_selector(f".found >> text=10{NARROW}051 of 10{NARROW}051")
+
+
+def hits(page: Page) -> list[list[str]]:
+    """Return the rows of what was found: when, how long, what, in which lane, with what."""
+    page.wait_for_selector(".hits tbody tr")
+    return [
+        [cell.replace(NARROW, " ").strip() for cell in row.locator("td").all_inner_texts()[1:]]
+        for row in page.locator(".hits tbody tr").all()
+    ]
+
+
+def test_what_is_found_is_a_table_that_steps_filters_and_files_agree_with(
+    anywhere: Callable[[Path, str], list[Page]], tmp_path: Path
+) -> None:
+    path = tmp_path / "calls.json"
+    events: list[dict[str, object]] = [
+        {"ph": "X", "pid": 1, "tid": tid, "name": "work", "ts": start, "dur": length}
+        for tid, start, length in ((1, 0, 30), (1, 100, 50), (2, 10, 90), (2, 200, 5))
+    ]
+    events += [
+        {"ph": "M", "pid": 1, "tid": tid, "name": "thread_name", "args": {"name": name}}
+        for tid, name in ((1, "one"), (2, "two"))
+    ]
+    events[2]["args"] = {"job": 7}
+    events.append({"ph": "X", "pid": 1, "tid": 1, "name": "rest", "ts": 300, "dur": 700})
+    path.write_text(json.dumps(events))
+    for page in anywhere(path, ""):
+        page.keyboard.press("/")
+        page.keyboard.type("work")
+        page.wait_for_selector(".found >> text=4 found")
+        found = hits(page)
+        assert [row[1] for row in found] == ["90.0 μs", "50.0 μs", "30.0 μs", "5.00 μs"]
+        assert found[0][2:] == ["work", "two 2", '"job": 7']
+        # a click selects and zooms, and N goes on in the table
+        page.click(".hits tbody tr:nth-child(2)")
+        page.wait_for_selector(".found >> text=2 of 4")
+        page.wait_for_url("**v=**")
+        page.locator("main canvas").first.focus()
+        page.keyboard.press("n")
+        page.wait_for_selector(".hits tr[aria-selected=true] >> text=30.0")
+        with page.expect_download() as saved:
+            page.get_by_role("button", name="Save all of them as CSV").click()
+        lines = saved.value.path().read_text().splitlines()
+        assert len(lines) == 5
+        assert lines[1].startswith("calls.json,span,work,10000,100000,90000,Processes/1/Threads/2")
+        assert lines[1].endswith('"{""job"": 7}"')
+        # neither the table nor a step leaves the lanes that are shown
+        page.fill(".filter", "one")
+        page.wait_for_selector(".found >> text=2 found")
+        assert [row[3] for row in hits(page)] == ["one 1", "one 1"]
+        page.locator("main canvas").first.focus()
+        for expected in ("50.0", "30.0", "50.0"):
+            page.keyboard.press("n")
+            page.wait_for_selector(f".hits tr[aria-selected=true] >> text={expected}")
+        # in order of time, as the head says
+        page.fill(".filter", "")
+        page.wait_for_selector(".found >> text=4 found")
+        page.click(".hits th.starts button")
+        page.wait_for_selector(".hits th.starts[aria-sort=ascending]")
+        assert [row[1][:2] for row in hits(page)] == ["30", "90", "50", "5."]
+        page.wait_for_url("**hits=time**")
+
+
+def test_steps_through_a_name_stay_in_the_lane_that_its_statistics_are_of(view: View) -> None:
+    page = view(history_from_spans({"a": [("x", 0, 5), ("x", 20, 22)], "b": [("x", 0, 50)]}))
+    page.click(".lane-name >> text=a")
+    page.keyboard.press("Shift+Digit2")
+    page.wait_for_selector(".tools .chip >> text=a")
+    page.click(".stat-table tbody tr")
+    page.wait_for_selector(".found >> text=2 lit in a, the longest first")
+    page.locator("main canvas").first.focus()
+    for length in ("5 ns", "2 ns", "5 ns"):
+        page.keyboard.press("n")
+        assert facts(page)["duration"] == length
+        at_rest(page)
+
+
+def test_the_search_field_takes_times_and_commands(view: View, tmp_path: Path) -> None:
+    start = {"start": [1_528_482_355, 0], "title": "t", "states": {"on": {"value": 0}}}
+    data = [
+        {"time": str(at), "entity": each, "state": 0} for each in "ab" for at in (0, 10 * 10**9)
+    ]
+    path = tmp_path / "trace.statemap"
+    path.write_text("\n".join(map(json.dumps, [start, *data])))
+    page = view(str(path))
+
+    def enter(text: str) -> None:
+        page.keyboard.press("/")
+        page.keyboard.type(text)
+        page.keyboard.press("Enter")
+
+    enter("2s to 3s")
+    page.wait_for_selector(".about >> text=Range")
+    page.wait_for_url("**r=2000000000_3000000000**")
+    assert page.locator(".search input").input_value() == ""
+    enter("2018-06-08T18:26:01.5Z")
+    page.wait_for_url("**mark=6500000000**")
+    page.wait_for_selector(".moment-head >> text=6.500")
+    page.keyboard.press("/")
+    page.keyboard.type(">hide b")
+    page.wait_for_selector(".offer[aria-selected=true] >> text=hide b")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**hide=**")
+    # the arrows choose, and screen readers are told what
+    page.keyboard.press("/")
+    page.keyboard.type(">whole")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    field = page.locator(".search input")
+    chosen = page.locator(f"#{field.get_attribute('aria-activedescendant')}")
+    assert chosen.get_attribute("aria-selected") == "true"
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".place >> text=whole trace")
+    # what is neither is looked for
+    enter("on")
+    page.wait_for_selector(".found >> text=/1 of \\d+ found/")
 
 
 def test_back_goes_to_another_view_and_keeps_the_search(view: View) -> None:

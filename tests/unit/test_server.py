@@ -389,7 +389,7 @@ def test_a_search_describes_the_longest_or_those_around_a_time() -> None:
     spans = [("a", time, time + 1) for time in range(100)] + [("a", 200, 250), ("ab", 300, 400)]
     page = Page(history_from_spans({"main": spans}))
 
-    longest = page.get("/search?file=0&text=a&longest=1&limit=2")
+    longest = page.get("/search?file=0&text=a&whole=1&longest=1&limit=2")
     around = page.get("/search?file=0&text=a&around=50&limit=4")
 
     assert longest["count"] == 101
@@ -397,8 +397,84 @@ def test_a_search_describes_the_longest_or_those_around_a_time() -> None:
     # the lane `main` begins with the file
     assert [hit["start_ns"] for hit in around["hits"]] == ["48", "49", "50", "51"]
     assert (around["count"], around["first"], around["rest"]) == (103, 49, 99)
-    assert page.get("/search?file=0&text=&longest=1")["count"] == 0
+    assert page.get("/search?file=0&text=&whole=1&longest=1")["count"] == 0
     assert page.ask("/search?file=0&text=").status == 400
+
+
+def test_a_search_is_of_some_lanes_and_has_their_arguments(tmp_path: Path) -> None:
+    events: list[dict[str, object]] = [
+        {"ph": "X", "pid": 1, "tid": tid, "ts": at, "dur": 2, "name": "get", "args": {"path": at}}
+        for tid, at in ((1, 1), (1, 5), (2, 1), (2, 2))
+    ]
+    events.append({"ph": "M", "pid": 1, "tid": 2, "name": "thread_name", "args": {"name": "io"}})
+    events.append({"ph": "i", "pid": 1, "tid": 2, "ts": 3, "name": "get", "s": "t"})
+    trace = tmp_path / "trace.json"
+    trace.write_text(json.dumps(events))
+    page = Page(str(trace))
+    names, kinds = (page.get("/lanes/0/1")[column] for column in ("name", "kind"))
+
+    def found(options: str) -> list[tuple[str, str, str | None]]:
+        hits = page.get(f"/search?text=get&{options}")["hits"]
+        return [(names[hit["lane"]], hit["start_ns"], hit.get("arguments")) for hit in hits]
+
+    everything = found("")
+    groups = ",".join(str(lane) for lane, each in enumerate(kinds) if each == "group")
+    assert len(everything) == 5
+    assert found(f"lanes={groups}") == everything
+    # the two overlap, and so are in two lanes
+    inside = [each for each in everything if "io" in each[0]]
+    assert len(inside) == 3
+    assert found("filter=IO") == inside
+    assert found("filter=thread+1&texts=8") == [
+        ("1", "1000", '{"path":'),
+        ("1", "5000", '{"path":'),
+    ]
+    first, other = (at for at, each in enumerate(kinds) if each == "stack" and "," not in names[at])
+    # all that overlaps is of the thread
+    assert found(f"lanes={other}") == [each for each in inside if "/" not in each[0]]
+    assert found(f"lanes={first}&filter=io") == []
+    assert page.ask(f"/search?text=get&filter={'a' * 1001}").status == 400
+
+
+def test_states_tasks_and_samples_are_searched_by_lane() -> None:
+    states = Page(
+        history_from_picture("""
+        a  xx..
+        b  .xxx
+    """)
+    )
+    (hit,) = states.get("/search?text=x&filter=b")["hits"]
+    assert (hit["start_ns"], hit["end_ns"]) == ("1", "4")
+    assert states.get("/search?text=b&filter=a")["count"] == 0
+    rows = [(at, name, ["main", "work"], 1) for at in range(3) for name in ("a", "b")]
+    samples = Page(history_from_samples(rows))
+    every = samples.get("/search?text=main")["count"]
+    counts = [samples.get(f"/search?text=main&filter={name}")["count"] for name in ("s/a", "s/b")]
+    assert min(counts) > 0
+    assert sum(counts) == every
+
+
+def test_times_are_read_in_every_form_that_commands_take(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.statemap"
+    start = {"start": [1_528_482_355, 0], "title": "t", "states": {"on": {"value": 0}}}
+    data = [{"time": str(at), "entity": "a", "state": 0} for at in (0, 10**10)]
+    trace.write_text("\n".join(map(json.dumps, [start, *data])))
+    page = Page(str(trace))
+
+    def ends(text: str, zone: str = "") -> tuple[str, str | None]:
+        found = page.get("/time?" + urlencode({"text": text, "zone": zone}))
+        return found["start_ns"], found["end_ns"]
+
+    assert ends("1.5s") == ("1500000000", None)
+    assert ends(" 1s to 1.5s ") == ("1000000000", "1500000000")
+    assert ends("1ms..2ms") == ("1000000", "2000000")
+    assert ends("abs:3us") == ("3000", None)
+    assert ends("@1528482356.5") == ("1500000000", None)
+    assert ends("2018-06-08T18:25:56Z") == ("1000000000", None)
+    assert ends("2018-06-08 20:25:56", "Europe/Berlin") == ("1000000000", None)
+    for wrong in ("soon", "1s to", "2s to 1s", "1s to 2s to 3s"):
+        assert page.ask("/time?" + urlencode({"text": wrong})).status == 400
+    assert page.ask("/time?text=1s&zone=Nowhere").status == 400
 
 
 def test_only_what_is_missing_of_samples_is_told_apart() -> None:

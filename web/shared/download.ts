@@ -7,3 +7,9 @@ export function download(name: string, content: Blob): void {
   h("a", { attributes: { href: url, download: name } }).click();
   URL.revokeObjectURL(url);
 }
+
+/** A table of texts as CSV. */
+export function csv(rows: readonly (readonly string[])[]): Blob {
+  const quote = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  return new Blob([rows.map((row) => row.map(quote).join(",")).join("\n"), "\n"], { type: "text/csv" });
+}

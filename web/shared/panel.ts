@@ -58,10 +58,24 @@ export class Panel {
     this.opened(id);
   }
 
+  /** The tabs that can be opened. */
+  get offered(): readonly Tab[] {
+    return this.tabs.filter(({ id }) => !this.buttons.get(id)!.hidden);
+  }
+
   /** Offers a tab, or no longer, unless it is open. */
   offer(id: string, isOffered: boolean): void {
     const made = this.buttons.get(id);
     if (made) made.hidden = !isOffered && id !== this.current;
+  }
+
+  /** Says beside the name of a tab how much is in it. */
+  count(id: string, amount: string): void {
+    const made = this.buttons.get(id)!;
+    const { label } = this.tabs.find((tab) => tab.id === id)!;
+    const text = amount ? `${label} ${amount}` : label;
+    made.setAttribute("aria-label", text);
+    made.firstChild!.textContent = text;
   }
 
   private button({ id, label, key }: Tab): HTMLButtonElement {
@@ -74,7 +88,7 @@ export class Panel {
   private step(event: KeyboardEvent): void {
     const by = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
     if (!by) return;
-    const offered = this.tabs.filter(({ id }) => !this.buttons.get(id)!.hidden);
+    const { offered } = this;
     const at = offered.findIndex(({ id }) => id === this.current);
     const next = offered[(at + by + offered.length) % offered.length]!;
     event.preventDefault();

@@ -13,7 +13,7 @@ export interface Searched {
 
 export class SearchField {
   readonly element: HTMLElement;
-  private readonly input: HTMLInputElement;
+  readonly input: HTMLInputElement;
   private readonly found = h("output", { class: "found" });
   private readonly buttons: HTMLButtonElement[];
   private count = "";
@@ -67,12 +67,14 @@ export class SearchField {
     this.found.textContent = count;
   }
 
+  /** Shows which of what was found is selected: its rank, from 1; 0 if none is. */
+  place(rank: number): void {
+    if (rank) this.found.textContent = `${grouped(rank)} of ${this.count}`;
+  }
+
   go(step: 1 | -1): void {
-    const show = (rank: number) => {
-      if (rank) this.found.textContent = `${grouped(rank)} of ${this.count}`;
-    };
     const rank = this.searched.next(step);
-    if (typeof rank === "number") show(rank);
-    else void rank.then(show);
+    if (typeof rank === "number") this.place(rank);
+    else void rank.then((each) => this.place(each));
   }
 }

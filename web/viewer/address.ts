@@ -17,6 +17,8 @@ export interface Fields {
   flame: string;
   /** Whether spans or samples are counted; null for what the trace's own tool shows. */
   of: string | null;
+  /** In which order hits are listed. */
+  hits: string;
   /** The period of the heat map; null if the range decides. */
   period: bigint | null;
 }
@@ -47,6 +49,7 @@ export function remember(session: Session, fields: Fields, isStep: boolean): voi
       libraries: fields.folded ? null : "unfolded",
       flame: fields.flame === "heavy" ? null : fields.flame,
       of: fields.of,
+      hits: fields.hits === "longest" ? null : fields.hits,
       period: fields.period === null ? null : String(fields.period),
       open: session.toggles.join(SEPARATOR),
       move: session.files.flatMap(({ index, movedNs }) => (movedNs ? [`${index}_${movedNs}`] : [])).join(SEPARATOR),
@@ -98,6 +101,7 @@ export function recall(): Recalled {
     folded: parts.get("libraries") !== "unfolded",
     flame: parts.get("flame") ?? "heavy",
     of: parts.get("of"),
+    hits: parts.get("hits") ?? "longest",
     period: /^[1-9]\d{0,18}$/.test(parts.get("period") ?? "") ? BigInt(parts.get("period")!) : null,
     toggles: list("open"),
     moves: list("move").flatMap((each) => {

@@ -18,12 +18,14 @@ import { plain } from "../shared/heat-model";
 import { command, input, isWhole, laneOptions, quoted } from "./command";
 import { describeRange, describeThing, subject, withTimes } from "./facts";
 import { HeatTab } from "./heat-tab";
+import { HitsTab } from "./hits-tab";
 import { GroupLane, PackedLane, StateLane, TileLane } from "./lanes";
 import { OF_SAMPLES, OF_SPANS, OF_STATES, OTHER } from "./model";
 import type { FileModel } from "./model";
 import { MomentTab } from "./moment-tab";
 import type { Conclusion, Counted, Finding, Hit, Placed, StatisticsRow, Summary } from "./protocol";
 import { Notes } from "./notes";
+import type { Search } from "./search";
 import type { Range, Session, Thing } from "./session";
 import { SelectionTab } from "./selection-tab";
 import { SqlTab } from "./sql-tab";
@@ -63,6 +65,11 @@ export interface Actions {
   examined(): void;
   /** Shows the lane that has a name, about which the answers are then. */
   showLane(lane: TileLane): void;
+  /** Selects a hit and shows it as large as the page. */
+  fit(file: FileModel, hit: Hit): void;
+  /** Searches again, in another order or in other lanes. */
+  searchAgain(): void;
+  say(text: string): void;
 }
 
 export class Answers {
@@ -79,6 +86,7 @@ export class Answers {
   private readonly moment: MomentTab;
   private readonly why: WhyTab;
   private readonly selection: SelectionTab;
+  readonly hits: HitsTab;
   readonly sql: SqlTab | null;
   private readonly tools = h("span", { class: "tools" });
   /** What the facts are about. */
@@ -115,6 +123,7 @@ export class Answers {
 
   constructor(
     private readonly session: Session,
+    private readonly search: Search,
     tooltip: Tooltip,
     private readonly actions: Actions,
     private readonly changed: () => void,
@@ -139,6 +148,7 @@ export class Answers {
       light: (each) => actions.light(each),
       openFlame: () => this.panel.open("flame"),
     });
+    this.hits = new HitsTab(session, search, { select: (file, hit) => actions.fit(file, hit), changed: () => actions.searchAgain(), say: (text) => actions.say(text) });
     this.why = new WhyTab(session, { goToEnd: (...end) => actions.goToEnd(...end), changed: () => this.redo() });
     this.sql = session.info.sql ? new SqlTab(session, () => this.redo()) : null;
     this.panel = new Panel(
@@ -149,6 +159,7 @@ export class Answers {
         { id: "stats", label: "Statistics", key: "Shift + 2", content: this.table.element },
         { id: "flame", label: "Flame graph", key: "Shift + 3", content: this.flame },
         { id: "heat", label: "Heat map", key: "Shift + 4", content: this.heat.element },
+        { id: "hits", label: "Search", key: "Shift + 5", content: this.hits.element },
         { id: "moment", label: "At a moment", key: "K", content: this.moment.element },
         { id: "why", label: "Why", key: "Y", content: this.why.element },
         { id: "notes", label: "Notes", key: "M", content: this.notes.element },
@@ -170,8 +181,25 @@ export class Answers {
 
   /** Opens the tab of the selection in place of what stands out, and leaves it with the selection. */
   follow(thing: Thing | null): void {
-    if (thing && this.panel.tab === "over") this.panel.open("thing");
-    else if (!thing && this.panel.tab === "thing") this.panel.open("over");
+    const { tab } = this.panel;
+    if (thing && (tab === "over" || (tab === "hits" && this.hits.isOffered))) this.panel.open("thing");
+    else if (!thing && tab === "thing") this.panel.open("over");
+  }
+
+  /** Opens the tab of what is searched in place of what stands out or is selected; it goes with the search unless it was used. */
+  offerHits(isSearch: boolean): void {
+    const { tab } = this.panel;
+    if (isSearch && (tab === "over" || tab === "thing")) {
+      this.panel.open("hits");
+      this.hits.isOffered = true;
+    } else if (!isSearch && tab === "hits" && this.hits.isOffered) this.panel.open(this.session.thing ? "thing" : "over");
+  }
+
+  /** Shows what was found. */
+  drawHits(): void {
+    const { count, isAny, isKnown } = this.search;
+    this.panel.count("hits", isAny && isKnown ? grouped(count) : "");
+    if (this.panel.tab === "hits") this.redo();
   }
 
   /** Shows what is around the selected thing, once that is known. */
@@ -191,7 +219,7 @@ export class Answers {
   }
 
   /** Lights the functions of the flame graph that contain a text. */
-  search(text: string): void {
+  lightFunctions(text: string): void {
     this.searched = text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
     this.graph.search(this.searched);
   }
@@ -247,7 +275,7 @@ export class Answers {
   }
 
   /** The lane to which the answers are restricted; null for all. */
-  private get lane(): TileLane | null {
+  get lane(): TileLane | null {
     const { current } = this.session.tree;
     return current instanceof TileLane ? current : null;
   }
@@ -265,7 +293,9 @@ export class Answers {
     void this.summarize(file, from, to);
     const lane = this.lane;
     const ofFile = lane && lane.file === file ? lane : null;
-    const key = [tab, file.index, file.info.version, file.info.offset_ns, from, to, this.by, this.mode, this.of, ofFile?.key, tab === "moment" ? session.moment : "", tab === "thing" || tab === "flame" ? thingKey(session.thing) : "", tab === "why" ? this.why.ask(file) : "", tab === "stats" && session.base ? `${session.base.from} ${session.base.to}` : "", tab === "heat" ? `${this.heat.periodNs} ${this.heat.rows} ${session.view.start} ${session.view.span}` : ""].join(" ");
+    // what was found is of the whole, and stays where it is while one zooms
+    const about = tab === "hits" ? [thingKey(session.thing)] : [from, to];
+    const key = [tab, file.index, file.info.version, file.info.offset_ns, ...about, this.by, this.mode, this.of, ofFile?.key, tab === "moment" ? session.moment : "", tab === "thing" || tab === "flame" ? thingKey(session.thing) : "", tab === "why" ? this.why.ask(file) : "", tab === "stats" && session.base ? `${session.base.from} ${session.base.to}` : "", tab === "heat" ? `${this.heat.periodNs} ${this.heat.rows} ${session.view.start} ${session.view.span}` : ""].join(" ");
     if (tab === "heat") this.heat.draw();
     if (key === this.answered) return;
     this.answered = key;
@@ -321,6 +351,11 @@ export class Answers {
     const { session } = this;
     const isEmpty = range.from >= range.to;
     if (tab === "over") await this.showOverview(file, range, signal);
+    else if (tab === "hits") {
+      this.command = null;
+      this.hits.draw();
+      this.changed();
+    }
     else if (tab === "thing") {
       const read = input(file);
       const { thing } = session;
@@ -457,11 +492,11 @@ export class Answers {
   private drawTools(file: FileModel, lane: TileLane | null): void {
     const { tab } = this.panel;
     const parts: Node[] = [];
-    if (lane && tab !== "over" && tab !== "thing" && tab !== "moment" && tab !== "why" && tab !== "notes") {
+    if (lane && tab !== "over" && tab !== "thing" && tab !== "hits" && tab !== "moment" && tab !== "why" && tab !== "notes") {
       parts.push(h("span", { class: "chip" }, name(lane.title), button("×", "Answers about all lanes", () => (this.session.tree.current = null), { class: "bare" })));
     }
     // the others are about all files
-    if (this.session.files.length > 1 && tab !== "thing" && tab !== "moment" && tab !== "notes") parts.push(h("span", { class: "muted" }, shown(file.info.name)));
+    if (this.session.files.length > 1 && tab !== "thing" && tab !== "hits" && tab !== "moment" && tab !== "notes") parts.push(h("span", { class: "muted" }, shown(file.info.name)));
     if (tab === "stats") {
       const by = this.byOf(file, lane?.index);
       const bys = this.bysOf(file, lane?.index).map((each): [string, string] => [each, each === "entity" ? "lane" : each]);
@@ -487,6 +522,7 @@ export class Answers {
         this.fold.button,
       );
     } else if (tab === "heat") parts.push(this.heat.tools);
+    else if (tab === "hits") parts.push(...this.hits.tools);
     else if (tab === "moment" && this.session.mark !== null) {
       parts.push(
         button("Clear the mark", "Remove the marked time", () => {
@@ -498,16 +534,17 @@ export class Answers {
     replaceContent(this.tools, ...parts);
   }
 
-  /** What keeps a range for comparison, or forgets it. */
+  /** Keeps a range for comparison, or forgets it. */
+  compare(base: Range | null): void {
+    this.session.base = base;
+    this.redo();
+  }
+
   private comparison(): HTMLElement {
     const { session } = this;
-    const keep = (base: Range | null) => {
-      session.base = base;
-      this.redo();
-    };
-    if (!session.base) return button("Compare", "Keep this range, then select another one to compare it with", () => keep({ ...session.asked }), { class: "small" });
+    if (!session.base) return button("Compare", "Keep this range, then select another one to compare it with", () => this.compare({ ...session.asked }), { class: "small" });
     const { from, to } = session.base;
-    return h("span", { class: "chip" }, `before: ${instant(from)} to ${instant(to)}`, button("×", "Compare no longer", () => keep(null), { class: "bare" }));
+    return h("span", { class: "chip" }, `before: ${instant(from)} to ${instant(to)}`, button("×", "Compare no longer", () => this.compare(null), { class: "bare" }));
   }
 
   private redo(): void {

@@ -1,6 +1,7 @@
 /** Answers from the data inside a page: the same questions that a server answers. */
 
 import { withoutAddresses } from "../shared/addresses";
+import { isCalled } from "./lane-filter";
 import { FIGURES } from "../shared/figures";
 import { BARS } from "./bars";
 import type { Data, Row } from "./embedded-data";
@@ -45,7 +46,7 @@ export class Answering {
       case "flame":
         return this.flame(asked.of as Counted | undefined, this.time(asked.from), this.time(asked.to), this.lanes(asked.lanes));
       case "search":
-        return this.search(String(asked.text), this.time(asked.from), this.time(asked.to), Number(asked.limit ?? 100), asked.around === undefined ? null : this.time(asked.around), asked.longest === 1);
+        return this.search(asked, this.time(asked.from), this.time(asked.to));
       case "neighbors":
         return this.neighbors(Number(asked.lane), Number(asked.row ?? 0), this.time(asked.time));
       case "flows":
@@ -414,24 +415,26 @@ export class Answering {
     return { kind: kind === "state" ? "state" : "span", lane: row.lane, row: row.row, name: data.info.names[data.name[box]!]!, start_ns: this.ns(data.start[box]!), end_ns: this.ns(data.end(box)), span: kind === "state" ? null : box };
   }
 
-  /**
-   * Finds what contains a text, or with `isLongest` has it as its name.
-   *
-   * @param around If given, the nearest before and after this time, otherwise the first of all or the longest.
-   */
-  private search(text: string, from: number, to: number, limit: number, around: number | null, isLongest: boolean): SearchResult {
+  /** Finds what contains a text, or has it as its name: the longest, the nearest before and after a time, or the first of all. */
+  private search(asked: Asked, from: number, to: number): SearchResult {
     const { data } = this;
+    const [text, limit, isName, isLongest] = [String(asked.text), Number(asked.limit ?? 100), asked.whole === 1, asked.longest === 1];
     const wanted = text.toLowerCase();
-    const contains = (each: string) => (isLongest ? withoutAddresses(each) === text : each.toLowerCase().includes(wanted));
+    const contains = (each: string) => (isName ? withoutAddresses(each) === text : each.toLowerCase().includes(wanted));
     const named = data.info.names.map(contains);
     const entities = data.info.entities.map(contains);
-    const tags = data.info.tags.map((tag) => !isLongest && contains(JSON.stringify(tag)));
-    const texts = data.texts.map((each) => !isLongest && contains(each));
+    const tags = data.info.tags.map((tag) => !isName && contains(JSON.stringify(tag)));
+    const texts = data.texts.map((each) => !isName && contains(each));
     const tag = data.columns.get("tag");
     const argument = data.columns.get("argument");
+    const lanes = this.lanes(asked.lanes);
+    const filter = String(asked.filter ?? "").toLowerCase();
+    const { name, handle } = data.table;
+    const isSearched = name.map((each, lane) => (!lanes || lanes.has(lane)) && (!filter || isCalled(each!, handle[lane]!, filter)));
     const bins = new Array<number>(BINS).fill(0);
     const hits: { time: number; row: Row; box: number }[] = [];
     for (const row of data.rows) {
+      if (!isSearched[row.lane]) continue;
       for (let box = row.first; box < row.last; box++) {
         let isHit = named[data.name[box]!]! || (tag?.[box] ? tags[tag[box]! - 1]! : false) || (argument?.[box] ? texts[argument[box]! - 1]! : false);
         if (!isHit && row.items) {
@@ -447,12 +450,18 @@ export class Answering {
     const lengthOf = ({ box }: { box: number }) => data.end(box) - data.start[box]!;
     hits.sort((a, b) => (isLongest && lengthOf(b) - lengthOf(a)) || a.time - b.time);
     let first = 0;
-    if (around !== null && !isLongest) {
+    if (asked.around !== undefined && !isLongest) {
+      const around = this.time(asked.around);
       const after = hits.findIndex(({ time }) => time >= around);
       first = Math.max(0, (after < 0 ? hits.length : after) - Math.floor(limit / 2));
     }
-    const known = hits.slice(first, first + limit);
-    return { count: hits.length, names: [], hits: known.map(({ row, box }) => this.hit(row, box)), first, rest: hits.length - known.length, bins };
+    const characters = Number(asked.texts ?? 0);
+    const known = hits.slice(first, first + limit).map(({ row, box }): Hit => {
+      const code = argument?.[box] ?? 0;
+      const said = code ? data.texts[code - 1]! : tag?.[box] ? JSON.stringify(this.tag(box)) : "";
+      return { ...this.hit(row, box), ...(characters && said ? { arguments: said.slice(0, characters) } : {}) };
+    });
+    return { count: hits.length, names: [], hits: known, first, rest: hits.length - known.length, bins };
   }
 
   private neighbors(lane: number, index: number, time: number): { previous: Hit | null; next: Hit | null } {

@@ -37,8 +37,11 @@ function statePixel(file: FileModel, state: string | null): number | null {
 
 /** The colour of what a lane has of this name. */
 export function pixelOfName(lane: TileLane, text: string): number {
-  const { file } = lane;
-  if (lane.kind === "state" || lane.kind === "packed" || lane.kind === "group") return file.states.colorOf(text);
+  return pixelOfKind(lane.file, lane.kind, text);
+}
+
+export function pixelOfKind(file: FileModel, kind: Kind, text: string): number {
+  if (kind === "state" || kind === "packed" || kind === "group") return file.states.colorOf(text);
   return file.names.marks[file.names.id(text)]!;
 }
 

@@ -4,6 +4,7 @@ import { Division, atNight, isLibrary, legendColors, markColor, nameColor } from
 import { withoutPrefix } from "../shared/fit";
 import { pixelOf } from "../shared/lane-image";
 import { CLASS_COLORS } from "../shared/state-classes";
+import { numbered } from "./lane-filter";
 import type { Conclusion, FileInfo, Finding, Kind, LaneNames, LaneTable, RawTile } from "./protocol";
 import type { Tile, Wanted } from "./tile-store";
 
@@ -241,8 +242,8 @@ export class FileModel {
       const title = titles[lane]!;
       // a number says little
       if (!/^\d+$/.test(title)) continue;
-      if (path.endsWith(`/Threads/${title}`)) titles[lane] = `thread ${title}`;
-      else if (`${path}/`.startsWith(`CPUs/${title}/`)) titles[lane] = `CPU ${title}`;
+      const called = numbered(title, path);
+      if (called !== null) titles[lane] = called;
       else if (kind[lane] === "group" && this.children[lane]!.some((child) => handle[child]?.startsWith(`Processes/${title}/`))) titles[lane] = `process ${title}`;
     }
   }

@@ -256,6 +256,14 @@ export interface Hit {
   start_ns: Ns;
   end_ns: Ns;
   span: number | null;
+  /** What was searched for arguments or tags, as text that may be cut; only hits have it, and only where they have any. */
+  arguments?: string;
+}
+
+/** What a text says: a time, or the ends of a range. */
+export interface TimeOf {
+  start_ns: Ns;
+  end_ns: Ns | null;
 }
 
 export interface SearchResult {

@@ -4,6 +4,7 @@ import { type Zone, zoneOf } from "../shared/format";
 import type { Lane } from "../shared/lane-tree";
 import { LaneTree } from "../shared/lane-tree";
 import { GRAINS, Viewport } from "../shared/viewport";
+import { isCalled } from "./lane-filter";
 import { CounterLane, DensityLane, FileLane, GroupLane, PackedLane, SpanLane, StateLane, TileLane } from "./lanes";
 import { FileModel } from "./model";
 import type { Activity, At, Context, Flow, Hit, Kind, LaneTable, SessionInfo } from "./protocol";
@@ -476,8 +477,7 @@ export class Session {
         for (let index = 0; index < table.count; index++) {
           const parent = table.parent[index]!;
           if (shown.has(parent) || table.kind[index] === "group" || this.made(file, index)) continue;
-          const [name, handle] = [table.name[index], table.handle[index]];
-          if (!name?.toLowerCase().includes(wanted) && !handle?.toLowerCase().includes(wanted)) continue;
+          if (!isCalled(table.name[index] ?? "", table.handle[index] ?? "", wanted)) continue;
           shown.add(parent);
           this.makeAlone(file, index);
           isNew = true;
@@ -485,7 +485,7 @@ export class Session {
       }
       if (isNew) this.list();
     }
-    this.tree.filtered(!wanted ? null : (lane) => lane.title.toLowerCase().includes(wanted) || (lane instanceof TileLane && lane.handle.toLowerCase().includes(wanted)));
+    this.tree.filtered(!wanted ? null : (lane) => lane instanceof TileLane && isCalled(lane.file.table!.name[lane.index] ?? "", lane.handle, wanted));
   }
 
   /** The lanes that were opened or closed, as `+key` or `-key`. */

@@ -2,7 +2,7 @@
 
 import { unpacked } from "./lane-columns";
 import { readTile } from "./protocol";
-import type { Activity, At, Context, Findings, Flame, Flow, Heat, Hit, LaneNames, LaneTable, Moment, Note, PointInfo, RawTile, Rows, SearchResult, SessionInfo, Statistics, Summary, Why } from "./protocol";
+import type { Activity, At, Context, Findings, Flame, Flow, Heat, Hit, LaneNames, LaneTable, Moment, Note, PointInfo, RawTile, Rows, SearchResult, SessionInfo, Statistics, Summary, TimeOf, Why } from "./protocol";
 
 export type NamesOf = { within: number } | { paths: string[] } | { text: string };
 
@@ -17,6 +17,7 @@ export interface Answers {
   flame: Flame;
   heat: Heat;
   search: SearchResult;
+  time: TimeOf;
   summary: Summary;
   neighbors: { previous: Hit | null; next: Hit | null };
   points: { points: PointInfo[]; rest: number };

@@ -1,7 +1,7 @@
 /** The statistics of states or names: what each took, with a bar and the distribution of its durations. */
 
 import { h, nameOrNone, shown } from "../shared/dom";
-import { download } from "../shared/download";
+import { csv, download } from "../shared/download";
 import { FIGURES } from "../shared/figures";
 import { duration, exact, grouped, share } from "../shared/format";
 import { css } from "../shared/name-colors";
@@ -191,11 +191,10 @@ export class StatTable {
   /** Saves the rows as they are sorted. */
   save(): void {
     if (!this.statistics) return;
-    const quote = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
     const figures = FIGURES.filter(({ key }) => this.inOrder.some((row) => row[key] !== undefined)).map(({ key }) => key);
     const fields = ["kind", "key", "entity", ...figures] as const;
-    const lines = this.inOrder.map((row) => fields.map((field) => quote(String(row[field] ?? ""))).join(","));
-    download("statistics.csv", new Blob([[fields.join(","), ...lines].join("\n"), "\n"], { type: "text/csv" }));
+    const rows = this.inOrder.map((row) => fields.map((field) => String(row[field] ?? "")));
+    download("statistics.csv", csv([fields, ...rows]));
   }
 
   private parts(row: StatisticsRow): HTMLElement {

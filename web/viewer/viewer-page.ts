@@ -2,7 +2,7 @@
 
 import { withoutAddresses } from "../shared/addresses";
 import { button, h, setText, shown } from "../shared/dom";
-import { HOUR, UNIT_NS, type Zone, browserZone, duration, exact, grouped } from "../shared/format";
+import { HOUR, UNIT_NS, type Zone, browserZone, duration, exact, grouped, instant } from "../shared/format";
 import { listen as listenToHands } from "../shared/gestures";
 import { parsed, plain } from "../shared/heat-model";
 import { icon } from "../shared/icon";
@@ -25,11 +25,14 @@ import { tip, withTimes } from "./facts";
 import { FileLane, PackedLane, SpanLane, TileLane } from "./lanes";
 import { input, quoted } from "./command";
 import type { FileModel } from "./model";
+import { Palette } from "./palette";
+import type { Offer } from "./palette";
 import { Picture } from "./picture";
 import { savePicture } from "./picture-file";
 import type { Activity, At, EntityItem, Hit, Placed, SessionInfo, SpanItem, StateItem } from "./protocol";
 import { Search } from "./search";
-import type { Order, Thing } from "./session";
+import type { FoundHit } from "./search";
+import type { Order, Range, Thing } from "./session";
 import { Session } from "./session";
 import type { Source } from "./source";
 import { SourceError } from "./source";
@@ -48,7 +51,13 @@ const NARROW = matchMedia("(max-width: 720px)");
 /** So many states can be sorted by. */
 const MOST_STATES = 16;
 
-const TABS = ["over", "stats", "flame", "heat"];
+const TABS = ["over", "stats", "flame", "heat", "hits"];
+/** What may be a time in one of the forms that `--from` takes: a number with a unit, a date, seconds of 1970, or a time of the clock. */
+const LIKE_TIME = /^([-+]?[\d.]+\s*[a-zµ]|\d{4}-\d\d-\d\d|@\d|abs:)/i;
+/** So many lanes are offered to be pinned or hidden. */
+const MOST_NAMED = 8;
+/** Commands are offered for a text without the sign of commands if it has so many letters. */
+const FEWEST_LETTERS = 3;
 const DENSITIES = { compact: 0.7, normal: 1, roomy: 1.4 } as const;
 const ORDERS: Order[] = ["trace", "name", "first", "busy"];
 const ORDER_NAMES: Partial<Record<Order, string>> = { trace: "as in the trace", name: "by name", first: "by first activity", busy: "by time in spans or states" };
@@ -65,6 +74,8 @@ export class ViewerPage {
   private readonly minimap: Minimap;
   private readonly field: SearchField;
   private readonly search: Search;
+  private readonly palette: Palette;
+  private readonly keyTable: Key[];
   private readonly theme: Theme;
   private readonly help: Help;
   private readonly tour: Tour | null;
@@ -122,6 +133,8 @@ export class ViewerPage {
   private wasBroken = false;
   /** Whether lanes are being read. */
   private isReading = true;
+  /** Whether the page shows what its address says. */
+  private isRestored = false;
 
   constructor(
     private readonly body: HTMLElement,
@@ -139,6 +152,7 @@ export class ViewerPage {
     this.picture = new Picture(this.session, this.axis, this.minimap);
     this.answers = new Answers(
       this.session,
+      this.search,
       this.tooltip,
       {
         light: (name) => this.lightName(name),
@@ -148,6 +162,9 @@ export class ViewerPage {
         examined: () => void this.askAgain(),
         select: (file, hit) => this.goToHit(file, hit),
         goToEnd: (file, lane, row, ns) => void this.goToEnd(file, lane, row, ns),
+        fit: (file, hit) => this.fitHit(file, hit),
+        searchAgain: () => void this.searchAgain(),
+        say: (text) => this.say(text),
       },
       redraw,
     );
@@ -156,10 +173,11 @@ export class ViewerPage {
         searched: (text) => this.searchSoon(text),
         next: (step) => this.nextHit(step),
       },
-      "Search names, tags, arguments",
+      "Search, go to a time, or > command",
     );
+    this.palette = new Palette(this.field, { now: (text) => this.offersNow(text), later: (text) => this.timeOffer(text) }, this.session.tree.canvas);
     this.tour = info.tour ? new Tour(info.tour, this.session, (tab) => this.answers.panel.open(tab), thingAt) : null;
-    const keys = this.keys();
+    const keys = (this.keyTable = this.keys());
     this.help = new Help(body, keys, HANDS);
     this.build();
     this.listen();
@@ -179,6 +197,7 @@ export class ViewerPage {
     await this.readLanes(session.update(session.info));
     for (const file of session.files) await session.call(file, [...wanted.pins, ...wanted.hidden, ...wanted.places.flat(), ...(wanted.thing ? [wanted.thing.key] : [])]);
     this.restore(wanted, true);
+    this.isRestored = true;
     this.recolor();
     if (this.tour && !location.hash) void this.startTour();
     await this.follow();
@@ -317,7 +336,8 @@ export class ViewerPage {
     this.status.show("", command);
     setText(this.sameAs, command === null ? "" : "Same as the command");
     this.showNotice();
-    remember(session, { tab: this.answers.panel.tab, by: this.answers.by, search: this.field.text, filter: this.filter.value, order: this.order, density: this.density, clock: this.isClockChosen ? this.clock.value : "", folded: this.answers.fold.isOn, flame: this.answers.mode, of: this.answers.of, period: this.answers.heat.periodNs }, this.isStep);
+    if (!this.isRestored) return;
+    remember(session, { tab: this.answers.panel.tab, by: this.answers.by, search: this.field.text, filter: this.filter.value, order: this.order, density: this.density, clock: this.isClockChosen ? this.clock.value : "", folded: this.answers.fold.isOn, flame: this.answers.mode, of: this.answers.of, hits: this.search.order, period: this.answers.heat.periodNs }, this.isStep);
     this.isStep = false;
     if (document.activeElement !== this.laneMenu) this.drawLaneMenu();
     if (!this.isReading) {
@@ -548,6 +568,8 @@ export class ViewerPage {
     this.wantRequest?.abort();
     if (!thing) return;
     this.session.tree.current = null;
+    const { selected, first } = this.search;
+    if (selected >= 0) this.field.place(first + selected + 1);
     this.spoken.textContent = `${thing.name}, ${exact(thing.endNs - thing.startNs)}, starts ${exact(this.session.inView(thing.lane.file, thing.startNs))}, ${thing.lane.title}`;
     this.selectRequest = new AbortController();
     void this.complete(thing, this.selectRequest.signal).catch(() => {
@@ -712,40 +734,56 @@ export class ViewerPage {
 
   private searchSoon(text: string): string {
     clearTimeout(this.searching);
-    const wanted = text.trim().toLowerCase();
+    // a command is not looked for
+    const wanted = isCommand(text) ? "" : text.trim().toLowerCase();
     this.session.scene.light(wanted ? (name) => name.toLowerCase().includes(wanted) : null);
     this.answers.lit = null;
     this.picture.hits = [];
-    this.answers.search(wanted);
+    this.answers.lightFunctions(wanted);
     this.session.tree.invalidate();
+    const { lane } = this.answers;
     const find = () => {
       this.unsearched = null;
-      return this.find(text.trim());
+      return this.find(() => this.search.look(wanted && text.trim(), false, lane));
     };
+    this.answers.offerHits(wanted !== "" && !LIKE_TIME.test(wanted));
     this.unsearched = wanted ? find : null;
     this.searching = setTimeout(() => void find(), wanted ? SEARCH_MS : 0);
     this.redraw();
     return wanted ? "…" : "";
   }
 
-  private async find(text: string): Promise<void> {
+  private async find(look: () => Promise<boolean>): Promise<void> {
+    const { search } = this;
+    search.filter = this.filter.value;
     try {
-      if (!(await this.search.look(text))) return;
+      const looking = look();
+      this.answers.drawHits();
+      if (!(await looking)) return;
     } catch (reason) {
       if (reason instanceof DOMException) return;
       this.field.report(reason instanceof SourceError ? reason.message : "no answer");
       return;
     }
-    this.picture.bins = this.search.bins;
-    this.picture.hits = this.search.hits;
-    if (text) this.field.report(this.search.count ? `${grouped(this.search.count)} found` : "none");
-    if (text && !this.search.count) {
+    this.answers.drawHits();
+    this.picture.bins = search.bins;
+    // what is lit by its name is not underlined; the others are in order of time
+    this.picture.hits = search.isName ? [] : [...search.hits].sort((a, b) => (a.ns < b.ns ? -1 : a.ns > b.ns ? 1 : 0));
+    const where = search.lane ? ` in ${shown(search.lane.title)}` : search.filter ? " in these lanes" : "";
+    if (search.isAny) this.field.report(!search.count ? `none${where}` : search.isName ? `${grouped(search.count)} lit${where}, ${search.order === "longest" ? "the longest first" : "by time"}` : `${grouped(search.count)} found${where}`);
+    if (search.isAny && !search.isName && !search.count) {
       // nothing to be lit: what is there stays as it is
       this.session.scene.light(null);
       this.session.tree.invalidate();
-      this.say(`No name, tag or argument contains “${text}”`);
+      if (!LIKE_TIME.test(search.text)) this.say(`No name, tag or argument contains “${search.text}”${where}`);
     }
     this.redraw();
+  }
+
+  /** Looks for the same in another order or in other lanes. */
+  private async searchAgain(): Promise<void> {
+    if (this.search.isAny) await this.find(() => this.search.again());
+    else this.answers.drawHits();
   }
 
   private async nextHit(step: 1 | -1): Promise<number> {
@@ -758,13 +796,14 @@ export class ViewerPage {
         clearTimeout(this.searching);
         await this.unsearched();
       }
-      const next = await this.search.next(step);
-      const thing = next && this.session.thingOf(next.found.file, next.found.hit);
+      const { search } = this;
+      const found = await search.next(step);
+      const thing = found && this.session.thingOf(found.file, found.hit);
       if (!thing) return 0;
       this.step();
       this.session.select(thing);
       this.session.reveal(thing);
-      return next.rank;
+      return search.first + search.hits.indexOf(found) + 1;
     } catch (reason) {
       if (!(reason instanceof DOMException)) this.sayWhy(reason);
       return 0;
@@ -779,18 +818,9 @@ export class ViewerPage {
     this.session.tree.invalidate();
     this.redraw();
     clearTimeout(this.searching);
-    const { search } = this;
-    void (name === null ? search.look("") : search.lookForLongest(name))
-      .then((isDone) => {
-        if (!isDone) return;
-        this.field.report(name === null ? "" : `${grouped(search.count)} lit, the longest first`);
-        this.picture.bins = search.bins;
-        this.picture.hits = [];
-        this.redraw();
-      })
-      .catch(() => {
-        // lit all the same
-      });
+    if (name === null) this.field.report("");
+    const { lane } = this.answers;
+    void this.find(() => this.search.look(name ?? "", name !== null, lane));
   }
 
   /** Shows where what a sentence says is worst, and the lane that it is about. */
@@ -812,6 +842,19 @@ export class ViewerPage {
     }
     session.fit(from, to, 2n);
     this.spoken.textContent = shown(finding.sentence);
+  }
+
+  /** Selects a hit and shows it as large as the page, if it takes any time. */
+  private fitHit(file: FileModel, hit: Hit): void {
+    const thing = this.session.thingOf(file, hit);
+    if (!thing) {
+      this.say(`${hit.name || "(none)"} is not drawn`);
+      return;
+    }
+    this.step();
+    this.session.select(thing);
+    this.session.reveal(thing);
+    if (thing.endNs > thing.startNs) this.session.fitSelection();
   }
 
   private goToHit(file: FileModel, hit: Hit): void {
@@ -877,15 +920,13 @@ export class ViewerPage {
 
   private async goToLongest(name: string): Promise<void> {
     this.lightName(null);
+    let best: FoundHit | null = null;
     try {
-      // another search may have begun meanwhile
-      if (!(await this.search.lookForLongest(name))) return;
+      best = await this.search.longestOf(name);
     } catch (reason) {
-      if (!(reason instanceof DOMException)) this.sayWhy(reason);
+      this.sayWhy(reason);
       return;
     }
-    const [best] = this.search.hits;
-    void this.search.look("");
     const thing = best && this.session.thingOf(best.file, best.hit);
     if (!thing) {
       this.say(`${name || "(none)"} is not drawn`);
@@ -946,7 +987,142 @@ export class ViewerPage {
 
   private filterLanes(): void {
     this.session.filter(this.filter.value);
+    // what is found is in these lanes
+    clearTimeout(this.searching);
+    this.searching = setTimeout(() => void (this.unsearched ?? (() => this.searchAgain()))(), SEARCH_MS);
     this.redraw();
+  }
+
+  // the palette -----------------------------------------------------------------------------------
+
+  /** What is offered for a text besides a time: commands. */
+  private offersNow(text: string): Offer[] {
+    if (isCommand(text)) {
+      return this.commands(text.trim().slice(1).trim().toLowerCase()).map(({ run, ...offer }, at) => {
+        const cleared = () => {
+          this.field.text = "";
+          run();
+        };
+        return { ...offer, run: cleared, isFirst: !at };
+      });
+    }
+    const wanted = text.trim().toLowerCase();
+    if (!wanted) return [{ text: "> all commands", note: "such as > pin worker", run: () => this.type(">") }];
+    return wanted.length < FEWEST_LETTERS || LIKE_TIME.test(wanted) ? [] : this.commands(wanted).slice(0, 3);
+  }
+
+  /** Types a text into the search field for the reader. */
+  private type(text: string): void {
+    this.field.text = text;
+    this.field.input.focus();
+    this.palette.ask();
+  }
+
+  /** The commands with all words of a text: what keys do, and what is done to lanes with a name. */
+  private commands(text: string): Offer[] {
+    const { session, answers } = this;
+    const words = text.split(/\s+/).filter(Boolean);
+    const offers: Offer[] = [];
+    const onLane = /^(pin|hide)\s+(.+)$/.exec(text);
+    if (onLane) {
+      const [, what, wanted] = onLane;
+      const lanes = session.tree.passing.filter((lane) => lane.title.toLowerCase().includes(wanted!)).slice(0, MOST_NAMED);
+      for (const lane of lanes) {
+        const isPinned = session.tree.isPinned(lane);
+        if (what === "pin") offers.push({ text: `pin ${lane.title}`, note: isPinned ? "no longer" : "keep it at the top", run: () => session.tree.pin(lane) });
+        else offers.push({ text: `hide ${lane.title}`, note: "the lane", run: () => session.tree.hide(lane) });
+      }
+    }
+    const add = (offered: string, note: string, run: () => void) => {
+      if (words.every((word) => `${offered} ${note}`.toLowerCase().includes(word))) offers.push({ text: offered, note, run });
+    };
+    add("zoom to …", "a time or a range, such as 1s to 1.5s", () => this.type(">zoom to "));
+    add("pin …", "keep a lane with a name at the top", () => this.type(">pin "));
+    add("hide …", "a lane with a name", () => this.type(">hide "));
+    const compare = () => {
+      answers.compare(session.base ? null : { ...session.asked });
+      answers.panel.open("stats");
+    };
+    add(session.base ? "compare no longer" : "compare", session.base ? "forget the range before" : "this range with the one that is selected next", compare);
+    for (const { value, text: title } of this.saving.options) if (value) add(`save ${title}`, "", () => this.save(value));
+    add("save what was found as CSV", "", () => void answers.hits.save());
+    for (const { id, label, key } of answers.panel.offered) add(`open ${label}`, key, () => answers.panel.open(id));
+    for (const { keys, label, help, action } of this.keyTable) {
+      const [key] = keys;
+      if (key && !/^(Arrow|Shift|Escape|Home|\d…)/.test(key) && keys.length === 1) add(help, label ?? key, () => action(key));
+    }
+    return offers;
+  }
+
+  /** The time or range that a text is, as the server reads it; null if it looks like neither. */
+  private timeOffer(text: string): Promise<Offer | null> | null {
+    const wanted = text.trim().replace(/^>\s*zoom to\s+/i, "");
+    if (isCommand(wanted) || !LIKE_TIME.test(wanted)) return null;
+    if (this.source.isEmbedded) return Promise.resolve({ text: `go to ${wanted}`, note: "this file has no server, which reads times: meantime view does", run: () => this.say("Times are read by the server of meantime view; this file has none") });
+    return this.readTime(wanted).then(
+      (range) => {
+        const { from, to } = range;
+        const outside = to < 0n || from > this.session.view.widthNs ? ", outside of all files" : "";
+        if (from === to) return { text: `go to ${instant(from, 9)}`, note: `a time${outside}`, isFirst: true, run: () => this.goToTime(from) };
+        return { text: `zoom to ${instant(from, 9)} … ${instant(to, 9)}`, note: `a range of ${duration(to - from)}${outside}`, isFirst: true, run: () => this.goToRange(range) };
+      },
+      (reason: unknown) => {
+        if (!(reason instanceof SourceError)) throw reason;
+        return isCommand(text) ? { text: wanted, note: reason.message, run: () => this.say(reason.message) } : null;
+      },
+    );
+  }
+
+  /** Asks what a text says: of a time both ends are the same. Times without a date count from the left edge of all. */
+  private async readTime(text: string): Promise<Range> {
+    const { session } = this;
+    const { clockNow } = this;
+    const zone = clockNow === "zone" ? session.zone?.name : clockNow === "local" ? Intl.DateTimeFormat().resolvedOptions().timeZone : "";
+    const known = session.files.filter(({ table, info }) => table && info.start_ns !== null);
+    const start = (file: FileModel) => session.inView(file, BigInt(file.info.start_ns!));
+    known.sort((a, b) => (start(a) < start(b) ? -1 : start(a) > start(b) ? 1 : 0));
+    let problem: unknown = new SourceError(0, "No file is read yet.");
+    for (const [at, file] of known.entries()) {
+      try {
+        const { start_ns, end_ns } = await session.source.ask("time", { file: file.index, layout: file.table!.layout, text, zone });
+        const from = session.inView(file, BigInt(start_ns));
+        return { from, to: end_ns === null ? from : session.inView(file, BigInt(end_ns)) };
+      } catch (reason) {
+        // another file may know its date
+        if (!at) problem = reason;
+      }
+    }
+    throw problem;
+  }
+
+  private goToTime(ns: bigint): void {
+    const { session } = this;
+    this.field.text = "";
+    const { view } = session;
+    if (ns < 0n || ns > view.widthNs) {
+      this.say(`${instant(ns, 9)} is outside of all files`);
+      return;
+    }
+    this.step();
+    this.markAt(ns);
+    if (ns >= view.startNs && ns < view.endNs) return;
+    const half = (view.endNs - view.startNs) / 2n;
+    session.go(ns - half, ns + half);
+  }
+
+  private goToRange({ from, to }: Range): void {
+    const { session } = this;
+    this.field.text = "";
+    const { widthNs } = session.view;
+    const [first, last] = [from < 0n ? 0n : from, to > widthNs ? widthNs : to];
+    if (first >= last) {
+      this.say("The range is outside of all files");
+      return;
+    }
+    this.step();
+    session.thing = null;
+    session.setRange({ from: first, to: last });
+    session.fit(first, last);
   }
 
   private async sortLanes(order: Order): Promise<void> {
@@ -1063,7 +1239,10 @@ export class ViewerPage {
     this.answers.of = wanted.of === "spans" || wanted.of === "samples" ? wanted.of : null;
     this.answers.heat.periodNs = wanted.period;
     if (this.density !== wanted.density) this.setDensity(wanted.density in DENSITIES ? (wanted.density as Density) : "normal");
+    this.search.order = wanted.hits === "time" ? "time" : "longest";
     this.field.text = wanted.search;
+    // which a search would have opened another one for
+    this.answers.panel.open(wanted.tab);
     const lane = wanted.thing && session.laneByKey(wanted.thing.key);
     if (!lane || !wanted.thing) {
       if (session.thing) session.select(null);
@@ -1159,7 +1338,7 @@ export class ViewerPage {
   private typeNumber(event: KeyboardEvent): void {
     if (event.ctrlKey || event.metaKey || event.altKey || (event.target as Element).matches?.("input, select, textarea") || this.help.isOpen) return;
     const { key } = event;
-    const tab = event.shiftKey ? /^Digit([1-4])$/.exec(event.code) : null;
+    const tab = event.shiftKey ? /^Digit([1-5])$/.exec(event.code) : null;
     if (tab) {
       // the same keys on every layout
       this.answers.panel.open(TABS[Number(tab[1]) - 1]!);
@@ -1265,7 +1444,7 @@ export class ViewerPage {
       },
       { keys: ["i"], label: "I", help: "the selection: callers, what is inside, its rank, arguments", action: () => this.answers.panel.open("thing") },
       { keys: ["y"], label: "Y", help: "why the thread took its time, in traces of a scheduler", action: () => this.answers.panel.open("why") },
-      { keys: ["/"], help: "search", action: () => this.field.focus() },
+      { keys: ["/"], help: "search, go to a time, find a command (>)", action: () => this.field.focus() },
       { keys: ["n"], label: "N", help: "next match", action: () => this.field.go(1) },
       { keys: ["p"], label: "P", help: "previous match", action: () => this.field.go(-1) },
       { keys: ["Escape"], help: "clear the selection, the search, then back", action: () => this.escape() },
@@ -1276,7 +1455,7 @@ export class ViewerPage {
       { keys: ["u"], label: "U", help: "show the hidden lanes", action: () => this.session.tree.showHidden() },
       { keys: ["o"], label: "O", help: "sort lanes: trace, name, first activity, time", action: () => void this.sortLanes(ORDERS[(ORDERS.indexOf(this.order) + 1) % ORDERS.length]!).then(() => this.say(`Lanes ${ORDER_NAMES[this.order] ?? ""}`)) },
       { keys: ["g"], label: "G", help: "lower or higher lanes", action: () => this.stepDensity() },
-      { keys: ["1…4"], label: "Shift + 1 … 4", help: "what stands out, statistics, flame graph, heat map", action: () => {} },
+      { keys: ["1…5"], label: "Shift + 1 … 5", help: "what stands out, statistics, flame graph, heat map, what was found", action: () => {} },
       { keys: ["v"], label: "V", help: "fold or unfold libraries in the flame graph", action: () => this.answers.fold.toggle() },
       {
         keys: ["c"],
@@ -1330,6 +1509,11 @@ function thingAt(lane: TileLane, row: number, at: At): Thing | null {
   const { name, start_ns, end_ns } = item as StateItem | SpanItem | EntityItem;
   const span = "span" in item && typeof item.span === "number" ? item.span : null;
   return { lane, row, name, startNs: BigInt(start_ns), endNs: BigInt(end_ns), span, at };
+}
+
+/** Whether a text in the search field is a command. */
+function isCommand(text: string): boolean {
+  return text.trimStart().startsWith(">");
 }
 
 function megabytes(bytes: number): string {

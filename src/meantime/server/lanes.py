@@ -180,14 +180,24 @@ class LaneTree(LaneLayout):
 
     def containing(self, text: str) -> list[int]:
         """Return the first lane of each part of a large group with a text in its name or path."""
+        return [found[0] for lanes in self.parts.values() if (found := self.called(text, lanes))]
+
+    def called(self, text: str, lanes: Sequence[int]) -> list[int]:
+        """Return which of some lanes have a text in their name or path.
+
+        A page calls lanes that are numbers by what they are, such as `CPU 3`, and so does this.
+        """
         needle = text.lower()
+        names = self.names(lanes)
         found = []
-        for lanes in self.parts.values():
-            names = self.names(lanes)
-            for number, name, path in zip(lanes, names["name"], names["handle"], strict=True):
-                if needle in name.lower() or needle in path.lower():
-                    found.append(number)
-                    break
+        for number, name, path in zip(lanes, names["name"], names["handle"], strict=True):
+            called = f"{name}\n{path}"
+            if path.endswith(f"/Threads/{name}"):
+                called += f"\nthread {name}"
+            elif f"{path}/".startswith(f"CPUs/{name}/"):
+                called += f"\nCPU {name}"
+            if needle in called.lower():
+                found.append(number)
         return found
 
     def below(self, lanes: Iterable[int]) -> list[int]:
@@ -199,6 +209,17 @@ class LaneTree(LaneLayout):
             if lane.parent in chosen:
                 chosen.add(number)
         return sorted(lane for lane in chosen if self.lanes[lane].kind != "group")
+
+    def with_threads(self, lanes: Sequence[int]) -> list[int]:
+        """Return lanes with all of the threads whose spans are in one: those that overlap."""
+        chosen, stacks = set(lanes), ("stack", "async")
+        quarks = {self.lanes[lane].quark for lane in chosen if self.lanes[lane].kind in stacks}
+        quarks.discard(-1)
+        return [
+            number
+            for number, lane in enumerate(self.lanes)
+            if number in chosen or (lane.kind in stacks and lane.quark in quarks)
+        ]
 
     def within_block(self, lane: int) -> tuple[Any, int]:
         """Return the block of a lane, and which of its lanes it is."""

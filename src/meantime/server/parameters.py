@@ -86,13 +86,13 @@ def part_of(parameters: Mapping[str, str], tree: LaneTree) -> range:
     return tree.parts[group]
 
 
-def limit(parameters: Mapping[str, str], default: int) -> int:
+def limit(parameters: Mapping[str, str], default: int, name: str = "limit") -> int:
     """Return how many a page asks for at most.
 
     Raises:
         UsageError: If it is not an integer.
     """
-    return max(0, min(whole(parameters, "limit", default), _MOST_LIMIT))
+    return max(0, min(whole(parameters, name, default), _MOST_LIMIT))
 
 
 def range_of(parameters: Mapping[str, str]) -> tuple[int | None, int | None]:

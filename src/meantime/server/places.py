@@ -371,9 +371,10 @@ def hit(  # noqa: PLR0917 - in the order of its members
     start_ns: int,
     end_ns: int,
     span: int | None = None,
+    arguments: str | None = None,
 ) -> dict[str, Any]:
     """Return a thing that was found, as JSON values; `span` is the number of a span."""
-    return {
+    found = {
         "kind": kind,
         "lane": lane,
         "row": row,
@@ -382,6 +383,7 @@ def hit(  # noqa: PLR0917 - in the order of its members
         "end_ns": end_ns,
         "span": span,
     }
+    return found if arguments is None else {**found, "arguments": arguments}
 
 
 def neighbors(

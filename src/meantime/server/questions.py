@@ -5,9 +5,12 @@ A page is drawn before it asks one: what answers them is imported with the first
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, cast
 
 from meantime.errors import UsageError
+from meantime.model.extent import in_zone
+from meantime.query.parts import extent_of
 from meantime.server import answers, places
 from meantime.server.context import context
 from meantime.server.critical_path import why
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
     from meantime.server.work import Progress
 
 __all__ = ["LONG", "QUESTIONS"]
+
+# What is between the two times of a range.
+_BETWEEN = re.compile(r"\s+to\s+|\s*\.\.\s*")
 
 
 def _asked(tree: LaneTree, parameters: Mapping[str, str]) -> answers.Asked:
@@ -93,17 +99,39 @@ def _heat(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -
 
 def _search(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
     text = asked.get("text", "")
-    is_name = asked.get("longest") == "1"
+    is_name = asked.get("whole") == "1"
     if len(text) > (MOST_NAME if is_name else MOST_TEXT) or not (text or is_name):
         raise UsageError(f"the text to search for has from 1 to {MOST_TEXT} characters")
+    lanes, wanted = lanes_of(asked, tree), asked.get("filter", "")
+    if len(wanted) > MOST_TEXT:
+        raise UsageError(f"lanes are filtered by at most {MOST_TEXT} characters")
+    if lanes is not None:
+        lanes = tree.with_threads(tree.below(lanes))
+    if wanted:
+        lanes = tree.called(wanted, range(len(tree.lanes)) if lanes is None else lanes)
     return search(
         tree,
         text,
         *range_of(asked),
         limit=limit(asked, 100),
         around_ns=optional(asked, "around"),
-        longest=is_name,
+        longest=asked.get("longest") == "1",
+        whole=is_name,
+        lanes=lanes,
+        texts=limit(asked, 0, "texts"),
     )
+
+
+def _time(tree: LaneTree, asked: Mapping[str, str]) -> Any:
+    text, zone = asked.get("text", ""), asked.get("zone") or None
+    if max(len(text), len(zone or "")) > MOST_TEXT:
+        raise UsageError(f"a time has at most {MOST_TEXT} characters")
+    extent = extent_of(tree.history)
+    with in_zone(zone):
+        ends = [extent.time_ns(each) for each in _BETWEEN.split(text.strip(), maxsplit=1)]
+    if len(ends) > 1:
+        extent.check_order(*ends)
+    return {"start_ns": ends[0], "end_ns": ends[1] if len(ends) > 1 else None}
 
 
 def _neighbors(tree: LaneTree, asked: Mapping[str, str]) -> Any:
@@ -149,6 +177,7 @@ QUESTIONS: dict[str, Callable[[LaneTree, Mapping[str, str]], Any]] = {
     "context": _context,
     "neighbors": _neighbors,
     "points": _points,
+    "time": _time,
     "flows": _flows,
     "moment": _moment,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from meantime.history.argument_texts import joined_texts
 from meantime.model.columns import named
 from meantime.model.names import without_addresses
 from meantime.query.lifetimes import intervals_between
+from meantime.server.lane_blocks import SpanBlock
 from meantime.server.places import hit
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from meantime.history.spans import SpanTable
     from meantime.model.columns import Int32s, Int64s
+    from meantime.server.lane_blocks import PackedBlock
     from meantime.server.lanes import LaneTree
 
 __all__ = ["search"]
@@ -149,6 +152,9 @@ def search(
     limit: int,
     around_ns: int | None = None,
     longest: bool = False,
+    whole: bool = False,
+    lanes: Sequence[int] | None = None,
+    texts: int = 0,
 ) -> dict[str, Any]:
     """Return what contains a text, whatever its case: how much, and some of the hits.
 
@@ -159,12 +165,15 @@ def search(
         end_ns: Where it ends.
         limit: How many hits are described.
         around_ns: Describe the nearest before and after this time, not the first of all.
-        longest: Find what has the text as its whole name, and describe the longest of them.
+        longest: Describe the longest, whenever they are.
+        whole: Find only what has the text as its whole name.
+        lanes: Search only these; None searches all.
+        texts: Describe hits with so many characters of their arguments or tags; 0 leaves them out.
     """
     begin_ns, finish_ns = tree.history.bounds
     start_ns = begin_ns if start_ns is None else start_ns
     end_ns = finish_ns if end_ns is None else end_ns
-    needle = _Needle(text, whole=longest)
+    needle = _Needle(text, tree, whole=whole, lanes=lanes, texts=texts)
     found = _Found((start_ns, end_ns), limit, around_ns, longest=longest)
     has_arguments = _search_spans(tree, needle, start_ns, end_ns, found)
     _search_sampled(tree, needle, start_ns, end_ns, found)
@@ -175,20 +184,67 @@ def search(
 
 
 class _Needle:
-    """What is searched for.
+    """What is searched for, and where.
 
     Args:
         text: The text.
+        tree: The lanes.
         whole: Whether it is a whole name, as statistics have it: without addresses of objects.
+        lanes: The lanes that are searched; None is all of them.
+        texts: How many characters of arguments and tags are returned; 0 is none of them.
 
     Attributes:
         text: The text, without case unless it is a whole name.
         is_whole: As given.
     """
 
-    def __init__(self, text: str, *, whole: bool) -> None:
+    def __init__(
+        self, text: str, tree: LaneTree, *, whole: bool, lanes: Sequence[int] | None, texts: int
+    ) -> None:
         self.is_whole = whole
         self.text = text if whole else text.casefold()
+        self._texts = texts
+        self._lanes: npt.NDArray[np.bool_] | None = None
+        if lanes is not None:
+            self._lanes = np.zeros(len(tree.lanes), np.bool_)
+            self._lanes[lanes] = True
+
+    def searches(self, lane: int | None) -> bool:
+        """Return whether a lane is searched; what is in none is where all lanes are."""
+        return self._lanes is None or (lane is not None and bool(self._lanes[lane]))
+
+    def in_rows(
+        self, block: SpanBlock | PackedBlock, row: Int32s, thread: Int32s | None = None
+    ) -> npt.NDArray[np.bool_]:
+        """Return which rows of a block are in lanes that are searched.
+
+        Args:
+            block: The block.
+            row: The row of each span or entity.
+            thread: The thread of each span, which has to be one of its lane; None if it is.
+        """
+        index = np.searchsorted(block.row_offsets, row, side="right") - 1
+        index = np.clip(index, 0, len(block.lanes) - 1)
+        is_searched = np.ones(len(block.lanes), np.bool_)
+        if self._lanes is not None:
+            is_searched = self._lanes[block.lanes]
+        if thread is None or not isinstance(block, SpanBlock):
+            return is_searched[index]
+        # a lane and a thread as one number
+        wide = 1 + int(max(thread.max(initial=0), block.threads.max(initial=0)))
+        own = [lane * wide + block.lane_threads[lane] for lane in np.flatnonzero(is_searched)]
+        return np.isin(index * wide + thread, np.concatenate([np.empty(0, np.int64), *own]))
+
+    def text_of(self, read: Callable[[], str | None]) -> str | None:
+        """Return arguments as far as they are wanted; None without any."""
+        if not self._texts:
+            return None
+        try:
+            text = read()
+        except (InputError, OSError):
+            # such as a trace that has changed
+            return None
+        return text[: self._texts] if text else None
 
     def is_in(self, name: str) -> bool:
         """Return whether a name is, or contains, what is searched for."""
@@ -210,7 +266,6 @@ def _search_spans(
         return True
     table = spans.table.select(start_ns=start_ns, end_ns=end_ns)
     is_hit = needle.matching(table.name.names)[table.name.codes]
-    found.count_names("span", table.name.codes[is_hit], table.name.names)
     length = table.arguments_length
     searched = int(length.sum(dtype=np.int64)) <= _MOST_TEXT
     if searched and length.any() and not needle.is_whole:
@@ -219,6 +274,14 @@ def _search_spans(
         except (InputError, OSError):
             searched = False
     rows = np.flatnonzero(is_hit)
+    threads = table.threads[np.searchsorted(table.offsets, rows, side="right") - 1]
+    is_in = np.zeros(len(rows), np.bool_)
+    for kind in ("stack", "async"):
+        for block in tree.blocks.get(kind, []):
+            if block.spans.samples is None:
+                is_in |= needle.in_rows(block, block.spans.row[table.rows[rows]], threads)
+    rows = rows[is_in]
+    found.count_names("span", table.name.codes[rows], table.name.names)
 
     def describe(index: int) -> dict[str, Any]:
         row = int(rows[index])
@@ -232,6 +295,7 @@ def _search_spans(
             int(table.start_ns[row]),
             int(table.end_ns[row]),
             None if spans.numbers is None else int(spans.numbers[place]),
+            needle.text_of(lambda: table.arguments(row)),
         )
 
     found.add(table.start_ns[rows], table.end_ns[rows], describe)
@@ -271,6 +335,7 @@ def _search_sampled(
             continue
         table = block.spans.table.select(block.threads, start_ns=start_ns, end_ns=end_ns)
         hits = np.flatnonzero(needle.matching(table.name.names)[table.name.codes])
+        hits = hits[needle.in_rows(block, block.spans.row[table.rows[hits]])]
         found.count_names("function", table.name.codes[hits], table.name.names)
 
         def describe(
@@ -303,10 +368,13 @@ def _search_states(
         np.bool_,
     )
     places: dict[int, tuple[int, int]] = {
-        lane.quark: (number, 0) for number, lane in enumerate(tree.lanes) if lane.kind == "state"
+        lane.quark: (number, 0)
+        for number, lane in enumerate(tree.lanes)
+        if lane.kind == "state" and needle.searches(number)
     }
     for block in tree.blocks.get("packed", []):
-        rows = zip(block.quarks.tolist(), block.row.tolist(), strict=True)
+        is_in = needle.in_rows(block, block.row)
+        rows = zip(block.quarks[is_in].tolist(), block.row[is_in].tolist(), strict=True)
         places |= {quark: block.place(row) for quark, row in rows}
     quarks = np.array(sorted(places), np.int32)
     for batch in intervals_between(history, quarks, start_ns, end_ns):
@@ -322,8 +390,21 @@ def _search_states(
         ) -> dict[str, Any]:
             row = int(hits[index])
             lane, own = places[int(batch.quark[row])]
+            tag = int(batch.tag[row])
+
+            def read() -> str | None:
+                return json.dumps(history.tags[tag], default=str) if tag >= 0 else None
+
             return hit(
-                "state", lane, own, value[row], int(batch.start_ns[row]), int(batch.end_ns[row])
+                "state",
+                lane,
+                own,
+                value[row],
+                int(batch.start_ns[row]),
+                int(batch.end_ns[row]),
+                arguments=needle.text_of(lambda: json.dumps(history.tags[tag]))
+                if tag >= 0
+                else None,
             )
 
         found.add(batch.start_ns[hits], batch.end_ns[hits], describe)
@@ -339,6 +420,7 @@ def _search_entities(
         for number, lane in enumerate(tree.lanes)
         if lane.kind != "group"
         and not needle.is_whole
+        and needle.searches(number)
         and needle.is_in(f"{lane.name} {lane.detail}")
     ]
     for number in lanes:
@@ -352,7 +434,8 @@ def _search_entities(
     found.add(whole[0], whole[1], describe_lane)
     for block in tree.blocks.get("packed", []):
         lives = (block.start_ns < end_ns) & (block.end_ns > start_ns)
-        hits = np.flatnonzero(needle.matching(block.names) & lives)
+        is_in = needle.in_rows(block, block.row)
+        hits = np.flatnonzero(needle.matching(block.names) & lives & is_in)
         found.count_names("entity", hits.astype(np.int32), block.names)
 
         def describe(index: int, hits: Any = hits, block: Any = block) -> dict[str, Any]:
@@ -376,14 +459,23 @@ def _search_points(
     """Add instants by name."""
     points = tree.history.points(start_ns=start_ns, end_ns=end_ns)
     hits = np.flatnonzero(needle.matching(points.name.names)[points.name.codes])
-    found.count_names("point", points.name.codes[hits], points.name.names)
     lane_of = {lane.quark: at for at, lane in enumerate(tree.lanes) if lane.kind == "points"}
+    used, own = np.unique(points.quark[hits], return_inverse=True)
+    is_in = np.array([needle.searches(lane_of.get(quark)) for quark in used.tolist()], np.bool_)
+    hits = hits[is_in[own]]
+    found.count_names("point", points.name.codes[hits], points.name.names)
 
     def describe(index: int) -> dict[str, Any]:
         row = int(hits[index])
         time_ns = int(points.time_ns[row])
         return hit(
-            "point", lane_of.get(int(points.quark[row])), 0, points.name[row], time_ns, time_ns
+            "point",
+            lane_of.get(int(points.quark[row])),
+            0,
+            points.name[row],
+            time_ns,
+            time_ns,
+            arguments=needle.text_of(lambda: points.arguments(row)),
         )
 
     found.add(points.time_ns[hits], points.time_ns[hits], describe)
