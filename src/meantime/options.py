@@ -126,7 +126,11 @@ class _Computed:
 
 def time_text(time: Time) -> str:
     """Return the text of a time on the command line, where numbers count from the beginning."""
-    return time if isinstance(time, str) else f"abs:{time}ns"
+    if isinstance(time, str):
+        return time
+    # a datetime, whose module few commands need, or an integer, maybe of NumPy
+    isoformat = getattr(time, "isoformat", None)
+    return f"abs:{time}ns" if isoformat is None else str(isoformat())
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)

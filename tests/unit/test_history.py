@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
 
 import meantime
 from meantime.errors import (
+    AttributeNotFound,
     HistoryClosedError,
     QuarkError,
     StateTypeError,
@@ -436,3 +437,52 @@ def test_only_states_are_intervals_that_have_a_value() -> None:
         ]
         assert states.duration_ns.tolist() == [3, 1] * len(asked)
         assert [each.duration_ns for each in states] == [3, 1] * len(asked)
+
+
+def test_a_pattern_with_a_name_that_none_has_is_an_error_with_the_nearest() -> None:
+    history = history_from_picture("CPUs/0/Status  ab\nCPUs/1/Status  bb")
+    with pytest.raises(
+        AttributeNotFound, match=r"'CPUs/\*/Statsu': instead of 'Statsu' .* 'Status'"
+    ):
+        history.shares("CPUs/*/Statsu")
+    with pytest.raises(AttributeNotFound, match="instead of 'CPU' the nearest names are 'CPUs'"):
+        history.intervals("CPU/*/Status")
+    with pytest.raises(AttributeNotFound, match="nearest names are '1', '0'"):
+        history.quarks("CPUs/7")
+    assert not len(history.quarks("CPU/*"))  # a list of what there is
+    assert not len(history.intervals("CPUs/0/Status/*"))  # a wildcard may match none
+    assert not len(HistoryBuilder().close(1).shares("**").value)
+
+
+def test_a_pattern_of_attributes_without_values_is_an_error() -> None:
+    history = history_from_picture("CPUs/0/Status  ab\nidle  ..")
+    for ask in (history.shares, history.intervals, history.count, history.dominant):
+        with pytest.raises(UsageError, match=r"ever has a value; .* such as 'CPUs/0/Status'"):
+            ask("CPUs/*")
+    assert history.has_values("CPUs/*").tolist() == [False]
+    assert history.count("idle").tolist() == [0]
+
+
+def test_times_are_taken_as_dates_and_texts_too() -> None:
+    utc = Clock(utc_at_origin_ns=10**18)
+    builder = HistoryBuilder(clock=utc)
+    quark = builder.quark("disk0")
+    builder.modify(0, quark, "idle")
+    builder.modify(3_000, quark, "busy")
+    history = builder.close(10_000)
+    first = datetime(2001, 9, 9, 1, 46, 40, tzinfo=UTC)
+    later = first + timedelta(microseconds=4)
+    assert history.state(quark, later).value == "busy"
+    assert history.state(quark, "4us").value == "busy"
+    assert history.at(first).value.to_list() == ["idle"]
+    assert [each.value for each in history.states([0, 0], [first, later])] == ["idle", "busy"]
+    assert history.sample([0], [later]).rows() == [["busy"]]
+    assert history.intervals(quark, later, clip=True).start_ns.tolist() == [4_000]
+    assert history.shares(quark, later).cell(0, 0) == {"busy": 6_000}
+    assert history.following("*", first, value="busy") is not None
+    assert meantime.stats(history, start_ns=later).to_arrow()["total_ns"].to_pylist() == [6_000]
+    assert not len(history.spans(start_ns=first, end_ns=later))
+    with pytest.raises(UsageError, match="has no time zone"):
+        history.state(quark, datetime(2001, 9, 9))  # noqa: DTZ001 - that is the mistake
+    with pytest.raises(TypeError):
+        history.state(quark, 1.5)  # type: ignore[arg-type]

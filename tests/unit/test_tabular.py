@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import meantime
 from meantime.errors import MissingExtraError
 from meantime.history import HistoryBuilder
 from meantime.testing import history_from_picture, history_from_spans
@@ -37,9 +38,27 @@ def test_strings_are_a_dictionary_and_missing_tags_are_null() -> None:
         "path": ["disk0", "disk0", "disk0"],
         "start_ns": [0, 2, 3],
         "end_ns": [2, 3, 4],
+        "duration_ns": [2, 1, 1],
         "value": ["a", None, "b"],
         "tag": [None, None, None],
     }
+
+
+def test_durations_are_of_their_own_type_on_request() -> None:
+    history = history_from_picture("disk0  aa.b")
+    table = history.intervals([0]).to_arrow(timedelta=True)
+    assert table["duration"].cast(pyarrow.int64()).to_pylist() == [2, 1, 1]
+    assert table["start_ns"].to_pylist() == [0, 2, 3]
+    frame = meantime.stats(history).to_arrow(timedelta=True)
+    assert {"total", "mean"} < {*frame.column_names}
+    assert frame.schema.field("mean").type == pyarrow.duration("ns")
+
+
+def test_durations_of_data_frames() -> None:
+    pandas = pytest.importorskip("pandas")
+    history = history_from_picture("disk0  aa.b")
+    frame = history.intervals([0]).to_pandas(timedelta=True)
+    assert frame.duration.tolist() == [pandas.Timedelta(each, "ns") for each in (2, 1, 1)]
 
 
 def test_values_of_one_type_are_one_column_and_integers_stay_exact(mixed: History) -> None:
@@ -66,7 +85,9 @@ def test_batches_have_the_columns_of_the_whole(mixed: History, quarks: list[int]
 
     assert batches.to_arrow().to_pydict() == whole.to_pydict()
     assert pyarrow.table(batches).to_pydict() == whole.to_pydict()  # each time anew
-    assert list(batches.columns()) == ["quark", "start_ns", "end_ns", "value", "tag"]
+    assert list(batches.columns()) == [
+        *("quark", "start_ns", "end_ns", "duration_ns", "value", "tag"),
+    ]
 
 
 def test_every_table_of_a_history_speaks_arrow(mixed: History) -> None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from meantime.history.grouped_shares import GroupedShares
     from meantime.history.history import History
     from meantime.model.attributes import Pattern
-    from meantime.model.units import Time
+    from meantime.model.units import Duration, Time
     from meantime.providers.loading import ProviderLike
     from meantime.query.aligning import Alignment
     from meantime.query.duration_sums import Keep
@@ -159,7 +159,7 @@ class Fleet:
         client: Any = None,
         *,
         names: Sequence[str] | None = None,
-        offsets: Mapping[int, Time] | None = None,
+        offsets: Mapping[int, Duration] | None = None,
         assume_aligned: bool = False,
         provider: ProviderLike = None,
         lenient: bool = False,

@@ -17,14 +17,13 @@ from meantime.history.lanes import drawable_lanes
 from meantime.history.numbers import quarks_of, time_of
 from meantime.history.results import IntervalBatches, TextPaths
 from meantime.history.samples import ALL_EVENTS
-from meantime.history.selecting import many, one
+from meantime.history.selecting import chosen, many, one
 from meantime.history.span_attributes import with_span_attributes
-from meantime.model.attributes import format_path
+from meantime.model.attributes import format_path, parse_pattern
 from meantime.model.extent import Extent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from datetime import datetime
     from pathlib import Path
     from types import EllipsisType
 
@@ -65,10 +64,10 @@ class History:
     nanoseconds from its origin, ranges are half-open, and the intervals of each attribute cover the
     whole range without gaps: the value of no state is None.
 
-    Times and quarks are integers, of Python or NumPy: floats, which are not exact, and
-    `datetime64`, which counts from 1970, are a `TypeError` in every query. A `with` block closes
-    the history. One in a directory is pickled as its path, and opened there again; one in
-    memory cannot be pickled.
+    Times are integers of ns, of Python or NumPy, or what `time` takes: a `datetime` with a zone, or
+    a text such as `1.5s`. Floats, which are not exact, and `datetime64`, which counts from 1970,
+    are a `TypeError` in every query. A `with` block closes the history. One in a directory is
+    pickled as its path, and opened there again; one in memory cannot be pickled.
     """
 
     def __init__(
@@ -273,7 +272,7 @@ class History:
         now = self._now()
         return now.metadata.bounds or (now.segments.start_ns, now.segments.end_ns)
 
-    def time(self, time: Time | datetime) -> int:
+    def time(self, time: Time) -> int:
         """Return a time of this history's clock in ns, as its queries take it.
 
         A text is as on the command line: `1.5s` counts from where `bounds` begin, `abs:1.5s` from
@@ -293,6 +292,17 @@ class History:
                 clock's date is unknown.
         """
         return Extent(*self.bounds, self.clock).time_ns(time)
+
+    def _ns(self, time: Time | None) -> Any:
+        """Return the number of a text or a datetime; queries check what is a number."""
+        is_number = not isinstance(time, str) and not hasattr(time, "utcoffset")
+        return time if is_number else self.time(time)  # type: ignore[arg-type] # not None
+
+    def _between(self, start: Time | None, end: Time | None) -> tuple[Any, Any]:
+        return self._ns(start), self._ns(end)
+
+    def _each_ns(self, times: Sequence[Time] | Int64s) -> Any:
+        return [*map(self._ns, times)] if isinstance(times, list | tuple) else times
 
     def utc(self, time_ns: int) -> np.datetime64:
         """Return the date of a time in UTC, exact to the nanosecond.
@@ -351,10 +361,22 @@ class History:
             return None
 
     def quarks(self, pattern: Pattern, parent: int | None = None) -> Int32s:
-        """Return the attributes that match a pattern; see `Attributes.quarks`."""
-        return self.attributes.quarks(pattern, parent)
+        """Return the attributes that match a pattern; see `Attributes.quarks`.
 
-    def state(self, quark: One, time_ns: int) -> Interval:
+        A pattern may match none; it is what a question of states refuses then.
+
+        Raises:
+            AttributeNotFound: If it is a text without wildcards, and that attribute does not exist.
+        """
+        attributes = self.attributes
+        found = attributes.quarks(pattern, parent)
+        if not len(found) and isinstance(pattern, str):
+            names = [each for each in parse_pattern(pattern) if isinstance(each, str)]
+            if names and format_path(names) == pattern:
+                attributes.quark(*names, parent=parent)
+        return found
+
+    def state(self, quark: One, time_ns: Time) -> Interval:
         """Return the interval of an attribute that contains a time.
 
         >>> from meantime.testing import history_from_picture
@@ -369,19 +391,19 @@ class History:
         now = self._present()
         if type(quark) is not int:
             quark = one(now.attributes, quark)
-        return now.state(quark, time_ns)
+        return now.state(quark, time_ns if type(time_ns) is int else self._ns(time_ns))
 
-    def at(self, time_ns: int) -> Intervals:
+    def at(self, time_ns: Time) -> Intervals:
         """Return the interval of every attribute that contains a time; row i is quark i.
 
         Raises:
             TimeRangeError: If the time lies outside the history.
         """
         now = self._present()
-        found = now.at(np.arange(len(now.kinds), dtype=np.int32), time_ns)
+        found = now.at(np.arange(len(now.kinds), dtype=np.int32), self._ns(time_ns))
         return _with_paths(found, now.attributes)
 
-    def states(self, quarks: Many, times_ns: Sequence[int] | Int64s) -> Intervals:
+    def states(self, quarks: Many, times_ns: Sequence[Time] | Int64s) -> Intervals:
         r"""Return the results of many calls of `state`: row i is attribute i at time i.
 
         >>> from meantime.testing import history_from_picture
@@ -397,13 +419,15 @@ class History:
         """
         now = self._present()
         attributes = now.attributes
-        return _with_paths(now.states(many(attributes, quarks), times_ns), attributes)
+        return _with_paths(
+            now.states(many(attributes, quarks), self._each_ns(times_ns)), attributes
+        )
 
     def intervals(
         self,
         quarks: Many,
-        start_ns: int | None = None,
-        end_ns: int | None = None,
+        start_ns: Time | None = None,
+        end_ns: Time | None = None,
         resolution_ns: int | None = None,
         *,
         clip: bool = False,
@@ -434,7 +458,7 @@ class History:
         """
         now = self._asked()
         attributes = now.attributes
-        asked = now.query(many(attributes, quarks), start_ns, end_ns)
+        asked = now.query(chosen(now, quarks), *self._between(start_ns, end_ns))
         found = _with_paths(now.gather(*asked, resolution_ns=resolution_ns), attributes)
         found = found.states() if states_only else found
         return found.clipped() if clip else found
@@ -442,8 +466,8 @@ class History:
     def interval_batches(
         self,
         quarks: Many,
-        start_ns: int | None = None,
-        end_ns: int | None = None,
+        start_ns: Time | None = None,
+        end_ns: Time | None = None,
         resolution_ns: int | None = None,
         *,
         rows: int = _BATCH_ROWS,
@@ -461,7 +485,7 @@ class History:
         """
         now = self._asked()
         attributes = now.attributes
-        asked, range_ns = now.query(many(attributes, quarks), start_ns, end_ns)
+        asked, range_ns = now.query(chosen(now, quarks), *self._between(start_ns, end_ns))
 
         def parts() -> Iterator[Intervals]:
             groups = now.groups(asked, range_ns, rows) if len(asked) else [(0, 0, None)]
@@ -478,8 +502,8 @@ class History:
     def shares(
         self,
         quarks: Many,
-        start_ns: int | None = None,
-        end_ns: int | None = None,
+        start_ns: Time | None = None,
+        end_ns: Time | None = None,
         bins: int = 1,
     ) -> Shares:
         """Return how long each value lasted in each of `bins` parts of a range, or of `bounds`.
@@ -502,14 +526,14 @@ class History:
         from meantime.history.shares import shares  # noqa: PLC0415 - for few questions
 
         now = self._asked()
-        asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
+        asked, range_ns = now.query(chosen(now, quarks), *self._between(start_ns, end_ns))
         return shares(now, asked, range_ns, bins, longest=False)
 
     def grouped_shares(
         self,
         quarks: Many,
-        start_ns: int,
-        end_ns: int,
+        start_ns: Time,
+        end_ns: Time,
         bins: int = 1,
         key: Callable[[AttributePath], str | None] = format_path,
     ) -> GroupedShares:
@@ -531,14 +555,15 @@ class History:
         from meantime.history.shares import grouped_in_range  # noqa: PLC0415 - for few questions
 
         now = self._asked()
-        asked = now.checked_quarks(many(now.attributes, quarks))
-        return grouped_in_range(now, asked, (time_of(start_ns), time_of(end_ns)), bins, key)
+        asked = now.checked_quarks(chosen(now, quarks))
+        range_ns = time_of(self._ns(start_ns)), time_of(self._ns(end_ns))
+        return grouped_in_range(now, asked, range_ns, bins, key)
 
     def dominant(
         self,
         quarks: Many,
-        start_ns: int | None = None,
-        end_ns: int | None = None,
+        start_ns: Time | None = None,
+        end_ns: Time | None = None,
         bins: int = 1,
     ) -> Shares:
         """Return what `shares` does, but for each part only the value that lasted longest.
@@ -557,10 +582,10 @@ class History:
         from meantime.history.shares import shares  # noqa: PLC0415 - for few questions
 
         now = self._asked()
-        asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
+        asked, range_ns = now.query(chosen(now, quarks), *self._between(start_ns, end_ns))
         return shares(now, asked, range_ns, bins, longest=True)
 
-    def state_tile(self, quarks: Many, start_ns: int, bin_ns: int, bins: int) -> StateTile:
+    def state_tile(self, quarks: Many, start_ns: Time, bin_ns: int, bins: int) -> StateTile:
         """Return what a page needs to draw states: for each bin its longest states, rounded.
 
         Bin i is [start_ns + i * bin_ns, start_ns + (i + 1) * bin_ns). It may reach beyond the
@@ -582,11 +607,11 @@ class History:
         from meantime.history.tiles import state_tile  # noqa: PLC0415 - 2 ms, for pages only
 
         now = self._asked()
-        asked = now.checked_quarks(many(now.attributes, quarks))
-        return state_tile(now, asked, start_ns, bin_ns, bins)
+        asked = now.checked_quarks(chosen(now, quarks))
+        return state_tile(now, asked, self._ns(start_ns), bin_ns, bins)
 
     def state_load(
-        self, quarks: Many, start_ns: int, bin_ns: int, bins: int
+        self, quarks: Many, start_ns: Time, bin_ns: int, bins: int
     ) -> tuple[list[str], Int64s]:
         r"""Return the names of states, and by state and bin how long all attributes had it.
 
@@ -601,10 +626,10 @@ class History:
         from meantime.history.tiles import state_load  # noqa: PLC0415 - 2 ms, for pages only
 
         now = self._asked()
-        asked = now.checked_quarks(many(now.attributes, quarks))
-        return state_load(now, asked, start_ns, bin_ns, bins)
+        asked = now.checked_quarks(chosen(now, quarks))
+        return state_load(now, asked, self._ns(start_ns), bin_ns, bins)
 
-    def has_sums(self, quarks: Many, start_ns: int, bin_ns: int, bins: int) -> bool:
+    def has_sums(self, quarks: Many, start_ns: Time, bin_ns: int, bins: int) -> bool:
         """Return whether `state_load` and `state_tile` of these bins read no intervals.
 
         A stored history has sums of wide bins that begin at multiples of a power of 2.
@@ -612,10 +637,10 @@ class History:
         from meantime.history.tiles import has_sums  # noqa: PLC0415 - 2 ms, for pages only
 
         now = self._asked()
-        asked = now.checked_quarks(many(now.attributes, quarks))
-        return has_sums(now, asked, start_ns, bin_ns, bins)
+        asked = now.checked_quarks(chosen(now, quarks))
+        return has_sums(now, asked, self._ns(start_ns), bin_ns, bins)
 
-    def counter_tile(self, quarks: Many, start_ns: int, bin_ns: int, bins: int) -> CounterTile:
+    def counter_tile(self, quarks: Many, start_ns: Time, bin_ns: int, bins: int) -> CounterTile:
         """Return what a page needs to draw counters: least, greatest and mean of each bin.
 
         Bins are those of `state_tile`; what is outside the history is NaN.
@@ -636,10 +661,10 @@ class History:
         from meantime.history.tiles import counter_tile  # noqa: PLC0415 - 2 ms, for pages only
 
         now = self._asked()
-        asked = now.checked_quarks(many(now.attributes, quarks))
-        return counter_tile(now, asked, start_ns, bin_ns, bins)
+        asked = now.checked_quarks(chosen(now, quarks))
+        return counter_tile(now, asked, self._ns(start_ns), bin_ns, bins)
 
-    def sample(self, quarks: Many, times_ns: Sequence[int] | Int64s) -> Sample:
+    def sample(self, quarks: Many, times_ns: Sequence[Time] | Int64s) -> Sample:
         r"""Return the value of each attribute at each time.
 
         >>> from meantime.testing import history_from_picture
@@ -652,9 +677,9 @@ class History:
         """
         now = self._asked()
         attributes = now.attributes
-        return _with_paths(now.sample(many(attributes, quarks), times_ns), attributes)
+        return _with_paths(now.sample(chosen(now, quarks), self._each_ns(times_ns)), attributes)
 
-    def iterate(self, quark: One, from_ns: int, *, backwards: bool = False) -> Iterator[Interval]:
+    def iterate(self, quark: One, from_ns: Time, *, backwards: bool = False) -> Iterator[Interval]:
         """Yield the interval of an attribute that contains a time, and those after it, or before.
 
         >>> from meantime.testing import history_from_picture
@@ -667,13 +692,13 @@ class History:
             TimeRangeError: If the time lies outside the history.
         """
         return attribute_queries.iterate(
-            self, one(self.attributes, quark), from_ns, backwards=backwards
+            self, one(self.attributes, quark), self._ns(from_ns), backwards=backwards
         )
 
     def following(
         self,
         quarks: Many,
-        time_ns: int,
+        time_ns: Time,
         *,
         value: Value | EllipsisType = ...,
         tag: int | None = None,
@@ -695,13 +720,15 @@ class History:
         from meantime.history import searching  # noqa: PLC0415 - for few questions
 
         now = self._asked()
-        asked = now.checked_quarks(many(now.attributes, quarks))
-        return searching.nearest(now, asked, time_of(time_ns), value, tag, backwards=False)
+        asked = now.checked_quarks(chosen(now, quarks))
+        return searching.nearest(
+            now, asked, time_of(self._ns(time_ns)), value, tag, backwards=False
+        )
 
     def preceding(
         self,
         quarks: Many,
-        time_ns: int,
+        time_ns: Time,
         *,
         value: Value | EllipsisType = ...,
         tag: int | None = None,
@@ -718,14 +745,15 @@ class History:
         from meantime.history import searching  # noqa: PLC0415 - for few questions
 
         now = self._asked()
-        asked = now.checked_quarks(many(now.attributes, quarks))
-        return searching.nearest(now, asked, time_of(time_ns), value, tag, backwards=True)
+        asked = now.checked_quarks(chosen(now, quarks))
+        from_ns = time_of(self._ns(time_ns))
+        return searching.nearest(now, asked, from_ns, value, tag, backwards=True)
 
     def count(
         self,
         quarks: Many,
-        start_ns: int | None = None,
-        end_ns: int | None = None,
+        start_ns: Time | None = None,
+        end_ns: Time | None = None,
         *,
         value: Value | EllipsisType = ...,
         tag: int | None = None,
@@ -746,14 +774,14 @@ class History:
         from meantime.history import searching  # noqa: PLC0415 - for few questions
 
         now = self._asked()
-        given = many(now.attributes, quarks)
-        asked, range_ns = now.query(given, start_ns, end_ns)
+        given = chosen(now, quarks)
+        asked, range_ns = now.query(given, *self._between(start_ns, end_ns))
         if not len(asked):
             return np.zeros(len(given), np.int64)
         return searching.counts(now, asked, range_ns, value, tag)
 
     def estimate_count(
-        self, quarks: Many, start_ns: int | None = None, end_ns: int | None = None
+        self, quarks: Many, start_ns: Time | None = None, end_ns: Time | None = None
     ) -> int:
         """Return about how many intervals of attributes overlap [start_ns, end_ns).
 
@@ -769,10 +797,10 @@ class History:
             TimeRangeError: If the range is empty.
         """
         now = self._asked()
-        asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
+        asked, range_ns = now.query(chosen(now, quarks), *self._between(start_ns, end_ns))
         return len(asked) + now.segments.estimate(now.question(asked, range_ns))
 
-    def maximum(self, quark: One, start_ns: int, end_ns: int) -> int | float | None:
+    def maximum(self, quark: One, start_ns: Time, end_ns: Time) -> int | float | None:
         """Return the greatest number an attribute had in [start_ns, end_ns); None if none.
 
         The range is clipped to the history. If the two times are equal, it is the number at that
@@ -784,16 +812,16 @@ class History:
             TimeRangeError: If the range is reversed, or an instant outside the history.
         """
         now = self._asked()
-        range_ns = _range(now, start_ns, end_ns)
+        range_ns = _range(now, *self._between(start_ns, end_ns))
         return attribute_queries.extreme(now, one(now.attributes, quark), range_ns, greatest=True)
 
-    def minimum(self, quark: One, start_ns: int, end_ns: int) -> int | float | None:
+    def minimum(self, quark: One, start_ns: Time, end_ns: Time) -> int | float | None:
         """Return the least number an attribute had in [start_ns, end_ns); see `maximum`."""
         now = self._asked()
-        range_ns = _range(now, start_ns, end_ns)
+        range_ns = _range(now, *self._between(start_ns, end_ns))
         return attribute_queries.extreme(now, one(now.attributes, quark), range_ns, greatest=False)
 
-    def average(self, quark: One, start_ns: int, end_ns: int) -> float:
+    def average(self, quark: One, start_ns: Time, end_ns: Time) -> float:
         """Return an attribute's mean over the time in [start_ns, end_ns), exact for integers.
 
         No state counts as 0, also beyond the history's end. If the two times are equal, it is the
@@ -808,10 +836,10 @@ class History:
         3.0
         """
         now = self._asked()
-        range_ns = _range(now, start_ns, end_ns)
+        range_ns = _range(now, *self._between(start_ns, end_ns))
         return attribute_queries.average(now, one(now.attributes, quark), range_ns)
 
-    def stack_top(self, quark: One, time_ns: int) -> Interval | None:
+    def stack_top(self, quark: One, time_ns: Time) -> Interval | None:
         """Return the interval of the value on top of a stack at a time; None if it is empty.
 
         Raises:
@@ -820,14 +848,14 @@ class History:
             TimeRangeError: If the time lies outside the history.
         """
         now = self._asked()
-        return attribute_queries.stack_top(now, one(now.attributes, quark), time_ns)
+        return attribute_queries.stack_top(now, one(now.attributes, quark), self._ns(time_ns))
 
     def spans(
         self,
         quarks: Many | None = None,
         *,
-        start_ns: int | None = None,
-        end_ns: int | None = None,
+        start_ns: Time | None = None,
+        end_ns: Time | None = None,
     ) -> SpanTable:
         """Return the spans of these threads that overlap [start_ns, end_ns), in full.
 
@@ -844,8 +872,8 @@ class History:
         self,
         quarks: Many | None = None,
         *,
-        start_ns: int | None = None,
-        end_ns: int | None = None,
+        start_ns: Time | None = None,
+        end_ns: Time | None = None,
         event: str | None = None,
     ) -> SampleTable:
         """Return the samples of these threads in [start_ns, end_ns), by default of all threads.
@@ -858,7 +886,7 @@ class History:
                 or the first of `metadata.sample_units`, as the units of these cannot be added up.
         """
         now = self._now()
-        tables = now.tables.within(start_ns, end_ns)
+        tables = now.tables.within(*self._between(start_ns, end_ns))
         table = tables.samples.select(**self._selected(quarks, start_ns, end_ns))
         table.units = now.metadata.sample_units
         if event is None:
@@ -869,28 +897,28 @@ class History:
         return table
 
     def _selected(
-        self, quarks: Many | None, start_ns: int | None, end_ns: int | None
+        self, quarks: Many | None, start_ns: Time | None, end_ns: Time | None
     ) -> dict[str, Any]:
         """Return the arguments that select rows of an event table, checked."""
         return {
             "quarks": None if quarks is None else quarks_of(many(self.attributes, quarks)),
-            "start_ns": None if start_ns is None else time_of(start_ns),
-            "end_ns": None if end_ns is None else time_of(end_ns),
+            "start_ns": None if start_ns is None else time_of(self._ns(start_ns)),
+            "end_ns": None if end_ns is None else time_of(self._ns(end_ns)),
         }
 
     def points(
         self,
         quarks: Many | None = None,
         *,
-        start_ns: int | None = None,
-        end_ns: int | None = None,
+        start_ns: Time | None = None,
+        end_ns: Time | None = None,
     ) -> Points:
         """Return the instants on these attributes in [start_ns, end_ns), in order of time.
 
         Without quarks, on all attributes.
         """
         now = self._now()
-        table = now.tables.within(start_ns, end_ns).points
+        table = now.tables.within(*self._between(start_ns, end_ns)).points
         if quarks is not None or start_ns is not None or end_ns is not None:
             table = table.select(**self._selected(quarks, start_ns, end_ns))
         return _with_paths(table, now.attributes)
@@ -899,8 +927,8 @@ class History:
         self,
         quarks: Many | None = None,
         *,
-        start_ns: int | None = None,
-        end_ns: int | None = None,
+        start_ns: Time | None = None,
+        end_ns: Time | None = None,
     ) -> Flows:
         """Return the arrows to or from these attributes, in order of where they begin.
 
@@ -908,7 +936,7 @@ class History:
         times to the later, both included. Without quarks, between all attributes.
         """
         now = self._now()
-        table = now.tables.within(start_ns, end_ns).flows
+        table = now.tables.within(*self._between(start_ns, end_ns)).flows
         if quarks is not None or start_ns is not None or end_ns is not None:
             table = table.select(**self._selected(quarks, start_ns, end_ns))
         return _with_paths(table, now.attributes)

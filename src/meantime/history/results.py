@@ -124,11 +124,12 @@ class Intervals(Tabular):
         )
 
     def columns(self) -> dict[str, Column]:
-        """Return quark, start_ns, end_ns, value and tag; no tag is null."""
+        """Return quark, start_ns, end_ns, duration_ns, value and tag; no tag is null."""
         return {
             "quark": self.quark,
             "start_ns": self.start_ns,
             "end_ns": self.end_ns,
+            "duration_ns": self.duration_ns,
             "value": self.value,
             "tag": np.ma.masked_less(self.tag, 0),
         }

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from meantime.errors import UsageError
-from meantime.model.attributes import Wildcard, parse_pattern
+from meantime.errors import AttributeNotFound, UsageError
+from meantime.model.attributes import ANY_DEPTH, ROOT, Wildcard, format_pattern, parse_pattern
 
 if TYPE_CHECKING:
+    from meantime.history.snapshot import Snapshot
     from meantime.model.attributes import Attributes
     from meantime.model.columns import Int32s
 
-__all__ = ["Many", "One", "many", "one"]
+__all__ = ["Many", "One", "chosen", "many", "one"]
+
+_SEARCHED_FOR_NEAREST = 1_000
+_NEAREST = 3
 
 # An attribute: its quark, its path as text or as a tuple of names, or a pattern that matches one.
 One: TypeAlias = "int | str | tuple[str, ...]"
@@ -34,7 +38,8 @@ def many(attributes: Attributes, given: Many) -> Any:
     ([0, 1], [1, 0], [1])
 
     Raises:
-        AttributeNotFound: If the path does not exist; a pattern may match none.
+        AttributeNotFound: If the path does not exist, or a pattern has a name that none has. Only
+            wildcards may match none.
         UsageError: If a text is neither a path nor a pattern.
     """
     if isinstance(given, str):
@@ -54,6 +59,32 @@ def many(attributes: Attributes, given: Many) -> Any:
             for quark in np.asarray(many(attributes, each)).tolist()
         ]
     return given
+
+
+def chosen(now: Snapshot, given: Many) -> Any:
+    """Return the quarks of attributes that a question of their states is about; see `many`.
+
+    Raises:
+        AttributeNotFound: As `many`.
+        UsageError: If a pattern matches only attributes that never have a value, above others that
+            do.
+    """
+    quarks = many(now.attributes, given)
+    if isinstance(given, str | tuple) and len(quarks) and not (now.kinds[quarks] > 0).any():
+        elements = parse_pattern(given) if isinstance(given, str) else given
+        if any(isinstance(each, Wildcard) for each in elements):
+            _check_values(now, quarks, elements)
+    return quarks
+
+
+def _check_values(now: Snapshot, quarks: Any, elements: Sequence[str | Wildcard]) -> None:
+    below = now.attributes.quarks((*elements, ANY_DEPTH))
+    valued = below[now.kinds[below] > 0]
+    if len(valued):
+        raise UsageError(
+            f"none of the {len(quarks):,} attributes that match {format_pattern(elements)!r} ever"
+            f" has a value; those below have, such as {now.attributes.text(int(valued[0]))!r}"
+        )
 
 
 def one(attributes: Attributes, given: One) -> int:
@@ -86,4 +117,32 @@ def _of_names(attributes: Attributes, elements: Sequence[str | Wildcard]) -> Any
     names = [each for each in elements if isinstance(each, str)]
     if names and len(names) == len(elements):
         return [attributes.quark(*names)]
-    return attributes.quarks(elements)
+    found = attributes.quarks(elements)
+    if names and not len(found):
+        _check_names(attributes, elements)
+    return found
+
+
+def _check_names(attributes: Attributes, elements: Sequence[str | Wildcard]) -> None:
+    """Raise the error about the name of a pattern that no attribute has, if there is one."""
+    above: Any = [ROOT]
+    depth = 0
+    while len(found := attributes.quarks(elements[: depth + 1])):
+        above, depth = found, depth + 1
+    name = elements[depth]
+    if not isinstance(name, str):
+        return
+    import difflib  # noqa: PLC0415 - 5 ms, and only for errors
+
+    names: dict[str, None] = {}
+    for quark in above[:_SEARCHED_FOR_NEAREST]:
+        children = attributes.children(int(quark))[:_SEARCHED_FOR_NEAREST]
+        names |= dict.fromkeys(attributes.names(children.tolist()))
+        if len(names) >= _SEARCHED_FOR_NEAREST:
+            break
+    nearest = difflib.get_close_matches(name, names, n=_NEAREST, cutoff=0)
+    listed = ", ".join(map(repr, nearest))
+    raise AttributeNotFound(
+        f"no attribute matches {format_pattern(elements)!r}: "
+        + (f"instead of {name!r} the nearest names are {listed}" if nearest else "there is none")
+    )

@@ -219,6 +219,7 @@ class SpanTable(Tabular):
             "thread": self.thread,
             "start_ns": self.start_ns,
             "end_ns": self.end_ns,
+            "duration_ns": self.end_ns - self.start_ns,
             "self_ns": self.self_ns,
             "name": self.name,
             "category": self.category,

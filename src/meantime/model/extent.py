@@ -62,14 +62,19 @@ def current_zone() -> Zone | None:
     return _zone.get()
 
 
-def instant_of(text: str) -> Instant:
-    """Return the instant in a text, as `parse_instant` does, with dates in the current zone.
+def instant_of(time: Time) -> Instant:
+    """Return the instant that a time names: a text by `parse_instant`, in the current zone.
 
     Raises:
-        UsageError: If it is none.
+        TypeError: If it is neither an integer, a text nor a datetime.
+        UsageError: If the text is not a time, or a datetime has no zone.
     """
+    if hasattr(time, "utcoffset"):  # a datetime, whose module few programs need
+        return _instant_of_date(cast("datetime", time))
+    if not isinstance(time, str):
+        return Instant(whole_ns(time), "trace")
     zone = _zone.get()
-    return parse_instant(text, None if zone is None else zone.one_to_utc)
+    return parse_instant(time, None if zone is None else zone.one_to_utc)
 
 
 def _instant_of_date(date: datetime) -> Instant:
@@ -124,7 +129,7 @@ class Extent(NamedTuple):
     end_ns: int
     clock: Clock
 
-    def time_ns(self, time: Time | Instant | datetime) -> int:
+    def time_ns(self, time: Time | Instant) -> int:
         """Return a time in nanoseconds of the trace; an integer is that already.
 
         Raises:
@@ -132,12 +137,8 @@ class Extent(NamedTuple):
             UsageError: If the text is not a time, a datetime has no zone, or it is a date and the
                 trace's date is unknown.
         """
-        if isinstance(time, str):
-            time = instant_of(time)
-        elif hasattr(time, "utcoffset"):  # a datetime, whose module few programs need
-            time = _instant_of_date(cast("datetime", time))
         if not isinstance(time, Instant):
-            return whole_ns(time)
+            time = instant_of(time)
         if time.base == "start":
             return self.start_ns + time.ns
         if time.base == "trace":

@@ -33,6 +33,9 @@ _STRINGS_PER_ROW = 4
 # By name of a column of attributes, the name of the column with their paths.
 _PATHS = {"quark": "path", "thread": "path", "from_quark": "from_path", "to_quark": "to_path"}
 _SHOWN_ROWS = 10
+_NS = "_ns"
+# Columns of nanoseconds that are times, not durations.
+_TIMES = frozenset({"start_ns", "end_ns", "time_ns", "from_ns", "to_ns", "origin_ns"})
 
 
 class Paths(Protocol):
@@ -86,30 +89,55 @@ class Tabular:
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self._reader().__arrow_c_stream__(requested_schema)
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self, *, timedelta: bool = False) -> Any:
         """Return a `pyarrow.Table`.
+
+        Args:
+            timedelta: Make durations of the type that the library has for them, under their names
+                without `_ns`: `duration` for `duration_ns`. Times stay integers.
 
         Raises:
             MissingExtraError: If pyarrow is not installed.
         """
-        return self._reader().read_all()
+        table = self._reader().read_all()
+        return _with_durations(table) if timedelta else table
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self, *, timedelta: bool = False) -> Any:
         """Return a `pandas.DataFrame`; strings are categories.
+
+        Args:
+            timedelta: Make durations `timedelta64`; see `to_arrow`.
 
         Raises:
             MissingExtraError: If pyarrow or pandas is not installed.
         """
         need("pandas", "to_pandas")
-        return self.to_arrow().to_pandas()
+        return self.to_arrow(timedelta=timedelta).to_pandas()
 
-    def to_polars(self) -> Any:
+    def to_polars(self, *, timedelta: bool = False) -> Any:
         """Return a `polars.DataFrame`; strings are categories.
+
+        Args:
+            timedelta: Make durations `Duration`; see `to_arrow`.
 
         Raises:
             MissingExtraError: If pyarrow or polars is not installed.
         """
-        return need("polars", "to_polars").from_arrow(self.to_arrow())
+        return need("polars", "to_polars").from_arrow(self.to_arrow(timedelta=timedelta))
+
+
+def _with_durations(table: Any) -> Any:
+    """Return an Arrow table whose durations have that type, without the unit in their names."""
+    pyarrow = need("pyarrow", "a table for other tools", "arrow")
+    kind = pyarrow.duration("ns")
+    for index, field in enumerate(table.schema):
+        is_number = pyarrow.types.is_integer(field.type) or pyarrow.types.is_floating(field.type)
+        if not field.name.endswith(_NS) or field.name in _TIMES or not is_number:
+            continue
+        # means are floats
+        whole = pyarrow.compute.round(table.column(index)).cast(pyarrow.int64())
+        table = table.set_column(index, field.name.removesuffix(_NS), whole.cast(kind))
+    return table
 
 
 def _html(columns: dict[str, Column]) -> str:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "Duration",
     "Instant",
     "Time",
     "bin_edge",
@@ -28,8 +29,10 @@ __all__ = [
     "whole_ns",
 ]
 
-# A time as an argument: nanoseconds, or text as on the command line.
-Time: TypeAlias = int | str
+# A time as an argument: nanoseconds, text as on the command line, or a date with a zone.
+Time: TypeAlias = int | str | datetime
+# How long something takes, the same way.
+Duration: TypeAlias = int | str
 
 MAX_NS = 2**63 - 1
 NS_PER_S = 10**9
@@ -162,7 +165,7 @@ def parse_instant(text: str, to_utc: Callable[[int], int] | None = None) -> Inst
         raise UsageError(f"{error}, or a date such as 2026-07-01T09:00:00Z") from None
 
 
-def duration_ns(time: Time) -> int:
+def duration_ns(time: Duration) -> int:
     """Return a duration that is nanoseconds or text, in nanoseconds.
 
     >>> duration_ns(1500), duration_ns("1.5us")

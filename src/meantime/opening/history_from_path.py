@@ -24,13 +24,14 @@ from meantime.model.input_path import (
     reject_choices,
     without_scheduling,
 )
+from meantime.model.units import Instant
 from meantime.stores import store_url
 
 if TYPE_CHECKING:
     from meantime.history import History
     from meantime.model.column_mapping import ColumnMapping, Columns
     from meantime.model.input_path import Allow, Include
-    from meantime.model.units import Instant, Time
+    from meantime.model.units import Time
     from meantime.opening.directory_build import Notify, ProgressCallback
     from meantime.providers.base import StateProvider
     from meantime.providers.loading import ProviderLike
@@ -112,7 +113,10 @@ def open_history(
             columns cannot be understood, or there is no such format.
     """
     check_strictness(lenient=lenient, strict=strict)
-    start, end = (instant_of(time) if isinstance(time, str) else time for time in (start, end))
+    start, end = (
+        time if time is None or isinstance(time, int | Instant) else instant_of(time)
+        for time in (start, end)
+    )
     mapping = None
     if columns is not None:
         from meantime.model.column_mapping import mapping_of  # noqa: PLC0415 - few files need it

@@ -10,6 +10,7 @@ from meantime.query.threads import thread_quarks
 
 if TYPE_CHECKING:
     from meantime.history.history import History
+    from meantime.model.units import Time
     from meantime.query.durations import SpanStatistics
     from meantime.query.statistics import StateStatistics
 
@@ -21,23 +22,23 @@ def stats(
     history: History,
     by: Literal["state", "entity"] = "state",
     *,
-    start_ns: int | None = None,
-    end_ns: int | None = None,
+    start_ns: Time | None = None,
+    end_ns: Time | None = None,
 ) -> StateStatistics: ...
 @overload
 def stats(
     history: History,
     by: Literal["name", "category", "thread"],
     *,
-    start_ns: int | None = None,
-    end_ns: int | None = None,
+    start_ns: Time | None = None,
+    end_ns: Time | None = None,
 ) -> SpanStatistics: ...
 def stats(
     history: History,
     by: Literal["state", "entity", "name", "category", "thread"] = "state",
     *,
-    start_ns: int | None = None,
-    end_ns: int | None = None,
+    start_ns: Time | None = None,
+    end_ns: Time | None = None,
 ) -> StateStatistics | SpanStatistics:
     """Return how long states lasted, or spans if by `name`, `category` or `thread`.
 
@@ -49,12 +50,13 @@ def stats(
         history: The history.
         by: What a row is of: a `state` or a state of an `entity`, or spans of a `name`, a
             `category` or a `thread`.
-        start_ns: The beginning of the range.
+        start_ns: The beginning of the range, as `History.time` takes it.
         end_ns: The end of the range.
 
     Raises:
         TimeRangeError: If the range is empty or starts outside the history.
     """
+    start_ns, end_ns = (None if time is None else history.time(time) for time in (start_ns, end_ns))
     if by == "state" or by == "entity":  # noqa: PLR1714 - mypy narrows by ==
         return state_statistics(history, by=by, start_ns=start_ns, end_ns=end_ns)
     threads = thread_quarks(history)

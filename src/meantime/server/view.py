@@ -14,7 +14,7 @@ from meantime.views.picture import Picture
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from meantime.model.units import Time
+    from meantime.model.units import Duration
     from meantime.view_functions.sources import Source
 
 __all__ = ["FIRST_PORT", "MOST_BYTES", "View", "view"]
@@ -87,7 +87,7 @@ class View(Picture):
 def view(
     sources: Source | Sequence[Source],
     *,
-    offsets: Mapping[int, Time] | None = None,
+    offsets: Mapping[int, Duration] | None = None,
     follow: bool = False,
     zone: str | None = None,
     most_bytes: int = MOST_BYTES,

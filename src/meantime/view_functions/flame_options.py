@@ -13,7 +13,7 @@ from meantime.view_functions.sources import Reading
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.model.units import Time
+    from meantime.model.units import Duration, Time
     from meantime.query.counting import Counted
     from meantime.view_functions.sources import Source
 
@@ -54,14 +54,16 @@ class FlameArguments(Range, Filtered, Reading):
         default=False,
         help="Draw only the stacks of --against that are missing in this range.",
     )
-    band: tuple[Time, Time] | None = option(
+    band: tuple[Duration, Duration] | None = option(
         "--band",
         metavar="FROM..TO",
         parse=_parse_band,
         write=lambda band: "..".join(map(str, band)),
         help="Count only samples at these offsets in every period.",
     )
-    period: Time | None = option("--period", metavar="TIME", absent="1s", help="Period of --band.")
+    period: Duration | None = option(
+        "--period", metavar="TIME", absent="1s", help="Period of --band."
+    )
     event: str | None = option("--event", metavar="NAME", help="Count only samples of this event.")
     isolate: str | Sequence[str] = names_option(
         "--isolate",

@@ -12,7 +12,7 @@ from meantime.view_functions.sources import Reading
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from meantime.model.units import Time
+    from meantime.model.units import Duration, Time
     from meantime.shards import Failure
     from meantime.views.heatmap.color import Method
 
@@ -40,7 +40,7 @@ def _scale(text: str) -> str | float:
 class HeatmapArguments(Range, Filtered, Reading):
     """What is mapped and drawn, and how the paths among the inputs are read."""
 
-    period: Time = option("--period", default="1s", metavar="TIME", help="Width of a column.")
+    period: Duration = option("--period", default="1s", metavar="TIME", help="Width of a column.")
     rows: int | None = option(
         "--rows",
         metavar="N",
@@ -154,7 +154,7 @@ class HeatmapArguments(Range, Filtered, Reading):
         " graphs and tables of pages.",
     )
     names: Sequence[str] | None = option(help="The names of the inputs, in order.")
-    offsets: Mapping[int, Time] | None = option(
+    offsets: Mapping[int, Duration] | None = option(
         help="By index of an input, a time to add to its times, regardless of its clock."
     )
     assume_aligned: bool = option(default=False, help="Treat unrelated clocks as synchronised.")

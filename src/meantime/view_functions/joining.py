@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from meantime.history.history import History
     from meantime.history.joined import JoinedPart
     from meantime.model.clocks import Clock
-    from meantime.model.units import Time
+    from meantime.model.units import Duration
     from meantime.query.aligning import Alignment, Message
 
     Source: TypeAlias = "History | str | PathLike[str]"
@@ -39,7 +39,7 @@ def join(
     histories: Iterable[Source],
     names: Sequence[str | None] | None = None,
     *,
-    offsets: Mapping[int, Time] | None = None,
+    offsets: Mapping[int, Duration] | None = None,
     messages: Iterable[Message] = (),
 ) -> History:
     """Return several histories as one: the attributes of each stand under `Hosts/<name>`.
@@ -86,7 +86,7 @@ def write_join(
     sources: Sequence[str | PathLike[str]],
     names: Sequence[str | None] | None = None,
     *,
-    offsets: Mapping[int, Time] | None = None,
+    offsets: Mapping[int, Duration] | None = None,
     opened: Callable[[str | PathLike[str]], History] = open_history,
 ) -> tuple[list[Host], Anomalies]:
     """Write the file of a joined history, `NAME.mtj`; return what it joins, and what is wrong.
@@ -123,7 +123,7 @@ def write_join(
 def _joined(
     sources: Sequence[Source],
     names: Sequence[str | None] | None,
-    offsets: Mapping[int, Time] | None,
+    offsets: Mapping[int, Duration] | None,
     messages: Sequence[Message],
 ) -> tuple[list[JoinedPart], list[Host], Anomalies, Clock]:
     """Return the parts, what is known of each, what is wrong with them, and the clock of all."""

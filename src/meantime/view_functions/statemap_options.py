@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from meantime.errors import UsageError
 from meantime.model.extent import instant_of
-from meantime.model.units import MAX_NS, Instant, duration_ns, whole_ns
+from meantime.model.units import MAX_NS, Instant, duration_ns
 from meantime.options import option, time_text
 from meantime.view_functions.sources import Reading
 from meantime.views.statemap.options import Drawing
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from meantime.model.extent import Extent
-    from meantime.model.units import Time
+    from meantime.model.units import Duration, Time
 
 __all__ = ["GivenWindow", "StatemapArguments"]
 
 _T = TypeVar("_T")
+_Given = TypeVar("_Given")
 
 
 class StatemapArguments(Drawing, Reading):
@@ -41,7 +42,7 @@ class StatemapArguments(Drawing, Reading):
         write=time_text,
         help="End of the map; 0 is the end of the data.",
     )
-    duration: Time | None = option(
+    duration: Duration | None = option(
         "-d",
         "--duration",
         metavar="TIME",
@@ -51,7 +52,7 @@ class StatemapArguments(Drawing, Reading):
     title: str | None = option(
         "--title", metavar="TEXT", absent="that of the data", help="Title of the picture."
     )
-    offsets: Mapping[int, Time] | None = option(
+    offsets: Mapping[int, Duration] | None = option(
         help="By index of a source but the first, a time to add to its times, regardless of its"
         " clock."
     )
@@ -69,17 +70,17 @@ class GivenWindow(NamedTuple):
     duration_ns: int | None
 
     @classmethod
-    def of(cls, begin: Time | None, end: Time | None, duration: Time | None) -> GivenWindow:
+    def of(cls, begin: Time | None, end: Time | None, duration: Duration | None) -> GivenWindow:
         """Return the window of these arguments.
 
         Raises:
             UsageError: With the original's message, if one is not a time or all three are given.
         """
         found = cls(
-            _parsed("begin", begin, _instant),
+            None if begin is None else _parsed("begin", begin, instant_of),
             # as in the original, an end of 0 is none, whatever the times of the trace are
-            _parsed("end", None if end == 0 else end, _instant),
-            _parsed("duration", duration, duration_ns),
+            None if end is None or end == 0 else _parsed("end", end, instant_of),
+            None if duration is None else _parsed("duration", duration, duration_ns),
         )
         if found.duration_ns is not None and found.duration_ns < 0:
             raise UsageError(f'value for duration is negative: "{duration}"')
@@ -129,13 +130,7 @@ class GivenWindow(NamedTuple):
         )
 
 
-def _instant(time: Time) -> Instant:
-    return instant_of(time) if isinstance(time, str) else Instant(whole_ns(time), "trace")
-
-
-def _parsed(name: str, time: Time | None, parse: Callable[[Time], _T]) -> _T | None:
-    if time is None:
-        return None
+def _parsed(name: str, time: _Given, parse: Callable[[_Given], _T]) -> _T:
     try:
         return parse(time)
     except UsageError:
