@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page, Response, Route
 
     from meantime.history import History
+    from meantime.views.comparison.view import ComparisonView
 
     View = Callable[..., Page]
     Served = Callable[[Session], AbstractContextManager[str]]
@@ -1242,3 +1243,83 @@ def test_a_tour_that_ends_selects_what_it_shows_when_that_is_answered(view: View
 
     assert page.evaluate("held.map((answer) => answer()).length") == 2
     page.wait_for_selector(".facts .named >> text=idle in transaction")
+
+
+def compared_runs() -> ComparisonView:
+    """Return two runs of two threads, of which `wait` of one takes longer after."""
+    before = {
+        "main": [("serve", 0, 1000), ("wait", 100, 200), ("wait", 500, 600)],
+        "pool-1": [("work", 200, 800)],
+    }
+    after = {
+        "main": [("serve", 0, 1200), ("wait", 100, 300), ("wait", 500, 900)],
+        "pool-2": [("work", 200, 800)],
+    }
+    return meantime.diff(history_from_spans(before), history_from_spans(after), by="name")
+
+
+def beside(page: Page) -> dict[str, list[str]]:
+    """Return what the page says of the two runs: names of lanes, rows, evidence, a difference."""
+    page.get_by_role("row", name="wait").click()
+    page.wait_for_selector(".longest .finding")
+    at_rest(page)
+    canvas = page.locator(".lane-tree canvas[role=application]")
+    area, lane = canvas.bounding_box(), page.locator(".lane-name", has_text="difference").first
+    box = lane.bounding_box()
+    assert area is not None
+    assert box is not None
+    # 700 of 1,200 ns: `wait` is there after, and not before
+    page.mouse.move(area["x"] + area["width"] * 700 / 1200, box["y"] + 10)
+    page.wait_for_selector(".tip-head >> text=wait")
+
+    def lines(selector: str) -> list[str]:
+        found: str = page.locator(selector).first.inner_text()
+        return [" ".join(line.split()) for line in found.replace(NARROW, " ").splitlines()]
+
+    return {
+        "lanes": [" ".join(each.inner_text().split()) for each in page.locator(".lane-name").all()],
+        "rows": page.locator(".compared tbody td.key bdi").all_inner_texts(),
+        "longest": lines(".longest:last-of-type"),
+        "tip": [line for line in lines(".tooltip") if line],
+    }
+
+
+def test_two_runs_are_one_above_the_other_with_and_without_a_server(
+    browser: Browser, view: View, tmp_path: Path
+) -> None:
+    meantime.view(compared_runs()).save(tmp_path / "page.html")
+    with browser.new_context(offline=True, viewport={"width": 1200, "height": 800}) as context:
+        page = context.new_page()
+        page.goto((tmp_path / "page.html").as_uri())
+        alone = beside(at_rest(page))
+
+    found = view(session=meantime.view(compared_runs())._session)
+    served = beside(found)
+
+    assert alone == served
+    assert served["rows"][0] == "wait"
+    lanes = served["lanes"]
+    first = lanes.index("main before")
+    assert lanes[first : first + 3] == ["main before", "difference wait", "main after"]
+    assert {"pool-1 before", "pool-2 after"} <= set(lanes)
+    assert served["longest"][:2] == ["Longest after", "400 ns"]
+    assert served["tip"] == [
+        "wait",
+        "+100.0 points",
+        "before",
+        "0.0 %",
+        "after",
+        "100.0 %",
+        "in this pixel",
+    ]
+    # another row is drawn and named in the same lanes, and a click marks the time on both sides
+    found.get_by_role("row", name="serve").click()
+    found.wait_for_selector(".lane-name >> text=serve")
+    canvas = found.locator(".lane-tree canvas[role=application]")
+    area = canvas.bounding_box()
+    lane = found.locator(".lane-name", has_text="difference").first.bounding_box()
+    assert area is not None
+    assert lane is not None
+    found.mouse.click(area["x"] + 0.5 * area["width"], lane["y"] + 10)
+    found.wait_for_selector(".moment tr.of-file")
+    assert found.locator(".moment tr.of-file").count() == 2

@@ -21,7 +21,7 @@ from meantime.query.compare.matching import matched
 from meantime.query.compare.timelines import timelines
 from meantime.query.parts import part_of
 from meantime.testing import history_from_picture, history_from_samples, history_from_spans
-from meantime.views.comparison.svg import LESS, MORE
+from meantime.views.comparison.colors import LESS, MORE
 from meantime.views.palette import RGB, parse
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ export function remember(session: Session, fields: Fields, isStep: boolean): voi
       file: session.chosen && String(session.chosen.index),
       base: session.base && `${session.originNs + session.base.from}_${session.originNs + session.base.to}`,
       at: thing && `${thing.row}@${thing.startNs}@${thing.lane.key}`,
-      tab: fields.tab === "over" ? null : fields.tab,
+      tab: fields.tab === session.firstTab ? null : fields.tab,
       by: fields.by,
       q: fields.search,
       filter: fields.filter,
@@ -78,7 +78,7 @@ export interface Recalled extends Fields {
   hidden: string[];
 }
 
-export function recall(): Recalled {
+export function recall(session: Session): Recalled {
   const parts = readAddress();
   const list = (name: string) => (parts.get(name) ?? "").split(SEPARATOR).filter(Boolean);
   const at = /^(\d+)@(-?\d+)@([^]*)$/.exec(parts.get("at") ?? "");
@@ -91,7 +91,7 @@ export function recall(): Recalled {
     file: /^\d{1,6}$/.test(parts.get("file") ?? "") ? Number(parts.get("file")) : null,
     mark: /^-?\d{1,19}$/.test(parts.get("mark") ?? "") ? BigInt(parts.get("mark")!) : null,
     thing: at && { row: Number(at[1]), ns: BigInt(at[2]!), key: at[3]! },
-    tab: parts.get("tab") ?? "over",
+    tab: parts.get("tab") ?? session.firstTab,
     by: parts.get("by"),
     search: parts.get("q") ?? "",
     filter: parts.get("filter") ?? "",

@@ -15,6 +15,7 @@ import { addGrip } from "../shared/panel-grip";
 import { Sandwich } from "../shared/sandwich";
 import type { Tooltip } from "../shared/tooltip";
 import { plain } from "../shared/heat-model";
+import { ComparisonTab } from "./comparison-tab";
 import { command, input, isWhole, laneOptions, quoted } from "./command";
 import { describeRange, describeThing, subject, withTimes } from "./facts";
 import { HeatTab } from "./heat-tab";
@@ -88,6 +89,8 @@ export class Answers {
   private readonly selection: SelectionTab;
   readonly hits: HitsTab;
   readonly sql: SqlTab | null;
+  /** What changed between two runs, if the page compares some. */
+  private readonly comparison: ComparisonTab | null;
   private readonly tools = h("span", { class: "tools" });
   /** What the facts are about. */
   private readonly about = h("div", { class: "about" });
@@ -151,9 +154,12 @@ export class Answers {
     this.hits = new HitsTab(session, search, { select: (file, hit) => actions.fit(file, hit), changed: () => actions.searchAgain(), say: (text) => actions.say(text) });
     this.why = new WhyTab(session, { goToEnd: (...end) => actions.goToEnd(...end), changed: () => this.redo() });
     this.sql = session.info.sql ? new SqlTab(session, () => this.redo()) : null;
+    const { differences } = session;
+    this.comparison = differences && new ComparisonTab(session, differences, { select: (file, hit) => actions.select(file, hit), light: (each) => actions.light(each) });
     this.panel = new Panel(
       this.facts,
       [
+        ...(this.comparison ? [{ id: "changes", label: "What changed", key: "X", content: this.comparison.element }] : []),
         { id: "over", label: "What stands out", key: "Shift + 1", content: this.overview },
         { id: "thing", label: "Selection", key: "I", content: this.selection.element },
         { id: "stats", label: "Statistics", key: "Shift + 2", content: this.table.element },
@@ -183,7 +189,7 @@ export class Answers {
   follow(thing: Thing | null): void {
     const { tab } = this.panel;
     if (thing && (tab === "over" || (tab === "hits" && this.hits.isOffered))) this.panel.open("thing");
-    else if (!thing && tab === "thing") this.panel.open("over");
+    else if (!thing && tab === "thing") this.panel.open(this.session.firstTab);
   }
 
   /** Opens the tab of what is searched in place of what stands out or is selected; it goes with the search unless it was used. */
@@ -192,7 +198,7 @@ export class Answers {
     if (isSearch && (tab === "over" || tab === "thing")) {
       this.panel.open("hits");
       this.hits.isOffered = true;
-    } else if (!isSearch && tab === "hits" && this.hits.isOffered) this.panel.open(this.session.thing ? "thing" : "over");
+    } else if (!isSearch && tab === "hits" && this.hits.isOffered) this.panel.open(this.session.thing ? "thing" : this.session.firstTab);
   }
 
   /** Shows what was found. */
@@ -215,6 +221,7 @@ export class Answers {
     this.moment.draw();
     this.why.draw();
     this.selection.draw();
+    this.comparison?.draw();
     this.invalidate();
   }
 
@@ -356,6 +363,7 @@ export class Answers {
       this.hits.draw();
       this.changed();
     }
+    else if (tab === "changes") await this.showChanges();
     else if (tab === "thing") {
       const read = input(file);
       const { thing } = session;
@@ -492,11 +500,11 @@ export class Answers {
   private drawTools(file: FileModel, lane: TileLane | null): void {
     const { tab } = this.panel;
     const parts: Node[] = [];
-    if (lane && tab !== "over" && tab !== "thing" && tab !== "hits" && tab !== "moment" && tab !== "why" && tab !== "notes") {
+    if (lane && tab !== "over" && tab !== "thing" && tab !== "hits" && tab !== "moment" && tab !== "why" && tab !== "notes" && tab !== "changes") {
       parts.push(h("span", { class: "chip" }, name(lane.title), button("×", "Answers about all lanes", () => (this.session.tree.current = null), { class: "bare" })));
     }
     // the others are about all files
-    if (this.session.files.length > 1 && tab !== "thing" && tab !== "hits" && tab !== "moment" && tab !== "notes") parts.push(h("span", { class: "muted" }, shown(file.info.name)));
+    if (this.session.files.length > 1 && tab !== "thing" && tab !== "hits" && tab !== "moment" && tab !== "notes" && tab !== "changes") parts.push(h("span", { class: "muted" }, shown(file.info.name)));
     if (tab === "stats") {
       const by = this.byOf(file, lane?.index);
       const bys = this.bysOf(file, lane?.index).map((each): [string, string] => [each, each === "entity" ? "lane" : each]);
@@ -507,7 +515,7 @@ export class Answers {
       parts.push(
         ...(by === "name" && this.hasBoth(file, lane?.index) ? [this.kinds()] : []),
         bys.length > MOST_SEGMENTS ? menu("Statistics by", bys, by ?? "", choose) : segments(bys, by ?? "", choose),
-        this.comparison(),
+        this.otherRange(),
         button("CSV", "Save as CSV", () => this.save(), { class: "small" }),
       );
     } else if (tab === "flame") {
@@ -540,7 +548,7 @@ export class Answers {
     this.redo();
   }
 
-  private comparison(): HTMLElement {
+  private otherRange(): HTMLElement {
     const { session } = this;
     if (!session.base) return button("Compare", "Keep this range, then select another one to compare it with", () => this.compare({ ...session.asked }), { class: "small" });
     const { from, to } = session.base;
@@ -585,6 +593,19 @@ export class Answers {
     const lit = this.table.lit === row.key ? null : row.key;
     this.lit = lit;
     this.actions.light(lit);
+  }
+
+  /** What changed between two runs, and the command that prints it. */
+  private async showChanges(): Promise<void> {
+    const { files, info } = this.session;
+    const { by, runs } = info.comparison!;
+    const reads = files.map(input);
+    // of several runs a side, the page knows two
+    const isKnown = runs.every((count) => count === 1) && !reads.includes(null);
+    this.command = isKnown ? `meantime diff ${reads[0]} -- ${reads[1]} --by ${by}` : null;
+    this.comparison!.draw();
+    await this.comparison!.look();
+    this.changed();
   }
 
   /** What is longest, and what has to be known to read the trace with care. */
@@ -790,6 +811,10 @@ export class Answers {
       // in a pixel of more than three states
       if (hasOther) entries.push({ name: "other states", color: css(this.session.scene.inks.line2) });
     }
+    const { differences } = this.session;
+    // both runs have the same states
+    if (differences) entries.splice(0, entries.length, ...new Map(entries.map((each) => [`${each.name} ${each.color}`, each])).values());
+    if (differences?.name) for (const isMore of [true, false]) entries.push({ name: isMore ? "more after" : "less after", color: differences.ink(isMore) });
     return entries;
   }
 }

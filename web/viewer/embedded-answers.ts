@@ -11,7 +11,7 @@ import { contextOf } from "./embedded-context";
 import { activityOf, momentOf } from "./embedded-moment";
 import type { Group } from "./embedded-spans";
 import { hasSpans, sampledTree, samplesIn, spanOf, spanTree, spansByName } from "./embedded-spans";
-import type { Arrows, At, Counted, EntityItem, Figures, Flame, Flow, Hit, PointInfo, SearchResult, SpanItem, StateItem, Statistics, StatisticsRow, Summary } from "./protocol";
+import type { Arrows, At, Counted, EntityItem, Figures, Flame, Flow, Hit, LaneShares, PointInfo, SearchResult, SpanItem, StateItem, Statistics, StatisticsRow, Summary } from "./protocol";
 import type { Answers } from "./source";
 
 /** Arguments of a question: numbers, texts and times. */
@@ -59,6 +59,8 @@ export class Answering {
         return this.summary(this.time(asked.from), this.time(asked.to));
       case "activity":
         return activityOf(this.data, this.time(asked.from), this.time(asked.to), asked.state ? String(asked.state) : null);
+      case "shares":
+        return this.shares(String(asked.lanes).split(",").map(Number), String(asked.name), this.time(asked.from), this.time(asked.to), Number(asked.bins));
       case "findings":
         return { conclusions: this.data.info.conclusions ?? [], summary: this.data.info.summary ?? "", findings: this.data.info.findings ?? [] };
       default:
@@ -153,6 +155,32 @@ export class Answering {
     const shares: NonNullable<At["shares"]> = [...sums].map(([state, ns]) => ({ state: data.info.names[state]!, time_ns: String(Math.round(ns)), share: ns / width }));
     if (rest >= 0.5) shares.push({ state: null, time_ns: String(Math.round(rest)), share: rest / width });
     return shares.sort((a, b) => b.share - a.share);
+  }
+
+  /** How much of each bin a state, or spans of a name, take in each lane. */
+  private shares(lanes: number[], name: string, from: number, to: number, bins: number): LaneShares {
+    const { data } = this;
+    const { kind } = data.table;
+    const width = (to - from) / bins;
+    const shares = lanes.map((lane) => {
+      const sums = new Float64Array(bins);
+      const isOfSpans = kind[lane] === "stack" || kind[lane] === "async";
+      const isNamed = (box: number) => (isOfSpans ? data.merged.names[data.merged.code[data.name[box]!]!] : data.info.names[data.name[box]!]) === name;
+      const within = kind[lane] === "group" ? [...this.lanes(lane)!].filter((each) => kind[each] === "state" || kind[each] === "packed") : [lane];
+      for (const row of within.flatMap((each) => data.ofLane.get(each) ?? [])) {
+        for (let box = data.firstEndingAfter(row, from); box < row.last && data.start[box]! < to; box++) {
+          if (!isNamed(box)) continue;
+          const [begin, end] = [Math.max(from, data.start[box]!), Math.min(to, data.end(box))];
+          const share = data.coverage(box) / width;
+          for (let bin = Math.floor((begin - from) / width); bin < bins && from + bin * width < end; bin++) {
+            sums[bin]! += share * Math.max(0, Math.min(end, from + (bin + 1) * width) - Math.max(begin, from + bin * width));
+          }
+        }
+      }
+      // spans that contain each other count once
+      return Array.from(sums, (sum) => (isOfSpans ? Math.min(1, sum) : sum));
+    });
+    return { lanes, shares };
   }
 
   private tag(box: number): Record<string, unknown> | null {

@@ -61,6 +61,8 @@ export abstract class TileLane implements Lane {
   stretch = 1;
   /** The states that were drawn. */
   readonly seen = new Set<number>();
+  /** Which of two runs it is of, on a page that compares them. */
+  side = "";
 
   constructor(
     readonly scene: Scene,
@@ -77,7 +79,12 @@ export abstract class TileLane implements Lane {
   }
 
   get detail(): string {
-    return this.file.table!.detail[this.index] ?? "";
+    return this.withSide(this.file.table!.detail[this.index] ?? "");
+  }
+
+  /** What is beside the name of the lane, after its side. */
+  protected withSide(text: string): string {
+    return [this.side, text].filter(Boolean).join(" · ");
   }
 
   get opens(): boolean {
@@ -705,7 +712,7 @@ function atOnce(most: number): string {
 }
 
 /** Writes a scale at the right end of a lane. */
-function atRight(context: CanvasRenderingContext2D, text: string, scene: Scene, y: number): void {
+export function atRight(context: CanvasRenderingContext2D, text: string, scene: Scene, y: number): void {
   context.font = LABEL_FONT;
   const wide = context.measureText(text).width;
   context.globalAlpha = 0.8;
@@ -887,7 +894,7 @@ export class GroupLane extends TileLane {
     const { file, index } = this;
     const own = file.table!.detail[index]!;
     const isOfGroups = file.children[index]!.some((child) => file.table!.kind[child] === "group");
-    return own && isOfGroups ? own : [own, grouped(file.countIn(index))].filter(Boolean).join(" · ");
+    return this.withSide(own && isOfGroups ? own : [own, grouped(file.countIn(index))].filter(Boolean).join(" · "));
   }
 
   height(): number {
@@ -935,20 +942,30 @@ export class GroupLane extends TileLane {
 export class FileLane implements Lane {
   readonly level = 1;
   readonly heads = true;
-  readonly opens = true;
   open = true;
 
+  /** @param side Which of two runs it is, on a page that compares them: the lanes of both follow the last one. */
   constructor(
     private readonly scene: Scene,
     readonly file: FileModel,
+    private readonly side = "",
+    private readonly about = "",
   ) {}
 
+  get opens(): boolean {
+    return this.side !== "before";
+  }
+
+  get holdsMore(): boolean {
+    return this.side === "before";
+  }
+
   get title(): string {
-    return this.file.info.name;
+    return this.side ? `${this.side}: ${this.file.info.name}` : this.file.info.name;
   }
 
   get detail(): string {
-    return this.file.info.what;
+    return [this.about, this.file.info.what].filter(Boolean).join(" · ");
   }
 
   get badge(): string {

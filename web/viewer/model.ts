@@ -170,7 +170,7 @@ export class FileModel {
   children: number[][] = [];
   /** Whether lanes have yet to be called. */
   hasNameless = false;
-  private roots: number[] = [];
+  roots: number[] = [];
   private titles: string[] = [];
   /** What stands out in the whole file; null if nobody has looked for it. */
   findings: Finding[] | null = null;

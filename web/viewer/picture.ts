@@ -328,6 +328,8 @@ export class Picture {
       const blocks = (file.findings ?? []).filter(({ kind }) => kind === "block");
       if (!blocks.length) continue;
       const [top, bottom] = this.extent(file);
+      // lanes of two runs stand between each other: those of the other one did not wait
+      const hasShadow = !session.differences;
       for (const { ranges, lanes } of blocks) {
         const lane = lanes[0] === null || lanes[0] === undefined ? null : session.laneOf(file, lanes[0]);
         const at = lane && session.tree.topOf(lane);
@@ -338,7 +340,7 @@ export class Picture {
           const wide = Math.max(2, right - left);
           context.globalAlpha = session.scene.inks.dark ? 0.13 : 0.08;
           const below = at === null ? top : Math.max(top, at + lane!.height() + 2);
-          context.fillRect(left, below, wide, Math.max(0, bottom - below));
+          if (hasShadow) context.fillRect(left, below, wide, Math.max(0, bottom - below));
           context.globalAlpha = 1;
           if (at === null) continue;
           context.fillRect(left, at - 3, wide, 3);
@@ -390,12 +392,13 @@ export class Picture {
   /** From where to where the lanes are in which something of a file is missing. */
   private lostBands(file: FileModel): [number, number][] {
     const { tree } = this.session;
-    if (file.info.lost_of === null) {
+    const isOfSamples = file.info.lost_of !== null;
+    if (!isOfSamples && !this.session.differences) {
       const [top, bottom] = this.extent(file);
       return bottom > top ? [[top, bottom]] : [];
     }
     return tree.visible.flatMap((lane): [number, number][] => {
-      if (!(lane instanceof TileLane) || lane.file !== file || !(lane.kind === "density" || lane.isEstimated)) return [];
+      if (!(lane instanceof TileLane) || lane.file !== file || (isOfSamples && !(lane.kind === "density" || lane.isEstimated))) return [];
       const top = tree.topOf(lane)!;
       return top + lane.height() > 0 && top < tree.heightPx ? [[Math.max(0, top), Math.min(tree.heightPx, top + lane.height())]] : [];
     });

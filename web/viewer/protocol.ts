@@ -47,6 +47,58 @@ export interface SessionInfo {
   zone?: HeadZone;
   /** Whether it answers SQL. */
   sql?: boolean;
+  /** What the two files are compared for, the first of which is before. */
+  comparison?: ComparisonInfo;
+}
+
+/** A row of a comparison, as `meantime.query.compare` has it. */
+export interface ComparedRow {
+  key: string[];
+  /** Its figures, in order of `figures`; null if it does not occur there. */
+  before: (number | null)[] | null;
+  after: (number | null)[] | null;
+  /** The compared figure of each run. */
+  runs_before: (number | null)[];
+  runs_after: (number | null)[];
+  change: number | null;
+  relative: number | null;
+  interval: [number, number] | null;
+  /** How likely the change is if nothing changed, corrected for the number of rows. */
+  corrected: number | null;
+  part: number | null;
+  noticeable: boolean;
+}
+
+export interface ComparisonInfo {
+  by: string;
+  names: string[];
+  figure: string;
+  figures: string[];
+  unit: string;
+  /** How many runs each side has, and which of them is shown. */
+  runs: [number, number];
+  shown: [number, number];
+  /** What is at one time: the `start`, the `end`, or where something of this name first begins. */
+  align: string;
+  /** What the last part of a key is in lanes: the name of a state or of spans; null if it is neither. */
+  lanes_of: "state" | "span" | null;
+  /** In the light and the dark theme. */
+  colors: { more: [string, string]; less: [string, string] };
+  sentences: string[];
+  adds_up: boolean;
+  /** The compared ranges, on the axis; null if they are all of the files. */
+  range_ns: [Ns, Ns] | null;
+  rows: ComparedRow[];
+  /** How many rows there are besides. */
+  rest: number;
+  /** Lanes that are the same one in both files. */
+  pairs: [before: number, after: number][];
+}
+
+/** Of each lane, how much of each bin something takes. */
+export interface LaneShares {
+  lanes: number[];
+  shares: number[][];
 }
 
 /** The first rows that a statement returns. */

@@ -6,6 +6,7 @@ import { LaneTree } from "../shared/lane-tree";
 import { GRAINS, Viewport } from "../shared/viewport";
 import { isCalled } from "./lane-filter";
 import { CounterLane, DensityLane, FileLane, GroupLane, PackedLane, SpanLane, StateLane, TileLane } from "./lanes";
+import { DifferenceLane, Differences } from "./differences";
 import { FileModel } from "./model";
 import type { Activity, At, Context, Flow, Hit, Kind, LaneTable, SessionInfo } from "./protocol";
 import { Scene } from "./scene";
@@ -93,6 +94,8 @@ export class Session {
   /** By file, its lanes by their numbers, as far as they are made. */
   private readonly ofFile = new Map<FileModel, (TileLane | undefined)[]>();
   private readonly heads = new Map<FileModel, FileLane>();
+  /** By lane before, what differs from its counterpart. */
+  private readonly betweens = new Map<TileLane, DifferenceLane>();
   /** Requests for names of lanes that have no answer yet. */
   private readonly naming = new Map<string, Promise<void>>();
   /** What lanes are filtered by. */
@@ -120,6 +123,8 @@ export class Session {
   private moving = 0;
   /** The lane that shows best what happens. */
   mainLane: TileLane | null = null;
+  /** What the files are compared for; null if they are not. */
+  readonly differences: Differences | null;
 
   constructor(
     readonly source: Source,
@@ -142,8 +147,11 @@ export class Session {
     this.tree.toggled = (lane) => {
       if (!(lane instanceof TileLane)) return;
       this.toggled.set(lane.key, lane.open);
-      if (lane.open && this.makeInside(lane)) this.list();
+      const isNew = lane.open && this.makeInside(lane);
+      if (this.differences) this.toggleOther(lane);
+      if (isNew || this.differences) this.list();
     };
+    this.differences = info.comparison ? new Differences(this, info.comparison, changed) : null;
     this.update(info);
   }
 
@@ -235,7 +243,7 @@ export class Session {
     const current = tree.current instanceof TileLane ? tree.current.key : null;
     const moves = this.moves;
     for (const file of this.files) {
-      this.heads.set(file, new FileLane(this.scene, file));
+      this.heads.set(file, new FileLane(this.scene, file, this.differences?.sideOf(file), this.differences?.aboutOf(file)));
       const { table } = file;
       if (!table) continue;
       this.ofFile.set(file, []);
@@ -264,9 +272,15 @@ export class Session {
   }
 
   /** Shows the lanes that are made. */
-  private list(): void {
+  list(): void {
     this.lanes = [];
     this.tileLanes = [];
+    if (this.differences) this.listPairs(this.differences);
+    else this.listFiles();
+    this.tree.show(this.lanes);
+  }
+
+  private listFiles(): void {
     for (const file of this.files) {
       this.lanes.push(this.heads.get(file)!);
       // a loop over what is there: a million may not be
@@ -276,7 +290,70 @@ export class Session {
         this.tileLanes.push(lane);
       });
     }
-    this.tree.show(this.lanes);
+  }
+
+  /** Lists each lane of the first file above its counterpart in the other, and what differs between them. */
+  private listPairs(differences: Differences): void {
+    const [first, last] = this.files;
+    for (const file of this.files) this.lanes.push(this.heads.get(file)!);
+    // until both are known, all lanes would be of one side only
+    if (!first?.table || !last?.table) return;
+    const add = (lane: TileLane, side: string): void => {
+      lane.side = side;
+      this.lanes.push(lane);
+      this.tileLanes.push(lane);
+    };
+    const listInside = (before: readonly number[], after: readonly number[]): void => {
+      for (const index of before) {
+        const lane = this.made(first, index);
+        if (!lane) continue;
+        const other = this.made(last, differences.counterpart(first, index));
+        if (!other) {
+          add(lane, "only before");
+          if (lane.kind === "group") listInside(first.children[index]!, []);
+        } else if (lane.kind === "group" && lane.open) {
+          // one heading for both
+          add(lane, "");
+          other.open = true;
+          this.tileLanes.push(other);
+          listInside(first.children[index]!, last.children[other.index]!);
+        } else {
+          if (lane.kind === "group") other.open = false;
+          add(lane, "before");
+          if (differences.isIn(lane)) this.lanes.push(this.between(differences, lane, other));
+          add(other, "after");
+        }
+      }
+      for (const index of after) {
+        const lane = this.made(last, index);
+        if (!lane || differences.counterpart(last, index) >= 0) continue;
+        add(lane, "only after");
+        if (lane.kind === "group") listInside([], last.children[index]!);
+      }
+    };
+    listInside(first.roots, last.roots);
+  }
+
+  /** The lane of what differs between two. */
+  private between(differences: Differences, before: TileLane, after: TileLane): DifferenceLane {
+    let found = this.betweens.get(before);
+    if (found?.after !== after) this.betweens.set(before, (found = new DifferenceLane(differences, this, before, after)));
+    return found!;
+  }
+
+  /** Opens or closes the counterpart of a lane, too. */
+  private toggleOther(lane: TileLane): void {
+    const other = this.otherOf(lane);
+    if (!other) return;
+    other.open = lane.open;
+    this.toggled.set(other.key, other.open);
+    if (other.open) this.makeInside(other);
+  }
+
+  /** The lane that is the same one in the file that this one is compared with. */
+  otherOf(lane: TileLane): TileLane | null {
+    const file = this.files[lane.file.index === 0 ? 1 : 0];
+    return (this.differences && file && this.made(file, this.differences.counterpart(lane.file, lane.index))) ?? null;
   }
 
   private made(file: FileModel, index: number): TileLane | undefined {
@@ -399,11 +476,20 @@ export class Session {
       }
       return (known[index] = value);
     };
-    const valueOf = (lane: Lane): bigint => (lane instanceof TileLane ? ofLane(lane.file, lane.index) : 0n);
+    const valueOf = (each: Lane): bigint => {
+      const lane = this.leaderOf(each);
+      return lane instanceof TileLane ? ofLane(lane.file, lane.index) : 0n;
+    };
     return (one, other) => {
       const [a, b] = [valueOf(one), valueOf(other)];
       return a < b ? -1 : a > b ? 1 : 0;
     };
+  }
+
+  /** The lane by which one is sorted: those of a pair stay together. */
+  leaderOf(lane: Lane): Lane {
+    if (lane instanceof DifferenceLane) return lane.before;
+    return this.differences && lane instanceof TileLane && lane.file.index > 0 ? (this.otherOf(lane) ?? lane) : lane;
   }
 
   private make(file: FileModel, index: number, level: number): TileLane {
@@ -485,7 +571,15 @@ export class Session {
       }
       if (isNew) this.list();
     }
-    this.tree.filtered(!wanted ? null : (lane) => lane instanceof TileLane && isCalled(lane.file.table!.name[lane.index] ?? "", lane.handle, wanted));
+    this.tree.filtered(!wanted ? null : (lane) => {
+      const own = lane instanceof DifferenceLane ? lane.before : lane;
+      return own instanceof TileLane && isCalled(own.file.table!.name[own.index] ?? "", own.handle, wanted);
+    });
+  }
+
+  /** The tab that is open at first. */
+  get firstTab(): string {
+    return this.differences ? "changes" : "over";
   }
 
   /** The lanes that were opened or closed, as `+key` or `-key`. */

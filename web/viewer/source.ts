@@ -2,7 +2,7 @@
 
 import { unpacked } from "./lane-columns";
 import { readTile } from "./protocol";
-import type { Activity, At, Context, Findings, Flame, Flow, Heat, Hit, LaneNames, LaneTable, Moment, Note, PointInfo, RawTile, Rows, SearchResult, SessionInfo, Statistics, Summary, TimeOf, Why } from "./protocol";
+import type { Activity, At, Context, Findings, Flame, Flow, Heat, Hit, LaneNames, LaneShares, LaneTable, Moment, Note, PointInfo, RawTile, Rows, SearchResult, SessionInfo, Statistics, Summary, TimeOf, Why } from "./protocol";
 
 export type NamesOf = { within: number } | { paths: string[] } | { text: string };
 
@@ -25,6 +25,7 @@ export interface Answers {
   findings: Findings;
   moment: Moment;
   activity: Activity;
+  shares: LaneShares;
   sql: Rows;
   why: Why;
 }

@@ -22,6 +22,7 @@ import type { Recalled } from "./address";
 import { Answers } from "./answers";
 import type { By } from "./answers";
 import { tip, withTimes } from "./facts";
+import { DifferenceLane } from "./differences";
 import { FileLane, PackedLane, SpanLane, TileLane } from "./lanes";
 import { input, quoted } from "./command";
 import type { FileModel } from "./model";
@@ -185,7 +186,7 @@ export class ViewerPage {
     for (const menu of [this.laneMenu, this.saving]) openByKeys(menu);
     document.addEventListener("keydown", (event) => this.typeNumber(event), { capture: true });
     // back returns to another view, with the present search
-    addEventListener("popstate", () => this.restore({ ...recall(), search: this.field.text }));
+    addEventListener("popstate", () => this.restore({ ...recall(this.session), search: this.field.text }));
     void this.start();
   }
 
@@ -193,11 +194,13 @@ export class ViewerPage {
   private async start(): Promise<void> {
     const { session } = this;
     // before anything is drawn, after which the address is of that
-    const wanted = recall();
+    const wanted = recall(session);
     await this.readLanes(session.update(session.info));
     for (const file of session.files) await session.call(file, [...wanted.pins, ...wanted.hidden, ...wanted.places.flat(), ...(wanted.thing ? [wanted.thing.key] : [])]);
     this.restore(wanted, true);
     this.isRestored = true;
+    const compared = session.info.comparison?.range_ns;
+    if (compared && !wanted.range) session.setRange({ from: BigInt(compared[0]) - session.originNs, to: BigInt(compared[1]) - session.originNs });
     this.recolor();
     if (this.tour && !location.hash) void this.startTour();
     await this.follow();
@@ -305,6 +308,7 @@ export class ViewerPage {
     this.axis.zone = this.zoneNow;
     this.picture.notes = this.answers.notes.notes;
     this.picture.draw();
+    session.differences?.ask();
     if (this.axis.base.textContent === "from 0 s") this.axis.base.textContent = "from start";
     const { hiddenCount } = session.tree;
     this.hidden.hidden = !hiddenCount;
@@ -323,7 +327,7 @@ export class ViewerPage {
     const { session } = this;
     // a frame that is still to come decides what is needed
     if (this.pending) return;
-    if ((session.tiles.isIncomplete || session.isNaming) && !session.tiles.problem) {
+    if ((session.tiles.isIncomplete || session.isNaming || session.differences?.isWaiting) && !session.tiles.problem) {
       // heights follow what is there, once it is
       this.resting = setTimeout(() => this.rested(), REST_MS);
       this.answers.answer();
@@ -358,7 +362,7 @@ export class ViewerPage {
         const length = info.start_ns !== null && info.end_ns !== null ? duration(BigInt(info.end_ns) - BigInt(info.start_ns)) : info.status;
         const made = button(null, `${info.name}: show all of it`, () => this.showFile(file), { class: "file printed" });
         if (session.files.length > 1) made.setAttribute("aria-pressed", String(session.chosen === file));
-        made.append(h("bdi", {}, shown(info.name)), h("span", { class: "muted" }, length));
+        made.append(...(session.differences ? [h("span", { class: "muted" }, session.differences.sideOf(file))] : []), h("bdi", {}, shown(info.name)), h("span", { class: "muted" }, length));
         if (info.status === "reading" || info.status === "following") made.append(h("span", { class: "badge live" }, info.status));
         return made;
       }),
@@ -625,6 +629,13 @@ export class ViewerPage {
     this.redraw();
     clearTimeout(this.hovering);
     this.hoverRequest?.abort();
+    if (lane instanceof DifferenceLane) {
+      const lines = session.differences!.tip(lane, x);
+      const area = session.tree.canvas.getBoundingClientRect();
+      if (lines.length) this.tooltip.show(area.left + x, area.top + y, lines);
+      else this.tooltip.hide();
+      return;
+    }
     if (!(lane instanceof TileLane)) {
       this.tooltip.hide();
       return;
@@ -676,6 +687,10 @@ export class ViewerPage {
     if (chip) return this.goToEnd(chip.file, chip.lane, chip.row, chip.ns);
     const found = session.tree.at(y);
     const lane = found?.lane ?? null;
+    if (lane instanceof DifferenceLane) {
+      this.markAt(this.timeAt(x));
+      return;
+    }
     if (!(lane instanceof TileLane)) {
       session.clear();
       return;
@@ -1128,7 +1143,8 @@ export class ViewerPage {
   private async sortLanes(order: Order): Promise<void> {
     const { session } = this;
     this.order = order;
-    const byName = (one: Lane, other: Lane) => one.title.localeCompare(other.title, "en", { numeric: true });
+    const titleOf = (lane: Lane) => session.leaderOf(lane).title;
+    const byName = (one: Lane, other: Lane) => titleOf(one).localeCompare(titleOf(other), "en", { numeric: true });
     if (order === "trace" || order === "name") session.tree.ordered(order === "name" ? byName : null);
     else {
       const { from, to } = session.asked;
@@ -1442,6 +1458,7 @@ export class ViewerPage {
           else this.markAt(this.timeAt(x ?? session.tree.widthPx / 2));
         },
       },
+      ...(this.session.differences ? [{ keys: ["x"], label: "X", help: "what changed between the two runs", action: () => this.answers.panel.open("changes") }] : []),
       { keys: ["i"], label: "I", help: "the selection: callers, what is inside, its rank, arguments", action: () => this.answers.panel.open("thing") },
       { keys: ["y"], label: "Y", help: "why the thread took its time, in traces of a scheduler", action: () => this.answers.panel.open("why") },
       { keys: ["/"], help: "search, go to a time, find a command (>)", action: () => this.field.focus() },

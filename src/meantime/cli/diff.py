@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from meantime.cli.answers import print_answer, table_rows
-from meantime.cli.inputs import expanded, import_numpy, mapped, notify
+from meantime.cli.inputs import import_numpy, mapped, notify
 from meantime.cli.options import (
     file_argument,
     input_options,
@@ -25,6 +25,7 @@ from meantime.cli.options import (
 from meantime.cli.progress import progress_bar
 from meantime.cli.tables import Column, print_table, sentence_lines
 from meantime.cli.terminal import width_of
+from meantime.cli.two_sides import TwoSides, two_sides
 from meantime.errors import UsageError
 from meantime.options import file_or_range
 from meantime.query.sentences import counted
@@ -39,27 +40,13 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 FAILED = 3
-# What stands between the files of the two sides: no file is called by a separator of records.
-_BETWEEN = "\x1e"
 # Left out in this order on a terminal that is too narrow.
 _DROP = ("p", "points", "95 %", "before")
 
 
-class _TwoSides(click.Command):
-    """A command whose arguments are divided by `--`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments; options may also follow the files after `--`."""
-        return super().parse_args(ctx, [_BETWEEN if word == "--" else word for word in args])
-
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Return how the command is used."""
-        return ["[OPTIONS]", "BEFORE...", "--", "AFTER..."]
-
-
 @click.command(
     "diff",
-    cls=_TwoSides,
+    cls=TwoSides,
     epilog="Example:  meantime diff before/*.json -- after/*.json --by name --fail-on worse",
 )
 @input_options
@@ -180,29 +167,7 @@ def _sides(files: Sequence[str], ranges: str | None) -> tuple[list[Any], list[An
         source = mapped(files[0])
         before, after = ((source, *each) for each in both)
         return [before], [after]
-    sides: tuple[Sequence[str], Sequence[str]]
-    if _BETWEEN in files:
-        at = files.index(_BETWEEN)
-        sides = files[:at], files[at + 1 :]
-    elif len(files) == 2:
-        sides = files[:1], files[1:]
-    else:
-        raise UsageError(
-            "write -- between the runs before and after, as in"
-            " meantime diff before/*.json -- after/*.json; --ranges compares two ranges of one FILE"
-        )
-    for name, side in zip(("before", "after"), sides, strict=True):
-        if not side:
-            raise UsageError(
-                f"there is no run {name} the --"
-                if name == "before"
-                else "there is no run after the --"
-            )
-        if _BETWEEN in side:
-            raise UsageError("-- stands once between the runs before and after")
-    return [mapped(path) for path in expanded(sides[0])], [
-        mapped(path) for path in expanded(sides[1])
-    ]
+    return two_sides(files, "; --ranges compares two ranges of one FILE")
 
 
 def _print(found: Comparison) -> None:

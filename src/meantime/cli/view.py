@@ -7,18 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from meantime.cli.inputs import expanded, import_numpy, load_hosts, mapped, offsets_of
+from meantime.cli.inputs import expanded, import_numpy, load_hosts, mapped, notify, offsets_of
 from meantime.cli.options import (
     file_argument,
     hosts_options,
     input_options,
+    of_options,
     once,
+    options_of,
     output_option,
     reject,
     zone_option,
 )
+from meantime.cli.progress import progress_bar
+from meantime.cli.two_sides import MaySides, has_sides, two_sides
 from meantime.errors import UsageError
 from meantime.model.units import parse_size
+from meantime.view_functions.compare_options import CompareOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +37,9 @@ _OF_HOSTS = ("assume_aligned", "jobs", "client")
 
 
 @click.command(
-    "view", epilog="Example:  meantime view server.mtr pg.statemap.gz --offset pg.statemap.gz=1.2s"
+    "view",
+    cls=MaySides,
+    epilog="Example:  meantime view server.mtr pg.statemap.gz --offset pg.statemap.gz=1.2s",
 )
 @input_options
 @file_argument("files", "FILE...", nargs=-1)
@@ -53,6 +60,8 @@ _OF_HOSTS = ("assume_aligned", "jobs", "client")
     help="Show the FILEs as hosts of one history, instead of each by itself.",
 )
 @hosts_options
+@options_of(CompareOptions)
+@of_options
 @zone_option
 @output_option("PAGE.html", "Write the page with all data as one file, instead of serving it.")
 @once("--max-size", metavar="SIZE", help="Size of that file, such as 50MB.  [100MB]")
@@ -70,19 +79,17 @@ def command(
     client: str | None,
     output: str | None,
     max_size: str | None,
+    **compared: Any,
 ) -> None:
-    """Open traces on a page in the browser, on one time axis."""
-    if demo and files:
-        raise UsageError("--demo has files of its own; leave out FILE")
-    if not demo and not files:
-        raise click.MissingParameter(param_type="argument", param_hint="'FILE...'")
-    if demo:
-        reject(("follow", "hosts", "offsets", *_OF_HOSTS), "the demo")
-    if not hosts:
-        reject(_OF_HOSTS, "files of their own; add --hosts")
-    else:
-        reject(("follow",), "hosts")
-    paths = expanded(files)
+    """Open traces on a page in the browser, on one time axis.
+
+    With `BEFORE... -- AFTER...` the page compares runs as `meantime diff` does: each lane of one is
+    above its counterpart.
+    """
+    sides = _sides(files)
+    if sides is None:
+        _check_files(files, demo=demo, hosts=hosts)
+    paths = expanded(files) if sides is None else [path for side in sides for path in side]
     offsets_ns = offsets_of(offsets, paths)
 
     def opened(**options: Any) -> View:
@@ -92,6 +99,8 @@ def command(
             from meantime.server.demo import demo as shown  # noqa: PLC0415 - as above
 
             return shown(**options)
+        if sides is not None:
+            return _compared(sides, compared, options)
         if not hosts:
             sources: list[Source] = [mapped(path) for path in paths]
             return view(sources, offsets=offsets_ns, follow=follow, **options)
@@ -115,6 +124,49 @@ def command(
         browser=browser,
         notify=lambda address: click.echo(f"{address}  (Ctrl-C ends)"),
     )
+
+
+def _sides(files: Sequence[str]) -> tuple[list[Any], list[Any]] | None:
+    """Return the runs that are compared; None if files are not.
+
+    Raises:
+        UsageError: If an option does not apply to what is opened.
+    """
+    if not has_sides(files):
+        reject(CompareOptions.declared, "files that are not compared; write BEFORE -- AFTER")
+        return None
+    reject(("demo", "follow", "hosts", "offsets", *_OF_HOSTS), "runs that are compared")
+    return two_sides(files)
+
+
+def _check_files(files: Sequence[str], *, demo: bool, hosts: bool) -> None:
+    """Check the files that are opened, and which options apply to them.
+
+    Raises:
+        MissingParameter: If there is none.
+        UsageError: If one does not apply.
+    """
+    if demo and files:
+        raise UsageError("--demo has files of its own; leave out FILE")
+    if not demo and not files:
+        raise click.MissingParameter(param_type="argument", param_hint="'FILE...'")
+    if demo:
+        reject(("follow", "hosts", "offsets", *_OF_HOSTS), "the demo")
+    if not hosts:
+        reject(_OF_HOSTS, "files of their own; add --hosts")
+    else:
+        reject(("follow",), "hosts")
+
+
+def _compared(
+    sides: tuple[list[Any], list[Any]], compared: dict[str, Any], options: dict[str, Any]
+) -> View:
+    """Return the page of runs that are compared."""
+    from meantime.server.view import view  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.view_functions.comparing import diff  # noqa: PLC0415 - as above
+
+    asked = CompareOptions(**compared, intact=True, notify=notify, progress=progress_bar)
+    return view(diff(*sides, **vars(asked)), **options)
 
 
 def _write(

@@ -14,6 +14,7 @@ from meantime.query.parts import extent_of
 from meantime.server import answers, places
 from meantime.server.context import context
 from meantime.server.critical_path import why
+from meantime.server.lane_shares import lane_shares
 from meantime.server.moment import activity, moment
 from meantime.server.parameters import (
     MOST_NAME,
@@ -160,6 +161,14 @@ def _activity(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progres
     return activity(tree, _asked(tree, asked), asked.get("state") or None)
 
 
+def _shares(tree: LaneTree, asked: Mapping[str, str]) -> Any:
+    name = asked.get("name", "")
+    if len(name) > MOST_NAME:
+        raise UsageError(f"a name has at most {MOST_NAME} characters")
+    bounds_ns = whole(asked, "from"), whole(asked, "to")
+    return lane_shares(tree, lanes_of(asked, tree) or (), name, bounds_ns, whole(asked, "bins"))
+
+
 def _context(tree: LaneTree, asked: Mapping[str, str]) -> Any:
     return context(tree, *_spot(asked))
 
@@ -180,6 +189,7 @@ QUESTIONS: dict[str, Callable[[LaneTree, Mapping[str, str]], Any]] = {
     "time": _time,
     "flows": _flows,
     "moment": _moment,
+    "shares": _shares,
 }
 LONG: dict[str, Callable[[OpenFile, LaneTree, Mapping[str, str], Progress], Any]] = {
     "statistics": _statistics,

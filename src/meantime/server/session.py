@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from meantime.model.clocks import Clock
     from meantime.model.zones import Zone
     from meantime.query.aligning import Alignment
+    from meantime.server.side_by_side import SideBySide
     from meantime.server.tour import Tour
 
 __all__ = ["OpenFile", "Session", "Shown"]
@@ -71,6 +72,12 @@ class Shown(NamedTuple):
 class OpenFile:
     """A file of a session, and what has been read of it.
 
+    Args:
+        index: Its number.
+        source: Its path, or a history.
+        given_ns: What to add to its times, if that is given.
+        read: The history that was read from the path, if it was.
+
     Attributes:
         index: Its number.
         path: Where it is; empty for a history in memory.
@@ -82,7 +89,12 @@ class OpenFile:
     """
 
     def __init__(
-        self, index: int, source: str | os.PathLike[str] | History, *, given_ns: int | None = None
+        self,
+        index: int,
+        source: str | os.PathLike[str] | History,
+        *,
+        given_ns: int | None = None,
+        read: History | None = None,
     ) -> None:
         self.index = index
         self.given_ns = given_ns
@@ -91,7 +103,7 @@ class OpenFile:
         self._read: History | None = None
         self.path = ""
         self.options: list[str] = []
-        self._history: History | None = None
+        self._history = read
         self._source = source = store_url(source)
         if isinstance(source, str | os.PathLike):
             self.path = os.fspath(source)
@@ -364,6 +376,7 @@ class Session:
         offsets_ns: By index of a source, what to add to its times.
         follow: Whether to read what is added to files.
         tour: What the page leads through.
+        side_by_side: What the sources are compared for: they are its two runs.
         zone: The time zone in which times are shown first.
 
     Attributes:
@@ -382,14 +395,17 @@ class Session:
         offsets_ns: dict[int, int] | None = None,
         follow: bool = False,
         tour: Tour | None = None,
+        side_by_side: SideBySide | None = None,
         zone: Zone | None = None,
     ) -> None:
         given = offsets_ns or {}
         self.tour = tour
+        self._side_by_side = side_by_side
         self._zone = zone
+        read = (None,) * len(sources) if side_by_side is None else side_by_side.histories
         self.files = [
-            OpenFile(index, source, given_ns=given.get(index))
-            for index, source in enumerate(sources)
+            OpenFile(index, source, given_ns=given.get(index), read=history)
+            for index, (source, history) in enumerate(zip(sources, read, strict=True))
         ]
         self.token = os.urandom(8).hex()
         self._follow = follow
@@ -476,8 +492,10 @@ class Session:
         if self._zone is not None and axis is not None and utc_ns is not None:
             calendar = self._zone.offsets(axis["start_ns"] + utc_ns, axis["end_ns"] + utc_ns)
             document["zone"] = calendar.document()
+        trees = [None if file.shown is None else file.shown.tree for file in self.files]
         if self.tour is not None:
-            document["tour"] = self.tour.document(
-                [None if file.shown is None else file.shown.tree for file in self.files]
-            )
+            document["tour"] = self.tour.document(trees)
+        if self._side_by_side is not None:
+            document["title"] = self._side_by_side.title
+            document["comparison"] = self._side_by_side.document(trees)
         return document

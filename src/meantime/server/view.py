@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, ClassVar
 
+from meantime.errors import UsageError
 from meantime.model.extent import current_zone, in_zone
 from meantime.model.units import duration_ns
 from meantime.server.session import Session
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from meantime.model.units import Duration
     from meantime.view_functions.sources import Source
+    from meantime.views.comparison.view import ComparisonView
 
 __all__ = ["FIRST_PORT", "MOST_BYTES", "View", "view"]
 
@@ -85,7 +87,7 @@ class View(Picture):
 
 
 def view(
-    sources: Source | Sequence[Source],
+    sources: Source | Sequence[Source] | ComparisonView,
     *,
     offsets: Mapping[int, Duration] | None = None,
     follow: bool = False,
@@ -100,8 +102,12 @@ def view(
 
     A notebook shows the result of a cell in a frame: the page in one file.
 
+    Of what `diff` returns, the page has the run of each side that is nearest to the mean of its
+    side: each lane above its counterpart, aligned as there, and between both where the selected row
+    of the comparison has more or less.
+
     Args:
-        sources: Paths or histories; the first has the time axis.
+        sources: Paths or histories, of which the first has the time axis; or what `diff` returns.
         offsets: By index of a source, the time to add to its times.
         follow: Show what is added to the files while the page is served.
         zone: The time zone of the axis, by its name in the database of IANA; None is the zone of
@@ -110,11 +116,37 @@ def view(
 
     Raises:
         InputError: If a file does not exist.
-        UsageError: If an offset is not a time.
+        UsageError: If an offset is not a time, or runs that are compared include a summary, are to
+            be moved, or to be followed.
     """
+    # what a comparison needs is loaded with the first one
+    if isinstance(sources, Picture):
+        if offsets or follow:
+            raise UsageError("offsets and follow are not for runs that are compared")
+        return _side_by_side(sources, zone, most_bytes)
     offsets_ns = {index: duration_ns(time) for index, time in (offsets or {}).items()}
     with in_zone(zone):
         session = Session(
             listed(sources), offsets_ns=offsets_ns, follow=follow, zone=current_zone()
         )
     return View(session, most_bytes).made_of(listed(sources))
+
+
+def _side_by_side(compared: ComparisonView, zone: str | None, most_bytes: int) -> View:
+    """Return the page of a run of each side of a comparison.
+
+    Raises:
+        MeantimeError: If a run has nothing of the name that runs are aligned by.
+        UsageError: If a run is a summary.
+    """
+    from meantime.server.side_by_side import SideBySide  # noqa: PLC0415 - few pages compare
+
+    found = SideBySide.of(compared)
+    sources: list[Source] = [
+        history if path is None else path
+        for path, history in zip(found.paths, found.histories, strict=True)
+    ]
+    offsets_ns = {0: 0, 1: found.offset_ns}
+    with in_zone(zone):
+        session = Session(sources, offsets_ns=offsets_ns, side_by_side=found, zone=current_zone())
+    return View(session, most_bytes).made_of(sources)

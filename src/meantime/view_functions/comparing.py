@@ -96,7 +96,8 @@ def diff(before: Run | Sequence[Run], after: Run | Sequence[Run], **given: Any) 
 
     It has the rows that explain most of the change, with the runs of both sides and the interval of
     each change. Below, a run of each side is drawn over time, from its beginning: what each lane
-    did, and where it has more or less of the row that changed most.
+    did, and where it has more or less of the row that changed most. `view` shows it as a page on
+    which both runs are looked at.
 
     >>> from meantime.testing import history_from_picture
     >>> diff(history_from_picture("disk0  aab"), history_from_picture("disk0  aabb"))
@@ -116,7 +117,13 @@ def diff(before: Run | Sequence[Run], after: Run | Sequence[Run], **given: Any) 
     options = CompareOptions(**given)
     sides = _sides(before, after, options)
     title = options.title or " → ".join(_title(_listed(each)) for each in (before, after))
-    view = ComparisonView(_compared(sides, options), sides, title=title, align=options.align)
+    view = ComparisonView(
+        _compared(sides, options),
+        sides,
+        title=title,
+        align=options.align,
+        left_out=options.match,
+    )
     return view.made_of([_source(run) for side in (before, after) for run in _listed(side)])
 
 

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from meantime.history.history import History
     from meantime.model.columns import Int32s
-    from meantime.query.compare.comparison import Comparison
+    from meantime.query.compare.comparison import ComparedRow, Comparison
     from meantime.query.parts import Part
     from meantime.query.ranges import Range
 
     Float64s: TypeAlias = npt.NDArray[np.float64]
 
-__all__ = ["Lane", "Strip", "Timelines", "timelines"]
+__all__ = ["Lane", "Strip", "Timelines", "leads_ns", "timelines", "typical_runs"]
 
 # A picture with more lanes is not read.
 MOST_LANES = 8
@@ -97,6 +97,8 @@ def timelines(
     found: Comparison,
     bins: int,
     align: str = "start",
+    *,
+    left_out: str | None = None,
 ) -> Timelines | None:
     """Return the run of each side that is nearest to the mean of its side, over time.
 
@@ -118,18 +120,19 @@ def timelines(
         bins: How many parts the time has at most.
         align: What is at one time: the `start` or the `end` of both, or where a state or span with
             this name first begins.
+        left_out: What is left out of the names of lanes: a regular expression.
 
     Raises:
         MeantimeError: If a run has no such state or span.
     """
     if found.by not in {"state", "entity", "name"} or found.of == "samples" or not found.rows:
         return None
-    row = next((each for each in found.rows if each.is_noticeable), found.rows[0])
-    runs = _typical(row.runs_before), _typical(row.runs_after)
-    sides = [part[run] for part, run in zip((before, after), runs, strict=True)]
-    leads_ns = [_anchor_ns(side, align) - side.start_ns for side in sides]
-    lead_ns = max(leads_ns)
-    begins_ns = [lead_ns - each for each in leads_ns]
+    row = _most_changed(found)
+    runs = typical_runs(found)
+    sides = before[runs[0]], after[runs[1]]
+    leads = leads_ns(*sides, align)
+    lead_ns = max(leads)
+    begins_ns = [lead_ns - each for each in leads]
     ranges_ns = [
         (begin_ns, begin_ns + side.end_ns - side.start_ns)
         for begin_ns, side in zip(begins_ns, sides, strict=True)
@@ -141,7 +144,9 @@ def timelines(
         _strips(side, bins, (side.start_ns - begin_ns, length_ns), of_spans=of_spans)
         for side, begin_ns in zip(sides, begins_ns, strict=True)
     ]
-    names, _ = matched([[Entity(key, name) for key, (name, _) in side.items()] for side in strips])
+    names, _ = matched(
+        [[Entity(key, name) for key, (name, _) in side.items()] for side in strips], left_out
+    )
     pairs: dict[str, list[list[Strip]]] = {}
     for number, (side, own) in enumerate(zip(strips, names, strict=True)):
         for key, (_, found_strips) in side.items():
@@ -162,6 +167,48 @@ def timelines(
         runs,
         lanes[:MOST_LANES],
         len(lanes[MOST_LANES:]),
+    )
+
+
+def _most_changed(found: Comparison) -> ComparedRow:
+    """Return the row that lanes show the change of."""
+    return next((each for each in found.rows if each.is_noticeable), found.rows[0])
+
+
+def typical_runs(found: Comparison) -> tuple[int, int]:
+    """Return which run of each side is nearest to the mean of its side in the first changed row.
+
+    >>> from meantime.query.compare import compared
+    >>> from meantime.query.parts import part_of
+    >>> from meantime.testing import history_from_picture
+    >>> old, new = ([part_of(history_from_picture(f"disk0  {line}"), None, None) for line in side]
+    ...             for side in (["ab", "aab", "aaab"], ["abb"]))
+    >>> typical_runs(compared(old, new))
+    (1, 0)
+
+    Args:
+        found: A comparison; of one without rows, they are the first ones.
+    """
+    if not found.rows:
+        return 0, 0
+    row = _most_changed(found)
+    return _typical(row.runs_before), _typical(row.runs_after)
+
+
+def leads_ns(before: Part, after: Part, align: str) -> tuple[int, int]:
+    """Return how long after its begin each of two runs is at the place that both have.
+
+    Args:
+        before: A run.
+        after: Another one.
+        align: As `timelines` takes it.
+
+    Raises:
+        MeantimeError: If a run has no such state or span.
+    """
+    return (
+        _anchor_ns(before, align) - before.start_ns,
+        _anchor_ns(after, align) - after.start_ns,
     )
 
 

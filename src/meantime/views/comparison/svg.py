@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from meantime.views.axis import ticks
+from meantime.views.comparison.colors import LESS, MORE
 from meantime.views.page import MARGIN_PX, Page, header, lines
 from meantime.views.palette import choose
 from meantime.views.svg import cut_to, element, px, width_px
@@ -35,8 +36,6 @@ _RIGHT_PX = (970, 1080, 1170, 1240)
 _END, _MIDDLE = {"text-anchor": "end"}, {"text-anchor": "middle"}
 # Changes beyond this are drawn at the edge.
 _MOST_RELATIVE = 1.0
-# The blue and the vermilion of Okabe and Ito, which all kinds of colour vision distinguish.
-LESS, MORE = "#0072b2", "#d55e00"
 _OTHER = "#9aa0ac"
 
 

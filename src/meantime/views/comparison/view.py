@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from meantime.errors import UsageError
-from meantime.query.compare.timelines import timelines
+from meantime.query.compare.timelines import leads_ns, timelines, typical_runs
 from meantime.query.parts import Part
 from meantime.views.comparison.svg import BINS, page
 from meantime.views.picture import Picture
@@ -16,7 +16,27 @@ if TYPE_CHECKING:
     from meantime.query.compare import Comparison, Summary
     from meantime.query.rules import Rule, Verdict
 
-__all__ = ["ComparisonView"]
+__all__ = ["ComparisonView", "Pair"]
+
+
+class Pair(NamedTuple):
+    """A run of each side, those before first.
+
+    Attributes:
+        parts: The ranges of their histories.
+        sources: What they were read from: paths, or histories.
+        runs: Which run of its side each is.
+        leads_ns: How long after its begin each is at the place that both have.
+        align: What that place is.
+        left_out: What is left out of names of entities, which are then the same.
+    """
+
+    parts: tuple[Part, Part]
+    sources: tuple[object, object]
+    runs: tuple[int, int]
+    leads_ns: tuple[int, int]
+    align: str
+    left_out: str | None
 
 
 class ComparisonView(Picture):
@@ -37,8 +57,9 @@ class ComparisonView(Picture):
         *,
         title: str,
         align: str,
+        left_out: str | None,
     ) -> None:
-        """Prepare a picture of a comparison of these runs; `align` is that of `timelines`.
+        """Prepare a picture of a comparison of these runs; `timelines` has the last two.
 
         Raises:
             UsageError: If runs are to be aligned, and one is a summary, which has no times.
@@ -49,6 +70,29 @@ class ComparisonView(Picture):
         self.title = title
         self._sides = sides
         self._align = align
+        self._left_out = left_out
+
+    @property
+    def pair(self) -> Pair:
+        """A run of each side to look at: those nearest to the means of their sides.
+
+        Raises:
+            UsageError: If a run is a summary, which has no times.
+        """
+        if (parts := _parts(*self._sides)) is None:
+            raise UsageError("a summary has no times to show: compare traces")
+        chosen = typical_runs(self.comparison)
+        before, after = parts[0][chosen[0]], parts[1][chosen[1]]
+        # those before first
+        sources = [*self._sources] or [part.history for part in (*parts[0], *parts[1])]
+        return Pair(
+            (before, after),
+            (sources[chosen[0]], sources[len(parts[0]) + chosen[1]]),
+            chosen,
+            leads_ns(before, after, self._align),
+            self._align,
+            self._left_out,
+        )
 
     def verdict(self, rule: Rule) -> Verdict:
         """Return whether a rule about a change holds for these runs: see `check_change`."""
@@ -60,7 +104,7 @@ class ComparisonView(Picture):
         """Return the content of a file in one of `formats`."""
         lanes = None
         if (parts := _parts(*self._sides)) is not None:
-            lanes = timelines(*parts, self.comparison, BINS, self._align)
+            lanes = timelines(*parts, self.comparison, BINS, self._align, left_out=self._left_out)
         drawn = page(self.comparison, lanes, self.title)
         return [drawn.html()] if form == "html" else drawn.parts()
 
