@@ -68,7 +68,7 @@ def _found(history: History, name: str, stem: str) -> Iterator[tuple[str, str]]:
     points = history.points()
     if len(points):
         if not kinds and (pair := _pair(points)):
-            paired = f"meantime view {name} --pair {pair} --by FIELD"
+            paired = f"meantime view {name} --pair {pair} --pair-by FIELD"
             yield paired, "draw spans; FIELD is equal in a begin and its end"
         provided = f"meantime statemap {name} --provider states.toml -o {stem}.svg"
         yield provided, "draw states that a file derives from the events"

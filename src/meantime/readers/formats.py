@@ -750,7 +750,7 @@ FORMATS = (
             Use(
                 "a log of begins and ends",
                 "structlog, python-json-logger, logstash, zap, pino, Docker",
-                "`meantime view FILE --pair BEGIN:END --by ID`",
+                "`meantime view FILE --pair BEGIN:END --pair-by ID`",
                 "[how](how-to/draw-a-table-or-a-log.md)",
             ),
         ),
