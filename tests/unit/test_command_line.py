@@ -73,7 +73,7 @@ def test_begins_and_ends_of_a_log_are_suggested_as_pairs(
     lines = [json.dumps({"time_ns": at, "name": name}) for at, name in enumerate(names)]
     (tmp_path / "log.jsonl").write_text("\n".join(lines))
     _, out, _ = run("log.jsonl")
-    expected = "meantime view log.jsonl --pair 'job started:job finished,job failed' --pair-by FIELD"
+    expected = "view log.jsonl --pair 'job started:job finished,job failed' --pair-by FIELD"
     assert expected in out
 
 
