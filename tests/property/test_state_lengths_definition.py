@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import meantime
 from meantime import HistoryBuilder
+from meantime.history import state_lengths
 from meantime.history.sealed import SealedSegments
 from meantime.history.source import Source
 from meantime.history.store import Store
 from meantime.model.durations import PERCENTS
+from meantime.query import statistics
+from meantime.query.duration_sums import SKETCH_ERROR
 from meantime.query.statistics import state_statistics
 
 if TYPE_CHECKING:
@@ -133,3 +137,48 @@ def test_figures_are_those_of_the_intervals(
             patch.setattr(SealedSegments, "lengths", Source.lengths)
         check(history, (history.start_ns, history.end_ns))
         check(history, (low, high + 1))
+
+
+def near(found: list[int], expected: list[int]) -> bool:
+    """Return whether quantiles are within the stated error, and all else is equal."""
+    quantiles = slice(2, 2 + len(PERCENTS))
+    pairs = zip(found[quantiles], expected[quantiles], strict=True)
+    is_near = all(abs(one - other) <= other * SKETCH_ERROR for one, other in pairs)
+    return is_near and found[:2] + found[-2:] == expected[:2] + expected[-2:]
+
+
+@given(size=SIZES, by=st.sampled_from(["state", "entity"]))
+@settings(max_examples=25)
+def test_estimates_are_within_their_error(
+    size: dict[str, int], by: Literal["state", "entity"]
+) -> None:
+    history = history_of(**size)
+    exact = state_statistics(history, by=by)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(statistics, "_EXACT_ROWS", 0)
+        found = meantime.stats(history, by)
+        assert meantime.stats(history, by, exact=True) == exact
+    expected = {(row.entity, row.key): figures_of(row) for row in exact.rows}
+    assert {(row.entity, row.key) for row in found.rows} == expected.keys()
+    assert all(near(figures_of(row), expected[row.entity, row.key]) for row in found.rows)
+    assert found.transitions == exact.transitions
+    if not found.is_sketch:
+        assert found.rows == exact.rows
+
+
+@given(size=SIZES, by=st.sampled_from(["state", "entity"]))
+@settings(max_examples=25)
+def test_what_is_kept_where_states_are_is_the_sketch_of_all_durations(
+    size: dict[str, int], by: Literal["state", "entity"]
+) -> None:
+    history = history_of(**size)
+    kept = state_statistics(history, by=by, keep="sketch").durations
+    with pytest.MonkeyPatch.context() as patch:
+        # as of numbers: their intervals are gathered
+        patch.setattr(state_lengths, "string_states", lambda *_: None)
+        gathered = state_statistics(history, by=by, keep="sketch").durations
+    assert kept is not None
+    assert gathered is not None
+    assert kept.keys == gathered.keys
+    for name in ("offsets", "rows", "counts"):
+        assert getattr(kept, name).tolist() == getattr(gathered, name).tolist()

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import meantime
-from meantime.query.compare.summary_file import SKETCH_ERROR, encoded, read_summary
+from meantime.query.compare.summary_file import encoded, read_summary
+from meantime.query.duration_sums import SKETCH_ERROR
 from meantime.testing import history_from_samples, history_from_spans
 
 if TYPE_CHECKING:

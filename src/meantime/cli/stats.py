@@ -125,15 +125,15 @@ def _check_event(by: str, event: str | None) -> None:
         return
     if by != "name":
         raise UsageError(f"--event applies to samples by name; leave out --by {by}")
-    reject(("whole", "sketch"), "--event, which counts samples")
+    reject(("whole", "sketch", "exact"), "--event, which counts samples")
 
 
 def _check_sketch(by: str, question: tuple[str, str] | None) -> None:
-    """Reject `--sketch` for what are not statistics of states or spans."""
+    """Reject `--sketch` and `--exact` for what are not statistics of states or spans."""
     if question is not None:
-        reject(("sketch",), f"--{question[0]}")
+        reject(("sketch", "exact"), f"--{question[0]}")
     if by in get_args(Groups):
-        reject(("sketch",), f"--by {by}")
+        reject(("sketch", "exact"), f"--by {by}")
 
 
 class _Threads(NamedTuple):
@@ -185,7 +185,9 @@ def _statistics(history: History, by: OfStates, options: StatsOptions) -> StateS
 
     history = with_sampled_states(history)
     start_ns, end_ns = given_range(history, options.start, options.end)
-    of = host_statistics if by == "host" else partial(state_statistics, by=by)
+    of = host_statistics
+    if by != "host":
+        of = partial(state_statistics, by=by, exact=options.exact)
     statistics = of(
         history,
         pattern=options.filter,
@@ -254,7 +256,7 @@ def _show_scheduling(
         raise missing
     if options.whole:
         raise UsageError("--whole applies to spans; these are states")
-    reject(("sketch",), "the use of CPUs")
+    reject(("sketch", "exact"), "the use of CPUs")
     from meantime.cli import stats_scheduling  # noqa: PLC0415 - NumPy is not for --help
 
     if options.as_json:

@@ -10,6 +10,7 @@ import click
 from meantime.cli.inputs import load
 from meantime.errors import UsageError
 from meantime.options import (
+    EXACT,
     FILTER,
     IDLE,
     LENIENT,
@@ -83,6 +84,7 @@ class StatsOptions(Range):
         more="Its cells are at most 2^-7 of a duration wide, and the heading says so. Statistics of"
         " many hosts are added up in much less memory this way; all other figures are the same.",
     )
+    exact: bool = EXACT
     tree: bool = option("--tree", default=False, help="Print the call tree, heaviest calls first.")
     callers: str | None = option(
         "--callers", metavar="NAME", help="Print the callers of this function."
@@ -124,6 +126,8 @@ class StatsOptions(Range):
         return {name: getattr(self, name) for name in ("provider", "lenient", "strict")}
 
     def _check(self) -> None:
+        if self.exact and self.sketch:
+            raise UsageError("--exact and --sketch are mutually exclusive")
         asked = [
             name
             for name in ("callers", "callees", "longest", "histogram", "tree", "against")
@@ -150,6 +154,9 @@ def after_stats(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     row: dict[str, Any] = next(iter(document.get("rows", [])), {})
     if "against_range_ns" in document:
         return
+    if "quantile_error" in document and not params["sketch"]:
+        words = ["stats", *files, "--by", document["by"], *within, "--exact", "--json"]
+        yield shlex.join(["meantime", *words]), "exact quantiles"
     if "span" in row:
         words, purpose = ["query", *files, f"span {row['span']}"], "what is in the longest one"
     elif document.get("by") == "state":

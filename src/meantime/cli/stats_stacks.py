@@ -28,6 +28,7 @@ from meantime.model.columns import distinct
 from meantime.model.durations import FIGURES, dropped, figure_values, figures_of
 from meantime.model.units import format_ns
 from meantime.query.counting import beside, what_counts
+from meantime.query.duration_sums import SKETCH_ERROR
 from meantime.query.durations import SpanStatistics, span_statistics
 from meantime.query.idle_samples import left_out, without_idle
 from meantime.query.parts import extent_of, given_range
@@ -265,7 +266,7 @@ def _span_statistics(
     about = ", quantiles within 0.4 %" if found.is_sketch else ""
     document: dict[str, Any] = {"by": by, "rows": rows}
     if found.is_sketch:
-        document["sketch"] = True
+        document |= {"sketch": True, "quantile_error": SKETCH_ERROR}
     return document, Table(
         f"Time in spans over {format_ns(window_ns)}{about}",
         [by, *(each.key for each in shown)],

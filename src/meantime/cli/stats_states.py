@@ -9,6 +9,7 @@ from meantime.cli.figures import print_figures
 from meantime.cli.tables import Column, print_table
 from meantime.model.durations import as_json, figures_of
 from meantime.model.units import format_ns
+from meantime.query.duration_sums import SKETCH_ERROR
 from meantime.query.statistics import StatisticsRow
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def document(statistics: StateStatistics, by: str) -> dict[str, Any]:
     return {
         "by": by,
         "range_ns": list(statistics.range_ns),
-        **({"sketch": True} if statistics.is_sketch else {}),
+        **({"sketch": True, "quantile_error": SKETCH_ERROR} if statistics.is_sketch else {}),
         "rows": [_fields(row) for row in statistics.rows],
         "transitions": [list(transition) for transition in statistics.transitions],
     }
@@ -54,6 +55,8 @@ def show(statistics: StateStatistics, by: str) -> None:
     """Print a table of each kind of entity, and which state followed which."""
     start_ns, end_ns = statistics.range_ns
     about = ", quantiles within 0.4 %" if statistics.is_sketch else ""
+    if statistics.has_estimates:
+        about += " (--exact: exact)"
     kinds = statistics.kinds or [""]
     for kind in kinds:
         # the share of a loop and that of its tasks cannot be added up, so each has a table

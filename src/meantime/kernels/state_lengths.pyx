@@ -226,7 +226,7 @@ cdef class StateLengths:
         and the greatest, which begin as 2^63 - 1 and 0. `buckets` has by state how many durations
         are in each bucket: the powers of two, each in 2^bits parts. `pairs` has how often a state
         directly followed another of the same attribute; if it is empty, `moves` has these. `lived`
-        has by attribute the sum of its durations.
+        has by attribute the sum of its durations; it may be empty.
         """
         cdef Py_ssize_t room = figures.shape[0], i
         self._figures, self._buckets, self._pairs = figures, buckets, pairs
@@ -314,15 +314,15 @@ cdef class StateLengths:
         cdef Py_ssize_t n, i, first = walk.row
         cdef int32_t before = NONE, slots = 0
         cdef int64_t lived = 0
-        cdef bint some = False
+        cdef bint some = False, has_lived = self._lived.shape[0] > 0
         begin(segments, walk, first)
         while True:
-            n = fill(segments, walk, self._field, self._lasted, CHUNK)
-            self._number(n)
+            n = self._fill(segments, walk, 0)
             if self._narrows:
                 self._narrow_chunk(n)
             else:
-                lived += self._lived_in(n)
+                if has_lived:
+                    lived += self._lived_in(n)
                 before = self._pair(n, before)
                 if not self._apart:
                     self._count(n)
@@ -335,7 +335,8 @@ cdef class StateLengths:
             some = True
         if self._narrows:
             return 0
-        self._lived[label] += lived
+        if has_lived:
+            self._lived[label] += lived
         if self._apart and some:
             if slots > SLOTS:
                 begin(segments, walk, first)
@@ -343,26 +344,26 @@ cdef class StateLengths:
                 while not walk.done:
                     if n + CHUNK > self._room:
                         self._reserve(2 * self._room)
-                    n += fill(segments, walk, self._field + n, self._lasted + n, self._room - n)
-                self._number(n)
+                    n = self._fill(segments, walk, n)
                 self._apart_few(n, label)
             else:
                 self._flush(segments, walk, first, label, slots)
         return 0
 
-    cdef int _number(self, Py_ssize_t n) except -1 nogil:
-        """Set the states of the durations that were read."""
-        cdef Py_ssize_t i
+    cdef Py_ssize_t _fill(self, Segments segments, Walk* walk, Py_ssize_t n) except -1 nogil:
+        """Read the next durations of an attribute behind the first n; return how many there are."""
+        cdef Py_ssize_t i, end = n
         cdef int32_t least = 0, code
-        cdef const int32_t* table = &self._table[0]
-        cdef const int32_t* field = self._field
-        cdef int32_t* state = self._state
-        for i in range(n):
-            state[i] = table[field[i]]
+        cdef const int32_t* state = self._state
+        end += fill(
+            segments, walk, &self._table[0], self._field + n, self._state + n, self._lasted + n,
+            min(CHUNK, self._room - n),
+        )
+        for i in range(n, end):
             least = min(least, state[i])
         if least == UNKNOWN:
             with gil:
-                for i in range(n):
+                for i in range(n, end):
                     if self._table[self._field[i]] == UNKNOWN:
                         code = self._field[i] - 1
                         if self.codes is None:
@@ -370,7 +371,7 @@ cdef class StateLengths:
                         else:
                             self._table[code + 1] = self.learn(int(self.codes[code]))
                     self._state[i] = self._table[self._field[i]]
-        return 0
+        return end
 
     cdef int32_t _pair(self, Py_ssize_t n, int32_t before) except? -9 nogil:
         """Count which state followed which; return the last one."""
@@ -443,7 +444,8 @@ cdef class StateLengths:
             lasted = <uint64_t>lengths[i]
             figures = all_figures + 4 * state
             figures[0] += lasted
-            figures[1] += figures[0] < lasted
+            if figures[0] < lasted:
+                figures[1] += 1
             if lasted < figures[2]:
                 figures[2] = lasted
             if lasted > figures[3]:
@@ -723,8 +725,7 @@ cdef class StateLengths:
                 self._sorted_room = room
         begin(segments, walk, first)
         while room and not walk.done:
-            n = fill(segments, walk, self._field, self._lasted, CHUNK)
-            self._number(n)
+            n = self._fill(segments, walk, 0)
             for i in range(n):
                 if self._state[i] < 0:
                     continue
@@ -796,11 +797,12 @@ cdef void begin(Segments segments, Walk* walk, Py_ssize_t first) noexcept nogil:
 
 
 cdef Py_ssize_t fill(
-    Segments segments, Walk* walk, int32_t* field, int64_t* lasted, Py_ssize_t room
+    Segments segments, Walk* walk, const int32_t* table, int32_t* field, int32_t* state,
+    int64_t* lasted, Py_ssize_t room
 ) noexcept nogil:
     """Read the next durations of an attribute; return how many, and set `done` after the last.
 
-    What lasts is a state by its code + 1, 0 for none.
+    What lasts is a state by its code + 1, 0 for none, and by its number in the table.
     """
     cdef Py_ssize_t n = 0, row, last
     cdef int64_t time, start, base, to_ns = walk.to_ns, low, high
@@ -816,6 +818,7 @@ cdef Py_ssize_t fill(
             low = max(walk.starts[row], walk.from_ns)
             high = min(walk.ends[row], to_ns)
             field[n] = walk.codes[row] + 1
+            state[n] = table[field[n]]
             # at most what fits 63 bits
             lasted[n] = <int64_t>min(<uint64_t>high - <uint64_t>low, MOST)
             n += 1
@@ -826,6 +829,7 @@ cdef Py_ssize_t fill(
         if not segments.next_change(walk.quark, &walk.cursor, &time) or time >= to_ns:
             if walk.start < to_ns:
                 field[n] = walk.field
+                state[n] = table[walk.field]
                 lasted[n] = <int64_t>min(<uint64_t>to_ns - <uint64_t>walk.start, MOST)
                 n += 1
             walk.done = True
@@ -846,6 +850,7 @@ cdef Py_ssize_t fill(
                 break
             # one that is replaced at once has no length: the next is written over it
             field[n] = code
+            state[n] = table[code]
             lasted[n] = time - start
             n += start < time
             if payload != NULL:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BITS",
+    "SKETCH_ERROR",
     "DurationSums",
     "DurationsBuilder",
     "Keep",
@@ -41,6 +42,8 @@ Keep: TypeAlias = Literal["exact", "sketch"]
 # A power of two is divided into 2 to the power of this cells: the durations of one
 # are within 1 % of each other.
 BITS = 7
+# How far the middle of a cell is from any duration in it, as a part of that, at most.
+SKETCH_ERROR = 0.5 ** (BITS + 1)
 # The next power of two above the number of cells.
 _CELLS_BITS = 13
 # A stored cell has at most so many: those of all its cells are then a number of 64 bits.

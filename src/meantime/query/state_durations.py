@@ -1,8 +1,9 @@
 """The durations of states in batches of intervals: sums, exact quantiles, and transitions.
 
 Durations are counted in buckets, whose number depends on the number of states only, so memory does
-not depend on how many intervals there are. A quantile is exact: the durations in its bucket are
-collected in a second pass, or, if these are many, counted in narrower buckets until they are few.
+not depend on how many intervals there are. An exact quantile takes a second pass, which collects
+the durations in its bucket, or, if these are many, counts them in narrower buckets until they are
+few. Without that it is the middle of its bucket.
 """
 
 from __future__ import annotations
@@ -96,6 +97,7 @@ class StateDurations:
         bits: How narrow buckets are; 0 is enough where no quantiles are asked for.
         is_apart: Whether durations are also counted for each attribute by itself.
         is_sketched: Whether the buckets of these are kept.
+        exact: Whether the quantiles of these are exact if there are more than 1,024.
 
     Attributes:
         lived_ns: By attribute, how long it had a state.
@@ -107,6 +109,7 @@ class StateDurations:
     bits: int = BITS
     is_apart: bool = False
     is_sketched: bool = False
+    exact: bool = True
     lived_ns: Int64s = field(init=False)
     _names: dict[str, int] = field(init=False, default_factory=dict)
     _lengths: StateLengths = field(init=False)
@@ -125,8 +128,18 @@ class StateDurations:
         self._buckets = np.empty((0, bucket_count(self._bits)), np.int64)
         self._pairs = np.zeros((0, 0), np.int64)
         quantiles = QUANTILE_PAIRS if self.is_apart else _NO_QUANTILES
-        self._lengths = StateLengths(quantiles, sketched=self.is_sketched)
+        self._lengths = StateLengths(quantiles, exact=self.exact, sketched=self.is_sketched)
         self._use()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all quantiles of attributes by themselves are."""
+        return self._lengths.is_exact
+
+    @property
+    def has_sketch(self) -> bool:
+        """Whether buckets are as narrow as those of a sketch, which they are of few states."""
+        return self._bits == BITS
 
     @property
     def names(self) -> list[str]:
@@ -253,6 +266,23 @@ class StateDurations:
                 break
             pending = self._narrowed(pending, again(), found)
         return found
+
+    def estimates(self) -> list[list[int]]:
+        """Return the quantiles of each state: the middles of their buckets."""
+        found = [[0] * len(PERCENTS) for _ in self._names]
+        for target in self._begun(found):
+            middle = target.low + ((1 << target.shift) - 1 >> 1)
+            least, most = (int(each) for each in self._figures[target.state, 2:])
+            for which in target.ranks:
+                # the middle of a bucket may be outside of what occurred
+                found[target.state][which] = min(max(middle, least), most)
+        return found
+
+    def sketch(self) -> tuple[list[str], Int64s, Int64s, Int64s]:
+        """Return the states, how many buckets each has, which ones, and their counts."""
+        states, buckets = np.nonzero(self._buckets[: len(self._names)])
+        sizes = np.bincount(states, minlength=len(self._names))
+        return self.names, sizes, buckets, self._buckets[states, buckets]
 
     def _begun(self, found: list[list[int]]) -> list[_Target]:
         """Return the buckets with the quantiles that are not known by them."""

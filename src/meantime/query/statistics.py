@@ -54,6 +54,10 @@ __all__ = [
 ]
 
 
+# Up to so many intervals of a kind of entity, quantiles are exact whether that matters or not.
+_EXACT_ROWS = 1 << 22
+
+
 @dataclass(frozen=True, slots=True)
 class StatisticsRow(Durations[int, float]):
     """The durations of one state, of all entities of a kind or of one.
@@ -101,6 +105,7 @@ class StateStatistics(Tabular):
             if rows are by state. Empty unless it was kept, as `durations`.
         durations: By kind, state and entity, what the quantiles of a sum follow from; None if it
             was not kept, and these statistics cannot be added to others.
+        has_estimates: Whether quantiles are estimates although durations are not kept.
     """
 
     by: Literal["state", "entity"]
@@ -110,11 +115,13 @@ class StateStatistics(Tabular):
     histograms: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     existed_ns: dict[tuple[str, str | None], int] = field(default_factory=dict, repr=False)
     durations: DurationSums[_Group] | None = field(default=None, repr=False, compare=False)
+    has_estimates: bool = False
 
     @property
     def is_sketch(self) -> bool:
         """Whether quantiles are from a sketch, and only within 2^-8 of a duration of that rank."""
-        return self.durations is not None and self.durations.keep == "sketch"
+        is_kept = self.durations is not None and self.durations.keep == "sketch"
+        return is_kept or self.has_estimates
 
     def with_quantiles(self) -> StateStatistics:
         """Return the same statistics with the quantiles of its rows.
@@ -276,6 +283,7 @@ def state_statistics(
     end_ns: int | None = None,
     keep: Keep | None = None,
     quantiles: bool = True,
+    exact: bool = True,
     progress: Callable[[float], None] | None = None,
 ) -> StateStatistics:
     """Return how long the states of the history's state lanes lasted.
@@ -304,6 +312,8 @@ def state_statistics(
             each; `sketch` keeps how many are in cells whose width is at most 2^-7 of a duration,
             and quantiles are the middle of a cell.
         quantiles: False if only the quantiles of a sum are needed: with `keep` they are 0.
+        exact: Whether quantiles are exact; otherwise those of a kind of entity with more than
+            2^22 intervals are from a sketch, and `is_sketch` says so.
         progress: Called now and then with the share that is done; what it raises ends the work.
 
     Raises:
@@ -321,7 +331,11 @@ def state_statistics(
     # checks the range, and clips it to the history
     range_ns = history.intervals(np.empty(0, np.int32), start_ns, end_ns).range_ns
     parts = [
-        _of_kind(history, kind, by, range_ns, keep, progress, (number / len(kinds), 1 / len(kinds)))
+        _of_kind(
+            *(history, kind, by, range_ns, keep, progress),
+            (number / len(kinds), 1 / len(kinds)),
+            exact=exact,
+        )
         for number, kind in enumerate(kinds)
     ]
     return _together(parts, by, range_ns, keep, quantiles=quantiles)
@@ -534,37 +548,55 @@ def _of_kind(  # noqa: PLR0917 - the arguments of `state_statistics`
     keep: Keep | None,
     progress: Callable[[float], None] | None,
     part: tuple[float, float],
+    *,
+    exact: bool,
 ) -> StateStatistics:
     """Return the statistics of a kind of entity, of which `part` says which part of all it is."""
-    from meantime.history.results import Intervals  # noqa: PLC0415 - totals need none of these
-    from meantime.history.state_lengths import string_states  # noqa: PLC0415 - as above
+    from meantime.history.state_lengths import string_states  # noqa: PLC0415 - totals need it not
     from meantime.query.state_durations import StateDurations  # noqa: PLC0415 - as above
 
     name, entities = kind.name, kind.quarks
-    is_long = range_ns[1] - range_ns[0] > MAX_NS
-    # what is kept, and what is refused, follows from the intervals themselves
-    states = None if is_long or keep is not None else string_states(history, entities, range_ns)
-    intervals = history.interval_batches(entities, *range_ns) if states is None else states
-    batches = _Batches(intervals, entities, progress, part)
-    # quantiles are those of what is kept, if anything is
-    bits = 0 if keep is not None or by == "entity" else BITS
-    counted = StateDurations(range_ns, len(history.attributes), bits=bits, is_apart=by == "entity")
+    # which intervals are refused follows from themselves, and all durations are those of intervals
+    states = None
+    if range_ns[1] - range_ns[0] <= MAX_NS and keep != "exact":
+        states = string_states(history, entities, range_ns)
+    intervals = history.interval_batches(entities, *range_ns)
+    batches = _Batches(intervals if states is None else states, entities, progress, part)
+    is_sketched = states is not None and keep == "sketch"
+    estimated = not exact and states is not None and int(states.counts.sum()) > _EXACT_ROWS
+    counted = StateDurations(
+        range_ns,
+        len(history.attributes),
+        # quantiles are those of what is kept, if anything is
+        bits=BITS if by == "state" and (keep is None or is_sketched) else 0,
+        is_apart=by == "entity",
+        is_sketched=is_sketched,
+        exact=not (estimated or is_sketched),
+    )
     kept = None if keep is None else _Kept(history, name, by, keep, range_ns)
-    for batch in batches():
-        if isinstance(batch, Intervals):
-            if is_long:
-                _check_lengths(history, batch, range_ns)
-            if kept is not None:
-                kept.add(batch)
-        counted.add(batch)
+    _count(history, batches(), counted, kept, range_ns)
     if kind.short_lived:
         existed = counted.lived_ns[entities].view(np.uint64)
     else:
         existed = lifetimes(history, entities).within(*range_ns).lasted_ns
-    if by == "entity":
-        rows = _of_entities(history, counted.of_attributes(), name, entities, existed)
+    apart = counted.of_attributes() if by == "entity" else None
+    if apart is not None:
+        rows = _of_entities(history, apart, name, entities, existed)
+        estimated = estimated and not counted.is_exact
     else:
-        rows = _of_states(counted, name, batches if kept is None else None, existed)
+        estimated = estimated and counted.has_sketch
+        quantiles = None
+        if keep is None:
+            quantiles = counted.estimates() if estimated else counted.quantiles(batches)
+        rows = _of_states(counted, name, quantiles, existed)
+    durations = None
+    if is_sketched and (apart is not None or counted.has_sketch):
+        durations = _sketch(history, name, counted, apart)
+    elif kept is not None:
+        if states is not None:
+            # too many states for narrow buckets of each
+            _count(history, intervals, None, kept, range_ns)
+        durations = kept.durations()
     return StateStatistics(
         by,
         range_ns,
@@ -575,8 +607,55 @@ def _of_kind(  # noqa: PLR0917 - the arguments of `state_statistics`
             for key, histogram in zip(counted.names, counted.histograms(), strict=True)
         },
         {} if kept is None else kept.existed_ns(entities, existed),
-        None if kept is None else kept.durations(),
+        durations,
+        keep is None and estimated,
     )
+
+
+def _count(
+    history: History,
+    batches: Iterable[Intervals | StatePart],
+    counted: StateDurations | None,
+    kept: _Kept | None,
+    range_ns: tuple[int, int],
+) -> None:
+    """Count states, and keep those that are intervals."""
+    from meantime.history.results import Intervals  # noqa: PLC0415 - totals need it not
+
+    for batch in batches:
+        if isinstance(batch, Intervals):
+            if range_ns[1] - range_ns[0] > MAX_NS:
+                _check_lengths(history, batch, range_ns)
+            if kept is not None:
+                kept.add(batch)
+        if counted is not None:
+            counted.add(batch)
+
+
+def _sketch(
+    history: History, kind: str, counted: StateDurations, apart: Apart | None
+) -> DurationSums[_Group]:
+    """Return the durations of states, or of those of each entity, as a sum needs them."""
+    if apart is None:
+        names, *sketch = counted.sketch()
+        return DurationSums.of_cells([(kind, name, None) for name in names], *sketch)
+    entities = _names_of(history, apart.quark)
+    keys: list[_Group] = [
+        (kind, state, entities[quark])
+        for quark, state in zip(apart.quark.tolist(), apart.state, strict=True)
+    ]
+    if len(set(keys)) == len(keys):
+        return DurationSums.of_cells(keys, apart.sizes, apart.buckets, apart.counts)
+    # entities of the same name are one
+    whole = DurationSums.of_cells([*range(len(keys))], apart.sizes, apart.buckets, apart.counts)
+    parts = [whole.of_group(at, key) for at, key in enumerate(keys)]
+    return DurationSums.added(parts)
+
+
+def _names_of(history: History, quarks: Int64s) -> dict[int, str]:
+    """Return the names of entities by quark."""
+    attributes = history.attributes
+    return {quark: entity_name(attributes.path(quark)) for quark in distinct(quarks).tolist()}
 
 
 def _check_lengths(history: History, batch: Intervals, range_ns: tuple[int, int]) -> None:
@@ -615,6 +694,7 @@ def _together(
         [row for part in parts for row in part.rows],
         [row for part in parts for row in part.transitions],
         _added_histograms(parts),
+        has_estimates=any(part.has_estimates for part in parts),
     )
 
 
@@ -668,10 +748,7 @@ def _of_entities(
 ) -> list[StatisticsRow]:
     """Return a row for each state of each entity, most time first."""
     all_ns = existed_ns[np.searchsorted(quarks, found.quark)].tolist()
-    names = {
-        quark: entity_name(history.attributes.path(quark))
-        for quark in distinct(found.quark).tolist()
-    }
+    names = _names_of(history, found.quark)
     # of a column of its own, as a sum has 64 bits without a sign
     total_ns = found.figures[:, 1].view(np.uint64).tolist()
     columns = found.quark.tolist(), found.state, found.figures.tolist(), total_ns
@@ -743,16 +820,12 @@ class _Kept:
 
 
 def _of_states(
-    found: StateDurations,
-    kind: str,
-    batches: Callable[[], Iterable[Intervals | StatePart]] | None,
-    existed_ns: _Times,
+    found: StateDurations, kind: str, quantiles: list[list[int]] | None, existed_ns: _Times
 ) -> list[StatisticsRow]:
-    """Return a row for each state, most time first; without batches quantiles are 0."""
+    """Return a row for each state, most time first; quantiles are 0 if there are none."""
     all_ns = exact_sum(existed_ns)
-    quantiles = [[0] * len(PERCENTS)] * len(found.names)
-    if batches is not None:
-        quantiles = found.quantiles(batches)
+    if quantiles is None:
+        quantiles = [[0] * len(PERCENTS)] * len(found.names)
     columns = found.names, found.totals(), quantiles
     made = [
         _row(kind, state, None, totals, quantiles, all_ns)

@@ -13,8 +13,9 @@ from meantime.query.compare.certainty import LEVEL, adjusted, changes, most_rows
 from meantime.query.compare.comparison import ComparedRow, Comparison, Interval
 from meantime.query.compare.grouping import default_by, grouping, one_unit
 from meantime.query.compare.matching import matched
-from meantime.query.compare.summary_file import SKETCH_ERROR, Summary
+from meantime.query.compare.summary_file import Summary
 from meantime.query.counting import what_counts
+from meantime.query.duration_sums import SKETCH_ERROR
 from meantime.query.filtering import matching
 from meantime.query.ranges import clipped
 from meantime.query.sentences import counted

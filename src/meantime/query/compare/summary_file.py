@@ -51,7 +51,6 @@ __all__ = [
     "MOST_CELLS",
     "MOST_GROUPS",
     "MOST_STACKS",
-    "SKETCH_ERROR",
     "VERSION",
     "Measure",
     "Summary",
@@ -69,8 +68,6 @@ _SLACK_BYTES = 1 << 20
 _MOST_NS = 1 << 100
 _INT64 = np.iinfo(np.int64)
 
-# How far a quantile is from a duration of its rank, as a part of it.
-SKETCH_ERROR = 2**-8
 # What has more groups, cells of durations or stacks than this is left out.
 MOST_GROUPS = 1 << 17
 MOST_CELLS = 1 << 21
