@@ -34,7 +34,7 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return made;
 }
 
-/** A button with a name for those who cannot see its sign. */
+/** A button with a name for those who cannot see its sign; the name has the words that are seen, which others say to press it. */
 export function button(
   sign: Child,
   name: string,
@@ -43,7 +43,8 @@ export function button(
 ): HTMLButtonElement {
   const made = h("button", { title: name, ...properties }, sign);
   made.type = "button";
-  made.setAttribute("aria-label", name);
+  const isSaid = typeof sign === "string" && /\p{L}/u.test(sign) && !name.toLowerCase().includes(sign.toLowerCase());
+  made.setAttribute("aria-label", isSaid ? `${sign}: ${name}` : name);
   made.addEventListener("click", action);
   return made;
 }

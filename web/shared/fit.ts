@@ -9,12 +9,19 @@ export function measureIn(font: string): Measure {
   return (text) => context.measureText(text).width;
 }
 
+const graphemeBorders = new Intl.Segmenter(undefined, { granularity: "grapheme" });
+
+/** What readers take for letters, which may be many characters: an emoji with its skin, a letter with its accents. */
+function graphemes(text: string): string[] {
+  return /^[\x20-\x7e]*$/.test(text) ? text.split("") : Array.from(graphemeBorders.segment(text), ({ segment }) => segment);
+}
+
 const LONGEST = 500; // more letters fit in no label
 
 /** A text without as much of its middle as has no room; empty if fewer than `least` letters fit. */
 export function elide(text: string, roomPx: number, measure: Measure, least = 2): string {
   if (text.length <= LONGEST && measure(text) <= roomPx) return text;
-  const letters = [...text];
+  const letters = graphemes(text);
   const cut = (kept: number) =>
     `${letters.slice(0, Math.ceil(kept / 2)).join("")}…${letters.slice(letters.length - Math.floor(kept / 2)).join("")}`;
   let fits = 0;

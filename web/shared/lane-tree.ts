@@ -2,6 +2,7 @@
 
 import { button, h, name } from "./dom";
 import { LABEL_FONT } from "./box-labels";
+import { elide, measureIn } from "./fit";
 import { icon } from "./icon";
 import { LaneImage } from "./lane-image";
 import type { View } from "./lane-image";
@@ -51,9 +52,6 @@ const MOST_PINNED = 0.6;
 /** In a narrow window a name has no room at the left, and is above its lane. */
 const NAME_PX = 18;
 const DRAG_PX = 5;
-/** Longer names keep their ends, of so many characters, where there is no room for all of them. */
-const LONG_NAME = 16;
-const KEPT_END = 8;
 const NARROW = matchMedia("(max-width: 720px)");
 
 export class LaneTree {
@@ -588,6 +586,16 @@ export class LaneTree {
     return made;
   }
 
+  /** Shows names that have no room without their middle, as siblings differ at the end; what is read aloud and copied is all of it. */
+  private cutNames(): void {
+    const titles = [...this.gutter.querySelectorAll<HTMLElement>(".title")].filter((each) => each.scrollWidth > each.clientWidth);
+    const rooms = titles.map((each) => each.clientWidth);
+    const fonts = titles.map((each) => getComputedStyle(each).font);
+    titles.forEach((each, at) => {
+      each.dataset.cut = elide(each.textContent!, rooms[at]!, measureIn(fonts[at]!));
+    });
+  }
+
   /** The names of the lanes in view; each stays in view while its lane is. */
   private drawNames(first: number, last: number, top: number): void {
     // a second line may follow from what was drawn
@@ -612,17 +620,20 @@ export class LaneTree {
           class: `lane-name level${lane.level}${heads(lane) ? " heads" : ""}${isSticky ? " sticky" : ""}${lane === this.marked ? " current" : ""}`,
           style: `top:${at - above}px;height:${above || height}px`,
           title: lane.title,
-          attributes: { role: "treeitem", "aria-label": [lane.title, lane.detail, lane.sub].filter(Boolean).join(", "), "aria-level": String(lane.level), ...(lane.opens ? { "aria-expanded": String(lane.open) } : {}), "aria-selected": String(lane === this.marked) },
+          attributes: { role: "treeitem", "aria-label": [lane.title, lane.badge, lane.detail, lane.sub].filter(Boolean).join(" "), "aria-level": String(lane.level), ...(lane.opens ? { "aria-expanded": String(lane.open) } : {}), "aria-selected": String(lane === this.marked) },
         },
         h(
           "div",
           { style: height < NAME_PX && !above ? `height:${height}px;line-height:${height}px` : !isSticky && at < seen && height > 36 && !above ? `margin-top:${Math.min(seen - at, height - 18)}px` : "" },
           sign,
-          title(lane.title),
+          name(lane.title, { class: "title" }),
+          " ",
           lane.badge ? h("span", { class: "badge" }, lane.badge) : null,
+          " ",
           lane.detail ? h("span", { class: "detail" }, name(lane.detail)) : null,
           heads(lane) ? null : this.tools(lane),
         ),
+        " ",
         lane.sub && height >= 34 && !above ? name(lane.sub, { class: "sub" }) : null,
       );
       row.addEventListener("click", () => {
@@ -632,18 +643,12 @@ export class LaneTree {
       rows.push(row);
     }
     this.gutter.replaceChildren(...rows);
+    this.cutNames();
     const active = this.marked ?? this.chosen;
     const marked = active ? this.indices.get(active) : undefined;
     if (marked === undefined) this.gutter.removeAttribute("aria-activedescendant");
     else this.gutter.setAttribute("aria-activedescendant", `lane-${marked}`);
   }
-}
-
-/** A name that is elided before its end, where siblings differ. */
-function title(text: string): HTMLElement {
-  const kept = text.length > LONG_NAME ? KEPT_END : 0;
-  if (!kept) return name(text, { class: "title" });
-  return h("bdi", { class: "title split" }, name(text.slice(0, -kept)), name(text.slice(-kept), { class: "end" }));
 }
 
 /** Whether a lane is the heading of others, and nothing by itself. */

@@ -10,6 +10,9 @@ export interface Tab {
   content: HTMLElement;
 }
 
+/** Tabs, and nothing below them. */
+const FOLDED_PX = 60;
+
 export class Panel {
   readonly element: HTMLElement;
   private readonly buttons: Map<string, HTMLButtonElement>;
@@ -69,19 +72,27 @@ export class Panel {
     if (made) made.hidden = !isOffered && id !== this.current;
   }
 
+  /** Gives a panel of which only the tabs are seen half of the page. */
+  private unfold(): void {
+    if (this.element.clientHeight <= FOLDED_PX) document.documentElement.style.setProperty("--panel-height", `${Math.round(innerHeight / 2)}px`);
+  }
+
   /** Says beside the name of a tab how much is in it. */
   count(id: string, amount: string): void {
     const made = this.buttons.get(id)!;
     const { label } = this.tabs.find((tab) => tab.id === id)!;
     const text = amount ? `${label} ${amount}` : label;
     made.setAttribute("aria-label", text);
-    made.firstChild!.textContent = text;
+    made.textContent = text;
   }
 
   private button({ id, label, key }: Tab): HTMLButtonElement {
-    const made = h("button", { title: `${label} (${key})`, attributes: { id: `tab-of-${id}`, role: "tab", "aria-controls": `tab-${id}`, "aria-label": label } }, label, h("span", { class: "shortcut", attributes: { "aria-hidden": "true" } }, key.replace("Shift + ", "⇧")));
+    const made = h("button", { title: `${label} (${key})`, attributes: { id: `tab-of-${id}`, role: "tab", "aria-controls": `tab-${id}`, "aria-label": label, "data-key": key.replace("Shift + ", "⇧") } }, label);
     made.type = "button";
-    made.addEventListener("click", () => this.open(id));
+    made.addEventListener("click", () => {
+      this.unfold();
+      this.open(id);
+    });
     return made;
   }
 

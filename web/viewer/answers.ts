@@ -93,7 +93,7 @@ export class Answers {
   private readonly comparison: ComparisonTab | null;
   private readonly tools = h("span", { class: "tools" });
   /** What the facts are about. */
-  private readonly about = h("div", { class: "about" });
+  private readonly about = h("h2", { class: "about" });
   mode: FlameMode = "heavy";
   /** What flame graphs and statistics by name count of a file that has spans and samples; null for what its own tool shows. */
   of: Counted | null = null;
@@ -759,7 +759,7 @@ export class Answers {
       if (info.aligned === "start") notes.push(h("p", {}, shown(`${info.name} shares no clock with the first file: its times cannot be compared with the others.`)));
     }
     if (!notes.length) notes.push(h("p", { class: "muted" }, "Nothing was lost, skipped or repaired while reading."));
-    return h("section", { class: "card care" }, h("h3", {}, "Read with care"), ...notes);
+    return h("section", { class: "card care", attributes: { tabindex: "0", "aria-label": "Read with care" } }, h("h3", {}, "Read with care"), ...notes);
   }
 
   /** The facts of the selection, and the states in view. */

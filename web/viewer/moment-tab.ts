@@ -66,7 +66,7 @@ export class MomentTab {
         const isState = group.kind === "state" || group.kind === "packed";
         const pixel = isState ? file.states.colorOf(group.name) : file.names.marks[file.names.id(group.name)]!;
         const light = h("button", { class: "bare state-name", title: `Light ${group.name} in all lanes`, on: { click: () => this.actions.light(group.name) } }, h("i", { class: "swatch", style: `background:${css(pixel)}` }), name(group.name));
-        return h("tr", { class: isFirst ? "first" : "" }, h("th", { attributes: { scope: "row" } }, name(of)), h("td", {}, light), h("td", { class: "count" }, grouped(group.count)), h("td", { class: "chips" }, ...this.chips(file, moment, group)));
+        return h("tr", { class: isFirst ? "first" : "" }, of ? h("th", { attributes: { scope: "row" } }, name(of)) : h("td"), h("td", {}, light), h("td", { class: "count" }, grouped(group.count)), h("td", { class: "chips" }, ...this.chips(file, moment, group)));
       });
       return [...heading, ...rows];
     });

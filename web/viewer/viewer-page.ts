@@ -263,7 +263,7 @@ export class ViewerPage {
       h(
         "header",
         { class: "top" },
-        h("div", { class: "brand", attributes: { "aria-label": "meantime" } }, mark(), h("span", {}, "meantime")),
+        h("h1", { class: "brand", attributes: { "aria-label": "meantime" } }, mark(), h("span", {}, "meantime")),
         this.files,
         this.field.element,
         h(
@@ -277,8 +277,8 @@ export class ViewerPage {
         ),
       ),
       this.tour?.wrap(this.notice) ?? this.notice,
-      h("div", { class: "band map" }, h("div", { class: "gutter" }, this.lengthInView, this.hidden, this.filter), this.minimap.element),
-      h("div", { class: "band" }, h("div", { class: "gutter axis-gutter" }, this.axis.base, this.laneMenu, this.clock), this.axis.element),
+      h("section", { class: "band map", attributes: { "aria-label": "All of the time" } }, h("div", { class: "gutter" }, this.lengthInView, this.hidden, this.filter), this.minimap.element),
+      h("section", { class: "band", attributes: { "aria-label": "Time axis" } }, h("div", { class: "gutter axis-gutter" }, this.axis.base, this.laneMenu, this.clock), this.axis.element),
       this.main,
       this.answers.panel.element,
       h("footer", { class: "foot" }, this.sameAs, this.status.element, this.message, this.spoken),
@@ -360,10 +360,13 @@ export class ViewerPage {
       ...session.files.map((file) => {
         const { info } = file;
         const length = info.start_ns !== null && info.end_ns !== null ? duration(BigInt(info.end_ns) - BigInt(info.start_ns)) : info.status;
-        const made = button(null, `${info.name}: show all of it`, () => this.showFile(file), { class: "file printed" });
+        const parts: HTMLElement[] = [];
+        if (session.differences) parts.push(h("span", { class: "muted" }, session.differences.sideOf(file)));
+        parts.push(h("bdi", {}, shown(info.name)), h("span", { class: "muted" }, length));
+        if (info.status === "reading" || info.status === "following") parts.push(h("span", { class: "badge live" }, info.status));
+        const made = button(null, `${parts.map((each) => each.textContent).join(" ")}: show all of it`, () => this.showFile(file), { class: "file printed" });
         if (session.files.length > 1) made.setAttribute("aria-pressed", String(session.chosen === file));
-        made.append(...(session.differences ? [h("span", { class: "muted" }, session.differences.sideOf(file))] : []), h("bdi", {}, shown(info.name)), h("span", { class: "muted" }, length));
-        if (info.status === "reading" || info.status === "following") made.append(h("span", { class: "badge live" }, info.status));
+        made.append(...parts.flatMap((each) => [each, " "]));
         return made;
       }),
     );

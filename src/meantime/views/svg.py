@@ -27,6 +27,11 @@ __all__ = [
 # None of them is printable.
 _UNFIT = "[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 _RANK = " · "
+# What joins two emoji, what changes the character before it (presentation, skin, keycap, tag), and
+# one half of a flag.
+_JOINER = "\u200d"
+_CHANGING = re.compile("[\u200d\ufe00-\ufe0f\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")
+_FLAG = re.compile("[\U0001f1e6-\U0001f1ff]")
 _MARKUP = re.compile("[&<>\"']")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"}
 
@@ -148,19 +153,40 @@ def without_prefix(names: Sequence[str]) -> list[str]:
 
 
 def cut_to(text: str, room_px: float, font_px: float) -> str:
-    """Return a text that fits, if necessary without its middle: names differ at both ends.
+    r"""Return a text that fits, if necessary without its middle: names differ at both ends.
 
     >>> cut_to("tokio-runtime-worker-117", 90, 10)
     'tokio-r…ker-117'
+    >>> cut_to("a\u0301" * 9, 30, 10) == "a\u0301a\u0301…a\u0301"  # nine letters with accents
+    True
     """
     text = shown(text)
     if width_px(text[:500], font_px) <= room_px and len(text) <= 500:
         return text
-    keep = max(2, min(len(text) - 1, int(room_px / font_px / 0.56) - 1))
-    while keep > 2 and width_px(_without_middle(text, keep), font_px) > room_px:
+    letters = _letters(text)
+    keep = max(2, min(len(letters) - 1, int(room_px / font_px / 0.56) - 1))
+    while keep > 2 and width_px(_without_middle(letters, keep), font_px) > room_px:
         keep -= 1
-    return _without_middle(text, keep)
+    return _without_middle(letters, keep)
 
 
-def _without_middle(text: str, keep: int) -> str:
-    return text[: keep - keep // 2] + "…" + text[len(text) - keep // 2 :]
+def _without_middle(letters: Sequence[str], keep: int) -> str:
+    return "".join([*letters[: keep - keep // 2], "…", *letters[len(letters) - keep // 2 :]])
+
+
+def _letters(text: str) -> Sequence[str]:
+    """Return what readers take for letters: characters with what changes or joins them."""
+    if text.isascii():
+        return text
+    found: list[str] = []
+    for char in text:
+        before = found[-1] if found else ""
+        is_flag = len(before) == 1 and _FLAG.match(before) and _FLAG.match(char)
+        is_changing = (
+            before.endswith(_JOINER) or unicodedata.combining(char) or _CHANGING.match(char)
+        )
+        if before and (is_flag or is_changing):
+            found[-1] += char
+        else:
+            found.append(char)
+    return found

@@ -14,6 +14,8 @@ export class Command {
   constructor(private readonly session: Session) {
     const { commands, panels } = session.model;
     const isMerged = panels.some((panel) => panel.intervals > panel.starts.lo.length);
+    // the foot of the page, which has nothing else there
+    this.element.setAttribute("role", "contentinfo");
     this.element.hidden = !commands || (!commands.figures && !isMerged);
   }
 
