@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from meantime.query.sql_schema import FUNCTIONS, TABLES
+from meantime.query.sql.schema import FUNCTIONS, TABLES
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "reference" / "sql.md"
 MARKS = "<!-- {}: python tests/docs/test_sql_tables.py writes them -->\n", "<!-- end of {} -->"

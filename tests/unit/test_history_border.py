@@ -294,7 +294,7 @@ def test_changes_refuse_what_queries_refuse() -> None:
 def test_integers_of_numpy_are_taken_everywhere(history: History) -> None:
     after = np.int64(EPOCH + 1999)
 
-    assert history.state(np.int32(0), after).value == 7  # type: ignore[arg-type]
+    assert history.state(np.int32(0), after).value == 7
     assert history.sample(np.zeros(1, np.uint8), np.array([after], np.uint64)).rows() == [[7]]
     assert history.states([0], np.array([after], object)).value.to_list() == [7]
     assert history.sample([], []).rows() == []

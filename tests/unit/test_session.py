@@ -71,6 +71,12 @@ def test_answers_are_those_of_the_command(runtime: Path) -> None:
         ("explain", STATES, "--json"),
         ("dump", STATES, "--kind", "intervals", "--limit", "9"),
         ("assert", STATES, "--rule", 'count of "futex" above 0'),
+        ("sql", STATES, "select value, count(*) n from intervals group by value order by n"),
+        ("sql", SPANS, "select name, caller from spans, callers('aten::mm') limit 3", "--json"),
+        ("sql", SPANS, "select span from handle", "--handle", "span 42", "--json"),
+        ("diff", STATES, "--ranges", "0s..0.1s,0.1s..0.2s", "--json"),
+        ("diff", STATES, STATES, "--json"),
+        ("flame", SPANS, "--json"),
     ]
     with serving(STATES, SPANS):
         state = (runtime / "meantime" / "default.sock").stat()
@@ -87,7 +93,11 @@ def test_answers_are_those_of_the_command(runtime: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("statemap", STATES, "-o", "x.svg"), "a session does not answer statemap"),
+        (("statemap", STATES, "-o", "x.svg"), "a session does not answer statemap: it draws"),
+        (("hosts", STATES), "it reads its files in processes of their own; leave out --session"),
+        (("top", "5"), "a session does not answer top: it shows a program that runs"),
+        (("flame", STATES, "-o", "x.svg"), "a session writes no file"),
+        (("diff", STATES, SPANS), "is not open in this session, which has postgres.statemap.gz"),
         (("stats", SPANS), "is not open in this session, which has postgres.statemap.gz"),
         (("query", STATES, "tree", "--parquet", "x"), "a session writes no file"),
         (("stats", STATES, "--lenient"), "--lenient does not apply to a session"),

@@ -14,7 +14,8 @@ import meantime
 from meantime.errors import HistoryError, UsageError
 from meantime.history import HistoryBuilder
 from meantime.query.confined import Confined
-from meantime.query.sql_schema import TABLES, columns_of
+from meantime.query.sql import connection
+from meantime.query.sql.schema import TABLES, VERSION, columns_of
 from meantime.testing import history_from_picture, history_from_spans
 
 if TYPE_CHECKING:
@@ -331,6 +332,51 @@ def test_a_database_keeps_what_is_created_and_saves_it(tmp_path: Path) -> None:
         assert again.sql("from mine").to_arrow().to_pylist() == [{"x": 5}]
         with pytest.raises(UsageError, match="other"):
             again.sql("from other.intervals")
+
+
+def test_a_saved_file_of_another_version_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = history_from_picture("cpu0  a.")
+    with meantime.database(history) as db:
+        db.save(tmp_path / "mine.db")
+        db.connection.execute(f"attach '{tmp_path}/other.db' as other")
+        db.connection.execute("create table other.t as select 1 x")
+        db.connection.execute("detach other")
+    with pytest.raises(UsageError, match=r"other\.db: it has no version: another program wrote it"):
+        meantime.database(history, tmp_path / "other.db")
+    for version, advice in ((VERSION + 1, "again"), (0, "install a newer meantime")):
+        monkeypatch.setattr(connection, "VERSION", version)
+        with pytest.raises(UsageError, match=f"for the tables of version {VERSION}, .*{advice}"):
+            meantime.database(history, tmp_path / "mine.db")
+
+
+def test_a_view_that_does_not_fit_is_named(tmp_path: Path) -> None:
+    history = history_from_picture("cpu0  a.")
+    with meantime.database(history) as db:
+        db.execute("create table t as select 1 x; create view doubled as select 2 * x y from t")
+        db.execute("alter table t rename x to z")
+        with pytest.raises(UsageError, match=r"the view doubled does not fit the tables here, .*x"):
+            db.sql("select y from doubled")
+        db.save(tmp_path / "mine.db")
+    with (
+        meantime.database(history, tmp_path / "mine.db") as again,
+        pytest.raises(UsageError, match="the view doubled does not fit"),
+    ):
+        again.sql("select y from doubled")
+
+
+def test_tables_are_made_known_when_a_statement_names_them() -> None:
+    with meantime.database(history_from_picture("cpu0  aab.")) as db:
+        assert len(db.sql('select * from "INTERVALS" where start_ns >= 0')) == 3
+        assert len(db.sql("from query_table(?)", ["bounds"])) == 1
+        assert len(db.sql("from intersection('intervals', 'bounds')")) == 3
+        with pytest.raises(UsageError, match='Did you mean "attributes"'):
+            db.sql("from atributes")
+    with meantime.database(history_from_picture("cpu0  aab.")) as db:
+        assert {"spans", "intervals"} < {*db.sql("show tables").to_arrow()["name"].to_pylist()}
+        with pytest.raises(UsageError, match="there is a table spans"):
+            db.add("spans", db.sql("select 1").to_arrow())
 
 
 def test_what_a_database_refuses(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from meantime.cli.answers import print_answer, table_rows
-from meantime.cli.inputs import import_numpy, mapped, notify
+from meantime.cli.inputs import import_numpy, notify, of_session
 from meantime.cli.options import (
     file_argument,
     input_options,
@@ -20,6 +20,7 @@ from meantime.cli.options import (
     options_of,
     output_option,
     reject,
+    session_option,
     zone_option,
 )
 from meantime.cli.progress import progress_bar
@@ -50,6 +51,7 @@ _DROP = ("p", "points", "95 %", "before")
     epilog="Example:  meantime diff before/*.json -- after/*.json --by name --fail-on worse",
 )
 @input_options
+@session_option
 @file_argument("files", "FILE...", nargs=-1, required=True)
 @options_of(CompareOptions)
 @of_options
@@ -164,7 +166,7 @@ def _sides(files: Sequence[str], ranges: str | None) -> tuple[list[Any], list[An
             raise UsageError(f"--ranges {ranges!r}: write two ranges, such as 0s..10s,20s..30s")
         if len(files) != 1:
             raise UsageError("--ranges compares two ranges of one FILE")
-        source = mapped(files[0])
+        [source] = of_session(files)
         before, after = ((source, *each) for each in both)
         return [before], [after]
     return two_sides(files, "; --ranges compares two ranges of one FILE")

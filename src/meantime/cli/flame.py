@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from meantime.cli.answers import print_answer
-from meantime.cli.inputs import expanded, import_numpy, load_joined, mapped, notify
+from meantime.cli.inputs import expanded, import_numpy, load_joined, notify, of_session
 from meantime.cli.options import (
     file_argument,
     input_options,
@@ -18,14 +18,12 @@ from meantime.cli.options import (
     options_of,
     output_option,
     reject,
+    session_option,
     zone_option,
 )
 from meantime.cli.progress import progress_bar
 from meantime.errors import UsageError
 from meantime.view_functions.flame_options import FlameArguments
-
-if TYPE_CHECKING:
-    from meantime.view_functions.sources import Source
 
 __all__ = ["command"]
 
@@ -38,6 +36,7 @@ _LINES = ("txt", "folded")
     "flame", epilog="Example:  meantime flame trace.json.gz --from 1s --to 2s -o out.svg"
 )
 @input_options
+@session_option
 @file_argument("files", "FILE...", nargs=-1, required=True)
 @output_option(
     "OUT",
@@ -72,7 +71,7 @@ def command(
     from meantime.view_functions.flame import flame  # noqa: PLC0415 - NumPy is not for --help
 
     paths = expanded(files)
-    source: Source = mapped(paths[0])
+    [source] = of_session(paths[:1])
     if len(paths) > 1:
         reading = {name: given[name] for name in ("lenient", "strict", "provider")}
         source = load_joined(paths, **reading)

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
     from meantime.history import History
     from meantime.model.units import Instant, Time
+    from meantime.query.sql import Database
 
 __all__ = [
     "Opened",
+    "database_of",
     "expanded",
     "import_numpy",
     "load",
@@ -31,16 +33,18 @@ __all__ = [
     "mapped",
     "names_of",
     "notify",
+    "of_session",
     "offsets_of",
     "opened",
 ]
 
 
 class Opened(NamedTuple):
-    """A history that a session has open, and what its file was then."""
+    """A history that a session has open, what its file was then, and its database for SQL."""
 
     history: History
     state: tuple[object, ...]
+    database: Database | None = None
 
     @classmethod
     def of(cls, path: str, history: History) -> Opened:
@@ -88,6 +92,21 @@ def _of_session(path: str) -> History:
         what = "has changed since the session opened it" if state else "no longer exists"
         notify(f"{path}: {what}; this answers about what it was then: start the session again")
     return found.history
+
+
+def of_session(paths: Sequence[str]) -> list[Any]:
+    """Return what a command that takes paths or histories reads: in a session, the histories.
+
+    Raises:
+        UsageError: If one is not open in the session, or an option does not apply to one.
+    """
+    return [_of_session(path) if opened else mapped(path) for path in paths]
+
+
+def database_of(paths: Sequence[str]) -> Database | None:
+    """Return the database that a session has of a file; None if there is none."""
+    found = opened.get(os.path.realpath(paths[0])) if len(paths) == 1 else None
+    return None if found is None else found.database
 
 
 def load(

@@ -36,9 +36,9 @@ _NS_PER_S = 10**9
 def command(*, files: tuple[str, ...], timeout: str, mcp: bool, **reading: Any) -> None:
     """Keep traces open: commands with --session answer about them at once.
 
-    Only you can ask, with info, explain, findings, stats, why, assert, query, sql and dump; they
-    read the FILEs and write none. With --mcp, an agent starts this itself and calls them as tools,
-    which needs the extra [agent].
+    Only you can ask, with info, explain, findings, stats, why, assert, query, sql, dump, diff and
+    flame --json; they read the FILEs and write none. With --mcp, an agent starts this itself and
+    calls them as tools, which needs the extra [agent].
     """
     if not hasattr(os, "fork"):
         raise UsageError("serve needs a system that can fork processes")

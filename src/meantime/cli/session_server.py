@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from meantime import cli
 from meantime.cli import inputs
 from meantime.confinement import confine, limit
-from meantime.errors import MeantimeError, OutputError
+from meantime.errors import MeantimeError, MissingExtraError, OutputError
 from meantime.model.units import format_bytes, format_ns
 from meantime.session import EXIT, STDERR, STDOUT, SessionError, check_folder, frame
 
@@ -32,7 +32,17 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "SessionServer"]
 
 # The commands that answer, and write no file.
-COMMANDS = ("info", "explain", "findings", "stats", "why", "assert", "query", "sql", "dump")
+COMMANDS = (
+    *("info", "explain", "findings", "stats", "why", "assert", "query", "sql", "dump"),
+    *("diff", "flame"),
+)
+# Why others do not.
+_OTHERS = {
+    "hosts": "it reads its files in processes of their own",
+    "top": "it shows a program that runs, not a file",
+    **dict.fromkeys(("statemap", "heatmap", "view"), "it draws into a file"),
+    **dict.fromkeys(("build", "convert", "join", "pack", "summary"), "it writes a file"),
+}
 _MOST_ANSWER, _MOST_REQUEST = 16_000_000, 1_000_000
 _MOST_MEMORY = 4_000_000_000
 _MOST_AT_ONCE = 4
@@ -183,12 +193,14 @@ class SessionServer:
 
 def warm(files: Sequence[str]) -> None:
     """Ask what is often asked, so that copies of this process find it computed and imported."""
+    _open_databases()
     begin = time.monotonic()
     for file in files:
         for words in (
             ["info", file, "--json"],
             ["stats", file, "--json"],
             ["query", file, "tree", "--json"],
+            ["sql", file, "select count(*) from intervals where quark = 0", "--json"],
             ["explain", file, "--json"],
             ["findings", file, "--json"],
         ):
@@ -198,11 +210,23 @@ def warm(files: Sequence[str]) -> None:
                 _status(words)
 
 
+def _open_databases() -> None:
+    """Open a database of each history, if what SQL needs is installed."""
+    from meantime.query.sql import Database  # noqa: PLC0415 - NumPy
+
+    for path, each in inputs.opened.items():
+        with suppress(MissingExtraError):
+            # a copy of the process would not have the threads
+            found = Database(each.history, threads=1)
+            inputs.opened[path] = each._replace(database=found)
+
+
 def _status(words: list[str]) -> int:
     if not words or words[0] not in COMMANDS:
         named = words[0] if words else "nothing"
+        reason = f": {_OTHERS[named]}; leave out --session. It" if named in _OTHERS else ": it"
         sys.stderr.write(
-            f"meantime: a session does not answer {named}: it answers {', '.join(COMMANDS)}\n"
+            f"meantime: a session does not answer {named}{reason} answers {', '.join(COMMANDS)}\n"
         )
         return 2
     return cli.status_of(words)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from meantime.cli.inputs import expanded, load_joined
+from meantime.cli.inputs import database_of, expanded, load_joined
 from meantime.cli.options import (
     file_argument,
     input_options,
@@ -59,10 +59,13 @@ def command(
     from meantime.query.sql import answer  # noqa: PLC0415 - as above
 
     named = None if handle is None else resolve(asked, handle)
+    warm = None if handle is not None else database_of(expanded(histories))
     if click.get_current_context().meta.get("meantime.confined"):
         from meantime.query.confined import Confined  # noqa: PLC0415 - as above
 
         answered = Confined(statement).answer(asked, named)
+    elif warm is not None:
+        answered = warm.answer(statement)
     else:
         answered = answer(asked, statement, handle=named)
     with answered as rows:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from meantime.cli.inputs import expanded, mapped
+from meantime.cli.inputs import expanded, of_session
 from meantime.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,6 +69,4 @@ def two_sides(files: Sequence[str], otherwise: str = "") -> tuple[list[Any], lis
             )
         if _BETWEEN in side:
             raise UsageError("-- stands once between the runs before and after")
-    return [mapped(path) for path in expanded(sides[0])], [
-        mapped(path) for path in expanded(sides[1])
-    ]
+    return of_session(expanded(sides[0])), of_session(expanded(sides[1]))

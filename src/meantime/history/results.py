@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, overload
 
 import numpy as np
 
@@ -138,10 +138,10 @@ class Intervals(Tabular):
         return len(self.quark)
 
     @overload
-    def __getitem__(self, row: int) -> Interval: ...
+    def __getitem__(self, row: SupportsIndex) -> Interval: ...
     @overload
     def __getitem__(self, row: slice) -> Intervals: ...
-    def __getitem__(self, row: int | slice) -> Interval | Intervals:
+    def __getitem__(self, row: SupportsIndex | slice) -> Interval | Intervals:
         if isinstance(row, slice):
             return replace(
                 self,
@@ -304,7 +304,7 @@ class Points(Tabular):
     text: ArgumentText
     attributes: Paths | None = field(default=None, compare=False)
 
-    def arguments(self, row: int) -> str | None:
+    def arguments(self, row: SupportsIndex) -> str | None:
         """Return the arguments of a point as in the trace, mostly JSON."""
         return self.text.decode(int(self.arguments_offset[row]), int(self.arguments_length[row]))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
@@ -21,7 +21,7 @@ _SEARCHED_FOR_NEAREST = 1_000
 _NEAREST = 3
 
 # An attribute: its quark, its path as text or as a tuple of names, or a pattern that matches one.
-One: TypeAlias = "int | str | tuple[str, ...]"
+One: TypeAlias = "SupportsIndex | str | tuple[str, ...]"
 # Attributes: those that match a pattern, or several in a sequence.
 Many: TypeAlias = "One | Sequence[One | Wildcard] | Int32s"
 
@@ -45,7 +45,7 @@ def many(attributes: Attributes, given: Many) -> Any:
     if isinstance(given, str):
         return _of_text(attributes, given)
     if not isinstance(given, Sequence):
-        return [given] if hasattr(given, "__index__") and np.ndim(given) == 0 else given
+        return [given] if hasattr(given, "__index__") and not getattr(given, "ndim", 0) else given
     kinds = set(map(type, given))
     if kinds <= {int}:
         return given
@@ -95,7 +95,7 @@ def one(attributes: Attributes, given: One) -> int:
         UsageError: If a pattern matches none or several.
     """
     if not isinstance(given, str | tuple):
-        return given
+        return given  # type: ignore[return-value] # queries check that it is an integer
     found = many(attributes, given)
     if len(found) != 1:
         raise UsageError(

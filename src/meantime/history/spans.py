@@ -18,8 +18,9 @@ are checked together: each is valid only by the others, and kernels rely on all 
 from __future__ import annotations
 
 import copy
+import operator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -229,13 +230,15 @@ class SpanTable(Tabular):
             "unfinished": self.unfinished,
         }
 
-    def arguments(self, row: int) -> str | None:
+    def arguments(self, row: SupportsIndex) -> str | None:
         """Return the arguments of a span as in the trace, mostly JSON."""
         return self.text.decode(int(self.arguments_offset[row]), int(self.arguments_length[row]))
 
-    def thread_at(self, row: int) -> int:
+    def thread_at(self, row: SupportsIndex) -> int:
         """Return the quark of the thread of the span in a row."""
-        return int(self.threads[np.searchsorted(self.offsets, row, side="right") - 1])
+        return int(
+            self.threads[np.searchsorted(self.offsets, operator.index(row), side="right") - 1]
+        )
 
     def by_index(self) -> SpanTable:
         """Return the same spans, the number of each being its index in this table.

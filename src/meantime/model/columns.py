@@ -6,7 +6,7 @@ from array import array
 from collections import deque
 from collections.abc import Hashable, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, SupportsIndex, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -164,7 +164,7 @@ class Coded:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def __getitem__(self, row: int) -> str | None:
+    def __getitem__(self, row: SupportsIndex) -> str | None:
         code = int(self.codes[row])
         return None if code < 0 else self.names[code]
 
@@ -273,13 +273,14 @@ class Mixed:
     def __len__(self) -> int:
         return len(self.words)
 
-    def __getitem__(self, row: int) -> Value:
+    def __getitem__(self, row: SupportsIndex) -> Value:
         kind = int(self.kinds[row])
         if kind == 0:
             return None
         if kind == 1:
             return self.names[int(self.words[row])]
-        return int(self.words[row]) if kind == 2 else float(self.words[row : row + 1].view("f8")[0])
+        word = self.words[row]
+        return int(word) if kind == 2 else float(word.view(np.float64))
 
     @classmethod
     def of_strings(cls, column: Coded) -> Mixed:

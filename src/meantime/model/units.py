@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from operator import index
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, SupportsIndex, TypeAlias
 
 from meantime.errors import UsageError
 
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 # A time as an argument: nanoseconds, text as on the command line, or a date with a zone.
-Time: TypeAlias = int | str | datetime
+Time: TypeAlias = SupportsIndex | str | datetime
 # How long something takes, the same way.
 Duration: TypeAlias = int | str
 
@@ -178,7 +178,7 @@ def duration_ns(time: Duration) -> int:
     return parse_duration(time) if isinstance(time, str) else whole_ns(time)
 
 
-def whole_ns(time: int) -> int:
+def whole_ns(time: SupportsIndex) -> int:
     """Return an integer of Python or NumPy as an int.
 
     Raises:

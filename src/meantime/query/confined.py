@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from meantime.history import History
     from meantime.query.handles import Handle
-    from meantime.query.sql_tables import HistoryTables
+    from meantime.query.sql.tables import HistoryTables
 
 __all__ = ["MOST_BYTES", "Confined", "prepare"]
 
@@ -91,7 +91,7 @@ class Confined:
                 is_stopped = self._is_stopped
             if is_stopped:
                 raise self._reason(None)
-            from meantime.query.sql_tables import HistoryTables  # noqa: PLC0415 - needs pyarrow
+            from meantime.query.sql.tables import HistoryTables  # noqa: PLC0415 - needs pyarrow
 
             tables = HistoryTables(history, handle)
             asked = {"statement": self._statement, "handle": handle is not None, **self._limits}
@@ -173,7 +173,7 @@ class _Child:
 
     def _serve(self, tables: HistoryTables) -> None:
         """Write the tables that it asks for."""
-        from meantime.query.pushed_tables import limits_from  # noqa: PLC0415 - needs pyarrow
+        from meantime.query.sql.pushed import limits_from  # noqa: PLC0415 - needs pyarrow
 
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             while True:

@@ -26,13 +26,13 @@ if __name__ == "__main__":
 import duckdb
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
 
-from meantime.query.pushed_tables import PushedTable, json_of, schema_of
-from meantime.query.sql_schema import columns_of, macros, table_names
+from meantime.query.sql.pushed import PushedTable, json_of, schema_of
+from meantime.query.sql.schema import columns_of, macros, table_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from meantime.query.pushed_tables import LimitsOf
+    from meantime.query.sql.pushed import LimitsOf
 
 __all__: list[str] = []
 
@@ -61,7 +61,7 @@ def main() -> None:
     asks = partial(_Reader, control, Lock())
     for name in table_names(handle=False):
         _register(connection, name, asks)
-    connection.execute(macros())
+    connection.execute(";".join(macros().values()))
     control.sendall(b"\n")
     request = control.makefile("rb").readline()
     if not request:

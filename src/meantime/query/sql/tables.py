@@ -25,8 +25,8 @@ from meantime.model.attribute_paths import (
 from meantime.model.attributes import parse_pattern
 from meantime.model.columns import Coded, Mixed, distinct
 from meantime.model.tabular import need
-from meantime.query.pushed_tables import Limits, schema_of
-from meantime.query.sql_schema import columns_of, table_names
+from meantime.query.sql.pushed import Limits, schema_of
+from meantime.query.sql.schema import columns_of, table_names
 from meantime.query.stats import stats
 from meantime.query.threads import threads_of
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from meantime.model.columns import Int32s, Int64s, Values
     from meantime.query.findings import Finding
     from meantime.query.handles import Handle
-    from meantime.query.pushed_tables import LimitsOf
+    from meantime.query.sql.pushed import LimitsOf
 
     # A column, or what makes it, which is called only if the column is asked for.
     Lazy: TypeAlias = "Any | Callable[[], Any]"

@@ -1,6 +1,6 @@
 """The tables that a statement can read: their columns, types, units and meaning.
 
-They are the same for every trace. A type is that of `pushed_tables.schema_of`. Functions are macros
+They are the same for every trace. A type is that of `pushed.schema_of`. Functions are macros
 over tables of their own, whose columns `asked_...` are their arguments: filters of these reach what
 reads the table.
 """
@@ -13,11 +13,16 @@ __all__ = [
     "FUNCTIONS",
     "HANDLE_COLUMNS",
     "TABLES",
+    "VERSION",
     "SqlColumn",
     "columns_of",
     "macros",
     "table_names",
 ]
+
+# Increase when a table, a column or a function goes or changes its meaning: views that were saved
+# before may not fit then.
+VERSION = 1
 
 # The type of a column, and what it is.
 SqlColumn = tuple[str, str]
@@ -449,13 +454,13 @@ FUNCTIONS: Final[dict[str, SqlFunction]] = {
 }
 
 
-def macros() -> str:
-    """Return the statements that create the functions; they are not saved with a database."""
-    return ";".join(
-        f"create temp macro {name}({each.parameters}) as table "
+def macros() -> dict[str, str]:
+    """Return by function the statement that creates it; they are not saved with a database."""
+    return {
+        name: f"create temp macro {name}({each.parameters}) as table "
         + each.statement.replace("$range", _IN_RANGE)
         for name, each in FUNCTIONS.items()
-    )
+    }
 
 
 def table_names(*, handle: bool) -> list[str]:

@@ -1,12 +1,13 @@
 """A history as tables for SQL queries, through DuckDB.
 
 A statement reads of a table only the columns that it uses, and of states, spans and samples only
-those that its filters of attributes, times, names and values can select: see `pushed_tables`.
+those that its filters of attributes, times, names and values can select: see `pushed`.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
@@ -15,21 +16,25 @@ from typing import TYPE_CHECKING, Any, Self
 
 from meantime.errors import HistoryError, UsageError
 from meantime.model.tabular import Tabular, need
-from meantime.query.sql_schema import TABLES, columns_of, macros
+from meantime.query.sql.schema import TABLES, VERSION, columns_of, macros
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from meantime.history import History
     from meantime.model.tabular import Column
     from meantime.query.handles import Handle
-    from meantime.query.sql_tables import HistoryTables
+    from meantime.query.sql.tables import HistoryTables
 
     Parameters = Sequence[Any] | Mapping[str, Any] | None
 
 __all__ = ["Answer", "Database", "SqlTable", "answer", "database", "sql"]
 
 _ROWS = 2**16
+# The table of a saved file that has the version of its schema.
+_SCHEMA = "meantime_schema"
+# A statement with such a word may be about any table.
+_LISTS = re.compile(r"show|pragma|information_schema|duckdb_\w+", re.IGNORECASE)
 
 
 class Answer:
@@ -128,8 +133,8 @@ def database(history: History, saved: str | os.PathLike[str] | None = None) -> D
 class Database:
     """A database of DuckDB whose tables are those of a history; made by `database`.
 
-    Attributes:
-        connection: The `duckdb.DuckDBPyConnection`, for all that DuckDB offers.
+    A statement makes those tables and functions known to DuckDB that it names: all of them take
+    longer than most statements.
     """
 
     def __init__(
@@ -138,18 +143,52 @@ class Database:
         saved: str | os.PathLike[str] | None = None,
         *,
         handle: Handle | None = None,
+        threads: int | None = None,
     ) -> None:
         self._duckdb = need("duckdb", "SQL", "sql")
         self._read: list[HistoryTables] = []
-        self.connection = self._duckdb.connect()
+        # By name, what makes a table or function known, and the text that it needs others for.
+        self._waiting: dict[str, tuple[Callable[[], object], str]] = {}
+        self._connection = self._duckdb.connect(
+            config={} if threads is None else {"threads": threads}
+        )
         try:
             if saved is not None:
                 self._restore(Path(saved))
             self._register(history, handle)
-            self.connection.execute(macros())
+            for name, statement in macros().items():
+                self._waiting[name] = partial(self._connection.execute, statement), statement
+            if saved is not None:
+                self._make(list(self._waiting))
         except BaseException:
-            self.connection.close()
+            self._connection.close()
             raise
+
+    @property
+    def connection(self) -> Any:
+        """The `duckdb.DuckDBPyConnection`, for all that DuckDB offers."""
+        self._make(list(self._waiting))
+        return self._connection
+
+    def _make(self, names: Iterable[str]) -> None:
+        """Make tables and functions known to DuckDB, and those that they need."""
+        for name in names:
+            if name in self._waiting:
+                make, text = self._waiting.pop(name)
+                self._make(_words(text))
+                make()
+
+    def _bound(self, statement: str, parameters: Parameters) -> Any:
+        """Return the relation of a statement; None if it returns no rows."""
+        text = f"{statement} {parameters}"
+        self._make(list(self._waiting) if _LISTS.search(text) else _words(text))
+        try:
+            return self._connection.sql(statement, params=parameters)
+        except self._duckdb.Error:
+            # a message has the nearest names
+            if not self._waiting or len(self._connection.extract_statements(statement)) > 1:
+                raise
+            return self.connection.sql(statement, params=parameters)
 
     def sql(self, statement: str, parameters: Parameters = None) -> SqlTable:
         """Return the rows of a statement.
@@ -170,14 +209,14 @@ class Database:
         Raises:
             UsageError: If DuckDB rejects one.
         """
-        with self._errors():
+        with self._errors(statement):
             self.connection.execute(statement, parameters)
 
     @contextmanager
     def answer(self, statement: str, parameters: Parameters = None) -> Iterator[Answer]:
         """Yield what a statement returns in batches; see `sql`."""
-        with self._errors():
-            relation = self.connection.sql(statement, params=parameters)
+        with self._errors(statement):
+            relation = self._bound(statement, parameters)
             if relation is None:
                 raise UsageError("the statement returns no rows; use a select")
             yield Answer(relation.to_arrow_reader(_ROWS))
@@ -204,7 +243,7 @@ class Database:
 
         with self._errors():
             if not isinstance(table, History):
-                if name in self._tables(""):
+                if name in {*self._waiting, *self._tables("")}:
                     raise UsageError(f"there is a table {name}; choose another name")
                 self.connection.register(name, table)
                 return
@@ -224,11 +263,15 @@ class Database:
         written = target.with_name(f".{target.name}.{os.getpid()}")
         try:
             with self._errors():
-                self.connection.execute(f"attach '{_escaped(written)}' as meantime_saved")
+                connection = self.connection
+                connection.execute(f"attach '{_escaped(written)}' as meantime_saved")
                 try:
-                    self.connection.execute("copy from database memory to meantime_saved")
+                    connection.execute("copy from database memory to meantime_saved")
+                    connection.execute(
+                        f"create table meantime_saved.{_SCHEMA} as select {VERSION} as version"
+                    )
                 finally:
-                    self.connection.execute("detach meantime_saved")
+                    connection.execute("detach meantime_saved")
             written.replace(target)
         except (UsageError, OSError) as error:
             written.unlink(missing_ok=True)
@@ -236,7 +279,7 @@ class Database:
 
     def close(self) -> None:
         """Free what it has; statements fail afterwards."""
-        self.connection.close()
+        self._connection.close()
 
     def __enter__(self) -> Self:
         return self
@@ -250,35 +293,77 @@ class Database:
     def _restore(self, path: Path) -> None:
         if not path.is_file():
             raise UsageError(f"{path}: there is no such file; write it with Database.save")
-        with self._errors(f"{path}: "):
-            self.connection.execute(f"attach '{_escaped(path)}' as meantime_saved (read_only)")
-            self.connection.execute("copy from database meantime_saved to memory")
-            self.connection.execute("detach meantime_saved")
+        with self._errors(place=f"{path}: "):
+            execute = self._connection.execute
+            execute(f"attach '{_escaped(path)}' as meantime_saved (read_only)")
+            self._check_version(path)
+            execute("copy from database meantime_saved to memory")
+            execute("detach meantime_saved")
+            execute(f"drop table {_SCHEMA}")
         clash = sorted({*self._tables("memory")} & {*TABLES})
         if clash:
             raise UsageError(f"{path}: it has a table {clash[0]}, as every history")
 
+    def _check_version(self, path: Path) -> None:
+        """Raise `UsageError` unless a file was written for the tables that there are here."""
+        again = "create its views and tables again, and save them"
+        try:
+            [(version,)] = self._connection.execute(
+                f"select version from meantime_saved.{_SCHEMA}"  # noqa: S608 - a constant
+            ).fetchall()
+        except (self._duckdb.Error, ValueError):
+            raise UsageError(
+                f"{path}: it has no version: another program wrote it, or meantime before its files"
+                f" had versions; {again}"
+            ) from None
+        if version == VERSION:
+            return
+        newer = isinstance(version, int) and version > VERSION
+        advice = "install a newer meantime" if newer else again
+        raise UsageError(
+            f"{path}: it is for the tables of version {version}, and these are of version"
+            f" {VERSION}; {advice}"
+        )
+
+    def _ill_fitting(self, statement: str) -> str:
+        """Return a sentence about the first view of a statement that cannot be read itself."""
+        views = self._connection.execute(
+            "select view_name from duckdb_views() where not internal and not temporary"
+        ).fetchall()
+        for (name,) in views:
+            if name.casefold() not in _words(statement):
+                continue
+            try:
+                self.connection.sql(f"from {_quoted(name)}")
+            except self._duckdb.Error as error:
+                return f"the view {name} does not fit the tables here, replace it: {_line(error)}"
+        return ""
+
     def _register(self, history: History, handle: Handle | None, within: str = "") -> None:
         # pyarrow, which these need, may not be there
         need("pyarrow", "SQL", "sql")
-        from meantime.query.pushed_tables import PushedTable, schema_of  # noqa: PLC0415 - as above
-        from meantime.query.sql_tables import HistoryTables  # noqa: PLC0415 - as above
+        from meantime.query.sql.pushed import PushedTable, schema_of  # noqa: PLC0415 - as above
+        from meantime.query.sql.tables import HistoryTables  # noqa: PLC0415 - as above
 
         made = HistoryTables(history, handle)
         self._read.append(made)
-        for name in made.names:
+
+        def register(name: str, known_as: str) -> None:
             table = PushedTable(schema_of(columns_of(name)), partial(made.read, name))
+            self._connection.register(known_as, table)
+
+        for name in made.names:
             if not within:
-                self.connection.register(name, table)
+                self._waiting[name] = partial(register, name, name), ""
                 continue
             beside = f"{within}.{name}"
-            self.connection.register(beside, table)
-            self.connection.execute(
+            register(name, beside)
+            self._connection.execute(
                 f"create view {_quoted(within)}.{name} as from temp.{_quoted(beside)}"
             )
 
     @contextmanager
-    def _errors(self, place: str = "") -> Iterator[None]:
+    def _errors(self, statement: str = "", *, place: str = "") -> Iterator[None]:
         """Raise errors of DuckDB as those of a wrong statement, and those of tables as they are."""
         pyarrow = need("pyarrow", "SQL", "sql")
         try:
@@ -288,11 +373,12 @@ class Database:
                 if (failure := tables.failure) is not None:
                     tables.failure = None
                     raise failure from None
-            raise UsageError(f"{place}SQL: {' '.join(str(error).split())}") from None
+            reason = self._ill_fitting(statement) if statement else ""
+            raise UsageError(f"{place}SQL: {reason or _line(error)}") from None
 
     def _tables(self, database: str) -> list[str]:
         """Return the names of tables and views, of one database or of all."""
-        rows = self.connection.execute(
+        rows = self._connection.execute(
             "select table_name from information_schema.tables where ? in ('', table_catalog)",
             [database],
         ).fetchall()
@@ -336,6 +422,15 @@ def _plain(table: Any) -> Any:
             column = column.cast(pyarrow.float64())
         table = table.set_column(index, field.name, column)
     return table
+
+
+def _words(text: str) -> set[str]:
+    """Return the words of a statement, among which are the names that it uses."""
+    return {word.casefold() for word in re.findall(r"\w+", text)}
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def _quoted(name: str) -> str:
