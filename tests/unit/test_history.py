@@ -454,6 +454,15 @@ def test_a_pattern_with_a_name_that_none_has_is_an_error_with_the_nearest() -> N
     assert not len(HistoryBuilder().close(1).shares("**").value)
 
 
+def test_rows_and_quarks_of_numpy_are_numbers() -> None:
+    history = history_from_picture("a  xy\nb  zz")
+    intervals = history.intervals("*")
+    longest = np.argmax(intervals.duration_ns)
+    assert intervals[longest].value == intervals.value[longest] == "z"
+    assert history.state(intervals.quark[longest], intervals.start_ns[longest]).value == "z"
+    assert Mixed.of_strings(Coded.of(["on"]))[np.int64(0)] == "on"
+
+
 def test_a_pattern_of_attributes_without_values_is_an_error() -> None:
     history = history_from_picture("CPUs/0/Status  ab\nidle  ..")
     for ask in (history.shares, history.intervals, history.count, history.dominant):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from meantime.cli import main
+from meantime.history import HistoryBuilder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -565,3 +566,17 @@ def test_samples_in_chrome_json_come_with_what_shows_them(
         with pytest.raises(SystemExit):
             main(["convert", str(folded), str(tmp_path / f"out{suffix}")])
         assert ("shown by chrome://tracing only" in capsys.readouterr().err) is is_said
+
+
+def test_a_filter_that_nothing_passes_says_what_else_there_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "threads.mth"
+    with HistoryBuilder(path) as builder:
+        collects, works = (builder.quark("Processes", "1", "Threads", name) for name in "ab")
+        builder.add_spans([collects], ["GC"], [0], [5])
+        builder.add_samples([works], [["main"]], [3])
+    with pytest.raises(SystemExit, match="1"):
+        main(["stats", str(path), "--samples", "--filter", "a"])
+    said = capsys.readouterr().err
+    assert said == "meantime: --filter 'a': none of the samples passes it; --spans counts 1 span\n"

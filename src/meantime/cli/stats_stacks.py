@@ -86,7 +86,7 @@ def answer(
     if kind == "samples" and not options.idle:
         _count_idle(part, options.event, document)
     if not table.rows and not async_spans and scheduling is None:
-        _say_nothing(part, options)
+        _say_nothing(part, kind, options)
     document["range_ns"] = [part.start_ns, part.end_ns]
     if async_spans:
         document["async_spans"] = async_spans
@@ -101,12 +101,16 @@ def answer(
         _mention_others(part.history, kind)
 
 
-def _say_nothing(part: Part, options: StatsOptions) -> None:
+def _say_nothing(part: Part, kind: str, options: StatsOptions) -> None:
     """Say that there is nothing in a range.
 
     Raises:
+        MeantimeError: If nothing passes the filter.
         TimeRangeError: If that is the whole trace.
     """
+    if options.filter is not None:
+        others = _others(part.history, kind)
+        raise MeantimeError(f"--filter {options.filter!r}: none of the {kind} passes it{others}")
     asked = given_range(part.history, options.start, options.end)
     nothing = extent_of(part.history).nothing(*asked)
     if (part.start_ns, part.end_ns) == part.history.bounds:
@@ -116,9 +120,19 @@ def _say_nothing(part: Part, options: StatsOptions) -> None:
 
 def _mention_others(history: History, kind: Counted) -> None:
     """Say what else there is, and how it is counted."""
-    if (others := beside(history, kind)) is not None:
-        other_kind = "samples" if kind == "spans" else "spans"
-        click.echo(f"this counts {kind}; --{other_kind} counts {others}", err=True)
+    if others := _others(history, kind):
+        click.echo(f"this counts {kind}{others}", err=True)
+
+
+def _others(history: History, kind: str) -> str:
+    """Return the end of a sentence about what else there is; empty if there is nothing."""
+    if kind == "samples":
+        other_kind, others = "spans", beside(history, "samples")
+    elif kind == "spans":
+        other_kind, others = "samples", beside(history, "spans")
+    else:
+        return ""
+    return "" if others is None else f"; --{other_kind} counts {others}"
 
 
 def _statistics(
