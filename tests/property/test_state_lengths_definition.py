@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pytest
@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 import meantime
 from meantime import HistoryBuilder
-from meantime.history import state_lengths
+from meantime.history import added_lengths, state_lengths
 from meantime.history.sealed import SealedSegments
 from meantime.history.source import Source
 from meantime.history.store import Store
 from meantime.model.durations import PERCENTS
 from meantime.query import statistics
 from meantime.query.duration_sums import SKETCH_ERROR
-from meantime.query.statistics import state_statistics
+from meantime.query.statistics import state_quarks, state_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,13 @@ SIZES = st.fixed_dictionaries(
 
 
 def history_of(  # noqa: PLR0917 - what is random of it
-    seed: int, changes: int, attributes: int, states: int, longest: int, capacity: int
+    seed: int,
+    changes: int,
+    attributes: int,
+    states: int,
+    longest: int,
+    capacity: int,
+    first: str = "state",
 ) -> History:
     """Return a random history; some states are none, replaced at once, or have a tag."""
     random = np.random.default_rng(seed)
@@ -48,7 +54,7 @@ def history_of(  # noqa: PLR0917 - what is random of it
         patch.setattr(Store.__init__, "__defaults__", (capacity,))
         builder = HistoryBuilder()
     quarks = [builder.quark("row", str(number)) for number in range(attributes)]
-    names = [*(f"state {number}" for number in range(states)), None]
+    names = [first, *(f"state {number}" for number in range(states)), None]
     tags = [builder.tag({"cause": number}) for number in range(2)]
     lengths = (longest ** random.random(changes)).astype(np.int64)
     lengths[random.random(changes) < 0.1] = 0
@@ -67,7 +73,7 @@ def history_of(  # noqa: PLR0917 - what is random of it
 def lengths_of(history: History, range_ns: tuple[int, int]) -> dict[tuple[str, str], list[int]]:
     """Return by entity and state how long each of its states lasted, ascending."""
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for each in history.intervals("row/*", *range_ns, clip=True, states_only=True):
+    for each in history.intervals(state_quarks(history), *range_ns, clip=True, states_only=True):
         entity = history.attributes.text(each.quark)
         found[entity, str(each.value)].append(each.end_ns - each.start_ns)
     return {key: sorted(lengths) for key, lengths in found.items()}
@@ -92,7 +98,7 @@ def by_state(lengths: dict[tuple[str, str], list[int]]) -> dict[str, list[int]]:
 def transitions(history: History, range_ns: tuple[int, int]) -> Counter[tuple[str, str]]:
     found: Counter[tuple[str, str]] = Counter()
     before = None
-    for each in history.intervals("row/*", *range_ns):
+    for each in history.intervals(state_quarks(history), *range_ns):
         follows = before is not None and before.quark == each.quark
         if before is not None and follows and None not in {before.value, each.value}:
             found[str(before.value), str(each.value)] += 1
@@ -126,7 +132,7 @@ def check(history: History, range_ns: tuple[int, int]) -> None:
 @given(size=SIZES, part=st.tuples(st.floats(0, 1), st.floats(0, 1)), gathered=st.booleans())
 @settings(max_examples=25)
 def test_figures_are_those_of_the_intervals(
-    size: dict[str, int], part: tuple[float, float], *, gathered: bool
+    size: dict[str, Any], part: tuple[float, float], *, gathered: bool
 ) -> None:
     history = history_of(**size)
     length = history.end_ns - history.start_ns
@@ -147,10 +153,48 @@ def near(found: list[int], expected: list[int]) -> bool:
     return is_near and found[:2] + found[-2:] == expected[:2] + expected[-2:]
 
 
+@given(size=SIZES, parts=st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), max_size=3))
+@settings(max_examples=40)
+def test_sums_that_segments_keep_change_no_figure(
+    size: dict[str, Any], parts: list[tuple[float, float]]
+) -> None:
+    history = history_of(**size)
+    length = history.end_ns - history.start_ns
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(added_lengths, "_FEWEST_ROWS", 1)
+        patch.setattr(added_lengths, "_RUN_ROWS", 0)
+        patch.setattr(added_lengths, "_SEGMENT_BYTES", 0)
+        check(history, (history.start_ns, history.end_ns))
+        check(history, (history.start_ns, history.end_ns))
+        for part in parts:
+            low, high = sorted(history.start_ns + int(each * (length - 1)) for each in part)
+            check(history, (low, high + 1))
+            check(history, (low, history.end_ns))
+    source = history._now().segments
+    assert isinstance(source, SealedSegments)
+    segments = source.segments
+    if len(segments) > 3 and size["attributes"] > 1 and size["states"] < 64:
+        assert any(segment.lengths for segment in segments)
+
+
+@given(size=SIZES, other=SIZES)
+@settings(max_examples=15)
+def test_joined_histories_keep_their_sums_too(size: dict[str, Any], other: dict[str, Any]) -> None:
+    # the codes of states differ
+    hosts = [history_of(**size), history_of(**other, first="another state")]
+    joined = meantime.join(hosts, ["a", "b"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(added_lengths, "_FEWEST_ROWS", 1)
+        patch.setattr(added_lengths, "_RUN_ROWS", 0)
+        patch.setattr(added_lengths, "_SEGMENT_BYTES", 0)
+        for _ in range(2):
+            check(joined, (joined.start_ns, joined.end_ns))
+
+
 @given(size=SIZES, by=st.sampled_from(["state", "entity"]))
 @settings(max_examples=25)
 def test_estimates_are_within_their_error(
-    size: dict[str, int], by: Literal["state", "entity"]
+    size: dict[str, Any], by: Literal["state", "entity"]
 ) -> None:
     history = history_of(**size)
     exact = state_statistics(history, by=by)
@@ -169,7 +213,7 @@ def test_estimates_are_within_their_error(
 @given(size=SIZES, by=st.sampled_from(["state", "entity"]))
 @settings(max_examples=25)
 def test_what_is_kept_where_states_are_is_the_sketch_of_all_durations(
-    size: dict[str, int], by: Literal["state", "entity"]
+    size: dict[str, Any], by: Literal["state", "entity"]
 ) -> None:
     history = history_of(**size)
     kept = state_statistics(history, by=by, keep="sketch").durations

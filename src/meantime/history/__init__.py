@@ -27,6 +27,8 @@ Each submodule is imported when a name of it is first used: a query needs nothin
 - `overview`: the sums of wide bins, as a segment.
 - `shares`, `grouped_shares`, `numeric_stats`, `attribute_queries`, `searching`: queries that need
   more than a gather; `interval_filter` has the value and the tag that a search is for.
+- `state_lengths`: states whose lengths are counted where they are kept, without making intervals;
+  `added_lengths` adds up those that segments keep of earlier questions, `segment_lengths`.
 - `spans`, `samples`, `results`, `tables`: the event tables; `merging` makes one of blocks of rows,
   some at a time; `argument_texts` reads the arguments of many rows in windows of their source.
 - `damage`: replaces a segment that cannot be read by what is known of it: the next intact one says

@@ -127,7 +127,12 @@ class SealedSegments(Source):
     def size_bytes(self) -> int:
         """How much memory the segments take once all is read, with what was computed."""
         pyramids = self.pyramids.size_bytes if self.pyramids is not None else 0
-        return pyramids + sum(segment.head.size_bytes() for segment in self.segments)
+        sums = [each for segment in self.segments for each in segment.lengths.values()]
+        return (
+            pyramids
+            + sum(each.size_bytes for each in sums if each is not None)
+            + sum(segment.head.size_bytes() for segment in self.segments)
+        )
 
     def _search_all(self) -> Segments:
         if self._damage is not None:
@@ -379,7 +384,12 @@ class SealedSegments(Source):
     def lengths(self, question: Question, lengths: StateLengths) -> None:
         """See `Source.lengths`."""
         self.load(question)
-        lengths.take_segments(self.searched, question)
+        added = None
+        if lengths.takes_sums and len(self.segments) > 1:
+            from meantime.history.added_lengths import add_sums  # noqa: PLC0415 - for few questions
+
+            added = add_sums(self.segments, self.searched, question, lengths)
+        lengths.take_segments(self.searched, question, added)
 
     def measure_bins(self, question: Question, edges_ns: Int64s) -> npt.NDArray[np.float64]:
         """See `Source.measure_bins`."""

@@ -30,6 +30,7 @@ from meantime.kernels.tail import INT, UNTYPED, Tail
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from meantime.history.segment_lengths import SegmentLengths
     from meantime.model.columns import Int32s, Int64s
 
 __all__ = [
@@ -167,6 +168,7 @@ class Segment:
         head: The numbers from which its sections follow.
         rows: The sections behind the index, in one buffer.
         kept_pyramid: The pyramid that a snapshot of a growing history used, for the next one.
+        lengths: By set of attributes, how long their states last in it; None if that is not kept.
     """
 
     def __init__(self, head: Head, index: Sections, rows: npt.NDArray[np.uint8]) -> None:
@@ -175,6 +177,7 @@ class Segment:
         self._sections: Sections | None = None
         self.rows = rows
         self.kept_pyramid: Sections | None = None
+        self.lengths: dict[bytes, SegmentLengths | None] = {}
         self._integers: tuple[Int32s, Int64s, Int64s] | None = None
 
     @property

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["StatePart", "StringStates", "string_states"]
 
-# Progress is reported once so many intervals were read.
-_PART_ROWS = 1 << 22
+# Attributes with so many changes are read at once. How many are in a range does not matter: so the
+# sums of the same attributes, which segments keep, are those of any range.
+_PART_ROWS = 1 << 26
 
 
 @struct
@@ -69,7 +70,9 @@ class StringStates:
     counts: Int64s
 
     def __iter__(self) -> Iterator[StatePart]:
-        for first, last in cut_groups(self.counts, _PART_ROWS):
+        question = self.snapshot.question(self.quarks, self.range_ns)
+        *_, changes = self.snapshot.segments.bounds(question)
+        for first, last in cut_groups(changes, _PART_ROWS):
             yield StatePart(self.snapshot, self.quarks[first:last], self.range_ns)
 
 

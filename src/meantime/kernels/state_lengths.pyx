@@ -16,7 +16,10 @@ from meantime.kernels.search cimport (
     Segment,
     Segments,
     State,
+    find_run,
     load_row,
+    row_payload,
+    row_time,
 )
 
 cdef extern from *:
@@ -72,6 +75,10 @@ cdef struct Walk:
     int64_t start
     Cursor cursor
     bint done
+    # By segment, whether what is between the changes of an attribute in it was added; NULL if in
+    # none. The walk stops where it enters one.
+    const uint8_t* added
+    bint enters
     const int64_t* starts
     const int64_t* ends
     const int32_t* codes
@@ -120,13 +127,14 @@ cdef class StateLengths:
         codes: By code of a string of the attributes that are added, that of it for `learn`; None if
             they are the same.
         learn: Returns the state of a code.
+        strings: How many strings there are.
         is_exact: Whether all quantiles of attributes so far are.
     """
 
     cdef public object learn  #: Callable[[int], int] | None
     cdef readonly object codes  #: Int32s | None
     cdef readonly bint is_exact
-    cdef object _strings
+    cdef readonly Py_ssize_t strings
     cdef uint64_t[:, ::1] _figures
     cdef int64_t[:, ::1] _buckets, _pairs
     cdef int64_t[::1] _lived
@@ -172,7 +180,7 @@ cdef class StateLengths:
     ):
         self.learn = self.codes = None
         self.is_exact = True
-        self._strings = 0
+        self.strings = 0
         if quantiles.shape[0] > QUANTILES:
             raise ValueError("there are too many quantiles")
         self._quantiles = quantiles
@@ -242,13 +250,13 @@ cdef class StateLengths:
 
     def begin(self, Py_ssize_t strings):
         """Meet the codes of so many strings for the first time."""
-        self._strings = strings
+        self.strings = strings
         self.turn_to(None)
 
     def turn_to(self, codes: Int32s | None):
         """Translate the codes of what is added next to those that `learn` is called with."""
         self.codes = codes
-        count = self._strings if codes is None else len(codes)
+        count = self.strings if codes is None else len(codes)
         table = np.full(count + 1, UNKNOWN, np.int32)
         table[0] = NONE
         self._table = table
@@ -267,12 +275,27 @@ cdef class StateLengths:
         self._first, self._targets, self._out = first, targets, out
         self._narrows, self._collects = True, collect
 
-    def take_segments(self, Segments segments, question: Question):
-        """Add the states of attributes with strings in the range of a question, from segments."""
+    @property
+    def takes_sums(self) -> bool:
+        """Whether the sums of several attributes can be added."""
+        return not (self._apart or self._narrows or self._lived.shape[0])
+
+    def take_segments(
+        self, Segments segments, question: Question, added: npt.NDArray[np.uint8] | None = None
+    ):
+        """Add the states of attributes with strings in the range of a question, from segments.
+
+        `added` has by segment whether `add_sums` added what `take_between` takes of it.
+        """
+        cdef const uint8_t[::1] is_added
         cdef const int32_t[::1] quarks = question.quarks, labels = question.labels
         cdef Py_ssize_t i
         cdef Walk walk
         cdef int64_t from_ns = question.start_ns, to_ns = question.end_ns
+        walk.added = NULL
+        if added is not None and len(added):
+            is_added = added
+            walk.added = &is_added[0]
         with nogil:
             walk.row = 0
             walk.from_ns = from_ns
@@ -280,6 +303,70 @@ cdef class StateLengths:
             for i in range(quarks.shape[0]):
                 walk.quark = quarks[i]
                 self._take(segments, &walk, labels[i])
+
+    def take_between(self, Segments segments, Py_ssize_t index, const int32_t[::1] quarks):
+        """Add the states that attributes with strings have between their changes in a segment."""
+        cdef const Segment* s = &segments._segments[index]
+        cdef Py_ssize_t i, run, n, last, near = 0
+        cdef int32_t before
+        cdef Walk walk
+        with nogil:
+            walk.to_ns = INT64_MAX
+            for i in range(quarks.shape[0]):
+                run = find_run(s, quarks[i], near)
+                if run < 0:
+                    continue
+                near = run
+                walk.cursor.row = s.offsets[run]
+                last = s.offsets[run + 1]
+                if walk.cursor.row == last:
+                    continue
+                go_behind(s, &walk, walk.cursor.row)
+                before = NONE
+                while walk.cursor.row < last:
+                    n = read_rows(
+                        s, last, &walk, &self._table[0], self._field, self._state, self._lasted, 0,
+                        CHUNK,
+                    )
+                    self._learn(0, n)
+                    before = self._pair(n, before)
+                    self._count(n)
+                # what the last row begins is counted elsewhere, but not that it followed
+                self._field[0] = walk.field
+                self._state[0] = self._table[walk.field]
+                self._learn(0, 1)
+                self._pair(1, before)
+
+    def add_sums(
+        self, const int32_t[::1] codes, const uint64_t[:, ::1] figures, const int32_t[::1] state,
+        const int32_t[::1] bucket, const int64_t[::1] count, const int64_t[:, ::1] pairs: Int64s
+    ):
+        """Add what was counted elsewhere, of states that are numbered by their own codes.
+
+        `figures` and `pairs` are as for `use`, and `count` is how many durations there are in a
+        bucket of 2^-7 of a power of two.
+        """
+        cdef Py_ssize_t i, j, states = figures.shape[0]
+        cdef int32_t[::1] own = np.empty(states, np.int32)
+        cdef int32_t to
+        for i in range(states):
+            self._field[i] = codes[i] + 1
+            self._state[i] = self._table[codes[i] + 1]
+        self._learn(0, states)
+        for i in range(states):
+            to = own[i] = self._state[i]
+            self._add(to, figures[i, 0], figures[i, 2], figures[i, 3])
+            self._figures[to, 1] += figures[i, 1]
+        with nogil:
+            for i in range(bucket.shape[0]):
+                to = own[state[i]]
+                self._buckets[to, bucket_of(bucket_low(bucket[i]), self._bits)] += count[i]
+        for i in range(states):
+            for j in range(states):
+                if pairs[i, j] and self._pairs.shape[0]:
+                    self._pairs[own[i], own[j]] += pairs[i, j]
+                elif pairs[i, j]:
+                    self._move(own[i], own[j], pairs[i, j])
 
     def take_rows(self, IntervalRows rows, int64_t from_ns, int64_t to_ns):
         """Add intervals with strings, those of an attribute together, clipped to a range."""
@@ -299,6 +386,7 @@ cdef class StateLengths:
             return
         walk.from_ns, walk.to_ns = from_ns, to_ns
         walk.starts, walk.ends, walk.codes = &start_ns[0], &end_ns[0], &code[0]
+        walk.added = NULL
         with nogil:
             while first < count:
                 last = first + 1
@@ -330,6 +418,8 @@ cdef class StateLengths:
                     self._apart_few(n, label)
                 elif slots <= SLOTS:
                     slots = self._apart_many(n, slots)
+            if walk.enters:
+                before = self._cross(segments, walk, before)
             if walk.done:
                 break
             some = True
@@ -352,18 +442,24 @@ cdef class StateLengths:
 
     cdef Py_ssize_t _fill(self, Segments segments, Walk* walk, Py_ssize_t n) except -1 nogil:
         """Read the next durations of an attribute behind the first n; return how many there are."""
-        cdef Py_ssize_t i, end = n
-        cdef int32_t least = 0, code
-        cdef const int32_t* state = self._state
+        cdef Py_ssize_t end = n
         end += fill(
             segments, walk, &self._table[0], self._field + n, self._state + n, self._lasted + n,
             min(CHUNK, self._room - n),
         )
-        for i in range(n, end):
+        self._learn(n, end)
+        return end
+
+    cdef int _learn(self, Py_ssize_t first, Py_ssize_t end) except -1 nogil:
+        """Let the caller number the states that were not met before."""
+        cdef Py_ssize_t i
+        cdef int32_t least = 0, code
+        cdef const int32_t* state = self._state
+        for i in range(first, end):
             least = min(least, state[i])
         if least == UNKNOWN:
             with gil:
-                for i in range(n, end):
+                for i in range(first, end):
                     if self._table[self._field[i]] == UNKNOWN:
                         code = self._field[i] - 1
                         if self.codes is None:
@@ -371,7 +467,7 @@ cdef class StateLengths:
                         else:
                             self._table[code + 1] = self.learn(int(self.codes[code]))
                     self._state[i] = self._table[self._field[i]]
-        return end
+        return 0
 
     cdef int32_t _pair(self, Py_ssize_t n, int32_t before) except? -9 nogil:
         """Count which state followed which; return the last one."""
@@ -387,20 +483,27 @@ cdef class StateLengths:
                     pairs[before * size + state] += 1
                 before = state
             return before
-        if self._move_count + n > self._move_room:
+        for i in range(n):
+            state = states[i]
+            if before >= 0 and state >= 0:
+                self._move(before, state, 1)
+            before = state
+        return before
+
+    cdef int _move(self, int32_t before, int32_t after, int64_t count) except -1 nogil:
+        """Note that a state followed another so often."""
+        if self._move_count == self._move_room:
             with gil:
-                self._move_room = 2 * self._move_room + n
-                moves = realloc(self._moves, self._move_room * sizeof(int64_t))
+                room = 2 * self._move_room + 64
+                moves = realloc(self._moves, 2 * room * sizeof(int64_t))
                 if moves == NULL:
                     raise MemoryError
                 self._moves = <int64_t*>moves
-        for i in range(n):
-            state = self._state[i]
-            if before >= 0 and state >= 0:
-                self._moves[self._move_count] = <int64_t>before << 32 | state
-                self._move_count += 1
-            before = state
-        return before
+                self._move_room = room
+        self._moves[2 * self._move_count] = <int64_t>before << 32 | after
+        self._moves[2 * self._move_count + 1] = count
+        self._move_count += 1
+        return 0
 
     cdef int64_t _lived_in(self, Py_ssize_t n) noexcept nogil:
         """How long the states that were read lasted together."""
@@ -411,6 +514,33 @@ cdef class StateLengths:
         for i in range(n):
             sum += <uint64_t>lasted[i] if state[i] >= 0 else 0
         return <int64_t>sum
+
+    cdef int32_t _cross(self, Segments segments, Walk* walk, int32_t before) except? -9 nogil:
+        """Go through a segment of which all is added that is between changes of the attribute.
+
+        Returns the state before the one that has begun, if that it followed is not counted.
+        """
+        cdef const Segment* s = &segments._segments[walk.cursor.segment]
+        cdef Py_ssize_t row = walk.cursor.row, last = s.offsets[walk.cursor.run + 1] - 1
+        cdef int64_t time = row_time(s, row)
+        if walk.start < time:
+            self._field[0] = walk.field
+            self._state[0] = self._table[walk.field]
+            self._lasted[0] = time - walk.start
+            self._learn(0, 1)
+            before = self._pair(1, before)
+            self._count(1)
+        # those that are replaced at once
+        while row < last and row_time(s, row + 1) == time:
+            row += 1
+        if row < last:
+            self._field[0] = row_field(s, row)
+            self._state[0] = self._table[self._field[0]]
+            self._learn(0, 1)
+            self._pair(1, before)
+            before = NONE
+        go_behind(s, walk, last)
+        return before
 
     cdef void _add(
         self, int32_t state, uint64_t total, uint64_t least, uint64_t most
@@ -771,17 +901,30 @@ cdef class StateLengths:
             buckets[i, 1] = self._kept[2 * i + 1]
         return rows, kept
 
-    def moves(self) -> Int64s:
-        """Return the pairs of states that followed each other since the last call, as before << 32
-        | after.
+    def moves(self) -> tuple[Int64s, Int64s]:
+        """Return pairs of states, as before << 32 | after, and how often they followed each other.
+
+        They are those since the last call, and may be there several times.
         """
-        found = np.empty(self._move_count, np.int64)
-        cdef int64_t[::1] to = found
         cdef Py_ssize_t i
+        pair_array, count_array = np.empty((2, self._move_count), np.int64)
+        cdef int64_t[::1] pair = pair_array, count = count_array
         for i in range(self._move_count):
-            to[i] = self._moves[i]
+            pair[i] = self._moves[2 * i]
+            count[i] = self._moves[2 * i + 1]
         self._move_count = 0
-        return found
+        return pair_array, count_array
+
+
+cdef inline int32_t row_field(const Segment* s, Py_ssize_t row) noexcept nogil:
+    return <int32_t>(row_payload(s, row) & s.code_mask)
+
+
+cdef inline void go_behind(const Segment* s, Walk* walk, Py_ssize_t row) noexcept nogil:
+    """Let the state of a row have begun."""
+    walk.start = row_time(s, row)
+    walk.field = row_field(s, row)
+    walk.cursor.row = row + 1
 
 
 cdef void begin(Segments segments, Walk* walk, Py_ssize_t first) noexcept nogil:
@@ -805,13 +948,9 @@ cdef Py_ssize_t fill(
     What lasts is a state by its code + 1, 0 for none, and by its number in the table.
     """
     cdef Py_ssize_t n = 0, row, last
-    cdef int64_t time, start, base, to_ns = walk.to_ns, low, high
-    cdef uint64_t packed, row_mask, field_mask
-    cdef int32_t code
-    cdef int width, payload_bits
-    cdef const uint8_t* rows
-    cdef const uint64_t* payload
-    cdef Segment* s
+    cdef int64_t time, to_ns = walk.to_ns, low, high
+    cdef const Segment* s
+    walk.enters = False
     if segments is None:
         last = min(walk.last, walk.row + room)
         for row in range(walk.row, last):
@@ -834,31 +973,46 @@ cdef Py_ssize_t fill(
                 n += 1
             walk.done = True
             return n
+        if walk.added != NULL and walk.added[walk.cursor.segment]:
+            walk.enters = True
+            return n
         s = &segments._segments[walk.cursor.segment]
-        row = walk.cursor.row
-        last = s.offsets[walk.cursor.run + 1]
-        # in local variables: what is written could be these for all that the compiler knows
-        base, rows, payload = s.base_ns, s.rows, s.payload
-        width, payload_bits, row_mask = s.width, s.payload_bits, s.row_mask
-        field_mask = s.code_mask if payload != NULL else s.code_mask & s.payload_mask
-        start = walk.start
-        code = walk.field
-        while row < last and n < room:
-            packed = load_row(rows, row, width, row_mask)
-            time = <int64_t>(<uint64_t>base + (packed >> payload_bits))
-            if time >= to_ns:
-                break
-            # one that is replaced at once has no length: the next is written over it
-            field[n] = code
-            state[n] = table[code]
-            lasted[n] = time - start
-            n += start < time
-            if payload != NULL:
-                packed = payload[row]
-            code = <int32_t>(packed & field_mask)
-            start = time
-            row += 1
-        walk.cursor.row = row
-        walk.start = start
-        walk.field = code
+        n = read_rows(
+            s, s.offsets[walk.cursor.run + 1], walk, table, field, state, lasted, n, room
+        )
+    return n
+
+
+cdef inline Py_ssize_t read_rows(
+    const Segment* s, Py_ssize_t last, Walk* walk, const int32_t* table, int32_t* field,
+    int32_t* state, int64_t* lasted, Py_ssize_t n, Py_ssize_t room
+) noexcept nogil:
+    """Read what the rows up to the last one end, behind the first n durations."""
+    # in local variables: what is written could be these for all that the compiler knows
+    cdef int64_t time, base = s.base_ns, start = walk.start, to_ns = walk.to_ns
+    cdef const uint8_t* rows = s.rows
+    cdef const uint64_t* payload = s.payload
+    cdef int width = s.width, payload_bits = s.payload_bits
+    cdef uint64_t packed, row_mask = s.row_mask
+    cdef uint64_t field_mask = s.code_mask if payload != NULL else s.code_mask & s.payload_mask
+    cdef int32_t code = walk.field
+    cdef Py_ssize_t row = walk.cursor.row
+    while row < last and n < room:
+        packed = load_row(rows, row, width, row_mask)
+        time = <int64_t>(<uint64_t>base + (packed >> payload_bits))
+        if time >= to_ns:
+            break
+        # one that is replaced at once has no length: the next is written over it
+        field[n] = code
+        state[n] = table[code]
+        lasted[n] = time - start
+        n += start < time
+        if payload != NULL:
+            packed = payload[row]
+        code = <int32_t>(packed & field_mask)
+        start = time
+        row += 1
+    walk.cursor.row = row
+    walk.start = start
+    walk.field = code
     return n

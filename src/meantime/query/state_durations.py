@@ -17,7 +17,7 @@ import numpy as np
 
 from meantime.history.results import Intervals
 from meantime.kernels.state_lengths import StateLengths
-from meantime.model.columns import named
+from meantime.model.columns import named, ranked
 from meantime.model.durations import PERCENTS, QUANTILE_PAIRS, nearest_rank, values_at
 from meantime.query.duration_sums import BITS, bucket_count, bucket_edges
 
@@ -92,7 +92,8 @@ class StateDurations:
 
     Args:
         range_ns: The range.
-        attributes: How many attributes the history has.
+        attributes: How many attributes the history has; 0 if how long each had a state is not
+            needed. Then sums that segments keep are used.
         collected: How many durations are collected at once.
         bits: How narrow buckets are; 0 is enough where no quantiles are asked for.
         is_apart: Whether durations are also counted for each attribute by itself.
@@ -149,9 +150,7 @@ class StateDurations:
     def add(self, batch: _Batch) -> None:
         """Count a batch, which has all intervals of its attributes."""
         self._take(batch)
-        moves, counts = np.unique(self._lengths.moves(), return_counts=True)
-        for move, count in zip(moves.tolist(), counts.tolist(), strict=True):
-            self._other_pairs[move >> 32, move & 0xFFFFFFFF] += count
+        self._add_moves()
         if not isinstance(batch, Intervals):
             # they can be read again as fast
             self._kept = None
@@ -160,6 +159,16 @@ class StateDurations:
             self._kept.append(batch)
             if self._kept_rows > _KEPT_ROWS:
                 self._kept = None
+
+    def _add_moves(self) -> None:
+        moves, counts = self._lengths.moves()
+        if not len(moves):
+            return
+        different, index = ranked(moves)
+        sums = np.zeros(len(different), np.int64)
+        np.add.at(sums, index, counts)
+        for move, count in zip(different.tolist(), sums.tolist(), strict=True):
+            self._other_pairs[move >> 32, move & 0xFFFFFFFF] += count
 
     def _take(self, batch: _Batch) -> None:
         """Let the kernel read a batch."""

@@ -566,7 +566,7 @@ def _of_kind(  # noqa: PLR0917 - the arguments of `state_statistics`
     estimated = not exact and states is not None and int(states.counts.sum()) > _EXACT_ROWS
     counted = StateDurations(
         range_ns,
-        len(history.attributes),
+        len(history.attributes) if kind.short_lived else 0,
         # quantiles are those of what is kept, if anything is
         bits=BITS if by == "state" and (keep is None or is_sketched) else 0,
         is_apart=by == "entity",
