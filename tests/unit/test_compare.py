@@ -412,6 +412,10 @@ def test_a_short_table_for_a_pull_request(
         (["A", "B", "--noticeable", "-1"], "noticeable is a share"),
         (["A", "B", "--json", "--markdown"], "mutually exclusive"),
         (["A", "B", "--title", "Change"], "--title does not apply to figures"),
+        (["A", "B", "--period", "1us"], "--period does not apply to figures"),
+        (["A", "B", "-o", "c.svg", "--period", "0s"], "the period is at least 1 ns"),
+        (["A", "B", "-o", "c.svg", "--period", "1ns"], "columns; choose one of at least"),
+        (["A", "B", "-o", "c.svg", "--by", "stack", "--period", "1us"], "period is for rows by"),
         (["A", "B", "-o", "change.png"], "must end in .svg or .html"),
         (["A", "B", "-o", "-", "--json"], "--json does not apply to -o -"),
     ],
@@ -526,6 +530,29 @@ def test_the_picture_has_each_run_and_the_colours_of_its_legend(
 
     page = meantime.diff(files["before"][0], files["after"][0]).render("html")
     assert b"One run each" in b"".join(page)
+
+
+def test_a_heat_map_of_differences_has_the_colours_of_its_legend(
+    files: dict[str, list[str]], tmp_path: Path
+) -> None:
+    drawn = tmp_path / "change.svg"
+    sides = [*files["before"], "--", *files["after"]]
+    assert status("diff", *sides, "-o", str(drawn), "--period", "1ms") == 0
+    svg = "{http://www.w3.org/2000/svg}"
+    root = ET.fromstring(drawn.read_text())  # noqa: S314 - our own file
+
+    def looks(tag: str) -> set[tuple[str | None, str]]:
+        return {
+            (each.get("fill"), each.get("fill-opacity", ""))
+            for each in root.iter(f"{svg}{tag}")
+            if each.get("fill-opacity")
+        }
+
+    assert {"Within each 1ms", "0 us", "200 us"} <= {each.text for each in root.iter(f"{svg}text")}
+    assert looks("path")
+    assert looks("path") <= looks("rect")
+    assert {fill for fill, _ in looks("rect")} == {MORE, LESS}
+    assert any(each.get("fill") == "url(#unknown)" for each in root.iter(f"{svg}path"))
 
 
 def test_the_colours_of_more_and_less_differ_for_all_kinds_of_colour_vision() -> None:

@@ -142,7 +142,7 @@ def _check_output(output: str | None, *, as_json: bool, markdown: bool) -> None:
     if as_json and markdown:
         raise UsageError("--json and --markdown are mutually exclusive")
     if output is None:
-        reject(("title", "align"), "figures: it is for the picture that -o writes")
+        reject(("title", "align", "period"), "figures: it is for the picture that -o writes")
         return
     if output == "-":
         reject(("as_json", "markdown", "limit"), "-o -, which prints the picture alone")

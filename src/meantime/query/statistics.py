@@ -249,9 +249,10 @@ def _key(row: StatisticsRow) -> _Group:
     return row.kind, row.key, row.entity
 
 
-def state_quarks(history: History) -> Int32s:
-    """Return the attributes of state lanes, each once, in order of quark."""
-    return _joined([kind.quarks for kind in _kinds(history)])
+def state_quarks(history: History, kind: str | None = None) -> Int32s:
+    """Return the attributes of state lanes, or of those of a kind, each once, in order of quark."""
+    kinds = _kinds(history)
+    return _joined([each.quarks for each in kinds if kind is None or each.name == kind])
 
 
 def _joined(quarks: list[Int32s]) -> Int32s:

@@ -10,6 +10,7 @@ from meantime.errors import UsageError
 from meantime.kernels.shares import bin_edges
 from meantime.model.columns import named
 from meantime.model.names import without_addresses
+from meantime.query.named_time import covered_ns, state_ns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,25 +72,16 @@ def lane_shares(
 def _of_states(tree: LaneTree, lane: int, name: str, edges_ns: Int64s) -> Float64s:
     """Return by bin how long the entities of a lane had a state, added up."""
     history = tree.history
-    found = np.zeros(len(edges_ns) - 1)
     own, packed = tree.entities([lane])
-    quarks = np.concatenate([own, packed])
-    low = max(int(edges_ns[0]), history.start_ns)
-    high = min(int(edges_ns[-1]), history.end_ns)
-    if not len(quarks) or low >= high:
-        return found
-    if len(own) == 1 and not len(packed):
-        shares = history.grouped_shares(own, int(edges_ns[0]), int(edges_ns[-1]), len(found))
-        column = named(shares.value)
-        chosen = column.codes == _code(column.names, name)
-        np.add.at(found, shares.bin[chosen], shares.ns[chosen])
-        return found
-    for batch in history.interval_batches(quarks, low, high):
-        column = named(batch.value)
-        chosen = column.codes == _code(column.names, name)
-        begin = np.maximum(batch.start_ns[chosen], low)
-        end = np.minimum(batch.end_ns[chosen], high)
-        found += _covered(begin, end, edges_ns)
+    if len(own) != 1 or len(packed):
+        return state_ns(history, np.concatenate([own, packed]), name, edges_ns)
+    # of one attribute there are sums of wide bins
+    found = np.zeros(len(edges_ns) - 1)
+    shares = history.grouped_shares(own, int(edges_ns[0]), int(edges_ns[-1]), len(found))
+    column = named(shares.value)
+    codes = [code for code, each in enumerate(column.names) if str(each) == name]
+    chosen = np.isin(column.codes, codes)
+    np.add.at(found, shares.bin[chosen], shares.ns[chosen])
     return found
 
 
@@ -104,25 +96,4 @@ def _of_spans(tree: LaneTree, lane: int, name: str, edges_ns: Int64s) -> Float64
     first, last = block.row_offsets[index : index + 2]
     row = block.spans.row[rows]
     rows = rows[(row >= first) & (row < last) & np.isin(table.name.codes[rows], codes)]
-    return _covered(table.start_ns[rows], table.end_ns[rows], edges_ns)
-
-
-def _code(names: Sequence[str], name: str) -> int:
-    """Return the code of a name; -2, which is of none, if it does not occur."""
-    return next((code for code, each in enumerate(names) if str(each) == name), -2)
-
-
-def _covered(start_ns: Int64s, end_ns: Int64s, edges_ns: Int64s) -> Float64s:
-    """Return by bin how much of it ranges cover, added up."""
-    return np.diff(_since(start_ns, edges_ns) - _since(end_ns, edges_ns))
-
-
-def _since(times_ns: Int64s, edges_ns: Int64s) -> Float64s:
-    """Return by edge how long before it the times are, added up; those after it count 0."""
-    edges = edges_ns - edges_ns[0]
-    # beyond an end, where exactly makes no difference between edges
-    ordered = np.sort(np.clip(times_ns - edges_ns[0], 0, edges[-1]))
-    before = np.searchsorted(ordered, edges)
-    sums = np.concatenate([[0.0], np.cumsum(ordered, dtype=np.float64)])
-    since: Float64s = before * edges.astype(np.float64) - sums[before]
-    return since
+    return covered_ns(table.start_ns[rows], table.end_ns[rows], edges_ns)

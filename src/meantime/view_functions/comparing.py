@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from meantime.errors import UsageError
 from meantime.files import mode_of
 from meantime.model.summary_sign import is_summary
+from meantime.model.units import duration_ns
 from meantime.options import keywords_of, keywords_of_pair
 from meantime.query.compare import Summary, compared, summary_of
 from meantime.query.compare.summary_file import read_summary
@@ -123,6 +124,7 @@ def diff(before: Run | Sequence[Run], after: Run | Sequence[Run], **given: Any) 
         title=title,
         align=options.align,
         left_out=options.match,
+        period_ns=None if options.period is None else duration_ns(options.period),
     )
     return view.made_of([_source(run) for side in (before, after) for run in _listed(side)])
 

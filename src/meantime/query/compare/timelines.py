@@ -125,9 +125,9 @@ def timelines(
     Raises:
         MeantimeError: If a run has no such state or span.
     """
-    if found.by not in {"state", "entity", "name"} or found.of == "samples" or not found.rows:
+    if not is_over_time(found):
         return None
-    row = _most_changed(found)
+    row = most_changed(found)
     runs = typical_runs(found)
     sides = before[runs[0]], after[runs[1]]
     leads = leads_ns(*sides, align)
@@ -170,7 +170,13 @@ def timelines(
     )
 
 
-def _most_changed(found: Comparison) -> ComparedRow:
+def is_over_time(found: Comparison) -> bool:
+    """Return whether there are rows, and they are of states or of spans, which are in lanes."""
+    is_of_spans = found.by == "name" and found.of == "spans"
+    return bool(found.rows) and (is_of_spans or found.by in {"state", "entity"})
+
+
+def most_changed(found: Comparison) -> ComparedRow:
     """Return the row that lanes show the change of."""
     return next((each for each in found.rows if each.is_noticeable), found.rows[0])
 
@@ -191,7 +197,7 @@ def typical_runs(found: Comparison) -> tuple[int, int]:
     """
     if not found.rows:
         return 0, 0
-    row = _most_changed(found)
+    row = most_changed(found)
     return _typical(row.runs_before), _typical(row.runs_after)
 
 
@@ -207,8 +213,8 @@ def leads_ns(before: Part, after: Part, align: str) -> tuple[int, int]:
         MeantimeError: If a run has no such state or span.
     """
     return (
-        _anchor_ns(before, align) - before.start_ns,
-        _anchor_ns(after, align) - after.start_ns,
+        anchor_ns(before, align) - before.start_ns,
+        anchor_ns(after, align) - after.start_ns,
     )
 
 
@@ -218,7 +224,7 @@ def _typical(values: Sequence[float]) -> int:
     return int(np.argmin(np.abs(known - known.mean())))
 
 
-def _anchor_ns(part: Part, align: str) -> int:
+def anchor_ns(part: Part, align: str) -> int:
     """Return the time of a run that is at the same place as that of the other one."""
     if align in {"start", "end"}:
         return part.start_ns if align == "start" else part.end_ns

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from meantime.views.axis import ticks
 from meantime.views.comparison.colors import LESS, MORE
+from meantime.views.comparison.heat import heat
 from meantime.views.page import MARGIN_PX, Page, header, lines
 from meantime.views.palette import choose
 from meantime.views.svg import cut_to, element, px, width_px
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from meantime.query.compare import ComparedRow, Comparison
+    from meantime.query.compare.folds import Folds
     from meantime.query.compare.timelines import Lane, Strip, Timelines
 
 __all__ = ["BINS", "page"]
@@ -39,7 +41,9 @@ _MOST_RELATIVE = 1.0
 _OTHER = "#9aa0ac"
 
 
-def page(found: Comparison, drawn: Timelines | None, title: str) -> Page:
+def page(
+    found: Comparison, drawn: Timelines | None, title: str, folded: Folds | None = None
+) -> Page:
     """Return the picture."""
     sentences = found.sentences
     parts = [header(title, sentences[0])]
@@ -49,6 +53,10 @@ def page(found: Comparison, drawn: Timelines | None, title: str) -> Page:
     top += height + 20
     if drawn is not None and drawn.lanes:
         markup, height = _lanes(drawn, found, top)
+        parts.append(markup)
+        top += height
+    if folded is not None:
+        markup, height = heat(folded, _LEFT_PX, _STRIP_PX, top)
         parts.append(markup)
         top += height
     notes = list(sentences[1:])

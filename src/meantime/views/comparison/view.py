@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from meantime.errors import UsageError
+from meantime.query.compare.folds import folds
 from meantime.query.compare.timelines import leads_ns, timelines, typical_runs
 from meantime.query.parts import Part
 from meantime.views.comparison.svg import BINS, page
@@ -58,19 +59,36 @@ class ComparisonView(Picture):
         title: str,
         align: str,
         left_out: str | None,
+        period_ns: int | None = None,
     ) -> None:
-        """Prepare a picture of a comparison of these runs; `timelines` has the last two.
+        """Prepare a picture of a comparison of these runs.
+
+        Args:
+            comparison: The figures.
+            sides: The runs.
+            title: The title.
+            align: As `timelines` takes it.
+            left_out: As `timelines` takes it.
+            period_ns: How long the periods of a heat map are; None draws none.
 
         Raises:
-            UsageError: If runs are to be aligned, and one is a summary, which has no times.
+            UsageError: If runs are to be aligned or folded, and one is a summary, which has no
+                times; or if they are to be folded, and rows are not in lanes.
         """
         if align != "start" and _parts(*sides) is None:
             raise UsageError(f"align {align!r} is for traces: a summary has no times")
+        if period_ns is not None and _parts(*sides) is None:
+            raise UsageError("period is for traces: a summary has no times")
+        if period_ns is not None and not (
+            comparison.by == "state" or (comparison.by == "name" and comparison.of == "spans")
+        ):
+            raise UsageError("period is for rows by state, or by the name of spans")
         self.comparison = comparison
         self.title = title
         self._sides = sides
         self._align = align
         self._left_out = left_out
+        self._period_ns = period_ns
 
     @property
     def pair(self) -> Pair:
@@ -102,10 +120,12 @@ class ComparisonView(Picture):
 
     def render(self, form: str) -> Iterable[bytes]:
         """Return the content of a file in one of `formats`."""
-        lanes = None
+        lanes = folded = None
         if (parts := _parts(*self._sides)) is not None:
             lanes = timelines(*parts, self.comparison, BINS, self._align, left_out=self._left_out)
-        drawn = page(self.comparison, lanes, self.title)
+            if self._period_ns is not None:
+                folded = folds(*parts, self.comparison, self._period_ns, self._align)
+        drawn = page(self.comparison, lanes, self.title, folded)
         return [drawn.html()] if form == "html" else drawn.parts()
 
     def __repr__(self) -> str:
