@@ -548,7 +548,7 @@ def test_a_heat_map_of_differences_has_the_colours_of_its_legend(
             if each.get("fill-opacity")
         }
 
-    assert {"Within each 1ms", "0 us", "200 us"} <= {each.text for each in root.iter(f"{svg}text")}
+    assert {"Within each 1ms"} <= {each.text for each in root.iter(f"{svg}text")}
     assert looks("path")
     assert looks("path") <= looks("rect")
     assert {fill for fill, _ in looks("rect")} == {MORE, LESS}
