@@ -30,7 +30,7 @@ from meantime.cli.two_sides import TwoSides, two_sides
 from meantime.errors import UsageError
 from meantime.options import file_or_range
 from meantime.query.sentences import counted
-from meantime.view_functions.compare_options import CompareOptions
+from meantime.view_functions.compare_options import DiffOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,7 @@ _DROP = ("p", "points", "95 %", "before")
 @input_options
 @session_option
 @file_argument("files", "FILE...", nargs=-1, required=True)
-@options_of(CompareOptions)
+@options_of(DiffOptions)
 @of_options
 @once(
     "--ranges",
@@ -87,7 +87,7 @@ def command(
     noise. Without `--` there are two FILEs, one of each.
     """
     _check_output(output, as_json=as_json, markdown=markdown)
-    options = CompareOptions(**given, intact=True, notify=notify, progress=progress_bar)
+    options = DiffOptions(**given, intact=True, notify=notify, progress=progress_bar)
     if ranges is not None:
         reject(("start", "end"), "--ranges, which are the two ranges")
     rule = _rule(fail_on)

@@ -136,7 +136,6 @@ def _sides(files: Sequence[str]) -> tuple[list[Any], list[Any]] | None:
         reject(CompareOptions.declared, "files that are not compared; write BEFORE -- AFTER")
         return None
     reject(("demo", "follow", "hosts", "offsets", *_OF_HOSTS), "runs that are compared")
-    reject(("period",), "a page of runs; it is for the picture of meantime diff")
     return two_sides(files)
 
 

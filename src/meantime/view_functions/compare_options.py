@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from meantime.model.units import Duration
     from meantime.query.counting import Counted
 
-__all__ = ["CompareOptions"]
+__all__ = ["CompareOptions", "DiffOptions"]
 
 
 def _parse_share(text: str) -> float:
@@ -31,7 +31,7 @@ class CompareOptions(Range, Reading):
     """What is compared, and how the paths among the runs are read.
 
     Raises:
-        UsageError: If `noticeable` is not a share, or `period` is not a length of time.
+        UsageError: If `noticeable` is not a share.
     """
 
     by: By | None = option(
@@ -75,16 +75,28 @@ class CompareOptions(Range, Reading):
         help="In the picture, put at one time the start or the end of both runs, or where a state"
         " or span of this name first begins.",
     )
+    title: str | None = option("--title", metavar="TEXT", help="Title of the picture.")
+
+    def _check(self) -> None:
+        if not 0 <= self.noticeable < float("inf"):
+            raise UsageError(f"noticeable is a share such as 0.02, not {self.noticeable}")
+
+
+class DiffOptions(CompareOptions):
+    """What is compared, and what the picture has.
+
+    Raises:
+        UsageError: If `noticeable` is not a share, or `period` is not a length of time.
+    """
+
     period: Duration | None = option(
         "--period",
         metavar="TIME",
         help="In the picture, also draw a heat map of the row that changed most: a column for each"
         " period of this length, whose cells are the difference of the means of both sides.",
     )
-    title: str | None = option("--title", metavar="TEXT", help="Title of the picture.")
 
     def _check(self) -> None:
+        super()._check()
         if self.period is not None and duration_ns(self.period) < 1:
             raise UsageError("the period is at least 1 ns")
-        if not 0 <= self.noticeable < float("inf"):
-            raise UsageError(f"noticeable is a share such as 0.02, not {self.noticeable}")

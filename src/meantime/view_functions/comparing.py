@@ -13,7 +13,7 @@ from meantime.options import keywords_of, keywords_of_pair
 from meantime.query.compare import Summary, compared, summary_of
 from meantime.query.compare.summary_file import read_summary
 from meantime.query.parts import part_of
-from meantime.view_functions.compare_options import CompareOptions
+from meantime.view_functions.compare_options import CompareOptions, DiffOptions
 from meantime.view_functions.sources import Reading, history_of, title_of
 from meantime.views.comparison.view import ComparisonView
 
@@ -91,7 +91,7 @@ def compare(before: Run | Sequence[Run], after: Run | Sequence[Run], **given: An
     return _compared(_sides(before, after, options), options)
 
 
-@keywords_of_pair(CompareOptions)
+@keywords_of_pair(DiffOptions)
 def diff(before: Run | Sequence[Run], after: Run | Sequence[Run], **given: Any) -> ComparisonView:
     """Return a picture of what changed from some runs to others.
 
@@ -107,7 +107,7 @@ def diff(before: Run | Sequence[Run], after: Run | Sequence[Run], **given: Any) 
     Args:
         before: As `compare` takes it.
         after: As `compare` takes it.
-        **given: What is compared, and how paths are read: see `CompareOptions`.
+        **given: What is compared, and how paths are read: see `DiffOptions`.
 
     Raises:
         InputError: If a file cannot be read.
@@ -115,7 +115,7 @@ def diff(before: Run | Sequence[Run], after: Run | Sequence[Run], **given: Any) 
         TimeRangeError: If a range is empty or outside the history.
         UsageError: If an argument is wrong, or the sides cannot be compared.
     """
-    options = CompareOptions(**given)
+    options = DiffOptions(**given)
     sides = _sides(before, after, options)
     title = options.title or " → ".join(_title(_listed(each)) for each in (before, after))
     view = ComparisonView(
