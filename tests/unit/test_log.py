@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -50,6 +51,7 @@ def events(path: Path) -> list[dict[str, Any]]:
     trace = open_trace(path)
     return [
         {"time_ns": event.time_ns, "name": event.name, **event.fields}
+        | {name: event[name] for name in ("pid", "tid") if event.get(name) is not None}
         for batch in trace.batches
         for event in batch  # type: ignore[union-attr] # events
     ]
@@ -223,3 +225,57 @@ def test_the_cache_knows_a_history_by_its_pattern(
         with pytest.raises(SystemExit):
             main(["stats", str(path), "--pattern", pattern, "--json"])
         assert json.loads(capsys.readouterr().out)["rows"][0]["count"] == count
+
+
+SYSTEM = """\
+<13>Nov 30 14:44:42 web-1 sshd[123]: Accepted publickey
+Nov 30 14:44:43.5 web-1 kernel: INFO: task blocked
+Dec  1 00:00:01 web-1 CRON[9]: (root) CMD (run)
+  continued
+Feb 28 23:59:59 web-1 systemd[1]: Started x.service.
+"""
+
+
+def test_logs_of_systems_have_hosts_programs_and_the_year_of_the_file(tmp_path: Path) -> None:
+    (path := tmp_path / "syslog").write_text(SYSTEM)
+    os.utime(path, (1_772_400_000,) * 2)  # 2026-03-01
+
+    found = events(path)
+
+    sender = {"host": "web-1", "program": "sshd", "pid": 123}
+    begin_ns = 1_764_513_882 * 10**9  # 2025-11-30 14:44:42
+    assert found[0] == {"time_ns": begin_ns, "name": "Accepted publickey", **sender}
+    assert found[1]["time_ns"] == begin_ns + 1_500_000_000
+    assert (found[1]["program"], found[1]["name"]) == ("kernel", "INFO: task blocked")
+    assert found[2]["following"] == "  continued"
+    assert found[3]["time_ns"] == 1_772_323_199 * 10**9  # 2026-02-28 23:59:59
+    facts = meantime.open(path).facts
+    assert facts["year"].startswith("2025 at the beginning, as dates have none")
+
+
+@pytest.mark.parametrize(
+    ("line", "fields"),
+    [
+        (
+            "2026-03-02T08:00:00.25+01:00 web1 app.service/x[7]: ready",
+            {"host": "web1", "program": "app.service/x", "pid": 7, "name": "ready"},
+        ),
+        (
+            "[Mon Mar 02 07:00:00.250000 2026] [core:notice] [pid 7:tid 9] caught SIGTERM",
+            {"level": "NOTICE", "logger": "core", "pid": 7, "tid": 9, "name": "caught SIGTERM"},
+        ),
+        (
+            "2026-03-02T07:00:00.25Z INFO app: ready",
+            {"level": "INFO", "name": "app: ready"},
+        ),
+    ],
+)
+def test_dates_with_a_year_need_no_file(
+    tmp_path: Path, line: str, fields: dict[str, object]
+) -> None:
+    (path := tmp_path / "x").write_text(f"{line}\n")
+
+    (found,) = events(path)
+
+    assert found == {"time_ns": 1_772_434_800_250_000_000, **fields}
+    assert "year" not in meantime.open(path).facts

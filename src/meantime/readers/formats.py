@@ -100,8 +100,11 @@ _FTRACE_TIME = (
     rb"\d\.\d{6}(?:\d{3})?:"
 )
 _FTRACE_WORDS = (b"# tracer:", b"TRACE:", b"ystem Trace", b"linuxPerfData", b"trace-data")
-# A date, or a level before it.
-_LOG_LINE = rb"\s*\[?(?:\d{4}[-/]\d\d[-/]\d\d|[A-Za-z]{4,8}\b[^\n]{0,8}\d{4}[-/]\d\d)"
+# A date, or a level, a priority or the name of a day before it.
+_LOG_LINE = (
+    rb"\s*(?:\[?(?:\d{4}[-/]\d\d[-/]\d\d|[A-Za-z]{4,8}\b[^\n]{0,8}\d{4}[-/]\d\d)"
+    rb"|(?:<\d{1,3}>|\[[A-Z][a-z]{2} )?(?:\d{4}-|[A-Z][a-z]{2} [ \d]?\d \d\d:))"
+)
 # A call, perhaps after an id, a time or an address.
 _STRACE_LINE = (
     rb"(?m)^(?= *\d|[\[a-z_<+-])[^{\n]{0,120}?(?:[a-z_0-9]\(|<\.\.\. \w+ resumed>|\+\+\+ |--- )"
@@ -770,10 +773,16 @@ FORMATS = (
                 f"{_VIEW}, `meantime FILE` suggests pairs",
                 "[how](how-to/draw-a-table-or-a-log.md#text-of-a-log)",
             ),
+            Use(
+                "text of a system's log",
+                "rsyslog, syslog-ng, `journalctl`, Apache's error log",
+                f"{_VIEW}, `meantime FILE` suggests pairs",
+                "[how](how-to/draw-a-table-or-a-log.md#text-of-a-log)",
+            ),
         ),
         (
             looks(
-                "has lines with a date and a level",
+                "has lines with a date and a level, or a host and a program",
                 _FORM,
                 lambda head: re.match(_LOG_LINE, head.data) is not None,
             ),
@@ -782,8 +791,10 @@ FORMATS = (
         example=b"2026-03-02 08:00:00,123 INFO started\n"
         b"2026-03-02 08:00:00,250 - a.b - ERROR - failed\n"
         b'Traceback (most recent call last):\n  File "x.py", line 3, in f\nValueError\n'
-        b"[2026-03-02T08:00:01Z] [MainThread] WARNING:app:late\nINFO 2026/03/02 08:00:02 [x] y\n",
-        rows={"Events": 4},
+        b"[2026-03-02T08:00:01Z] [MainThread] WARNING:app:late\nINFO 2026/03/02 08:00:02 [x] y\n"
+        b"2026-03-02T08:00:03.5+00:00 host sshd[12]: opened\n"
+        b"[Mon Mar 02 08:00:04 2026] [core:notice] [pid 7] started\n",
+        rows={"Events": 6},
         large=lambda rows: b"2026-03-02 08:00:00,123 INFO a\n" * rows,
     ),
     Format(

@@ -1,15 +1,21 @@
-"""Text of logs: lines that begin with a date and a level, as Python's `logging` writes them.
+"""Text of logs: lines that begin with a date and a level, or with a date, a host and a program.
 
-Lines of any other form are read by a pattern, whose named groups are the fields of a line.
-A line is an event called by its message, with the level, the logger if the line says which part of
-it that is, and the lines that follow without a date, such as a traceback, as fields. What is read
-further is what `jsonl` reads: each record is given to it as an object.
+The first are written by Python's `logging` and many others, the second by rsyslog, syslog-ng and
+journalctl (RFC 5424 and 3164). Lines of any other form are read by a pattern, whose named groups
+are the fields of a line. A line is an event called by its message. Its fields are the level, the
+logger, host, program and process if the line says which part of it that is, and the lines that
+follow without a date, such as a traceback. `jsonl` reads each record as an object.
+
+Dates of RFC 3164 have no year. The first one is in the year up to when the file was changed, which
+a fact says; a date that goes back by half a year or more is in the next.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -57,6 +63,30 @@ _LEVEL_FIRST = re.compile(
     rb"\[?" + _LEVEL + rb"\]?" + _BETWEEN + rb"\[?" + _DATE + rb"\]?" + _LOGGER + _MESSAGE,
     re.DOTALL,
 )
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTH_DAY = (
+    rb"(?P<month>" + "|".join(_MONTHS).encode() + rb") {1,2}(?P<date>\d{1,2})"
+    rb" (?P<clock>\d\d:\d\d:\d\d)(?:\.(?P<part>\d{1,9}))?"
+)
+_SENDER = (
+    rb"[ \t]+(?!" + _LEVEL.replace(b"?P<level>", b"?:") + rb")(?P<host>[\w.:-]+)"
+    rb"[ \t]+(?P<program>[^\s:\[\]]+)(?:\[(?P<pid>\d{1,9})\])?:[ \t]?(?P<message>.*)"
+)
+_DATE_AND_ZONE = (
+    rb"(?P<day>\d{4}-\d\d-\d\d)T(?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<part>\d{1,9}))?"
+    rb"(?P<zone>Z|[+-]\d\d:?\d\d)"
+)
+_SYSLOG = tuple(
+    re.compile(rb"(?:<\d{1,3}>)?" + date + _SENDER, re.DOTALL)
+    for date in (_DATE_AND_ZONE, _MONTH_DAY)
+)
+_APACHE_ERROR = re.compile(
+    rb"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) " + _MONTH_DAY + rb" (?P<year>\d{4})\][ \t]+"
+    rb"\[(?:(?P<module>\w+):)?(?P<level>[a-z]+\d?)\]"
+    rb"(?:[ \t]+\[pid (?P<pid>\d{1,9})(?::tid (?P<tid>\d{1,18}))?\])?[ \t]*(?P<message>.*)",
+    re.DOTALL,
+)
+_HALF_A_YEAR = 6  # months
 # not of more digits than a float holds
 _NUMBER = re.compile(rb"-?(?:0|[1-9]\d{0,17})(?:\.\d{1,9})?")
 _LONGEST_SHOWN = 80
@@ -66,15 +96,39 @@ _SNIFFED_LINES = 40
 _LEAST = 0.2
 
 
+class _Years:
+    """The years of dates that have none, in the order of the lines.
+
+    Attributes:
+        first: The year of the first of them; None if there was none.
+    """
+
+    def __init__(self, changed_s: float) -> None:
+        changed = time.gmtime(changed_s)
+        self._changed = changed.tm_year, changed.tm_mon, changed.tm_mday + 1  # in every zone
+        self._year = self._month = 0
+        self.first: int | None = None
+
+    def of(self, month: int, day: int) -> int:
+        if self.first is None:
+            year, *latest = self._changed
+            self.first = self._year = year - ([month, day] > latest)
+        elif self._month - month >= _HALF_A_YEAR:
+            self._year += 1
+        self._month = month
+        return self._year
+
+
 def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input begins with a line that has a date and a level, and goes on so."""
+    """Return whether an input begins with a line of one of the forms, and goes on so."""
     del name
     if b"\0" in head[:4096]:
         return False
     found = [line for line in head.split(b"\n")[:_SNIFFED_LINES] if line.strip()]
-    if not found or _record(found[0]) is None:
+    years = _Years(0)
+    if not found or _record(found[0], years) is None:
         return False
-    return sum(_record(line) is not None for line in found) >= _LEAST * len(found)
+    return sum(_record(line, years) is not None for line in found) >= _LEAST * len(found)
 
 
 def read(source: Source, options: ReadOptions) -> Trace:
@@ -137,11 +191,13 @@ class ObjectLines:
 
 def _objects(source: Source, trace: Trace, options: ReadOptions) -> Iterator[bytes]:
     """Yield each record as an object, with as many line ends as it has lines."""
-    record: dict[str, str] | None = None
+    record: dict[str, str | int] | None = None
     following: list[str] = []
     before = 0
+    changed_s = time.time() if source.path is None else os.stat(source.path).st_mtime  # noqa: PTH116 - a text, which has no methods
+    years = _Years(changed_s)
     for line in lines(source, options):
-        found = _record(line)
+        found = _record(line, years)
         if found is None and record is None:
             before += bool(line.strip())
             yield b"\n"
@@ -153,6 +209,11 @@ def _objects(source: Source, trace: Trace, options: ReadOptions) -> Iterator[byt
             record, following = found, []
     if record is not None:
         yield _text(record, following)
+    if years.first is not None:
+        when = "today" if source.path is None else "when the file was changed"
+        trace.facts["year"] = (
+            f"{years.first} at the beginning, as dates have none: the last one up to {when}"
+        )
     trace.anomalies.add("unknown_line", before)
 
 
@@ -192,16 +253,18 @@ def value_of_text(text: bytes) -> str | int | float:
     return text.decode("utf-8", "replace")
 
 
-def _text(record: dict[str, str], following: list[str]) -> bytes:
+def _text(record: dict[str, str | int], following: list[str]) -> bytes:
     if rest := "\n".join(following).rstrip():
         record["following"] = rest
     return json.dumps(record, ensure_ascii=False).encode() + b"\n" * (1 + len(following))
 
 
-def _record(line: bytes) -> dict[str, str] | None:
-    """Return the fields of a line; None if it has no date and level at its beginning."""
-    match = _DATE_FIRST.match(line) or _LEVEL_FIRST.match(line)
-    if match is None:
+def _record(line: bytes, years: _Years) -> dict[str, str | int] | None:
+    """Return the fields of a line; None if it does not begin as a record does."""
+    for form in (*_SYSLOG, _DATE_FIRST, _LEVEL_FIRST, _APACHE_ERROR):
+        if match := form.match(line):
+            break
+    else:
         return None
     found = {
         name: text.decode("utf-8", "replace")
@@ -215,10 +278,23 @@ def _record(line: bytes) -> dict[str, str] | None:
         logger, before = before, ""
     zone = found.get("zone", "").replace("UTC", "Z")
     fraction = f".{found['part']}" if "part" in found else ""
-    record = {
-        "timestamp": f"{found['day'].replace('/', '-')}T{found['clock']}{fraction}{zone}",
-        "message": found["message"].rstrip() or found["level"],
-        "level": found["level"].upper(),
+    record: dict[str, str | int] = {
+        "timestamp": f"{_day(found, years)}T{found['clock']}{fraction}{zone}",
+        "message": found["message"].rstrip() or found.get("level") or found["program"],
     }
-    others = {"logger": logger, "context": before or None}
-    return record | {name: text for name, text in others.items() if text is not None}
+    others: dict[str, str | int | None] = {
+        "level": found["level"].upper() if "level" in found else None,
+        "logger": logger,
+        "context": before or None,
+    }
+    others |= {name: found[name] for name in ("host", "program") if name in found}
+    others |= {name: int(found[name]) for name in ("pid", "tid") if name in found}
+    return record | {name: value for name, value in others.items() if value is not None}
+
+
+def _day(found: dict[str, str], years: _Years) -> str:
+    if "day" in found:
+        return found["day"].replace("/", "-")
+    month, day = 1 + _MONTHS.index(found["month"]), int(found["date"])
+    year = int(found["year"]) if "year" in found else years.of(month, day)
+    return f"{year:04}-{month:02}-{day:02}"
