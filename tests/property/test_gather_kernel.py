@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meantime.kernels.gather import in_rows, numbered, numbered_rows
+from meantime.kernels.gather import add_times, in_rows, meant, numbered, numbered_rows
 
 
 @settings(max_examples=20)
@@ -63,3 +63,38 @@ def test_rows_are_numbered_as_they_appear(rows: list[tuple[int, int, int, int]])
 def test_rows_of_other_codes_or_sizes_are_refused(columns: tuple[list[int], ...]) -> None:
     with pytest.raises(IndexError):
         numbered_rows(*(np.array(column, np.int32) for column in columns))
+
+
+_MEANT = st.lists(st.tuples(st.integers(-1, 3), st.integers(0, 9)), max_size=30)
+
+
+@settings(max_examples=40)
+@given(_MEANT)
+def test_times_are_added_by_what_they_mean(rows: list[tuple[int, int]]) -> None:
+    codes = np.array([code for code, _ in rows], np.int32)
+    ns = np.array([each for _, each in rows], np.int64)
+
+    kind, label = meant(
+        codes, np.array([2, 0, 1, 0, 1], np.int8), np.array([-1, 4, 3, 2, 1], np.int32)
+    )
+
+    assert kind.tolist() == [[2, 0, 1, 0, 1][code + 1] for code, _ in rows]
+    assert label.tolist() == [[-1, 4, 3, 2, 1][code + 1] for code, _ in rows]
+    sums, expected = np.zeros((3, 6), np.int64), np.zeros((3, 6), np.int64)
+    add_times(kind, label, ns, sums)
+    for each, code, length in zip(kind.tolist(), label.tolist(), ns.tolist(), strict=True):
+        expected[each, code + 1] += length
+    assert sums.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(("kind", "code"), [(-1, 0), (3, 0), (0, -2), (0, 2)])
+def test_a_time_of_what_does_not_exist_is_refused(kind: int, code: int) -> None:
+    columns = np.array([kind], np.int8), np.array([code], np.int32), np.array([5], np.int64)
+    with pytest.raises(IndexError):
+        add_times(*columns, np.zeros((3, 3), np.int64))
+
+
+@pytest.mark.parametrize("code", [-2, 2])
+def test_a_code_without_a_meaning_is_refused(code: int) -> None:
+    with pytest.raises(IndexError):
+        meant(np.array([code], np.int32), np.zeros(3, np.int8), np.zeros(3, np.int32))

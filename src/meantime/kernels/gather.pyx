@@ -2,7 +2,7 @@
 indices first.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from meantime.kernels.intern cimport intern_fold
@@ -108,6 +108,54 @@ def add_cells(
                 while row < end:
                     sums[codes[row], cell] += ns[row]
                     row += 1
+
+
+def meant(
+    const int32_t[::1] codes, const int8_t[::1] kind_of: npt.NDArray[np.int8],
+    const int32_t[::1] label_of
+) -> tuple[npt.NDArray[np.int8], Int32s]:
+    """Return kind_of[codes + 1] and label_of[codes + 1], as int8 and int32.
+
+    Raises:
+        IndexError: If there is no such code.
+    """
+    cdef Py_ssize_t i, n = codes.shape[0], most = min(kind_of.shape[0], label_of.shape[0]) - 1
+    cdef bint is_wrong = False
+    kind_array, label_array = np.empty(n, np.int8), np.empty(n, np.int32)
+    cdef int8_t[::1] kind = kind_array
+    cdef int32_t[::1] label = label_array
+    with nogil:
+        for i in range(n):
+            if not -1 <= codes[i] < most:
+                is_wrong = True
+                break
+            kind[i] = kind_of[codes[i] + 1]
+            label[i] = label_of[codes[i] + 1]
+    if is_wrong:
+        raise IndexError
+    return kind_array, label_array
+
+
+def add_times(
+    const int8_t[::1] kind: npt.NDArray[np.int8], const int32_t[::1] code, const int64_t[::1] ns,
+    int64_t[:, ::1] sums: Int64s
+):
+    """Add the time of each row to `sums`, by kind and by code + 1; codes are -1 or more.
+
+    Raises:
+        IndexError: If the columns differ in length, or there is no such sum.
+    """
+    cdef Py_ssize_t i, n = code.shape[0]
+    cdef Py_ssize_t kinds = sums.shape[0], codes = sums.shape[1]
+    cdef bint is_wrong = kind.shape[0] != n or ns.shape[0] != n
+    with nogil:
+        for i in range(0 if is_wrong else n):
+            if not (0 <= kind[i] < kinds and -1 <= code[i] < codes - 1):
+                is_wrong = True
+                break
+            sums[kind[i], code[i] + 1] += ns[i]
+    if is_wrong:
+        raise IndexError
 
 
 def is_counting(const int32_t[::1] rows) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from meantime.kernels.gather import add_times
 from meantime.query.explain.lanes import TimeClass
 
 if TYPE_CHECKING:
@@ -46,14 +47,14 @@ class Budget(NamedTuple):
     @classmethod
     def of(cls, meanings: Meanings, duration_ns: Int64s) -> Budget:
         """Return the budget of parts of these classes, labels and durations."""
-        names = [*meanings.label.names]
-        keys = meanings.kind.astype(np.int64) * (len(names) + 1) + meanings.label.codes + 1
-        total_ns = np.zeros(len(TimeClass) * (len(names) + 1), np.int64)
-        np.add.at(total_ns, keys, duration_ns)
+        names = ["", *meanings.label.names]
+        total_ns = np.zeros((len(TimeClass), len(names)), np.int64)
+        add_times(meanings.kind, meanings.label.codes, duration_ns, total_ns)
+        kinds, labels = np.nonzero(total_ns)
+        columns = kinds.tolist(), labels.tolist(), total_ns[kinds, labels].tolist()
         return cls.of_rows(
-            (TimeClass(key // (len(names) + 1)), names[label] if label >= 0 else "", total)
-            for key in np.flatnonzero(total_ns).tolist()
-            for label, total in [(key % (len(names) + 1) - 1, int(total_ns[key]))]
+            (TimeClass(kind), names[label], total)
+            for kind, label, total in zip(*columns, strict=True)
         )
 
     @classmethod

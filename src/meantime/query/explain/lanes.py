@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from meantime.kernels import activity_paths
+from meantime.kernels.gather import meant, seen
 from meantime.kernels.nest import innermost_segments
-from meantime.model.columns import Coded, distinct, named
+from meantime.model.columns import Coded, named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -326,17 +327,19 @@ def meanings_of(
     column: Coded, meaning_of: Callable[[str], Meaning], none: Meaning | None = None
 ) -> Meanings:
     """Return what the rows of a column of names mean; no name is unknown, or what is given."""
-    used = distinct(column.codes[column.codes >= 0]).tolist()
+    codes = np.ascontiguousarray(column.codes, np.int32)
+    used = seen(codes).tolist()
     meanings = [
         *(meaning_of(column.names[code]) for code in used),
         none or Meaning(TimeClass.UNKNOWN, ""),
     ]
     labels = Coded.of([meaning.label for meaning in meanings])
-    # by name; -1, no name, is the last
+    # by code + 1, as no name, the last meaning, is -1
     row = np.full(len(column.names) + 1, len(used), np.int32)
-    row[used] = np.arange(len(used))
-    kinds = np.array([meaning.kind for meaning in meanings], np.int8)[row]
-    return Meanings(kinds[column.codes], Coded(labels.codes[row][column.codes], labels.names))
+    row[1:][used] = np.arange(len(used))
+    kinds = np.array([meaning.kind for meaning in meanings], np.int8)
+    kind, label = meant(codes, kinds[row], labels.codes[row])
+    return Meanings(kind, Coded(label, labels.names))
 
 
 def lanes_of_spans(
