@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from meantime.errors import HistoryError, QuarkError, StateTypeError, TimeOrderError, TimeRangeError
+from meantime.errors import (
+    HistoryError,
+    OutputError,
+    QuarkError,
+    StateTypeError,
+    TimeOrderError,
+    TimeRangeError,
+)
 from meantime.history import AttributePool, AttributeQueue, HistoryBuilder, reorder, structures
 from meantime.history.store import Store
 from meantime.model.columns import Coded
@@ -13,6 +20,7 @@ from meantime.testing import picture
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -590,3 +598,22 @@ def test_clipped_intervals_add_up_to_the_range(builder: HistoryBuilder) -> None:
         assert [*zip(found.start_ns.tolist(), found.end_ns.tolist(), strict=True)] == [
             (3, 4), (4, 8), (8, 9)
         ]  # fmt: skip
+
+
+def test_no_state_counts_as_0_of_the_type_that_numbers_have() -> None:
+    builder = HistoryBuilder()
+    load, text = builder.quark("load"), builder.quark("text")
+    builder.modify(0, load, 1.5)
+    builder.modify(1, load, None)
+    builder.increment(2, load, 1)
+    assert (builder.ongoing(load), type(builder.ongoing(load))) == (1.0, float)
+    builder.modify(0, text, "a")
+    builder.modify(1, text, None)
+    with pytest.raises(StateTypeError, match="has type str"):
+        builder.increment(2, text, 1)
+
+
+def test_a_mistake_in_a_path_does_not_become_a_tree(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match=r"there is no folder .*dir; make it first"):
+        HistoryBuilder(tmp_path / "no" / "dir" / "x.mth")
+    assert not list(tmp_path.iterdir())

@@ -69,7 +69,8 @@ class HistoryBuilder:
     Interval(quark=0, start_ns=5, end_ns=8, value='writing', tag=None, ongoing=False)
 
     Args:
-        path: The directory to store it in, `NAME.mth`; None for a history in memory.
+        path: The directory to store it in, `NAME.mth`, in a folder that exists; None for a history
+            in memory.
         start_ns: Where the history and its `bounds` begin, if no change is earlier; by default the
             history begins at 0, and its bounds at the first change.
         origin_ns: UTC of the history's time 0, in nanoseconds since 1970, if known.
@@ -111,11 +112,11 @@ class HistoryBuilder:
         clock = clock or Clock()
         if origin_ns is not None:
             clock = replace(clock, utc_at_origin_ns=origin_ns)
-        self.contents = Contents(
+        self.contents: Contents = Contents(
             Catalogue(start_ns or 0, clock), reorder_ns=reorder_ns, forget=keep == "ongoing"
         )
         self.contents.catalogue.begins_at_start = start_ns is not None
-        self.journal = Journal(self._apply)
+        self.journal: Journal = Journal(self._apply)
         self._keep = keep
         self._changes = 0
         # The store has arrays for quarks below this.

@@ -212,7 +212,7 @@ class IntervalBatches(Tabular):
         self, batches: Callable[[], Iterator[Intervals]], kinds: Iterable[int], paths: TextPaths
     ) -> None:
         self._batches = batches
-        self.kinds = frozenset(kinds)
+        self.kinds: frozenset[int] = frozenset(kinds)
         self._paths = paths
 
     def __iter__(self) -> Iterator[Intervals]:

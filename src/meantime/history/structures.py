@@ -112,6 +112,11 @@ def pop(builder: Building, time_ns: int, quark: int, value: Value = None) -> Val
 def increment(builder: Building, time_ns: int, quark: int, amount: Value) -> None:
     """Add to an attribute's number; no state counts as 0."""
     before, more = check_amount(builder, quark, amount)
+    if before is None and isinstance(more, int):
+        try:
+            builder.check_change(time_ns, quark, more)
+        except StateTypeError:
+            more = float(more)  # 0 is a float where numbers are
     builder.modify(time_ns, quark, more if before is None else before + more)
 
 

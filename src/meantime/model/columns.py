@@ -150,8 +150,8 @@ class Coded:
     __slots__ = ("codes", "names")
 
     def __init__(self, codes: Int32s, names: Sequence[str]) -> None:
-        self.codes = codes
-        self.names = names
+        self.codes: Int32s = codes
+        self.names: Sequence[str] = names
 
     @classmethod
     def of(cls, values: Sequence[str | None]) -> Coded:
@@ -266,9 +266,9 @@ class Mixed:
     __slots__ = ("kinds", "names", "words")
 
     def __init__(self, kinds: npt.NDArray[np.uint8], words: Int64s, names: Sequence[str]) -> None:
-        self.kinds = kinds
-        self.words = words
-        self.names = names
+        self.kinds: npt.NDArray[np.uint8] = kinds
+        self.words: Int64s = words
+        self.names: Sequence[str] = names
 
     def __len__(self) -> int:
         return len(self.words)

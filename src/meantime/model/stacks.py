@@ -58,9 +58,9 @@ class StackTable:
     __slots__ = ("frame", "frames", "parent")
 
     def __init__(self, parent: Int32s, frame: Int32s, frames: Sequence[str]) -> None:
-        self.parent = parent
-        self.frame = frame
-        self.frames = frames
+        self.parent: Int32s = parent
+        self.frame: Int32s = frame
+        self.frames: Sequence[str] = frames
 
     def __len__(self) -> int:
         return len(self.parent)

@@ -102,9 +102,10 @@ def _new(path: Path, trace: str | PathLike[str], provider: StateProvider | None)
     Raises:
         OutputError: If the directory exists, or cannot be created.
     """
-    # what exists is refused by the builder
-    with suppress(OSError):
-        folder_of_mode(path, mode_of([trace]))
+    # what exists is refused by the builder, and where there is no folder for it
+    if path.absolute().parent.is_dir():
+        with suppress(OSError):
+            folder_of_mode(path, mode_of([trace]))
     return builder_for(provider, path)
 
 

@@ -146,8 +146,11 @@ class DirectoryWriter:
             OutputError: If there is something of that name, or it cannot be written.
         """
         self._check_empty()
+        # a mistake in a path must not become a tree
+        if not self.path.absolute().parent.is_dir():
+            raise OutputError(f"{self.path}: there is no folder {self.path.parent}; make it first")
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(exist_ok=True)
         except OSError as error:
             raise OutputError(f"{self.path}: {error.strerror or error}") from error
         self.lock()
