@@ -410,6 +410,108 @@ def test_lanes_and_the_mark_survive_a_reload(view: View) -> None:
     page.wait_for_selector(".moment-head >> text=At 0.000")
 
 
+def lane_names(page: Page) -> list[str]:
+    return page.locator(".lane-name .title").all_text_contents()
+
+
+def test_main_threads_and_then_the_busiest_come_first(
+    anywhere: Callable[[Path, str], list[Page]], tmp_path: Path
+) -> None:
+    path = tmp_path / "calls.json"
+    # by process, thread, when and how long
+    spans = [(1, 1, 0, 10), (1, 4, 0, 50), (1, 3, 0, 100), (2, 3, 0, 900), (2, 2, 0, 5)]
+    # of a thread with calls that overlap, all lanes are together
+    spans += [(1, 3, 50, 100)]
+    path.write_text(
+        json.dumps(
+            [
+                {"ph": "X", "pid": pid, "tid": tid, "name": "x", "ts": start, "dur": length}
+                for pid, tid, start, length in spans
+            ]
+        )
+    )
+    expected = ["process 2", "thread 2", "thread 3"]
+    expected += ["process 1", "thread 1", "thread 3", "lane 1", "thread 4"]
+    for page in anywhere(path, ""):
+        assert lane_names(page)[1:] == expected
+        page.select_option(".lane-menu", "sort trace")
+        page.wait_for_url("**order=trace**")
+        assert lane_names(page)[1:3] == ["process 1", "thread 1"]
+        page.reload()
+        assert lane_names(at_rest(page))[1:3] == ["process 1", "thread 1"]
+
+
+def test_what_is_far_from_the_rest_is_said_and_one_click_away(
+    anywhere: Callable[[Path, str], list[Page]], tmp_path: Path
+) -> None:
+    path = tmp_path / "far.json"
+    events = [{"ph": "X", "pid": 1, "tid": 1, "name": "x", "ts": 0, "dur": 1}]
+    events += [
+        {"ph": "X", "pid": 1, "tid": 1, "name": "x", "ts": 70_000_000 + 1_000 * at, "dur": 900}
+        for at in range(100)
+    ]
+    path.write_text(json.dumps(events))
+    for page in anywhere(path, ""):
+        said = re.sub(r"\s", " ", page.locator(".notice").inner_text())
+        assert "Of 101 spans, samples and instants 1 begins up to 1 min 10 s before" in said
+        assert page.locator(".place b").inner_text().replace(NARROW, " ") == "101.9 ms"
+        page.click(".notice >> text=Show all")
+        page.wait_for_url("**v=all**")
+        # a link to the whole shows the whole
+        page.reload()
+        at_rest(page).wait_for_selector(".place >> text=whole trace")
+        page.click(".notice >> text=Show the others")
+        page.wait_for_selector(".place >> text=of 1")
+
+
+def test_every_opening_is_the_same_however_much_was_read(
+    online: BrowserContext, served: Served
+) -> None:
+    builder = HistoryBuilder()
+    threads = [builder.quark("Processes", "1", "Threads", str(at)) for at in range(300)]
+    for quark in threads[:5]:
+        builder.modify(0, quark, "running")
+        builder.modify(10, quark, "sleeping")
+    session = Session([builder.history])
+    session.start()
+    session.wait(60)
+    (file,) = session.files
+    file.status = "reading"
+    with served(session) as address:
+        early = online.new_page()
+        early.goto(address)
+        early.wait_for_selector(".lane-name.level3")
+        for at, quark in enumerate(threads):
+            builder.modify(20, quark, "running")
+            builder.modify(30 + at, quark, "sleeping")
+        builder.close()
+        file.read(follow=False)
+        early.wait_for_selector(".lane-name >> text=300")
+        early.wait_for_function("() => !document.querySelector('.notice:not([hidden])')")
+        at_rest(early)
+        early.mouse.move(0, 0)
+        screens = {early.screenshot()}
+        names = lane_names(early)
+        for _ in range(9):
+            page = online.new_page()
+            page.goto(address)
+            at_rest(page)
+            screens.add(page.screenshot())
+            assert lane_names(page) == names
+            page.close()
+        early.close()
+
+    assert len(screens) == 1
+    # the busiest first
+    assert names[2:4] == ["thread 299", "thread 298"]
+
+
+def test_files_that_are_apart_or_not_aligned_are_marked_at_the_top(view: View) -> None:
+    page = view(history_from_picture("a  xx"), history_from_picture("b  xy"))
+
+    assert page.locator(".file .badge").all_inner_texts() == ["not aligned"]
+
+
 def grouped_by(page: Page, by: str) -> None:
     """Group statistics, by a button or a menu."""
     menu = page.locator(".tools select.menu")

@@ -401,6 +401,40 @@ def test_a_search_describes_the_longest_or_those_around_a_time() -> None:
     assert page.ask("/search?file=0&text=").status == 400
 
 
+def test_where_nearly_everything_is_leaves_out_a_hundredth_of_it() -> None:
+    near = [("a", 10**9 + 100 * at, 10**9 + 100 * at + 50) for at in range(199)]
+
+    def core(spans: list[tuple[str, int, int]]) -> dict[str, Any] | None:
+        page = Page(history_from_spans({"main": spans}))
+        found: dict[str, Any] | None = page.get("/session.json")["files"][0]["core"]
+        return found
+
+    expected = {"start_ns": str(10**9), "end_ns": str(10**9 + 19_850), "count": 200}
+    assert core([("a", 0, 1), *near]) == {**expected, "before": 1, "after": 0}
+    assert core([*near, ("a", 10**10, 10**10 + 1)]) == {**expected, "before": 0, "after": 1}
+    assert core(near) is None
+    # a tenth is not few
+    assert core([("a", at, at + 1) for at in range(20)] + near) is None
+    # one that lasts on from early to late is where it begins
+    assert core([("a", 0, 2 * 10**9), *near]) == {**expected, "before": 1, "after": 0}
+
+
+def test_activity_of_work_counts_what_runs() -> None:
+    builder = HistoryBuilder()
+    for name, running in (("a", 3), ("b", 7)):
+        quark = builder.quark(name)
+        builder.modify(0, quark, "running")
+        builder.modify(running, quark, "sleeping")
+    builder.modify(10, builder.quark("a"), None)
+    builder.modify(10, builder.quark("b"), None)
+    builder.close()
+    page = Page(builder.history)
+    names = page.get("/lanes/0/1")["name"]
+    work = dict(zip(names, page.get("/activity?work=1")["time_ns"], strict=True))
+    whole = dict(zip(names, page.get("/activity?")["time_ns"], strict=True))
+    assert (work["a"], work["b"], whole["a"], whole["b"]) == ("3", "7", "10", "10")
+
+
 def test_a_search_is_of_some_lanes_and_has_their_arguments(tmp_path: Path) -> None:
     events: list[dict[str, object]] = [
         {"ph": "X", "pid": 1, "tid": tid, "ts": at, "dur": 2, "name": "get", "args": {"path": at}}

@@ -481,8 +481,9 @@ export class LaneTree {
   reveal(lane: Lane, y: number, height: number): void {
     let isShut = this.hidden.delete(lane);
     for (let group = this.parentOf(lane); group; group = this.parentOf(group)) {
-      isShut ||= !group.open;
-      group.open = true;
+      if (group.open) continue;
+      isShut = group.open = true;
+      this.toggled(group);
     }
     if (isShut) this.arrange();
     const top = this.topOf(lane);
@@ -590,7 +591,10 @@ export class LaneTree {
   private cutNames(): void {
     const titles = [...this.gutter.querySelectorAll<HTMLElement>(".title")].filter((each) => each.scrollWidth > each.clientWidth);
     const rooms = titles.map((each) => each.clientWidth);
-    const fonts = titles.map((each) => getComputedStyle(each).font);
+    const fonts = titles.map((each) => {
+      const { fontWeight, fontSize, fontFamily } = getComputedStyle(each);
+      return `${fontWeight} ${fontSize} ${fontFamily}`;
+    });
     titles.forEach((each, at) => {
       each.dataset.cut = elide(each.textContent!, rooms[at]!, measureIn(fonts[at]!));
     });

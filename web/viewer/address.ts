@@ -25,6 +25,8 @@ export interface Fields {
 
 /** Lanes are written by name; a name may have any character. */
 const SEPARATOR = "\n";
+/** All of the time, in place of a range. */
+const WHOLE = "all";
 
 export function remember(session: Session, fields: Fields, isStep: boolean): void {
   const { view, range, thing, tree } = session;
@@ -32,7 +34,8 @@ export function remember(session: Session, fields: Fields, isStep: boolean): voi
   const { pins, hidden } = tree.marks;
   writeAddress(
     {
-      v: view.isWhole ? null : `${session.originNs + view.startNs}_${session.originNs + view.endNs}`,
+      // where the page would begin with a part, the whole is a choice
+      v: view.isWhole ? (session.core ? WHOLE : null) : `${session.originNs + view.startNs}_${session.originNs + view.endNs}`,
       r: range && `${session.originNs + range.from}_${session.originNs + range.to}`,
       mark: session.mark === null ? null : String(session.originNs + session.mark),
       band: session.band && [session.band.periodNs, session.originNs + session.band.originNs, session.band.from, session.band.to].join("_"),
@@ -43,7 +46,7 @@ export function remember(session: Session, fields: Fields, isStep: boolean): voi
       by: fields.by,
       q: fields.search,
       filter: fields.filter,
-      order: fields.order === "trace" ? null : fields.order,
+      order: fields.order === "main" ? null : fields.order,
       rows: fields.density === "normal" ? null : fields.density,
       clock: fields.clock || null,
       libraries: fields.folded ? null : "unfolded",
@@ -63,6 +66,8 @@ export function remember(session: Session, fields: Fields, isStep: boolean): voi
 
 export interface Recalled extends Fields {
   view: [bigint, bigint] | null;
+  /** Whether the address says that all is in view. */
+  isWhole: boolean;
   range: [bigint, bigint] | null;
   /** The selected thing: its row, its start in the file's time, and its lane's key. */
   thing: { row: number; ns: bigint; key: string } | null;
@@ -85,6 +90,7 @@ export function recall(session: Session): Recalled {
   const band = /^(\d{1,19})_(-?\d{1,19})_(\d{1,19})_(\d{1,19})$/.exec(parts.get("band") ?? "");
   return {
     view: pair(parts.get("v")),
+    isWhole: parts.get("v") === WHOLE,
     range: pair(parts.get("r")),
     band: band && (band.slice(1).map(BigInt) as [bigint, bigint, bigint, bigint]),
     base: pair(parts.get("base")),
@@ -95,7 +101,7 @@ export function recall(session: Session): Recalled {
     by: parts.get("by"),
     search: parts.get("q") ?? "",
     filter: parts.get("filter") ?? "",
-    order: parts.get("order") ?? "trace",
+    order: parts.get("order") ?? "main",
     density: parts.get("rows") ?? "normal",
     clock: parts.get("clock") ?? "",
     folded: parts.get("libraries") !== "unfolded",

@@ -58,7 +58,7 @@ export class Answering {
       case "summary":
         return this.summary(this.time(asked.from), this.time(asked.to));
       case "activity":
-        return activityOf(this.data, this.time(asked.from), this.time(asked.to), asked.state ? String(asked.state) : null);
+        return activityOf(this.data, this.time(asked.from), this.time(asked.to), asked.state ? String(asked.state) : null, asked.work === 1);
       case "shares":
         return this.shares(String(asked.lanes).split(",").map(Number), String(asked.name), this.time(asked.from), this.time(asked.to), Number(asked.bins));
       case "findings":

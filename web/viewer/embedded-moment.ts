@@ -52,20 +52,26 @@ export function momentOf(data: Data, time: number, ns: string, hit: (row: Row, b
   return { time_ns: ns, groups: [...groups.values()].sort((a, b) => a.lane - b.lane || b.count - a.count || (a.name < b.name ? -1 : 1)) };
 }
 
-export function activityOf(data: Data, from: number, to: number, state: string | null): Activity {
+/** @param isWork Whether only states count in which something runs, or without such all but quiet ones. */
+export function activityOf(data: Data, from: number, to: number, state: string | null, isWork = false): Activity {
   const { table, info } = data;
   const first = new Array<number | null>(table.count).fill(null);
   const times = new Array<number>(table.count).fill(0);
   const see = (lane: number, time: number | undefined) => {
     if (time !== undefined && (first[lane] === null || time < first[lane]!)) first[lane] = time;
   };
-  const wanted = state === null ? -1 : info.names.indexOf(state);
+  const hasRunning = [...data.states.values()].some(({ of }) => of === "running");
+  const isWorking = (name: string) => {
+    const of = data.states.get(name)?.of ?? null;
+    return hasRunning ? of === "running" : of !== "sleep" && of !== "idle";
+  };
+  const counts = info.names.map((name) => (state !== null ? name === state : !isWork || isWorking(name)));
   for (const row of data.rows) {
     see(row.lane, data.start[row.first]);
     const isSpans = table.kind[row.lane] === "stack" || table.kind[row.lane] === "async";
     if (isSpans && (state !== null || row.row > 0)) continue;
     for (let box = data.firstEndingAfter(row, from); box < row.last && data.start[box]! < to; box++) {
-      if (state !== null && data.name[box] !== wanted) continue;
+      if (!isSpans && !counts[data.name[box]!]) continue;
       times[row.lane]! += data.coverage(box) * (Math.min(to, data.end(box)) - Math.max(from, data.start[box]!));
     }
   }

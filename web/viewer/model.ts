@@ -226,6 +226,12 @@ export class FileModel {
     return this.titles[index]!;
   }
 
+  /** The lanes in the same group as one, which is among them. */
+  siblingsOf(index: number): readonly number[] {
+    const above = this.table!.parent[index]!;
+    return above < 0 ? this.roots : this.children[above]!;
+  }
+
   private shorten(siblings: number[]): void {
     const { name, handle, kind } = this.table!;
     const { titles } = this;

@@ -30,6 +30,8 @@ export interface FileInfo {
   /** What is missing in these ranges: only samples, or events (null). */
   lost_of: "samples" | null;
   anomalies: { name: string; count: number; explanation: string }[];
+  /** Where nearly everything begins, if that is a small part; how much begins elsewhere. */
+  core: { start_ns: Ns; end_ns: Ns; before: number; after: number; count: number } | null;
   entities: number;
   facts: Record<string, string>;
   /** By what statistics can be, besides those of states and spans. */

@@ -22,8 +22,13 @@ const MOST_OPEN = 200;
 /** except small ones at the top, while they have so many lanes together. */
 const SMALL_GROUP = 8;
 const MOST_IN_SMALL = 24;
+/** and the first of those with states or calls, whose busiest lanes are then in view, unless it has more lanes. */
+const MOST_BUSY = 500;
+const BUSY: ReadonlySet<Kind> = new Set<Kind>(["state", "stack"]);
 /** Files are far apart if so many times as much is between them as both are long. */
 const FAR_APART = 10n;
+/** All is shown at first unless it is so many times as long as where nearly everything is. */
+const FAR_FROM_CORE = 4n;
 /** So many lanes are asked for by their paths at once. */
 const MOST_PATHS = 50;
 /** What is shown at the deepest zoom. */
@@ -42,6 +47,7 @@ const UNKNOWN = {
   lost_of: null,
   groupings: [],
   anomalies: [],
+  core: null,
   entities: 0,
   facts: {},
   counts: {},
@@ -80,8 +86,11 @@ export interface ShownFlow extends Flow {
   file: FileModel;
 }
 
-/** How lanes are sorted: as in the trace, by name, by their first activity, by their time in spans or states, or in one state. */
-export type Order = "trace" | "name" | "first" | "busy" | `in ${string}`;
+/**
+ * How lanes are sorted: what matters most first, as in the trace, by name, by their first activity, by their time in spans or
+ * states, or in one state.
+ */
+export type Order = "main" | "trace" | "name" | "first" | "busy" | `in ${string}`;
 
 export class Session {
   readonly tiles: TileStore;
@@ -249,6 +258,7 @@ export class Session {
       this.ofFile.set(file, []);
       const isLarge = table.count > MOST_MADE;
       let inSmall = 0;
+      let isBusyOpen = false;
       for (let index = 0; index < table.count; index++) {
         const parent = table.parent[index]!;
         if (isLarge && parent >= 0 && !this.made(file, parent)?.open) continue;
@@ -257,9 +267,11 @@ export class Session {
           const count = file.children[index]!.length;
           lane.open = parent < 0 && count <= SMALL_GROUP && inSmall + count <= MOST_IN_SMALL;
           if (lane.open) inSmall += count;
+          else if (parent < 0 && !isBusyOpen && !isLarge && count <= MOST_BUSY && BUSY.has(table.kind[file.children[index]![0]!]!)) lane.open = isBusyOpen = true;
         }
         const old = before.get(lane.key);
-        if (old) lane.open = old.open;
+        // whether a group is open follows from the lanes that there are now, not from when the page was opened
+        if (old && !(lane instanceof GroupLane)) lane.open = old.open;
         const open = this.toggled.get(lane.key);
         if (open !== undefined) lane.open = open;
       }
@@ -490,6 +502,37 @@ export class Session {
   leaderOf(lane: Lane): Lane {
     if (lane instanceof DifferenceLane) return lane.before;
     return this.differences && lane instanceof TileLane && lane.file.index > 0 ? (this.otherOf(lane) ?? lane) : lane;
+  }
+
+  /**
+   * How lanes compare by what matters: of a process its main thread, then threads by their work; processes by that of their
+   * threads. Other lanes and groups stay where the trace has them.
+   */
+  byImportance(found: ReadonlyMap<FileModel, Activity>): (one: Lane, other: Lane) => number {
+    const keys = new Map<TileLane, readonly [section: number, role: number, work: number, index: number]>();
+    const keyOf = (lane: TileLane) => {
+      let key = keys.get(lane);
+      if (!key) keys.set(lane, (key = importanceOf(lane, found.get(lane.file))));
+      return key;
+    };
+    return (one, other) => {
+      if (!(one instanceof TileLane && other instanceof TileLane)) return 0;
+      const [a, b] = [keyOf(one), keyOf(other)];
+      const at = a.findIndex((each, part) => each !== b[part]);
+      return at < 0 ? 0 : a[at]! - b[at]!;
+    };
+  }
+
+  /** Where nearly everything in the files is, with some room; null if that is most of the whole. */
+  get core(): Range | null {
+    const ready = this.files.filter(({ info }) => info.start_ns !== null);
+    if (!ready.some(({ info }) => info.core)) return null;
+    const ranges = ready.map((file) => [file.info.core?.start_ns ?? file.info.start_ns!, file.info.core?.end_ns ?? file.info.end_ns!].map((ns) => this.inView(file, BigInt(ns))) as [bigint, bigint]);
+    const from = ranges.reduce((least, [each]) => (each < least ? each : least), ranges[0]![0]);
+    const to = ranges.reduce((most, [, each]) => (each > most ? each : most), ranges[0]![1]);
+    if ((to - from) * FAR_FROM_CORE > this.view.widthNs) return null;
+    const room = (to - from) / 50n;
+    return { from: from > room ? from - room : 0n, to: to + room < this.view.widthNs ? to + room : this.view.widthNs };
   }
 
   private make(file: FileModel, index: number, level: number): TileLane {
@@ -791,6 +834,27 @@ export class Session {
     tree.reveal(this.revealed.lane, box.top, box.height);
     this.revealed = null;
   }
+}
+
+/** CPUs, loops and rows of maps are where readers look for them: only threads are sorted. */
+const THREAD = /^Processes\/[^/]+\/Threads\//;
+/** The thread of a process that has its number. */
+const MAIN_THREAD = /^Processes\/([^/]+)\/Threads\/\1$/;
+
+/** Where a lane stands among its siblings: the first of its kind, its role, its work, and where the trace has it. */
+function importanceOf({ file, index }: TileLane, activity: Activity | undefined): readonly [number, number, number, number] {
+  const { kind, handle } = file.table!;
+  const siblings = file.siblingsOf(index);
+  const isOfSpans = (lane: number) => kind[lane] === "group" && file.children[lane]!.some((each) => kind[each] === "stack");
+  const work = (lane: number): number => (kind[lane] === "group" ? file.children[lane]!.reduce((sum, each) => sum + work(each), 0) : Number(activity?.time_ns[lane] ?? 0));
+  if (kind[index] === "group") return isOfSpans(index) ? [siblings.find(isOfSpans)!, 0, -work(index), index] : [index, 0, 0, index];
+  const alike = siblings.filter((each) => kind[each] === kind[index]);
+  const isThread = (kind[index] === "stack" || kind[index] === "state") && THREAD.test(handle[index] ?? "");
+  if (!isThread) return [alike[0]!, 0, 0, index];
+  // what overlaps in a thread is in several lanes, which stay together
+  const own = alike.filter((each) => handle[each] === handle[index]);
+  const isMain = kind[index] === "stack" && MAIN_THREAD.test(handle[index] ?? "");
+  return [alike[0]!, isMain ? 0 : 1, -own.reduce((sum, each) => sum + work(each), 0), index];
 }
 
 /** Of more lanes, none are looked for in another layout. */

@@ -60,8 +60,10 @@ const MOST_NAMED = 8;
 /** Commands are offered for a text without the sign of commands if it has so many letters. */
 const FEWEST_LETTERS = 3;
 const DENSITIES = { compact: 0.7, normal: 1, roomy: 1.4 } as const;
-const ORDERS: Order[] = ["trace", "name", "first", "busy"];
-const ORDER_NAMES: Partial<Record<Order, string>> = { trace: "as in the trace", name: "by name", first: "by first activity", busy: "by time in spans or states" };
+/** Of more lanes, all stay where the trace has them. */
+const MOST_SORTED = 5_000;
+const ORDERS: Order[] = ["main", "trace", "name", "first", "busy"];
+const ORDER_NAMES: Partial<Record<Order, string>> = { main: "by importance: main threads, then by work", trace: "as in the trace", name: "by name", first: "by first activity", busy: "by time in spans or states" };
 type Density = keyof typeof DENSITIES;
 
 type Clock = "start" | "trace" | "utc" | "local" | "zone";
@@ -110,7 +112,11 @@ export class ViewerPage {
     { class: "saving", title: "Save what is seen (E)", attributes: { "aria-label": "Save" }, on: { change: () => this.save(this.saving.value) } },
     ...[["", "Save"], ["svg", "Picture as SVG"], ["png", "Picture as PNG"], ["csv", "Statistics as CSV"]].map(([value, text]) => h("option", { attributes: { value: value! } }, text)),
   );
-  private order: Order = "trace";
+  private order: Order = "main";
+  /** The layouts whose lanes are sorted. */
+  private sorted = "";
+  /** Whether the page has chosen what is in view at first. */
+  private isFitted = false;
   private density: Density = "normal";
   private readonly laneMenu = h("select", { class: "lane-menu", title: "Sort, heights and groups of the lanes (O, G)", attributes: { "aria-label": "Lanes: sort, heights, groups" }, on: { change: () => this.chooseLanes(this.laneMenu.value) } });
   private pending = 0;
@@ -223,10 +229,25 @@ export class ViewerPage {
         if (!(reason instanceof SourceError && reason.status === 410)) throw reason;
       }
     }
+    await this.decide();
     this.isReading = false;
     this.answers.invalidate();
     this.showFiles();
     this.redraw();
+  }
+
+  /** Decides how the page begins from all of the files, however much was read when it was opened: the order of lanes, and what is in view. */
+  private async decide(): Promise<void> {
+    const { session } = this;
+    if (session.info.files.some(({ status }) => status === "reading")) return;
+    const lanes = session.files.map(({ table }) => table?.layout).join();
+    if (lanes !== this.sorted) {
+      this.sorted = lanes;
+      await this.sortLanes(this.order);
+    }
+    const { core, view } = session;
+    if (core && !this.isFitted && view.isWhole) view.show(core.from, core.to);
+    this.isFitted = true;
   }
 
   /** Asks for the session again while a file is being read or grows. */
@@ -363,6 +384,9 @@ export class ViewerPage {
         const parts: HTMLElement[] = [];
         if (session.differences) parts.push(h("span", { class: "muted" }, session.differences.sideOf(file)));
         parts.push(h("bdi", {}, shown(info.name)), h("span", { class: "muted" }, length));
+        const apart = session.apartNs(file);
+        if (apart !== null) parts.push(h("span", { class: "badge" }, `${duration(apart < 0n ? -apart : apart)} ${apart < 0n ? "before" : "after"} the first`));
+        else if (info.aligned === "start" && file.index) parts.push(h("span", { class: "badge" }, "not aligned"));
         if (info.status === "reading" || info.status === "following") parts.push(h("span", { class: "badge live" }, info.status));
         const made = button(null, `${parts.map((each) => each.textContent).join(" ")}: show all of it`, () => this.showFile(file), { class: "file printed" });
         if (session.files.length > 1) made.setAttribute("aria-pressed", String(session.chosen === file));
@@ -395,6 +419,7 @@ export class ViewerPage {
         actions: [first!, file].map((each): [string, () => void] => [`Show ${each.info.name}`, () => this.showFile(each)]),
       });
     }
+    if (session.core) notices.push(this.farNotice(session.core));
     for (const file of session.files) {
       const { info } = file;
       if (info.status === "reading") {
@@ -442,6 +467,28 @@ export class ViewerPage {
       ...(close ? [close] : []),
     );
     this.notice.style.setProperty("--part", first.part === undefined ? "0" : String(first.part));
+  }
+
+  /** What is far from nearly everything, which is what the page begins with. */
+  private farNotice(core: Range): { key: string; title: string; text: string; actions: [string, () => void][] } {
+    const { session } = this;
+    const { widthNs } = session.view;
+    const sum = (of: "before" | "after" | "count") => session.files.reduce((all, { info }) => all + (info.core?.[of] ?? 0), 0);
+    const begin = (count: number) => `${grouped(count)} ${count === 1 ? "begins" : "begin"}`;
+    const sides = [
+      sum("before") && `${begin(sum("before"))} up to ${duration(core.from)} before`,
+      sum("after") && `${begin(sum("after"))} up to ${duration(widthNs - core.to)} after`,
+    ].filter(Boolean);
+    const go = (from: bigint, to: bigint) => () => {
+      this.step();
+      session.go(from, to);
+    };
+    return {
+      key: "far",
+      title: "Not all at one time.",
+      text: `Of ${grouped(sum("count"))} spans, samples and instants ${sides.join(" and ")} the others.`,
+      actions: [["Show all", go(0n, widthNs)], ["Show the others", go(core.from, core.to)]],
+    };
   }
 
   /** What is shown instead of lanes. */
@@ -1148,9 +1195,12 @@ export class ViewerPage {
     this.order = order;
     const titleOf = (lane: Lane) => session.leaderOf(lane).title;
     const byName = (one: Lane, other: Lane) => titleOf(one).localeCompare(titleOf(other), "en", { numeric: true });
-    if (order === "trace" || order === "name") session.tree.ordered(order === "name" ? byName : null);
+    const isMain = order === "main";
+    const isFew = session.files.every(({ table }) => !table || table.count <= MOST_SORTED);
+    if (order === "trace" || order === "name" || (isMain && !isFew)) session.tree.ordered(order === "name" ? byName : null);
     else {
-      const { from, to } = session.asked;
+      // what matters does not depend on what is in view
+      const { from, to } = isMain ? { from: 0n, to: session.view.widthNs } : session.asked;
       const found = new Map<FileModel, Activity>();
       try {
         for (const file of session.files) {
@@ -1158,14 +1208,14 @@ export class ViewerPage {
           const [start, end] = [session.inFile(file, from), session.inFile(file, to)];
           if (start >= end) continue;
           const state = order.startsWith("in ") ? order.slice(3) : null;
-          found.set(file, await session.source.ask("activity", { file: file.index, layout: file.table.layout, from: start, to: end, state }));
+          found.set(file, await session.source.ask("activity", { file: file.index, layout: file.table.layout, from: start, to: end, state, ...(isMain ? { work: 1 } : {}) }));
         }
       } catch (reason) {
         this.sayWhy(reason);
         return;
       }
       if (this.order !== order) return;
-      session.tree.ordered(session.byActivity(found, order === "first") ?? byName);
+      session.tree.ordered(isMain ? session.byImportance(found) : session.byActivity(found, order === "first"));
     }
     this.drawLaneMenu();
     this.redraw();
@@ -1233,6 +1283,8 @@ export class ViewerPage {
     session.place();
     if (wanted.view) session.view.show(wanted.view[0] - session.originNs, wanted.view[1] - session.originNs);
     else session.view.reset();
+    if (wanted.view || wanted.isWhole) this.isFitted = true;
+    else if (session.core) session.view.show(session.core.from, session.core.to);
     // of files that are hours apart, all of them together would be an empty page
     const [shownFirst] = session.files;
     if (!wanted.view && shownFirst && session.files.some((file) => session.apartNs(file) !== null)) session.view.show(...session.extentOf(shownFirst)!);
@@ -1473,7 +1525,7 @@ export class ViewerPage {
       { keys: ["h"], label: "H", help: "hide the lane", action: () => this.ofLane((lane) => this.session.tree.hide(lane)) },
       { keys: ["Shift+ArrowUp", "Shift+ArrowDown"], label: "Shift + ↑ ↓", help: "move the lane up, down", action: (key) => this.ofLane((lane) => this.session.tree.shift(lane, key === "ArrowUp" ? -1 : 1)) },
       { keys: ["u"], label: "U", help: "show the hidden lanes", action: () => this.session.tree.showHidden() },
-      { keys: ["o"], label: "O", help: "sort lanes: trace, name, first activity, time", action: () => void this.sortLanes(ORDERS[(ORDERS.indexOf(this.order) + 1) % ORDERS.length]!).then(() => this.say(`Lanes ${ORDER_NAMES[this.order] ?? ""}`)) },
+      { keys: ["o"], label: "O", help: "sort lanes: importance, trace, name, first activity, time", action: () => void this.sortLanes(ORDERS[(ORDERS.indexOf(this.order) + 1) % ORDERS.length]!).then(() => this.say(`Lanes ${ORDER_NAMES[this.order] ?? ""}`)) },
       { keys: ["g"], label: "G", help: "lower or higher lanes", action: () => this.stepDensity() },
       { keys: ["1…5"], label: "Shift + 1 … 5", help: "what stands out, statistics, flame graph, heat map, what was found", action: () => {} },
       { keys: ["v"], label: "V", help: "fold or unfold libraries in the flame graph", action: () => this.answers.fold.toggle() },

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from meantime.model.columns import named
+from meantime.model.state_classes import class_of
 from meantime.model.units import MAX_NS
 from meantime.query.lifetimes import lifetimes
 from meantime.server.places import clip, hit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
     # when a lane is first active, and for how long it is in a state
     _Active: TypeAlias = "tuple[int | None, int]"
+    # Which of some states count.
+    _Counts: TypeAlias = "Callable[[Sequence[str]], list[bool]]"
 
 __all__ = ["activity", "moment"]
 
@@ -117,17 +121,23 @@ def _spans_at(tree: LaneTree, time_ns: int) -> Iterator[tuple[str | None, dict[s
                 yield None, hit(kind, lane, own, spans.table.name[row], start_ns, end_ns, number)
 
 
-def activity(tree: LaneTree, asked: Asked, state: str | None) -> dict[str, Any]:
+def activity(
+    tree: LaneTree, asked: Asked, state: str | None, *, work: bool = False
+) -> dict[str, Any]:
     """Return when each lane is first active, and for how long in a range it is in a state.
 
     Without a state, the time in any of them counts, and of threads that in spans. Groups have
-    neither.
+    neither. With `work`, only the states count in which something runs; where a history has none,
+    all but those in which nothing is wanted.
     """
+    counts: _Counts | None = _working if work else None
+    if state is not None:
+        counts = partial(_same, state)
     history = tree.history
     begin_ns, finish_ns = history.bounds
     start_ns = begin_ns if asked.start_ns is None else asked.start_ns
     end_ns = finish_ns if asked.end_ns is None else asked.end_ns
-    found = _of_states(tree, (start_ns, end_ns), state)
+    found = _of_states(tree, (start_ns, end_ns), counts)
     for kind in ("stack", "async"):
         for block in tree.blocks.get(kind, []):
             found |= _of_spans(block, (start_ns, end_ns), state)
@@ -136,7 +146,21 @@ def activity(tree: LaneTree, asked: Asked, state: str | None) -> dict[str, Any]:
     return {"first_ns": [first for first, _ in columns], "time_ns": [ns for _, ns in columns]}
 
 
-def _of_states(tree: LaneTree, range_ns: tuple[int, int], state: str | None) -> dict[int, _Active]:
+def _same(state: str, names: Sequence[str]) -> list[bool]:
+    return [name == state for name in names]
+
+
+def _working(names: Sequence[str]) -> list[bool]:
+    """Return which states run something or, if none does, which are neither idle nor sleeping."""
+    classes = [of and of.name for of in map(class_of, names)]
+    if "running" in classes:
+        return [of == "running" for of in classes]
+    return [of not in {"sleep", "idle"} for of in classes]
+
+
+def _of_states(
+    tree: LaneTree, range_ns: tuple[int, int], counts: _Counts | None
+) -> dict[int, _Active]:
     """Return when the lanes of states and numbers are active."""
     history = tree.history
     quarks, lanes = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
@@ -155,7 +179,7 @@ def _of_states(tree: LaneTree, range_ns: tuple[int, int], state: str | None) -> 
     first_ns = np.full(len(tree.lanes), MAX_NS)
     np.minimum.at(first_ns, lane[exists], lived.start_ns[exists])
     time_ns = np.zeros(len(tree.lanes), np.int64)
-    np.add.at(time_ns, lane, _times(history, entities, range_ns, state))
+    np.add.at(time_ns, lane, _times(history, entities, range_ns, counts))
     return {
         number: (None if first == MAX_NS else first, ns)
         for number, first, ns in zip(
@@ -165,9 +189,12 @@ def _of_states(tree: LaneTree, range_ns: tuple[int, int], state: str | None) -> 
 
 
 def _times(
-    history: History, quarks: Int32s, range_ns: tuple[int, int], state: str | None
+    history: History,
+    quarks: Int32s,
+    range_ns: tuple[int, int],
+    counts: _Counts | None,
 ) -> npt.NDArray[np.int64]:
-    """Return how long each attribute is in a state, or in any."""
+    """Return how long each attribute is in one of the states that count, or in any."""
     times = np.zeros(len(quarks), np.int64)
     part = clip(history, *range_ns)
     if part is None or not len(quarks):
@@ -175,10 +202,8 @@ def _times(
     found = history.shares(quarks, *part)
     value = named(found.value)
     rows = np.flatnonzero(value.codes >= 0)
-    if state is not None:
-        rows = rows[
-            np.isin(value.codes[rows], [c for c, n in enumerate(value.names) if n == state])
-        ]
+    if counts is not None:
+        rows = rows[np.array(counts(value.names), np.bool_)[value.codes[rows]]]
     order = np.argsort(quarks, kind="stable")
     np.add.at(times, order[np.searchsorted(quarks[order], found.quark[rows])], found.ns[rows])
     return times

@@ -158,7 +158,8 @@ def _summary(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress
 
 
 def _activity(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
-    return activity(tree, _asked(tree, asked), asked.get("state") or None)
+    state, work = asked.get("state") or None, asked.get("work") == "1"
+    return activity(tree, _asked(tree, asked), state, work=work)
 
 
 def _shares(tree: LaneTree, asked: Mapping[str, str]) -> Any:

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +18,7 @@ from meantime.model.input_path import InputPath
 from meantime.opening.history_from_path import open_history
 from meantime.query.aligning import Clocked, align_all
 from meantime.query.aligning_histories import align_histories
+from meantime.server.core_range import core_range
 from meantime.server.lanes import LaneTree
 from meantime.stores import is_url, store_url
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from meantime.model.clocks import Clock
     from meantime.model.zones import Zone
     from meantime.query.aligning import Alignment
+    from meantime.server.core_range import CoreRange
     from meantime.server.side_by_side import SideBySide
     from meantime.server.tour import Tour
 
@@ -118,6 +121,7 @@ class OpenFile:
         self.error: str | None = None
         self.read_bytes = self.total_bytes = 0
         self.shown: Shown | None = None
+        self._core: CoreRange | None = None
         self._stopped = threading.Event()
 
     def read(self, *, follow: bool, prepare: bool = False) -> None:
@@ -142,6 +146,9 @@ class OpenFile:
             self.status, self.error = "failed", f"{type(error).__name__}: {_sentence(error)}"
             raise
         if not follow or not self.path or self.path == "-":
+            if history.built:
+                with suppress(MeantimeError, MemoryError):
+                    self._core = core_range(history)
             self.status = "ready"
             if prepare and self.shown is not None:
                 # the tiles say what is wrong
@@ -305,6 +312,7 @@ class OpenFile:
             ),
             "facts": facts,
             "groupings": tree.groupings,
+            "core": None if self._core is None else asdict(self._core),
             "counts": {
                 "spans": len(history.spans()),
                 "samples": len(history.samples()),
