@@ -607,6 +607,35 @@ def test_stacks_are_compared_at_the_least_common_ancestor_of_what_differs() -> N
     }
 
 
+def test_a_stack_is_called_by_its_function_and_what_called_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = []
+    for slower in (1, 2):
+        spans = [("app.api.handle", 0, 900)]
+        spans += [("app.pool.Pool.take", 0, 100 * slower), ("app.rows.Rows.all", 400, 800)]
+        spans += [("db.Cursor.run", 10, 90 * slower), ("db.Cursor.run", 410, 700)]
+        events = [
+            {"ph": "X", "pid": 1, "tid": 1, "name": name, "ts": start, "dur": end - start}
+            for name, start, end in spans
+        ]
+        paths.append(tmp_path / f"{slower}.json")
+        paths[-1].write_text(json.dumps(events))
+    asked = ["diff", *map(str, paths), "--by", "stack"]
+
+    assert status(*asked) == 0
+    whole = capsys.readouterr().out
+    assert "`db.Cursor.run` called by `app.pool.Pool.take`" in whole
+    assert "app.pool.Pool.take < app.api.handle" in whole
+    assert "95 %" not in whole
+    # on a terminal, where there is room for little, the same function has different callers
+    monkeypatch.setattr("meantime.cli.diff.width_of", lambda _: 80)
+    assert status(*asked) == 0
+    brief = capsys.readouterr().out
+    assert "Cursor.run  Pool.take < …" in brief
+    assert "Cursor.run  Rows.all < …" in brief
+
+
 def test_spans_are_compared_by_lane_and_name() -> None:
     old, new = (
         history_from_spans({"main": [("f", 0, 9), ("g", 1, end)], "other": [("g", 0, 2)]})

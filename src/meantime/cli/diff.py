@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from meantime.cli.terminal import width_of
 from meantime.cli.two_sides import TwoSides, two_sides
 from meantime.errors import UsageError
 from meantime.options import file_or_range
+from meantime.query.compared_by import BELOW
 from meantime.query.sentences import counted
 from meantime.view_functions.compare_options import DiffOptions
 
@@ -43,6 +45,7 @@ __all__ = ["command"]
 FAILED = 3
 # Left out in this order on a terminal that is too narrow.
 _DROP = ("p", "points", "95 %", "before")
+_DOTTED = re.compile(r"\w+(\.\w+)+")
 
 
 @click.command(
@@ -178,17 +181,30 @@ def _print(found: Comparison) -> None:
             click.echo(line)
     if not (rows := _rows(found)):
         return
+    cells = [_cells(found, row) for row in rows]
+    if found.by == "stack" and width_of(sys.stdout) is not None:
+        cells = [[*_brief(*each[:2]), *each[2:]] for each in cells]
     click.echo()
     print_table(
         _title(found),
         [
             *(Column(name) for name in _names(found)),
-            *(Column(name, numeric=True) for name in ("before", "after", "change", "95 %", "p")),
-            *([Column("points", numeric=True)] if found.wholes else []),
+            *(Column(name, numeric=True) for name in _figures(found)),
         ],
-        [_cells(found, row) for row in rows],
+        cells,
         drop=_DROP,
     )
+
+
+def _brief(function: str, callers: str) -> tuple[str, str]:
+    """Return a stack for a terminal: without modules, and of the callers the nearest."""
+    caller, *others = (_without_module(each) for each in callers.split(BELOW))
+    return _without_module(function), caller + (f"{BELOW}…" if others else "")
+
+
+def _without_module(name: str) -> str:
+    """Return the last two parts of a name with dots, such as a class and its method."""
+    return ".".join(name.split(".")[-2:]) if _DOTTED.fullmatch(name) else name
 
 
 def _print_markdown(found: Comparison) -> None:
@@ -196,8 +212,7 @@ def _print_markdown(found: Comparison) -> None:
         click.echo(f"{sentence}\n")
     if not found.rows:
         return
-    headings = [*_names(found), "before", "after", "change", "95 %", "p"]
-    headings += ["points"] if found.wholes else []
+    headings = [*_names(found), *_figures(found)]
     names = len(_names(found))
     click.echo(f"| {' | '.join(headings)} |")
     click.echo("|" + "---|" * names + "---:|" * (len(headings) - names))
@@ -219,8 +234,16 @@ def _title(found: Comparison) -> str:
     )
 
 
+def _figures(found: Comparison) -> list[str]:
+    """Return the headings of the figures; without certainty there are none about it."""
+    certain = ["95 %", "p"] if found.is_certain else []
+    return ["before", "after", "change", *certain, *(["points"] if found.wholes else [])]
+
+
 def _names(found: Comparison) -> list[str]:
     """Return the headings of the names; all of one kind need none for it."""
+    if found.by == "stack":
+        return ["function", "called by"]
     return [name for name in found.names if name != "kind" or _has_kinds(found)]
 
 
@@ -230,6 +253,8 @@ def _has_kinds(found: Comparison) -> bool:
 
 def _cells(found: Comparison, row: ComparedRow) -> list[str]:
     key = row.key if found.names[0] != "kind" or _has_kinds(found) else row.key[1:]
+    if found.by == "stack":
+        key = row.stack
     sides = ["" if value is None else found.text(value) for value in found.values(row)]
     if row.relative is None or row.before is None or row.after is None:
         change = "new" if row.before is None else "gone" if row.after is None else ""
@@ -241,4 +266,5 @@ def _cells(found: Comparison, row: ComparedRow) -> list[str]:
     )
     probability = "" if row.corrected is None else f"{row.corrected:.2g}"
     points = [f"{100 * row.part:+.2f}" if row.part is not None else ""] if found.wholes else []
-    return [*key, *sides, change + mark, interval, probability, *points]
+    certain = [interval, probability] if found.is_certain else []
+    return [*key, *sides, change + mark, *certain, *points]

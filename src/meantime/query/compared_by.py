@@ -2,8 +2,10 @@
 
 from typing import Literal, TypeAlias
 
-__all__ = ["By", "GroupBy"]
+__all__ = ["BELOW", "By", "GroupBy"]
 
+# Between a function and what called it, in words.
+BELOW = " < "
 # groups of spans, as `query.groups` makes them
 GroupBy: TypeAlias = Literal["request", "route", "function", "site"]
 By: TypeAlias = Literal[

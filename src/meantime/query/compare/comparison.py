@@ -12,6 +12,7 @@ from meantime.model.durations import FIGURES
 from meantime.model.tabular import Tabular
 from meantime.model.units import format_ns
 from meantime.query.compare.certainty import LEVEL, most_rows
+from meantime.query.compared_by import BELOW
 from meantime.query.sentences import counted, listed
 
 if TYPE_CHECKING:
@@ -75,6 +76,12 @@ class ComparedRow:
     corrected: float | None = None
     part: float | None = None
     is_noticeable: bool = False
+
+    @property
+    def stack(self) -> tuple[str, str]:
+        """The innermost function of a row by stack, and what called it, the nearest first."""
+        *callers, function = self.key[0].split(";")
+        return function, BELOW.join(reversed(callers))
 
     @property
     def sides(self) -> tuple[dict[str, float] | None, dict[str, float] | None]:
@@ -225,6 +232,11 @@ class Comparison(Tabular):
 
     def _name(self, row: ComparedRow) -> str:
         """Return the name of a row in a sentence; that of its kind only where it is needed."""
+        if self.by == "stack":
+            function, callers = row.stack
+            caller = callers.partition(BELOW)[0]
+            below = f" called by `{caller}`" if caller else ""
+            return f"`{function}`{below}"
         has_kind = self.names[0] == "kind" and len(self.wholes) < 2
         # what is idle is called so twice
         return f"`{' '.join(dict.fromkeys(filter(None, row.key[1 if has_kind else 0 :])))}`"
