@@ -9,6 +9,7 @@ import numpy as np
 
 from meantime.errors import InputError
 from meantime.history.segment import segment_of_changes
+from meantime.kernels.tail import UNTYPED
 from meantime.model.columns import distinct
 
 if TYPE_CHECKING:
@@ -140,12 +141,14 @@ def without(
         before = [_runs(each) for each in segments[:index]]
         quarks = distinct(np.concatenate([np.empty(0, np.int32), *before]))
     unknown = np.setdiff1d(quarks, known[known_ns == start_ns])
+    kinds = log.kinds
     if not len(unknown) and not len(known):
-        # a segment has at least one run
+        # a segment has at least one run, also that of a history without attributes
         unknown = np.zeros(1, np.int32)
+        kinds = kinds if len(kinds) else np.full(1, UNTYPED, np.uint8)
     count = len(unknown)
     return lost, segment_of_changes(
-        log.kinds,
+        kinds,
         np.concatenate([np.full(count, start_ns), known_ns]),
         np.concatenate([unknown, known]).astype(np.int32),
         np.concatenate([np.zeros(count, np.int64), word]),
