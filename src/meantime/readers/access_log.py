@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
 
-__all__ = ["FORMAT", "LINE", "read"]
+__all__ = ["FORMAT", "LINE", "read", "route_of"]
 
 FORMAT = "access-log"
 TEXT = True
@@ -393,8 +393,7 @@ class _Rows:
     def _request(self, text: bytes) -> tuple[int, bytes, bool]:
         """Return the code of a request's name, its path as JSON, and whether it has a query."""
         if (found := self._requests.get(text)) is None:
-            method, path, query = _request(text.decode("utf-8", "replace"))
-            name = f"{method} {_ID.sub(':id', path)}".rstrip()[:_LONGEST_NAME]
+            name, path, query = route_of(text.decode("utf-8", "replace"))
             found = self._requests[text] = (
                 self._values.code(name), _json(path.encode()), bool(query)
             )  # fmt: skip
@@ -429,11 +428,11 @@ def _number(digits: bytes) -> bytes:
     return digits.lstrip(b"0") or b"0"
 
 
-def _request(text: str) -> tuple[str, str, str]:
-    """Return the method, the path and the query of a request.
+def route_of(text: str) -> tuple[str, str, str]:
+    """Return the method and route of a request, its path and its query.
 
-    >>> _request("GET /a/b?c=1 HTTP/1.1"), _request("-")
-    (('GET', '/a/b', 'c=1'), ('-', '', ''))
+    >>> route_of("GET /a/17?c=1 HTTP/1.1"), route_of("-")
+    (('GET /a/:id', '/a/17', 'c=1'), ('-', '', ''))
     """
     method, _, rest = text.partition(" ")
     if not method.isalpha() or not method.isupper():
@@ -441,7 +440,7 @@ def _request(text: str) -> tuple[str, str, str]:
         return ("-" if text in {"", "-"} else "malformed"), "", ""
     target = rest.rpartition(" HTTP/")[0] or rest
     path, _, query = target.partition("?")
-    return method, path, query
+    return f"{method} {_ID.sub(':id', path)}".rstrip()[:_LONGEST_NAME], path, query
 
 
 def _time_ns(text: str) -> int | None:

@@ -114,6 +114,11 @@ _STRACE_BYTES = 8192
 _POSTGRES_LEVEL = (
     rb"(?:[:,]|\b)(?:LOG|ERROR|FATAL|PANIC|WARNING|NOTICE|DEBUG[1-5])(?::  ?\S|,\w{5},)"
 )
+# What HAProxy writes behind what syslog adds: a client, a date, a frontend, a server and lengths.
+_HAPROXY_LINE = (
+    rb"(?:[0-9A-Fa-f.:]{2,45}|unix):\d{1,6} \[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d\.\d{3}\]"
+    rb" [^\s]{1,200} [^\s/]{1,200}/[^\s/]{1,200} [-+]?\d{1,12}(?:/[-+]?\d{1,12}){2,4} "
+)
 # Two pairs of a key and a value at the beginning.
 _PAIRS = rb'\s*[A-Za-z_][\w.@/-]{0,80}=(?:"[^"\n]{0,4000}"|[^\s"]{0,4000})[ \t]+[^\s="]{1,80}='
 # The end of a line of folded stacks.
@@ -902,6 +907,43 @@ FORMATS = (
         large=lambda rows: b"".join(
             b'10.0.0.%d - - [10/Oct/2026:13:55:36 +0200] "GET / HTTP/1.1" 200 1 0.%03d\n'
             % (n % 250, n % 1000)
+            for n in range(rows)
+        ),
+    ),
+    Format(
+        "haproxy-log",
+        (".log",),
+        (
+            Use(
+                "a log of HAProxy",
+                "`option httplog` and `option tcplog`, also behind what syslog adds",
+                f"{_VIEW}, {_STATS}",
+                "[below](#requests)",
+            ),
+        ),
+        (
+            matches(
+                rb"[^\n]{0,200}?" + _HAPROXY_LINE,
+                "has lines of HAProxy's requests or connections",
+                Strength.KEYS,
+                having=b"] ",
+            ),
+        ),
+        "haproxy_log",
+        has_spans=True,
+        example=(
+            b"Feb  6 12:14:14 localhost haproxy[14389]: 10.0.1.2:33317"
+            b" [06/Feb/2026:12:14:14.655] http-in static/srv1 10/0/30/69/109 200 2750 - - ----"
+            b' 1/1/1/1/0 0/0 {1wt.eu} {} "GET /index.html HTTP/1.1"\n'
+            b"10.0.1.2:33318 [06/Feb/2026:12:14:15.000] http-in static/<NOSRV> 5/-1/-1/-1/5 503 212"
+            b' - - SC-- 0/0/0/0/0 0/0 "GET /a/17 HTTP/1.1"\n'
+            b"10.0.1.2:33313 [06/Feb/2026:12:12:51.443] fnt bck/srv1 0/7/5007 212 -- 0/0/0/0/3"
+            b" 0/0\n"
+        ),
+        rows={"Spans": 9, "Points": 1},
+        large=lambda rows: b"".join(
+            b"10.0.1.2:1 [06/Feb/2026:12:12:51.%03d] f b/s%d 0/0/%d 1 -- 0/0/0/0/0 0/0\n"
+            % (n % 1000, n % 50, n % 9)
             for n in range(rows)
         ),
     ),
