@@ -103,7 +103,7 @@ export class HitsTab {
         h("td", { class: "duration", title: exact(lengthOf(found)) }, hit.kind === "point" ? "–" : nearly + duration(lengthOf(found))),
         h("td", { class: "text name" }, h("i", { class: "swatch", style: pixel === null ? "" : `background:${css(pixel)}` }), nameOrNone(hit.name, { title: hit.name }), hit.kind === "span" ? null : h("span", { class: "faint" }, hit.kind)),
         h("td", { class: "text lane", title: shown(of + (handle || where)) }, name(of + where)),
-        ...(hasTexts ? [h("td", { class: "text arguments", title: shown(hit.arguments ?? "") }, name(withoutBraces(hit.arguments ?? "")))] : []),
+        ...(hasTexts ? [h("td", { class: "text arguments", title: shown(onOneLine(hit.arguments ?? "")) }, name(onOneLine(hit.arguments ?? "")))] : []),
       );
       const choose = () => {
         this.isOffered = false;
@@ -194,6 +194,7 @@ function laneOf(file: FileModel, { lane }: Hit): { title: string; handle: string
 }
 
 /** Arguments without what stands around them. */
-function withoutBraces(text: string): string {
-  return text.startsWith("{") ? text.slice(1).replace(/\}$/, "") : text;
+function onOneLine(text: string): string {
+  const inside = text.startsWith("{") ? text.slice(1).replace(/\}$/, "") : text;
+  return inside.replace(/\s+/g, " ").trim();
 }
