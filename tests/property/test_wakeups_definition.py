@@ -219,7 +219,7 @@ def test_threads_are_in_the_states_of_a_plain_model(format_: str, data: st.DataO
     shift_ns = history.bounds[0] - BEGIN_NS
     for thread in range(1, THREADS + 1):
         found: list[tuple[int, str]] = []
-        if len(history.quarks(f"Threads/{thread}/Status")):
+        if history.find(f"Threads/{thread}/Status") is not None:
             for each in history.intervals(f"Threads/{thread}/Status", *history.bounds):
                 if each.value is not None and (not found or found[-1][1] != each.value):
                     start_ns = max(each.start_ns, history.bounds[0])

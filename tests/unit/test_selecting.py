@@ -38,7 +38,9 @@ def test_queries_take_paths_and_patterns_and_sequences_of_them(history: History)
     assert history.shares("n").cell(history.quark("n"), 0) == {3: 4, 13: 4}
     assert history.dominant("n", bins=2).value.to_list() == [3, 13]
     assert [len(part) for part in history.interval_batches("Threads/*")] == [4]
-    assert len(history.intervals("Nothing/*")) == 0
+    assert len(history.intervals("Threads/*/*")) == 0
+    with pytest.raises(AttributeNotFound, match=r"^no attribute matches 'Thread/\*': instead of"):
+        history.intervals("Thread/*")
 
 
 def test_queries_of_one_attribute_take_its_path(history: History) -> None:
@@ -87,7 +89,8 @@ def test_tables_for_other_tools_have_paths(history: History) -> None:
     paths = ["Threads/14", "Threads/14", "Threads/16", "Threads/16"]
     table = history.intervals("Threads/*").to_arrow()
 
-    assert table.column_names == ["quark", "path", "start_ns", "end_ns", "value", "tag"]
+    columns = ["quark", "path", "start_ns", "end_ns", "duration_ns", "value", "tag"]
+    assert table.column_names == columns
     assert table["path"].to_pylist() == paths
     assert str(table.schema.field("path").type).startswith("dictionary<values=string")
     assert history.interval_batches("Threads/*", rows=1).to_arrow()["path"].to_pylist() == paths
@@ -98,9 +101,10 @@ def test_tables_for_other_tools_have_paths(history: History) -> None:
 
 def test_a_notebook_shows_the_first_rows_of_a_table(history: History) -> None:
     assert history.intervals("n")._repr_html_() == (
-        "<table><tr><th>quark</th><th>path</th><th>start_ns</th><th>end_ns</th><th>value</th>"
-        "<th>tag</th></tr><tr><td>4</td><td>n</td><td>0</td><td>4</td><td>3</td><td></td></tr>"
-        "<tr><td>4</td><td>n</td><td>4</td><td>8</td><td>13</td><td></td></tr></table>"
+        "<table><tr><th>quark</th><th>path</th><th>start_ns</th><th>end_ns</th>"
+        "<th>duration_ns</th><th>value</th><th>tag</th></tr>"
+        "<tr><td>4</td><td>n</td><td>0</td><td>4</td><td>4</td><td>3</td><td></td></tr>"
+        "<tr><td>4</td><td>n</td><td>4</td><td>8</td><td>4</td><td>13</td><td></td></tr></table>"
         "<p>2 rows</p>"
     )
 

@@ -174,7 +174,9 @@ class Shared:
     def __call__(self, host: Asked) -> GroupedShares:
         """Return the shares in the times of the first host."""
         history = host.history()
-        quarks = state_quarks(history) if self.pattern is None else history.quarks(self.pattern)
+        # not every host has what another one has
+        matching = history.attributes.quarks
+        quarks = state_quarks(history) if self.pattern is None else matching(self.pattern)
 
         def key(path: Path) -> str:
             if self.by == "host":

@@ -97,7 +97,7 @@ def zeros_in(data: memoryview) -> int:
 
     found = np.frombuffer(data, np.uint8)
     # twenty times as fast as counting, and nearly all blocks have none
-    return 0 if not len(found) or found.min() else len(found) - int(np.count_nonzero(found))
+    return 0 if not found.size or np.min(found) else found.size - int(np.count_nonzero(found))
 
 
 class FileText:
