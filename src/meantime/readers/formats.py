@@ -941,11 +941,7 @@ FORMATS = (
             b" 0/0\n"
         ),
         rows={"Spans": 9, "Points": 1},
-        large=lambda rows: b"".join(
-            b"10.0.1.2:1 [06/Feb/2026:12:12:51.%03d] f b/s%d 0/0/%d 1 -- 0/0/0/0/0 0/0\n"
-            % (n % 1000, n % 50, n % 9)
-            for n in range(rows)
-        ),
+        unbounded="requests to a server are in lanes, which need all of them in order",
     ),
     Format(
         "postgres-log",

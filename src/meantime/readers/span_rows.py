@@ -102,14 +102,11 @@ class SpanRows:
 
     def batches(self) -> Iterator[Batch]:
         """Yield all that was added, and set the trace's bounds; call it once."""
-        if self._spans and self._trace.bounds is None:
-            last_start_ns = max(row[0] for row in self._spans)
-            last_end_ns = max(row[1] for row in self._spans)
-            first_ns = min(row[0] for row in self._spans)
-            self._trace.bounds = first_ns, max(last_start_ns + 1, last_end_ns)
-        for first in range(0, len(self._spans), _BATCH_ROWS):
-            columns = np.array(self._spans[first : first + _BATCH_ROWS], np.int64).T
+        if self._spans:
+            columns = np.array(self._spans, np.int64).T
             start, end, thread, name, category, flags, offset, length = columns
+            if self._trace.bounds is None:
+                self._trace.bounds = int(start.min()), max(int(start.max()) + 1, int(end.max()))
             yield Spans(
                 start_ns=start.copy(),
                 end_ns=end.copy(),
@@ -120,9 +117,8 @@ class SpanRows:
                 flags=flags.astype(np.uint8),
                 arguments=Arguments(offset.copy(), length.astype(np.int32)),
             )
-        for first in range(0, len(self._points), _BATCH_ROWS):
-            part = np.array(self._points[first : first + _BATCH_ROWS], np.int64).T
-            time_ns, entity, name, offset, length = part
+        if self._points:
+            time_ns, entity, name, offset, length = np.array(self._points, np.int64).T
             yield Points(
                 time_ns=time_ns.copy(),
                 entity=entity.astype(np.int32),
