@@ -30,6 +30,8 @@ _ATTEMPTS = 10
 _MOST_THREADS, _MOST_FRAMES, _MOST_TASKS, _MOST_AWAITED = 10_000, 512, 200_000, 200
 _OWNED_BY_GENERATOR, _OWNED_BY_INTERPRETER = 1, 3
 _TASK_BYTES = 512
+# The state of a thread is smaller.
+_STATE_BYTES = 4096
 # what a coroutine may await, and where that has what it awaits itself
 _WRAPPERS = {
     "coroutine_wrapper": 16,
@@ -275,12 +277,16 @@ class _Inspection:
 
         Raises:
             TornReadError: If they end in a coroutine, which something must have resumed: it was
-                suspended since, and may be resumed again before they are compared.
+                suspended since, and may be resumed again before they are compared. Or if there are
+                none where the thread was in Python: what points to them is on its own stack, and
+                was overwritten since.
         """
         at = state
         if self._layout["thread_cframe"] >= 0:
             at = self._memory.word(state + self._layout["thread_cframe"])
         frame = self._memory.word(at + self._layout["thread_frame"])
+        if not frame and not 0 <= at - state < _STATE_BYTES:
+            raise TornReadError
         found: list[tuple[int, int, int]] = []
         while frame and len(found) < 2 * _MOST_FRAMES:
             instruction = self._memory.word(frame + self._layout["frame_instruction"])
