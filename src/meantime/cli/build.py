@@ -48,7 +48,7 @@ __all__ = ["command", "keep_history"]
     metavar="TIME",
     type=parse_duration,
     help="How late changes of the provider may come, such as 10ms.",
-    more="Those of events that say what began before them. Such a build is not resumed.",
+    more="For events that say what began before them. Such a build is not resumed.",
 )
 @reading_options
 def command(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.errors import MeantimeError
-from meantime.kernels.state_lengths import StateLengths
+from meantime.kernels.state_lengths import BUCKET_BITS, BUCKET_COUNT, StateLengths
 from meantime.structs import struct
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ __all__ = ["Counting", "SegmentLengths"]
 
 # A segment with more states has no sums.
 _MOST_STATES = 64
-_BITS = 7
-_BUCKETS = (64 - _BITS) << _BITS
 _NO_QUANTILES = np.empty((0, 2), np.int64)
 _NO_TIMES = np.empty(0, np.int64)
 
@@ -65,7 +63,7 @@ class Counting:
         self._strings = strings
         self._codes: list[int] = []
         self._figures = np.empty((_MOST_STATES, 4), np.uint64)
-        self._buckets = np.empty((_MOST_STATES, _BUCKETS), np.int64)
+        self._buckets = np.empty((_MOST_STATES, BUCKET_COUNT), np.int64)
         self._pairs = np.empty((_MOST_STATES, _MOST_STATES), np.int64)
         self._used = _MOST_STATES
 
@@ -82,7 +80,7 @@ class Counting:
         self._buckets[: self._used] = 0
         self._pairs[:] = 0
         lengths = StateLengths(_NO_QUANTILES)
-        lengths.use(self._figures, self._buckets, self._pairs, _NO_TIMES, _BITS)
+        lengths.use(self._figures, self._buckets, self._pairs, _NO_TIMES, BUCKET_BITS)
         lengths.begin(self._strings)
         lengths.learn = self._state
         try:

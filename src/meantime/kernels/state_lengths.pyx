@@ -44,6 +44,8 @@ cdef enum:
     # many buckets it has; quantiles follow.
     COLUMNS = 8
 
+BUCKET_BITS = BITS
+BUCKET_COUNT = BUCKETS
 cdef uint64_t MOST = 0x7FFFFFFFFFFFFFFF
 
 
@@ -349,6 +351,7 @@ cdef class StateLengths:
         cdef Py_ssize_t i, j, states = figures.shape[0]
         cdef int32_t[::1] own = np.empty(states, np.int32)
         cdef int32_t to
+        self._reserve(states)
         for i in range(states):
             self._field[i] = codes[i] + 1
             self._state[i] = self._table[codes[i] + 1]

@@ -46,7 +46,7 @@ _START = (
     rb" \d+/\d+/\d+/\d+/\+?(?P<retries>\d{1,9}) \d+/\d+"
 )
 _LINE = re.compile(_START + rb'(?P<rest>[^"]*(?:"(?P<request>.*)")?)')
-# By how many lengths a line has: those of its phases, and all of it.
+# By how many lengths a line has: its phases. The last length is the whole.
 _HTTP = ("request", "queue", "connect", "response")
 _PHASES = {5: _HTTP, 3: ("queue", "connect")}
 _MS = 10**6

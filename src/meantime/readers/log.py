@@ -13,10 +13,11 @@ a fact says; a date that goes back by half a year or more is in the next.
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meantime.errors import InputError
@@ -194,8 +195,10 @@ def _objects(source: Source, trace: Trace, options: ReadOptions) -> Iterator[byt
     record: dict[str, str | int] | None = None
     following: list[str] = []
     before = 0
-    changed_s = time.time() if source.path is None else os.stat(source.path).st_mtime  # noqa: PTH116 - a text, which has no methods
-    years = _Years(changed_s)
+    years = _Years(time.time())
+    if source.path is not None:
+        with suppress(FileNotFoundError):  # it was removed while it is read
+            years = _Years(Path(source.path).stat().st_mtime)
     for line in lines(source, options):
         found = _record(line, years)
         if found is None and record is None:
