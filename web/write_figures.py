@@ -35,6 +35,7 @@ def text() -> str:
             "sentence": figure.sentence,
             "percent": figure.percent,
             "isInTables": figure.rank is not None,
+            "ifAny": figure.if_any,
         }
         lines.append(
             "  {{ {} }},\n".format(

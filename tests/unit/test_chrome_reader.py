@@ -8,6 +8,7 @@ import pytest
 
 from meantime.errors import InputError
 from meantime.history.ingest import build
+from meantime.query.durations import span_statistics
 from meantime.readers import open_trace
 
 if TYPE_CHECKING:
@@ -179,6 +180,26 @@ def test_threads_of_equal_numbers_in_two_processes_are_two(read: Callable[..., H
     history = read(json.dumps([begin(0), begin(1, pid=7), end(2), end(5, pid=7)]))
 
     assert rows(history) == [("a", 0, 2000, 0), ("a", 1000, 5000, 0)]
+
+
+def test_sums_of_a_compiler_are_no_spans(read: Callable[..., History]) -> None:
+    """LLVM writes the sum of each name as a span from 0 on, on a thread of its own."""
+    sums = [
+        {**x("Total Source", 0, 30, tid=4), "args": {"count": 2, "avg ms": 0}},
+        {**x("Total Frontend", 0, 40, tid=5), "args": {"count": 1, "avg ms": 0}},
+    ]
+    spans = [x("Source", 20, 10), x("Frontend", 10, 40), x("Total work", 60, 5)]
+    history = read(json.dumps({"traceEvents": [*spans, *sums], "beginningOfTime": 1}))
+
+    assert rows(history) == [
+        ("Frontend", 10_000, 50_000, 0),
+        ("Source", 20_000, 30_000, 1),
+        ("Total work", 60_000, 65_000, 0),
+    ]
+    assert history.bounds == (10_000, 65_000)
+    assert dict(history.anomalies) == {"sum_of_spans": 2}
+    assert history.facts["sums"] == "Source 30us in 2; Frontend 40us in 1"
+    assert span_statistics(history).total_ns.tolist() == [40_000, 10_000, 5_000]
 
 
 def test_an_unfinished_span_lasts_until_its_threads_last_event(

@@ -239,6 +239,53 @@ def test_info_lists_processes_and_threads(capsys: pytest.CaptureFixture[str], tr
     assert found["anomalies"] == {"unfinished_span": 1}
 
 
+@pytest.fixture
+def unfinished(tmp_path: Path) -> str:
+    path = tmp_path / "open.json"
+    begins = [("B", 0), ("E", 50), ("B", 60)]
+    events = [{"ph": ph, "name": "work", "ts": ts, "pid": 1, "tid": 1} for ph, ts in begins]
+    inside = {"ph": "X", "name": "inner", "ts": 70, "dur": 30, "pid": 1, "tid": 1}
+    path.write_text(json.dumps([*events, inside]))
+    return str(path)
+
+
+def test_statistics_tell_unfinished_spans_from_finished_ones(
+    capsys: pytest.CaptureFixture[str], unfinished: str
+) -> None:
+    found = json.loads(run(capsys, "stats", unfinished, "--json"))
+    [whole] = json.loads(run(capsys, "stats", unfinished, "--by", "thread", "--json"))["rows"]
+    # in a range that ends before, it is known to the end
+    before = json.loads(run(capsys, "stats", unfinished, "--to", "90us", "--json"))
+    text = run(capsys, "stats", unfinished)
+    with pytest.raises(SystemExit):
+        main(["stats", unfinished, "--longest", "work"])
+    longest = capsys.readouterr().out
+
+    assert [
+        (row["key"], row["total_ns"], row["unfinished"], row["unfinished_ns"])
+        for row in found["rows"]
+    ] == [("work", 90_000, 1, 40_000), ("inner", 30_000, 0, 0)]
+    assert found["unfinished"] == 1
+    assert (whole["unfinished"], whole["unfinished_ns"]) == (1, 40_000)
+    assert "unfinished" not in before
+    assert {row["unfinished"] for row in before["rows"]} == {0}
+    assert "unfinished  at least" in text
+    assert longest.count("not in the trace") == 1
+
+
+def test_other_answers_about_spans_say_how_many_are_unfinished(
+    capsys: pytest.CaptureFixture[str], unfinished: str, tmp_path: Path
+) -> None:
+    for words in (("stats", "--tree"), ("stats", "--callees", "work"), ("flame", "--json")):
+        with pytest.raises(SystemExit):
+            main([words[0], unfinished, *words[1:]])
+        said = capsys.readouterr()
+        assert "1 span has no end in the trace" in said.err, words
+    with pytest.raises(SystemExit):
+        main(["flame", unfinished, "-o", str(tmp_path / "flame.svg")])
+    assert "1 span has no end in the trace" in (tmp_path / "flame.svg").read_text()
+
+
 def test_tables_for_people_name_what_was_found(
     capsys: pytest.CaptureFixture[str], trace: str
 ) -> None:

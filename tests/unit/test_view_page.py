@@ -94,6 +94,19 @@ def test_a_page_has_every_state_and_span() -> None:
     assert Data(text).directory["missing"] is None
 
 
+def test_spans_without_an_end_are_marked(tmp_path: Path) -> None:
+    path = tmp_path / "open.json"
+    begins = [("B", 0, 1), ("E", 50, 1), ("B", 60, 1), ("B", 70, 2), ("E", 90, 2), ("B", 95, 2)]
+    path.write_text(
+        json.dumps([{"ph": ph, "name": "a", "ts": ts, "pid": 1, "tid": t} for ph, ts, t in begins])
+    )
+
+    data = Data(written(str(path)))
+
+    is_open = np.cumsum(data.column("open")).tolist()
+    assert [data.boxes()[box][2] for box in is_open] == [60_000, 95_000]
+
+
 def test_samples_and_counters_are_in_the_page(tmp_path: Path) -> None:
     rows = [(time, "t", ["main", "a"], 2) for time in (3, 5, 9)]
     data = Data(written(history_from_samples(rows)))

@@ -227,6 +227,7 @@ export class Answering {
       span: box,
       arguments: parsed(text),
       children,
+      unfinished: data.open.has(box),
     };
     return made;
   }
@@ -309,13 +310,13 @@ export class Answering {
           const length = Math.min(to, data.end(box)) - Math.max(from, data.start[box]!);
           const key = whose * names + data.name[box]!;
           let group = groups.get(key);
-          if (!group) groups.set(key, (group = { total: 0, self: 0, durations: [] }));
+          if (!group) groups.set(key, (group = { total: 0, self: 0, durations: [], open: 0, openNs: 0 }));
           group.total += data.coverage(box) * length;
           group.durations.push(length);
         }
       }
     }
-    const rows = [...groups].map(([key, { total, self, durations, bars }]): StatisticsRow => {
+    const rows = [...groups].map(([key, { total, self, durations, open, openNs, bars }]): StatisticsRow => {
       const sorted = Float64Array.from(durations).sort();
       const whose = Math.floor(key / names);
       const made: StatisticsRow = {
@@ -329,8 +330,11 @@ export class Answering {
         histogram: histogram(sorted),
       };
       if (bars) made.bars = heights(bars);
-      if (isSpans) made.self_ns = String(Math.max(0, Math.round(self)));
-      else made.share = total / existed.get(whose)!;
+      if (isSpans) {
+        made.self_ns = String(Math.max(0, Math.round(self)));
+        made.unfinished = open;
+        made.unfinished_ns = String(Math.round(openNs));
+      } else made.share = total / existed.get(whose)!;
       if (by === "state") made.kind = data.table.name[whose]!;
       else if (by === "entity") {
         made.kind = data.table.name[roots.get(whose)!]!;

@@ -102,7 +102,7 @@ function ofSpan(data: Data, row: Row, box: number, hit: Helpers["hit"]): Found {
     if ((kind[each.lane] !== "stack" && kind[each.lane] !== "async") || estimated[each.lane] !== estimated[row.lane]) continue;
     for (let at = each.first; at < each.last; at++) if (data.merged.code[data.name[at]!] === code) same.push({ row: each, box: at, ns: length(at) });
   }
-  return { times: [data.start[box]!, data.end(box)], context: { callers, inside: longest(inside, hit), standing: standing(data.merged.names[code]!, same, length(box), hit) } };
+  return { times: [data.start[box]!, data.end(box)], context: { callers, inside: longest(inside, hit), standing: { ...standing(data.merged.names[code]!, same, length(box), hit), unfinished: same.filter((each) => data.open.has(each.box)).length } } };
 }
 
 function ofEntity(data: Data, row: Row, box: number, hit: Helpers["hit"]): Found {

@@ -109,6 +109,8 @@ export class Data {
   readonly samples = new Map<number, Samples>();
   readonly points: { time: Float64Array; lane: Numbers; name: Numbers };
   readonly texts: string[];
+  /** The spans that have no end in the trace. */
+  readonly open: ReadonlySet<number>;
   /** By name, the class of a state and its place in the stack. */
   readonly states: ReadonlyMap<string, { of: string | null; rank: number }>;
   /** The box that each is inside, -1 outside of all; null where rows show it for every box. */
@@ -167,6 +169,7 @@ export class Data {
     this.readSamples();
     const time = this.sums("point_gap", info.points);
     this.points = { time, lane: this.column("point_lane", info.points), name: this.column("point_name", info.points) };
+    this.open = new Set(this.sums("open", info.columns.open?.count ?? 0));
     const texts = bytes.get("texts");
     this.texts = texts ? (JSON.parse(new TextDecoder().decode(texts)) as string[]) : [];
   }

@@ -11,6 +11,9 @@ export interface Group {
   /** The time outside of the spans directly inside. */
   self: number;
   durations: number[];
+  /** How many of them have no end in the trace, and none in the range, and the time of these. */
+  open: number;
+  openNs: number;
   /** Of spans, how many are open at once in each part of the range. */
   bars?: Float64Array;
 }
@@ -43,7 +46,7 @@ export function spansByName(data: Data, from: number, to: number, lanes: Set<num
   const groupOf = (box: number) => {
     const name = data.merged.code[data.name[box]!]!;
     let group = groups.get(name);
-    if (!group) groups.set(name, (group = { total: 0, self: 0, durations: [], bars: new Float64Array(BARS) }));
+    if (!group) groups.set(name, (group = { total: 0, self: 0, durations: [], open: 0, openNs: 0, bars: new Float64Array(BARS) }));
     return group;
   };
   const perBar = (to - from) / BARS;
@@ -59,6 +62,10 @@ export function spansByName(data: Data, from: number, to: number, lanes: Set<num
       group.total += ns;
       group.self += ns;
       group.durations.push(high - low);
+      if (data.open.has(box) && data.end(box) <= to) {
+        group.open++;
+        group.openNs += ns;
+      }
       addTo(group.bars!, (low - from) / perBar, (high - from) / perBar, data.coverage(box));
       if (isTangled) tangled.push(box);
       if (!below) return;

@@ -110,7 +110,7 @@ export class StatTable {
       this.element.replaceChildren(differenceTable(statistics, this.before, this.actions, nearly));
       return;
     }
-    const columns = COLUMNS.filter((figure) => statistics.rows.some((row) => (figure.key === "failed" ? row.failed : valueOf(row, figure) !== null)));
+    const columns = COLUMNS.filter((figure) => statistics.rows.some((row) => (figure.ifAny || figure.key === "failed" ? valueOf(row, figure) : valueOf(row, figure) !== null)));
     const hasSelf = columns.some(({ key }) => key === "self_ns");
     const rows = [...statistics.rows];
     const shareAfter = hasSelf ? "self_ns" : "total_ns";

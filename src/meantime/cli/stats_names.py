@@ -122,14 +122,17 @@ def longest(
     rows = every[: most_rows(as_json=as_json)].tolist()
     threads = spans.thread
     spans_found = [span_fields(part.history, spans, row) for row in rows]
+    # without an end in the trace, a span took at least as long as it is known
+    some = any(fields["unfinished"] for fields in spans_found)
     return {"longest": name, "rows": spans_found}, Table(
         f"The longest of {name}",
-        ["thread", "start_ns", "duration_ns", "arguments"],
+        ["thread", "start_ns", "duration_ns", *(["end"] if some else []), "arguments"],
         [
             [
                 thread_title(thread_of(part.history, int(threads[row]))),
                 fields["start_ns"],
                 fields["end_ns"] - fields["start_ns"],
+                *(["not in the trace" if fields["unfinished"] else ""] if some else []),
                 "" if fields["args"] is None else json.dumps(fields["args"])[:_MOST_TEXT],
             ]
             for row, fields in zip(rows, spans_found, strict=True)

@@ -29,7 +29,12 @@ from meantime.model.durations import FIGURES, dropped, figure_values, figures_of
 from meantime.model.units import format_ns
 from meantime.query.counting import beside, what_counts
 from meantime.query.duration_sums import SKETCH_ERROR
-from meantime.query.durations import SpanStatistics, span_statistics
+from meantime.query.durations import (
+    SpanStatistics,
+    count_unfinished,
+    span_statistics,
+    unfinished_text,
+)
 from meantime.query.idle_samples import left_out, without_idle
 from meantime.query.parts import extent_of, given_range
 from meantime.query.sample_units import events
@@ -83,8 +88,7 @@ def answer(
         document, table = _about(part, async_spans, options)
     else:
         document, table = _statistics(part, kind, by, options)
-    if kind == "samples" and not options.idle:
-        _count_idle(part, options.event, document)
+    _mention_doubts(part, kind, options, document)
     if not table.rows and not async_spans and scheduling is None:
         _say_nothing(part, kind, options)
     document["range_ns"] = [part.start_ns, part.end_ns]
@@ -276,7 +280,11 @@ def _span_statistics(
         dict(zip(("key", *figures), row, strict=True))
         for row in zip(found.keys[:most], *figures.values(), strict=True)
     ]
-    shown = [each for each in figures_of(SpanStatistics) if each.rank is not None]
+    shown = [
+        each
+        for each in figures_of(SpanStatistics)
+        if each.rank is not None and not (each.if_any and not any(figures[each.key]))
+    ]
     about = ", quantiles within 0.4 %" if found.is_sketch else ""
     document: dict[str, Any] = {"by": by, "rows": rows}
     if found.is_sketch:
@@ -290,6 +298,14 @@ def _span_statistics(
     )
 
 
+def _mention_doubts(part: Part, kind: str, options: StatsOptions, document: dict[str, Any]) -> None:
+    """Say what is left out of samples, or counts although it has no end."""
+    if kind == "samples" and not options.idle:
+        _count_idle(part, options.event, document)
+    elif kind in {"spans", "operations"}:
+        _count_unfinished(part, options, document)
+
+
 def _count_idle(part: Part, event: str | None, document: dict[str, Any]) -> None:
     """Say how many samples of idle CPUs are left out, if any are."""
     samples = part.history.samples(
@@ -299,6 +315,19 @@ def _count_idle(part: Part, event: str | None, document: dict[str, Any]) -> None
     if count:
         document["idle_samples"] = count
         click.echo(left_out(count), err=True)
+
+
+def _count_unfinished(part: Part, options: StatsOptions, document: dict[str, Any]) -> None:
+    """Say how many spans have no end in the trace, if any."""
+    count = count_unfinished(
+        part.history, _threads(part), part.start_ns, part.end_ns, whole=options.whole
+    )
+    if count:
+        document["unfinished"] = count
+        # where rows have a column for it, that says more
+        in_rows = any(row.get("unfinished") for row in document.get("rows", ()))
+        if not options.as_json and not in_rows:
+            click.echo(unfinished_text(count), err=True)
 
 
 def _sample_statistics(part: Part, options: StatsOptions) -> tuple[dict[str, Any], Table]:

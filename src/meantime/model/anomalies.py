@@ -148,6 +148,10 @@ CATALOGUE: dict[str, str] = {
     "negative_duration": "spans that end before their start are shown as empty spans",
     "end_without_begin": "ends without a begin were left out; the trace may begin in the middle",
     "unfinished_span": "spans without an end are drawn until their thread's last event",
+    "sum_of_spans": (
+        "sums of spans by name, which `-ftime-trace` writes as if they were spans from 0s on, were"
+        " left out; the fact `sums` has them"
+    ),
     "end_of_another_name": "end events whose name differs from the span they close",
     "overlapping_span": (
         "spans that partly overlap another one of their thread are drawn in a separate lane"

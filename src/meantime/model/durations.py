@@ -157,6 +157,7 @@ class Figure(NamedTuple):
         sentence: What it is.
         rank: Which figures a narrow terminal leaves out first: the lowest; None is in no table.
         percent: Of a quantile, which one.
+        if_any: Whether a table has it only if it is not 0 in all rows.
     """
 
     key: str
@@ -165,6 +166,7 @@ class Figure(NamedTuple):
     sentence: str
     rank: int | None = None
     percent: int | None = None
+    if_any: bool = False
 
 
 def _percent(name: str) -> int | None:
@@ -197,6 +199,22 @@ FIGURES: dict[str, Figure] = {
         Figure("share", "share", "share", "the part of the time that the row could have", 500),
         Figure("spans", "spans", "count", "how many spans were open in the range", 101),
         Figure("count", "count", "count", "how many durations", 201),
+        Figure(
+            "unfinished",
+            "unfinished",
+            "count",
+            "how many of them have no end in the trace: they count up to where their thread ends",
+            301,
+            if_any=True,
+        ),
+        Figure(
+            "unfinished_ns",
+            "at least",
+            "time",
+            "the part of the total that is of unfinished ones, each of which took at least that",
+            300,
+            if_any=True,
+        ),
         Figure("failed", "failed", "count", "how many of them failed", 102),
         Figure("mean_ns", "mean", "time", "the sum of the durations over their number", 0),
         *(_quantile(name, percent) for name, percent in _QUANTILES.items()),

@@ -32,9 +32,11 @@ __all__ = [
     "SpanStatistics",
     "added_span_statistics",
     "clipped",
+    "count_unfinished",
     "duration_histogram",
     "longest_spans",
     "span_statistics",
+    "unfinished_text",
 ]
 
 Grouping: TypeAlias = Literal["name", "category", "thread", "host", "lane"]
@@ -57,6 +59,9 @@ class SpanStatistics(DurationColumns, Tabular):
         self_ns: int64, the sum of their times outside the spans directly inside them.
         covered_ns: int64, the time within the range in which any of them was open, summed over the
             threads.
+        unfinished: int64, how many of them have no end in the trace, and none in the range: they
+            count up to the last event of their thread.
+        unfinished_ns: int64, the part of `total_ns` that is of these.
         durations: What the quantiles of a sum follow from; None if it was not kept, and these
             statistics cannot be added to others.
     """
@@ -64,6 +69,8 @@ class SpanStatistics(DurationColumns, Tabular):
     keys: Sequence[str | None]
     self_ns: Int64s
     covered_ns: Int64s
+    unfinished: Int64s
+    unfinished_ns: Int64s
     durations: DurationSums[str | None] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -140,6 +147,10 @@ def span_statistics(
         raise MeantimeError(
             "the durations of these spans add up to more than 2^63 ns; a time is probably wrong"
         ) from None
+    unfinished = _unfinished(spans, None if whole else end_ns)
+    open_count = np.bincount(group[unfinished], minlength=len(keys))
+    open_ns = np.zeros(len(keys), np.int64)
+    np.add.at(open_ns, group[unfinished], ends[unfinished] - starts[unfinished])
     order = _ordered(np.flatnonzero(columns[0]), columns[2], keys)
     count, total_ns, self_ns, covered_ns, min_ns, max_ns, quantiles = (
         column[order] for column in columns
@@ -158,6 +169,8 @@ def span_statistics(
         keys=[keys[row] for row in order],
         self_ns=self_ns,
         covered_ns=covered_ns,
+        unfinished=open_count[order],
+        unfinished_ns=open_ns[order],
         durations=durations,
     )
     # with the quantiles that sums have
@@ -195,7 +208,7 @@ def added_span_statistics(
     row_of = {key: row for row, key in enumerate(keys)}
     rows = [np.array([row_of[key] for key in part.keys], np.intp) for part in parts]
     sums = []
-    for name in ("count", "total_ns", "self_ns", "covered_ns"):
+    for name in ("count", "total_ns", "self_ns", "covered_ns", "unfinished", "unfinished_ns"):
         columns = [getattr(part, name) for part in parts]
         check_sum(columns, "the durations of these spans")
         total = np.zeros(len(keys), np.int64)
@@ -212,7 +225,9 @@ def added_span_statistics(
         # the middle of a cell may be outside of what occurred
         listed = np.clip([computed[key] for key in keys], least[:, None], most[:, None])
     order = _ordered(np.arange(len(keys)), sums[2], keys)
-    count, total_ns, self_ns, covered_ns = (column[order] for column in sums)
+    count, total_ns, self_ns, covered_ns, unfinished, unfinished_ns = (
+        column[order] for column in sums
+    )
     return SpanStatistics.computed(
         count,
         total_ns,
@@ -222,7 +237,41 @@ def added_span_statistics(
         keys=[keys[row] for row in order],
         self_ns=self_ns,
         covered_ns=covered_ns,
+        unfinished=unfinished,
+        unfinished_ns=unfinished_ns,
         durations=durations,
+    )
+
+
+def _unfinished(spans: SpanTable, end_ns: int | None) -> Int64s:
+    """Return the rows of spans without an end; one that a range clips is known to its end."""
+    rows = np.flatnonzero(spans.unfinished)
+    return rows if end_ns is None else rows[spans.end_ns[rows] <= end_ns]
+
+
+def count_unfinished(
+    history: History,
+    quarks: Sequence[int] | Int32s | None,
+    start_ns: int,
+    end_ns: int,
+    *,
+    whole: bool = False,
+) -> int:
+    """Return how many spans in a range are without an end, as statistics count them."""
+    spans = history.spans(quarks, start_ns=start_ns, end_ns=end_ns)
+    return len(_unfinished(spans, None if whole else end_ns))
+
+
+def unfinished_text(count: int) -> str:
+    """Return how spans without an end count, in words.
+
+    >>> unfinished_text(1)
+    '1 span has no end in the trace: it counts up to the last event of its thread'
+    """
+    if count == 1:
+        return "1 span has no end in the trace: it counts up to the last event of its thread"
+    return (
+        f"{count:,} spans have no end in the trace: each counts up to the last event of its thread"
     )
 
 

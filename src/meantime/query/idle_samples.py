@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from meantime.model.attribute_paths import is_idle_task
+from meantime.model.attribute_paths import is_idle_task, thread_path
 from meantime.model.columns import distinct
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ __all__ = ["IDLE_SUFFIX", "are_idle", "idle_frames", "idle_stacks", "left_out", 
 IDLE_SUFFIX: Final = " (idle)"
 # What profilers of wall time count; one of a single thread may call it 0.
 _WALL = "wall"
+_ONLY_THREAD: Final = thread_path(0, 0)
 # Where a CPU waits, on the architectures of Linux and under hypervisors, and what leads there: a
 # sample between two of these is idle, too.
 _IDLE = re.compile(
@@ -89,6 +90,9 @@ def are_idle(history: History, samples: SampleTable) -> npt.NDArray[np.bool_]:
         event = samples.event
         walls = [code for code, name in enumerate(event.names) if name == _WALL]
         found &= ~np.isin(event.codes, walls)
+        # a profile without threads has all samples on one, 0 of 0; what records CPUs names threads
+        only = history.attributes.find(*_ONLY_THREAD)
+        found &= (samples.thread != only) | (samples.name.codes >= 0)
         found &= idle_stacks(samples.stacks)[samples.stack]
     return found
 

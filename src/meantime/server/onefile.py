@@ -82,6 +82,7 @@ class _Boxes(NamedTuple):
         argument: int32, -1 without any.
         parent: int32, the box that each is inside, -1 outside of all; `_ABOVE` where that is the
             box of the row above that covers it.
+        open: bool, whether it is a span without an end in the trace.
     """
 
     lane: Int32s
@@ -93,6 +94,7 @@ class _Boxes(NamedTuple):
     entity: Int32s
     argument: Int32s
     parent: Int32s
+    open: npt.NDArray[np.bool_]
 
 
 @dataclass(slots=True)
@@ -369,6 +371,8 @@ class _Content:
             # one after the other, parents are near each other
             step = np.diff(boxes.parent.astype(np.int64) - _ABOVE, prepend=0)
             yield "parent", _packed((step << 1) ^ (step >> 63))
+        if len(is_open := np.flatnonzero(boxes.open)):
+            yield "open", _packed(np.diff(is_open, prepend=0))
         for name, column in self._rest.columns.items():
             yield name, _packed(column)
 
@@ -535,7 +539,8 @@ def _boxes(columns: dict[str, npt.NDArray[Any]], start_ns: Int64s, end_ns: Int64
     }
     above = np.broadcast_to(np.int32(_ABOVE), len(start_ns))
     found["parent"] = columns.get("parent", above)
-    return _Boxes(start_ns=start_ns, end_ns=end_ns, argument=missing, **found)
+    is_open = columns.get("open", np.zeros(len(start_ns), np.bool_))
+    return _Boxes(start_ns=start_ns, end_ns=end_ns, argument=missing, open=is_open, **found)
 
 
 _NO_BOXES = _boxes({}, np.empty(0, np.int64), np.empty(0, np.int64))
@@ -610,7 +615,8 @@ def _span_boxes(
     counts = _counts(row, len(lane))
     lane, own = np.repeat(lane, counts), np.repeat(own, counts)
     name = names.codes(Coded(_take(table.name.codes, spans), table.name.names))
-    columns = {"lane": lane, "row": own, "name": name}
+    columns: dict[str, npt.NDArray[Any]] = {"lane": lane, "row": own, "name": name}
+    columns["open"] = table.unfinished[spans]
     if kind == "async" or (table.lane.any() and table.lane[spans].any()):
         columns["parent"] = _parents(kind, block, spans, before)
     return _boxes(columns, start_ns, end_ns)

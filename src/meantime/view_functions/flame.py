@@ -13,6 +13,7 @@ from meantime.errors import InputError, UsageError
 from meantime.model.units import duration_ns, format_ns
 from meantime.options import keywords_of
 from meantime.query.counting import beside, what_counts
+from meantime.query.durations import count_unfinished, unfinished_text
 from meantime.query.idle_samples import left_out as idle_left_out
 from meantime.query.idle_samples import without_idle
 from meantime.query.offsets.band import samples_in_band, samples_of_names
@@ -207,7 +208,14 @@ class _Counting:
                 whole=self.options.whole,
                 of="spans",
             )
-            return (*found, [])
+            unfinished = count_unfinished(
+                history,
+                threads,
+                start_ns,
+                end_ns,
+                whole=self.options.whole,
+            )
+            return (*found, [unfinished_text(unfinished)] if unfinished else [])
         samples = history.samples(
             threads, start_ns=start_ns, end_ns=end_ns, event=self.options.event
         )

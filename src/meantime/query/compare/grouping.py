@@ -10,7 +10,7 @@ import numpy as np
 
 from meantime.errors import MeantimeError, UsageError
 from meantime.model.attributes import entity_name
-from meantime.model.durations import figure_values, figures_of
+from meantime.model.durations import FIGURES, figure_values, figures_of
 from meantime.query.durations import BETWEEN, added_span_statistics, span_statistics
 from meantime.query.explain.budget import Budget
 from meantime.query.explain.by_family import explain
@@ -211,7 +211,10 @@ class _Spans(Grouping):
         return _added(runs, added_span_statistics)
 
     def figures(self, found: SpanStatistics, length_ns: int) -> Figures:
-        columns: dict[str, Numbers] = {**figure_values(found), "covered_ns": found.covered_ns}
+        columns: dict[str, Numbers] = {
+            name: each for name, each in figure_values(found).items() if not FIGURES[name].if_any
+        }
+        columns["covered_ns"] = found.covered_ns
         columns["share"] = found.covered_ns / max(1, length_ns)
         keys: list[Key] = [(key or _NONE,) for key in found.keys]
         if self._by == "lane":

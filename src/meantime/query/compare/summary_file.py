@@ -304,7 +304,10 @@ def _stored(measure: Measure, columns: _Columns) -> dict[str, Any]:
     }
 
 
-_SPAN_FIGURES = ("count", "total_ns", "self_ns", "covered_ns", "min_ns", "max_ns")
+_SPAN_FIGURES = (
+    *("count", "total_ns", "self_ns", "covered_ns", "min_ns", "max_ns"),
+    *("unfinished", "unfinished_ns"),
+)
 
 
 def _stored_durations(durations: DurationSums[Any], columns: _Columns) -> list[int]:

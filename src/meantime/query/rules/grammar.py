@@ -38,7 +38,9 @@ _TIME = r"(?P<time>[^\s\"]+(?: [a-zµμ]+)?)"
 _PERCENT = r"(?P<percent>[0-9]+(?:\.[0-9]+)?) ?%"
 _SIGN = r"(?P<sign>below|above)"
 _CHANGE = rf"no more than {_PERCENT} (?P<way>up|down)"
-_TITLES = {each.title: key for key, each in FIGURES.items() if each.form != "share"}
+_TITLES = {
+    each.title: key for key, each in FIGURES.items() if each.form != "share" and not each.if_any
+}
 _TITLES["rate"] = "rate"
 _FIGURE = rf"(?P<figure>{'|'.join(_TITLES)}) of {_NAME}(?: on {_LANES})?"
 _SHARE = rf"share of {_LANES} in {_NAME}"

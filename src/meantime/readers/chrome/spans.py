@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+import re
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from meantime.kernels import gather, nest
 from meantime.model.trace import Arguments, Spans
+from meantime.model.units import format_ns
 from meantime.readers.contract import MOST_BATCH_ROWS
 from meantime.readers.matching import Begins, Ends, close_ended, close_spans
 from meantime.readers.private_fields import leave_private_arguments_out
@@ -26,6 +28,14 @@ if TYPE_CHECKING:
 __all__ = ["SpanRows", "add_end_arguments"]
 
 _Columns: TypeAlias = "dict[str, npt.NDArray[Any]]"
+
+# LLVM's profiler of time (`-ftime-trace`) adds up its spans by name, and writes the sums as spans
+# from 0 on, each on a thread that does not exist. These arguments are theirs alone.
+_SUM: Final = "Total "
+_ARGUMENTS_OF_SUM: Final = re.compile(
+    rb'\s*\{\s*"count"\s*:\s*(\d{1,18})\s*,\s*"avg ms"\s*:[^,{}]*\}\s*'
+)
+_MOST_SUMS: Final = 1000
 
 
 class SpanRows:
@@ -48,6 +58,9 @@ class SpanRows:
         self._entities = entities
         self._spans: _Columns = {}
         self._marks: _Columns = {}
+        self._names_seen = 0
+        self._names_of_sums: list[int] = []
+        self._sums: list[str] = []
         self.rows = 0
 
     def add(self, scanner: ChromeScanner) -> None:
@@ -119,6 +132,8 @@ class SpanRows:
         )
         self._add_end_arguments(marks, closed)
         yield from self._all()
+        if self._sums:
+            self._trace.facts["sums"] = "; ".join(self._sums)
 
     def _add_end_arguments(self, marks: _Columns, closed: Int32s) -> None:
         add_end_arguments(
@@ -133,7 +148,33 @@ class SpanRows:
         self._spans, self._marks, self.rows = {}, {}, 0
         yield from self._batches(spans)
 
+    def _without_sums(self, spans: _Columns) -> _Columns:
+        """Leave out, and count, rows that are the sum of the spans of a name."""
+        texts, seen = self._names.texts, self._names_seen
+        self._names_seen = len(texts)
+        self._names_of_sums += [
+            code for code, text in enumerate(texts[seen:], seen) if text.startswith(_SUM)
+        ]
+        if not self._names_of_sums:
+            return spans
+        is_kept = np.ones(len(spans["name"]), np.bool_)
+        for row in np.flatnonzero(np.isin(spans["name"], self._names_of_sums)).tolist():
+            data = self._trace.text.read(
+                int(spans["args_offset"][row]), int(spans["args_length"][row])
+            )
+            if (found := _ARGUMENTS_OF_SUM.fullmatch(data)) is None:
+                continue
+            is_kept[row] = False
+            name = texts[spans["name"][row]].removeprefix(_SUM)
+            total_ns = int(spans["end_ns"][row]) - int(spans["start_ns"][row])
+            said = f"{name} {format_ns(total_ns)} in {int(found[1]):,}"
+            self._trace.anomalies.add("sum_of_spans")
+            if len(self._sums) < _MOST_SUMS:
+                self._sums.append(said)
+        return spans if is_kept.all() else _chosen(spans, is_kept)
+
     def _batches(self, spans: _Columns) -> Iterator[Spans]:
+        spans = self._without_sums(spans)
         for first in range(0, len(spans["name"]), MOST_BATCH_ROWS):
             part = {name: column[first : first + MOST_BATCH_ROWS] for name, column in spans.items()}
             yield Spans(
