@@ -1,7 +1,9 @@
 """Files and folders that are made, and who may read them.
 
 A file appears under its name only when it is complete. What is made of a trace is readable by
-those who may read the trace, as with `cp`; the cache and recordings only by their owner.
+those who may read the trace, as with `cp`; the cache and recordings only by their owner. The files
+of a history are readable by those who may use its folder, so they stay private where they are
+moved or copied to.
 """
 
 from __future__ import annotations
@@ -9,9 +11,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, BinaryIO, Literal
 
 from meantime.system_calls import PRIVATE
 
@@ -20,9 +22,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANYBODY",
+    "belongs_to_another",
+    "descriptor_inside",
+    "folder_inside",
     "folder_of_mode",
     "lasting_folder",
     "mode_of",
+    "only_for",
+    "open_inside",
     "open_regular",
     "private_folder",
     "regular_descriptor",
@@ -77,6 +84,55 @@ def mode_of(sources: Iterable[object]) -> int:
     return mode | _OWNER
 
 
+def open_inside(path: Path, how: Literal["ab", "r+b", "w+b", "wb"]) -> BinaryIO:
+    """Open a file of a history or of the cache; a new one is for those who may use its folder.
+
+    Args:
+        path: Its path.
+        how: The mode, as of `open`.
+
+    Raises:
+        OSError: If it cannot be opened.
+    """
+    return open(path, how, opener=descriptor_inside)
+
+
+def descriptor_inside(path: str | os.PathLike[str], flags: int) -> int:
+    """Return the descriptor of a file that is opened as by `open_inside`.
+
+    Raises:
+        OSError: As `open_inside`.
+    """
+    return os.open(path, flags | PRIVATE, _mode_inside(path) & ANYBODY | _OWNER)
+
+
+def folder_inside(path: Path) -> None:
+    """Create a folder of a history or of the cache, for those who may use the one it is in.
+
+    Raises:
+        OSError: If it cannot be created.
+    """
+    path.mkdir(_mode_inside(path) & 0o777, exist_ok=True)
+
+
+def _mode_inside(path: str | os.PathLike[str]) -> int:
+    return os.stat(os.path.dirname(path) or ".").st_mode  # noqa: PTH116,PTH120 - for each file of a history
+
+
+def only_for(path: Path, mode: int) -> None:
+    """Let only those use a folder and all in it who may use files of a mode.
+
+    What belongs to another user, or is gone meanwhile, stays as it is.
+    """
+    for folder, _, names in os.walk(path):
+        for each in (Path(folder), *(Path(folder, name) for name in names)):
+            with suppress(OSError):
+                state = each.lstat()
+                others = (mode | (mode & 0o444) >> 2) & _OTHERS
+                if state.st_mode & _OTHERS & ~others and not stat.S_ISLNK(state.st_mode):
+                    each.chmod(stat.S_IMODE(state.st_mode) & (~_OTHERS | others))
+
+
 def lasting_folder() -> str:
     """Return the directory for large temporary files, which is on a disk where it can be."""
     from tempfile import gettempdir  # noqa: PLC0415 - only for large inputs
@@ -103,11 +159,17 @@ def private_folder(path: Path) -> None:
         OSError: If it cannot be created.
     """
     folder_of_mode(path, _OWNER)
-    if not hasattr(os, "geteuid"):
-        return  # modes say nothing, as on Windows
-    state = path.stat()
-    if state.st_mode & _OTHERS and state.st_uid == os.geteuid():
-        path.chmod(state.st_mode & ~_OTHERS & 0o7777)
+    if hasattr(os, "geteuid") and not belongs_to_another(path):  # as modes say nothing on Windows
+        path.chmod(path.stat().st_mode & ~_OTHERS & 0o7777)
+
+
+def belongs_to_another(path: Path) -> bool:
+    """Return whether what is there is of another user, as far as the system knows users.
+
+    Raises:
+        OSError: If nothing is there.
+    """
+    return hasattr(os, "geteuid") and path.stat().st_uid != os.geteuid()
 
 
 @contextmanager

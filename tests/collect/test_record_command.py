@@ -21,6 +21,7 @@ WORK = "import asyncio; asyncio.run(asyncio.sleep(0.001)); "
 TELL = (
     "import sys, os; print(sys.argv, sys.path[0], __name__, sys.flags, 'sitecustomize' in sys.path)"
 )
+WORKS = (sys.executable, "-c", WORK)
 
 
 def _meantime(
@@ -284,6 +285,29 @@ def test_a_recording_stays_if_what_would_replace_it_cannot_run(tmp_path: Path) -
     assert "run.mtr is unchanged" in refused.stderr
     assert _processes(tmp_path / "run.mtr") == 1
     assert _record(tmp_path, sys.executable, "-c", WORK, options=("--force",)).returncode == 0
+
+
+def test_a_recording_that_a_link_names_is_replaced_and_the_link_stays(tmp_path: Path) -> None:
+    _meantime("record", "-o", "named.mtr", "--", "true", cwd=tmp_path)
+    (tmp_path / "run.mtr").symlink_to("named.mtr")
+
+    done = _meantime("record", "-q", "--force", "-o", "run.mtr", "--", *WORKS, cwd=tmp_path)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "run.mtr").readlink() == Path("named.mtr")
+    assert _processes(tmp_path / "run.mtr") == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"run.mtr", "named.mtr"}
+
+
+@pytest.mark.parametrize("path", [".", "../run.mtr"])
+def test_the_recording_in_which_a_command_runs_is_not_replaced(tmp_path: Path, path: str) -> None:
+    _meantime("record", "-o", "run.mtr", "--", "true", cwd=tmp_path)
+
+    done = _meantime("record", "--force", "-o", path, "--", "true", cwd=tmp_path / "run.mtr")
+
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "the command runs in it" in done.stderr
+    assert (tmp_path / "run.mtr" / "recording.json").exists()
 
 
 def test_top_shows_groups_and_what_they_wait_for(tmp_path: Path) -> None:

@@ -167,6 +167,33 @@ def test_until_an_interrupt_ends_the_process_nothing_is_imported(root: Path) -> 
     assert set(done.stdout.split()) == {"__future__", "meantime", "meantime.__main__"}
 
 
+CAUSED = """
+import os, signal, sys
+import meantime.__main__ as process
+from meantime.cli import formats
+
+class Described:
+    def __set_name__(self, owner, name):
+        os.kill(os.getpid(), signal.SIGINT)
+
+def described(**options):
+    class Last:
+        described = Described()
+
+formats.command.callback = described
+sys.argv = ["meantime", "formats"]
+process.main()
+"""
+
+
+def test_an_interrupt_while_a_class_is_made_is_one() -> None:
+    # a RuntimeError until Python 3.12
+    command = [sys.executable, "-c", CAUSED]
+    done = subprocess.run(command, capture_output=True, check=False)
+
+    assert (done.returncode, done.stderr.strip()) == (130, b"meantime: interrupted")
+
+
 IGNORED = """
 import os, signal, sys, time
 import meantime.__main__ as process

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 import meantime
 from meantime.cli import cli
 from meantime.collect import session
+from meantime.errors import OutputError
 from meantime.files import mode_of, private_folder
 from meantime.opening.cache import cache_directory, cached_history
 from meantime.server.notes import Notes
@@ -61,6 +62,50 @@ def test_the_cache_is_private_also_if_it_was_not(trace: Path) -> None:
     assert mode(cache_directory()) == 0o700
 
 
+def modes_of(folder: Path) -> set[int]:
+    return {mode(path) for path in folder.rglob("*")}
+
+
+def test_each_file_of_a_cached_history_is_as_private_as_the_trace(trace: Path) -> None:
+    cached_history(trace, None)
+
+    assert modes_of(cache_directory()) == {0o700, 0o600}
+
+
+def test_what_an_older_version_cached_becomes_private(trace: Path) -> None:
+    cached_history(trace, None)
+    for path in cache_directory().rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+    cached_history(trace, None)
+
+    assert modes_of(cache_directory()) == {0o700, 0o600}
+
+
+def test_a_cache_that_others_may_look_into_becomes_private_as_a_whole(trace: Path) -> None:
+    (cache_directory() / "stores").mkdir(parents=True)
+    (cache_directory() / "stores" / "manifest").touch()
+    (cache_directory() / "link").symlink_to(trace)
+    trace.chmod(0o644)
+    cached_history(trace, None)
+    cache_directory().chmod(0o755)
+
+    cached_history(trace, None)
+
+    assert mode(cache_directory() / "stores" / "manifest") == 0o600
+    assert mode(trace) == 0o644  # a link is not followed
+
+
+def test_a_joined_file_is_for_those_who_may_read_all_that_it_names(
+    tmp_path: Path, trace: Path
+) -> None:
+    words = ["join", str(trace), "-o", str(tmp_path / "j.mtj")]
+    done = CliRunner().invoke(cli, words)
+
+    assert not done.exit_code, done.stderr
+    assert mode(tmp_path / "j.mtj") == 0o600
+
+
 def test_a_folder_of_somebody_else_is_left_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +128,7 @@ def test_a_history_is_for_those_who_may_read_the_trace(
     meantime.build(trace, path=tmp_path / "pg.mth")
 
     assert mode(tmp_path / "pg.mth") == of_history
+    assert modes_of(tmp_path / "pg.mth") <= {of_history, of_trace}
 
 
 @pytest.mark.parametrize(("of_trace", "wanted"), [(0o600, 0o600), (0o444, 0o644)])
@@ -133,6 +179,18 @@ def test_a_flame_graph_is_for_those_who_may_read_both_that_it_compares(tmp_path:
 
     meantime.flame(a, against=b).save(tmp_path / "saved.svg")
     assert mode(tmp_path / "saved.svg") == 0o600
+
+
+def test_no_history_is_built_in_a_folder_of_somebody_else(
+    tmp_path: Path, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pg.mth").mkdir()
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+
+    with pytest.raises(OutputError, match="belongs to another user"):
+        meantime.build(trace, path=tmp_path / "pg.mth")
+
+    assert not [*(tmp_path / "pg.mth").iterdir()]
 
 
 def test_notes_have_the_mode_of_their_trace(trace: Path) -> None:

@@ -212,9 +212,11 @@ def status_of(arguments: Sequence[str], interrupt: SignalHandler = None) -> int:
         _complain("meantime", "there is not enough memory: a smaller range or file needs less")
         status = 1
     except (click.Abort, KeyboardInterrupt):
-        _complain("meantime", "interrupted")
-        # as of a program that SIGINT ended, so that a shell's loop over files ends too
-        status = 128 + signal.SIGINT
+        status = _interrupted()
+    except (RuntimeError, SystemError) as error:
+        if not _is_interrupt(error):
+            raise
+        status = _interrupted()
     except BrokenPipeError:
         _abandon_output()
         status = 1
@@ -225,6 +227,19 @@ def status_of(arguments: Sequence[str], interrupt: SignalHandler = None) -> int:
         _abandon_output()
         status = 1
     return status if isinstance(status, int) else 0
+
+
+def _interrupted() -> int:
+    _complain("meantime", "interrupted")
+    # as of a program that SIGINT ended, so that a shell's loop over files ends too
+    return 128 + signal.SIGINT
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Return whether an interrupt caused this: one while a class is made is another error."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__
+    return error is not None
 
 
 def _prepare_streams() -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 __all__ = [
+    "LeftOverError",
     "handed_over",
     "is_to_be_replaced",
     "made_elsewhere",
@@ -36,6 +37,10 @@ __all__ = [
 # directory instead.
 handed_over: dict[str, IO[bytes]] = {}
 made_elsewhere: dict[str, str] = {}
+
+
+class LeftOverError(OutputError):
+    """What was replaced is still there, under another name."""
 
 
 def write(path: str, chunks: Iterable[bytes], sources: Iterable[object] = ()) -> None:
@@ -115,7 +120,7 @@ def written_locally(output: str, last: str, *, force: bool, keep: bool = False) 
     folder = cache_directory() / "outgoing"
     try:
         private_folder(cache_directory())
-        folder.mkdir(exist_ok=True)
+        private_folder(folder)
         local = Path(mkdtemp(dir=folder)) / PurePosixPath(output).name
     except OSError as error:
         raise OutputError(f"{folder}: {error.strerror}") from None
@@ -142,9 +147,16 @@ def replacing(path: Path) -> Iterator[Path]:
     If the block fails, nothing is left of it, and what is there is unchanged.
 
     Raises:
-        OutputError: If the new one cannot be written, or the old one not be removed.
+        LeftOverError: If the old one cannot be removed.
+        OutputError: If the new one cannot be written.
     """
-    new, old = (path.with_name(f".{path.name}.{os.getpid()}.{age}") for age in ("new", "old"))
+    # as of a file: a link refers to the new one then
+    path = path.resolve()
+    if Path.cwd().is_relative_to(path):
+        raise OutputError(f"{path}: cannot be replaced: the command runs in it")
+    # names that nobody knows before: in /tmp another user could put a link there
+    some = os.urandom(4).hex()
+    new, old = (path.with_name(f".{path.name}.{some}.{age}") for age in ("new", "old"))
     is_there = path.exists()
     try:
         yield new
@@ -170,7 +182,7 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         _remove(old, ignore_errors=False)
     except OSError as error:
-        raise OutputError(
+        raise LeftOverError(
             f"{path}: was replaced, but {old} cannot be removed: {error.strerror}"
         ) from None
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from meantime.cli.options import force_option, once, output_option, reject
-from meantime.cli.output import write, written_locally
+from meantime.cli.output import LeftOverError, replacing, write, written_locally
 from meantime.errors import (
     CommandNotFoundError,
     CommandNotRunError,
@@ -154,9 +154,9 @@ def _recorded(words: tuple[str, ...], path: str, options: Options, given: dict[s
     from meantime.collect import session  # noqa: PLC0415 - the recorder is not for --help
     from meantime.collect.launch import environment  # noqa: PLC0415 - as above
 
-    old = None
     # whatever else has this name is not deleted, and refused below
-    if given["force"] and (Path(path) / "recording.json").is_file():
+    replaces = given["force"] and (Path(path) / "recording.json").is_file()
+    if replaces:
         from shutil import which  # noqa: PLC0415 - imports archive formats, 4 ms
 
         if which(words[0]) is None:
@@ -164,17 +164,13 @@ def _recorded(words: tuple[str, ...], path: str, options: Options, given: dict[s
             is_there = which(words[0], os.F_OK) or (os.sep in words[0] and Path(words[0]).is_dir())
             kind = CommandNotRunError if is_there else CommandNotFoundError
             raise kind(f"{words[0]}: cannot be run; {path} is unchanged")
-        old = Path(path).with_name(f".{Path(path).name}.{os.getpid()}.old")
     try:
-        if old is not None:
-            Path(path).rename(old)
-        session.create(path, list(words), secrets=options.secrets)
+        with replacing(Path(path)) if replaces else nullcontext(path) as new:
+            session.create(str(new), list(words), secrets=options.secrets)
+    except LeftOverError as error:
+        click.echo(f"meantime: {error}", err=True)
     except OSError as error:
-        if old is not None and old.exists():
-            old.rename(path)
         raise OutputError(f"{path}: {error.strerror}") from error
-    if old is not None:
-        _delete(str(old))
     try:
         return run(
             words, environment(path, options, follow=not given["no_follow"], base=os.environ)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meantime.errors import InputError, OutputError
-from meantime.files import private_folder, write_whole
+from meantime.files import mode_of, only_for, private_folder, write_whole
 from meantime.history.directory import is_history
 from meantime.history.directory.check import check
 from meantime.history.directory.manifest import read_lines
@@ -31,6 +31,7 @@ __all__ = ["READING_RULES", "cache_directory", "cached_history", "fetched_histor
 
 _SEGMENT = re.compile(r"[0-9]{6,}(-late)?\.seg")
 _LEFTOVER_S = 24 * 3600
+_OWN, _OTHERS = 0o600, 0o077
 # Increase when readers or histories change so that the same input gives different figures: cached
 # histories are rebuilt then. It is not meantime's version, which stays the same between releases
 # and changes with releases that read everything as before.
@@ -73,6 +74,7 @@ def cached_history(
     if is_url(trace) and "fingerprint" not in provenance:
         return None  # the store does not say whether it has changed
     path = _path_of(trace, provenance)
+    _keep_private(path, mode_of([trace]))
     history, reason = _open(path, provenance)
     if history is not None:
         return history
@@ -120,15 +122,15 @@ def fetched_history(url: str, *, progress: ProgressCallback | None = None) -> Pa
     folder = path.with_suffix(".part")
     try:
         private_folder(cache_directory())
-        (folder / "segments").mkdir(parents=True, exist_ok=True)
-        (folder / "pyramid").mkdir(exist_ok=True)
-        write_whole(folder / "manifest", [manifest])
+        for each in (folder.parent, folder, folder / "segments", folder / "pyramid"):
+            private_folder(each)
+        write_whole(folder / "manifest", [manifest], _OWN)
         names = _files_of(url, folder / "manifest")
         for number, name in enumerate(names):
             if progress is not None:
                 progress(number, len(names))
             if not (folder / name).exists():
-                write_whole(folder / name, blocks_of(f"{url.rstrip('/')}/{name}"))
+                write_whole(folder / name, blocks_of(f"{url.rstrip('/')}/{name}"), _OWN)
         try:
             check(folder)
         except InputError as error:
@@ -166,6 +168,15 @@ def _files_of(url: str, manifest: Path) -> list[str]:
     if not isinstance(closed, dict):
         raise InputError(url, "this history is not finished; only finished ones are read by URL")
     return [*names, *(["tables"] if closed.get("tables") else [])]
+
+
+def _keep_private(path: Path, mode: int) -> None:
+    """Take from others what older versions gave them, or what the trace no longer does."""
+    cache = path.parent
+    for folder, looked_at, allowed in ((cache, cache, _OWN), (path, path / "manifest", mode)):
+        with suppress(OSError):
+            if looked_at.stat().st_mode & _OTHERS & ~allowed:
+                only_for(folder, allowed)
 
 
 def _remove_leftovers(cache: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from meantime.errors import InputError, MeantimeError, OutputError
-from meantime.files import open_regular, write_whole
+from meantime.files import mode_of, open_regular, write_whole
 from meantime.history.directory import is_history, is_joined, is_stored_history
 from meantime.history.joined import join_parts, joined_part
 from meantime.model.anomalies import Anomalies
@@ -114,8 +114,9 @@ def write_joined(
         "hosts": written,
     }
     text = json.dumps(content, indent=1, ensure_ascii=False)
+    mode = mode_of(host.path for host in hosts)
     try:
-        write_whole(target, [text.encode("utf-8", "surrogateescape"), b"\n"])
+        write_whole(target, [text.encode("utf-8", "surrogateescape"), b"\n"], mode)
     except OSError as error:
         raise OutputError(f"{fspath(path)}: cannot be written: {error.strerror}") from None
 

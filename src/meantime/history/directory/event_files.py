@@ -18,6 +18,7 @@ from weakref import WeakSet
 import numpy as np
 
 from meantime.errors import InputError
+from meantime.files import folder_inside, open_inside
 from meantime.history.argument_texts import joined_texts
 from meantime.history.directory.container import (
     HEADER_BYTES,
@@ -385,7 +386,7 @@ class EventFiles:
 
     def keep(self, table: str, block: MemoryBlock, number: int, text: ArgumentText) -> StoredBlock:
         """Write the block of this number, and return it."""
-        self.folder.mkdir(exist_ok=True)
+        folder_inside(self.folder)
         path = _path(self.folder, table, number, "rows")
         with self.replacing(path) as file:
             _write(file, block.layout, block.columns, text)
@@ -426,8 +427,9 @@ class EventFiles:
     ) -> int:
         if columns is None or not len(next(iter(columns.values()))):
             return size
-        self.folder.mkdir(exist_ok=True)
-        with _path(self.folder, table, blocks, "log").open("r+b" if size else "wb") as file:
+        folder_inside(self.folder)
+        log = _path(self.folder, table, blocks, "log")
+        with open_inside(log, "r+b" if size else "wb") as file:
             # behind what counts there may be what was written when a build was killed
             file.truncate(size)
             file.seek(size)

@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from meantime.errors import OutputError
-from meantime.system_calls import PRIVATE, lock_file, read_at
+from meantime.files import descriptor_inside
+from meantime.system_calls import lock_file, read_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +47,7 @@ class DirectoryLock:
 
     def _taken(self, path: Path) -> int:
         """Return the locked file; -1 if it was removed meanwhile."""
-        handle = os.open(self._file, os.O_RDWR | os.O_CREAT | PRIVATE, 0o666)
+        handle = descriptor_inside(self._file, os.O_RDWR | os.O_CREAT)
         try:
             self._lock(handle, path)
             # Between opening and locking, its owner may have removed the file: a lock on a file

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from meantime.errors import HistoryError, OutputError
+from meantime.files import belongs_to_another, folder_inside, open_inside
 from meantime.history.directory import overviews
 from meantime.history.directory.delta import Cursor, metadata_delta, packed_extremes
 from meantime.history.directory.event_files import open_files
@@ -157,7 +158,7 @@ class DirectoryWriter:
         # Another builder may have started before the lock was taken.
         self._check_empty()
         with self._writing(self.path):
-            (self.path / "segments").mkdir(exist_ok=True)
+            folder_inside(self.path / "segments")
             header = checksummed_line({"format": FORMAT, "version": VERSION})
             self._replace("manifest", header)
             self._ends.append(len(header))
@@ -168,6 +169,8 @@ class DirectoryWriter:
             raise OutputError(
                 f"{self.path}: exists; remove it, or pass resume=True to continue a history"
             )
+        if self.path.exists() and belongs_to_another(self.path):
+            raise OutputError(f"{self.path}: belongs to another user; choose another name")
 
     def resume(self, loaded: LoadedHistory) -> None:
         """Continue after what was loaded; truncate the rest of each file."""
@@ -248,9 +251,9 @@ class DirectoryWriter:
         path.unlink(missing_ok=True)
         if arrays is not None:
             with self._writing(path):
-                path.parent.mkdir(exist_ok=True)
+                folder_inside(path.parent)
                 try:
-                    with path.open("wb") as file:
+                    with open_inside(path, "wb") as file:
                         file.writelines(pack_pyramid(arrays, stored.checksum))
                 except OSError:
                     path.unlink(missing_ok=True)
@@ -264,7 +267,7 @@ class DirectoryWriter:
         path = self.path / ("manifest.new" if self._rewritten else "manifest")
         with self._writing(path):
             try:
-                with path.open("ab") as file:
+                with open_inside(path, "ab") as file:
                     file.write(line)
                     file.flush()
                     os.fsync(file.fileno())
@@ -293,7 +296,7 @@ class DirectoryWriter:
         path = self._log_path(len(self.segments))
         with self._writing(path):
             if len(late.time_ns):
-                with (self.path / "late.log").open("ab") as file:
+                with open_inside(self.path / "late.log", "ab") as file:
                     file.writelines(blocks({"late": True}, late))
                     self._late_bytes = file.tell()
             record |= {
@@ -309,7 +312,7 @@ class DirectoryWriter:
             if new_log:
                 self._replace(path.name, *blocks(record, waiting))
             else:
-                with path.open("ab") as file:
+                with open_inside(path, "ab") as file:
                     file.writelines(blocks(record, waiting))
         self._next_log_s = time.monotonic() + _LOG_EVERY_S
 
@@ -352,7 +355,8 @@ class DirectoryWriter:
         self._cursor = self._cursors[-1]
         with self._all_or_nothing(), self._writing(self.path / "manifest.new"):
             kept = (self.path / "manifest").read_bytes()[: self._ends[-1]]
-            (self.path / "manifest.new").write_bytes(kept)
+            with open_inside(self.path / "manifest.new", "wb") as file:
+                file.write(kept)
 
     def merge_events(self) -> tuple[Description, Tables, int] | None:
         """Write the tables of all rows; return None if there are none.
@@ -459,7 +463,7 @@ def _cut(path: Path, size_bytes: int) -> None:
 def _replacing(path: Path) -> Iterator[BinaryIO]:
     temporary = path.with_name(path.name + ".tmp")
     try:
-        with temporary.open("w+b") as file:
+        with open_inside(temporary, "w+b") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
