@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -15,9 +16,10 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from meantime.errors import MeantimeError, MissingExtraError
+from meantime.system_calls import interrupts_later
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
 __all__ = ["Failure", "Total", "client_of", "total"]
@@ -185,12 +187,12 @@ def _in_processes(
         groups = [[index] for index in missing] if alone else [missing]
         for group in groups:
             # spawn, as forking a process with threads can deadlock
-            with ProcessPoolExecutor(
-                min(jobs, len(group)), mp_context=get_context("spawn")
-            ) as pool:
-                futures = {
-                    index: pool.submit(_result, task, index, inputs[index]) for index in group
-                }
+            pool = ProcessPoolExecutor(min(jobs, len(group)), mp_context=get_context("spawn"))
+            with pool, _ended_by_an_interrupt():
+                with interrupts_later():
+                    futures = {
+                        index: pool.submit(_result, task, index, inputs[index]) for index in group
+                    }
                 for index, future in futures.items():
                     if (found := _found(future)) is not None:
                         waiting[index] = found
@@ -204,6 +206,21 @@ def _in_processes(
         missing = [index for index in missing if index >= first and index not in waiting]
         rounds += 1
     return sums.total()
+
+
+@contextmanager
+def _ended_by_an_interrupt() -> Iterator[None]:
+    """End the processes that the block started where it is interrupted: none waits for its task."""
+    from multiprocessing import active_children  # noqa: PLC0415 - as above
+
+    before = {child.pid for child in active_children()}
+    try:
+        yield
+    except KeyboardInterrupt:
+        for child in active_children():
+            if child.pid not in before:
+                child.terminate()
+        raise
 
 
 def _found(future: Future[Total[ResultT]]) -> Total[ResultT] | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 try:
@@ -20,6 +22,7 @@ except ImportError:
 __all__ = [
     "PRIVATE",
     "enlarge_pipe",
+    "interrupts_later",
     "lock_file",
     "read_at",
     "read_into_at",
@@ -114,3 +117,19 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@contextmanager
+def interrupts_later() -> Iterator[None]:
+    """Let Ctrl-C wait until the block ends; processes that it starts are never interrupted.
+
+    What starts them ends them: an interrupt while Python starts would be reported by each.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -7,6 +7,7 @@ files and standard output are all below it, so that a call for any of them can f
 from __future__ import annotations
 
 import gc
+import json
 import mmap
 import os
 import shutil
@@ -251,6 +252,7 @@ class Runner:
             ended.status == self._command.status
             and self._differing(ended)
             and not self._said(ended)  # what a damaged history lacks is said
+            and _anomalies(ended) == _anomalies(self._sound)  # or counted
         ):
             yield f"exit status {ended.status}, but {self._differing(ended)} differ"
         if ended.status == self._command.status:
@@ -328,6 +330,14 @@ class Runner:
                 yield f"then there are {names[0]} instead of {names[1]}"
         else:
             yield f"then exit status {ended.status}: {ended.errors}"
+
+
+def _anomalies(ended: _Ended) -> object:
+    """Return the anomalies that a command prints as JSON, if it does."""
+    try:
+        return json.loads(ended.files.get(_STDOUT, b"")).get("anomalies")
+    except (AttributeError, ValueError):
+        return None
 
 
 def _files(folder: Path) -> dict[str, bytes]:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
+import time
 from functools import partial
+from itertools import chain
+from multiprocessing import active_children
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -246,6 +250,21 @@ def test_a_task_whose_process_dies_each_time_is_a_failure() -> None:
     assert found.value == 1
     assert [each.number for each in found.failures] == [1]
     assert "was killed" in str(found.failures[0].error)
+
+
+BLOCKED = "[*__import__('signal').pthread_sigmask(0, [])]"
+
+
+def test_no_process_of_a_task_sees_an_interrupt_which_ends_it_at_once() -> None:
+    blocked = total(partial(eval, BLOCKED), [{}, {}], lambda parts: [*chain(*parts)], jobs=2).value
+    assert blocked == [signal.SIGINT, signal.SIGINT]
+
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):  # not only after an hour
+        total(time.sleep, [0, 3600, 3600], len, jobs=2, done=interrupt)
+    assert not active_children()
 
 
 @pytest.mark.parametrize("count", [1, 16, 17, 300])
