@@ -80,6 +80,8 @@ def test_the_json_has_every_cell_by_column_then_row(tmp_path: Path) -> None:
         "origin_ns",
         "period_ns",
         "rows",
+        "x",
+        "y",
         "value",
         "columns",
         "cells",
@@ -362,7 +364,8 @@ def test_what_was_not_recorded_is_known_to_the_cell() -> None:
     found = mapped(a=[0.05, 1.35])
     grid = Grid.of(found, 100)
 
-    assert grid.within([(S // 4, S + S // 10)], wholly=False).astype(int).tolist() == [
+    cells = found.cells_of([(S // 4, S + S // 10)])
+    assert grid.within(cells).astype(int).tolist() == [
         [0, 0, 1, 1, 1, 1, 1, 1, 1, 1],
         [1] + [0] * 9,
     ]

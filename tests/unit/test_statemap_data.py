@@ -13,13 +13,13 @@ import meantime
 from meantime.errors import InputError, MeantimeError, UsageError
 from meantime.history import HistoryBuilder
 from meantime.model.clocks import Clock
+from meantime.model.natural_order import natural_key, natural_order
 from meantime.model.trace import State
 from meantime.testing import history_from_picture
 from meantime.views.palette import choose, parse
 from meantime.views.statemap import StatemapOptions, build, count, document
 from meantime.views.statemap.data import Clipped
 from meantime.views.statemap.options import Budget
-from meantime.views.statemap.rows import natural_key, natural_order
 
 if TYPE_CHECKING:
     from pathlib import Path

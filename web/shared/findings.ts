@@ -15,8 +15,9 @@ export class Findings {
 
   /**
    * @param notes What has to be known to read the page with care.
+   * @param nothing What is said if there are none.
    */
-  constructor(items: FindingItem[], notes: string[]) {
+  constructor(items: FindingItem[], notes: string[], nothing = "No periods, stripes, gaps or bursts were found.") {
     const lines = items.map(({ text, at, show }) => {
       const words = [name(text), ...(at ? [" ", h("span", { class: "muted" }, at)] : [])];
       if (!show) return h("li", {}, ...words);
@@ -32,7 +33,7 @@ export class Findings {
     this.element = h(
       "section",
       { class: "findings" },
-      lines.length ? h("ul", {}, ...lines) : h("p", { class: "muted" }, "No periods, stripes, gaps or bursts were found."),
+      lines.length ? h("ul", {}, ...lines) : h("p", { class: "muted" }, nothing),
       ...(notes.length ? [h("h3", {}, "Read with care"), ...notes.map((note) => h("p", { class: "muted" }, name(note)))] : []),
     );
   }

@@ -1,7 +1,7 @@
 /** The axes of a heat map: offsets at the left, times below. */
 
 import { ticks, wallTicks } from "./format";
-import type { Model } from "./heat-model";
+import { type Model, hour } from "./heat-model";
 import { themeColor } from "./page";
 import type { Grid } from "./selection-layer";
 
@@ -16,14 +16,23 @@ export function drawAxes(pen: CanvasRenderingContext2D, grid: Grid, model: Model
   pen.strokeRect(left - 0.5, top - 0.5, width + 1, height + 1);
   pen.textAlign = "right";
   pen.textBaseline = "middle";
-  for (const { ns, label: since } of marks(0n, model.periodNs, 6)) {
-    const label = model.clockAt(ns) ?? since;
-    const y = top + height * (1 - Number(ns) / Number(model.periodNs));
-    pen.fillText(label, left - 9, y);
+  for (const { row, label } of model.rowMarks(height)) {
+    const y = top + height * (1 - row / model.rows);
+    pen.fillText(fitted(pen, label, left - 12), left - 9, y);
     line(pen, left - 5, y, left, y);
   }
   pen.textAlign = "center";
   pen.textBaseline = "top";
+  if (model.y?.kind === "weekday") {
+    const step = [1, 2, 3, 6, 12].find((each) => each * columnPx >= 44) ?? 24;
+    for (let of = Math.ceil(start / step) * step; of <= start + span; of += step) {
+      const x = left + (of - start) * columnPx;
+      const half = pen.measureText(hour(of)).width / 2;
+      pen.fillText(hour(of), Math.min(x, left + width + right - half), top + height + 9);
+      line(pen, x, top + height, x, top + height + 5);
+    }
+    return;
+  }
   const last = Math.min(model.columns.length, Math.ceil(start + span));
   let end = -Infinity;
   for (let from = Math.floor(start); from < last; ) {
@@ -49,6 +58,15 @@ export function drawAxes(pen: CanvasRenderingContext2D, grid: Grid, model: Model
     }
     from = to;
   }
+}
+
+/** A label as far as it fits; of a name, both ends. */
+function fitted(pen: CanvasRenderingContext2D, label: string, px: number): string {
+  if (pen.measureText(label).width <= px) return label;
+  let kept = label.length - 1;
+  const cut = () => `${label.slice(0, Math.ceil(kept / 2))}…${label.slice(label.length - Math.floor(kept / 2))}`;
+  while (kept > 1 && pen.measureText(cut()).width > px) kept--;
+  return cut();
 }
 
 function line(pen: CanvasRenderingContext2D, x0: number, y0: number, x1: number, y1: number): void {

@@ -10,6 +10,9 @@ import { type Grid, drawCursor, drawSelection } from "./selection-layer";
 import type { Tooltip } from "./tooltip";
 
 const LEFT = 64;
+/** The most that the names of rows take, and the width of a letter. */
+const MOST_LEFT = 170;
+const LETTER_PX = 6.2;
 const BOTTOM = 30;
 const TOP = 8;
 const RIGHT = 12;
@@ -30,13 +33,11 @@ interface Hit {
 }
 
 export class HeatMap {
-  readonly canvas = h("canvas", {
-    class: "map",
-    attributes: { tabindex: "0", role: "application", "aria-label": "Heat map: time to the right, offset upwards" },
-  });
+  readonly canvas = h("canvas", { class: "map", attributes: { tabindex: "0", role: "application" } });
   private readonly spoken = h("div", { class: "spoken", attributes: { "aria-live": "polite" } });
   readonly element = h("div", { class: "heat-map" }, this.canvas, this.spoken);
   private readonly painter: Painter;
+  private readonly namesPx: number;
   private pending = 0;
   private down: Point | null = null;
   private readonly touches = new Map<number, Point>();
@@ -53,6 +54,10 @@ export class HeatMap {
     private readonly describe: (first: number, last: number, row: number) => Node[],
   ) {
     const { canvas } = this;
+    const { labels, kind } = state.model.y ?? {};
+    const right = kind === "weekday" ? "hours" : "time";
+    canvas.setAttribute("aria-label", `Heat map: ${right} to the right, ${state.model.rowNoun} upwards`);
+    this.namesPx = Math.min(MOST_LEFT, 16 + LETTER_PX * Math.max(0, ...(labels ?? []).map(({ length }) => length)));
     this.painter = new Painter(state, () => (isDark() ? state.model.dark : state.model.light));
     canvas.addEventListener("pointermove", (event) => this.move(event));
     canvas.addEventListener("pointerleave", () => tooltip.hide());
@@ -100,9 +105,10 @@ export class HeatMap {
 
   private get grid(): Grid {
     const { clientWidth, clientHeight } = this.canvas;
-    const width = Math.max(1, clientWidth - LEFT - RIGHT);
+    const left = Math.max(LEFT, Math.min(this.namesPx, clientWidth / 4));
+    const width = Math.max(1, clientWidth - left - RIGHT);
     const { start, span, model } = this.state;
-    return { left: LEFT, top: TOP, width, height: Math.max(1, clientHeight - BOTTOM - TOP), rows: model.rows, start, columnPx: width / span };
+    return { left, top: TOP, width, height: Math.max(1, clientHeight - BOTTOM - TOP), rows: model.rows, start, columnPx: width / span };
   }
 
   private drawNow(): void {
@@ -119,13 +125,16 @@ export class HeatMap {
     pen.clip();
     this.hatch(pen, grid, themeColor("--bg"));
     // Rows finer than the screen would else be left out.
-    pen.imageSmoothingEnabled = grid.rows > height * ratio;
     const { group } = this;
+    // rows that share a dot show the strongest of them
+    const rowGroup = state.model.y ? Math.max(1, Math.ceil(grid.rows / (height * ratio))) : 1;
+    pen.imageSmoothingEnabled = rowGroup === 1 && grid.rows > height * ratio;
     const size = group * TILE_COLUMNS;
     const last = Math.min(state.model.columns.length - 1, start + state.span);
     for (let number = Math.floor(start / size); number * size <= last; number++) {
-      const tile = this.painter.tile(number, group);
-      pen.drawImage(tile, left + (number * size - start) * columnPx, top, tile.width * group * columnPx, height);
+      const tile = this.painter.tile(number, group, rowGroup);
+      const tall = (height * tile.height * rowGroup) / grid.rows;
+      pen.drawImage(tile, left + (number * size - start) * columnPx, top + height - tall, tile.width * group * columnPx, tall);
     }
     pen.save();
     pen.clip(this.cells(grid, state.model.lost));

@@ -1,7 +1,7 @@
 /** The data of a heat map: the cells of each name, the division of time, and the columns shown. */
 
 import { readBlock, readHead } from "./blocks";
-import { type HeadZone, exact, utc } from "./format";
+import { type HeadZone, duration, exact, ticks, utc } from "./format";
 import { type Cells, joined, lowerBound, moved, readCells } from "./heat-cells";
 import { type Selection, rowsAt } from "./selection";
 import type { Chosen } from "./stack-cells";
@@ -41,6 +41,15 @@ export interface HeadCommand {
   drawn: string[];
 }
 
+/** What rows are, as `Axis` in axis.py; edges of nanoseconds are texts. */
+export interface HeadRows {
+  kind: "duration" | "utilisation" | "row" | "weekday";
+  unit: "ns" | "share" | "name";
+  edges?: (string | number)[];
+  labels?: string[];
+  spacing?: "log" | "linear";
+}
+
 interface Head {
   title: string;
   subtitle: string;
@@ -57,6 +66,8 @@ interface Head {
   utc_ns: string | null;
   period_ns: string;
   rows: number;
+  /** What rows are; null if they are offsets in their column. */
+  y: HeadRows | null;
   columns: number;
   value: string;
   names: string[];
@@ -89,11 +100,14 @@ export interface Colors {
 
 const BREAK_COLUMNS = 3;
 const MOST_ROWS = 400;
+/** How far apart the names of rows are. */
+const NAME_PX = 15;
 const MOST_PLACES = 2 ** 20;
 
 export class Model {
   readonly head = readHead<Head>();
   readonly names = this.head.names;
+  readonly y = this.head.y;
   readonly light = colors(this.head.palette.light);
   readonly dark = colors(this.head.palette.dark);
   /** How time is cut now. */
@@ -129,6 +143,7 @@ export class Model {
    */
   refold(periodNs: bigint, rows?: number): string | null {
     const { head } = this;
+    if (this.y) return "only offsets can be folded otherwise";
     const fileRows = BigInt(head.rows);
     const filePeriodNs = BigInt(head.period_ns);
     if (filePeriodNs % fileRows) {
@@ -172,6 +187,49 @@ export class Model {
     return this.originNs + BigInt(column) * this.periodNs + this.offsetNs(row);
   }
 
+  /** What a number of rows, or of their entities, is called. */
+  get rowNoun(): string {
+    return this.y ? { duration: "duration", utilisation: "share", row: "row", weekday: "day" }[this.y.kind] : "offset";
+  }
+
+  /** What the rows from one to another are, in words. */
+  rowWords(first: number, last: number): string {
+    const { y } = this;
+    if (!y) return `${exact(this.offsetNs(first))} to ${exact(this.offsetNs(last + 1))}`;
+    if (y.labels) return first === last ? y.labels[first]! : `${y.labels[last]!} to ${y.labels[first]!}`;
+    return `${this.edge(first)} to ${this.edge(last + 1)}`;
+  }
+
+  private edge(row: number): string {
+    const edge = this.y!.edges![row]!;
+    return typeof edge === "string" ? duration(BigInt(edge), 3) : `${Number((100 * edge).toPrecision(4))} %`;
+  }
+
+  /** Ticks of the rows, from the bottom: at the edge of a row, or in the middle of one with a name. */
+  rowMarks(heightPx: number): { row: number; label: string }[] {
+    const { y, rows } = this;
+    if (y?.labels) {
+      const step = Math.max(1, Math.ceil((NAME_PX * rows) / heightPx));
+      return y.labels.flatMap((label, row) => ((rows - 1 - row) % step ? [] : [{ row: row + 0.5, label }]));
+    }
+    if (y) {
+      const powers = y.spacing === "log" ? y.edges!.flatMap((edge, row) => (/^(0|10*)$/.test(String(edge)) ? [row] : [])) : [];
+      const most = Math.max(2, Math.floor(heightPx / 40));
+      const round = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].find((each) => each * most >= rows) ?? rows;
+      const even = Array.from({ length: Math.floor(rows / round) + 1 }, (_, at) => at * round);
+      const chosen = powers.length > 1 ? powers : even;
+      const step = Math.ceil(chosen.length / (most + 1));
+      return chosen.filter((_, at) => at % step === 0).map((row) => ({ row, label: this.edge(row) }));
+    }
+    return ticks(0n, this.periodNs, 6).marks.map(({ ns, label }) => ({ row: (Number(ns) * rows) / Number(this.periodNs), label: this.clockAt(ns) ?? label }));
+  }
+
+  /** When the columns from one to another are, in words. */
+  columnWords(first: number, last: number): string {
+    if (this.y?.kind === "weekday") return `${hour(first)} to ${hour(last + 1)}`;
+    return this.range([this.timeNs(first, 0), this.timeNs(last + 1, 0)]);
+  }
+
   /** The time of the day or the week at an offset, as `Wording.offset` in wording.py; null if columns are neither. */
   clockAt(offset: bigint): string | null {
     const { utc_ns } = this.head;
@@ -184,6 +242,8 @@ export class Model {
   }
 
   offsetNs(row: number): bigint {
+    // all rows of a column are of its whole time
+    if (this.y) return row === this.rows ? this.periodNs : 0n;
     const rows = BigInt(this.rows);
     return (BigInt(row) * this.periodNs + rows - 1n) / rows;
   }
@@ -230,7 +290,7 @@ export class Model {
     const since = ns - this.originNs;
     const column = Number((since - (((since % this.periodNs) + this.periodNs) % this.periodNs)) / this.periodNs);
     const offset = since - BigInt(column) * this.periodNs;
-    const row = Number((offset * BigInt(this.rows)) / this.periodNs);
+    const row = this.y ? 0 : Number((offset * BigInt(this.rows)) / this.periodNs);
     let place = this.columns.indexOf(column);
     // columns ascend apart from those left out
     if (place < 0) place = this.columns.findIndex((each) => each > column);
@@ -241,7 +301,7 @@ export class Model {
   rangeOf({ shape, from, to }: Selection): [bigint, bigint] | null {
     const columns = this.between(from.place, to.place);
     if (!columns) return null;
-    const isColumn = shape === "time" || from.place === to.place;
+    const isColumn = !this.y && (shape === "time" || from.place === to.place);
     return [this.timeNs(columns[0], isColumn ? from.row : 0), isColumn ? this.timeNs(columns[1], to.row + 1) : this.timeNs(columns[1] + 1, 0)];
   }
 
@@ -286,6 +346,7 @@ export class Model {
    * there is nothing.
    */
   offsets(names: number[], { from, to }: Selection): { meanNs: number; medianNs: number } | null {
+    if (this.y) return null;
     const [r0, r1] = [from.row, to.row];
     const counts = new Float64Array(this.rows);
     for (const name of names) {
@@ -331,6 +392,10 @@ export class Model {
     this.lost = inPlaces(head.lost);
     this.repeated = inPlaces(head.repeated);
   }
+}
+
+export function hour(of: number): string {
+  return `${String(of).padStart(2, "0")}:00`;
 }
 
 /** The divisor of a number of cells that is nearest to the rows there were. */

@@ -34,6 +34,7 @@ const LEAST_STRENGTH = 0.4;
 
 export class Painter {
   private group = 0;
+  private rowGroup = 1;
   private layers: Layer[] = [];
   private scales: { rest: Scale; selected: Scale } = { rest: NONE, selected: NONE };
   private known = new Uint8Array();
@@ -65,8 +66,10 @@ export class Painter {
   }
 
   /** Returns a tile of one pixel a cell, painted when it is first asked for. */
-  tile(number: number, group: number): HTMLCanvasElement {
+  tile(number: number, group: number, rowGroup = 1): HTMLCanvasElement {
     if (group !== this.group) this.prepare(group);
+    if (rowGroup !== this.rowGroup) this.tiles.clear();
+    this.rowGroup = rowGroup;
     let tile = this.tiles.get(number);
     if (!tile) this.tiles.set(number, (tile = this.painted(number)));
     return tile;
@@ -198,12 +201,16 @@ export class Painter {
         for (let i = lowerBound(numbers, from); i < numbers.length && numbers[i]! < to; i++) put(numbers[i]! - from, values[i]!);
       }
     }
-    const image = new ImageData(width, rows);
+    const { rowGroup } = this;
+    const tall = Math.ceil(rows / rowGroup);
+    const image = new ImageData(width, tall);
     for (let x = 0; x < width; x++) {
-      for (let row = 0; row < rows; row++) {
-        const at = x * rows + row;
+      for (let line = 0; line < tall; line++) {
+        let at = x * rows + line * rowGroup;
+        const end = Math.min((x + 1) * rows, at + rowGroup);
+        for (let other = at + 1; other < end; other++) if (strength[other]! > strength[at]!) at = other;
         if (!known[from + at] && !strength[at]) continue;
-        const pixel = 4 * ((rows - 1 - row) * width + x);
+        const pixel = 4 * ((tall - 1 - line) * width + x);
         for (let c = 0; c < 3; c++) {
           image.data[pixel + c] = strength[at] ? mixed[3 * at + c]! / strength[at]! : colors.empty[c]!;
         }
@@ -212,7 +219,7 @@ export class Painter {
     }
     const tile = document.createElementNS("http://www.w3.org/1999/xhtml", "canvas") as HTMLCanvasElement;
     tile.width = width;
-    tile.height = rows;
+    tile.height = tall;
     tile.getContext("2d")!.putImageData(image, 0, 0);
     return tile;
   }

@@ -68,11 +68,17 @@ export class HeatState {
   /** Selects one cell; from it a selection can be extended. */
   selectCell(cell: Cell, shape: Shape = this.shape): void {
     this.anchor = this.cursor = cell;
-    this.setSelection(between(shape, cell, cell));
+    this.setSelection(between(this.possible(shape), cell, cell));
+  }
+
+  /** Rows that are not offsets have no order in time: only boxes can be selected. */
+  private possible(shape: Shape): Shape {
+    return this.model.y ? "band" : shape;
   }
 
   /** Selects from where the selection began to a cell. */
-  extendTo(cell: Cell, shape: Shape = this.shape): void {
+  extendTo(cell: Cell, given: Shape = this.shape): void {
+    const shape = this.possible(given);
     this.anchor ??= this.cursor ?? cell;
     this.cursor = cell;
     this.setSelection(between(shape, this.anchor, cell));

@@ -58,9 +58,10 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
       .sort((a, b) => b.value - a.value);
     const first = model.timeNs(columns[0], row);
     const last = model.timeNs(columns[1], row);
+    const when = first === last ? model.when(first) : `${model.when(first)} to ${model.when(last)}`;
     return [
-      h("div", {}, h("b", {}, first === last ? model.when(first) : `${model.when(first)} to ${model.when(last)}`)),
-      h("div", { class: "muted" }, `offset ${exact(model.offsetNs(row))} to ${exact(model.offsetNs(row + 1))}`),
+      h("div", {}, h("b", {}, model.y ? model.columnWords(columns[0], columns[1]) : when)),
+      h("div", { class: "muted" }, `${model.rowNoun} ${model.rowWords(row, row)}`),
       h("div", { class: "muted" }, all ? amount(all) : "nothing"),
       h("table", {}, ...rows.slice(0, 6).map(({ value, at }) => h("tr", {}, h("td", {}, name(model.names[at] || "all")), h("td", {}, amount(value))))),
     ];
@@ -145,6 +146,7 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
       show: each.names.length || each.span_ns ? () => show(each) : null,
     })),
     head.notes,
+    model.y ? "Nothing is apart from the rest. Select cells to see what is in them." : undefined,
   );
   let isReady = false;
   const remember = () => {
@@ -171,9 +173,10 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
     if (change === "selection" && state.selection && content) panel.open(inside);
     compare.disabled = !state.selection && !state.before;
     compare.setAttribute("aria-pressed", String(state.before !== null));
+    shape.hidden = model.y !== null;
     shape.textContent = state.shape === "band" ? "Selects a band" : "Selects a range of time";
     const command = selectionCommand(state);
-    status.show(!command ? "" : !state.selection ? "Draws the same" : isStates ? "Prints the same times" : "Draws the same flame graph", command);
+    status.show(!command ? "" : model.y || !state.selection ? "Draws the same" : isStates ? "Prints the same times" : "Draws the same flame graph", command);
     remember();
   });
 
@@ -210,7 +213,7 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
     { keys: ["m"], help: "move to the map, to select by keys", action: () => map.canvas.focus() },
     { keys: ["j", "ArrowDown"], label: "j / ↓", help: "select the next name", action: () => step(1) },
     { keys: ["k", "ArrowUp"], label: "k / ↑", help: "select the previous name", action: () => step(-1) },
-    { keys: ["b"], help: "select a band of offsets, or a range in order of time", action: () => state.setShape(state.shape === "band" ? "time" : "band") },
+    ...(model.y ? [] : [{ keys: ["b"], help: "select a band of offsets, or a range in order of time", action: () => state.setShape(state.shape === "band" ? "time" : "band") }]),
     { keys: ["c"], help: "compare the next selection with this one", action: () => state.compare() },
     { keys: ["1"], help: "what stands out", action: () => panel.open("found") },
     ...(content ? [{ keys: ["2"], help: isStates ? "states of the selected cells" : "flame graph", action: () => panel.open(inside) }] : []),
@@ -225,7 +228,7 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
     { keys: ["0", "Home"], label: "0", help: "show all of the time", action: reset },
     { keys: ["a", "ArrowLeft"], label: "a / ←", help: "earlier", action: () => state.pan(-0.2) },
     { keys: ["d", "ArrowRight"], label: "d / →", help: "later", action: () => state.pan(0.2) },
-    { keys: ["u"], help: "change the period", action: () => period.select() },
+    ...(model.y ? [] : [{ keys: ["u"], help: "change the period", action: () => period.select() }]),
     { keys: ["e"], help: "save the map as a picture", action: () => save() },
     { keys: ["y"], help: "copy the command", action: () => status.copyCommand() },
     { keys: ["t"], help: "switch between light and dark", action: () => theme.toggle() },
@@ -234,10 +237,14 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
   ];
   const help = new Help(body, keys, [
     { what: "click", help: "select a cell" },
-    { what: "drag", help: "select a band of offsets, or a range of time" },
-    { what: "Shift + click", help: "extend the selection in order of time" },
-    { what: "Shift + drag", help: "select a range in order of time" },
-    { what: "Alt + drag", help: "select a band of offsets in every column" },
+    { what: "drag", help: model.y ? "select rows of some columns" : "select a band of offsets, or a range of time" },
+    ...(model.y
+      ? [{ what: "Shift + click", help: "extend the selection" }]
+      : [
+          { what: "Shift + click", help: "extend the selection in order of time" },
+          { what: "Shift + drag", help: "select a range in order of time" },
+        ]),
+    { what: "Alt + drag", help: model.y ? "select rows in every column" : "select a band of offsets in every column" },
     { what: "wheel", help: "zoom; with Shift, move in time" },
     { what: "click a name", help: "select it; with Shift, add it to the selection" },
     { what: "arrows on the map", help: "move a cell; with Shift, extend the selection" },
@@ -289,8 +296,7 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
     h(
       "div",
       { class: "controls" },
-      h("label", { class: "muted" }, "Period ", period),
-      h("label", { class: "muted" }, "Rows ", rows),
+      ...(model.y ? [] : [h("label", { class: "muted" }, "Period ", period), h("label", { class: "muted" }, "Rows ", rows)]),
       h("span", { class: "group" }, ...modes.map(({ made }) => made)),
       method,
       lock,

@@ -119,7 +119,7 @@ def command(
     value = options["value"]
     form = "findings" if find and output is None else _form(output, to_format)
     paths = expanded(inputs)
-    _check(form, paths, value, options["scale"])
+    _check(form, paths, value, options["scale"], find=find, y=options["y"])
     if options["hues"] and options["palette"] != "cloud-analytics":
         raise UsageError("--hues applies to --palette cloud-analytics")
     if as_json and not find:
@@ -195,13 +195,17 @@ def _of_hosts(
     return view
 
 
-def _check(form: str, inputs: Sequence[str], value: str | None, scale: str) -> None:
+def _check(
+    form: str, inputs: Sequence[str], value: str | None, scale: str, *, find: bool, y: str
+) -> None:
     """Check that each option applies to what is written, and to the number of inputs.
 
     Raises:
         UsageError: If one does not.
     """
     reject(_UNUSED.get(form, ()), _OUTPUTS.get(form, ""))
+    if find and y != "offset":
+        raise UsageError("--find applies to --y offset")
     if len(inputs) == 1:
         reject(_SEVERAL, "a single input")
     if value in _RATIOS and form != "json":

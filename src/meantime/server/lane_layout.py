@@ -13,6 +13,7 @@ from meantime.model.attribute_paths import PROCESSES
 from meantime.model.attributes import format_path, parse_pattern
 from meantime.model.columns import distinct
 from meantime.model.durations import Durations
+from meantime.model.natural_order import natural_order
 from meantime.model.state_classes import class_of, rank
 from meantime.query.lifetimes import lifetimes
 from meantime.query.processes import ProcessTree
@@ -29,7 +30,6 @@ from meantime.server.lane_names import (
     title_of_process,
 )
 from meantime.server.sampled_stacks import sampled_stacks
-from meantime.views.statemap.rows import natural_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

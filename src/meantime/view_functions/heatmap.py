@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 __all__ = ["heatmap"]
 
 _RATIOS = ("concurrency", "utilisation")
+_MOST_ROWS = 1000
 
 
 @keywords_of(HeatmapArguments)
@@ -116,7 +117,11 @@ def heatmap(inputs: Source | Sequence[Source], **given: Any) -> HeatmapView:
         data.anomalies.refuse(tasks[0].path)
     with in_zone(options.zone):
         data = _checked(data, selection, tasks, partial(_added, jobs=jobs, client=client))
-    drawn = options.words(only=("value", "idle", "palette", "hues", "title"))
+    said: tuple[str, ...] = ("value", "idle", "palette", "hues", "title")
+    if options.y != "offset":
+        # a map of offsets is folded otherwise in its page
+        said += ("y", "spacing", "rows", "period", "zone")
+    drawn = options.words(only=said)
     view = HeatmapView(
         data,
         selection,
@@ -135,18 +140,21 @@ def _query(options: HeatmapArguments) -> MapQuery:
     Raises:
         UsageError: If the options exclude each other.
     """
+    _check_axis(options)
     patterns = texts(options.states)
     if options.provider is not None and options.event is None and not patterns:
         patterns = (EVERY_STATE,)
     if options.event is not None and patterns:
         raise UsageError("event applies to samples and spans, state applies to states; choose one")
-    period_ns = duration_ns(options.period)
-    rows = rows_of(period_ns) if options.rows is None else options.rows
+    period_ns = _period_ns(options)
+    rows = options.rows
+    if options.y == "offset":
+        rows = Fold(0, period_ns, rows_of(period_ns) if rows is None else rows).rows
     with in_zone(options.zone):
         folded_in = current_zone()
     return MapQuery(
         period_ns,
-        Fold(0, period_ns, rows).rows,
+        rows if options.y == "offset" and rows else 1,
         options.origin,
         Choice(
             value="ns" if options.value in _RATIOS else cast("Value | None", options.value),
@@ -155,12 +163,52 @@ def _query(options: HeatmapArguments) -> MapQuery:
             states=patterns,
             filter=options.filter,
             stacks=options.stacks,
+            y=options.y,
+            spacing=options.spacing or "log",
+            rows=options.rows,
         ),
         options.start,
         options.end,
         options.assume_aligned,
         folded_in,
     )
+
+
+# By what rows are, the options that have no meaning then.
+_INAPPLICABLE = {
+    "offset": ("spacing",),
+    "duration": ("idle",),
+    "utilisation": ("spacing", "value", "idle"),
+    "row": ("spacing", "rows"),
+    "weekday": ("spacing", "rows", "period", "origin"),
+}
+
+
+def _check_axis(options: HeatmapArguments) -> None:
+    """Check that what was given has a meaning for these rows.
+
+    Raises:
+        UsageError: If an option has none.
+    """
+    for name in _INAPPLICABLE[options.y]:
+        if name in options.given:
+            flag = options.declared[name].flags[0]
+            raise UsageError(f"{flag} does not apply to --y {options.y}")
+    if options.y == "duration" and options.rows is not None and not 1 <= options.rows <= _MOST_ROWS:
+        raise UsageError(f"a map of durations has 1 to {_MOST_ROWS} rows; --rows is {options.rows}")
+    if options.y == "utilisation" and not 1 <= (options.rows or 1) <= _MOST_ROWS:
+        raise UsageError(f"a map of shares has 1 to {_MOST_ROWS} rows; --rows is {options.rows}")
+    if options.y != "offset" and options.value in _RATIOS:
+        raise UsageError(f"--value {options.value} applies to --y offset")
+
+
+def _period_ns(options: HeatmapArguments) -> int:
+    """Return the width of a column; 0 lets the range decide."""
+    if options.y == "weekday":
+        return 3600 * 10**9
+    if options.period is None:
+        return 10**9 if options.y == "offset" else 0
+    return duration_ns(options.period)
 
 
 def _checked(
@@ -274,7 +322,9 @@ class _Task:
             ) as (trace, is_stream),
         ):
             # The time of the first sample of a stream is known only after it was mapped.
-            is_streamed = streamed and self.query.choice.filter is None and self.query.zone is None
+            choice = self.query.choice
+            is_counted = choice.filter is None and choice.y == "offset"
+            is_streamed = streamed and is_counted and self.query.zone is None
             if is_streamed and is_stream and self.query.origin != "first":
                 yield SampleSource(trace, path)
                 return
@@ -404,7 +454,8 @@ def _command(
     kind = data.sources[0].kind
     if not is_file or not data.recorded:
         return None
-    if kind != "samples" and (data.stacks is None or reference.choice.event is not None):
+    is_without = data.stacks is None or reference.choice.event is not None
+    if data.fold.axis is None and kind != "samples" and is_without:
         return None
     by = reference.choice.by
     assert by is not None

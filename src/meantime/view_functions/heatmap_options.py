@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from meantime.model.units import Duration, Time
+    from meantime.query.offsets.axis import AxisKind, Spacing
     from meantime.shards import Failure
     from meantime.views.heatmap.color import Method
 
@@ -40,13 +41,35 @@ def _scale(text: str) -> str | float:
 class HeatmapArguments(Range, Filtered, Reading):
     """What is mapped and drawn, and how the paths among the inputs are read."""
 
-    period: Duration = option("--period", default="1s", metavar="TIME", help="Width of a column.")
+    y: AxisKind = option(
+        "--y",
+        default="offset",
+        choices=("offset", "duration", "utilisation", "row", "weekday"),
+        help="What rows are: offsets in the column, durations, shares of the column's time,"
+        " entities, or days of the week.",
+        more="`duration` counts states, spans or requests by how long they are, `utilisation`"
+        " entities by their share of `--state` or of spans, `row` has a row for each entity, and"
+        " `weekday` adds up the hours of all weeks.",
+    )
+    spacing: Spacing | None = option(
+        "--y-scale",
+        absent="log",
+        choices=("log", "linear"),
+        help="Rows of durations: each a tenth of a power of ten, or all of one width.",
+    )
+    period: Duration | None = option(
+        "--period",
+        metavar="TIME",
+        absent="1s; 100 to 240 columns unless rows are offsets",
+        help="Width of a column.",
+    )
     rows: int | None = option(
         "--rows",
         metavar="N",
         parse=int,
         absent="50; 60 for a minute or hour, 96 for a day, 168 for a week",
         help="Number of rows in a column.",
+        more="Of durations, how many a power of ten has, or the most that linear ones may be.",
     )
     origin: Time | None = option(
         "--origin",

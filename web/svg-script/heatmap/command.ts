@@ -52,11 +52,14 @@ function mapCommand(state: HeatState): string | null {
   if (!drawn) return null;
   const offsetNs = BigInt(command.offset_ns);
   const [first, end] = command.bounds.map((ns) => `abs:${seconds(BigInt(ns) - offsetNs)}`) as [string, string];
-  const words = ["meantime", "heatmap", command.file, "--from", first, "--to", end, "--period", seconds(model.periodNs), "--rows", String(model.rows)];
+  const words = ["meantime", "heatmap", command.file, "--from", first, "--to", end];
+  if (!model.y) words.push("--period", seconds(model.periodNs), "--rows", String(model.rows));
   // without it, columns begin at whole periods
   const originNs = model.originNs - offsetNs;
   const { zone } = model.head;
-  if (zone) {
+  if (model.y) {
+    // what it is drawn with says so
+  } else if (zone) {
     // of local time: weeks begin on Mondays
     const since = model.originNs + BigInt(model.head.utc_ns!) - (model.periodNs % (7n * DAY) ? 0n : 4n * DAY);
     if (since % model.periodNs) return null;
@@ -75,7 +78,7 @@ export function selectionCommand(state: HeatState): string | null {
   const { model, selection, before } = state;
   const { command } = model.head;
   if (!command) return null;
-  if (!selection) return mapCommand(state);
+  if (!selection || model.y) return mapCommand(state);
   const bounds = command.bounds.map(BigInt) as [bigint, bigint];
   const offsetNs = BigInt(command.offset_ns);
   const range = (chosen: Selection): [string, string] | null => {

@@ -52,10 +52,11 @@ export class Facts {
     const lines = [
       h("h2", {}, letter ? `Selection ${letter}` : "Selection"),
       h("p", { class: "figure" }, this.amount(sum(shown))),
-      fact("time", model.range(range)),
+      model.y ? fact(model.y.kind === "weekday" ? "hours" : "time", model.columnWords(...model.between(from.place, to.place)!)) : fact("time", model.range(range)),
     ];
     const isCell = from.place === to.place;
-    if (shape === "band" || isCell) {
+    if (model.y) lines.push(fact(model.rowNoun, model.rowWords(from.row, to.row)));
+    else if (shape === "band" || isCell) {
       const column = isCell ? ` of the column at ${model.when(model.timeNs(model.columns[from.place]!, 0))}` : " of each column";
       lines.push(fact("offset", `${exact(model.offsetNs(from.row))} to ${exact(model.offsetNs(to.row + 1))}${column}`));
     }
@@ -99,10 +100,10 @@ export class Facts {
     const { model } = this.state;
     const range = model.inFile(model.rangeOf(selection)!);
     const inside = selection.shape === "band" ? rowsAt(selection, selection.from.place, model.rows)! : [0, model.rows - 1];
-    const band = [model.offsetNs(inside[0]!), model.offsetNs(inside[1]! + 1)];
     const quote = (text: string) => `"${text.replaceAll('"', '""')}"`;
+    const band = model.y ? [quote(model.rowWords(inside[0]!, inside[1]!))] : [model.offsetNs(inside[0]!), model.offsetNs(inside[1]! + 1)];
     const lines = rows.map(({ value, at }) => [...range, ...band, quote(model.names[at] || "all"), value].join(","));
-    const text = ["from_ns,to_ns,from_offset_ns,to_offset_ns,name,value", ...lines, ""].join("\n");
+    const text = [`from_ns,to_ns,${model.y ? model.rowNoun : "from_offset_ns,to_offset_ns"},name,value`, ...lines, ""].join("\n");
     download("selection.csv", new Blob([text], { type: "text/csv" }));
   }
 }

@@ -111,6 +111,11 @@ class CellsBuilder:
                     one = np.ones(len(rest), np.int64)
                     self._tally.add(self._numbers(rest, rest)[0], key * one, one)
 
+    def add_cells(self, number: Int64s, keys: Int64s, value: Int64s) -> None:
+        """Add a value to each of these cells, for its key."""
+        for part in _slices(len(number)):
+            self._tally.add(np.ascontiguousarray(number[part], np.int64), keys[part], value[part])
+
     def add_intervals(
         self, start_ns: Int64s, end_ns: Int64s, *, keys: Int64s | None = None
     ) -> None:

@@ -11,6 +11,7 @@ from meantime.errors import InputError, TimeRangeError, UsageError
 from meantime.model.extent import Extent
 from meantime.model.units import parse_instant
 from meantime.query.aligning import align
+from meantime.query.offsets.axis import column_ns
 from meantime.query.offsets.fold import Fold
 from meantime.structs import struct
 
@@ -53,8 +54,9 @@ class MapQuery:
     """The part of the sources to map, and the cells to map it to.
 
     Attributes:
-        period_ns: The width of a column.
-        rows: How many rows a column has.
+        period_ns: The width of a column; 0 is a round one for the range, for maps that no period
+            folds.
+        rows: How many rows a column has, if they are offsets.
         origin: Where a column begins: a time, `first` for the first source's begin, `wall` for
             whole periods of UTC, or None for whole periods of the first source's clock. In a zone
             `wall` and None are both whole periods of local time. Weeks begin on Mondays if dates
@@ -83,26 +85,42 @@ class MapQuery:
             parse_instant(text).base == "start" for text in texts if text not in {"first", "wall"}
         )
 
+    def on_columns(self, span_ns: int) -> MapQuery:
+        """Return this query with a width of columns, for a range of this length."""
+        return self if self.period_ns else replace(self, period_ns=column_ns(max(1, span_ns)))
+
     def fold(self, first_ns: int, extent: Extent) -> Fold:
         """Return the cells of a map that begins at this time of the first source.
 
         Raises:
             UsageError: If the origin or the zone needs the clock's UTC, which is unknown.
         """
-        if self.zone is None:
-            return Fold(self._origin_ns(first_ns, extent), self.period_ns, self.rows)
         utc_ns = extent.clock.utc_at_origin_ns
+        if self.choice.y == "weekday" and utc_ns is None:
+            raise UsageError("--y weekday needs the start of the trace in UTC, which is unknown")
+        if self.zone is None:
+            if self.choice.y == "weekday" and utc_ns is not None:
+                return Fold(self._week_ns(first_ns, utc_ns), self.period_ns, 1)
+            return Fold(self._origin_ns(first_ns, extent), self.period_ns, self.rows)
         if utc_ns is None:
             raise UsageError("--zone needs the start of the trace in UTC, which is unknown")
         from meantime.model.zones import Calendar  # noqa: PLC0415 - few maps have a zone
 
         calendar = Calendar(self.zone, utc_ns)
+        if self.choice.y == "weekday":
+            monday_ns = self._week_ns(calendar.local(first_ns), utc_ns)
+            return Fold(monday_ns, self.period_ns, 1, calendar)
         whole = self.origin in {None, "wall"}
         from_ns = first_ns if whole else self._origin_ns(first_ns, extent)
         origin_ns = calendar.local(from_ns)
         if whole:
             origin_ns = self._whole_ns(origin_ns, utc_ns)
         return Fold(origin_ns, self.period_ns, self.rows, calendar)
+
+    @staticmethod
+    def _week_ns(time_ns: int, utc_ns: int) -> int:
+        """Return where the week begins that a time is in, of the clock that is UTC at 0."""
+        return time_ns - (time_ns + utc_ns - _MONDAY_NS) % _WEEK_NS
 
     def _whole_ns(self, time_ns: int, utc_ns: int) -> int:
         """Return where whole periods begin that a time is in, of the clock that is UTC at 0."""
@@ -201,6 +219,11 @@ def first_map(
     )
     if low is not None and high is not None:
         extent.check_order(low, high)
+    begin_ns, end_ns = (
+        source.bounds[0] if low is None else low,
+        source.bounds[1] if high is None else high,
+    )
+    query = query.on_columns(end_ns - begin_ns)
     fold = query.fold(source.first_ns if low is None else low, extent)
     choice = replace(query.choice, window=(low, high))
     mapped, by = _mapped(source, fold, choice, name, offset_ns)
@@ -302,6 +325,9 @@ def combined(
     if states and is_nothing:
         patterns = ", ".join(states)
         raise InputError(path, f"nothing is ever in a state that matches --state {patterns}")
+    together = together.fitted()
+    if query.choice.y == "weekday":
+        return together
     if query.origin is None:
         return together.from_first_column()
     if query.origin == "wall":

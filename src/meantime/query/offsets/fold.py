@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.errors import UsageError
+from meantime.query.offsets.axis import Axis
 from meantime.structs import struct
 
 if TYPE_CHECKING:
     from meantime.model.columns import Int64s
     from meantime.model.zones import Calendar
 
-__all__ = ["Fold"]
+__all__ = ["Fold", "edges_ns", "of_week"]
 
 MAX_ROWS = 2**20
 MAX_PERIOD_NS = 2**61
@@ -45,6 +46,7 @@ class Fold:
         calendar: What makes local times of the times of a map. The times of the fold are local
             then: a day has 24 hours of cells, of which one is empty or has two hours where the
             clock changes. None if they are those of the map.
+        axis: What the rows are, if they are not offsets: all rows of a column have its times then.
 
     Raises:
         UsageError: If a cell would be shorter than a nanosecond, or there are too many.
@@ -54,17 +56,33 @@ class Fold:
     period_ns: int
     rows: int
     calendar: Calendar | None = None
+    axis: Axis | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.period_ns <= MAX_PERIOD_NS:
             raise UsageError(
                 f"invalid period of {self.period_ns} ns; choose one between 1 ns and 73 years"
             )
-        if not 1 <= self.rows <= min(MAX_ROWS, self.period_ns):
+        if self.axis is not None:
+            if self.rows > MAX_ROWS:
+                raise UsageError(f"a map has at most {MAX_ROWS:,} rows; this has {self.rows:,}")
+        elif not 1 <= self.rows <= min(MAX_ROWS, self.period_ns):
             raise UsageError(
                 f"cannot split a period of {self.period_ns} ns into {self.rows} rows; choose 1 to "
                 f"{MAX_ROWS:,}, and at most one per nanosecond"
             )
+
+    @property
+    def y(self) -> Axis:
+        """What the rows are."""
+        if self.axis is not None:
+            return self.axis
+        edges = edges_ns(self.period_ns, self.rows).tolist()
+        return Axis("offset", "ns", tuple(edges))
+
+    def on(self, axis: Axis) -> Fold:
+        """Return these columns with other rows."""
+        return Fold(self.origin_ns, self.period_ns, axis.rows, self.calendar, axis)
 
     def column(self, time_ns: int) -> int:
         """Return the column that a time is in."""
@@ -81,8 +99,14 @@ class Fold:
         return column * self.rows + row
 
     def edge_ns(self, column: int, row: int = 0) -> int:
-        """Return where a cell begins; row may be `rows`, which is where the next column begins."""
-        within_ns = -(-row * self.period_ns // self.rows)
+        """Return where a cell begins; row may be `rows`, which is where the next column begins.
+
+        Rows that are not offsets begin with their column.
+        """
+        if self.axis is None:
+            within_ns = -(-row * self.period_ns // self.rows)
+        else:
+            within_ns = self.period_ns if row == self.rows else 0
         return self.origin_ns + column * self.period_ns + within_ns
 
     def widths_ns(self) -> Int64s:
@@ -97,14 +121,25 @@ class Fold:
         """
         if self.calendar != other.calendar:
             raise UsageError("maps of different time zones cannot be added")
+        one, another = ("offset" if each.axis is None else each.axis.kind for each in (self, other))
+        if one != another:
+            raise UsageError(f"a map by {one} and one by {another} cannot be added")
         columns, rest_ns = divmod(other.origin_ns - self.origin_ns, self.period_ns)
-        if (self.period_ns, self.rows) != (other.period_ns, other.rows) or rest_ns:
+        is_same = self.axis is not None or self.rows == other.rows
+        if self.period_ns != other.period_ns or not is_same or rest_ns:
             raise UsageError(
                 f"maps of different cells cannot be added: {self.rows} rows of {self.period_ns} ns "
                 f"from {self.origin_ns}, and {other.rows} of {other.period_ns} from "
                 f"{other.origin_ns}"
             )
         return columns
+
+
+def of_week(hour: Int64s) -> Int64s:
+    """Return the cell, in columns of the day's hours, of each hour since a Monday began."""
+    day, of_day = np.divmod(hour % 168, 24)
+    # Monday is at the top
+    return of_day * 7 + 6 - day
 
 
 @lru_cache(maxsize=64)

@@ -43,15 +43,27 @@ if TYPE_CHECKING:
     from meantime.history.spans import SpanTable
     from meantime.model.columns import Int32s, Int64s
     from meantime.model.zones import Offsets
+    from meantime.query.offsets.axis import AxisKind, Spacing
     from meantime.query.offsets.fold import Fold
     from meantime.query.offsets.map import Kind, Value
     from meantime.query.ranges import Range
 
-__all__ = ["BY", "Choice", "grouped", "kind_of", "of_event", "offset_map"]
+__all__ = [
+    "BY",
+    "VALUES",
+    "Choice",
+    "Gathering",
+    "Times",
+    "grouped",
+    "kind_of",
+    "of_event",
+    "offset_map",
+    "window_of",
+]
 
 BY = ("name", "thread", "process", "cpu", "event", "host", "state", "tag:FIELD")
 
-_VALUES: dict[Kind, tuple[Value, ...]] = {
+VALUES: dict[Kind, tuple[Value, ...]] = {
     "samples": ("count", "weight"),
     "spans": ("ns", "count", "starts", "ends"),
     "states": ("ns", "count", "starts", "ends"),
@@ -73,6 +85,9 @@ class Choice:
         stacks: Whether the stacks of samples and spans, or the entities of states, are kept too.
         kind: Which table is mapped; None is the first that has something.
         quarks: Only these threads or entities.
+        y: What distinguishes the rows of a column.
+        spacing: Whether the rows of durations are logarithmic.
+        rows: How many rows there are; None is the default of their kind.
     """
 
     value: Value | None = None
@@ -84,6 +99,9 @@ class Choice:
     stacks: bool = False
     kind: Kind | None = None
     quarks: tuple[int, ...] | None = None
+    y: AxisKind = "offset"
+    spacing: Spacing = "log"
+    rows: int | None = None
 
     def of(self, history: History, quarks: Int32s) -> Int32s:
         """Return those of some threads or entities that are mapped."""
@@ -99,6 +117,7 @@ class _Rows(NamedTuple):
     end_ns: Int64s | None
     key: Int64s
     weight: Int64s | None
+    entity: Int32s
     stack: Int32s | None = None
 
 
@@ -129,7 +148,7 @@ def grouped(history: History, samples: SampleTable, by: str) -> Coded:
     Raises:
         UsageError: If samples cannot be grouped this way.
     """
-    gathering = _Gathering(history, Choice(by=by), history.bounds, "")
+    gathering = Gathering(history, Choice(by=by), history.bounds, "")
     keys = gathering.sample_keys(samples)
     return Coded(keys.astype(np.int32), gathering.names)
 
@@ -155,18 +174,14 @@ def offset_map(
         UsageError: If this kind of thing has no such value, or cannot be taken apart so.
     """
     kind = kind_of(history, choice)
-    value = choice.value or _VALUES[kind][0]
-    if value not in _VALUES[kind]:
-        raise UsageError(f"{kind} have no {value}; choose one of: {', '.join(_VALUES[kind])}")
+    value = choice.value or VALUES[kind][0]
+    if value not in VALUES[kind]:
+        raise UsageError(f"{kind} have no {value}; choose one of: {', '.join(VALUES[kind])}")
     low, high = choice.window
-    first_ns, end_ns = history.bounds
-    window = (
-        first_ns if low is None else max(low, first_ns),
-        end_ns if high is None else min(high, end_ns),
-    )
-    gathering = _Gathering(history, choice, window, source)
+    window = window_of(history, choice)
+    gathering = Gathering(history, choice, window, source)
     own_fold = replace(fold, origin_ns=fold.origin_ns - offset_ns)
-    times = _Times.of(fold, offset_ns, window)
+    times = Times.of(fold, offset_ns, window)
     builder = CellsBuilder(own_fold)
     stacks: StackCells | None = None
     # spans of one name count wherever they are, and so do what is in them and what is around them
@@ -233,6 +248,16 @@ def offset_map(
     return replace(found, fold=fold, stacks=stacks)
 
 
+def window_of(history: History, choice: Choice) -> Range:
+    """Return the range of a history that is mapped."""
+    low, high = choice.window
+    first_ns, end_ns = history.bounds
+    return (
+        first_ns if low is None else max(low, first_ns),
+        end_ns if high is None else min(high, end_ns),
+    )
+
+
 def _entities(history: History, kind: Kind, choice: Choice) -> int:
     """Return how many things can be busy at a time; unknown for samples."""
     if kind == "states":
@@ -240,7 +265,7 @@ def _entities(history: History, kind: Kind, choice: Choice) -> int:
     return 1 if kind == "samples" else len(choice.of(history, history.spans().threads))
 
 
-class _Times:
+class Times:
     """The times of a source in its fold at the source's own origin: local ones in a calendar."""
 
     def __init__(self, offsets: Offsets | None, offset_ns: int) -> None:
@@ -248,7 +273,7 @@ class _Times:
         self._offset_ns = offset_ns
 
     @classmethod
-    def of(cls, fold: Fold, offset_ns: int, window: Range) -> _Times:
+    def of(cls, fold: Fold, offset_ns: int, window: Range) -> Times:
         """Return those of a fold, for the times in a window of the source."""
         if fold.calendar is None:
             return cls(None, offset_ns)
@@ -257,6 +282,7 @@ class _Times:
         return cls(fold.calendar._replace(utc_at_zero_ns=zero_ns).offsets(*window), offset_ns)
 
     def of_instants(self, time_ns: Int64s) -> Int64s:
+        """Return the times of the fold at which these are."""
         return time_ns if self._offsets is None else self._offsets.local(time_ns)
 
     def of_intervals(self, start_ns: Int64s, end_ns: Int64s, *columns: Any) -> tuple[Any, ...]:
@@ -292,7 +318,7 @@ class _Times:
         return [part for each in ranges for part in self._offsets.parts(*each)]
 
 
-class _Gathering:
+class Gathering:
     """Reads rows from a history; `names` gets the names of their keys."""
 
     def __init__(self, history: History, choice: Choice, window: Range, source: str) -> None:
@@ -311,6 +337,7 @@ class _Gathering:
         return tuple(sorted(self._idle))
 
     def rows(self, kind: Kind) -> Iterator[_Rows]:
+        """Return what is mapped, in batches."""
         return {"samples": self._samples, "spans": self._spans, "states": self._states}[kind]()
 
     def _samples(self) -> Iterator[_Rows]:
@@ -329,7 +356,8 @@ class _Gathering:
         if self._choice.stacks and (samples.stack >= 0).any():
             rooted = with_roots(samples, sample_names(self._history, samples))
             self.stacks, stack = rooted.stacks, rooted.stack[chosen]
-        yield _Rows(samples.time_ns[chosen], None, key[chosen], samples.weight[chosen], stack)
+        at_ns, weight, thread = samples.time_ns, samples.weight, samples.thread
+        yield _Rows(at_ns[chosen], None, key[chosen], weight[chosen], thread[chosen], stack)
 
     def sample_keys(self, samples: SampleTable) -> Int64s:
         """Return the key of each sample; those of idle CPUs have keys of their own."""
@@ -369,14 +397,17 @@ class _Gathering:
             end_ns=self._window[1],
         )
         if self._choice.event is None:
-            chosen = np.flatnonzero(spans.depth == 0)
+            # each moment of a thread counts once; durations are those of all spans
+            is_all = self._choice.y == "duration"
+            chosen = np.flatnonzero(np.ones(len(spans), np.bool_) if is_all else spans.depth == 0)
         else:
             codes = [i for i, name in enumerate(spans.name.names) if name == self._choice.event]
             chosen = np.flatnonzero(np.isin(spans.name.codes, codes))
         key = self._span_keys(spans)
-        yield _Rows(spans.start_ns[chosen], spans.end_ns[chosen], key[chosen], None)
+        start_ns, end_ns = spans.start_ns[chosen], spans.end_ns[chosen]
+        yield _Rows(start_ns, end_ns, key[chosen], None, spans.thread[chosen])
 
-    def add_segments(self, parts: IntervalStacks, kind: Kind, times: _Times) -> None:
+    def add_segments(self, parts: IntervalStacks, kind: Kind, times: Times) -> None:
         """Add the stacks of spans of threads, and have `stacks` contain what was added."""
         if kind == "states":
             self.stacks = self._states_of_entities.build()
@@ -440,7 +471,8 @@ class _Gathering:
             stack = None
             if self._choice.stacks:
                 stack = self._nodes(column.codes[chosen], names, batch.quark[chosen])
-            yield _Rows(batch.start_ns[chosen], batch.end_ns[chosen], key[chosen], None, stack)
+            start_ns, end_ns = batch.start_ns[chosen], batch.end_ns[chosen]
+            yield _Rows(start_ns, end_ns, key[chosen], None, batch.quark[chosen], stack)
 
     def _nodes(self, codes: Int32s, names: Sequence[str], quarks: Int32s) -> Int32s:
         """Return the stack of a state, below which is the entity, for each interval."""
@@ -449,7 +481,7 @@ class _Gathering:
         found = np.empty(len(pairs), np.int32)
         for index, pair in enumerate(pairs.tolist()):
             state = stacks.push(NO_STACK, stacks.frame(names[pair >> 32]))
-            found[index] = stacks.push(state, stacks.frame(self._thread_name(pair & 0xFFFFFFFF)))
+            found[index] = stacks.push(state, stacks.frame(self.thread_name(pair & 0xFFFFFFFF)))
         return found[at]
 
     def _filtered(self, threads: Int32s) -> Int32s | None:
@@ -458,7 +490,23 @@ class _Gathering:
             return None
         return self._choice.of(self._history, distinct(threads))
 
-    def _refusal(self, kind: Kind, possible: Sequence[str]) -> UsageError:
+    def entity_keys(self, quark: Int64s) -> Int64s:
+        """Return the key of each thread or entity.
+
+        Raises:
+            UsageError: If they are grouped by what can change while they run.
+        """
+        match self._choice.by:
+            case None:
+                return np.zeros(len(quark), np.int64)
+            case "host":
+                return self._of_host(quark.astype(np.int32))
+            case "name" | "thread" | "process":
+                return self._of_thread(quark.astype(np.int32))
+            case _:
+                raise self._refusal("entities", ("name", "thread", "process", "host"))
+
+    def _refusal(self, kind: str, possible: Sequence[str]) -> UsageError:
         return UsageError(
             f"cannot group {kind} by {self._choice.by!r}; choose one of: {', '.join(possible)}"
         )
@@ -481,12 +529,12 @@ class _Gathering:
         key = self._coded(name.codes, name.names)
         nameless = name.codes < 0
         if nameless.any():
-            key[nameless] = self._each(thread[nameless], self._thread_name)
+            key[nameless] = self._each(thread[nameless], self.thread_name)
         return key
 
     def _of_thread(self, quark: Int32s) -> Int64s:
         return self._each(
-            quark, self._process_name if self._choice.by == "process" else self._thread_name
+            quark, self._process_name if self._choice.by == "process" else self.thread_name
         )
 
     def _of_host(self, quark: Int32s) -> Int64s:
@@ -495,7 +543,8 @@ class _Gathering:
         path = self._history.attributes.path
         return self._each(quark, lambda each: host_and_path(path(each))[0] or self._source)
 
-    def _thread_name(self, quark: int) -> str:
+    def thread_name(self, quark: int) -> str:
+        """Return what a thread or an entity is called."""
         path = self._history.attributes.path(quark)
         name = self._history.names.get(quark)
         # the states of a thread are an attribute below it
@@ -509,7 +558,7 @@ class _Gathering:
         host, path = host_and_path(whole)
         pid = process_id(path)
         if pid is None:
-            return self._thread_name(quark)
+            return self.thread_name(quark)
         above = whole[: len(whole) - len(path)]
         process = attributes.find(*above, *process_path(pid))
         name = None if process is None else self._history.names.get(process)

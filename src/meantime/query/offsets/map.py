@@ -10,8 +10,9 @@ import numpy as np
 
 from meantime.errors import UsageError
 from meantime.model.anomalies import Anomalies
+from meantime.model.columns import distinct
 from meantime.query.offsets.cells import Cells, CellsBuilder, merge_cells
-from meantime.query.offsets.fold import edges_ns
+from meantime.query.offsets.fold import edges_ns, of_week
 from meantime.query.ranges import union
 from meantime.structs import struct
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from meantime.model.columns import Int64s
+    from meantime.query.offsets.axis import Axis
     from meantime.query.offsets.fold import Fold
     from meantime.query.offsets.stack_cells import StackCells
     from meantime.query.ranges import Range
@@ -44,6 +46,8 @@ class Source:
         is_cut: Whether its cells have too many parts for their stacks to be kept.
         repeated: The ranges of local times in which it was recording twice, since the clock was set
             back.
+        unbounded: How many of the intervals whose durations are mapped began before it, or were
+            going on when it ended.
     """
 
     name: str
@@ -55,6 +59,7 @@ class Source:
     idle: tuple[str, ...] = ()
     is_cut: bool = False
     repeated: tuple[Range, ...] = ()
+    unbounded: int = 0
 
 
 @struct
@@ -147,9 +152,26 @@ class OffsetMap:
         lengths: Int64s = end - begin + more
         return lengths
 
+    def cells_of(self, ranges: Sequence[Range]) -> list[Range]:
+        """Return the cells of ranges of the fold's times, as the first and the last of each run."""
+        fold = self.fold
+        if fold.axis is None:
+            return [(fold.number(start), fold.number(end - 1)) for start, end in ranges]
+        runs = [(fold.column(start), fold.column(end - 1) + 1) for start, end in ranges]
+        if fold.axis.kind == "weekday":
+            # the columns are hours since a Monday, folded to those of a week
+            hours = np.zeros(168, np.bool_)
+            for first, end in runs:
+                hours[np.arange(first, min(end, first + 168)) % 168] = True
+            cells = union((cell, cell + 1) for cell in of_week(np.flatnonzero(hours)).tolist())
+            return [(first, end - 1) for first, end in cells]
+        return [(first * fold.rows, end * fold.rows - 1) for first, end in union(runs)]
+
     @property
     def columns(self) -> tuple[int, int]:
         """The first and the last column that were recorded or are not empty; column 0 if none."""
+        if self.fold.axis is not None and self.fold.axis.kind == "weekday":
+            return (0, 23)
         numbers = self.total.number
         found = [int(edge) // self.fold.rows for edge in (*numbers[:1], *numbers[-1:])]
         for start_ns, end_ns in self.recorded:
@@ -158,9 +180,9 @@ class OffsetMap:
 
     def recorded_columns(self) -> list[tuple[int, int]]:
         """Return the runs of columns in which something was recorded, each as first and last."""
+        rows = self.fold.rows
         runs = union(
-            (self.fold.column(start_ns), self.fold.column(end_ns - 1) + 1)
-            for start_ns, end_ns in self.recorded
+            (first // rows, last // rows + 1) for first, last in self.cells_of(self.recorded)
         )
         return [(first, end - 1) for first, end in runs]
 
@@ -208,6 +230,10 @@ class OffsetMap:
         Raises:
             UsageError: If the two have different cell boundaries, or count different things.
         """
+        if self.fold.axis is not None and other.fold.axis is not None:
+            axis, own_row, its_row = self.fold.axis.merged(other.fold.axis)
+            if not (axis.is_as(self.fold.axis) and axis.is_as(other.fold.axis)):
+                return self.on_axis(axis, own_row) + other.on_axis(axis, its_row)
         shift = self.fold.shift(other.fold) * self.fold.rows
         if self.value != other.value:
             raise UsageError(f"a map of {self.value} and one of {other.value} cannot be added")
@@ -251,6 +277,32 @@ class OffsetMap:
         by = {name: Cells(cells.number + shift, cells.value) for name, cells in self.by.items()}
         stacks = self.stacks and self.stacks.shifted(shift)
         return replace(self, fold=fold, total=total, by=by, stacks=stacks)
+
+    def on_axis(self, axis: Axis, row: Int64s) -> OffsetMap:
+        """Return this map with other rows: for each of its rows, the one that this becomes."""
+
+        def moved(cells: Cells) -> Cells:
+            column, own = np.divmod(cells.number, self.fold.rows)
+            builder = CellsBuilder(fold)
+            builder.add_cells(column * axis.rows + row[own], np.zeros_like(own), cells.value)
+            return builder.build().get(0, merge_cells([]))
+
+        fold = self.fold.on(axis)
+        by = {name: moved(cells) for name, cells in self.by.items()}
+        return replace(self, fold=fold, total=moved(self.total), by=by)
+
+    def fitted(self) -> OffsetMap:
+        """Return this map without the rows of durations that are longer or shorter than all."""
+        axis, numbers = self.fold.axis, self.total.number
+        if axis is None or axis.kind != "duration" or not len(numbers):
+            return self
+        rows = distinct(numbers % self.fold.rows)
+        # a row above shows that there are no longer ones
+        first, end = int(rows[0]), min(axis.rows, int(rows[-1]) + 2)
+        if axis.spacing == "linear":
+            first, end = 0, int(rows[-1]) + 1
+        kept = np.clip(np.arange(axis.rows) - first, 0, end - first - 1)
+        return self.on_axis(axis.fitted(first, end), kept)
 
     def relabelled(self, fold: Fold) -> OffsetMap:
         """Return this map for a fold of the same shape at another origin, as if all times moved."""

@@ -111,6 +111,10 @@ class HistorySource:
                 raise InputError(path, f"there is no span {choice.event!r}")
         by = _decided(path, choice, kind, counts)
         decided = replace(choice, by=by)
+        if choice.y != "offset":
+            from meantime.query.offsets.axis_maps import axis_map  # noqa: PLC0415 - of other rows
+
+            return axis_map(history, fold, decided, source=name, offset_ns=offset_ns), by
         return offset_map(history, fold, decided, source=name, offset_ns=offset_ns), by
 
 
@@ -172,7 +176,9 @@ def _decided(path: str, choice: Choice, kind: Kind, counts: Mapping[str, int]) -
     if kind == "samples" and choice.event is not None and choice.event not in counts:
         raise InputError(path, f"there is no event {choice.event!r}; choose one of: {listed}")
     several = len(counts) > 1 and choice.event is None
-    by = choice.by or ("event" if several else _BY[kind])
+    # an entity has a share of the time, whatever it does then
+    usual = {"states": "name", "spans": "thread"}.get(kind) if choice.y == "utilisation" else None
+    by = choice.by or usual or ("event" if several else _BY[kind])
     if several and by != "event":
         raise InputError(
             path, f"there are samples of several events; choose one with --event: {listed}"

@@ -96,6 +96,11 @@ class StackCells:
         """Return these with other numbers of cells, larger by `cells`."""
         return replace(self, number=self.number + cells)
 
+    def numbered(self, number: Int64s) -> StackCells:
+        """Return these in other cells: a number for each row, equal ones added up."""
+        columns = _summed(number, self.name, self.stack, self.value)
+        return StackCells(*columns, self.names, self.stacks)
+
     def __add__(self, other: StackCells) -> StackCells:
         """Return both together; equal names, and equal stacks, become one."""
         builder = StackTableBuilder()

@@ -50,6 +50,8 @@ def document(
         "origin_ns": found.fold.origin_ns,
         "period_ns": found.fold.period_ns,
         "rows": rows,
+        "x": _columns(found),
+        "y": found.fold.y.document(),
         "value": value or found.value,
         "columns": list(found.columns),
         "cells": listed(total),
@@ -70,8 +72,16 @@ def document(
             {"name": source.name, "recorded_ns": [list(span) for span in source.recorded]}
             for source in found.sources
         ]
-        content["reporting"] = [list(run) for run in found.reporting_runs()]
+        if found.fold.y.kind != "weekday":
+            content["reporting"] = [list(run) for run in found.reporting_runs()]
     return content
+
+
+def _columns(found: OffsetMap) -> dict[str, Any]:
+    fold = found.fold
+    if fold.y.kind == "weekday":
+        return {"kind": "hour", "unit": "name", "labels": [f"{hour:02}:00" for hour in range(24)]}
+    return {"kind": "time", "unit": "ns", "begin": fold.origin_ns, "width": fold.period_ns}
 
 
 def text(content: dict[str, Any]) -> Iterator[bytes]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.model.units import format_ns, format_utc
+from meantime.query.offsets.axis import Axis, Mark
 from meantime.query.offsets.wording import Wording
 from meantime.structs import struct
 from meantime.views.axis import Tick, dated, ticks, wall_ticks
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from meantime.views.heatmap.palette import Palette
     from meantime.views.heatmap.selection import Layer, Selection
 
-__all__ = ["Figure", "draw", "facts", "offset_ticks"]
+__all__ = ["Figure", "draw", "facts", "row_marks"]
 
 LEFT_PX, TOP_PX, RIGHT_PX = 78, 72, 24
 _PLOT_PX = (1080, 450)
@@ -35,6 +36,8 @@ _COLUMN_PX = 16
 _MOST_ROWS_PX = 2000
 # The approximate width of a letter of an axis label, including space between labels.
 _LETTER_PX = 7
+# How far apart the names of rows are.
+_NAME_PX = 16
 
 
 @struct
@@ -53,7 +56,7 @@ class Figure:
         lost: Which cells overlap ranges in which events were lost.
         repeated: Which cells overlap local times that occur twice.
         times: Ticks below, as (x, label).
-        offsets: Ticks at the left, as (y, label).
+        offsets: Ticks of the rows at the left, as (y, label).
         entries: The legend.
         key: Some values, ascending, with their colours in the map selected first.
         notes: Further lines below the legend.
@@ -114,14 +117,14 @@ def draw(found: OffsetMap, selection: Selection, look: Look, *, title: str) -> F
         layers=drawn,
         scales=scales,
         palette=colors,
-        unrecorded=~grid.within(found.recorded, wholly=False),
-        lost=grid.within(found.lost, wholly=False),
-        repeated=grid.within(found.repeated, wholly=False),
+        unrecorded=~grid.within(found.cells_of(found.recorded)),
+        lost=grid.within(found.cells_of(found.lost)),
+        repeated=grid.within(found.cells_of(found.repeated)),
         times=_times(grid, width, found),
         offsets=[
-            # offsets increase upwards, as in Brendan Gregg's subsecond offset heat maps
-            (height - tick.time_ns * height / found.fold.period_ns, tick.label)
-            for tick in offset_ticks(found, 6)
+            # values increase upwards, as in Brendan Gregg's subsecond offset heat maps
+            (height - mark.row * height / found.fold.rows, mark.label)
+            for mark in row_marks(found, _most_marks(found, height))
         ],
         entries=entries(found, drawn, colors),
         key=keys(found, scales, colors, drawn),
@@ -129,26 +132,55 @@ def draw(found: OffsetMap, selection: Selection, look: Look, *, title: str) -> F
     )
 
 
-def offset_ticks(found: OffsetMap, most: int) -> list[Tick]:
-    """Return at most `most` + 1 offsets in a column: times of the day or the week, if they are."""
+def row_marks(found: OffsetMap, most: int) -> list[Mark]:
+    """Return at most `most` + 1 ticks of the rows.
+
+    Offsets are times of the day or the week, if columns are days or weeks.
+    """
+    fold = found.fold
+    if fold.axis is not None:
+        return fold.axis.marks(most)
     wording = Wording(found)
     return [
-        Tick(tick.time_ns, wording.offset(tick.time_ns) or tick.label)
-        for tick in ticks(0, found.fold.period_ns, most)[1]
+        Mark(
+            tick.time_ns * fold.rows / fold.period_ns,
+            wording.offset(tick.time_ns) or tick.label,
+        )
+        for tick in ticks(0, fold.period_ns, most)[1]
     ]
 
 
+def _most_marks(found: OffsetMap, height_px: int) -> int:
+    named = found.fold.axis is not None and found.fold.axis.unit == "name"
+    return max(1, height_px // _NAME_PX) if named else 6
+
+
 def _subtitle(found: OffsetMap, look: Look) -> str:
-    fold = found.fold
-    width_ns = fold.period_ns // fold.rows
-    exactly = "" if fold.period_ns % fold.rows == 0 else "about "
     colored = "by rank" if look.method == "rank" and look.largest is None else "in proportion"
     what = {"ns": "time", "weight": "weight", "starts": "starts", "ends": "ends"}
+    noun = "number of entities" if found.fold.y.kind == "utilisation" else "count"
     return (
-        f"each column {format_ns(fold.period_ns)}, each of its {fold.rows} rows {exactly}"
-        f"{format_ns(width_ns)}; colour is the {what.get(found.value, 'count')}, {colored}"
+        f"{_rows(found)}; colour is the {what.get(found.value, noun)}, {colored}"
         f"{'' if found.utc_at_zero_ns is None else f'; times in {_clock(found)}'}"
     )
+
+
+def _rows(found: OffsetMap) -> str:
+    fold = found.fold
+    column = f"each column {format_ns(fold.period_ns)}"
+    match fold.axis:
+        case None:
+            exactly = "" if fold.period_ns % fold.rows == 0 else "about "
+            each = format_ns(fold.period_ns // fold.rows)
+            return f"{column}, each of its {fold.rows} rows {exactly}{each}"
+        case Axis(kind="duration", spacing=spacing):
+            return f"{column}, rows are durations ({spacing})"
+        case Axis(kind="utilisation"):
+            return f"{column}, rows are shares of its time"
+        case Axis(kind="weekday"):
+            return "hours of the day and days of the week, all weeks added up"
+        case axis:
+            return f"{column}, each of the {axis.rows:,} rows an entity"
 
 
 def _clock(found: OffsetMap) -> str:
@@ -158,6 +190,8 @@ def _clock(found: OffsetMap) -> str:
 def _times(grid: Grid, width_px: int, found: OffsetMap) -> list[tuple[float, str]]:
     labels: list[tuple[float, str]] = []
     step_px = width_px / grid.width
+    if found.fold.y.kind == "weekday":
+        return [(hour * step_px, f"{hour:02}:00") for hour in range(0, 25, 3)]
     right_px = -float(LEFT_PX)
     for (first, count), run_start in zip(grid.runs, grid.run_starts, strict=False):
         start_ns = grid.fold.edge_ns(first)
@@ -216,7 +250,7 @@ def _notes(
 
 def facts(found: OffsetMap) -> list[str]:
     """Return lines about changes of the clock, the sampling, and the number of several sources."""
-    lines = _changes(found)
+    lines = _changes(found) if found.fold.axis is None else _about_rows(found)
     intervals = {source.interval_ns for source in found.sources}
     interval_ns = intervals.pop() if len(intervals) == 1 else None
     if interval_ns and found.value == "count":
@@ -232,6 +266,19 @@ def facts(found: OffsetMap) -> list[str]:
             "were recording in each column."
         )
     return lines
+
+
+def _about_rows(found: OffsetMap) -> list[str]:
+    """Return a line about what the rows of a map that is not of offsets do not say."""
+    axis = found.fold.axis
+    unbounded = sum(source.unbounded for source in found.sources)
+    if unbounded:
+        text = "began before the recording, or were going on when it ended: they may be longer"
+        return [f"{unbounded:,} of the durations {text}."]
+    if axis is not None and axis.kind == "weekday" and found.recorded:
+        days = (found.recorded[-1][1] - found.recorded[0][0]) / (86_400 * 10**9)
+        return [f"The sum of {days:.1f} days; hatched hours were never recorded."]
+    return []
 
 
 def _changes(found: OffsetMap) -> list[str]:

@@ -97,21 +97,17 @@ class Grid:
         at = np.flatnonzero(values)
         return at, values[at]
 
-    def within(self, ranges: Sequence[Range], *, wholly: bool) -> npt.NDArray[np.bool_]:
-        """Return a mask of the drawn cells within half-open ranges of time: wholly, or in part."""
+    def within(self, cells: Sequence[Range]) -> npt.NDArray[np.bool_]:
+        """Return a mask of the drawn cells that have some of these runs, each as first and last."""
         rows = self.fold.rows
         found = np.zeros((self.width, rows), np.bool_)
-        for start_ns, end_ns in ranges:
-            low, high = self.fold.number(start_ns), self.fold.number(end_ns - 1)
-            if wholly:
-                low = self.fold.number(start_ns - 1) + 1
-                high = self.fold.number(end_ns) - 1
+        for low, high in cells:
             for (first, count), run_start in zip(self.runs, self.run_starts, strict=False):
                 begin = max(low, first * rows) - first * rows
                 end = min(high, (first + count) * rows - 1) - first * rows
                 if begin > end:
                     continue
-                # A range covers part of its first and last column, and all rows of those between.
+                # A run covers part of its first and last column, and all rows of those between.
                 (left, bottom), (right, top) = divmod(begin, rows), divmod(end, rows)
                 same = left == right
                 left, right = left // self.group + run_start, right // self.group + run_start

@@ -195,6 +195,7 @@ def _head(figure: Figure, found: OffsetMap, selection: Selection, look: Look) ->
         "begin_ns": str(found.begin_ns),
         "period_ns": str(found.fold.period_ns),
         "rows": found.fold.rows,
+        "y": _rows(found),
         "samples": any(source.kind == "samples" for source in found.sources),
         "columns": last - first + 1,
         "value": found.value,
@@ -223,6 +224,17 @@ def _head(figure: Figure, found: OffsetMap, selection: Selection, look: Look) ->
     }
 
 
+def _rows(found: OffsetMap) -> dict[str, Any] | None:
+    """Return what rows are, if they are not offsets; edges are texts, as times are."""
+    axis = found.fold.axis
+    if axis is None:
+        return None
+    listed = axis.document()
+    if axis.unit == "ns":
+        listed["edges"] = list(map(str, axis.edges))
+    return listed
+
+
 def _zone(found: OffsetMap) -> dict[str, Any] | None:
     """Return the zone of a map's times, and by how much these are ahead of the trace's own."""
     calendar = found.fold.calendar
@@ -246,10 +258,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
 def _ranges(found: OffsetMap, ranges: tuple[tuple[int, int], ...]) -> list[list[int]]:
     """Return ranges of time as ranges of cells, [first, last], from the first column."""
     base = found.columns[0] * found.fold.rows
-    return [
-        [found.fold.number(start_ns) - base, found.fold.number(end_ns - 1) - base]
-        for start_ns, end_ns in ranges
-    ]
+    return [[first - base, last - base] for first, last in found.cells_of(ranges)]
 
 
 def _base64(colors: npt.NDArray[np.uint8]) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from meantime.model.units import format_ns
 from meantime.views.axis import dated, ticks, wall_ticks
-from meantime.views.heatmap.figure import offset_ticks
+from meantime.views.heatmap.figure import row_marks
 from meantime.views.heatmap.grid import Grid, colored
 from meantime.views.heatmap.palette import palette
 from meantime.views.heatmap.selection import layers, numbered
@@ -48,7 +48,7 @@ def terminal(
         totals.append(int(cells.sum()))
         parts.append((at, cells[at]))
     scales = look.scales(drawn, [values for _, values in parts])
-    recorded = _fewer(grid.within(found.recorded, wholly=False).astype(np.int64), rows) > 0
+    recorded = _fewer(grid.within(found.cells_of(found.recorded)).astype(np.int64), rows) > 0
     labels = _labels(found, rows, 2 if color else 1)
     if color:
         colors = palette(look.palette, scales.rest, maps=len(drawn), hues=look.hues)
@@ -75,8 +75,12 @@ def _fewer(grid: Int64s, rows: int) -> Int64s:
 
 
 def _labels(found: OffsetMap, rows: int, step: int) -> dict[int, str]:
-    marks, period_ns = offset_ticks(found, 5), found.fold.period_ns
-    return {min(rows - 1, mark.time_ns * rows // period_ns) // step: mark.label for mark in marks}
+    axis = found.fold.axis
+    most = rows // step if axis is not None and axis.unit == "name" else 5
+    return {
+        min(rows - 1, int(mark.row * rows / found.fold.rows)) // step: mark.label
+        for mark in row_marks(found, most)
+    }
 
 
 def _blocks(colors: Colors, labels: dict[int, str]) -> Iterator[bytes]:
@@ -113,6 +117,8 @@ def _times(grid: Grid, width: int, found: OffsetMap) -> str:
     # dates if they are known, otherwise times since the beginning
     zero_ns = found.begin_ns if found.utc_at_zero_ns is None else -found.utc_at_zero_ns
     line = [" "] * max(width, grid.width)
+    if found.fold.y.kind == "weekday":
+        return " ".join(f"{hour:02}" for hour in range(0, 24, 3)) if grid.group == 1 else ""
     for (first, count), run_start in zip(grid.runs, grid.run_starts, strict=False):
         start_ns = grid.fold.edge_ns(first)
         length_ns = count * grid.fold.period_ns

@@ -68,8 +68,8 @@ class HeatmapView(Picture):
 
     @cached_property
     def findings(self) -> list[Finding]:
-        """Periods, stripes, gaps, bursts, and what ran in the gaps."""
-        return find(self.data)
+        """Periods, stripes, gaps, bursts, and what ran in the gaps; only where rows are offsets."""
+        return find(self.data) if self.data.fold.axis is None else []
 
     @cached_property
     def _figure(self) -> Figure:
@@ -112,7 +112,8 @@ class HeatmapView(Picture):
     def __repr__(self) -> str:
         first, last = self.data.columns
         fold = self.data.fold
+        rows = "rows" if fold.axis is None else f"rows by {fold.axis.kind}"
         return (
             f"<Heat map {self.title!r}: {last - first + 1:,} columns of {format_ns(fold.period_ns)}"
-            f" in {fold.rows:,} rows, {len(self.data.by):,} names>"
+            f" in {fold.rows:,} {rows}, {len(self.data.by):,} names>"
         )

@@ -14,11 +14,11 @@ import numpy as np
 
 from meantime.kernels import text as kernel
 from meantime.kernels.varints import encoded
+from meantime.model.natural_order import natural_order
 from meantime.model.state_classes import is_quiet, rank
 from meantime.views.page import PIECE_BYTES
 from meantime.views.statemap import captions
 from meantime.views.statemap.data import Rectangles
-from meantime.views.statemap.rows import natural_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,10 +10,10 @@ from meantime.errors import MeantimeError
 from meantime.model.attribute_paths import STATUS, THREADS
 from meantime.model.attributes import entity_name
 from meantime.model.columns import distinct
+from meantime.model.natural_order import natural_order
 from meantime.model.trace import State
 from meantime.query.filtering import matching
 from meantime.query.threads import thread_of, thread_title
-from meantime.views.statemap.rows import natural_order
 from meantime.views.statemap.shared_rows import pack_rows
 
 if TYPE_CHECKING:

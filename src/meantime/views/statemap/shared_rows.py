@@ -16,10 +16,10 @@ from meantime.kernels.rectangles import Columns, Visible
 from meantime.model.attribute_paths import task_process
 from meantime.model.attributes import ROOT, entity_name
 from meantime.model.columns import first_rows
+from meantime.model.natural_order import natural_key
 from meantime.model.process_roles import role_in
 from meantime.query.lifetimes import lifetimes
 from meantime.views.statemap.data import SharedRows
-from meantime.views.statemap.rows import natural_key
 
 if TYPE_CHECKING:
     import numpy.typing as npt

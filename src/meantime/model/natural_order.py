@@ -1,4 +1,4 @@
-"""Which entities have a row, and in which order."""
+"""The natural order of names: numbers in them sort as numbers."""
 
 from __future__ import annotations
 
