@@ -86,6 +86,7 @@ FASTER_WITH_O2 = {
     "nest",
     "overview",
     "perf",
+    "perf_data",
     "perfetto",
     "pixel_columns",
     "scan_statemap",

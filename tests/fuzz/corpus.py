@@ -29,6 +29,7 @@ import zstd_frames
 from containers import mutated_history, mutated_packed, mutated_recording
 from ctf_traces import metadata_packets, mutated_trace, perf_trace, trace
 from mutate import Words, mutated
+from perf_files import PerfFile
 from structures import (
     arrow,
     flight_recording,
@@ -403,6 +404,39 @@ def _go_trace() -> list[Files]:
         event(2, 100),
     ]  # fmt: skip
     return [{"small.trace": b"".join(parts)}]
+
+
+def _perf_data() -> list[Files]:
+    both: Files = {}
+    for name, order in (("little", "<"), ("big", ">")):
+        file = PerfFile(order)
+        file.event(1, 0, name="cpu-clock", clock=1)
+        file.event(2, 300, name="sched:sched_switch", sample_type=file.sample_type | 1024)
+        file.event(2, 301, name="odd:odd", sample_type=file.sample_type | 1024 | 32)
+        file.name(7, 7, "app")
+        file.map(7, 0x1000, 0x3000, "/bin/app")
+        file.map(7, 0x2000, 0x1000, "//anon")
+        file.map(-1, 0xFFFF000000000000, 0x10000, "[kernel.kallsyms]_text", misc=1)
+        file.sample(0, 2_000, 7, 7, ip=0x1010)
+        file.round()
+        file.sample(0, 1_000, 7, 8, ip=0x2010)
+        file.fork(9, 7, 1_500)
+        file.record(2, file.pack("QQ", 100, 3) + file.identified(0, 0, 2_500))
+        file.switch(1, 3_000, (7, "app", 1), (0, "swapper/0"))
+        file.round()
+        raw = file.pack("HBBi", 301, 8, 0, 7) + b"\1\0\xff\xff" + bytes(4) + b"\xff" * 8
+        raw += (
+            file.pack("I", 4 << 16 | 40) + bytes(8) + file.pack("I", 3 << 16 | 4) + b"any\0no\0\0"
+        )
+        chain = (2**64 - 512, 0x1010, 2**64 - 128, 0xFFFF000000000010, 5)
+        file.sample(2, 4_000, 9, 9, raw=raw, chain=chain)
+        file.described()
+        both[f"{name}.data"] = file.built()
+        both[f"{name}-pipe.data"] = file.piped()
+        inner = b"".join(file.records)
+        file.packed(zstd_frames.compress(inner))
+        both[f"{name}-packed.data"] = file.built()
+    return [{name: data} for name, data in both.items()]
 
 
 def _simpleperf() -> list[Files]:
@@ -1374,6 +1408,11 @@ FORMATS = {
         Format(
             "go-trace", _go_trace, (b"\x4e\x01\x07", b"\xff" * 9 + b"\x01", b"\x02\x00", b"\x25"),
             text=False, reader="go-trace",
+        ),
+        Format(
+            "perf-data", _perf_data,
+            (b"\x09\0\0\0", b"\xff" * 8, bytes(8), b"\x44\0\0\0\0\0\x08\0"),
+            text=False, reader="perf-data",
         ),
         Format(
             "simpleperf", _simpleperf, (b"\x0a\x02\x08\x01", b"\xff" * 9 + b"\x01", bytes(4)),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from corpus import FORMATS
+from perf_files import PerfFile
 
 from meantime.history import HistoryBuilder
 from meantime.history.ingest import build
@@ -32,6 +33,7 @@ from meantime.readers import (
     open_trace,
     otlp,
     packed,
+    perf_data,
     perfetto,
     pprof,
     readers,
@@ -302,6 +304,37 @@ class TestSimpleperf(ReaderContract):
     samples = (
         sample("simpleperf", "two.trace", {"Samples": 2, "StateChanges": 2}, {"lost_events": 3}),
     )
+
+
+def _damaged_perf_data() -> bytes:
+    file = PerfFile()
+    file.event(1, 0)
+    file.sample(0, 1_000, 7, 7)
+    file.record(3, b"short")
+    file.sample(0, 2_000, 7, 7)
+    return file.built()
+
+
+class TestPerfData(ReaderContract):
+    reader = perf_data
+    samples = tuple(
+        sample(
+            "perf-data",
+            f"{name}.data",
+            {"Samples": 4, "StateChanges": 10},
+            {"lost_events": 3, "lost_switch": 1, "private_field": 1, "unknown_time": 1},
+        )
+        for name in ("little", "big", "little-pipe", "big-pipe", "little-packed", "big-packed")
+    )
+
+    damaged = _damaged_perf_data()
+
+    def large(self, rows: int) -> bytes:
+        file = PerfFile(sample_type=2 | 4)
+        file.event(1, 0)
+        file.sample(0, 1_000, 7, 7)
+        file.records *= rows
+        return file.built()
 
 
 class TestStatemap(ReaderContract):

@@ -1,4 +1,7 @@
-"""`perf script` text to columns."""
+"""`perf script` text, and that of ftrace, to columns.
+
+What follows from the fields of events is here, too: kernels of other forms of them extend the class.
+"""
 
 from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint32_t, uint64_t
@@ -11,6 +14,15 @@ import numpy as np
 
 from meantime.kernels.linux_records import RECORD_TYPE
 
+from meantime.kernels.intern cimport (
+    intern_add,
+    intern_find,
+    intern_free,
+    intern_grow,
+    intern_table,
+    intern_text,
+    intern_text_of,
+)
 from meantime.kernels.linux_records cimport (
     TRACE_BEGIN,
     TRACE_CALL,
@@ -39,99 +51,6 @@ from meantime.kernels.linux_records cimport (
     trace_switched,
 )
 
-cdef extern from "intern.h" nogil:
-    ctypedef struct intern_text:
-        pass
-    ctypedef struct intern_table:
-        int32_t count
-        uint64_t seed
-        uint64_t *offsets
-        uint32_t *contexts
-        char *bytes
-    intern_text intern_text_of(const char *at, size_t size)
-    int32_t intern_find(const intern_table *table, const intern_text *text, uint32_t context)
-    int32_t intern_add(intern_table *table, const intern_text *text, uint32_t context)
-    bint intern_grow(intern_table *table)
-    void intern_free(intern_table *table)
-
-cdef extern from "tracepoint_text.h" nogil:
-    enum:
-        PERF_IDS
-        PERF_CPU
-        PERF_MISC
-        PERF_DATE
-        PERF_UNPADDED
-        PERF_NANOS
-        PERF_FTRACE
-    ctypedef struct perf_header:
-        const char *begin
-        uint32_t comm_bytes
-        uint32_t bytes
-        int64_t time_ns
-        int32_t cpu
-        int64_t tid
-        char context
-        char is_guess
-        const char *rest
-    enum:
-        PERF_HEADER
-        PERF_OTHER_FIELDS
-    ctypedef struct perf_counted:
-        int64_t period
-        const char *event
-        uint32_t event_bytes
-    ctypedef struct perf_frame:
-        const char *name
-        uint32_t bytes
-        bint is_file
-    ctypedef struct perf_switch:
-        int64_t prev
-        int64_t next
-        const char *next_comm
-        uint32_t next_bytes
-        int32_t prev_prio
-        int32_t next_prio
-        char state
-    int perf_read_switch(const char *at, const char *end, perf_switch *found)
-    int perf_read_header(
-        const char *line, const char *end, int layout, int64_t last_ns, perf_header *header
-    )
-    perf_counted perf_read_counted(const char *rest, const char *end)
-    int perf_read_frame(const char *line, const char *end, perf_frame *frame)
-    const char *perf_frame_behind(
-        const char *event, uint32_t event_bytes, const char *tail, const char *end
-    )
-    const char *perf_line(const char *line, const char *end, bint last, const char **line_end)
-    const char *perf_skip(const char *at, const char *end)
-    const char *perf_back(const char *begin, const char *at)
-    const char *perf_back_digits(const char *begin, const char *at)
-    bint perf_digit(char c)
-    ctypedef struct trace_wake:
-        int64_t tid
-        int64_t cpu
-        int64_t prio
-        const char *comm
-        uint32_t bytes
-    ctypedef struct trace_request:
-        const char *device
-        const char *kind
-        uint32_t device_bytes
-        uint32_t kind_bytes
-        int64_t sector
-        int64_t sectors
-    ctypedef struct trace_packet:
-        uint32_t seq
-        uint32_t ack
-        uint32_t flags
-    int trace_kind(const char *at, uint32_t size, bint is_ftrace, const char **bare)
-    int trace_read_header(const char *line, const char *end, perf_header *header)
-    perf_counted trace_read_event(const char *rest, const char *end)
-    int trace_read_wake(const char *at, const char *end, trace_wake *found)
-    int trace_read_request(const char *at, const char *end, trace_request *found)
-    int trace_read_packet(const char *at, const char *end, trace_packet *found)
-    const char *trace_after(const char *at, const char *end, const char *before)
-    const char *trace_number(const char *at, const char *end, int64_t *number)
-
 cdef extern from "growing.h" nogil:
     bint column_grow(void **data, int64_t capacity, size_t width)
 
@@ -148,17 +67,6 @@ cdef enum:
     SAMPLE
     RECORD
 
-cdef enum:
-    THREADS
-    EVENTS
-    FRAMES
-    STACKS
-    NAMES
-    IDS_OF_THREADS
-    IDS_OF_CPUS
-    TABLES
-
-
 # perf sorts what it prints, except for what it flushes in rounds, which are shorter than this.
 cdef enum:
     FAR_NS = 1_000_000_000
@@ -167,30 +75,6 @@ cdef enum:
 cdef enum:
     UNKNOWN_KIND = 255
     NOT_NEEDED = -2
-
-
-cdef struct cpu_place:
-    int64_t first_ns
-    int64_t last_ns
-    int64_t switch_ns
-    int64_t lost_from_ns
-    int64_t lost
-    int64_t irq
-    int64_t softirq
-    trace_presence here
-
-
-cdef struct Columns:
-    int64_t *time_ns
-    int64_t *period
-    int32_t *thread
-    int32_t *cpu
-    int32_t *event
-    int32_t *stack
-    int64_t *tail
-    const char *text
-    Py_ssize_t rows
-    Py_ssize_t room
 
 
 cdef int32_t intern(intern_table *table, const char *at, size_t size, uint32_t context) noexcept nogil:
@@ -209,40 +93,6 @@ cdef bint is_idle_task(const perf_header *header) noexcept nogil:
 
 cdef class PerfText:
     """Reads blocks of text one after the other, and remembers the names and stacks in them."""
-
-    cdef intern_table tables[TABLES]
-    cdef int32_t *open_frames
-    cdef Py_ssize_t open_count, open_room
-    cdef int layout
-    cdef bint with_stacks, with_records, after_frames
-    # whether the innermost frame of the open sample is wanted, which is of the idle task
-    cdef bint wants_leaf
-    cdef trace_record *records_found
-    cdef int64_t record_count, record_room
-    # of the sample that is open: its line, and where its fields begin and end
-    cdef perf_header open_header
-    cdef const char *open_tail
-    cdef const char *open_end
-    cdef int32_t open_event
-    # by code of an event: what it is, and the name of its system call, that of the event of a
-    # packet, or whether it is a wake-up that puts its thread on a queue
-    cdef int32_t *kind_of
-    cdef int32_t *call_of
-    cdef int32_t event_room
-    # by code of a thread or CPU: the index of the record that has not ended, or -1
-    cdef int64_t *open_calls
-    cdef int32_t thread_room
-    # by code of a comm with ids: the code of its thread, -1 if it has none, -2 until that is needed
-    cdef int32_t *thread_of
-    cdef int32_t named_room, open_thread
-    cdef bint has_switches
-    cdef cpu_place *places
-    cdef int32_t place_room
-    cdef bint in_record, is_over
-    cdef int64_t last_ns, open_unknown, open_unread
-    cdef readonly int64_t records, unknown_lines, unread_headers, times_beyond
-    cdef readonly int64_t steps_back, far_steps_back, cpu_steps_back, unmatched_ends, unread_fields
-    cdef readonly list lost  #: list[tuple[int, int, int]]
 
     def __cinit__(self, int layout, bint with_stacks, bint with_records):
         self.layout = layout
@@ -297,7 +147,6 @@ cdef class PerfText:
             out.text = <const char*>&text[0] if text.shape[0] else NULL
         cdef Py_ssize_t done = 0
         cdef bint full = False
-        cdef int32_t code
         if text.shape[0]:
             with nogil:
                 if self.layout & PERF_FTRACE:
@@ -311,15 +160,21 @@ cdef class PerfText:
                         &full
                     )
         if last and not full and done == text.shape[0] and self.with_records:
-            # of these CPUs nothing follows
-            for code in range(self.tables[IDS_OF_CPUS].count):
-                if done >= 0 and self.places[code].lost and not self.put_lost(code, self.last_ns):
-                    done = -1
-                if done >= 0 and not self.put_ran(code):
-                    done = -1
+            if done >= 0 and not self.end_cpus():
+                done = -1
         if done < 0:
             raise MemoryError
         return done, out.rows, full
+
+    cdef bint end_cpus(self) noexcept nogil:
+        """Add what is known of CPUs of which nothing follows."""
+        cdef int32_t code
+        for code in range(self.tables[IDS_OF_CPUS].count):
+            if self.places[code].lost and not self.put_lost(code, self.last_ns):
+                return False
+            if not self.put_ran(code):
+                return False
+        return True
 
     cdef Py_ssize_t read(
         self, const char *begin, const char *end, bint last, Columns *out, bint *full
@@ -928,6 +783,10 @@ cdef class PerfText:
         return made.name >= 0
 
     cdef bint push_frame(self, const char *at, size_t size, uint32_t is_file) noexcept nogil:
+        return self.push_code(intern(&self.tables[FRAMES], at, size, is_file))
+
+    cdef bint push_code(self, int32_t frame) noexcept nogil:
+        """Add a frame to the open sample; False without memory, for which a negative code stands."""
         cdef int32_t *grown
         cdef Py_ssize_t room
         if self.open_count == self.open_room:
@@ -937,9 +796,9 @@ cdef class PerfText:
                 return False
             self.open_frames = grown
             self.open_room = room
-        self.open_frames[self.open_count] = intern(&self.tables[FRAMES], at, size, is_file)
+        self.open_frames[self.open_count] = frame
         self.open_count += 1
-        return self.open_frames[self.open_count - 1] >= 0
+        return frame >= 0
 
     cdef bint add_only_frame(self, const char *at, const char *end) noexcept nogil:
         """Add the frame on the line of the event itself."""
@@ -984,16 +843,10 @@ cdef class PerfText:
         return self.push_frame(name, size, is_file)
 
     cdef bint close(self, Columns *out) noexcept nogil:
-        """Give the open sample its stack: frames come innermost first, stacks are built from main."""
-        cdef int32_t stack = -1
-        cdef Py_ssize_t i
-        for i in range(self.open_count - 1, -1, -1):
-            stack = intern(
-                &self.tables[STACKS], <const char*>&self.open_frames[i], sizeof(int32_t),
-                <uint32_t>(stack + 1),
-            )
-            if stack < 0:
-                return False
+        """Give the open sample its stack."""
+        cdef int32_t stack = self.stack_of(self.open_frames, self.open_count)
+        if stack < -1:
+            return False
         # now, as a sample that is cut off by its block is read again
         if self.with_records and not self.add_record():
             return False
@@ -1003,9 +856,20 @@ cdef class PerfText:
         self.unread_headers += self.open_unread
         return True
 
+    cdef int32_t stack_of(self, const int32_t *frames, Py_ssize_t count) noexcept nogil:
+        """Return the stack of frames, which come innermost first; -1 if there are none, -2 without memory."""
+        cdef int32_t stack = -1
+        cdef Py_ssize_t i
+        for i in range(count - 1, -1, -1):
+            stack = intern(
+                &self.tables[STACKS], <const char*>&frames[i], sizeof(int32_t), <uint32_t>(stack + 1)
+            )
+            if stack < 0:
+                return -2
+        return stack
+
     cdef bint add_lost(self, const perf_header *header, const char *end) noexcept nogil:
         """Add what perf says that it lost of the ring of a CPU until a time."""
-        cdef int32_t cpu
         cdef const char *at = header.rest
         cdef int64_t count = 0, limit = <int64_t>1 << 50
         while at < end and not perf_digit(at[0]):
@@ -1013,16 +877,21 @@ cdef class PerfText:
         while at < end and perf_digit(at[0]) and count < limit:
             count = count * 10 + (at[0] - 48)
             at += 1
-        if header.cpu < 0 or not self.with_records:
+        return self.add_loss(header.cpu, header.time_ns, count or 1)
+
+    cdef bint add_loss(self, int32_t cpu, int64_t until_ns, int64_t count) noexcept nogil:
+        """Add that so many events of a CPU were lost until a time; -1 is an unknown CPU."""
+        cdef int32_t code
+        if cpu < 0 or not self.with_records:
             with gil:
-                self.lost.append((self.last_ns, header.time_ns, count or 1))
+                self.lost.append((self.last_ns, until_ns, count))
             return True
-        cpu = self.cpu_code(header.cpu)
-        if cpu < 0:
+        code = self.cpu_code(cpu)
+        if code < 0:
             return False
-        self.places[cpu].lost = count or 1
-        self.places[cpu].lost_from_ns = self.places[cpu].last_ns
-        return self.put_lost(cpu, header.time_ns)
+        self.places[code].lost = count
+        self.places[code].lost_from_ns = self.places[code].last_ns
+        return self.put_lost(code, until_ns)
 
     def threads_from(self, int32_t first) -> list[tuple[bytes, bytes | None]]:
         """Return, of each thread from this code on, its comm and its ids, None if it has none."""

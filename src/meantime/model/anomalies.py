@@ -328,6 +328,23 @@ CATALOGUE: dict[str, str] = {
         "the clocks of hosts moved against UTC by more than a millisecond while they were"
         " recorded: their times are off by as much"
     ),
+    "undefined_event": "samples of events that the file does not describe were left out",
+    "throttled": (
+        "the kernel stopped sampling for a while, as samples took too much of its time: functions"
+        " that ran then have too few; record with a lower frequency (perf record -F)"
+    ),
+    "stack_not_unwound": (
+        "samples have a copy of the stack in place of callers, which is not unwound: they show the"
+        " innermost function; record with `--call-graph fp`, or open the text of `perf script`"
+    ),
+    "maps_left_out": (
+        "mappings of files into processes were left out, as there are more than Linux allows: some"
+        " functions have no names"
+    ),
+    "hardware_trace": (
+        "bytes of what a processor traced, such as Intel PT, were left out; open the text of"
+        " `perf script --itrace=i1us`"
+    ),
     "stack_unknown": (
         "stacks of samples could not be written when they were first seen; was the disk full?"
     ),

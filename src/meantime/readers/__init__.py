@@ -279,7 +279,7 @@ def open_without_stacks(
             private=is_private_wanted(path),
             scheduling=is_scheduling_wanted(path),
         )
-        if chosen.reader.FORMAT == "perf":
+        if chosen.reader.FORMAT in {"perf", "perf-data"}:
             yield _read(chosen, source, options, stacks=False, switches=switches), not switches
         else:
             yield _read(chosen, source, options), False

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 from meantime.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-__all__ = ["SUFFIXES", "Decompressor", "compression_of"]
+__all__ = ["SUFFIXES", "Decompressor", "ZstandardStream", "compression_of"]
 
 # How the names of compressed files end.
 SUFFIXES = (".gz", ".zst", ".xz", ".bz2", ".zip")
@@ -35,6 +35,7 @@ _BZIP2 = (b"1AY&", b"\x17rE8")
 MAGIC_BYTES = 8
 # A byte of a deflated stream expands to at most 1032.
 _PIECE_ROOM = 1 << 12
+_STREAM_ROOM = 1 << 22
 
 
 def compression_of(beginning: bytes) -> str | None:
@@ -194,6 +195,30 @@ _MEMBERS: dict[str, Callable[[], _Member]] = {
     "bzip2": _Bzip2,
     "zip": _zip,
 }
+
+
+class ZstandardStream:
+    """Zstandard data that stand in parts between other data, such as the records of a file."""
+
+    def __init__(self) -> None:
+        self._member: _Member | None = None
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """Yield what the next part expands to, in pieces of some MiB.
+
+        Raises:
+            ValueError: If it is damaged.
+        """
+        rest, out = data, b""
+        while rest or len(out) >= _STREAM_ROOM:
+            if self._member is None or self._member.ended:
+                self._member = _MEMBERS["Zstandard"]()
+            try:
+                out, rest = self._member.feed(rest, _STREAM_ROOM)
+            except self._member.failure as error:
+                raise ValueError(str(error)) from None
+            if out:
+                yield out
 
 
 class Decompressor:

@@ -359,6 +359,20 @@ FORMATS = (
         large=lambda rows: b"java 7 [000] 1.000000:  1 cycles: \n\n" * rows,
     ),
     Format(
+        "perf-data",
+        (".data",),
+        (
+            Use(
+                "a `perf.data` file",
+                "`perf record -g`, `perf sched record`, `perf record -o -`",
+                "`meantime flame perf.data -o flame.svg`, `meantime view perf.data`",
+                "[what is read](#perfdata)",
+            ),
+        ),
+        (begins(b"PERFILE2", b"2ELIFREP", b"PERFFILE", b"ELIFFREP"),),
+        "perf_data",
+    ),
+    Format(
         "ftrace",
         (".txt",),
         (

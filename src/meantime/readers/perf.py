@@ -30,7 +30,10 @@ from meantime.readers.switches import Records, batches_of
 from meantime.readers.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    import numpy.typing as npt
 
     from meantime.model.attributes import Path
     from meantime.model.clocks import Kind
@@ -132,6 +135,7 @@ class Reading:
 
     def __init__(self, trace: Trace, window: Window, options: ReadOptions) -> None:
         self.trace = trace
+        self.source = window.source
         self.window = window
         self._until_ns = options.until_ns
         self.kept = options.keep
@@ -148,7 +152,7 @@ class Reading:
         self._called: dict[int, str] = {}
 
     @property
-    def _is_cut(self) -> bool:
+    def is_cut(self) -> bool:
         """Whether the last line has no end: the program that prints it writes whole lines."""
         window = self.window
         return window.end > 0 and window.block[window.end - 1] != _LINE_END
@@ -161,14 +165,9 @@ class Reading:
             with_switches &= not self._with_events
             # nor do events have stacks
             with_stacks &= not self._with_events
-            text = perf.PerfText(self.layout(), with_stacks, with_switches)
-            window = self.window
+            text = self.scanner(with_stacks=with_stacks, with_switches=with_switches)
             first_ns, last_ns = 2**63 - 1, -1
-            last = full = False
-            while full or not last:
-                last = last or (not full and not window.more())
-                batch, full = self._scan(text, last=last)
-                self._check_times(text)
+            for batch in self.samples(text):
                 if len(batch.time_ns):
                     first_ns = min(first_ns, int(batch.time_ns.min()))
                     last_ns = max(last_ns, int(batch.time_ns.max()))
@@ -177,9 +176,9 @@ class Reading:
                     elif self._events is not None:
                         yield self._events
         finally:
-            self.window.source.close()
+            self.source.close()
         if not trace.records:
-            raise InputError(window.source.name, f"this {self.called} has no {self.items}")
+            raise InputError(self.source.name, f"this {self.called} has no {self.items}")
         if last_ns >= 0:
             trace.bounds = (first_ns, last_ns + 1)
         if with_switches:
@@ -199,7 +198,7 @@ class Reading:
         trace.anomalies.add("unread_fields", text.unread_fields)
         trace.anomalies.add("end_without_begin", text.unmatched_ends)
         trace.anomalies.add("lost_events", sum(count for _, _, count in text.lost))
-        trace.anomalies.add("truncated", int(window.source.truncated or self._is_cut))
+        trace.anomalies.add("truncated", int(self.source.truncated or self.is_cut))
         begin_ns = trace.bounds[0] if trace.bounds is not None else 0
         # up to the next switch these are unknown, and there already
         known = {from_ns for from_ns, _ in trace.lost}
@@ -208,6 +207,19 @@ class Reading:
             for from_ns, to_ns, _ in text.lost
             if from_ns not in known
         )
+
+    def scanner(self, *, with_stacks: bool, with_switches: bool) -> perf.PerfText:
+        """Return what reads the input, of which this reads the beginning."""
+        return perf.PerfText(self.layout(), with_stacks, with_switches)
+
+    def samples(self, text: perf.PerfText) -> Iterator[Samples]:
+        """Yield all samples, in batches."""
+        last = full = False
+        while full or not last:
+            last = last or (not full and not self.window.more())
+            batch, full = self._scan(text, last=last)
+            self._check_times(text)
+            yield batch
 
     def layout(self) -> int:
         """Return the fields before the time that most of the first headers have.
@@ -256,25 +268,41 @@ class Reading:
             window.start += done
             if rows and not self.trace.records:
                 self._first_ns = int(time_ns[0])
-            self.trace.records += rows
-            self._learn(text)
-            kept = self._kept_rows(thread[:rows], time_ns[:rows])
-            # negative: the line has no period
-            period[:rows][period[:rows] < 0] = 1
-            thread = thread[kept]
-            batch = Samples(
-                time_ns=time_ns[kept],
-                thread=self._path_of[thread],
-                stack=stack[kept],
-                weight=period[kept],
-                event=self._event_of[event[kept]],
-                name=self._name_of[thread],
-                cpu=cpu[kept],
-            )
-            if tail is not None:
-                # now, as the window reuses its block
-                self._events = events_of(self.trace, batch, block, tail[kept], self.is_event)
+            columns = (time_ns, period, thread, cpu, event, stack)
+            batch = self.batch_of(text, [each[:rows] for each in columns], block, tail)
         return batch, full
+
+    def batch_of(
+        self,
+        text: perf.PerfText,
+        columns: Sequence[npt.NDArray[Any]],
+        block: memoryview,
+        tail: Int64s | None,
+    ) -> Samples:
+        """Return a batch of the columns of a scan: times, periods, threads, CPUs, events, stacks.
+
+        With events their fields are read, too: `tail` says where in the block they are.
+        """
+        time_ns, period, thread, cpu, event, stack = columns
+        self.trace.records += len(time_ns)
+        self._learn(text)
+        kept = self._kept_rows(thread, time_ns)
+        # negative: the line has no period
+        period[period < 0] = 1
+        thread = thread[kept]
+        batch = Samples(
+            time_ns=time_ns[kept],
+            thread=self._path_of[thread],
+            stack=stack[kept],
+            weight=period[kept],
+            event=self._event_of[event[kept]],
+            name=self._name_of[thread],
+            cpu=cpu[kept],
+        )
+        if tail is not None:
+            # now, as the block is used again
+            self._events = events_of(self.trace, batch, block, tail[kept], self.is_event)
+        return batch
 
     def _kept_rows(self, thread: Int32s, time_ns: Int64s) -> slice | Int64s:
         """Return the rows of samples that are kept."""

@@ -66,11 +66,6 @@ REFUSED = (
         (begins(BEGINS),),
     ),
     Refused(
-        "a perf.data file",
-        "run `perf script -i {name} > perf.txt` and open perf.txt",
-        (begins(b"PERFILE2", b"2ELIFREP"),),
-    ),
-    Refused(
         "a trace-cmd file",
         "run `trace-cmd report -i {name} > trace.txt` and open trace.txt",
         (begins(b"\x17\x08Dtracing", what="17 08"),),
