@@ -969,7 +969,7 @@ cdef class PerfData(PerfText):
         return found
 
     def new_places(self) -> tuple[npt.NDArray[np.uint64], Int32s]:
-        """Return the address and the file of each place that has no names yet; -1 is no file."""
+        """Return the address and the file of each place without names; -1 stands for no file."""
         cdef intern_table *table = &self.own[PLACES]
         cdef int64_t count = table.count - self.named_places
         keys = np.frombuffer(

@@ -7,6 +7,7 @@ behind the records, `symbols` names addresses.
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from typing import TYPE_CHECKING, Final
@@ -320,7 +321,7 @@ class _DataReading(Reading):
         self._formats = {each.number: place for place, each in enumerate(self._tracepoints)}
 
     def _begin_events(self) -> None:
-        """Tell the kernel which events there are, once what describes them is read.
+        """Define the events, once all that describes them is read.
 
         Raises:
             InputError: If samples have no times.
@@ -408,7 +409,8 @@ class _DataReading(Reading):
     def _functions_of(self, file: int) -> Functions | None:
         """Return the functions of a file of code; None if it is not here, or another one."""
         kind, build_id, inode, name = self._files[file]
-        if kind == perf_data.FUNCTION:
+        # other systems have neither these files nor such calls
+        if kind == perf_data.FUNCTION or not hasattr(os, "uname"):
             return None
         if kind == perf_data.KERNEL_FILE:
             # the list of the kernel has the functions of its modules, too

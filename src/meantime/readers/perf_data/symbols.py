@@ -2,7 +2,7 @@
 
 A trace names its files by path, so whoever made it could name any file of the reader. A file is
 read only if it is a regular file that has the recorded build id, or on the host that was recorded
-the recorded inode: then it is the same file, and its names tell nothing new. The kernel's list of
+the recorded inode: then it is the same file, and its names disclose nothing. The kernel's list of
 its own functions counts only if the kernel that runs has the recorded build id, or on that host the
 recorded release, and one of its functions is at the recorded address, as it is in one boot only.
 Lists of functions that a program compiled count only if they are of this user and of this host.
@@ -39,7 +39,7 @@ _LOAD, _NOTE = 1, 4
 _SYMTAB, _DYNSYM = 2, 11
 _FUNCTION, _UNTYPED, _INDIRECT = 2, 0, 10
 _WEAK, _GLOBAL, _LABEL = 2, 1, 99
-# Behind these numbers are no sections.
+# From this number on they stand for something other than sections.
 _RESERVED = 0xFF00
 _KERNEL_END = 1 << 12
 _TEXT_OF_KERNEL = set("tTwW")
