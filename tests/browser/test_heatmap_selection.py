@@ -198,3 +198,36 @@ def test_the_map_and_the_selection_are_saved(page: Page) -> None:
         '3200000000,3220000000,200000000,220000000,"steady",1',
         '3200000000,3220000000,200000000,220000000,"third",1',
     ]
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Forty CPUs for two seconds, of which one is busy nearly all the time."""
+    folder = tmp_path_factory.mktemp("busy")
+    rows = ["start,end,entity,state"]
+    for cpu in range(40):
+        share = 98 if cpu == 7 else 20
+        for at in range(0, 2000, 100):
+            rows.append(f"{at},{at + share},cpu{cpu},busy")
+            rows.append(f"{at + share},{at + 100},cpu{cpu},idle")
+    (folder / "cpus.csv").write_text("\n".join(rows) + "\n")
+    out = folder / "page.html"
+    columns = "start=start:ms,end=end:ms,entity=entity,state=state"
+    words = ["--y", "utilisation", "--state", "busy", "--period", "100ms", "--columns", columns]
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["heatmap", str(folder / "cpus.csv"), *words, "-o", str(out)])
+    return out
+
+
+def test_what_is_selected_is_compared_with_the_rest(context: BrowserContext, busy: Path) -> None:
+    for page in _opened(context, busy):
+        # the busiest entity stands first
+        assert page.locator(".name .what").first.text_content() == "cpu7"
+        page.click(".finding")
+        row = page.locator(".traits-table tbody tr").first
+        row.wait_for()
+        assert "entity cpu7" in str(row.text_content())
+        assert "100.0" in str(row.text_content())
+        command = str(page.locator(".command").text_content())
+        assert "--between 98%..100%" in command
+        assert page.locator(".fold").count() == 0

@@ -270,7 +270,14 @@ def test_the_document_says_what_its_axes_are(tmp_path: Path) -> None:
         (["--y", "utilisation", "--state", "a", "--value", "ns"], "--value does not apply"),
         (["--y", "duration", "--value", "ns"], "a map by duration of states has no ns"),
         (["--y", "duration", "--rows", "0"], "a map of durations has 1 to 1000 rows"),
-        (["--y", "duration", "--find"], "--find applies to --y offset"),
+        (["--y", "weekday", "--find"], "--find does not apply to --y weekday"),
+        (["--between", "1ms..2ms"], "--during and --between apply to other rows than offsets"),
+        (["--y", "duration", "--between", "5"], "write two values, such as 10ms..1s"),
+        (["--y", "duration", "--between", "4ns..x"], "write values such as 10ms..1s"),
+        (["--y", "duration", "--between", "9s..4s"], "ends before it begins"),
+        (["--y", "duration", "--between", "1s..4s"], "is outside of the map"),
+        (["--y", "duration", "--during", "0ns..9ns"], "there is no rest"),
+        (["--y", "row", "--state", "a", "--between", "z"], "there is no row 'z'"),
     ],
 )
 def test_what_does_not_apply_is_an_error(
@@ -318,3 +325,84 @@ def test_every_kind_is_drawn_and_says_its_rows(options: dict[str, Any], form: st
         options["y"]
     ] in text or form == "json"
     assert f'"kind": "{options["y"]}"' in text or form != "json"
+
+
+def test_what_distinguishes_cells_is_counted_by_every_attribute(tmp_path: Path) -> None:
+    path = tmp_path / "requests.json"
+    chance = random.Random(4)  # noqa: S311 - not for secrets
+    things = [
+        (chance.choice([1, 2, 3]), "GET" if number % 3 else "PUT", number) for number in range(200)
+    ]
+    events = [
+        {
+            "ph": "X",
+            "pid": 1,
+            "tid": number % 4,
+            "name": name,
+            "ts": 100 * number,
+            "dur": 90 if size == 3 else 2,
+            "args": {"size": size, "deep": {"a": [size]}},
+        }
+        for size, name, number in things
+    ]
+    path.write_text(json.dumps(events))
+
+    view = meantime.heatmap(path, y="duration")
+    found = view.against_rest(between="80us..100us")
+
+    slow = [thing for thing in things if thing[0] == 3]
+    fast = [thing for thing in things if thing[0] != 3]
+    assert (found.inside, found.outside) == (len(slow), len(fast))
+    by = {(each.attribute, each.value): each for each in found.differences}
+    assert by["argument size", "3"].inside_share == 1
+    assert by["argument size", "3"].outside == 0
+    assert by["argument deep", '{"a": [3]}'].inside == len(slow)
+    for name in ("GET", "PUT"):
+        shares = [sum(thing[1] == name for thing in part) / len(part) for part in (slow, fast)]
+        if abs(shares[0] - shares[1]) >= 0.01:
+            assert by["name", name][4:] == pytest.approx(shares)
+    assert found.differences[0].inside_share - found.differences[0].outside_share == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_time_is_compared_by_state_and_entity(seed: int) -> None:
+    states = randomly(seed, 5, 1000)
+
+    found = meantime.heatmap(made(states, 1000), y="row", states="[ab]", period=100).against_rest(
+        during="200ns..500ns", between="cpu1..cpu3"
+    )
+
+    inside, outside = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for name, parts in states.items():
+        for start, end, state in parts:
+            if state == "c":
+                continue
+            here = (
+                max(0, min(end, 500) - max(start, 200)) if name in {"cpu1", "cpu2", "cpu3"} else 0
+            )
+            for trait in (("state", state), ("entity", name)):
+                inside[trait] += here
+                outside[trait] += end - start - here
+    for each in found.differences:
+        trait = (each.attribute, each.value)
+        assert (each.inside, each.outside) == (inside[trait], outside[trait])
+    assert found.inside == sum(value for (kind, _), value in inside.items() if kind == "state")
+
+
+def test_what_is_apart_is_found_and_named() -> None:
+    parts: dict[str, list[Interval]] = {}
+    for cpu in range(100):
+        busy = 97 if cpu == 7 else 20
+        parts[f"cpu{cpu}"] = [
+            part
+            for at in range(0, 1000, 100)
+            for part in ((at, at + busy, "busy"), (at + busy, at + 100, "idle"))
+        ]
+
+    view = meantime.heatmap(made(parts, 1000), y="utilisation", states="busy", period=100)
+
+    assert [each.sentence for each in view.findings] == [
+        "cpu7: 96 % to 98 % of the time, apart from all others"
+    ]
+    same = {name: part for name, part in parts.items() if name != "cpu7"}
+    assert not meantime.heatmap(made(same, 1000), y="utilisation", states="busy").findings

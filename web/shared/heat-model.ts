@@ -18,10 +18,12 @@ type Range = [first: number, last: number];
 
 /** What a click on a finding selects, as `Finding` in finding.py. */
 export interface HeadFinding {
-  kind: "period" | "stripe" | "gap" | "burst" | "filler";
+  kind: "period" | "stripe" | "gap" | "burst" | "filler" | "apart";
   text: string;
   names: string[];
   span_ns: [string, string] | null;
+  /** The first and the last row, if rows are not offsets. */
+  rows: Range | null;
 }
 
 /** What is in the cells. */
@@ -57,6 +59,8 @@ interface Head {
   command: HeadCommand | null;
   /** Stacks with less than this are merged into their callers; null without stacks. */
   least: number | null;
+  /** Traits with less than this are merged into their attribute; null without traits. */
+  least_trait: number | null;
   /** What the stacks are of; null without stacks. */
   holds: Kind | null;
   origin_ns: string;
@@ -200,6 +204,17 @@ export class Model {
     return `${this.edge(first)} to ${this.edge(last + 1)}`;
   }
 
+  /** Rows as `--between` takes them; null if no words say so. */
+  rowOption(first: number, last: number): string | null {
+    const y = this.y!;
+    if (y.labels) {
+      const names = first === last ? [y.labels[first]!] : [y.labels[last]!, y.labels[first]!];
+      return names.some((each) => each.includes("..")) ? null : names.join("..");
+    }
+    const at = (row: number) => (typeof y.edges![row] === "string" ? plain(BigInt(y.edges![row]!)) : this.edge(row).replace(" ", ""));
+    return `${at(first)}..${at(last + 1)}`;
+  }
+
   private edge(row: number): string {
     const edge = this.y!.edges![row]!;
     return typeof edge === "string" ? duration(BigInt(edge), 3) : `${Number((100 * edge).toPrecision(4))} %`;
@@ -222,6 +237,19 @@ export class Model {
       return chosen.filter((_, at) => at % step === 0).map((row) => ({ row, label: this.edge(row) }));
     }
     return ticks(0n, this.periodNs, 6).marks.map(({ ns, label }) => ({ row: (Number(ns) * rows) / Number(this.periodNs), label: this.clockAt(ns) ?? label }));
+  }
+
+  /** The mean share of a name: each of its cells has the middle of its row; null if rows are not shares. */
+  meanShare(name: number): number | null {
+    if (this.y?.kind !== "utilisation") return null;
+    const { numbers, values, total } = this.cells[name]!;
+    const edges = this.y.edges as number[];
+    let sum = 0;
+    for (let i = 0; i < numbers.length; i++) {
+      const row = numbers[i]! % this.rows;
+      sum += (values[i]! * (edges[row]! + edges[row + 1]!)) / 2;
+    }
+    return total ? sum / total : 0;
   }
 
   /** When the columns from one to another are, in words. */

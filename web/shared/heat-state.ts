@@ -102,6 +102,11 @@ export class HeatState {
     this.setSelection(null);
   }
 
+  /** The names that are compared with the rest of what is drawn: highlighting some leaves out none. */
+  get compared(): Set<number> | null {
+    return this.mode === "highlight" && !this.hidden.size ? null : this.counted;
+  }
+
   /** The names whose stacks are shown: those drawn in colour, or all that are not hidden. */
   get counted(): Set<number> | null {
     const { names } = this.model;

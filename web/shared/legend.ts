@@ -10,6 +10,8 @@ export interface LegendEntry {
   at: number;
   name: string;
   amount: number;
+  /** What stands beside it instead of its amount and its part of all. */
+  figure?: string;
   /** The colour in which it is drawn; null if it has none of its own. */
   color: string | null;
   isSelected: boolean;
@@ -95,8 +97,8 @@ export class Legend {
       },
       h("span", { class: "swatch", style: entry.color ? `background:${entry.color}` : "" }),
       name(entry.name, { class: "what" }),
-      h("span", { class: "muted" }, this.options.amount(entry.amount)),
-      h("span", { class: "muted share" }, share(part)),
+      h("span", { class: "muted" }, entry.figure === undefined ? this.options.amount(entry.amount) : ""),
+      h("span", { class: "muted share" }, entry.figure ?? share(part)),
     );
     row.addEventListener("click", (event) => {
       this.current = this.shown.indexOf(entry);

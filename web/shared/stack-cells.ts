@@ -18,9 +18,9 @@ export interface PackedStacks {
 }
 
 /** The blocks with stacks, which are in the page until it replaces the picture; null without them. */
-export function readStacks(): PackedStacks | null {
-  const cells = readBlock("stack-cells");
-  return cells.length ? { cells, table: readBlock("stack-table"), names: readBlock("stack-names") } : null;
+export function readStacks(prefix = "stack"): PackedStacks | null {
+  const cells = readBlock(`${prefix}-cells`);
+  return cells.length ? { cells, table: readBlock(`${prefix}-table`), names: readBlock(`${prefix}-names`) } : null;
 }
 
 export class StackCells {

@@ -4,7 +4,7 @@ import { button, h, name, shown } from "../shared/dom";
 import { download } from "../shared/download";
 import { Findings } from "../shared/findings";
 import graphStyle from "../shared/flame-graph.css?inline";
-import { duration, exact } from "../shared/format";
+import { duration, exact, share } from "../shared/format";
 import { HeatMap } from "../shared/heat-map";
 import { type HeadFinding, type Mode, Model, parsed, plain } from "../shared/heat-model";
 import { HeatState } from "../shared/heat-state";
@@ -24,6 +24,7 @@ import { Facts } from "./heatmap/facts";
 import { SelectionFlame } from "./heatmap/flame";
 import style from "./heatmap/heatmap.css?inline";
 import { SelectionStates } from "./heatmap/states";
+import { SelectionTraits } from "./heatmap/traits";
 
 const MODES: [Mode, string, string][] = [
   ["highlight", "Highlight", "Draw everything, with the selected names in colour (h)"],
@@ -37,7 +38,7 @@ const OF_A_TIME = new Set(["gap", "burst", "filler"]);
 /** A text that has a date, or happens again. */
 const DATED = /\d{4}-\d\d-\d\d| every /;
 
-function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): void {
+function start(model: Model, stacks: PackedStacks | null, packedTraits: PackedStacks | null, body: HTMLElement): void {
   const { head } = model;
   const state = new HeatState(model);
   const tooltip = new Tooltip(body);
@@ -68,7 +69,8 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
   };
   const map = new HeatMap(state, tooltip, isDark, describe);
 
-  const order = model.names.map((_, at) => at).sort((a, b) => model.cells[b]!.total - model.cells[a]!.total);
+  const means = model.names.map((_, at) => model.meanShare(at));
+  const order = model.names.map((_, at) => at).sort((a, b) => (means[b] ?? 0) - (means[a] ?? 0) || model.cells[b]!.total - model.cells[a]!.total);
   const hues = (isDark() ? model.dark : model.light).ramps.length - 1;
   const color = (index: number): string => {
     const { ramps } = isDark() ? model.dark : model.light;
@@ -81,7 +83,7 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
       return order.map((at) => {
         const index = colored.get(at);
         const isSelected = state.selected.includes(at);
-        return { at, name: model.names[at] || "all", amount: model.cells[at]!.total, color: index === undefined ? null : color(index), isSelected, isHidden: state.hidden.has(at) };
+        return { at, name: model.names[at] || "all", amount: model.cells[at]!.total, ...(means[at] == null ? {} : { figure: share(means[at]) }), color: index === undefined ? null : color(index), isSelected, isHidden: state.hidden.has(at) };
       });
     },
     amount,
@@ -120,11 +122,14 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
   };
   const reset = () => state.zoom(Infinity, 0);
 
-  const show = ({ kind, names, span_ns }: HeadFinding) => {
+  const show = ({ kind, names, span_ns, rows: inRows }: HeadFinding) => {
     const found = names.map((each) => model.names.indexOf(each)).filter((at) => at >= 0);
     if (found.length) state.selected = found;
     if (state.mode === "decompose") state.mode = "highlight";
-    if (span_ns) {
+    if (inRows) {
+      state.anchor = { place: 0, row: inRows[0] };
+      state.extendTo({ place: model.columns.length - 1, row: inRows[1] }, "band");
+    } else if (span_ns) {
       const [from, to] = span_ns.map(BigInt) as [bigint, bigint];
       if (kind === "stripe" || kind === "period") {
         const row = (ns: bigint) => Number((ns * BigInt(model.rows)) / model.periodNs) % model.rows;
@@ -143,10 +148,10 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
       text: each.text,
       // the text counts from where the trace begins, the axis of the map may not
       at: head.utc_ns !== null && each.span_ns && OF_A_TIME.has(each.kind) && !DATED.test(each.text) ? model.when(BigInt(each.span_ns[0])) : "",
-      show: each.names.length || each.span_ns ? () => show(each) : null,
+      show: each.names.length || each.span_ns || each.rows ? () => show(each) : null,
     })),
     head.notes,
-    model.y ? "Nothing is apart from the rest. Select cells to see what is in them." : undefined,
+    model.y ? "Nothing is far from all else. Select cells to see what distinguishes them." : undefined,
   );
   let isReady = false;
   const remember = () => {
@@ -160,6 +165,10 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
   const tabs = [{ id: "found", label: "What stands out", key: "1", content: findings.element }];
   const inside = isStates ? "states" : "flame";
   if (content) tabs.push({ id: inside, label: isStates ? "States" : "Flame graph", key: "2", content: content.element });
+  const traits = packedTraits ? new SelectionTraits(state, packedTraits, amount) : null;
+  if (traits) tabs.push({ id: "against", label: "Against the rest", key: content ? "3" : "2", content: traits.element });
+  // what opens when cells are selected
+  const answers = traits ? "against" : content ? inside : null;
   const facts = new Facts(state, amount);
   const compare = button("Compare", "Keep the selection as A, and compare the next one with it (c)", () => state.compare(), { class: "small" });
   const shape = button("", "Select a band of offsets, or a range in order of time (b)", () => state.setShape(state.shape === "band" ? "time" : "band"), { class: "small shape" });
@@ -170,13 +179,13 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
   const status = new StatusBar();
   state.listen((change) => {
     if (change === "view") return remember();
-    if (change === "selection" && state.selection && content) panel.open(inside);
+    if (change === "selection" && state.selection && answers) panel.open(answers);
     compare.disabled = !state.selection && !state.before;
     compare.setAttribute("aria-pressed", String(state.before !== null));
     shape.hidden = model.y !== null;
     shape.textContent = state.shape === "band" ? "Selects a band" : "Selects a range of time";
     const command = selectionCommand(state);
-    status.show(!command ? "" : model.y || !state.selection ? "Draws the same" : isStates ? "Prints the same times" : "Draws the same flame graph", command);
+    status.show(!command ? "" : !state.selection ? "Draws the same" : model.y ? "Prints the same differences" : isStates ? "Prints the same times" : "Draws the same flame graph", command);
     remember();
   });
 
@@ -217,6 +226,7 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
     { keys: ["c"], help: "compare the next selection with this one", action: () => state.compare() },
     { keys: ["1"], help: "what stands out", action: () => panel.open("found") },
     ...(content ? [{ keys: ["2"], help: isStates ? "states of the selected cells" : "flame graph", action: () => panel.open(inside) }] : []),
+    ...(traits ? [{ keys: [content ? "3" : "2"], help: "what distinguishes the selected cells", action: () => panel.open("against") }] : []),
     { keys: ["h"], help: "highlight the selected names", action: () => setMode("highlight") },
     { keys: ["i"], help: "draw only the selected names", action: () => setMode("isolate") },
     { keys: ["x"], help: "draw everything except the selected names", action: () => setMode("exclude") },
@@ -337,4 +347,5 @@ function length(ns: bigint): string {
 
 const model = new Model();
 const stacks = readStacks();
-openPage(model.head.title, graphStyle + panelStyle + style, (body) => start(model, stacks, body));
+const traits = readStacks("trait");
+openPage(model.head.title, graphStyle + panelStyle + style, (body) => start(model, stacks, traits, body));

@@ -31,12 +31,14 @@ from meantime.cli.tables import Column, print_table
 from meantime.cli.terminal import is_styled
 from meantime.errors import UsageError
 from meantime.model.anomalies import check_strictness
+from meantime.model.units import format_ns
 from meantime.view_functions.heatmap_options import HeatmapArguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from meantime.query.offsets import Finding
+    from meantime.query.offsets.box import Against
     from meantime.views.heatmap.view import HeatmapView
 
 __all__ = ["command"]
@@ -57,7 +59,7 @@ _OUTPUTS = {
     "json": ".json",
     "png": ".png",
     "terminal": "the terminal",
-    "findings": "--find without -o",
+    "findings": "a table without -o",
 }
 _SEVERAL = ("assume_aligned", "jobs", "client")
 
@@ -97,8 +99,21 @@ _SEVERAL = ("assume_aligned", "jobs", "client")
     "--find",
     cls=Documented,
     is_flag=True,
-    help="Report periods, stripes, gaps, bursts, and what ran in the gaps; draw only with -o.",
-    more="Gaps are stops of everything or of some names.",
+    help="Report periods, stripes, gaps, bursts, what ran in the gaps, or what is apart; draw"
+    " only with -o.",
+    more="Gaps are stops of everything or of some names. Durations and shares are apart that are"
+    " few, and far from all others.",
+)
+@once(
+    "--during",
+    metavar="FROM..TO",
+    help="Print what distinguishes what is in these columns from the rest: times, or hours.",
+)
+@once(
+    "--between",
+    metavar="LOW..HIGH",
+    help="Print what distinguishes what is in these rows from the rest: 10ms..1s, 95%..100%, or"
+    " names.",
 )
 @json_option
 def command(
@@ -109,6 +124,8 @@ def command(
     weight: bool,
     offsets: tuple[str, ...],
     find: bool,
+    during: str | None,
+    between: str | None,
     as_json: bool,
     client: str | None,
     hosts: bool,
@@ -117,19 +134,24 @@ def command(
     """Draw a subsecond-offset heat map: activity by its offset in each second."""
     check_strictness(lenient=options["lenient"], strict=options["strict"])
     value = options["value"]
-    form = "findings" if find and output is None else _form(output, to_format)
+    is_compared = during is not None or between is not None
+    form = "findings" if (find or is_compared) and output is None else _form(output, to_format)
     paths = expanded(inputs)
     _check(form, paths, value, options["scale"], find=find, y=options["y"])
     if options["hues"] and options["palette"] != "cloud-analytics":
         raise UsageError("--hues applies to --palette cloud-analytics")
-    if as_json and not find:
-        raise UsageError("--json applies to --find; -o x.json writes the cells")
+    if is_compared and options["y"] == "offset":
+        raise UsageError("--during and --between apply to other rows than offsets; give --y")
+    if is_compared and not options["stacks"]:
+        raise UsageError("--no-stacks leaves out what --during and --between compare")
+    if as_json and not (find or is_compared):
+        raise UsageError("--json applies to --find and --between; -o x.json writes the cells")
     if weight and value not in {None, "weight"}:
         raise UsageError(f"--weight and --value {value} are mutually exclusive")
     offsets_ns = offsets_of(offsets, paths)
     options |= {
         "value": "weight" if weight else value,
-        "stacks": form in _PAGES and options["stacks"],
+        "stacks": is_compared or (form in _PAGES and options["stacks"]),
         "intact": True,
         "notify": notify,
     }
@@ -137,6 +159,8 @@ def command(
     view = (_of_hosts if hosts else _of_inputs)(paths, offsets_ns, client, **options)
     if find:
         _print_findings(view.findings, as_json=as_json)
+    if is_compared:
+        _print_against(view.against_rest(during=during, between=between), view, as_json=as_json)
     if form == "findings":
         return
     if form == "terminal":
@@ -204,8 +228,8 @@ def _check(
         UsageError: If one does not.
     """
     reject(_UNUSED.get(form, ()), _OUTPUTS.get(form, ""))
-    if find and y != "offset":
-        raise UsageError("--find applies to --y offset")
+    if find and y in {"row", "weekday"}:
+        raise UsageError(f"--find does not apply to --y {y}")
     if len(inputs) == 1:
         reject(_SEVERAL, "a single input")
     if value in _RATIOS and form != "json":
@@ -233,15 +257,52 @@ def _form(output: str | None, to_format: str | None) -> str:
     )
 
 
+def _print_against(against: Against, view: HeatmapView, *, as_json: bool) -> None:
+    if as_json:
+        rows = [each._asdict() for each in against.differences]
+        click.echo(json.dumps({**against._asdict(), "differences": rows}))
+        return
+    if not against.differences:
+        click.echo("nothing distinguishes the selected cells from the rest")
+        return
+
+    def amount(value: int) -> str:
+        return format_ns(value) if view.data.value == "ns" else f"{value:,}"
+
+    print_table(
+        f"{amount(against.inside)} in {against.rows_in_words}, against {amount(against.outside)} in"
+        " the rest",
+        [
+            Column("attribute"),
+            Column("value"),
+            Column("selected", numeric=True),
+            Column("share", numeric=True),
+            Column("rest", numeric=True),
+            Column("share", numeric=True),
+        ],
+        [
+            [
+                each.attribute,
+                each.value,
+                amount(each.inside),
+                f"{each.inside_share:.1%}",
+                amount(each.outside),
+                f"{each.outside_share:.1%}",
+            ]
+            for each in against.differences
+        ],
+    )
+
+
 def _print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"findings": [asdict(finding) for finding in findings]}))
         return
     if not findings:
-        click.echo("no periods, stripes, gaps or bursts found")
+        click.echo("nothing stands out")
         return
     print_table(
-        "Periods, stripes, gaps and bursts",
+        "What stands out",
         [Column("kind"), Column("finding", prose=True)],
         [[finding.kind, finding.sentence] for finding in findings],
     )

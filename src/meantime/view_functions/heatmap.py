@@ -130,6 +130,7 @@ def heatmap(inputs: Source | Sequence[Source], **given: Any) -> HeatmapView:
         command=_command(tasks[0], reference, data, tuple(drawn)) if len(tasks) == 1 else None,
         ratio=options.value if options.value in _RATIOS else None,
         idle=options.idle,
+        extent=reference.extent,
     )
     return view.made_of(sources)
 
@@ -166,6 +167,7 @@ def _query(options: HeatmapArguments) -> MapQuery:
             y=options.y,
             spacing=options.spacing or "log",
             rows=options.rows,
+            traits=options.stacks and options.y != "offset",
         ),
         options.start,
         options.end,

@@ -1,6 +1,6 @@
 /** The command that shows what is in the selected cells. */
 
-import { DAY, type Model, plain } from "../../shared/heat-model";
+import { DAY, type Model, hour, plain } from "../../shared/heat-model";
 import type { HeatState } from "../../shared/heat-state";
 import { type Selection, isOneRange } from "../../shared/selection";
 
@@ -44,12 +44,37 @@ function drawing(state: HeatState): string[] | null {
   return state.lock ? [...words, "--scale", "lock"] : words;
 }
 
+/** The command that prints what distinguishes selected cells from the rest; null if none does. */
+function againstCommand(state: HeatState, { from, to }: Selection): string | null {
+  const { model, before } = state;
+  const columns = model.between(from.place, to.place);
+  if (before || state.compared || !columns) return null;
+  const words: string[] = [];
+  if (columns[0] > 0 || columns[1] < model.head.columns - 1) {
+    const [first, end] = model.inFile([model.timeNs(columns[0], 0), model.timeNs(columns[1] + 1, 0)]);
+    const at = (ns: bigint) => `abs:${seconds(ns - BigInt(model.head.command!.offset_ns))}`;
+    words.push("--during", model.y!.kind === "weekday" ? `${hour(columns[0])}..${hour(columns[1] + 1)}` : `${at(first)}..${at(end)}`);
+  }
+  if (from.row > 0 || to.row < model.rows - 1) {
+    const rows = model.rowOption(from.row, to.row);
+    if (rows === null) return null;
+    words.push("--between", rows);
+  }
+  const made = mapWords(state, model.head.command!.drawn);
+  return words.length && made ? [...made, ...words].map(quoted).join(" ") : null;
+}
+
 /** The command that draws the map; null if none draws the same. */
 function mapCommand(state: HeatState): string | null {
+  const drawn = drawing(state);
+  const words = drawn && mapWords(state, drawn);
+  return words && [...words.map(quoted), "-o", "heatmap.svg"].join(" ");
+}
+
+/** The words of the command that makes the map; null if none makes the same. */
+function mapWords(state: HeatState, drawn: string[]): string[] | null {
   const { model } = state;
   const command = model.head.command!;
-  const drawn = drawing(state);
-  if (!drawn) return null;
   const offsetNs = BigInt(command.offset_ns);
   const [first, end] = command.bounds.map((ns) => `abs:${seconds(BigInt(ns) - offsetNs)}`) as [string, string];
   const words = ["meantime", "heatmap", command.file, "--from", first, "--to", end];
@@ -70,7 +95,7 @@ function mapCommand(state: HeatState): string | null {
   for (const state of command.states) words.push("--state", state);
   if (command.filter !== null) words.push("--filter", command.filter);
   if (command.provider !== null) words.push("--provider", command.provider);
-  return [...[...words, ...drawn].map(quoted), "-o", "heatmap.svg"].join(" ");
+  return [...words, ...drawn];
 }
 
 /** The command for the selection, or for the map; null if no single one shows the same. */
@@ -78,7 +103,8 @@ export function selectionCommand(state: HeatState): string | null {
   const { model, selection, before } = state;
   const { command } = model.head;
   if (!command) return null;
-  if (!selection || model.y) return mapCommand(state);
+  if (!selection) return mapCommand(state);
+  if (model.y) return againstCommand(state, selection);
   const bounds = command.bounds.map(BigInt) as [bigint, bigint];
   const offsetNs = BigInt(command.offset_ns);
   const range = (chosen: Selection): [string, string] | null => {

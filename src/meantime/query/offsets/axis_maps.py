@@ -16,8 +16,17 @@ from meantime.model.columns import distinct, named
 from meantime.query.offsets.axis import durations, entities, utilisation, weekdays
 from meantime.query.offsets.cells import CellsBuilder, merge_cells
 from meantime.query.offsets.fold import Fold, edges_ns, of_week
-from meantime.query.offsets.gather import VALUES, Gathering, Times, kind_of, offset_map, window_of
+from meantime.query.offsets.gather import (
+    VALUES,
+    Gathering,
+    Times,
+    inside_of,
+    kind_of,
+    offset_map,
+    window_of,
+)
 from meantime.query.offsets.map import OffsetMap, Source
+from meantime.query.offsets.traits import TraitCells
 from meantime.query.ranges import clipped
 from meantime.query.statistics import state_quarks
 
@@ -28,8 +37,9 @@ if TYPE_CHECKING:
     from meantime.model.columns import Int64s
     from meantime.query.offsets.axis import Axis
     from meantime.query.offsets.cells import Cells
-    from meantime.query.offsets.gather import Choice
+    from meantime.query.offsets.gather import Choice, Rows
     from meantime.query.offsets.map import Kind, Value
+    from meantime.query.offsets.stack_cells import StackCells
 
 __all__ = ["axis_map", "default_rows"]
 
@@ -61,6 +71,7 @@ class _Made(NamedTuple):
     key: Int64s
     value: Int64s
     unbounded: int = 0
+    traits: StackCells | None = None
 
 
 def axis_map(
@@ -114,11 +125,12 @@ def axis_map(
                 idle=reading.gathering.idle(),
                 repeated=times.repeated(recorded),
                 unbounded=made.unbounded,
+                uncompared=reading.gathering.uncompared,
             )
         ],
         anomalies=history.anomalies,
     )
-    return replace(found, fold=fold.on(made.axis))
+    return replace(found, fold=fold.on(made.axis), traits=made.traits)
 
 
 def _value(history: History, kind: Kind, choice: Choice) -> Value:
@@ -162,6 +174,7 @@ class _Reading:
         of_map = replace(one_row, origin_ns=one_row.origin_ns + offset_ns)
         self.times = Times.of(of_map, offset_ns, self._window)
         self.gathering = Gathering(history, choice, self._window, source)
+        self._of_rows = TraitCells(one_row)
         self._quarks = self._all_entities()
         self.entities = len(self._quarks)
 
@@ -179,21 +192,16 @@ class _Reading:
         of = {"duration": self._durations, "utilisation": self._shares, "row": self._rows}
         return of[self._choice.y]()
 
-    def _intervals(self) -> Iterator[tuple[Int64s, Int64s, Int64s, Int64s]]:
-        """Yield when intervals begin and end, their keys and entities; of samples both times."""
+    def _intervals(self) -> Iterator[tuple[Int64s, Int64s, Rows]]:
+        """Yield when intervals begin and end, and what they are; of samples both times."""
         if self._window[0] >= self._window[1]:
             return
         for rows in self.gathering.rows(self._kind):
-            end_ns = rows.start_ns if rows.end_ns is None else rows.end_ns
-            yield rows.start_ns, end_ns, rows.key, rows.entity.astype(np.int64)
+            yield rows.start_ns, rows.start_ns if rows.end_ns is None else rows.end_ns, rows
 
     def _inside(self, at_ns: Int64s) -> Int64s:
         """Return which of these times are in the window, as `offset_map` counts starts and ends."""
-        low, high = self._choice.window
-        inside = np.ones(len(at_ns), np.bool_) if low is None else at_ns >= low
-        if high is not None:
-            inside &= at_ns < high
-        return np.flatnonzero(inside)
+        return np.flatnonzero(inside_of(at_ns, self._choice.window))
 
     def _column(self, at_ns: Int64s) -> Int64s:
         local = self.times.of_instants(at_ns)
@@ -201,41 +209,53 @@ class _Reading:
 
     def _durations(self) -> _Made:
         choice = self._choice
-        rows = choice.rows or default_rows(choice)
+        count = choice.rows or default_rows(choice)
         longest_ns = 0
         if choice.spacing == "linear":
-            for start_ns, end_ns, *_ in self._intervals():
+            for start_ns, end_ns, _ in self._intervals():
                 at = self._inside(end_ns if choice.value == "ends" else start_ns)
                 longest_ns = max(longest_ns, int((end_ns - start_ns)[at].max(initial=0)))
-        axis = durations(rows, choice.spacing, longest_ns)
-        builder = CellsBuilder(self._one_row.on(axis))
+        axis = durations(count, choice.spacing, longest_ns)
+        rows_of = self._one_row.on(axis)
+        builder, traits = CellsBuilder(rows_of), TraitCells(rows_of)
         unbounded = 0
         first_ns, last_ns = self._history.bounds
-        for start_ns, end_ns, key, _ in self._intervals():
+        for start_ns, end_ns, rows in self._intervals():
             at = self._inside(end_ns if choice.value == "ends" else start_ns)
             begin, end = start_ns[at], end_ns[at]
             unbounded += int(((begin <= first_ns) | (end >= last_ns)).sum())
             column = self._column(end if choice.value == "ends" else begin)
             number = column * axis.rows + axis.row_of(end - begin)
-            builder.add_cells(number, key[at], np.ones(len(at), np.int64))
-        return _Made(axis, *_flat(builder.build()), unbounded)
+            builder.add_cells(number, rows.key[at], np.ones(len(at), np.int64))
+            traits.add(number, self._own_key(rows)[at], [each[at] for each in rows.traits])
+        found = self.gathering.trait_cells(traits)
+        return _Made(axis, *_flat(builder.build()), unbounded, found)
+
+    def _own_key(self, rows: Rows) -> Int64s:
+        return np.zeros_like(rows.key) if self._choice.by is None else rows.key
 
     def _entity_columns(self, *, by_key: bool) -> dict[int, Cells]:
         """Return for each entity, or entity and key, how much it has in each column."""
         builder = CellsBuilder(self._one_row)
-        choice = self._choice
-        for start_ns, end_ns, key, entity in self._intervals():
-            both = entity * _ENTITY + key if by_key else entity
+        choice, traits = self._choice, TraitCells(self._one_row)
+        if by_key:
+            self._of_rows = traits
+        for start_ns, end_ns, rows in self._intervals():
+            entity = rows.entity.astype(np.int64)
+            both = entity * _ENTITY + rows.key if by_key else entity
             if choice.value in {"count", "weight", "starts", "ends"} and choice.y == "row":
                 at_ns = end_ns if choice.value == "ends" else start_ns
                 at = self._inside(at_ns)
                 local = self.times.of_instants(at_ns[at])
                 builder.add_times(local, keys=both[at])
+                columns = [column[at] for column in rows.traits]
+                traits.add(self._one_row.numbers(local), entity[at], columns)
                 continue
             begin = np.maximum(start_ns, self._window[0])
             end = np.maximum(begin, np.minimum(end_ns, self._window[1]))
-            begin, end, both = self.times.of_intervals(begin, end, both)
-            builder.add_intervals(begin, end, keys=both)
+            cut = self.times.of_intervals(begin, end, both, entity, *rows.traits)
+            builder.add_intervals(*cut[:2], keys=cut[2])
+            traits.add_intervals(cut[0], cut[1], cut[3], cut[4:])
         return builder.build()
 
     def _rows(self) -> _Made:
@@ -248,7 +268,14 @@ class _Reading:
         entity, key = np.divmod(both, _ENTITY)
         rows = np.array([row_of[quark] for quark in quarks], np.int64)
         row = rows[np.searchsorted(self._quarks, entity)] if len(entity) else entity
-        return _Made(axis, number * axis.rows + row, key, value)
+        # a cell of one row for each entity becomes one in the entity's row
+        found = self.gathering.trait_cells(self._of_rows)
+        if found is not None:
+            of_entity = rows[np.searchsorted(self._quarks, found.name.astype(np.int64))]
+            found = replace(found, name=np.zeros_like(found.name), names=("",)).numbered(
+                found.number * axis.rows + of_entity
+            )
+        return _Made(axis, number * axis.rows + row, key, value, traits=found)
 
     def _shares(self) -> _Made:
         axis = utilisation(self._choice.rows or default_rows(self._choice))
@@ -275,8 +302,15 @@ class _Reading:
             edges = edges_ns(each, axis.rows)
             row[chosen] = np.searchsorted(edges, shown, side="right") - 1
         row = np.minimum(row, axis.rows - 1)
-        key = self._entity_keys()[np.searchsorted(self._quarks, entity)] if len(entity) else entity
-        return _Made(axis, number * axis.rows + row, key, np.ones(len(number), np.int64))
+        at = np.searchsorted(self._quarks, entity)
+        key = self._entity_keys()[at] if len(entity) else entity
+        cells, traits = number * axis.rows + row, TraitCells(self._one_row.on(axis))
+        if len(entity):
+            of_entity = self.gathering.entity_traits(self._quarks.astype(np.int32))
+            own_key = np.zeros_like(key) if self._choice.by is None else key
+            traits.add(cells, own_key, [column[at] for column in of_entity])
+        found = self.gathering.trait_cells(traits)
+        return _Made(axis, cells, key, np.ones(len(number), np.int64), traits=found)
 
     def _widths(self) -> tuple[Int64s, Int64s]:
         """Return the columns that were recorded, and how long each was."""
@@ -296,7 +330,7 @@ class _Reading:
     def _present(self, columns: Int64s) -> tuple[Int64s, Int64s, Int64s]:
         """Return the columns in which each entity has a state; threads always are there."""
         if self._kind == "states":
-            every = replace(self._choice, states=())
+            every = replace(self._choice, states=(), traits=False)
             gathering, self.gathering = (
                 self.gathering,
                 Gathering(self._history, every, self._window, self._source),
@@ -336,6 +370,8 @@ def _of_week(
         return builder.build().get(0, merge_cells([]))
 
     by = {name: folded(cells) for name, cells in hours.by.items()}
-    stacks = hours.stacks and hours.stacks.numbered(of_week(hours.stacks.number))
+    stacks, traits = (
+        each and each.numbered(of_week(each.number)) for each in (hours.stacks, hours.traits)
+    )
     total = folded(hours.total)
-    return replace(hours, fold=fold.on(axis), total=total, by=by, stacks=stacks)
+    return replace(hours, fold=fold.on(axis), total=total, by=by, stacks=stacks, traits=traits)

@@ -111,6 +111,11 @@ class CellsBuilder:
                     one = np.ones(len(rest), np.int64)
                     self._tally.add(self._numbers(rest, rest)[0], key * one, one)
 
+    @property
+    def taken(self) -> int:
+        """How many cells of all keys have a weight."""
+        return self._tally.taken
+
     def add_cells(self, number: Int64s, keys: Int64s, value: Int64s) -> None:
         """Add a value to each of these cells, for its key."""
         for part in _slices(len(number)):
@@ -275,7 +280,7 @@ class _Tally:
     """A hash table of totals per key and cell, at most half full."""
 
     def __init__(self) -> None:
-        self._taken = 0
+        self.taken = 0
         self._slots = self._free(2**10)
 
     @staticmethod
@@ -283,14 +288,14 @@ class _Tally:
         return np.full(slots, -1, np.int64), np.empty(slots, np.int64), np.zeros(slots, np.int64)
 
     def add(self, numbers: Int64s, keys: Int64s, amounts: Int64s) -> None:
-        if 2 * (self._taken + len(numbers)) > len(self._slots[0]):
+        if 2 * (self.taken + len(numbers)) > len(self._slots[0]):
             kept = self.entries()
-            needed = 4 * (self._taken + len(numbers))
+            needed = 4 * (self.taken + len(numbers))
             self._slots = self._free(1 << needed.bit_length())
             heat.tally(kept[1], kept[0], kept[2], *self._slots)
         keys = np.ascontiguousarray(keys, np.int64)
         amounts = np.ascontiguousarray(amounts, np.int64)
-        self._taken += heat.tally(numbers, keys, amounts, *self._slots)
+        self.taken += heat.tally(numbers, keys, amounts, *self._slots)
 
     def entries(self) -> tuple[Int64s, Int64s, Int64s]:
         """Return key, cell and total of every used slot, in no particular order."""

@@ -21,7 +21,8 @@ class Finding:
     """A finding in a map.
 
     Attributes:
-        kind: `period`, `stripe`, `gap`, `burst`, or `filler` (what ran in a gap).
+        kind: `period`, `stripe`, `gap`, `burst`, `filler` (what ran in a gap), or `apart`: far from
+            all others, where rows are not offsets.
         name: The name that it is about, the first of several; empty for all together.
         sentence: The finding in words.
         names: All names that it is about.
@@ -30,10 +31,11 @@ class Finding:
             of a gap or a burst in time, of the first of several.
         other: The name whose gaps `name` fills.
         score: How clear it is; comparable within a kind.
+        rows: The first and the last row, of what is apart.
         stops: Whether the names stop periodically, instead of running so.
     """
 
-    kind: Literal["period", "stripe", "gap", "burst", "filler"]
+    kind: Literal["period", "stripe", "gap", "burst", "filler", "apart"]
     name: str
     sentence: str
     names: tuple[str, ...] = ()
@@ -41,6 +43,7 @@ class Finding:
     span_ns: tuple[int, int] | None = None
     other: str | None = None
     score: float = 0.0
+    rows: tuple[int, int] | None = None
     stops: bool = False
 
 

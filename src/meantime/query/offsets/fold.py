@@ -93,6 +93,14 @@ class Fold:
         column, offset_ns = divmod(time_ns - self.origin_ns, self.period_ns)
         return column, offset_ns * self.rows // self.period_ns
 
+    def numbers(self, time_ns: Int64s) -> Int64s:
+        """Return the number of the cell that each time is in."""
+        column, offset_ns = np.divmod(time_ns - self.origin_ns, self.period_ns)
+        if self.rows == 1:
+            return column
+        edges = edges_ns(self.period_ns, self.rows)
+        return column * self.rows + np.searchsorted(edges, offset_ns, side="right") - 1
+
     def number(self, time_ns: int) -> int:
         """Return the number of the cell that a time is in."""
         column, row = self.cell(time_ns)

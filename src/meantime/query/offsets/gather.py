@@ -27,6 +27,7 @@ from meantime.query.offsets.interval_stacks import IntervalStacks, segments_of
 from meantime.query.offsets.map import OffsetMap, Source
 from meantime.query.offsets.sampling_interval import sampling_interval_ns
 from meantime.query.offsets.stack_cells import StackCells
+from meantime.query.offsets.traits import TraitCells, TraitTable
 from meantime.query.ranges import clipped, union
 from meantime.query.roots import sample_names, with_roots
 from meantime.query.statistics import state_quarks
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.history import History
+    from meantime.history.results import Intervals
     from meantime.history.samples import SampleTable
     from meantime.history.spans import SpanTable
     from meantime.model.columns import Int32s, Int64s
@@ -53,8 +55,10 @@ __all__ = [
     "VALUES",
     "Choice",
     "Gathering",
+    "Rows",
     "Times",
     "grouped",
+    "inside_of",
     "kind_of",
     "of_event",
     "offset_map",
@@ -88,6 +92,7 @@ class Choice:
         y: What distinguishes the rows of a column.
         spacing: Whether the rows of durations are logarithmic.
         rows: How many rows there are; None is the default of their kind.
+        traits: Whether what distinguishes cells is kept too.
     """
 
     value: Value | None = None
@@ -102,6 +107,7 @@ class Choice:
     y: AxisKind = "offset"
     spacing: Spacing = "log"
     rows: int | None = None
+    traits: bool = False
 
     def of(self, history: History, quarks: Int32s) -> Int32s:
         """Return those of some threads or entities that are mapped."""
@@ -110,7 +116,7 @@ class Choice:
         return quarks if self.quarks is None else quarks[np.isin(quarks, self.quarks)]
 
 
-class _Rows(NamedTuple):
+class Rows(NamedTuple):
     """Rows of one batch: intervals, or times where there are no ends, and their keys."""
 
     start_ns: Int64s
@@ -119,6 +125,7 @@ class _Rows(NamedTuple):
     weight: Int64s | None
     entity: Int32s
     stack: Int32s | None = None
+    traits: tuple[Int32s, ...] = ()
 
 
 def kind_of(history: History, choice: Choice) -> Kind:
@@ -177,7 +184,6 @@ def offset_map(
     value = choice.value or VALUES[kind][0]
     if value not in VALUES[kind]:
         raise UsageError(f"{kind} have no {value}; choose one of: {', '.join(VALUES[kind])}")
-    low, high = choice.window
     window = window_of(history, choice)
     gathering = Gathering(history, choice, window, source)
     own_fold = replace(fold, origin_ns=fold.origin_ns - offset_ns)
@@ -187,41 +193,42 @@ def offset_map(
     # spans of one name count wherever they are, and so do what is in them and what is around them
     is_kept = choice.stacks and (kind == "states" or (kind == "spans" and choice.event is None))
     parts = IntervalStacks(own_fold) if is_kept else None
+    traits = TraitCells(own_fold)
     for rows in gathering.rows(kind) if window[0] < window[1] else ():
-        key = None if choice.by is None else rows.key
+        key = np.zeros_like(rows.key) if choice.by is None else rows.key
         if rows.end_ns is None:
             at_ns = times.of_instants(rows.start_ns)
             weights = rows.weight if value == "weight" else None
             builder.add_times(at_ns, keys=key, weights=weights)
+            traits.add(own_fold.numbers(at_ns), key, rows.traits)
             if rows.stack is not None and rows.weight is not None:
                 stacks = StackCells.of(
                     own_fold,
                     at_ns,
-                    np.zeros_like(rows.key) if key is None else key,
+                    key,
                     rows.stack,
                     rows.weight if value == "weight" else np.ones_like(rows.weight),
-                    names=[""] if key is None else gathering.names,
+                    names=[""] if choice.by is None else gathering.names,
                     stacks=gathering.stacks,
                 )
             continue
         begin, end = np.maximum(rows.start_ns, window[0]), np.minimum(rows.end_ns, window[1])
         if parts is not None and rows.stack is not None:
-            all_key = np.zeros_like(rows.key) if key is None else key
-            parts.add(*times.of_intervals(begin, end, all_key, rows.stack))
+            parts.add(*times.of_intervals(begin, end, key, rows.stack))
         if value == "ns":
-            if key is None:
-                builder.add_intervals(*times.of_intervals(begin, np.maximum(begin, end)))
-            else:
-                begin, end, key = times.of_intervals(begin, np.maximum(begin, end), key)
-                builder.add_intervals(begin, end, keys=key)
+            begin, end, key, *columns = times.of_intervals(
+                begin, np.maximum(begin, end), key, *rows.traits
+            )
+            builder.add_intervals(begin, end, keys=key)
+            traits.add_intervals(begin, end, key, columns)
         else:
             at_ns = rows.end_ns if value == "ends" else rows.start_ns
             # Without a window, intervals that end at the end of the history count as ended.
-            inside = np.ones(len(at_ns), np.bool_) if low is None else at_ns >= low
-            if high is not None:
-                inside &= at_ns < high
+            inside = inside_of(at_ns, choice.window)
             at_ns = times.of_instants(at_ns[inside])
-            builder.add_times(at_ns, keys=None if key is None else key[inside])
+            builder.add_times(at_ns, keys=key[inside])
+            columns = [column[inside] for column in rows.traits]
+            traits.add(own_fold.numbers(at_ns), key[inside], columns)
     if parts is not None and window[0] < window[1]:
         gathering.add_segments(parts, kind, times)
         stacks = parts.cells([""] if choice.by is None else gathering.names, gathering.stacks)
@@ -241,11 +248,26 @@ def offset_map(
                 gathering.idle(),
                 is_cut=parts is not None and stacks is None,
                 repeated=times.repeated(recorded),
+                uncompared=gathering.uncompared,
             )
         ],
         anomalies=history.anomalies,
     )
-    return replace(found, fold=fold, stacks=stacks)
+    of_traits = gathering.trait_cells(traits)
+    return replace(found, fold=fold, stacks=stacks, traits=of_traits)
+
+
+def inside_of(at_ns: Int64s, window: tuple[int | None, int | None]) -> npt.NDArray[np.bool_]:
+    """Return which times are in a window, of which a side may be open."""
+    low, high = window
+    inside = np.ones(len(at_ns), np.bool_) if low is None else at_ns >= low
+    if high is not None:
+        inside &= at_ns < high
+    return inside
+
+
+def _named_by(names: Coded) -> Callable[[int], str | None]:
+    return lambda code: names.names[code] if code >= 0 else None
 
 
 def window_of(history: History, choice: Choice) -> Range:
@@ -330,17 +352,52 @@ class Gathering:
         self.stacks = history.samples().stacks
         self._states_of_entities = StackTableBuilder()
         self._key = Interner(self.names).code
+        self._traits = TraitTable() if choice.traits else None
+        # an entity has a share whatever it does
+        self._has_traits = choice.traits and choice.y != "utilisation"
         self._idle: set[str] = set()
 
     def idle(self) -> tuple[str, ...]:
         """Return the names under which there is nothing but idle CPUs."""
         return tuple(sorted(self._idle))
 
-    def rows(self, kind: Kind) -> Iterator[_Rows]:
+    @property
+    def uncompared(self) -> tuple[str, ...]:
+        """The attributes that have too many values to be traits."""
+        return () if self._traits is None else tuple(sorted(self._traits.left_out))
+
+    def trait_cells(self, cells: TraitCells) -> StackCells | None:
+        """Return the traits of what was read in cells; None if they were not, or are too many."""
+        if self._traits is None:
+            return None
+        return cells.cells([""] if self._choice.by is None else self.names, self._traits.build())
+
+    def entity_traits(self, quark: Int32s, noun: str = "entity") -> list[Int32s]:
+        """Return columns of the traits of threads or entities: their name, process and host."""
+        if self._traits is None:
+            return []
+        path = self._history.attributes.path
+
+        def process(each: int) -> str | None:
+            whole = path(each)
+            return None if process_id(host_and_path(whole)[1]) is None else self._process_name(each)
+
+        def host(each: int) -> str:
+            return host_and_path(path(each))[0] or self._source
+
+        named = ((noun, self.thread_name), ("process", process), ("host", host))
+        found = [self._traits.column(attribute, quark, text) for attribute, text in named]
+        return [column for column in found if column is not None]
+
+    def _trait(self, attribute: str, codes: Any, text_of: Callable[[int], object]) -> list[Int32s]:
+        column = None if self._traits is None else self._traits.column(attribute, codes, text_of)
+        return [] if column is None else [column]
+
+    def rows(self, kind: Kind) -> Iterator[Rows]:
         """Return what is mapped, in batches."""
         return {"samples": self._samples, "spans": self._spans, "states": self._states}[kind]()
 
-    def _samples(self) -> Iterator[_Rows]:
+    def _samples(self) -> Iterator[Rows]:
         samples = self._history.samples(
             self._filtered(self._history.samples().thread),
             start_ns=self._window[0],
@@ -357,7 +414,15 @@ class Gathering:
             rooted = with_roots(samples, sample_names(self._history, samples))
             self.stacks, stack = rooted.stacks, rooted.stack[chosen]
         at_ns, weight, thread = samples.time_ns, samples.weight, samples.thread
-        yield _Rows(at_ns[chosen], None, key[chosen], weight[chosen], thread[chosen], stack)
+        traits: tuple[Int32s, ...] = ()
+        if self._traits is not None and self._has_traits:
+            traits = (
+                *self._trait("name", samples.name.codes[chosen], _named_by(samples.name)),
+                *self._trait("event", samples.event.codes[chosen], _named_by(samples.event)),
+                *self._trait("CPU", samples.cpu[chosen], lambda cpu: None if cpu < 0 else cpu),
+                *self.entity_traits(thread[chosen], "thread"),
+            )
+        yield Rows(at_ns[chosen], None, key[chosen], weight[chosen], thread[chosen], stack, traits)
 
     def sample_keys(self, samples: SampleTable) -> Int64s:
         """Return the key of each sample; those of idle CPUs have keys of their own."""
@@ -390,7 +455,7 @@ class Gathering:
                     "samples", ("name", "thread", "process", "cpu", "event", "host")
                 )
 
-    def _spans(self) -> Iterator[_Rows]:
+    def _spans(self) -> Iterator[Rows]:
         spans = self._history.spans(
             self._filtered(self._history.spans().threads),
             start_ns=self._window[0],
@@ -405,7 +470,16 @@ class Gathering:
             chosen = np.flatnonzero(np.isin(spans.name.codes, codes))
         key = self._span_keys(spans)
         start_ns, end_ns = spans.start_ns[chosen], spans.end_ns[chosen]
-        yield _Rows(start_ns, end_ns, key[chosen], None, spans.thread[chosen])
+        thread = spans.thread[chosen]
+        traits: tuple[Int32s, ...] = ()
+        if self._traits is not None and self._has_traits:
+            traits = (
+                *self._trait("name", spans.name.codes[chosen], _named_by(spans.name)),
+                *self._trait("category", spans.category.codes[chosen], _named_by(spans.category)),
+                *self.entity_traits(thread, "thread"),
+                *self._traits.of_arguments(spans, chosen),
+            )
+        yield Rows(start_ns, end_ns, key[chosen], None, thread, None, traits)
 
     def add_segments(self, parts: IntervalStacks, kind: Kind, times: Times) -> None:
         """Add the stacks of spans of threads, and have `stacks` contain what was added."""
@@ -436,7 +510,7 @@ class Gathering:
             case _:
                 raise self._refusal("spans", ("name", "thread", "process", "host"))
 
-    def _states(self) -> Iterator[_Rows]:
+    def _states(self) -> Iterator[Rows]:
         quarks = self._choice.of(self._history, state_quarks(self._history))
         if not len(quarks):
             return
@@ -450,29 +524,40 @@ class Gathering:
             ]
             # The last one is for what has no state.
             chosen = np.flatnonzero(np.array([*wanted, False])[column.codes])
-            match self._choice.by:
-                case None:
-                    key = self._coded(np.zeros(len(batch), np.int64), [self._source])
-                case "host":
-                    key = self._of_host(batch.quark)
-                case "state":
-                    key = self._coded(column.codes, names)
-                case "name" | "thread" | "process":
-                    key = self._of_thread(batch.quark)
-                case "cpu":
-                    key = self._each(batch.tag, lambda tag: f"CPU {self._tag(tag, 'cpu')}")
-                case str(by) if by.startswith("tag:"):
-                    key = self._each(batch.tag, lambda tag: self._tag(tag, by[4:]))
-                case _:
-                    raise self._refusal(
-                        "states",
-                        ("state", "name", "thread", "process", "cpu", "host", "tag:FIELD"),
-                    )
+            key = self._state_keys(batch, column)
             stack = None
             if self._choice.stacks:
                 stack = self._nodes(column.codes[chosen], names, batch.quark[chosen])
             start_ns, end_ns = batch.start_ns[chosen], batch.end_ns[chosen]
-            yield _Rows(start_ns, end_ns, key[chosen], None, batch.quark[chosen], stack)
+            quark = batch.quark[chosen]
+            traits: tuple[Int32s, ...] = ()
+            if self._traits is not None and self._has_traits:
+                traits = (
+                    *self._trait("state", column.codes[chosen], names.__getitem__),
+                    *self.entity_traits(quark),
+                    *self._traits.of_tags(self._history.tags, batch.tag[chosen]),
+                )
+            yield Rows(start_ns, end_ns, key[chosen], None, quark, stack, traits)
+
+    def _state_keys(self, batch: Intervals, column: Coded) -> Int64s:
+        match self._choice.by:
+            case None:
+                return self._coded(np.zeros(len(batch), np.int64), [self._source])
+            case "host":
+                return self._of_host(batch.quark)
+            case "state":
+                return self._coded(column.codes, column.names)
+            case "name" | "thread" | "process":
+                return self._of_thread(batch.quark)
+            case "cpu":
+                return self._each(batch.tag, lambda tag: f"CPU {self._tag(tag, 'cpu')}")
+            case str(by) if by.startswith("tag:"):
+                return self._each(batch.tag, lambda tag: self._tag(tag, by[4:]))
+            case _:
+                raise self._refusal(
+                    "states",
+                    ("state", "name", "thread", "process", "cpu", "host", "tag:FIELD"),
+                )
 
     def _nodes(self, codes: Int32s, names: Sequence[str], quarks: Int32s) -> Int32s:
         """Return the stack of a state, below which is the entity, for each interval."""

@@ -46,6 +46,7 @@ class Source:
         is_cut: Whether its cells have too many parts for their stacks to be kept.
         repeated: The ranges of local times in which it was recording twice, since the clock was set
             back.
+        uncompared: What of it has too many different values to say what distinguishes cells.
         unbounded: How many of the intervals whose durations are mapped began before it, or were
             going on when it ended.
     """
@@ -60,6 +61,7 @@ class Source:
     is_cut: bool = False
     repeated: tuple[Range, ...] = ()
     unbounded: int = 0
+    uncompared: tuple[str, ...] = ()
 
 
 @struct
@@ -78,6 +80,8 @@ class OffsetMap:
         begin_ns: The time from which printed times count: where the first source begins.
         stacks: What is in the cells, if it was kept: the stacks of samples; those of spans, whose
             values are nanoseconds; or states, each with an entity below it, in nanoseconds.
+        traits: What distinguishes cells, if it was kept: how much of each cell has which value of
+            an attribute, as stacks of an attribute with the value below it.
     """
 
     fold: Fold
@@ -89,6 +93,7 @@ class OffsetMap:
     utc_at_zero_ns: int | None = None
     begin_ns: int = 0
     stacks: StackCells | None = None
+    traits: StackCells | None = None
 
     @classmethod
     def of(
@@ -257,6 +262,7 @@ class OffsetMap:
             self.utc_at_zero_ns,
             self.begin_ns,
             _added(self.stacks, other.stacks and other.stacks.shifted(shift)),
+            _added(self.traits, other.traits and other.traits.shifted(shift)),
         )
 
     @property
@@ -276,7 +282,8 @@ class OffsetMap:
         total = Cells(self.total.number + shift, self.total.value)
         by = {name: Cells(cells.number + shift, cells.value) for name, cells in self.by.items()}
         stacks = self.stacks and self.stacks.shifted(shift)
-        return replace(self, fold=fold, total=total, by=by, stacks=stacks)
+        traits = self.traits and self.traits.shifted(shift)
+        return replace(self, fold=fold, total=total, by=by, stacks=stacks, traits=traits)
 
     def on_axis(self, axis: Axis, row: Int64s) -> OffsetMap:
         """Return this map with other rows: for each of its rows, the one that this becomes."""
@@ -289,7 +296,11 @@ class OffsetMap:
 
         fold = self.fold.on(axis)
         by = {name: moved(cells) for name, cells in self.by.items()}
-        return replace(self, fold=fold, total=moved(self.total), by=by)
+        traits = self.traits
+        if traits is not None:
+            column, own = np.divmod(traits.number, self.fold.rows)
+            traits = traits.numbered(column * axis.rows + row[own])
+        return replace(self, fold=fold, total=moved(self.total), by=by, traits=traits)
 
     def fitted(self) -> OffsetMap:
         """Return this map without the rows of durations that are longer or shorter than all."""
@@ -341,6 +352,7 @@ class OffsetMap:
             total=refolded(self.total),
             by={name: refolded(cells) for name, cells in self.by.items()},
             stacks=None,
+            traits=None,
         )
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from meantime.kernels import calls
 from meantime.model.stacks import NO_STACK, StackTable, StackTableBuilder
-from meantime.query.offsets.fold import edges_ns
 from meantime.structs import struct
 
 if TYPE_CHECKING:
@@ -68,11 +67,7 @@ class StackCells:
             names: The names.
             stacks: The stacks.
         """
-        column, offset_ns = np.divmod(time_ns - fold.origin_ns, fold.period_ns)
-        edges = edges_ns(fold.period_ns, fold.rows)
-        row = np.searchsorted(edges, offset_ns, side="right") - 1
-        number = column * fold.rows + row
-        return cls(*_summed(number, name, stack, value), tuple(names), stacks)
+        return cls(*_summed(fold.numbers(time_ns), name, stack, value), tuple(names), stacks)
 
     @classmethod
     def summed(

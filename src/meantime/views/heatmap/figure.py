@@ -251,6 +251,8 @@ def _notes(
 def facts(found: OffsetMap) -> list[str]:
     """Return lines about changes of the clock, the sampling, and the number of several sources."""
     lines = _changes(found) if found.fold.axis is None else _about_rows(found)
+    if uncompared := sorted({name for source in found.sources for name in source.uncompared}):
+        lines.append(f"Not compared, as there are too many values: {', '.join(uncompared)}.")
     intervals = {source.interval_ns for source in found.sources}
     interval_ns = intervals.pop() if len(intervals) == 1 else None
     if interval_ns and found.value == "count":

@@ -33,11 +33,17 @@ class PackedStacks(NamedTuple):
     least: int
 
 
-def packed_stacks(found: OffsetMap, stacks: StackCells) -> PackedStacks:
-    """Return the stacks of a map's cells, as detailed as the limit of the size allows."""
+def packed_stacks(found: OffsetMap, stacks: StackCells, prefix: str = "stack") -> PackedStacks:
+    """Return the stacks of a map's cells, as detailed as the limit of the size allows.
+
+    Args:
+        found: The map.
+        stacks: Its stacks, or its traits.
+        prefix: How the names of the blocks begin.
+    """
     least = 1
     while True:
-        blocks = _stack_blocks(found, stacks.without_details(least))
+        blocks = _stack_blocks(found, stacks.without_details(least), prefix)
         size = sum(map(len, blocks.values()))
         if size <= _MOST_BYTES or least > int(stacks.value.sum()):
             return PackedStacks(blocks, least)
@@ -45,7 +51,7 @@ def packed_stacks(found: OffsetMap, stacks: StackCells) -> PackedStacks:
         least = max(4 * least, int(stacks.value.sum()) >> 20)
 
 
-def _stack_blocks(found: OffsetMap, stacks: StackCells) -> dict[str, bytes]:
+def _stack_blocks(found: OffsetMap, stacks: StackCells, prefix: str) -> dict[str, bytes]:
     base = found.columns[0] * found.fold.rows
     index = {name: number for number, name in enumerate(list(found.by) or [""])}
     # a name that has no cell, as its intervals neither start nor end there, is in no list
@@ -67,9 +73,9 @@ def _stack_blocks(found: OffsetMap, stacks: StackCells) -> dict[str, bytes]:
     callers = np.stack((rows - table.parent, table.frame.astype(np.int64)), axis=1)
     frames = json.dumps(list(table.frames), ensure_ascii=False)
     return {
-        "stack-cells": zlib.compress(encoded(columns[is_written])),
-        "stack-table": zlib.compress(encoded(callers.ravel())),
-        "stack-names": zlib.compress(frames.encode("utf-8", "replace")),
+        f"{prefix}-cells": zlib.compress(encoded(columns[is_written])),
+        f"{prefix}-table": zlib.compress(encoded(callers.ravel())),
+        f"{prefix}-names": zlib.compress(frames.encode("utf-8", "replace")),
     }
 
 

@@ -59,6 +59,7 @@ def figure_page(
     # without those of one input, a graph would show less than there is
     is_cut = any(source.is_cut for source in found.sources)
     stacks = None if found.stacks is None or is_cut else packed_stacks(found, found.stacks)
+    traits = None if found.traits is None else packed_stacks(found, found.traits, "trait")
     head = _head(figure, found, selection, look)
     if is_cut:
         head["notes"].append(_CUT)
@@ -76,9 +77,14 @@ def figure_page(
             "findings": [_finding(each) for each in findings],
             "command": command and command.head(),
             "least": stacks and stacks.least,
+            "least_trait": traits and traits.least,
             "holds": found.sources[0].kind if stacks else None,
         },
-        blocks={"cells": packed_cells(found), **(stacks.blocks if stacks else {})},
+        blocks={
+            "cells": packed_cells(found),
+            **(stacks.blocks if stacks else {}),
+            **(traits.blocks if traits else {}),
+        },
     )
 
 
@@ -251,6 +257,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "kind": finding.kind,
         "text": finding.sentence,
         "names": [*names, *filter(None, (finding.other,))],
+        "rows": finding.rows,
         "span_ns": None if finding.span_ns is None else [str(edge) for edge in finding.span_ns],
     }
 

@@ -13,7 +13,9 @@ from meantime.views.picture import Picture
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from meantime.model.extent import Extent
     from meantime.query.offsets import Finding, OffsetMap
+    from meantime.query.offsets.box import Against
     from meantime.views.heatmap.command import FlameCommand
     from meantime.views.heatmap.figure import Figure
     from meantime.views.heatmap.look import Look
@@ -46,6 +48,7 @@ class HeatmapView(Picture):
         command: FlameCommand | None = None,
         ratio: str | None = None,
         idle: bool = False,
+        extent: Extent | None = None,
     ) -> None:
         """Prepare a picture of a map.
 
@@ -57,7 +60,9 @@ class HeatmapView(Picture):
             command: The command that draws flame graphs of the same samples, if there is one.
             ratio: `concurrency` or `utilisation`: what `.json` has instead of nanoseconds.
             idle: Whether samples of idle CPUs are drawn too.
+            extent: What the first input covers, in which texts become times.
         """
+        self._extent = extent
         self.data = data
         self.title = title
         self._selection = selection
@@ -68,8 +73,36 @@ class HeatmapView(Picture):
 
     @cached_property
     def findings(self) -> list[Finding]:
-        """Periods, stripes, gaps, bursts, and what ran in the gaps; only where rows are offsets."""
-        return find(self.data) if self.data.fold.axis is None else []
+        """Periods, stripes, gaps, bursts, what ran in the gaps; or what is far from all others."""
+        return find(self.data)
+
+    def against_rest(self, *, during: str | None = None, between: str | None = None) -> Against:
+        r"""Return what distinguishes the cells of some columns and rows from all others.
+
+        >>> from meantime import heatmap
+        >>> from meantime.testing import history_from_picture
+        >>> history = history_from_picture("disk0  aabaabaa\ndisk1  abbbbaaa")
+        >>> view = heatmap(history, y="duration", states="b", period=8)
+        >>> found = view.against_rest(between="3ns..5ns")
+        >>> found.inside, found.outside, found.differences[0].value
+        (1, 2, 'disk0')
+
+        Args:
+            during: Times `FROM..TO`, or hours such as `08:00..18:00`: columns that have some of
+                them. All unless given.
+            between: Rows that have some of these values: `10ms..1s`, `95%..100%`, `cpu3..cpu8` or
+                one name. All unless given.
+
+        Raises:
+            UsageError: If they are not in the map, its rows are offsets, or `stacks` is False.
+        """
+        from meantime.model.clocks import Clock  # noqa: PLC0415 - pictures need none
+        from meantime.model.extent import Extent  # noqa: PLC0415 - as above
+        from meantime.query.offsets.box import against_rest  # noqa: PLC0415 - as above
+
+        recorded = self.data.recorded or ((0, 0),)
+        extent = self._extent or Extent(recorded[0][0], recorded[-1][1], Clock())
+        return against_rest(self.data, extent, during=during, between=between)
 
     @cached_property
     def _figure(self) -> Figure:
