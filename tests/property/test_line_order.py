@@ -116,3 +116,41 @@ def test_a_single_line_that_is_doubled_is_counted_by_its_nanosecond(tmp_path: Pa
     # messages that are equal within a millisecond may be
     log = [TEXTS["log"][1](number) for number in range(LINES)]
     assert _counted(tmp_path, "log", [*log[:9], *log[8:]]) == set()
+
+
+# By format, the line of a time and a thread.
+_THREADS: dict[str, Callable[[int, int], str]] = {
+    "jsonl": lambda ns, thread: f'{{"time_ns": {ns}, "name": "a", "tid": {thread}}}',
+    "log": lambda ns, thread: (
+        f"2026-03-02 08:00:{ns // 10**9:02},{ns // 10**6 % 1000:03} [worker-{thread}] INFO - a"
+    ),
+    "logfmt": lambda ns, thread: (
+        f"time=2026-03-02T08:00:{ns // 10**9:02}.{ns // 10**6 % 1000:03}Z thread={thread} msg=a"
+    ),
+    "table": lambda ns, thread: f"{ns},{thread},a",
+}
+
+
+def _of_threads(format_: str, lines: list[tuple[int, int]], folder: Path) -> dict[str, int]:
+    path = folder / f"threads.{format_}"
+    head = "time_ns,thread,state\n" if format_ == "table" else ""
+    path.write_text(head + "".join(_THREADS[format_](*line) + "\n" for line in lines))
+    trace = open_trace(input_path(path, format_=format_))
+    for _ in trace.batches:
+        pass
+    return {name: count for name, count in dict(trace.anomalies).items() if name in ORDER}
+
+
+@pytest.mark.parametrize("format_", _THREADS)
+def test_threads_that_write_late_have_an_order_of_their_own(format_: str, tmp_path: Path) -> None:
+    """Every second of each thread, of which the second one writes its lines a second late."""
+    ms = 10**6
+    lines = [
+        ((1000 * second + 100 * thread - 990 * (thread == 2)) * ms, thread)
+        for second in range(1, 40)
+        for thread in range(4)
+    ]
+    assert _of_threads(format_, lines, tmp_path) == {}
+    # a part that is late is damage, whoever wrote it
+    late = [*lines[:40], *lines[60:100], *lines[40:60], *lines[100:]]
+    assert _of_threads(format_, late, tmp_path) == {"line_went_back": 4}

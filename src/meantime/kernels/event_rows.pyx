@@ -214,6 +214,7 @@ cdef class EventRows:
     cdef readonly int64_t line, offset, odd_offset, late_ns
     cdef int64_t before_ns, back, forward, most_ns, repeated  # see `order`
     cdef list key_list, text_list, objects
+    cdef readonly object lines_taken  # by event that `take` returned last, its line, if times went back
 
     def __cinit__(
         self, int64_t room, bytes time_key=b"", bytes name_key=b"name", int64_t unit_ns=1,
@@ -964,6 +965,8 @@ cdef class EventRows:
             else:
                 rest_cells += self.rows[order[i]].cells
         columns = [empty(count, "i8") for _ in range(4)]
+        lines = empty(count if self.back else 0, "i8")
+        cdef int64_t* line = <int64_t*>INT64_ITEMS(lines, NULL)
         cdef int64_t* time_ns = <int64_t*>INT64_ITEMS(columns[0], NULL)
         cdef int64_t* cpu = <int64_t*>INT64_ITEMS(columns[1], NULL)
         cdef int64_t* pid = <int64_t*>INT64_ITEMS(columns[2], NULL)
@@ -994,6 +997,8 @@ cdef class EventRows:
                 row = &self.rows[order[i]]
                 time_ns[i], name[i] = row.time_ns, name_of[row.name]
                 cpu[i], pid[i], tid[i] = row.cpu, row.pid, row.tid
+                if self.back:
+                    line[i] = row.line
                 first[i] = k
                 for cell in range(row.first, row.first + row.cells):
                     key[k] = self.cells[cell].key
@@ -1021,6 +1026,7 @@ cdef class EventRows:
             self.key_list.append(text_at(&self.keys, code))
         for code in range(<int32_t>len(self.text_list), self.texts.count):
             self.text_list.append(text_at(&self.texts, code))
+        self.lines_taken = lines
         taken = (
             columns[0], names, *columns[1:], firsts, keys, kinds, words,
             self.key_list, self.text_list, self.objects,

@@ -27,7 +27,7 @@ from meantime.model.events import Events
 from meantime.model.input_path import GUESSED
 from meantime.readers.contract import lazy_trace
 from meantime.readers.known_logs import known_log
-from meantime.readers.line_order import count_order
+from meantime.readers.line_order import Steps, ThreadOrder, count_order
 from meantime.readers.log_fields import LogFields, is_event, log_fields, time_ns_of, value_of
 from meantime.readers.log_pairs import paired
 from meantime.readers.table import batches_of_records
@@ -237,6 +237,8 @@ class _Reading:
             trace.facts[GUESSED] = ColumnMapping(guessed, units, fields.zone).text
         if fields.is_naive:
             trace.facts["times"] = naive_dates(fields.zone)
+        self._threads: ThreadOrder | None = ThreadOrder()
+        self._in_line = 0
         self._names = Interner(trace.values)
         self._name_of = np.empty(0, np.int32)
 
@@ -255,7 +257,8 @@ class _Reading:
         trace = self._trace
         trace.anomalies.add("truncated", int(self._window.source.truncated))
         _, back, forward, most_ns, repeated = self._rows.order
-        count_order(trace, back, forward, most_ns)
+        steps = Steps(back, forward, most_ns, self._in_line)
+        count_order(trace, steps, self._threads and self._threads.steps)
         trace.anomalies.add("repeated_line", repeated)
         if self._range is not None:
             trace.bounds = (self._range[0], self._range[1] + 1)
@@ -271,6 +274,7 @@ class _Reading:
         self._line = position["line"]
         self._known_to = position["known_to"]
         self._rows.order = tuple(position["order"])
+        self._threads = None
         self._after = tuple(position["after"])
         self._range = tuple(position["range_ns"])
         self._trace.records = position["records"]
@@ -288,7 +292,12 @@ class _Reading:
         self._trace.records += len(times)
         if rows.has_naive:
             self._trace.facts["times"] = naive_dates()
-        return Events.of_columns(columns, self._trace.values, self._position(*waiting))
+        events = Events.of_columns(columns, self._trace.values, self._position(*waiting))
+        # while no time went back from one line to the next, none did for a thread
+        if self._threads is not None and rows.order[1]:
+            self._threads.add(events, rows.lines_taken)
+            self._in_line += len(times)
+        return events
 
     def _position(self, line: int, offset: int) -> dict[str, Any]:
         # lines from the earliest that is not delivered yet are read again when resuming

@@ -165,7 +165,7 @@ class _Table:
         )
         time_ns, weight = times.time_ns, weights.time_ns
         names = self._text("name")
-        self._count_order(rows, names, time_ns)
+        self._count_order(rows, names, time_ns, are_threads=False)
         self._trace.anomalies.add("repeated_row", self._repeated(rows, time_ns))
         rows = self._kept(rows, time_ns, names)
         used, _, which = _appearing(_taken(names.codes, rows), names.names)
@@ -638,10 +638,13 @@ class _Table:
         kept = np.array([self._keep(names.names[code]) for code in used], np.bool_)
         return rows[kept[which]]
 
-    def _count_order(self, rows: Int64s, names: Coded, *times: Int64s) -> None:
+    def _count_order(
+        self, rows: Int64s, names: Coded, *times: Int64s, are_threads: bool = True
+    ) -> None:
         """Count rows that are in the wrong place."""
         own = [_taken(each, rows) for each in times]
-        count_order_of(self._trace, own, _taken(names.codes, rows), len(names.names))
+        group = _taken(names.codes, rows)
+        count_order_of(self._trace, own, group, len(names.names), are_threads=are_threads)
 
     def _repeated(self, rows: Int64s, time_ns: Int64s) -> int:
         """Return how many rows are equal to the one before.
