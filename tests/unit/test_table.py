@@ -458,3 +458,58 @@ def test_intervals_that_are_in_a_table_twice_are_counted(tmp_path: Path) -> None
     path.write_text("\n".join(("start_ns,end_ns,path,value", *rows)) + "\n")
 
     assert dict(meantime.open(path).anomalies) == {"repeated_row": 2, "line_went_back": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # FlameGraph's trace2heatmap: a time at which something ended, and how long it took
+        (
+            "TIMEus DELTAus\n1000000 500\n1002000 700\n",
+            {"active": [(999_500_000, 1_000_000_000), (1_001_300_000, 1_002_000_000)]},
+        ),
+        # tools of bcc and perf-tools
+        (
+            "TIME(s)     COMM   PID    T LAT(ms)\n0.000900    a      7      W 0.74\n",
+            {"active": [(160_000, 900_000)]},
+        ),
+        (
+            "STARTs   ENDs     COMM  PID TYPE LATms\n1.000010 1.000020 a     7   W    0.01\n",
+            {"W": [(1_000_010_000, 1_000_020_000)]},
+        ),
+        (
+            "TIME(s)  PID  COMM  RX_KB MS\n0.5      7    a     3     0.25\n",
+            {"active": [(499_750_000, 500_000_000)]},
+        ),
+        # Instruments: lengths since the beginning
+        (
+            "Start Time,Duration,Thread,Name\n00:00.123.456,5.20 ms,main,a\n00:01.000,1 µs,main,b\n",  # noqa: E501 - a line of a file
+            {"a": [(123_456_000, 128_656_000)], "b": [(1_000_000_000, 1_000_001_000)]},
+        ),
+        (
+            "start,duration,thread,name\n0ms,351ms,t,a\n1.5s,80us,t,b\n",
+            {"a": [(0, 351_000_000)], "b": [(1_500_000_000, 1_500_080_000)]},
+        ),
+    ],
+)
+def test_units_in_names_and_behind_numbers(
+    text: str, expected: dict[str, list[tuple[int, int]]], tmp_path: Path
+) -> None:
+    path = tmp_path / "trace.txt"
+    path.write_text(text, "utf-8")
+    history = meantime.open(path)
+
+    found: dict[str, list[tuple[int, int]]] = {}
+    for each in history.intervals("**", *history.bounds, states_only=True):
+        found.setdefault(str(each.value), []).append((each.start_ns, each.end_ns))
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["Time to start the job and end it\nnot now\n", "start end task\none two three\n"]
+)
+def test_words_of_a_sentence_are_not_columns(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "note.txt"
+    path.write_text(text)
+    with pytest.raises(InputError, match="unknown format"):
+        meantime.open(path)

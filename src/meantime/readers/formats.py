@@ -125,7 +125,7 @@ _PAIRS = rb'\s*[A-Za-z_][\w.@/-]{0,80}=(?:"[^"\n]{0,4000}"|[^\s"]{0,4000})[ \t]+
 _WEIGHT = rb"[ \t][\d.]+[ \t]*\r?(?:\n|\Z)"
 # The first line of a table has the name of a time, and something between names.
 _HEADER = (
-    rb"(?i)(?=[^\n]*[,;|\t])"
+    rb"(?i)(?=[^\n]*[,;|\t ])"
     rb"[^\n]*?(?:time|date|start|begin|end|until|finish|stop|complet|from|_ns|ts)"
 )
 _JSON_LINES = 8

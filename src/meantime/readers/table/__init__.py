@@ -22,14 +22,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from meantime.errors import InputError
+from meantime.kernels.csv_rows import TimeKind
 from meantime.model.trace import Trace
 from meantime.readers.contract import lazy_trace
 from meantime.readers.decompress import SUFFIXES
 from meantime.readers.table import slurm
 from meantime.readers.table.choosing import Chooser
-from meantime.readers.table.delimited import header_of, read_delimited
+from meantime.readers.table.delimited import BLANKS, header_of, read_delimited
 from meantime.readers.table.guess import guess
 from meantime.readers.table.rows import batches_of
+from meantime.readers.table.times import MISSING, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from meantime.model.trace import Batch
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
+    from meantime.readers.table.delimited import Header
     from meantime.readers.table.rows import Part
 
 __all__ = ["FORMAT", "batches_of_records", "read", "recognises", "trace_of"]
@@ -70,7 +73,21 @@ def recognises(head: bytes, name: str) -> bool:
     if lower.endswith(_SUFFIXES):
         return True
     guessed = guess(header.names)
+    if header.delimiter == BLANKS:
+        return guessed.mapping is not None and _is_aligned(head, header, guessed.mapping)
     return guessed.mapping is not None or slurm.recognises(header.names)
+
+
+def _is_aligned(head: bytes, header: Header, mapping: ColumnMapping) -> bool:
+    """Return whether the second line has a time where the first, which blanks divide, says so."""
+    fields = head[header.end :].split(b"\n", 1)[0].decode("utf-8", "replace").split()
+    if len(fields) < len(header.names):
+        return False
+    times = [
+        name for role in ("time", "start", "end") for name in mapping.columns.get(role, ()) if name
+    ]
+    at = [header.names.index(name) for name in times if name in header.names]
+    return bool(at) and all(parse(fields[each])[1] not in {MISSING, TimeKind.ODD} for each in at)
 
 
 def _is_array(text: bytes) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import re
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,13 +24,18 @@ if TYPE_CHECKING:
 
     from meantime.model.anomalies import Anomalies
 
-__all__ = ["Header", "header_of", "read_delimited"]
+__all__ = ["BLANKS", "Header", "header_of", "read_delimited"]
 
 _LONGEST_HEAD = 1 << 17
 _DELIMITERS = ",\t;|"
+# Between columns that blanks align, as tools print them: one or more.
+BLANKS = " "
+_ALIGNED = re.compile(rb"[ \t]+")
 _REPLACE = "backslashreplace"
 _SNIFFED_BYTES = 1 << 14
 _SNIFFED_ROWS = 50
+_LINE_FEED = ord("\n")
+_ENDS = {b"", b"\n", b"\r"}
 
 
 # What decides which of the columns are read: see `Chooser`.
@@ -55,6 +61,8 @@ def header_of(head: bytes) -> Header:
     end = head.find(b"\n") + 1
     line = head[: end or len(head)].decode("utf-8", _REPLACE).rstrip("\r\n")
     delimiter = max(_DELIMITERS, key=line.count)
+    if delimiter not in line and BLANKS in line.strip():
+        return Header(line.split(), BLANKS, end)
     try:
         # strict: a line that ends inside quotes is not the whole header
         [names] = csv.reader([line], delimiter=delimiter, quoting=_quoting(delimiter), strict=True)
@@ -62,6 +70,12 @@ def header_of(head: bytes) -> Header:
         return Header([], delimiter, 0)
     is_usual = end and "\r" not in line
     return Header([each.strip() for each in names], delimiter, end if is_usual else 0)
+
+
+def _as_tab(found: re.Match[bytes]) -> bytes:
+    text, (start, end) = found.string, found.span()
+    is_inside = start > 0 and text[start - 1] != _LINE_FEED and text[end : end + 1] not in _ENDS
+    return b"\t" if is_inside else b""
 
 
 def read_delimited(
@@ -80,6 +94,10 @@ def read_delimited(
         InputError: If it is not a table, or a wanted column occurs twice.
     """
     header = header_of(bytes(data[:_LONGEST_HEAD]))
+    if header.delimiter == BLANKS:
+        # columns that blanks align: a tab is in no field, since no line has fields without blanks
+        data = memoryview(_ALIGNED.sub(_as_tab, bytes(data)))
+        header = header_of(bytes(data[:_LONGEST_HEAD]))
     if not header.end or not header.names:
         return _odd(data, name, header.delimiter, choose, anomalies)
     wanted = choose(header.names, (), _numbers(data, header))

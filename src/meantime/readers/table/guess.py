@@ -22,6 +22,8 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+# What tracers call how long something took up to its time, with a unit: LAT(ms), DELTAus.
+_LATENCIES = "lat delta"
 # By role, names in order of preference: columns of one group are equally likely.
 _TIMES: dict[str, tuple[frozenset[str], ...]] = {
     "start": (
@@ -37,7 +39,10 @@ _TIMES: dict[str, tuple[frozenset[str], ...]] = {
             " completiontime completetime until to tend timeend"
         ),
     ),
-    "duration": (_words("duration dur elapsed elapsedtime runtime walltime took"),),
+    "duration": (
+        _words("duration dur elapsed elapsedtime runtime walltime took"),
+        _words(_LATENCIES),
+    ),
     "time": (_words("time timestamp ts datetime eventtime logtime date asctime"),),
 }
 _TEXTS: dict[str, tuple[frozenset[str], ...]] = {
@@ -68,8 +73,10 @@ _UNITS = {
 _UNIT = re.compile(rf"(.+?)(?:[ _.-]+|\s*[(\[])({'|'.join(_UNITS)})[)\]]?", re.IGNORECASE)
 # without anything between them: startMs, TIMEus
 _ATTACHED = re.compile(
-    r"(.*[a-z\d])(N|U|M)(s|anos|icros|illis|sec)|(.+[A-Z])(ns|us|ms)|(.*[a-z\d])(Seconds|Secs|Sec)"
+    r"(.*[a-z\d])(N|U|M)(s|anos|icros|illis|sec)|(.+[A-Z])(ns|us|ms|s)|(.*[a-z\d])(Seconds|Secs|Sec)"
 )
+# as the tools of bcc call how long something took
+_ALONE = {"MS", "US", "NS"}
 _NOT_WORD = re.compile(r"[\W_]+")
 # the clock of a time, behind its name
 _CLOCK = re.compile(
@@ -151,7 +158,11 @@ def _own(names: Sequence[str], known: ColumnMapping) -> ColumnMapping | None:
 def _add_times(columns: dict[str, str], free: Sequence[str], instants: Sequence[str]) -> None:
     for role, groups in _TIMES.items():
         if role not in columns and not _is_settled(role, columns):
-            found = _matching(free, groups, is_time=True)
+            found = [
+                name
+                for name in _matching(free, groups, is_time=True)
+                if _unit(name) or _word(name) not in _words(_LATENCIES)
+            ]
             if (joined := _date_and_time(found)) is not None:
                 found = [joined]
             if len(found) > 1:
@@ -178,7 +189,8 @@ def _settle_times(columns: dict[str, str], names: Sequence[str]) -> None:
     if "time" in columns and columns.keys() & {"start", "end"}:
         del columns["time"]
     elif "time" in columns and "duration" in columns:
-        columns["start"] = columns.pop("time")
+        is_latency = _word(_bare(columns["duration"])) in _words(_LATENCIES)
+        columns["end" if is_latency else "start"] = columns.pop("time")
     if len(columns.keys() & {"start", "end", "duration"}) == 1:
         raise _UndecidedError(_incomplete(columns, names))
 
@@ -238,6 +250,8 @@ def _is_settled(role: str, columns: Mapping[str, str]) -> bool:
 def _split_unit(name: str) -> tuple[str, str]:
     """Return a name without its unit, and the unit; empty if it has none."""
     name = name.strip()
+    if name in _ALONE:
+        return "delta", name.lower()
     if match := _UNIT.fullmatch(name):
         return match[1], _UNITS[match[2].lower()]
     if match := _ATTACHED.fullmatch(name):

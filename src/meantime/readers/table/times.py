@@ -57,6 +57,7 @@ _SCALES = {
 }
 _LONGEST = 64
 _DATES = "dates"
+_SINCE = "lengths of time since a beginning that is not known"
 _FROM_1990_S, _TO_2100_S = 631_152_000, 4_102_444_800
 # as web servers write them
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -64,10 +65,12 @@ _LOGGED = re.compile(
     rf"(\d\d)/({'|'.join(_MONTHS)})/(\d{{4}}):(\d\d:\d\d:\d\d(?:\.\d+)?)(?: ([+-]\d{{4}}))?"
 )
 _CLOCK = re.compile(
-    r"(?:(\d{1,6})(?:-| days?,? ))?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,2})(?:[.,](\d{1,18}))?"
+    r"(?:(\d{1,6})(?:-| days?,? ))?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,2})"
+    # Instruments has a point between milliseconds and microseconds, too
+    r"(?:[.,](\d{1,18}|\d{3}(?:\.\d{3}){1,2}))?"
 )
-_PARTS = re.compile(r"(\d+(?:\.\d+)?) ?(ns|us|µs|ms|s|min|m|h|d)(?![a-z])")
-_PART_NS = UNITS_NS | {"µs": 10**3, "m": 60 * 10**9, "min": 60 * 10**9}
+_PARTS = re.compile(r"(\d+(?:\.\d+)?) ?(ns|us|µs|\u03bcs|ms|s|min|m|h|d)(?![a-z])")
+_PART_NS = UNITS_NS | {"µs": 10**3, "\u03bcs": 10**3, "m": 60 * 10**9, "min": 60 * 10**9}
 _PART_NS |= {"h": 3600 * 10**9, "d": 86400 * 10**9}
 
 
@@ -164,7 +167,7 @@ def _duration(text: str) -> tuple[int, int]:
     if match := _CLOCK.fullmatch(text):
         days, hours, minutes, seconds, fraction = match.groups()
         whole = ((int(days or 0) * 24 + int(hours or 0)) * 60 + int(minutes)) * 60 + int(seconds)
-        value = whole * 10**9 + int((fraction or "0")[:9].ljust(9, "0"))
+        value = whole * 10**9 + int((fraction or "0").replace(".", "")[:9].ljust(9, "0"))
         return (value, DURATION) if value < _LIMIT else (0, TimeKind.ODD)
     parts = _PARTS.findall(text)
     if parts and not _PARTS.sub("", text).strip():
@@ -278,6 +281,8 @@ def _resolved(column: TimeColumn, unit: str, zone: str, *, is_duration: bool) ->
     dated = (kinds == TimeKind.ZONED) | (kinds == TimeKind.NAIVE)
     lasting = kinds == DURATION
     bad = (kinds == TimeKind.ODD) | (dated if is_duration else lasting)
+    are_lasting = not is_duration and _are_lengths(kinds)
+    bad &= not are_lasting
     time_ns = np.where(dated | lasting, values, 0)
     naive = kinds == TimeKind.NAIVE
     if zone and naive.any():
@@ -295,14 +300,17 @@ def _resolved(column: TimeColumn, unit: str, zone: str, *, is_duration: bool) ->
         fits = (numbers >= -most - int(factor == 1)) & (numbers <= most)
         bad[rows] |= ~fits
         time_ns[rows] = np.where(fits, numbers, 0) * factor // divisor
-    what = []
-    if numeric:
-        what.append(f"numbers of {unit}")
-    if (kinds == TimeKind.ZONED).any():
-        what.append(_DATES)
-    if naive.any():
-        what.append(naive_dates(zone))
+    what = [f"numbers of {unit}"] if numeric else []
+    what += [_DATES] if (kinds == TimeKind.ZONED).any() else []
+    what += [naive_dates(zone)] if naive.any() else []
+    what += [_SINCE] if are_lasting else []
     return Resolved(time_ns, missing, bad, " and ".join(what), unit if numeric else "")
+
+
+def _are_lengths(kinds: npt.NDArray[np.uint8]) -> bool:
+    """Return whether all times are like `00:01.250` or `20 ms`: they count from a beginning."""
+    lasting = kinds == DURATION
+    return bool(lasting.any() and (lasting | (kinds == MISSING)).all())
 
 
 def _only_kind(kinds: npt.NDArray[np.uint8]) -> int | None:
