@@ -758,3 +758,41 @@ def test_a_frame_on_the_line_of_its_event_is_a_stack(
     assert (samples.stacks.frames_of(int(samples.stack[0])) if stack else samples.stack[0]) == (
         stack or -1
     )
+
+
+_CYCLES = "250000 cycles: \n\tff {frame}+0x0 (/bin/x)\n\n"
+
+
+def _switch_text(name: str, tid: int, letter: str, coming: str, next_tid: int) -> str:
+    return (
+        f"sched:sched_switch: prev_comm={name} prev_pid={tid} prev_prio=120 prev_state={letter}"
+        f" ==> next_comm={coming} next_pid={next_tid} next_prio=120\n\n"
+    )
+
+
+@pytest.mark.parametrize("by", ["switches", "records"])
+def test_samples_of_an_id_that_is_used_again_are_of_each_thread(by: str, tmp_path: Path) -> None:
+    def line(name: str, tid: int, ms: int, rest: str) -> str:
+        ids = f"{tid}/{tid}" if by == "records" else str(tid)
+        return f"{name} {ids} [000] 1.{ms:03}000: {rest}"
+
+    ends = {
+        "switches": (
+            line("old", 77, 3, _switch_text("old", 77, "X", "swapper/0", 0)),
+            line("swapper", 0, 4, _switch_text("swapper/0", 0, "R", "new", 77)),
+        ),
+        "records": (
+            line("old", 77, 3, "PERF_RECORD_EXIT(77:77):(60:60)\n"),
+            line("sh", 60, 4, "PERF_RECORD_FORK(77:77):(60:60)\n"),
+        ),
+    }[by]
+    before = [line(name, 77, ms, _CYCLES.format(frame="f")) for ms, name in ((1, "sh"), (2, "old"))]
+    after = [line("new", 77, ms, _CYCLES.format(frame="g")) for ms in (5, 6)]
+
+    history = read(tmp_path, "".join([*before, *ends, *after]))
+
+    samples = history.samples(event="cycles")
+    whose = [history.attributes.path(int(quark))[-1] for quark in samples.thread]
+    assert whose == ["77", "77", "77#2", "77#2"]
+    names = [history.names[quark] for quark in dict.fromkeys(samples.thread.tolist())]
+    assert names == ["old", "new"]

@@ -301,3 +301,24 @@ def test_a_process_id_that_is_used_again_is_another_thread(tmp_path: Path) -> No
     assert names == ["first", "w", "third"]
     on_cpu = history.intervals(history.quark("CPUs", "0", "Thread"), *history.bounds)
     assert {"first (77)", "w (77)", "third (77)"} <= set(on_cpu.value.to_list())
+
+
+def test_marks_of_an_id_that_is_used_again_are_of_each_thread(tmp_path: Path) -> None:
+    """What the second thread with an id writes to `trace_marker` is not what the first one did."""
+
+    def marked(us: int, name: str, text: str) -> str:
+        return line(name, 77, 0, us, f"tracing_mark_write: {text}")
+
+    history = read(
+        tmp_path,
+        switch(100, 0, ("swapper/0", 0), "R", ("first", 77))
+        + marked(110, "first", "B|77|old") + marked(120, "first", "E|77")
+        + switch(150, 0, ("first", 77), "X", ("swapper/0", 0))
+        + switch(200, 0, ("swapper/0", 0), "R", ("second", 77))
+        + marked(210, "second", "B|77|new") + marked(230, "second", "E|77")
+        + switch(250, 0, ("second", 77), "S", ("swapper/0", 0)),
+    )  # fmt: skip
+
+    spans = history.spans()
+    whose = [history.attributes.path(spans.thread_at(row))[-1] for row in range(len(spans))]
+    assert dict(zip(spans.name.to_list(), whose, strict=True)) == {"old": "77", "new": "77#2"}

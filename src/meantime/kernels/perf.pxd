@@ -141,6 +141,10 @@ cdef class PerfText:
     # by code of a thread or CPU: the index of the record that has not ended, or -1
     cdef int64_t *open_calls
     cdef int32_t thread_room
+    # by code of a thread: whether it has exited, and nothing else has had its id since
+    cdef char *gone
+    # the ids that other threads had before, and from when on
+    cdef readonly list used_again  #: list[tuple[int, int]]
     # by code of a comm with ids: the code of its thread, -1 if it has none, -2 until that is needed
     cdef int32_t *thread_of
     cdef int32_t named_room, open_thread
@@ -164,6 +168,10 @@ cdef class PerfText:
     cdef bint add_note(self, const char *line, const char *end) noexcept nogil
     cdef int32_t cpu_code(self, int32_t cpu) noexcept nogil
     cdef int32_t thread_code(self, int64_t tid) noexcept nogil
+    cdef void note_exit(self, int32_t thread, int64_t tid) noexcept nogil
+    cdef void note_birth(self, int32_t thread, int64_t tid, int64_t time_ns) noexcept nogil
+    cdef bint note_task(self, bint is_exit, int64_t tid, int64_t time_ns) noexcept nogil
+    cdef bint add_task(self, const perf_header *header, const char *end) noexcept nogil
     cdef bint begin(
         self, const perf_header *header, const perf_counted *counted, const char *tail,
         const char *end, Columns *out,

@@ -100,6 +100,7 @@ cdef class PerfText:
         self.with_records = with_records
         self.last_ns = -1
         self.lost = []
+        self.used_again = []
         cdef uint64_t seed = <uint64_t>int.from_bytes(os.urandom(8), "little")
         cdef int table
         for table in range(TABLES):
@@ -116,6 +117,7 @@ cdef class PerfText:
         free(self.kind_of)
         free(self.call_of)
         free(self.open_calls)
+        free(self.gone)
         free(self.thread_of)
         free(self.places)
 
@@ -215,6 +217,8 @@ cdef class PerfText:
                     if line_end - header.rest >= 16 and memcmp(header.rest + 12, b"LOST", 4) == 0:
                         if not self.add_lost(&header, line_end):
                             return -1
+                    elif not self.add_task(&header, line_end):
+                        return -1
                 elif header.time_ns < 0:
                     open = RECORD
                     self.times_beyond += 1
@@ -400,10 +404,51 @@ cdef class PerfText:
             if grown == NULL:
                 return -1
             self.open_calls = <int64_t*>grown
+            grown = realloc(self.gone, <size_t>room)
+            if grown == NULL:
+                return -1
+            self.gone = <char*>grown
             while self.thread_room < room:
                 self.open_calls[self.thread_room] = -1
+                self.gone[self.thread_room] = 0
                 self.thread_room += 1
         return code
+
+    cdef void note_exit(self, int32_t thread, int64_t tid) noexcept nogil:
+        # each CPU has an idle task, which none of them leaves for good
+        self.gone[thread] = tid != 0
+
+    cdef void note_birth(self, int32_t thread, int64_t tid, int64_t time_ns) noexcept nogil:
+        if self.gone[thread]:
+            self.gone[thread] = 0
+            with gil:
+                self.used_again.append((tid, time_ns))
+
+    cdef bint add_task(self, const perf_header *header, const char *end) noexcept nogil:
+        """Note that a thread exits or is new, as in `PERF_RECORD_EXIT(PID:TID):(PID:TID)`."""
+        cdef const char *at = header.rest + 12
+        cdef int64_t pid = -1, tid = -1
+        cdef bint is_exit = end - at > 5 and memcmp(at, b"EXIT(", 5) == 0
+        if not is_exit and not (end - at > 5 and memcmp(at, b"FORK(", 5) == 0):
+            return True
+        at = trace_number(at + 5, end, &pid)
+        if at == NULL or at >= end or at[0] != b":":
+            return True
+        at = trace_number(at + 1, end, &tid)
+        if at == NULL or at >= end or at[0] != b")" or tid < 0:
+            return True
+        return self.note_task(is_exit, tid, header.time_ns)
+
+    cdef bint note_task(self, bint is_exit, int64_t tid, int64_t time_ns) noexcept nogil:
+        """Note that a thread exits or is new."""
+        cdef int32_t thread = self.thread_code(tid)
+        if thread < 0:
+            return False
+        if is_exit:
+            self.note_exit(thread, tid)
+        else:
+            self.note_birth(thread, tid, time_ns)
+        return True
 
     cdef bint begin(
         self, const perf_header *header, const perf_counted *counted, const char *tail,
@@ -632,6 +677,9 @@ cdef class PerfText:
             made.name = intern(&self.tables[NAMES], switched.next_comm, switched.next_bytes, 0)
             if made.thread < 0 or made.other < 0 or made.name < 0:
                 return False
+            self.note_birth(made.other, switched.next, header.time_ns)
+            if switched.state == c"X" or switched.state == c"Z" or switched.state == c"x":
+                self.note_exit(made.thread, switched.prev)
             place.switch_ns = header.time_ns
             self.has_switches = True
             if trace_switched(
@@ -664,6 +712,8 @@ cdef class PerfText:
                     made.thread = -1
                 if made.other < 0 or made.name < 0:
                     return False
+                if kind == TRACE_NEW:
+                    self.note_birth(made.other, wake.tid, header.time_ns)
             elif kind == TRACE_MARK:
                 found = trace_after(at, end, b": ")
                 if found != NULL and found - at == 20 and memcmp(at, b"tracing_mark_write", 18) == 0:

@@ -737,6 +737,13 @@ cdef class PerfData(PerfText):
             return self.add_map_of(kind, misc, content, size)
         if kind == PD_COMM:
             return self.name_thread(content, size)
+        # process, its parent, thread, its parent, time
+        if (kind == PD_FORK or kind == PD_EXIT) and size >= 24 and not self.note_task(
+            kind == PD_EXIT,
+            raw_u32(content + 8, self.is_swapped),
+            <int64_t>raw_u64(content + 16, self.is_swapped),
+        ):
+            return -1
         if kind == PD_FORK:
             return self.fork(misc, content, size)
         if kind == PD_KSYMBOL:

@@ -258,7 +258,7 @@ class _Reading:
         trace.anomalies.add("truncated", int(self._window.source.truncated))
         _, back, forward, most_ns, repeated = self._rows.order
         steps = Steps(back, forward, most_ns, self._in_line)
-        count_order(trace, steps, self._threads and self._threads.steps)
+        count_order(trace, steps, None if self._threads is None else self._threads.steps)
         trace.anomalies.add("repeated_line", repeated)
         if self._range is not None:
             trace.bounds = (self._range[0], self._range[1] + 1)

@@ -188,7 +188,8 @@ class _Marks:
         known = thread_paths_of(self._trace)
         for thread in distinct(rows["thread"]).tolist():
             tid = int(self._found.tids[thread]) if thread >= 0 else 0
-            codes[thread] = self._trace.paths.code(known.get(str(tid), thread_path(tid)))
+            path = known.get(str(tid), thread_path(tid))
+            codes[thread] = self._trace.paths.code(self._found.path_of(path, thread))
         return np.asarray(codes[rows["thread"]], np.int32)
 
     def _names(self, rows: npt.NDArray[np.void]) -> npt.NDArray[np.int32]:

@@ -21,12 +21,12 @@ from meantime.errors import InputError
 from meantime.kernels import perf
 from meantime.model.attribute_paths import thread_path
 from meantime.model.clocks import Clock
-from meantime.model.columns import Interner
+from meantime.model.columns import Interner, distinct
 from meantime.model.stacks import StackTable
 from meantime.model.trace import Samples, Trace
 from meantime.providers.sched import NO_NAME
 from meantime.readers.perf_events import events_of, is_tracepoint
-from meantime.readers.switches import Records, batches_of
+from meantime.readers.switches import Records, batches_of, numbered, separated
 from meantime.readers.window import Window
 
 if TYPE_CHECKING:
@@ -150,6 +150,8 @@ class Reading:
         self._is_kept = np.zeros(0, np.bool_)
         self._event_of = np.zeros(0, np.int32)
         self._called: dict[int, str] = {}
+        # by path, the name of each of several threads with one id
+        self._names_again: dict[int, str] = {}
 
     @property
     def is_cut(self) -> bool:
@@ -290,9 +292,12 @@ class Reading:
         # negative: the line has no period
         period[period < 0] = 1
         thread = thread[kept]
+        path = self._path_of[thread]
+        if text.used_again:
+            path = self._separated(text.used_again, thread, time_ns[kept])
         batch = Samples(
             time_ns=time_ns[kept],
-            thread=self._path_of[thread],
+            thread=path,
             stack=stack[kept],
             weight=period[kept],
             event=self._event_of[event[kept]],
@@ -303,6 +308,35 @@ class Reading:
             # now, as the block is used again
             self._events = events_of(self.trace, batch, block, tail[kept], self.is_event)
         return batch
+
+    def _separated(
+        self, used_again: list[tuple[int, int]], thread: Int32s, time_ns: Int64s
+    ) -> Int32s:
+        """Return the paths of rows, of which those of an id that is used again have paths each.
+
+        These are as the scheduler's states name them: `77#2` is the second thread with the id 77.
+        """
+        path: Int32s = self._path_of[thread]
+        paths = self.trace.paths
+        begins_ns: dict[str, list[int]] = {}
+        for tid, from_ns in used_again:
+            begins_ns.setdefault(str(tid), []).append(from_ns)
+        for code in distinct(thread).tolist():
+            own = int(self._path_of[code])
+            if (from_ns_of := begins_ns.get(paths[own][-1])) is None:
+                continue
+            rows = np.flatnonzero(thread == code)
+            before = np.searchsorted(np.sort(from_ns_of), time_ns[rows], side="right")
+            name = self.trace.values[self._name_of[code]]
+            for number in distinct(before).tolist():
+                entity = own
+                if number:
+                    entity = paths.code(numbered(paths[own], number))
+                    path[rows[before == number]] = entity
+                self._names_again[entity] = name
+        # names were those of whoever has an id last
+        self.trace.names.update(self._names_again)
+        return path
 
     def _kept_rows(self, thread: Int32s, time_ns: Int64s) -> slice | Int64s:
         """Return the rows of samples that are kept."""
@@ -329,7 +363,7 @@ class Reading:
             last_ns + 1,
             self.read_range(text),
         )
-        yield from self.derived(found)
+        yield from self.derived(separated(found))
 
     def read_range(self, text: perf.PerfText) -> tuple[int | None, int | None]:  # noqa: ARG002
         """Return from when and until when the text has all events of each CPU, if that is known."""
@@ -367,6 +401,10 @@ class Reading:
             if full_path[-1].isdecimal() and len(full_path[-1]) < _ID_DIGITS and name != NO_NAME:
                 self._called[int(full_path[-1])] = name
             path = self.trace.paths.code(full_path)
+            if text.used_again:
+                self._names_again.setdefault(path, name)
+            else:
+                self._names_again[path] = name
             self.trace.names[path] = name
             paths.append(path)
             names.append(self.values.code(name))

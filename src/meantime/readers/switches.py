@@ -38,7 +38,7 @@ from meantime.providers.sched import (
 from meantime.structs import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from meantime.model.trace import Batch, Trace
     from meantime.providers.sched import Scheduling
 
-__all__ = ["Records", "batches_of", "thread_paths_of"]
+__all__ = ["Records", "batches_of", "numbered", "separated", "thread_paths_of"]
 
 _BATCH_ROWS = 1 << 16
 _RUNS = -2
@@ -82,6 +82,8 @@ class Records:
         end_ns: The end of the trace.
         read_ns: From when and until when the rows have all that happened on each CPU; None for what
             is not known.
+        before: By code of a thread, how many others had its id before; empty if none did.
+        begins_ns: By id, from when on it is that of the next thread; None if none is used again.
     """
 
     rows: npt.NDArray[np.void]
@@ -92,6 +94,13 @@ class Records:
     values: Interner[str]
     end_ns: int
     read_ns: tuple[int | None, int | None] = (None, None)
+    before: Sequence[int] = ()
+    begins_ns: Mapping[int, Int64s] | None = None
+
+    def path_of(self, path: Path, thread: int) -> Path:
+        """Return the path of a thread, from that of the first one with its id: `77#2`."""
+        before = self.before[thread] if thread < len(self.before) else 0
+        return numbered(path, before)
 
 
 def batches_of(trace: Trace, found: Records, keep: Callable[[str], bool] | None) -> Iterator[Batch]:
@@ -118,8 +127,17 @@ def thread_paths_of(trace: Trace) -> dict[str, Path]:
     return {tid: path for tid, path in found.items() if tid not in several}
 
 
-def _one_thread_each(found: Records) -> tuple[Records, list[int]]:
-    """Return the records with a code for each thread, and how many had its id before.
+def numbered(path: Path, before: int) -> Path:
+    """Return the path of a thread whose id so many others had before it.
+
+    >>> numbered(("Threads", "77"), 1), numbered(("Threads", "77"), 0)
+    (('Threads', '77#2'), ('Threads', '77'))
+    """
+    return (*path[:-1], f"{path[-1]}#{before + 1}") if before else path
+
+
+def separated(found: Records) -> Records:
+    """Return the records with a code for each thread of an id that is used again.
 
     Once a thread has exited, its id may be that of another one, which begins where it is new or
     comes to a CPU.
@@ -129,7 +147,7 @@ def _one_thread_each(found: Records) -> tuple[Records, list[int]]:
     dead = np.append(linux_records.ids_used_again(rows, len(found.tids)) > 0, False)
     dead[:-1] &= found.tids != 0
     if not dead.any():
-        return found, before
+        return found
     is_switch = rows["kind"] == linux_records.SWITCH
     deaths = rows[is_switch & np.isin(rows["number"], _DEAD) & dead[rows["thread"]]]
     births = rows[(is_switch | (rows["kind"] == linux_records.NEW)) & dead[rows["other"]]]
@@ -148,7 +166,7 @@ def _one_thread_each(found: Records) -> tuple[Records, list[int]]:
         tids += [tids[thread]] * len(codes)
         before += range(1, len(codes) + 1)
     if not cuts:
-        return found, before
+        return found
     rows = rows.copy()
     is_cut = np.zeros(len(found.tids) + 1, np.bool_)
     is_cut[[*cuts]] = True
@@ -159,7 +177,7 @@ def _one_thread_each(found: Records) -> tuple[Records, list[int]]:
         for thread, own in zip(threads.tolist(), np.split(which, first[1:]), strict=True):
             from_ns, codes = cuts[thread]
             rows[column][own] = codes[np.searchsorted(from_ns, rows["time_ns"][own], side="right")]
-    separate = Records(
+    return Records(
         rows,
         np.array(tids, np.int64),
         found.cpus,
@@ -168,8 +186,9 @@ def _one_thread_each(found: Records) -> tuple[Records, list[int]]:
         found.values,
         found.end_ns,
         found.read_ns,
+        before,
+        {tids[thread]: times_ns for thread, (times_ns, _) in cuts.items()},
     )
-    return separate, before
 
 
 def _times_of(rows: npt.NDArray[np.void], column: str) -> dict[int, Int64s]:
@@ -211,9 +230,9 @@ class _Making:
 
     def __init__(self, trace: Trace, found: Records, keep: Callable[[str], bool] | None) -> None:
         self._trace = trace
+        self._found, rows = found, found.rows
         # by code of a thread, how many threads had its id before it
-        self._found, self._before = _one_thread_each(found)
-        found, rows = self._found, self._found.rows
+        self._before = found.before or [0] * len(found.tids)
         self._begin_ns = min(trace.bounds[0] if trace.bounds else 0, found.end_ns)
         self._states = scheduling_of(
             rows,
@@ -239,7 +258,14 @@ class _Making:
             return self._found.called[tid]
         if code >= 0:
             return self._found.names[code]
+        if not is_last:
+            # who had its id last is called so
+            return self._trace.names.get(self._known_code(tid), str(tid))
         return self._found.called.get(tid, str(tid))
+
+    def _known_code(self, tid: int) -> int:
+        path = thread_paths_of(self._trace).get(str(tid))
+        return -1 if path is None else self._trace.paths.code(path)
 
     def _title(self, thread: int) -> str:
         """Return a thread's name with its id."""
@@ -254,8 +280,7 @@ class _Making:
         for thread in new.tolist():
             tid = int(self._found.tids[thread])
             path = known.get(str(tid), thread_path(tid))
-            if self._before[thread]:
-                path = (*path[:-1], f"{tid}#{self._before[thread] + 1}")
+            path = numbered(path, self._before[thread])
             self._thread[thread] = entity = paths.code(path)
             name = self._name[thread]
             if name not in {NO_NAME, str(tid)}:

@@ -12,12 +12,12 @@ from meantime.model.attribute_paths import COUNTER_PATTERN, counter_path
 from meantime.model.trace import Counters, LaneDeclaration, Points
 from meantime.readers.marks import ClockSync, marks_of
 from meantime.readers.perfetto.names import KERNEL_EVENTS, name_of
-from meantime.readers.switches import Records, batches_of
+from meantime.readers.switches import Records, batches_of, separated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from meantime.model.columns import Interner
+    from meantime.model.columns import Int64s, Interner
     from meantime.model.trace import Batch, Trace
     from meantime.readers.perfetto.scanned import Scanned
     from meantime.readers.perfetto.tracks import Tracks
@@ -51,6 +51,8 @@ class KernelEvents:
         tables, cpus = scanned.tables, scanned.cpus
         self._trace = trace
         self._with_scheduling = with_scheduling
+        # by id of a thread, from when on it is that of another one; known when all is yielded
+        self.begins_ns: Mapping[int, Int64s] = {}
         self._names = scanned.names
         self._tracks = tracks
         self._cpus = np.array([cpu for cpu, _ in cpus], np.int32)
@@ -134,17 +136,20 @@ class KernelEvents:
             for tid in self._tids.tolist():
                 trace.paths.code(tracks.thread_path(tid))
             end_ns = trace.bounds[1] if trace.bounds else 0
-            found = Records(
-                self._records,
-                self._tids,
-                self._cpus,
-                self._names,
-                tracks.called,
-                values,
-                end_ns,
-                # the buffers of all CPUs are read to their end before a trace ends
-                (None, end_ns),
+            found = separated(
+                Records(
+                    self._records,
+                    self._tids,
+                    self._cpus,
+                    self._names,
+                    tracks.called,
+                    values,
+                    end_ns,
+                    # the buffers of all CPUs are read to their end before a trace ends
+                    (None, end_ns),
+                )
             )
+            self.begins_ns = found.begins_ns or {}
             if self._with_scheduling:
                 yield from batches_of(trace, found, None)
             yield from marks_of(trace, found, ClockSync(), None)

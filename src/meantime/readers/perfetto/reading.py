@@ -240,7 +240,7 @@ class Reading:
         self._name()
         yield from TrackEvents(trace, scanned, self._tracks, values).batches()
         yield from kernel.batches(values)
-        yield from self._samples.batches(trace, self._tracks, values)
+        yield from self._samples.batches(trace, self._tracks, values, kernel.begins_ns)
         self._name()
 
     def _name(self) -> None:

@@ -17,11 +17,12 @@ from meantime.readers.perfetto.messages import (
     signed,
     text_of,
 )
+from meantime.readers.switches import numbered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from meantime.model.columns import Interner
+    from meantime.model.columns import Int64s, Interner
     from meantime.model.trace import Batch, Trace
     from meantime.readers.perfetto.tracks import Tracks
 
@@ -180,8 +181,21 @@ class PerfSamples:
         file = path.rpartition("/")[2]
         return f"[{file}]" if file else f"{address:#x}"
 
-    def batches(self, trace: Trace, tracks: Tracks, values: Interner[str]) -> Iterator[Batch]:
-        """Yield the samples in order of time."""
+    def batches(
+        self,
+        trace: Trace,
+        tracks: Tracks,
+        values: Interner[str],
+        begins_ns: Mapping[int, Int64s],
+    ) -> Iterator[Batch]:
+        """Yield the samples in order of time.
+
+        Args:
+            trace: The trace.
+            tracks: Its tracks.
+            values: The codes of its values.
+            begins_ns: By id of a thread, from when on it is that of another one.
+        """
         trace.anomalies.add("sample_without_thread", self._unknown)
         if not self._rows:
             return
@@ -189,7 +203,16 @@ class PerfSamples:
         rows = sorted(self._rows, key=lambda row: row[0])
         for _, pid, tid, *_ in rows:
             tracks.process_of.setdefault(tid, pid)
-        thread = trace.paths.codes([tracks.thread_path(row[2]) for row in rows])
+        none = np.empty(0, np.int64)
+        thread = trace.paths.codes(
+            [
+                numbered(
+                    tracks.thread_path(tid),
+                    int(np.searchsorted(begins_ns.get(tid, none), time_ns, side="right")),
+                )
+                for time_ns, _, tid, *_ in rows
+            ]
+        )
         yield Samples(
             time_ns=np.array([row[0] for row in rows], np.int64),
             thread=thread,
