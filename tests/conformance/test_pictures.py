@@ -171,8 +171,8 @@ def test_what_a_picture_lacks_or_hides_is_one_sentence(root: Path, tmp_path: Pat
     meantime.statemap(root / "examples" / "postgres.statemap.gz").save(path)
     states = path.read_text()
     for text, problem in (
-        (compared, "it compares two profiles"),
-        (heat, "it is a picture of counts"),
+        (compared, "this compares two profiles"),
+        (heat, "this is a picture of counts"),
         (replaced(chart, "gap", zlib.compress(bytes(10**7))), "cut, or expands too much"),
         (replaced(chart, "length", zlib.compress(b"\1")), "columns of different lengths"),
         (replaced(states, "p0", b"\x05"), "malformed"),

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from meantime.cli import main
 from meantime.history import HistoryBuilder
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EVENTS = [
     {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "program"}},
@@ -627,3 +625,21 @@ def test_a_filter_that_nothing_passes_says_what_else_there_is(
         main(["stats", str(path), "--samples", "--filter", "a"])
     said = capsys.readouterr().err
     assert said == "meantime: --filter 'a': none of the samples passes it; --spans counts 1 span\n"
+
+
+def test_a_filter_that_is_quiet_in_a_range_is_an_empty_answer(
+    capsys: pytest.CaptureFixture[str], unfinished: str, tmp_path: Path
+) -> None:
+    events = json.loads(Path(unfinished).read_text())
+    path = tmp_path / "two.json"
+    path.write_text(json.dumps([*events, {**events[-1], "tid": 2, "ts": 200}]))
+    for words in (("stats",), ("flame", "-o", "x.folded"), ("statemap", "-o", "x.svg")):
+        out = [str(tmp_path / each) if each.startswith("x.") else each for each in words[1:]]
+        with pytest.raises(SystemExit) as stopped:
+            main([words[0], str(path), "--filter", "1$", "--from", "150us", *out])
+        assert stopped.value.code == 0, words
+        assert "there is nothing from 150us on" in capsys.readouterr().err, words
+        with pytest.raises(SystemExit) as stopped:
+            main([words[0], str(path), "--filter", "nobody$", "--from", "150us", *out])
+        assert stopped.value.code == 1, words
+        capsys.readouterr()

@@ -112,7 +112,7 @@ def _say_nothing(part: Part, kind: str, options: StatsOptions) -> None:
         MeantimeError: If nothing passes the filter.
         TimeRangeError: If that is the whole trace.
     """
-    if options.filter is not None:
+    if options.filter is not None and not _is_anywhere(part, kind):
         others = _others(part.history, kind)
         raise MeantimeError(f"--filter {options.filter!r}: none of the {kind} passes it{others}")
     asked = given_range(part.history, options.start, options.end)
@@ -120,6 +120,14 @@ def _say_nothing(part: Part, kind: str, options: StatsOptions) -> None:
     if (part.start_ns, part.end_ns) == part.history.bounds:
         raise nothing
     click.echo(str(nothing), err=True)
+
+
+def _is_anywhere(part: Part, kind: str) -> bool:
+    """Return whether the chosen threads have any of what is counted, in any range."""
+    history, threads = part.history, part.threads
+    if kind in {"spans", "operations"}:
+        return bool(len(history.spans(threads)))
+    return bool(len(history.samples(threads, event=ALL_EVENTS)) + len(history.points(threads)))
 
 
 def _mention_others(history: History, kind: Counted) -> None:

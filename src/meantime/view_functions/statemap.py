@@ -162,7 +162,7 @@ class OpenedStatemap:
     def _check(self, found: Sequence[Counted]) -> None:
         options = self.options
         if not any(each.rectangles for each in found):
-            if options.filter is not None:
+            if options.filter is not None and not self._is_elsewhere():
                 raise InputError(
                     self.labels[0],
                     f"no entity that the filter {options.filter!r} matches has a state here",
@@ -174,6 +174,15 @@ class OpenedStatemap:
         if self.arguments.strict:
             for label, each in zip(self.labels, found, strict=True):
                 each.anomalies.refuse(label)
+
+    def _is_elsewhere(self) -> bool:
+        """Return whether what the filter matches has states outside of the window."""
+        options = self.options
+        if options.begin_ns is None and options.end_ns is None:
+            return False
+        whole = options.changed(begin_ns=None, end_ns=None)
+        found = _of_histories(self.labels, lambda: count(self.histories, whole))
+        return any(each.rectangles for each in found)
 
 
 def _of_histories(labels: Sequence[str], make: Callable[[], _T]) -> _T:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meantime.errors import InputError
 from meantime.kernels.varints import decoded
 from meantime.model.attribute_paths import thread_path
 from meantime.model.attributes import format_path
@@ -53,13 +54,17 @@ def batches(data: bytes, trace: Trace, *, lenient: bool) -> Iterator[Batch]:  # 
         yield from _chart(head, blocks, trace)
     elif "compared" in head:
         if head["compared"]:
-            raise ValueError("it compares two profiles")
+            raise _refused(trace, "compares two profiles, whose traces it does not have")
         names = [str(head["frames"][frame]) for frame in _numbers(blocks["frame"], "<i4").tolist()]
         parents = _numbers(blocks["parent"], "<i4").tolist()
         totals = whole(_numbers(blocks["total"], "<f8"))
         yield from samples(trace, parents, names, totals, str(head["unit"]))
     else:
-        raise ValueError("it is a picture of counts, which has neither states nor stacks")
+        raise _refused(trace, "is a picture of counts, without the states or stacks they are of")
+
+
+def _refused(trace: Trace, what: str) -> InputError:
+    return InputError(trace.source, f"this {what}: open what it was drawn from")
 
 
 def _numbers(block: bytes, form: str) -> npt.NDArray[Any]:
