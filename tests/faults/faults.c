@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 /* In the order of FAULTS in `trials.py`. */
-enum fault { NONE, IO_ERROR, NO_SPACE, INTERRUPTED, SHORT };
+enum fault { NONE, IO_ERROR, NO_SPACE, INTERRUPTED, SHORT, NO_MEMORY };
 
 /* Its layout is known to `trials.py`. */
 struct state {
@@ -68,19 +68,22 @@ static const char *where(int fd, const char *path, char *room, size_t size) {
     return is_below(room) ? room : NULL;
 }
 
+static int is_its_turn(const char *name, const char *file) {
+    int number = __atomic_add_fetch(&state->calls, 1, __ATOMIC_SEQ_CST);
+    if (state->first == 0 || number < state->first || (number > state->first && !state->lasting))
+        return 0;
+    if (__atomic_add_fetch(&state->failed, 1, __ATOMIC_SEQ_CST) == 1)
+        snprintf(state->call, sizeof state->call, "%s %s", name, file);
+    return 1;
+}
+
 /* Return whether this call fails, of those that this fault can make fail. */
 static int fails(const char *name, int fd, const char *path) {
     char room[1024];
     int saved = errno;
     const char *file = where(fd, path, room, sizeof room);
     errno = saved;
-    if (file == NULL) return 0;
-    int number = __atomic_add_fetch(&state->calls, 1, __ATOMIC_SEQ_CST);
-    if (state->first == 0 || number < state->first || (number > state->first && !state->lasting))
-        return 0;
-    if (__atomic_add_fetch(&state->failed, 1, __ATOMIC_SEQ_CST) == 1)
-        snprintf(state->call, sizeof state->call, "%s %s", name, file + strlen(state->folder));
-    return 1;
+    return file != NULL && is_its_turn(name, file + strlen(state->folder));
 }
 
 static int errno_of(void) {
@@ -97,7 +100,7 @@ static int errno_of(void) {
 
 /* Reads never lack space. */
 #define READ(name, ...) \
-    if (is_counting() && state->fault != NO_SPACE && size > (state->fault == SHORT) && \
+    if (is_counting() && state->fault < NO_MEMORY && state->fault != NO_SPACE && size > (state->fault == SHORT) && \
         fails(#name, fd, NULL)) { \
         if (state->fault != SHORT) return errno = errno_of(), -1; \
         size = (size + 1) / 2; \
@@ -105,7 +108,7 @@ static int errno_of(void) {
     return real(__VA_ARGS__)
 
 #define WRITE(name, ...) \
-    if (is_counting() && size > (state->fault == SHORT) && fails(#name, fd, NULL)) { \
+    if (is_counting() && state->fault < NO_MEMORY && size > (state->fault == SHORT) && fails(#name, fd, NULL)) { \
         if (state->fault != SHORT) return errno = errno_of(), -1; \
         size = (size + 1) / 2; \
     } \
@@ -149,7 +152,7 @@ ssize_t pwrite64(int fd, const void *data, size_t size, off64_t offset) {
 
 ssize_t writev(int fd, const struct iovec *parts, int count) {
     REAL(writev);
-    if (is_counting() && count > 0 && fails("writev", fd, NULL)) {
+    if (is_counting() && state->fault < NO_MEMORY && count > 0 && fails("writev", fd, NULL)) {
         if (state->fault != SHORT) return errno = errno_of(), -1;
         struct iovec half = {parts[0].iov_base, (parts[0].iov_len + 1) / 2};
         return real(fd, &half, 1);
@@ -160,7 +163,7 @@ ssize_t writev(int fd, const struct iovec *parts, int count) {
 /* The file is closed all the same, as Linux does. What is only read has nothing that could fail. */
 int close(int fd) {
     REAL(close);
-    int is_failing = is_counting() && state->fault != SHORT &&
+    int is_failing = is_counting() && state->fault < SHORT &&
                      (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY && fails("close", fd, NULL);
     int result = real(fd);
     return is_failing ? (errno = errno_of(), -1) : result;
@@ -174,7 +177,7 @@ int close(int fd) {
         mode = va_arg(rest, mode_t); \
         va_end(rest); \
     } \
-    if (is_counting() && state->fault != SHORT && \
+    if (is_counting() && state->fault < SHORT && \
         (state->fault != NO_SPACE || flags & (O_CREAT | __O_TMPFILE)) && \
         fails(#name, directory, path)) \
         return errno = errno_of(), -1; \
@@ -273,7 +276,27 @@ int posix_fallocate(int fd, off_t offset, off_t size) {
     return real(fd, offset, size);
 }
 
-/* Of a file; memory is not among what is tried. */
+/* Memory, where the compiled core asks for it: Python and its packages do so in other ways. */
+static int lacks_memory(const char *name, void *caller) {
+    Dl_info found;
+    if (!is_counting() || state->fault != NO_MEMORY || !dladdr(caller, &found)) return 0;
+    const char *package = strstr(found.dli_fname, "/meantime/");
+    return package != NULL && is_its_turn(name, package + strlen("/meantime/"));
+}
+
+extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
+
+#define MEMORY(name, ...) \
+    return lacks_memory(#name, __builtin_return_address(0)) ? (errno = ENOMEM, NULL) \
+                                                            : __libc_##name(__VA_ARGS__)
+
+void *malloc(size_t size) { MEMORY(malloc, size); }
+
+void *calloc(size_t count, size_t size) { MEMORY(calloc, count, size); }
+
+void *realloc(void *data, size_t size) { MEMORY(realloc, data, size); }
+
+/* Of a file. */
 void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset) {
     REAL(mmap);
     if (is_counting() && fd >= 0 && state->fault == IO_ERROR && fails("mmap", fd, NULL))

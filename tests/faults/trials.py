@@ -53,6 +53,7 @@ FAULTS = {
     "ENOSPC": Fault(2, lasting=True),  # a full disk stays full
     "EINTR": Fault(3, lasting=False),
     "short": Fault(4, lasting=True),
+    "ENOMEM": Fault(5, lasting=False),
 }
 
 

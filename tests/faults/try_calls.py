@@ -20,14 +20,15 @@ import tempfile
 import time
 from pathlib import Path
 
+from library import STATE, preloaded
+
 _HERE = Path(__file__).resolve().parent
-_STATE = "MEANTIME_FAULTS"
 
 
 def main() -> int:
     """Run and return the exit status: 1 if anything was found."""
     options = _options()
-    if _STATE not in os.environ:
+    if STATE not in os.environ:
         return _preloaded()
     sys.path.insert(0, str(_HERE.parent / "fuzz"))
     from commands import COMMANDS  # noqa: PLC0415 - only in the process that runs them
@@ -36,7 +37,7 @@ def main() -> int:
 
     import_all()
     gc.freeze()  # each trial looks for unused objects: among its own, which are in its own memory
-    shared = Shared(Path(os.environ[_STATE]))
+    shared = Shared(Path(os.environ[STATE]))
     failed = 0
     names = options.command or COMMANDS
     for index, name in enumerate(names):
@@ -84,16 +85,7 @@ def _chosen(calls: int, options: argparse.Namespace, index: int) -> range:
 def _preloaded() -> int:
     """Run this program again with the library that makes calls fail."""
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
-        library, state = Path(folder, "faults.so"), Path(folder, "state")
-        subprocess.run(
-            [
-                *("cc", "-O1", "-shared", "-fPIC", "-Wall", "-Werror"),
-                *("-o", str(library), str(_HERE / "faults.c"), "-ldl"),
-            ],
-            check=True,
-        )
-        state.write_bytes(bytes(1 << 12))
-        environment = {**os.environ, "LD_PRELOAD": str(library), _STATE: str(state)}
+        environment = os.environ | preloaded(Path(folder))
         return subprocess.run([sys.executable, *sys.argv], env=environment, check=False).returncode
 
 

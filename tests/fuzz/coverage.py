@@ -4,9 +4,16 @@
     python tests/fuzz/coverage.py --inputs 3000
 
 The core is compiled with gcc's counters, in a copy. A branch is a way out of a condition or a loop
-that is in the source, as many as its `and` and `or` have. What Cython adds is not counted: whether
-a call raised, whether an object is of a type. In headers in C all are counted, and in the
-translation those whose line has no call of Cython or Python and is not marked as unlikely.
+that is in the source, as many as its `and` and `or` have. Those of a header count once for all
+kernels that include it. Memory is made to fail, allocation by allocation, so its branches count.
+
+Not counted is what no input can decide:
+
+- what Cython adds: whether a call raised, whether an object is of a type, how arguments are given.
+  In a translation these are lines that call Cython or Python, or are marked as unlikely;
+- limits that take 2 GiB to reach: lines that compare with `MOST_ROWS`, `INT32_MAX` or `HUGE_BYTES`;
+- `_recorder`, which reads nothing of others, and is tried by `tests/collect`, and `_shared`, which
+  is Cython's own.
 """
 
 from __future__ import annotations
@@ -18,42 +25,65 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections import Counter
+from collections import defaultdict
+from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sanitized import compiled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from containers import Files
+    from corpus import Format
 
 _HERE = Path(__file__).resolve().parent
 _ROOT = _HERE.parents[1]
-_SOURCE_LINE = re.compile(r'^ *\* *"meantime/|^ */\* "meantime/')
+sys.path.insert(0, str(_HERE.parent / "faults"))
+_SOURCE_LINE = re.compile(r'^ */\* "(\S*)":(\d+)')
 _FIRST, _LAST = "/* #### Code section: module_code ### */", "/* #### Code section: module_exttypes"
 _CONDITION = re.compile(r"^\s*(?:\} else )?(?:if|for|while) \(")
-_ADDED = re.compile(r"likely\(|__Pyx|__PYX|Py[A-Z_]|CYTHON|memview|== NULL|!= NULL|0 == sizeof")
-# To open each input takes a tenth of asking it everything.
+_ADDED = re.compile(
+    r"likely\(|__Pyx|__PYX|Py[A-Z_]|CYTHON|memview|== NULL|!= NULL|0 == sizeof|__pyx_kwds"
+    r"|__pyx_nargs|exc_type|__pyx_temp\b"
+)
+_OUT_OF_REACH = re.compile(r"MOST_ROWS|INT32_MAX|HUGE_BYTES")
+_LEFT_OUT = frozenset({"_recorder", "_shared"})
+# To be asked everything takes ten times as long as to be opened.
 _ASKED_OF = 4
+_CONCLUDED = 40
+_MOST_ALLOCATIONS = 300
+_STARVED = 3
+
+
+class _Branch(NamedTuple):
+    file: str
+    line: int
+    number: int
 
 
 def main() -> int:
     """Run and return the exit status: 2 if the core cannot be compiled."""
     options = _options()
     if options.child:
-        _use(options.inputs, options.fresh)
+        _use(options.inputs)
         return 0
+    from library import preloaded  # noqa: PLC0415 - of the other folder
+
     copy = compiled("gcc", counted=True)
     if copy is None:
         return 2
     for old in copy.rglob("*.gcda"):
         old.unlink()
-    subprocess.run(
-        [sys.executable, __file__, "--child", *sys.argv[1:]],
-        env={**os.environ, "PYTHONPATH": str(copy / "src")},
-        check=True,
-    )
-    _print(_branches(copy), options.missing)
+    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+        subprocess.run(
+            [sys.executable, __file__, "--child", *sys.argv[1:]],
+            env={**os.environ, **preloaded(Path(folder)), "PYTHONPATH": str(copy / "src")},
+            check=True,
+        )
+    _print(*_branches(copy), options.missing, copy)
     return 0
 
 
@@ -64,20 +94,16 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--inputs", type=int, default=300, help="how many are damaged, of each format"
     )
-    parser.add_argument("--fresh", type=Path, default=_ROOT / "build" / "fuzz-fresh",
-                        help="what `run.py --quick` kept, which is used, too")  # fmt: skip
     parser.add_argument("--missing", metavar="KERNEL", help="print the lines that lack a branch")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-def _use(inputs: int, fresh: Path) -> None:
+def _use(inputs: int) -> None:
     """Use the corpus in this process, whose end writes the counters."""
     from corpus import FORMATS, input_of  # noqa: PLC0415 - of the counted core
     from exercise import import_all  # noqa: PLC0415 - as above
-    from guided import seeds_of  # noqa: PLC0415 - as above
     from kernels import KERNELS, REFUSALS  # noqa: PLC0415 - as above
-    from run import files_of  # noqa: PLC0415 - as above
     from worker import put, tried  # noqa: PLC0415 - as above
 
     import_all()
@@ -85,78 +111,147 @@ def _use(inputs: int, fresh: Path) -> None:
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         os.environ["XDG_CACHE_HOME"] = folder
         for kind in FORMATS.values():
-            kept = fresh / kind.name
-            every = [*seeds_of(kind)]
-            every += [files_of(path) for path in sorted(kept.iterdir())] if kept.is_dir() else []
-            every += [input_of(kind, seed) for seed in range(inputs)]
-            for number, files in enumerate(every):
+            kept = [*_kept(kind)]
+            for number, files in enumerate([*kept, *(input_of(kind, n) for n in range(inputs))]):
                 path = put(kind, files, Path(folder, "input"))
-                ask = number % _ASKED_OF == 0
-                tried(kind, path, lenient=number % 3 == 0, draw=ask, ask=ask)
-            for kernel in KERNELS.values():
-                for data in (data for files in every for data in files.values()):
-                    if kind.name in kernel.formats:
-                        try:
-                            kernel.read(data)
-                        except REFUSALS:
-                            continue
+                ask = number < len(kept) or number % _ASKED_OF == 0
+                draw = ask * (2 if number < _CONCLUDED else number % _ASKED_OF == 0)
+                tried(kind, path, lenient=number % 3 == 0, draw=draw, ask=ask)
+                if number < _STARVED:
+                    _starve(partial(tried, kind, path, lenient=False, draw=0, ask=False))
+        for name, kernel in KERNELS.items():
+            own = _ROOT / "build" / "fuzz-corpus" / name
+            given = [
+                data
+                for kind in map(FORMATS.__getitem__, kernel.formats)
+                for files in _kept(kind)
+                for data in files.values()
+            ]
+            for data in [*given, *_contents(own)]:
+                try:
+                    kernel.read(data)
+                except REFUSALS:
+                    continue
+            for data in sorted(given, key=len)[-_STARVED:]:
+                _starve(partial(kernel.read, data))
 
 
-def _branches(copy: Path) -> dict[str, Counter[tuple[str, int, bool]]]:
-    """Return of each kernel the branches by file, line and whether they were taken."""
-    found = {}
+def _kept(kind: Format) -> Iterator[Files]:
+    """Yield the samples of a format, and what the fuzzers kept of it."""
+    from guided import Packing, seeds_of  # noqa: PLC0415 - of the counted core
+    from run import files_of  # noqa: PLC0415 - as above
+
+    yield from seeds_of(kind)
+    fresh = _ROOT / "build" / "fuzz-fresh" / kind.name
+    yield from map(files_of, sorted(fresh.iterdir()) if fresh.is_dir() else ())
+    packing = Packing(kind)
+    yield from map(packing.unpacked, _contents(_ROOT / "build" / "fuzz-corpus" / kind.name))
+
+
+def _contents(folder: Path) -> Iterator[bytes]:
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        yield path.read_bytes()
+
+
+def _starve(use: Callable[[], object]) -> None:
+    """Let each allocation of the core fail in turn."""
+    from library import STATE  # noqa: PLC0415 - as in main
+    from trials import FAULTS, Shared  # noqa: PLC0415 - of the counted core
+
+    shared = Shared(Path(os.environ[STATE]))
+    for first in range(1, _MOST_ALLOCATIONS):
+        shared.arm(Path("/"), FAULTS["ENOMEM"], first)
+        with suppress(Exception):  # `tests/faults` looks at what is said
+            use()
+        if not shared.disarm()[1]:
+            return
+
+
+def _branches(copy: Path) -> tuple[dict[str, set[_Branch]], set[_Branch]]:
+    """Return the branches of each kernel, and which of all were taken."""
+    found: dict[str, set[_Branch]] = defaultdict(set)
+    taken: set[_Branch] = set()
     for notes in sorted(copy.rglob("*.gcno")):
+        if notes.stem in _LEFT_OUT:
+            continue
         done = subprocess.run(
             ["gcov", "--json-format", "--branch-probabilities", "--stdout", str(notes)],  # noqa: S607 - that of gcc
             cwd=copy,
             capture_output=True,
             check=True,
         )
-        counted: Counter[tuple[str, int, bool]] = Counter()
         for file in json.loads(done.stdout)["files"]:
-            counted += Counter(_counted(copy / file["file"], file["lines"]))
-        if counted:
-            found[notes.stem] = counted
-    return found
+            for branch, is_taken in _counted(copy / file["file"], file["lines"]):
+                found[notes.stem].add(branch)
+                if is_taken:
+                    taken.add(branch)
+    return found, taken
 
 
-def _counted(path: Path, lines: list[dict[str, Any]]) -> Iterator[tuple[str, int, bool]]:
+def _counted(path: Path, lines: list[dict[str, Any]]) -> Iterator[tuple[_Branch, bool]]:
     if path.suffix == ".h" and "meantime" not in path.parts:
         return
-    own = None if path.suffix == ".h" else _conditions(path)
+    own = _conditions(path)
     for line in lines:
-        if own is None or line["line_number"] in own:
-            for branch in line["branches"]:
-                yield path.name, line["line_number"], branch["count"] > 0
+        if line["line_number"] in own:
+            for number, branch in enumerate(line["branches"]):
+                yield _Branch(path.name, line["line_number"], number), branch["count"] > 0
 
 
+@cache
 def _conditions(path: Path) -> set[int]:
-    """Return the lines of a translation that are conditions of its source."""
-    found, is_code = set(), False
+    """Return the lines of a header or a translation that inputs can decide."""
+    found, is_code = set(), path.suffix == ".h"
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if line.startswith(_FIRST):
             is_code = True
         elif line.startswith(_LAST):
             break
-        elif is_code and _CONDITION.match(line) and not _ADDED.search(line):
+        elif (
+            is_code
+            and not _OUT_OF_REACH.search(line)
+            and (path.suffix == ".h" or (_CONDITION.match(line) and not _ADDED.search(line)))
+        ):
             found.add(number)
     return found
 
 
-def _print(found: dict[str, Counter[tuple[str, int, bool]]], missing: str | None) -> None:
-    every, taken = 0, 0
-    for name, counted in sorted(found.items()):
-        of_this = counted.total()
-        of_these = sum(number for (_, _, is_taken), number in counted.items() if is_taken)
-        every, taken = every + of_this, taken + of_these
-        print(
-            f"{name:20} {of_these:6,} of {of_this:6,} branches, {100 * of_these / of_this:5.1f} %"
-        )
-        if name == missing:
-            for file, line, is_taken in sorted(counted):
-                if not is_taken:
-                    print(f"  {file}:{line}")
-    print(f"{'all':20} {taken:6,} of {every:6,} branches, {100 * taken / max(1, every):5.1f} %")
+def _print(
+    found: dict[str, set[_Branch]], taken: set[_Branch], missing: str | None, copy: Path
+) -> None:
+    from kernels import READING  # noqa: PLC0415 - NumPy is not for a message
+
+    families = {
+        "of these, which read bytes of others": READING,
+        "of these, which answer questions": frozenset(found) - READING,
+    }
+    for title, names in families.items():
+        for name in sorted(names & found.keys()):
+            print(_figure(name, found[name], taken))
+            if missing in {name, "all"}:
+                _print_missing(name, found[name] - taken, copy)
+        print(_figure(title, set().union(*(found[name] for name in names & found.keys())), taken))
+    print(_figure("all", set().union(*found.values()), taken))
+
+
+def _figure(name: str, branches: set[_Branch], taken: set[_Branch]) -> str:
+    share = 100 * len(branches & taken) / max(1, len(branches))
+    return f"{name:40} {len(branches & taken):6,} of {len(branches):6,} branches, {share:5.1f} %"
+
+
+def _print_missing(name: str, branches: set[_Branch], copy: Path) -> None:
+    """Print the lines that lack a branch; of a translation, the line of its source."""
+    [translation] = [each for each in copy.rglob(f"{name}.c") if "kernels" in each.parts]
+    sources = {path.name: path for path in (copy / "src").rglob("*.h")} | {
+        translation.name: translation
+    }
+    for file, line in sorted({(branch.file, branch.line) for branch in branches}):
+        text = sources[file].read_text(encoding="utf-8").splitlines()
+        above = [match for each in text[line::-1] if (match := _SOURCE_LINE.match(each))][:1]
+        place = f"{file}:{line}"
+        if file == translation.name and above:
+            place = f"{Path(above[0][1] or file).name}:{above[0][2]}"
+        print(f"  {place}  {text[line - 1].strip()}")
 
 
 if __name__ == "__main__":

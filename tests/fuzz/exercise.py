@@ -9,6 +9,7 @@ import json
 import os
 import pkgutil
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,12 +17,14 @@ import numpy as np
 import meantime
 from meantime.cli.info import command as info
 from meantime.errors import InputError, MeantimeError, ProviderError
+from meantime.query.critical_path import scheduled_threads
 from meantime.query.statistics import state_statistics
 from meantime.query.threads import thread_of
 from meantime.query.trees import by_name, call_tree
 from meantime.readers.contract import ReadOptions
 from meantime.readers.ctf import read_text
 from meantime.readers.ctf.babeltrace import BabeltraceText
+from meantime.views.export import TARGETS, export, nothing_for
 from meantime.views.flame import chart_page
 from meantime.views.flame import svg as flame_svg
 from meantime.views.flame.data import graph
@@ -71,7 +74,7 @@ def exercise(
     provider: Path | None,
     lenient: bool,
     ask: bool,
-    draw: bool,
+    draw: int,
     exact: bool,
     reader: str | None = None,
 ) -> Used:
@@ -82,7 +85,7 @@ def exercise(
         provider: What makes states of its events, if anything.
         lenient: Whether to pass over bad records.
         ask: Whether to ask its history everything, or only to make it.
-        draw: Whether to draw it, too.
+        draw: 1 to draw it, too, 2 to also convert it and conclude what there is: half a second.
         exact: Whether its intervals must tile the time. Those of a history on disk need not: to
             know that each row of it is right would be to read it all.
         reader: The format as which it is read, also if it is not recognised.
@@ -109,6 +112,8 @@ def exercise(
         return Used(accepted=False, seen=type(error).__name__)
     if draw:
         _draw(history)
+        if draw > 1:
+            _conclude(history)
         if not is_text:
             _info(path, provider, lenient=lenient, reader=reader)
     sizes = (len(history.attributes), len(history.spans()), len(history.points()))
@@ -256,6 +261,34 @@ def _draw(history: History) -> None:
     if len(history.spans()):
         start_ns, end_ns = history.bounds
         chart_page.render(chart(history, title="t", start_ns=start_ns, end_ns=end_ns))
+
+
+def _conclude(history: History) -> None:
+    for conclude in (meantime.explain, _critical, meantime.heatmap, _page, _compared, _exported):
+        with contextlib.suppress(MeantimeError):  # there is nothing to conclude from
+            conclude(history)
+
+
+def _exported(history: History) -> None:
+    for target in TARGETS:
+        if nothing_for(history, target) is None:
+            for _ in export(history, target, Counter()):
+                pass
+
+
+def _critical(history: History) -> None:
+    for thread in [*scheduled_threads(history)][:2]:
+        meantime.critical_path(history, thread)
+
+
+def _page(history: History) -> None:
+    for _ in meantime.view(history).render("html"):
+        pass
+
+
+def _compared(history: History) -> None:
+    for _ in meantime.diff(history, history).render("svg"):
+        pass
 
 
 def _info(path: Path, provider: Path | None, *, lenient: bool, reader: str | None) -> None:

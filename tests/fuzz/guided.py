@@ -50,7 +50,7 @@ _LENGTH_BYTES = 4
 _ABSENT = 0xFFFFFFFF
 # Asking a history everything takes several times as long as reading it: one input of so many.
 _ASKED_OF = 12
-_DRAWN_OF = 96
+_DRAWN_OF, _CONCLUDED_OF = 96, 1152
 _SEGMENT_CHANGES = 64
 # How often damage is libFuzzer's own.
 _OWN = 0.5
@@ -282,7 +282,7 @@ def _reader(name: str, keep: Path) -> _Target:
             put(kind, files, folder),
             lenient=number % 3 == 0,
             ask=number % _ASKED_OF == 0,
-            draw=number % _DRAWN_OF == 0,
+            draw=(number % _DRAWN_OF == 0) + (number % _CONCLUDED_OF == 0),
         )
         if result in ("exception", "memory") and where not in seen:
             seen.add(where)

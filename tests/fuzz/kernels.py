@@ -32,7 +32,7 @@ from meantime.readers.chrome.phases import KINDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["KERNELS", "REFUSALS"]
+__all__ = ["KERNELS", "READING", "REFUSALS"]
 
 # So few rows in a batch, and so many bytes in a block, that most inputs have several.
 _ROWS = 5
@@ -302,3 +302,9 @@ KERNELS = {
     "kernel-jfr": _Kernel(_jfr, ("jfr",)),
     "kernel-records": _Kernel(_records, ("mtr",)),
 }
+# The modules of the core that read bytes of others; what they refuse or count is tried here.
+READING = frozenset({
+    "chrome", "csv_rows", "ctf", "ctf_packets", "event_rows", "jfr", "linux_records", "log_pairs",
+    "perf", "perfetto", "records", "scan_statemap", "service_rows", "spall", "sqlite_rows",
+    "strace", "varints",
+})  # fmt: skip

@@ -209,12 +209,13 @@ def _trials(part: _Part, kind: Format) -> Iterator[Trial]:
         if is_late and seed != part.first:
             return
         random = Random(seed)  # noqa: S311 - it has to be repeatable
-        lenient, draw = random.random() < 0.3, random.random() < 0.2
+        lenient, share = random.random() < 0.3, random.random()
+        draw = (share < 0.2) + (share < 0.003)
         trial = Trial(kind, str(seed), input_of(kind, seed), lenient, draw)
         if part.fresh is not None:
             ask = random.random() < _ASKED
             given = kind.reader is not None and random.random() < _GIVEN
-            trial = trial._replace(ask=ask, draw=draw and ask, recognise=not given)
+            trial = trial._replace(ask=ask, draw=draw * ask, recognise=not given)
         yield trial
 
 

@@ -92,7 +92,7 @@ class Trial(NamedTuple):
         name: What tells it from the others; for generated ones the seed.
         files: What it is made of.
         lenient: Whether bad records are passed over.
-        draw: Whether it is drawn, too.
+        draw: Whether it is drawn, too, and how much of it: see `exercise`.
         ask: Whether its history is asked everything.
         recognise: Whether its format is recognised, or given.
     """
@@ -101,7 +101,7 @@ class Trial(NamedTuple):
     name: str
     files: Files
     lenient: bool = False
-    draw: bool = True
+    draw: int = 1
     ask: bool = True
     recognise: bool = True
 
@@ -341,7 +341,7 @@ def tried(
     path: Path,
     *,
     lenient: bool,
-    draw: bool,
+    draw: int,
     ask: bool = True,
     recognise: bool = True,
 ) -> tuple[str, str, str]:

@@ -447,7 +447,7 @@ static int spans_room(Chrome *s, int64_t n) {
 
 static int spans_reserve(Chrome *s) {
   return spans_room(s, capacity_for(s, s->spans, s->spans_taken)) ||
-         spans_room(s, s->spans * 3 / 2);
+         spans_room(s, rows_needed(s->spans));
 }
 
 static int marks_room(Chrome *s, int64_t n) {
@@ -462,7 +462,7 @@ static int marks_room(Chrome *s, int64_t n) {
 
 static int marks_reserve(Chrome *s) {
   return marks_room(s, capacity_for(s, s->marks, s->marks_taken)) ||
-         marks_room(s, s->marks * 3 / 2);
+         marks_room(s, rows_needed(s->marks));
 }
 
 static int records_room(Chrome *s, int64_t n) {
@@ -483,7 +483,7 @@ static int records_room(Chrome *s, int64_t n) {
 
 static int records_reserve(Chrome *s) {
   return records_room(s, capacity_for(s, s->records, s->records_taken)) ||
-         records_room(s, s->records * 3 / 2);
+         records_room(s, rows_needed(s->records));
 }
 
 static int32_t thread_code(Chrome *s, int32_t pid, int32_t tid) {

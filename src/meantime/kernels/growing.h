@@ -39,6 +39,9 @@ static inline int64_t rows_expected(int64_t used, int64_t done, int64_t all) {
   return expected > (double)more && expected < 1e12 ? (int64_t)expected : more;
 }
 
+/* What has to do where there is no memory for more; never 0, for which realloc frees. */
+static inline int64_t rows_needed(int64_t used) { return used + used / 2 + 64; }
+
 /* Strings to codes, in the order of first appearance. */
 
 static inline uint64_t mix(uint64_t a, uint64_t b) { return intern_fold(a, b); }

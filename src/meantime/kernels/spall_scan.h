@@ -129,7 +129,7 @@ static int spall_grow(Spall *s, int64_t offset) {
   int64_t rows = rows_expected(s->spans, offset, s->total);
   /* spans are taken before there are more, unless most of them are open */
   if (rows > SPALL_TAKEN_ROWS * 2) rows = SPALL_TAKEN_ROWS * 2;
-  return (rows > s->spans && spall_room(s, rows)) || spall_room(s, s->spans * 3 / 2);
+  return (rows > s->spans && spall_room(s, rows)) || spall_room(s, rows_needed(s->spans));
 }
 
 static inline uint64_t thread_slot(const Spall *s, uint32_t pid, uint32_t tid) {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from meantime.errors import MeantimeError, UsageError
+from meantime.errors import UsageError
 from meantime.history.history import moment
 from meantime.history.samples import ALL_EVENTS
 from meantime.history.source import cut_groups
@@ -76,7 +76,7 @@ class HistoryTables:
         self._history = history.snapshot()
         self._named = handle
         self._pyarrow = need("pyarrow", "SQL", "sql")
-        self.failure: MeantimeError | None = None
+        self.failure: Exception | None = None
 
     @property
     def names(self) -> list[str]:
@@ -106,8 +106,8 @@ class HistoryTables:
             for batch in batches:
                 arrays = [arrow.array(_made(batch[name]), kinds[name]) for name in schema.names]
                 yield self._pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
-        except MeantimeError as error:
-            # what reads the batches reports it among much else
+        except Exception as error:
+            # what reads the batches reports it among much else, and with all of its traceback
             self.failure = error
             raise
 
