@@ -50,12 +50,13 @@ _ADDED = re.compile(
     r"|__pyx_nargs|exc_type|__pyx_temp\b"
 )
 _OUT_OF_REACH = re.compile(r"MOST_ROWS|INT32_MAX|HUGE_BYTES")
+_DIRECTORIES = frozenset({".mtr", ".mth", ".ctf"})
 _LEFT_OUT = frozenset({"_recorder", "_shared"})
 # To be asked everything takes ten times as long as to be opened.
 _ASKED_OF = 4
 _CONCLUDED = 40
 _MOST_ALLOCATIONS = 300
-_STARVED = 3
+_STARVED = 8
 
 
 class _Branch(NamedTuple):
@@ -102,7 +103,7 @@ def _options() -> argparse.Namespace:
 def _use(inputs: int) -> None:
     """Use the corpus in this process, whose end writes the counters."""
     from corpus import FORMATS, input_of  # noqa: PLC0415 - of the counted core
-    from exercise import import_all  # noqa: PLC0415 - as above
+    from exercise import exercise, import_all  # noqa: PLC0415 - as above
     from kernels import KERNELS, REFUSALS  # noqa: PLC0415 - as above
     from worker import put, tried  # noqa: PLC0415 - as above
 
@@ -110,6 +111,9 @@ def _use(inputs: int) -> None:
     memory = Path("/dev/shm")  # noqa: S108 - faster than a disk
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         os.environ["XDG_CACHE_HOME"] = folder
+        for path in _own_files():
+            with suppress(Exception):  # what should not be raised is for `run.py` to find
+                exercise(path, provider=None, lenient=False, ask=True, draw=2, exact=False)
         for kind in FORMATS.values():
             kept = [*_kept(kind)]
             for number, files in enumerate([*kept, *(input_of(kind, n) for n in range(inputs))]):
@@ -132,8 +136,17 @@ def _use(inputs: int) -> None:
                     kernel.read(data)
                 except REFUSALS:
                     continue
-            for data in sorted(given, key=len)[-_STARVED:]:
+            for data in sorted(given, key=len)[:: max(1, len(given) // _STARVED)]:
                 _starve(partial(kernel.read, data))
+
+
+def _own_files() -> Iterator[Path]:
+    """Yield all samples as they are, also those that are too large to be damaged."""
+    for folder in (_ROOT / "tests" / "samples", _ROOT / "examples"):
+        for path in sorted(folder.rglob("*")):
+            inside = any(each.suffix in _DIRECTORIES for each in path.parents)
+            if not inside and (path.is_file() or path.suffix in _DIRECTORIES):
+                yield path
 
 
 def _kept(kind: Format) -> Iterator[Files]:
@@ -248,10 +261,12 @@ def _print_missing(name: str, branches: set[_Branch], copy: Path) -> None:
     for file, line in sorted({(branch.file, branch.line) for branch in branches}):
         text = sources[file].read_text(encoding="utf-8").splitlines()
         above = [match for each in text[line::-1] if (match := _SOURCE_LINE.match(each))][:1]
-        place = f"{file}:{line}"
+        place, shown = f"{file}:{line}", text[line - 1]
         if file == translation.name and above:
-            place = f"{Path(above[0][1] or file).name}:{above[0][2]}"
-        print(f"  {place}  {text[line - 1].strip()}")
+            source, number = copy / "src" / above[0][1], int(above[0][2])
+            place = f"{source.name}:{number}"
+            shown = source.read_text(encoding="utf-8").splitlines()[number - 1]
+        print(f"  {place}  {shown.strip()}")
 
 
 if __name__ == "__main__":
