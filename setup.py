@@ -97,6 +97,8 @@ FASTER_WITH_O2 = {
     "strace",
     "tasks",
     "text",
+    "trace_dat",
+    "tracepoints",
 }
 COMPILED_SOON = ["-O1", "-finline-small-functions"]
 # Their methods are called once for each change, name, event or state asked for, so what converts

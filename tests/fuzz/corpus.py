@@ -39,6 +39,7 @@ from structures import (
     simpleperf,
     sqlite,
 )
+from trace_files import FUNCTION, GRAPH, GRAPH_END, PRINT, TraceFile
 
 import meantime
 from meantime.errors import MeantimeError
@@ -436,6 +437,29 @@ def _perf_data() -> list[Files]:
         inner = b"".join(file.records)
         file.packed(zstd_frames.compress(inner))
         both[f"{name}-packed.data"] = file.built()
+    return [{name: data} for name, data in both.items()]
+
+
+def _trace_dat() -> list[Files]:
+    both: Files = {}
+    for name, order in (("little", "<"), ("big", ">")):
+        file = TraceFile(order)
+        file.switch(0, 1_000, (0, "swapper/0"), (7, "app"))
+        file.switch(1, 1_000, (0, "swapper/1"), (9, "new"))
+        addresses = file.pack("QQ", 0x1010, 0xFFFFFFFF81000005)
+        file.event(0, 2_000, FUNCTION, addresses)
+        file.event(1, 2_500, PRINT, bytes(8) + b"B|9|mark\n\0", 9)
+        file.event(1, 2_600, PRINT, bytes(8) + b"E|9\n\0" + bytes(120), 9)
+        file.raw(1, file.pack("II", 29 << 27 | 5 if order == ">" else 5 << 5 | 29, 4))
+        file.event(0, 3_000, GRAPH, addresses)
+        file.event(0, 1 << 28, GRAPH_END, addresses)
+        file.end_page(0)
+        file.switch(0, 1 << 29, (7, "app"), (0, "swapper/0"))
+        file.end_page(0, 1 << 31)
+        both[f"{name}-instance.dat"] = file.version_6(in_instance=True)
+        both[f"{name}-6.dat"] = file.version_6()
+        for compression in ("none", "zstd", "zlib"):
+            both[f"{name}-{compression}.dat"] = file.version_7(compression)
     return [{name: data} for name, data in both.items()]
 
 
@@ -1413,6 +1437,10 @@ FORMATS = {
             "perf-data", _perf_data,
             (b"\x09\0\0\0", b"\xff" * 8, bytes(8), b"\x44\0\0\0\0\0\x08\0"),
             text=False, reader="perf-data",
+        ),
+        Format(
+            "trace-dat", _trace_dat, (b"flyrecord\0", b"options  \0", b"\xff" * 8, bytes(8)),
+            text=False, reader="trace-dat",
         ),
         Format(
             "simpleperf", _simpleperf, (b"\x0a\x02\x08\x01", b"\xff" * 9 + b"\x01", bytes(4)),

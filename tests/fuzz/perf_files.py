@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-__all__ = ["SWITCH_FORMAT", "PerfFile", "tracing_data"]
+__all__ = ["OTHER_FORMAT", "SWITCH_FORMAT", "PerfFile", "events_of", "tracing_data"]
 
 IP, TID, TIME, CALLCHAIN, ID, CPU, PERIOD, RAW, IDENTIFIER = (
     *(1, 2, 4, 32, 64, 128, 256, 1024),
@@ -50,6 +50,15 @@ OTHER_FORMAT = (
 )
 
 
+def events_of(order: str, *formats: str) -> bytes:
+    """Return formats, each in a group: `sched`, then `odd`."""
+    found = struct.pack(order + "I", len(formats))
+    for group, text in zip((b"sched", b"odd"), formats, strict=True):
+        data = text.encode()
+        found += group + b"\0" + struct.pack(order + "IQ", 1, len(data)) + data
+    return found
+
+
 def tracing_data(order: str = "<") -> bytes:
     """Return what perf writes of a kernel's tracepoints: two of them."""
 
@@ -64,9 +73,7 @@ def tracing_data(order: str = "<") -> bytes:
             b"header_page\0" + sized("Q", b"\tfield: u64 timestamp;\toffset:0;\tsize:8;\n"),
             b"header_event\0" + sized("Q", b"# compressed entry header\n"),
             struct.pack(order + "I", 0),
-            struct.pack(order + "I", 2),
-            *(b"sched\0" + struct.pack(order + "I", 1) + sized("Q", SWITCH_FORMAT.encode()),),
-            *(b"odd\0" + struct.pack(order + "I", 1) + sized("Q", OTHER_FORMAT.encode()),),
+            events_of(order, SWITCH_FORMAT, OTHER_FORMAT),
             sized("I", b""),
             sized("I", b""),
             sized("Q", b""),

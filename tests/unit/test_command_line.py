@@ -346,7 +346,6 @@ def test_a_range_is_printed_by_dump(run: Callable[..., tuple[object, str, str]])
 @pytest.mark.parametrize(
     ("head", "called", "advised"),
     [
-        (b"\x17\x08Dtracing6\0", "a trace-cmd file", "trace-cmd report -i NAME"),
         (b"go 1.22 trace\0\0\0", "an execution trace of Go 1.22 or later", "jsontrace"),
         (b"  *A0   67729.291769 secs A0 => cc1:18\n", "a report of perf sched", "perf script >"),
         (b"memray\0\x0b\0", "a recording of memray", "memray stats NAME"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from corpus import FORMATS
 from perf_files import PerfFile
+from trace_files import PRINT, TraceFile
 
 from meantime.history import HistoryBuilder
 from meantime.history.ingest import build
@@ -45,6 +46,7 @@ from meantime.readers import (
     statemap,
     strace,
     table,
+    trace_dat,
     zipkin,
 )
 from meantime.readers.contract import ReadOptions
@@ -335,6 +337,28 @@ class TestPerfData(ReaderContract):
         file.sample(0, 1_000, 7, 7)
         file.records *= rows
         return file.built()
+
+
+class TestTraceDat(ReaderContract):
+    reader = trace_dat
+    samples = tuple(
+        sample(
+            "trace-dat",
+            f"{order}-{form}.dat",
+            {"Samples": 8, "StateChanges": 12, "Spans": 2},
+            {"lost_events": 1, "overwritten_events": 2, "unknown_time": 1},
+        )
+        for order in ("little", "big")
+        for form in ("6", "instance", "none", "zstd", "zlib")
+    )
+
+    def large(self, rows: int) -> bytes:
+        file = TraceFile()
+        for _ in range(16):
+            file.event(0, 1_000, PRINT, bytes(4))
+        file.end_page(0)
+        file.cpus[0] *= rows // len(file.cpus[0]) // 8
+        return file.version_6()
 
 
 class TestStatemap(ReaderContract):

@@ -22,7 +22,8 @@ from meantime.kernels.intern cimport (
     intern_text,
     intern_text_of,
 )
-from meantime.kernels.perf cimport Columns, FRAMES, PerfText, perf_counted, perf_header
+from meantime.kernels.perf cimport FRAMES, Columns, perf_counted, perf_header
+from meantime.kernels.tracepoints cimport RawText, raw_u16, raw_u32, raw_u64
 
 cdef extern from "arrays.h":
     void* INT32_ITEMS(object, Py_ssize_t*) except NULL
@@ -33,31 +34,6 @@ cdef extern from "perf_data.h" nogil:
         int64_t time_ns
         int64_t row
     bint timed_rows_sort(const timed_row *rows, int64_t count, timed_row *sorted)
-    ctypedef struct raw_field:
-        uint32_t offset, size, name, name_bytes
-        int32_t kind, item
-    ctypedef struct raw_format:
-        int64_t first, count
-        int32_t spelling
-        int32_t named[8]
-        char letters[16]
-        int32_t letter_count
-    ctypedef struct raw_text:
-        char *data
-        size_t used, room
-        int no_memory
-    ctypedef struct raw_event:
-        const uint8_t *data
-        uint32_t size
-        int is_swapped
-    bint raw_room(raw_text *text, size_t size)
-    void raw_event_text(
-        raw_text *text, const raw_event *event, const raw_format *format, const raw_field *fields,
-        const char *names,
-    )
-    uint16_t raw_u16(const uint8_t *at, int is_swapped)
-    uint32_t raw_u32(const uint8_t *at, int is_swapped)
-    uint64_t raw_u64(const uint8_t *at, int is_swapped)
     enum:
         PD_MMAP
         PD_LOST
@@ -182,21 +158,16 @@ cdef bint made_room(void **data, int64_t *room, int64_t needed, size_t width) no
     return True
 
 
-cdef class PerfData(PerfText):
+cdef class PerfData(RawText):
     """Reads records one after the other, and keeps what they say of processes."""
 
     cdef intern_table own[OWN_TABLES]
-    cdef bint is_swapped, keeps_text
     cdef pd_attr *attrs
     cdef int64_t attr_count, attr_room
     cdef bytes event_names
     cdef list event_ends
     cdef int32_t *attr_of
     cdef int64_t attr_of_room
-    cdef raw_format *formats
-    cdef raw_field *fields
-    cdef bytes field_names
-    cdef int64_t format_count
     # records that wait for their turn: their bytes, and the time and place of each
     cdef uint8_t *waiting
     cdef int64_t waiting_used, waiting_room
@@ -219,7 +190,6 @@ cdef class PerfData(PerfText):
     cdef int64_t place_frames_room, place_frames_count
     cdef int64_t *place_first
     cdef int64_t place_first_room, named_places
-    cdef raw_text text
     cdef int64_t skipped[PD_KINDS]
     cdef char kernel_name[32]
     cdef int kernel_symbol_bytes
@@ -233,16 +203,13 @@ cdef class PerfData(PerfText):
         cdef place_key nowhere
         self.event_names = b""
         self.event_ends = []
-        self.field_names = b""
         for table in range(OWN_TABLES):
             self.own[table].seed = seed
             if not intern_grow(&self.own[table]):
                 raise MemoryError
         memset(&nowhere, 0, sizeof(nowhere))
         nowhere.file = NO_FILE
-        if coded(&self.own[PLACES], &nowhere, sizeof(nowhere), 0) != UNKNOWN_PLACE or (
-            not raw_room(&self.text, 1)
-        ):
+        if coded(&self.own[PLACES], &nowhere, sizeof(nowhere), 0) != UNKNOWN_PLACE:
             raise MemoryError
 
     def __dealloc__(self):
@@ -254,8 +221,6 @@ cdef class PerfData(PerfText):
             intern_free(&self.own[table])
         free(self.attrs)
         free(self.attr_of)
-        free(self.formats)
-        free(self.fields)
         free(self.waiting)
         free(self.queue)
         free(self.ordered)
@@ -266,48 +231,6 @@ cdef class PerfData(PerfText):
         free(self.row_is_leaf)
         free(self.place_frames)
         free(self.place_first)
-        free(self.text.data)
-
-    def begin_reading(self, bint is_swapped, bint keeps_text) -> None:
-        """Set whether numbers have the other order of bytes, and whether the text of fields is kept."""
-        self.is_swapped = is_swapped
-        self.keeps_text = keeps_text
-
-    def set_formats(
-        self, list formats: list[tuple[int, tuple[int, ...], bytes, list[tuple[bytes, int, int, int, int]]]]
-    ) -> None:
-        """Set the formats of tracepoints, before there are attributes.
-
-        Each has its spelling, the indices of the fields which that needs, the letters of states,
-        and its fields: a name, an offset, a size, a kind, and the size of an item.
-        """
-        cdef int64_t count = len(formats), fields = sum(len(each[3]) for each in formats)
-        cdef int64_t i, at = 0
-        cdef int32_t which
-        if self.format_count:
-            raise ValueError("there are formats already")
-        self.formats = <raw_format*>calloc(<size_t>count + 1, sizeof(raw_format))
-        self.fields = <raw_field*>calloc(<size_t>fields + 1, sizeof(raw_field))
-        if self.formats == NULL or self.fields == NULL:
-            raise MemoryError
-        names = bytearray()
-        for i in range(count):
-            spelling, named, letters, own = formats[i]
-            self.formats[i].first, self.formats[i].count = at, len(own)
-            self.formats[i].spelling = spelling
-            for which in range(8):
-                self.formats[i].named[which] = named[which] if which < len(named) else -1
-                if self.formats[i].named[which] >= len(own):
-                    raise ValueError("a format has no such field")
-            self.formats[i].letter_count = min(len(letters), 16)
-            for which in range(self.formats[i].letter_count):
-                self.formats[i].letters[which] = <char><unsigned char>letters[which]
-            for name, offset, size, kind, item in own:
-                self.fields[at] = raw_field(offset, size, len(names), len(name), kind, item)
-                names += name
-                at += 1
-        self.field_names = bytes(names)
-        self.format_count = count
 
     def add_attr(
         self, uint64_t sample_type, uint64_t read_format, uint64_t period, bint has_ids_at_end,
@@ -514,7 +437,6 @@ cdef class PerfData(PerfText):
         self.text.used = 0
         cdef bint full = False, failed = False
         cdef const char *events = self.event_names
-        cdef const char *names = self.field_names
         ends = np.array([0, *self.event_ends], np.int32)
         cdef const int32_t *event_end = <const int32_t*>INT32_ITEMS(ends, NULL)
         cdef timed_row row
@@ -531,7 +453,7 @@ cdef class PerfData(PerfText):
                 record = self.waiting + row.row
                 size = raw_u16(record + 6, self.is_swapped)
                 self.ordered_next += 1
-                if not self.take(record, record + size, events, event_end, names, &out):
+                if not self.take(record, record + size, events, event_end, &out):
                     failed = True
                     break
             if not full and not failed:
@@ -561,7 +483,7 @@ cdef class PerfData(PerfText):
 
     cdef bint take(
         self, const uint8_t *record, const uint8_t *end, const char *events,
-        const int32_t *event_end, const char *names, Columns *out
+        const int32_t *event_end, Columns *out
     ) noexcept nogil:
         """Add a sample to the columns, or do what another record says; False without memory."""
         cdef pd_sample found
@@ -570,7 +492,6 @@ cdef class PerfData(PerfText):
         cdef uint16_t misc = raw_u16(record + 4, self.is_swapped)
         cdef perf_header header
         cdef perf_counted counted
-        cdef raw_event raw
         cdef pd_thread *thread
         cdef const char *tail
         cdef size_t before
@@ -592,16 +513,10 @@ cdef class PerfData(PerfText):
         counted.event_bytes = <uint32_t>(event_end[attr.event + 1] - event_end[attr.event])
         # as perf prints it: a tracepoint counts once
         counted.period = 1 if attr.is_tracepoint else <int64_t>min(found.period, <uint64_t>INT64_MAX)
-        if not self.keeps_text:
-            self.text.used = 0
-        before = self.text.used
+        before = self.begin_text()
         if attr.format >= 0 and found.raw != NULL:
-            raw.data, raw.size, raw.is_swapped = found.raw, found.raw_bytes, self.is_swapped
-            if raw.size > 2:
-                # an interrupt, or a softirq
-                header.context = b"h" if raw.data[2] & 8 else b"s" if raw.data[2] & 16 else 0
-            raw_event_text(&self.text, &raw, &self.formats[attr.format], self.fields, names)
-            if self.text.no_memory:
+            header.context = self.context_of(found.raw, found.raw_bytes)
+            if not self.write_fields(attr.format, found.raw, found.raw_bytes):
                 return False
         self.unwound_later += found.is_unwound_later
         self.row_first[out.rows] = self.row_places_count
@@ -946,10 +861,6 @@ cdef class PerfData(PerfText):
         got = pd_add_map(changed, added, &self.maps_in_all)
         self.maps_left_out += got == 0
         return -1 if got < 0 else 1
-
-    def fields_text(self) -> bytes:
-        """Return the text of the fields of the rows, which `tail` is about."""
-        return self.text.data[:self.text.used] if self.text.used else b""
 
     def files_from(
         self, int32_t first

@@ -32,6 +32,8 @@ enum {
     RAW_ENTER, /* id, args */
     RAW_EXIT, /* id, ret */
     RAW_MARK, /* buf */
+    RAW_FUNCTION, /* ip, parent_ip */
+    RAW_GRAPH, /* func */
 };
 
 enum { RAW_NAMED = 8, RAW_MOST_ITEMS = 32, RAW_MOST_TEXT = 1 << 16 };

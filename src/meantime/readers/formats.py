@@ -373,6 +373,20 @@ FORMATS = (
         "perf_data",
     ),
     Format(
+        "trace-dat",
+        (".dat",),
+        (
+            Use(
+                "a `trace.dat` file",
+                "`trace-cmd record`, `trace-cmd extract`",
+                f"{_VIEW}, `meantime statemap trace.dat -o sched.svg`",
+                "[what is read](#tracedat)",
+            ),
+        ),
+        (begins(b"\x17\x08Dtracing", what="17 08 44 tracing"),),
+        "trace_dat",
+    ),
+    Format(
         "ftrace",
         (".txt",),
         (

@@ -66,11 +66,6 @@ REFUSED = (
         (begins(BEGINS),),
     ),
     Refused(
-        "a trace-cmd file",
-        "run `trace-cmd report -i {name} > trace.txt` and open trace.txt",
-        (begins(b"\x17\x08Dtracing", what="17 08"),),
-    ),
-    Refused(
         "a report of perf sched",
         "run `perf script > perf.txt` on the perf.data it was made from and open perf.txt",
         (

@@ -15,13 +15,24 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["MAGIC", "Cursor", "Tracepoint", "TracingData", "read_tracing_data", "tracepoint_of"]
+    from meantime.model.trace import Sliceable
+
+__all__ = [
+    "MAGIC",
+    "Cursor",
+    "Tracepoint",
+    "TracingData",
+    "read_formats",
+    "read_header_pages",
+    "read_tracing_data",
+    "tracepoint_of",
+]
 
 MAGIC = b"\x17\x08\x44tracing"
 
 # Of tracepoint_raw.h.
 _UNSIGNED, _SIGNED, _POINTER, _TEXT, _DYNAMIC, _RELATIVE, _ARRAY = range(7)
-_FIELDS, _SWITCH, _SOFTIRQ, _REQUEST, _ENTER, _EXIT, _MARK = range(7)
+_FIELDS, _SWITCH, _SOFTIRQ, _REQUEST, _ENTER, _EXIT, _MARK, _FUNCTION, _GRAPH = range(9)
 # By event, how its fields are written, and the fields that this needs; one with ? may be missing.
 _SPELLINGS: dict[str, tuple[int, tuple[str, ...]]] = {
     "sched_switch": (
@@ -39,7 +50,12 @@ _SPELLINGS: dict[str, tuple[int, tuple[str, ...]]] = {
     "sys_enter": (_ENTER, ("id", "args")),
     "sys_exit": (_EXIT, ("id", "ret")),
     "print": (_MARK, ("buf",)),
-    "bprint": (_FIELDS, ()),
+    "function": (_FUNCTION, ("ip", "parent_ip")),
+    "funcgraph_entry": (_GRAPH, ("func",)),
+    "funcgraph_exit": (_GRAPH, ("func",)),
+    # the thread that they name
+    "sched_wakeup": (_FIELDS, ("comm", "pid")),
+    "sched_wakeup_new": (_FIELDS, ("comm", "pid")),
 }
 _MOST_EVENTS, _MOST_FIELDS = 1 << 16, 1 << 8
 # The longest format of a kernel has some 10 kB.
@@ -67,7 +83,7 @@ class Cursor:
     All methods raise ValueError where the bytes end.
     """
 
-    def __init__(self, data: bytes | memoryview, *, big: bool = False, at: int = 0) -> None:
+    def __init__(self, data: Sliceable, *, big: bool = False, at: int = 0) -> None:
         self.data = data
         self.at = at
         self._order = "big" if big else "little"
@@ -134,8 +150,8 @@ class TracingData(NamedTuple):
         tracepoints: The events, in order.
         unread: How many formats could not be read.
         kallsyms: The addresses and names of functions.
-        formats: The addresses of the formats of printk.
         cmdlines: The ids and names of threads, if they are there.
+        end: Where these data end.
     """
 
     version: str
@@ -146,12 +162,12 @@ class TracingData(NamedTuple):
     tracepoints: list[Tracepoint]
     unread: int
     kallsyms: bytes
-    formats: bytes
     cmdlines: bytes
+    end: int
 
 
-def read_tracing_data(data: bytes | memoryview) -> TracingData:
-    """Return what perf writes of the tracepoints of a kernel.
+def read_tracing_data(data: Sliceable) -> TracingData:
+    """Return what perf and trace-cmd up to version 6 write of the tracepoints of a kernel.
 
     Raises:
         ValueError: If it is damaged.
@@ -163,23 +179,12 @@ def read_tracing_data(data: bytes | memoryview) -> TracingData:
     big = cursor.number(1) == 1
     cursor = Cursor(data, big=big, at=cursor.at)
     long_bytes, page_bytes = cursor.number(1), cursor.number(4)
-    header_page = ""
-    for name in ("header_page", "header_event"):
-        if cursor.text(16) != name:
-            raise ValueError(f"it has no {name}")
-        text = cursor.sized(8)
-        header_page = header_page or text.decode("ascii", "replace")
-    formats = [("ftrace", text) for text in _formats(cursor)]
-    for _ in range(cursor.number(4)):
-        group = cursor.text()
-        formats += [(group, text) for text in _formats(cursor)]
-        if len(formats) > _MOST_EVENTS:
-            raise ValueError("it has too many events")
-    found = [tracepoint_of(group, text) for group, text in formats]
+    header_page = read_header_pages(cursor)
+    tracepoints, unread = read_formats(cursor, cursor)
     kallsyms = cursor.sized(4)
-    printk = cursor.sized(4)
+    # the formats of printk
+    cursor.sized(4)
     cmdlines = cursor.sized(8) if version >= "0.6" and cursor.at < len(data) else b""
-    tracepoints = [each for each in found if each is not None]
     return TracingData(
         version,
         big,
@@ -187,11 +192,41 @@ def read_tracing_data(data: bytes | memoryview) -> TracingData:
         page_bytes,
         header_page,
         tracepoints,
-        len(found) - len(tracepoints),
+        unread,
         kallsyms,
-        printk,
         cmdlines,
+        cursor.at,
     )
+
+
+def read_header_pages(cursor: Cursor) -> str:
+    """Return the description of the header of a page; that of an event is skipped."""
+    found = []
+    for name in ("header_page", "header_event"):
+        if cursor.text(16) != name:
+            raise ValueError(f"it has no {name}")
+        found.append(cursor.sized(8).decode("ascii", "replace"))
+    return found[0]
+
+
+def read_formats(
+    of_ftrace: Cursor | None, of_events: Cursor | None
+) -> tuple[list[Tracepoint], int]:
+    """Return the events that are described, first those of ftrace, and how many cannot be read.
+
+    Raises:
+        ValueError: If the descriptions are damaged.
+    """
+    formats = [("ftrace", text) for text in _formats(of_ftrace)] if of_ftrace else []
+    for _ in range(of_events.number(4) if of_events else 0):
+        assert of_events is not None
+        group = of_events.text()
+        formats += [(group, text) for text in _formats(of_events)]
+        if len(formats) > _MOST_EVENTS:
+            raise ValueError("it has too many events")
+    found = [tracepoint_of(group, text) for group, text in formats]
+    tracepoints = [each for each in found if each is not None]
+    return tracepoints, len(found) - len(tracepoints)
 
 
 def _formats(cursor: Cursor) -> Iterator[bytes]:
