@@ -158,7 +158,7 @@ cdef class TraceDat(RawText):
         ends, names = [0], bytearray()
         for place, (number, name) in enumerate(events):
             if number >= 0:
-                # 0 is no format
+                # 0 stands for none
                 self.format_of[number] = place + 1
             names += name
             ends.append(len(names))
